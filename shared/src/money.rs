@@ -1,0 +1,392 @@
+//! Money: integers of a currency's smallest unit, never a float.
+//!
+//! [`Amount`] is what a client may ask for: positive and bounded. [`Money`] is what a ledger adds up: signed,
+//! with its currency, every operation checked.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::text::serde_as_text;
+
+/// A currency's code: 3 to 8 upper-case letters, as in ISO 4217 (`BRL`) and, beyond it, `USDT`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Currency([u8; Self::MAX_LEN]);
+
+impl Currency {
+    /// The Brazilian real, two decimals.
+    pub const BRL: Self = Self(*b"BRL\0\0\0\0\0");
+    /// The euro, two decimals.
+    pub const EUR: Self = Self(*b"EUR\0\0\0\0\0");
+    /// The US dollar, two decimals.
+    pub const USD: Self = Self(*b"USD\0\0\0\0\0");
+    /// Tether, six decimals.
+    pub const USDT: Self = Self(*b"USDT\0\0\0\0");
+    /// The yen, no decimals.
+    pub const JPY: Self = Self(*b"JPY\0\0\0\0\0");
+
+    const MIN_LEN: usize = 3;
+    const MAX_LEN: usize = 8;
+
+    /// Takes 3 to 8 upper-case ASCII letters, whether or not the currency is known.
+    pub fn parse(code: &str) -> Result<Self, CurrencyError> {
+        let bytes = code.as_bytes();
+        if bytes.len() < Self::MIN_LEN || !bytes.iter().all(u8::is_ascii_uppercase) {
+            return Err(CurrencyError);
+        }
+        let mut padded = [0; Self::MAX_LEN];
+        padded
+            .get_mut(..bytes.len())
+            .ok_or(CurrencyError)?
+            .copy_from_slice(bytes);
+        Ok(Self(padded))
+    }
+
+    /// The code, `[A-Z]{3,8}`.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0)
+            .unwrap_or_default()
+            .trim_end_matches('\0')
+    }
+
+    /// Decimals between the currency's main unit and its smallest: 2 for `BRL`, 0 for `JPY`, 6 for `USDT`.
+    ///
+    /// ISO 4217 (list one, "minor unit") where it differs from 2; the tokens by their issuers. Whatever is not
+    /// in the table has 2.
+    pub fn exponent(self) -> u32 {
+        match self.as_str() {
+            "BIF" | "CLP" | "DJF" | "GNF" | "ISK" | "JPY" | "KMF" | "KRW" | "PYG" | "RWF" | "UGX" | "UYI"
+            | "VND" | "VUV" | "XAF" | "XOF" | "XPF" => 0,
+            "BHD" | "IQD" | "JOD" | "KWD" | "LYD" | "OMR" | "TND" => 3,
+            "CLF" | "UYW" => 4,
+            "USDC" | "USDT" => 6,
+            "BTC" => 8,
+            _ => 2,
+        }
+    }
+}
+
+impl fmt::Display for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Currency {
+    type Err = CurrencyError;
+
+    fn from_str(code: &str) -> Result<Self, CurrencyError> {
+        Self::parse(code)
+    }
+}
+
+serde_as_text!(Currency);
+
+/// A code that is not 3 to 8 upper-case letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CurrencyError;
+
+impl fmt::Display for CurrencyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("must be 3 to 8 upper-case letters")
+    }
+}
+
+impl std::error::Error for CurrencyError {}
+
+/// An amount that can be asked for: 1 to 999,999,999,999 smallest units. An integer on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Amount(i64);
+
+impl Amount {
+    /// The least amount, one smallest unit.
+    pub const MIN: Self = Self(1);
+    /// The greatest: field 54 of a BR Code has room for 13 characters, `9999999999.99`.
+    pub const MAX: Self = Self(999_999_999_999);
+
+    /// Takes smallest units, from any integer type.
+    pub fn parse(minor: impl Into<i128>) -> Result<Self, AmountError> {
+        let minor = minor.into();
+        if minor < i128::from(Self::MIN.0) {
+            return Err(AmountError::NotPositive);
+        }
+        match i64::try_from(minor) {
+            Ok(minor) if minor <= Self::MAX.0 => Ok(Self(minor)),
+            _ => Err(AmountError::TooLarge),
+        }
+    }
+
+    /// The amount in smallest units, at least 1.
+    pub fn minor(self) -> i64 {
+        self.0
+    }
+
+    /// The same as money of a currency.
+    pub fn of(self, currency: Currency) -> Money {
+        Money {
+            minor: self.0,
+            currency,
+        }
+    }
+
+    /// As a decimal number with exactly `exponent` decimals: 1000 with 2 is `10.00`, 7 with 0 is `7`.
+    pub fn decimal(self, exponent: u32) -> String {
+        decimal(self.0, exponent)
+    }
+}
+
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::parse(i64::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Why a number is not an [`Amount`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AmountError {
+    /// Zero or less.
+    NotPositive,
+    /// Above [`Amount::MAX`].
+    TooLarge,
+}
+
+impl fmt::Display for AmountError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotPositive => "must be a positive integer",
+            Self::TooLarge => "must be at most 999999999999",
+        })
+    }
+}
+
+impl std::error::Error for AmountError {}
+
+/// A signed sum of smallest units in one currency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Money {
+    /// Smallest units of the currency; below zero for a debit.
+    pub minor: i64,
+    /// What `minor` counts.
+    pub currency: Currency,
+}
+
+impl Money {
+    /// Nothing, in a currency.
+    pub const fn zero(currency: Currency) -> Self {
+        Self { minor: 0, currency }
+    }
+
+    /// The sum, where both are in one currency and it fits.
+    pub fn checked_add(self, other: Self) -> Result<Self, MoneyError> {
+        self.combine(other, i64::checked_add)
+    }
+
+    /// The difference, where both are in one currency and it fits.
+    pub fn checked_sub(self, other: Self) -> Result<Self, MoneyError> {
+        self.combine(other, i64::checked_sub)
+    }
+
+    /// The same with the other sign.
+    pub fn checked_neg(self) -> Result<Self, MoneyError> {
+        let minor = self.minor.checked_neg().ok_or(MoneyError::Overflow)?;
+        Ok(Self { minor, ..self })
+    }
+
+    /// As a decimal number in the currency's main unit: `-10.00` for −1000 centavos.
+    pub fn decimal(self) -> String {
+        decimal(self.minor, self.currency.exponent())
+    }
+
+    fn combine(self, other: Self, operation: fn(i64, i64) -> Option<i64>) -> Result<Self, MoneyError> {
+        if self.currency != other.currency {
+            return Err(MoneyError::CurrencyMismatch);
+        }
+        let minor = operation(self.minor, other.minor).ok_or(MoneyError::Overflow)?;
+        Ok(Self { minor, ..self })
+    }
+}
+
+/// Why two sums can't be combined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MoneyError {
+    /// They are in different currencies.
+    CurrencyMismatch,
+    /// The result doesn't fit 64 bits.
+    Overflow,
+}
+
+impl fmt::Display for MoneyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CurrencyMismatch => "the currencies differ",
+            Self::Overflow => "the sum is out of range",
+        })
+    }
+}
+
+impl std::error::Error for MoneyError {}
+
+fn decimal(minor: i64, exponent: u32) -> String {
+    let sign = if minor < 0 { "-" } else { "" };
+    let decimals = usize::try_from(exponent).unwrap_or_default();
+    // One digit more than the decimals, so that a fraction keeps its leading zero.
+    let digits = format!(
+        "{:0>width$}",
+        minor.unsigned_abs(),
+        width = decimals.saturating_add(1)
+    );
+    match digits.split_at_checked(digits.len().saturating_sub(decimals)) {
+        Some((whole, fraction)) if !fraction.is_empty() => format!("{sign}{whole}.{fraction}"),
+        _ => format!("{sign}{digits}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_currency_is_three_to_eight_upper_case_letters() {
+        for code in ["BRL", "EUR", "USDT", "ABCDEFGH"] {
+            assert_eq!(Currency::parse(code).unwrap().to_string(), code);
+        }
+        for code in ["", "BR", "brl", "BrL", "BR1", "BRL ", "ABCDEFGHI", "BRÉ", "BRL\0"] {
+            assert_eq!(Currency::parse(code), Err(CurrencyError), "{code:?}");
+        }
+    }
+
+    #[test]
+    fn the_named_currencies_are_what_their_codes_parse_to() {
+        for (code, currency, exponent) in [
+            ("BRL", Currency::BRL, 2),
+            ("EUR", Currency::EUR, 2),
+            ("USD", Currency::USD, 2),
+            ("USDT", Currency::USDT, 6),
+            ("JPY", Currency::JPY, 0),
+        ] {
+            assert_eq!(Currency::parse(code), Ok(currency));
+            assert_eq!(currency.exponent(), exponent, "{code}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_currency_has_two_decimals() {
+        assert_eq!(Currency::parse("XYZ").unwrap().exponent(), 2);
+    }
+
+    #[test]
+    fn an_amount_is_positive_and_bounded() {
+        assert_eq!(Amount::parse(0), Err(AmountError::NotPositive));
+        assert_eq!(Amount::parse(i64::MIN), Err(AmountError::NotPositive));
+        assert_eq!(Amount::parse(1).unwrap().minor(), 1);
+        assert_eq!(Amount::parse(999_999_999_999_i64), Ok(Amount::MAX));
+        assert_eq!(Amount::parse(1_000_000_000_000_i64), Err(AmountError::TooLarge));
+        assert_eq!(Amount::parse(u64::MAX), Err(AmountError::TooLarge));
+    }
+
+    #[test]
+    fn an_amount_is_an_integer_on_the_wire() {
+        assert_eq!(serde_json::to_string(&Amount::MAX).unwrap(), "999999999999");
+        assert_eq!(serde_json::from_str::<Amount>("1000").unwrap().minor(), 1000);
+        for text in ["0", "-1", "10.0", "\"10\"", "1000000000000", "null"] {
+            assert!(serde_json::from_str::<Amount>(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_decimal_keeps_its_zeros() {
+        for (minor, exponent, expected) in [
+            (1000, 2, "10.00"),
+            (1, 2, "0.01"),
+            (10, 2, "0.10"),
+            (7, 0, "7"),
+            (1, 6, "0.000001"),
+            (1_500_000, 6, "1.500000"),
+        ] {
+            assert_eq!(Amount::parse(minor).unwrap().decimal(exponent), expected);
+        }
+        assert_eq!(Amount::MAX.decimal(2), "9999999999.99");
+        assert_eq!(
+            Money {
+                minor: -5,
+                currency: Currency::BRL
+            }
+            .decimal(),
+            "-0.05"
+        );
+        assert_eq!(
+            Money {
+                minor: i64::MIN,
+                currency: Currency::JPY
+            }
+            .decimal(),
+            "-9223372036854775808"
+        );
+    }
+
+    #[test]
+    fn money_of_two_currencies_does_not_add_up() {
+        let euro = Money {
+            minor: 1,
+            currency: Currency::EUR,
+        };
+        assert_eq!(
+            Money::zero(Currency::BRL).checked_add(euro),
+            Err(MoneyError::CurrencyMismatch)
+        );
+        assert_eq!(
+            Money::zero(Currency::BRL).checked_sub(euro),
+            Err(MoneyError::CurrencyMismatch)
+        );
+    }
+
+    #[test]
+    fn an_overflow_is_an_error() {
+        let most = Money {
+            minor: i64::MAX,
+            currency: Currency::BRL,
+        };
+        let least = Money {
+            minor: i64::MIN,
+            currency: Currency::BRL,
+        };
+        assert_eq!(
+            most.checked_add(Amount::MIN.of(Currency::BRL)),
+            Err(MoneyError::Overflow)
+        );
+        assert_eq!(
+            least.checked_sub(Amount::MIN.of(Currency::BRL)),
+            Err(MoneyError::Overflow)
+        );
+        assert_eq!(least.checked_neg(), Err(MoneyError::Overflow));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_added_can_be_taken_away(a in -1_000_000_000_000_i64..1_000_000_000_000, b in -1_000_000_000_000_i64..1_000_000_000_000) {
+            let (a, b) = (Money { minor: a, currency: Currency::BRL }, Money { minor: b, currency: Currency::BRL });
+            prop_assert_eq!(a.checked_add(b).unwrap().checked_sub(b), Ok(a));
+        }
+
+        #[test]
+        fn a_decimal_without_its_point_is_the_amount(minor in 1_i64..=999_999_999_999, exponent in 0_u32..=8) {
+            let text = Amount::parse(minor).unwrap().decimal(exponent);
+            prop_assert_eq!(text.replace('.', "").parse::<i64>().unwrap(), minor);
+        }
+    }
+}

@@ -1,0 +1,508 @@
+//! Instants: UTC milliseconds since 1970, from 1970 through 9999.
+//!
+//! On the wire a [`Timestamp`] is text, `2026-11-21T01:02:03.004Z`, always with three decimals and `Z`; so
+//! texts sort as instants do. In a database row it is a number: `#[serde(with = "shared::time::millis")]`, or
+//! `millis_option` for an `Option`. Nothing here reads a clock.
+
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, NaiveDate, NaiveTime, SecondsFormat, Timelike, Utc};
+
+use crate::text::serde_as_text;
+
+/// 9999-12-31T23:59:59.999Z, the last instant with a year of four digits.
+const MAX_MILLIS: i64 = 253_402_300_799_999;
+
+const MILLIS_PER_SECOND: i64 = 1_000;
+const MILLIS_PER_MINUTE: i64 = 60_000;
+const NANOS_PER_MILLI: i64 = 1_000_000;
+
+/// An instant, to the millisecond.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// 1970-01-01T00:00:00.000Z.
+    pub const MIN: Self = Self(0);
+    /// 9999-12-31T23:59:59.999Z.
+    pub const MAX: Self = Self(MAX_MILLIS);
+
+    /// Takes milliseconds since 1970, UTC.
+    pub fn from_millis(millis: i64) -> Result<Self, TimestampError> {
+        if (0..=MAX_MILLIS).contains(&millis) {
+            Ok(Self(millis))
+        } else {
+            Err(TimestampError::OutOfRange)
+        }
+    }
+
+    /// Milliseconds since 1970, UTC: 0 to 253,402,300,799,999, so 48 bits hold them.
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+
+    /// Whole seconds since 1970, UTC.
+    pub const fn seconds(self) -> i64 {
+        self.0.div_euclid(MILLIS_PER_SECOND)
+    }
+
+    /// `2026-11-21T01:02:03.004Z`.
+    pub fn to_iso(self) -> String {
+        self.to_chrono().to_rfc3339_opts(SecondsFormat::Millis, true)
+    }
+
+    /// The same instant as chrono's type, for calendars.
+    pub fn to_chrono(self) -> DateTime<Utc> {
+        // The range is within chrono's, so the fallback is never taken.
+        DateTime::from_timestamp_millis(self.0).unwrap_or_default()
+    }
+
+    /// Later by so many seconds, or earlier if they are negative.
+    pub fn plus_seconds(self, seconds: i64) -> Result<Self, TimestampError> {
+        seconds
+            .checked_mul(MILLIS_PER_SECOND)
+            .ok_or(TimestampError::OutOfRange)
+            .and_then(|m| self.plus_millis(m))
+    }
+
+    /// Later by so many milliseconds, or earlier if they are negative.
+    pub fn plus_millis(self, millis: i64) -> Result<Self, TimestampError> {
+        self.0
+            .checked_add(millis)
+            .ok_or(TimestampError::OutOfRange)
+            .and_then(Self::from_millis)
+    }
+
+    /// Milliseconds from an instant to this one; negative where this one is the earlier.
+    pub fn millis_since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// Reads ISO 8601 and drops what is finer than a millisecond: right for an inclusive upper bound, as no
+    /// stored instant lies between.
+    ///
+    /// Accepted: `2026-11-21T01:02:03Z`, an offset `±HH:MM` for `Z`, a fraction of 1 to 9 digits after a point,
+    /// and a plain date `2026-11-21`, which is its midnight in UTC.
+    pub fn parse_floor(text: &str) -> Result<Self, TimestampError> {
+        Self::from_millis(parse(text)?.millis)
+    }
+
+    /// Reads as [`Self::parse_floor`] does, and rounds what is finer than a millisecond up: right for an
+    /// inclusive lower bound.
+    pub fn parse_ceil(text: &str) -> Result<Self, TimestampError> {
+        let Parsed {
+            millis,
+            remainder_nanos,
+        } = parse(text)?;
+        Self::from_millis(millis)?.plus_millis(i64::from(remainder_nanos > 0))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_iso())
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// As [`Timestamp::parse_floor`]. Reads back exactly what `Display` wrote.
+impl FromStr for Timestamp {
+    type Err = TimestampError;
+
+    fn from_str(text: &str) -> Result<Self, TimestampError> {
+        Self::parse_floor(text)
+    }
+}
+
+serde_as_text!(Timestamp);
+
+/// Why there is no such instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimestampError {
+    /// Not a date or date-time that is accepted, or a day or hour that does not exist.
+    Format,
+    /// Before 1970 or after 9999.
+    OutOfRange,
+}
+
+impl fmt::Display for TimestampError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Format => "must be an ISO 8601 date-time with Z or an offset, or a date",
+            Self::OutOfRange => "must be within the years 1970 to 9999",
+        })
+    }
+}
+
+impl std::error::Error for TimestampError {}
+
+/// An instant as it was written: milliseconds rounded down, and what that dropped.
+struct Parsed {
+    millis: i64,
+    remainder_nanos: i64,
+}
+
+fn parse(text: &str) -> Result<Parsed, TimestampError> {
+    let mut cursor = Cursor(text.as_bytes());
+    let date = cursor.date().ok_or(TimestampError::Format)?;
+    let (time, offset_minutes) = if cursor.0.is_empty() {
+        (NaiveTime::MIN, 0)
+    } else {
+        cursor.time_and_offset().ok_or(TimestampError::Format)?
+    };
+    let nanos = i64::from(time.nanosecond());
+    let millis = date
+        .and_time(time)
+        .and_utc()
+        .timestamp_millis()
+        .saturating_sub(offset_minutes.saturating_mul(MILLIS_PER_MINUTE));
+    Ok(Parsed {
+        millis,
+        remainder_nanos: nanos.rem_euclid(NANOS_PER_MILLI),
+    })
+}
+
+/// What is left to read. Each step takes what it names or returns `None`.
+struct Cursor<'a>(&'a [u8]);
+
+impl Cursor<'_> {
+    fn date(&mut self) -> Option<NaiveDate> {
+        let year = self.number::<4>()?;
+        self.byte(b'-')?;
+        let month = self.number::<2>()?;
+        self.byte(b'-')?;
+        let day = self.number::<2>()?;
+        NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day)
+    }
+
+    /// `THH:MM:SS[.f](Z|±HH:MM)` to the end of the text; the offset in minutes east of UTC.
+    fn time_and_offset(&mut self) -> Option<(NaiveTime, i64)> {
+        self.byte(b'T')?;
+        let hour = self.number::<2>()?;
+        self.byte(b':')?;
+        let minute = self.number::<2>()?;
+        self.byte(b':')?;
+        let second = self.number::<2>()?;
+        let nanos = if self.byte(b'.').is_some() {
+            self.fraction_nanos()?
+        } else {
+            0
+        };
+        let offset_minutes = self.offset_minutes()?;
+        let time = NaiveTime::from_hms_nano_opt(hour, minute, second, nanos)?;
+        self.0.is_empty().then_some((time, offset_minutes))
+    }
+
+    fn fraction_nanos(&mut self) -> Option<u32> {
+        const DIGITS: usize = 9;
+        let mut nanos = 0_u32;
+        let mut digits = 0_usize;
+        while let Some(digit) = self.digit() {
+            nanos = nanos.checked_mul(10)?.checked_add(digit)?;
+            digits = digits.saturating_add(1);
+            if digits > DIGITS {
+                return None;
+            }
+        }
+        let missing = u32::try_from(DIGITS.checked_sub(digits)?).ok()?;
+        if digits == 0 {
+            None
+        } else {
+            nanos.checked_mul(10_u32.checked_pow(missing)?)
+        }
+    }
+
+    fn offset_minutes(&mut self) -> Option<i64> {
+        if self.byte(b'Z').is_some() {
+            return Some(0);
+        }
+        let east = self.byte(b'+').is_some();
+        if !east {
+            self.byte(b'-')?;
+        }
+        let hours = i64::from(self.number::<2>()?);
+        self.byte(b':')?;
+        let minutes = i64::from(self.number::<2>()?);
+        if hours > 23 || minutes > 59 {
+            return None;
+        }
+        let total = hours.checked_mul(60)?.checked_add(minutes)?;
+        if east { Some(total) } else { total.checked_neg() }
+    }
+
+    fn byte(&mut self, expected: u8) -> Option<()> {
+        let (first, rest) = self.0.split_first()?;
+        if *first != expected {
+            return None;
+        }
+        self.0 = rest;
+        Some(())
+    }
+
+    /// A number of exactly so many digits.
+    fn number<const DIGITS: usize>(&mut self) -> Option<u32> {
+        let mut number = 0_u32;
+        for _ in 0..DIGITS {
+            number = number.checked_mul(10)?.checked_add(self.digit()?)?;
+        }
+        Some(number)
+    }
+
+    fn digit(&mut self) -> Option<u32> {
+        let (first, rest) = self.0.split_first()?;
+        let digit = char::from(*first).to_digit(10)?;
+        self.0 = rest;
+        Some(digit)
+    }
+}
+
+/// A [`Timestamp`] as a number of milliseconds, for database rows.
+pub mod millis {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use super::Timestamp;
+
+    /// Writes milliseconds since 1970.
+    pub fn serialize<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(at.0)
+    }
+
+    /// Reads milliseconds since 1970.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        Timestamp::from_millis(i64::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+/// An `Option<Timestamp>` as a number of milliseconds or null, for database rows. A field that may be absent
+/// also needs `#[serde(default)]`.
+pub mod millis_option {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+    use super::Timestamp;
+
+    /// Writes milliseconds since 1970, or null.
+    pub fn serialize<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+        at.map(Timestamp::millis).serialize(serializer)
+    }
+
+    /// Reads milliseconds since 1970, or null.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
+        let millis = Option::<i64>::deserialize(deserializer)?;
+        millis
+            .map(Timestamp::from_millis)
+            .transpose()
+            .map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse_floor(text).unwrap()
+    }
+
+    #[test]
+    fn a_timestamp_is_written_with_three_decimals_and_z() {
+        for (millis, expected) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (1_795_222_923_004, "2026-11-21T01:02:03.004Z"),
+            (MAX_MILLIS, "9999-12-31T23:59:59.999Z"),
+        ] {
+            let at = Timestamp::from_millis(millis).unwrap();
+            assert_eq!(
+                (at.to_iso().as_str(), at.to_string().as_str()),
+                (expected, expected)
+            );
+        }
+    }
+
+    #[test]
+    fn the_accepted_forms_name_one_instant() {
+        let expected = at("2026-11-21T01:02:03.000Z");
+        for text in [
+            "2026-11-21T01:02:03Z",
+            "2026-11-21T01:02:03.0Z",
+            "2026-11-21T01:02:03.000000000Z",
+            "2026-11-21T01:02:03+00:00",
+            "2026-11-21T01:02:03-00:00",
+            "2026-11-20T22:02:03-03:00",
+            "2026-11-21T06:32:03.000+05:30",
+        ] {
+            assert_eq!(Timestamp::parse_floor(text), Ok(expected), "{text}");
+            assert_eq!(Timestamp::parse_ceil(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plain_date_is_its_midnight_in_utc() {
+        assert_eq!(at("2026-11-21"), at("2026-11-21T00:00:00Z"));
+        assert_eq!(at("2028-02-29").to_iso(), "2028-02-29T00:00:00.000Z");
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        for text in [
+            "",
+            "2026",
+            "2026-11",
+            "2026-11-21T",
+            "2026-11-21Z",
+            "2026-11-21T01:02Z",
+            "2026-11-21T01:02:03",
+            "2026-11-21T01:02:03.Z",
+            "2026-11-21T01:02:03.0000000000Z",
+            "2026-11-21T01:02:03,5Z",
+            "2026-11-21T01:02:03z",
+            "2026-11-21t01:02:03Z",
+            "2026-11-21 01:02:03Z",
+            "2026-11-21T01:02:03 00:00",
+            "2026-11-21T01:02:03+0000",
+            "2026-11-21T01:02:03+24:00",
+            "2026-11-21T01:02:03+00:60",
+            "2026-11-21T01:02:03ZZ",
+            " 2026-11-21",
+            "2026-11-21 ",
+            "2026-13-01",
+            "2026-02-29",
+            "2026-11-31",
+            "2026-11-21T24:00:00Z",
+            "2026-11-21T23:60:00Z",
+            "2026-11-21T23:59:60Z",
+            "20261121",
+            "2026-W47-6",
+            "+2026-11-21",
+            "-026-11-21",
+            "12026-11-21",
+            "٢٠٢٦-11-21",
+            "1795222923004",
+        ] {
+            assert_eq!(
+                Timestamp::parse_floor(text),
+                Err(TimestampError::Format),
+                "{text}"
+            );
+            assert_eq!(Timestamp::parse_ceil(text), Err(TimestampError::Format), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_year_outside_the_range_is_refused() {
+        for text in [
+            "1969-12-31",
+            "0000-01-01",
+            "1970-01-01T00:00:00+00:01",
+            "9999-12-31T23:59:59-00:01",
+        ] {
+            assert_eq!(
+                Timestamp::parse_floor(text),
+                Err(TimestampError::OutOfRange),
+                "{text}"
+            );
+        }
+        assert_eq!(
+            Timestamp::parse_ceil("9999-12-31T23:59:59.9991Z"),
+            Err(TimestampError::OutOfRange)
+        );
+        assert_eq!(Timestamp::from_millis(-1), Err(TimestampError::OutOfRange));
+        assert_eq!(
+            Timestamp::from_millis(MAX_MILLIS + 1),
+            Err(TimestampError::OutOfRange)
+        );
+    }
+
+    #[test]
+    fn what_is_finer_than_a_millisecond_is_rounded_as_the_bound_needs() {
+        let text = "2026-11-21T01:02:03.004000001Z";
+        assert_eq!(
+            Timestamp::parse_floor(text).unwrap().to_iso(),
+            "2026-11-21T01:02:03.004Z"
+        );
+        assert_eq!(
+            Timestamp::parse_ceil(text).unwrap().to_iso(),
+            "2026-11-21T01:02:03.005Z"
+        );
+        assert_eq!(
+            Timestamp::parse_ceil("2026-12-31T23:59:59.9999Z")
+                .unwrap()
+                .to_iso(),
+            "2027-01-01T00:00:00.000Z"
+        );
+        assert_eq!(
+            Timestamp::parse_ceil("2026-11-21T01:02:03.5Z").unwrap().to_iso(),
+            "2026-11-21T01:02:03.500Z"
+        );
+    }
+
+    #[test]
+    fn seconds_are_added_within_the_range() {
+        assert_eq!(at("2026-11-21").plus_seconds(86_400), Ok(at("2026-11-22")));
+        assert_eq!(at("2026-11-21").plus_seconds(-1), Ok(at("2026-11-20T23:59:59Z")));
+        assert_eq!(Timestamp::MIN.plus_seconds(-1), Err(TimestampError::OutOfRange));
+        assert_eq!(Timestamp::MAX.plus_seconds(1), Err(TimestampError::OutOfRange));
+        assert_eq!(
+            Timestamp::MIN.plus_seconds(i64::MAX),
+            Err(TimestampError::OutOfRange)
+        );
+        assert_eq!(at("2026-11-22").millis_since(at("2026-11-21")), 86_400_000);
+    }
+
+    #[test]
+    fn a_row_holds_numbers_and_the_wire_holds_text() {
+        #[derive(Serialize, Deserialize, PartialEq, Debug)]
+        struct Row {
+            wire: Timestamp,
+            #[serde(with = "crate::time::millis")]
+            number: Timestamp,
+            #[serde(default, with = "crate::time::millis_option")]
+            some: Option<Timestamp>,
+            #[serde(
+                default,
+                with = "crate::time::millis_option",
+                skip_serializing_if = "Option::is_none"
+            )]
+            none: Option<Timestamp>,
+        }
+        let at = Timestamp::from_millis(1).unwrap();
+        let row = Row {
+            wire: at,
+            number: at,
+            some: Some(at),
+            none: None,
+        };
+        let text = serde_json::to_string(&row).unwrap();
+        assert_eq!(text, r#"{"wire":"1970-01-01T00:00:00.001Z","number":1,"some":1}"#);
+        assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), row);
+        assert!(serde_json::from_str::<Row>(r#"{"wire":"1970-01-01T00:00:00.001Z","number":-1}"#).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(millis in 0..=MAX_MILLIS) {
+            let at = Timestamp::from_millis(millis).unwrap();
+            prop_assert_eq!(Timestamp::parse_floor(&at.to_iso()), Ok(at));
+            prop_assert_eq!(Timestamp::parse_ceil(&at.to_string()), Ok(at));
+        }
+
+        #[test]
+        fn texts_sort_as_instants_do(a in 0..=MAX_MILLIS, b in 0..=MAX_MILLIS) {
+            let (a, b) = (Timestamp::from_millis(a).unwrap(), Timestamp::from_millis(b).unwrap());
+            prop_assert_eq!(a.to_iso().cmp(&b.to_iso()), a.cmp(&b));
+        }
+
+        #[test]
+        fn no_text_panics(text in "[0-9TZ:.+-]{0,36}|.*") {
+            let _ = Timestamp::parse_ceil(&text);
+        }
+    }
+}
