@@ -1,5 +1,6 @@
 //! What the functions have in common: the domain's types and rules, and the technical ground under them.
 
+pub mod acquirer;
 pub mod base32;
 pub mod ids;
 

@@ -1,0 +1,629 @@
+//! BR Code: the text behind a Pix "copia e cola" and its QR code.
+//!
+//! A list of fields, each of two digits of id, two of length and a value; some values are such lists
+//! themselves. [`DynamicBrCode`] writes the dynamic form, which names a location to fetch the charge from;
+//! [`BrCode`] reads any form, strictly: what it accepts has its CRC and the fields that a Pix must have.
+//!
+//! Source: Central Bank of Brazil, *Manual de Padrões para Iniciação do Pix*, over EMV® QR Code Specification
+//! for Payment Systems, merchant-presented mode. Lengths count characters; the CRC runs over bytes. What is
+//! written here is ASCII, where the two agree.
+
+use std::fmt;
+
+use crate::money::{Amount, Currency};
+
+/// Field 26-00: whose template it is. Any case when read.
+const GUI: &str = "br.gov.bcb.pix";
+
+const LOCATION_MAX_LEN: usize = 77;
+const NAME_MAX_LEN: usize = 25;
+const CITY_MAX_LEN: usize = 15;
+const AMOUNT_MAX_LEN: usize = 13;
+
+/// Stand in where nothing of a name is left in ASCII: the fields must not be empty.
+const NAME_FALLBACK: &str = "RECEBEDOR";
+const CITY_FALLBACK: &str = "BRASIL";
+
+/// The CRC's own field up to its value; the CRC covers it.
+const CRC_HEAD: &str = "6304";
+const CRC_LEN: usize = 4;
+
+/// The version's field, which comes first.
+const FORMAT: Field<'static> = Field {
+    id: "00",
+    value: "01",
+};
+
+/// Why a text is not a BR Code, or can't be made one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BrCodeError {
+    /// The location is empty, longer than 77, has a scheme, or holds what a URL can't.
+    Location,
+    /// The CRC is absent, is not four upper-case hex digits, or differs.
+    Crc,
+    /// An id or length that is not two digits, an empty value, or one that ends early.
+    Field,
+    /// A field occurs twice.
+    Duplicate,
+    /// A field that a Pix must have is absent or has another value; its id.
+    Required(&'static str),
+    /// Field 54 is not an amount in reais.
+    Amount,
+}
+
+impl fmt::Display for BrCodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Location => {
+                f.write_str("the location must be a URL without scheme, of at most 77 characters")
+            }
+            Self::Crc => f.write_str("the CRC does not hold"),
+            Self::Field => f.write_str("a field is malformed"),
+            Self::Duplicate => f.write_str("a field occurs twice"),
+            Self::Required(id) => write!(f, "field {id} is absent or has a value that no Pix has"),
+            Self::Amount => f.write_str("the amount is not one in reais"),
+        }
+    }
+}
+
+impl std::error::Error for BrCodeError {}
+
+/// A code for one payment, whose charge is fetched from a location.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DynamicBrCode<'a> {
+    /// Where the payer's bank fetches the charge: a URL without scheme, 1 to 77 characters.
+    pub location: &'a str,
+    /// What to pay, in centavos. The charge at the location decides; this is for show.
+    pub amount: Option<Amount>,
+    /// The receiver. Written in ASCII, cut to 25 characters.
+    pub merchant_name: &'a str,
+    /// The receiver's city. Written in ASCII, cut to 15 characters.
+    pub merchant_city: &'a str,
+}
+
+impl DynamicBrCode<'_> {
+    /// The payload, 4 upper-case hex digits of CRC included. At most 220 characters.
+    pub fn encode(&self) -> Result<String, BrCodeError> {
+        if !is_location(self.location) {
+            return Err(BrCodeError::Location);
+        }
+        let mut account = String::with_capacity(100);
+        push(&mut account, "00", GUI);
+        push(&mut account, "25", self.location);
+
+        let mut payload = String::with_capacity(224);
+        push(&mut payload, FORMAT.id, FORMAT.value);
+        // One use.
+        push(&mut payload, "01", "12");
+        push(&mut payload, "26", &account);
+        // No merchant category.
+        push(&mut payload, "52", "0000");
+        // ISO 4220 numeric, the real.
+        push(&mut payload, "53", "986");
+        if let Some(amount) = self.amount {
+            push(&mut payload, "54", &amount.decimal(Currency::BRL.exponent()));
+        }
+        push(&mut payload, "58", "BR");
+        push(
+            &mut payload,
+            "59",
+            &ascii(self.merchant_name, NAME_MAX_LEN, NAME_FALLBACK),
+        );
+        push(
+            &mut payload,
+            "60",
+            &ascii(self.merchant_city, CITY_MAX_LEN, CITY_FALLBACK),
+        );
+        // The txid is the location's to tell: 62-05 is `***` in a dynamic code.
+        push(&mut payload, "62", "0503***");
+        payload.push_str(CRC_HEAD);
+        let crc = crc_text(&payload);
+        payload.push_str(&crc);
+        Ok(payload)
+    }
+}
+
+/// One field as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// Two digits.
+    pub id: &'a str,
+    /// 1 to 99 characters.
+    pub value: &'a str,
+}
+
+/// A BR Code that was read: its CRC holds and the fields that a Pix must have are there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BrCode<'a> {
+    fields: Vec<Field<'a>>,
+    account: Vec<Field<'a>>,
+}
+
+impl<'a> BrCode<'a> {
+    /// Reads a static, dynamic or composite code.
+    pub fn parse(payload: &'a str) -> Result<Self, BrCodeError> {
+        verify_crc(payload)?;
+        let fields = parse_fields(payload)?;
+        if fields.first() != Some(&FORMAT) {
+            return Err(BrCodeError::Required(FORMAT.id));
+        }
+        if !fields
+            .last()
+            .is_some_and(|field| field.id == "63" && field.value.len() == CRC_LEN)
+        {
+            return Err(BrCodeError::Crc);
+        }
+        let account = parse_fields(find(&fields, "26").ok_or(BrCodeError::Required("26"))?)?;
+        for id in ["52", "53", "58", "59", "60"] {
+            let holds = find(&fields, id).is_some_and(|value| match id {
+                "52" => value.len() == 4 && value.bytes().all(|byte| byte.is_ascii_digit()),
+                "53" => value == "986",
+                "58" => value == "BR",
+                _ => true,
+            });
+            if !holds {
+                return Err(BrCodeError::Required(id));
+            }
+        }
+        if !find(&account, "00").is_some_and(|gui| gui.eq_ignore_ascii_case(GUI)) {
+            return Err(BrCodeError::Required("26"));
+        }
+        let code = Self { fields, account };
+        code.amount()?;
+        Ok(code)
+    }
+
+    /// The fields in the order in which they came.
+    pub fn fields(&self) -> &[Field<'a>] {
+        &self.fields
+    }
+
+    /// The value of a field.
+    pub fn get(&self, id: &str) -> Option<&'a str> {
+        find(&self.fields, id)
+    }
+
+    /// Where to fetch the charge from (26-25), in a dynamic code.
+    pub fn location(&self) -> Option<&'a str> {
+        find(&self.account, "25")
+    }
+
+    /// The receiver's Pix key (26-01), in a static code.
+    pub fn key(&self) -> Option<&'a str> {
+        find(&self.account, "01")
+    }
+
+    /// What to pay, in centavos (54).
+    pub fn amount(&self) -> Result<Option<Amount>, BrCodeError> {
+        self.get("54").map(parse_amount).transpose()
+    }
+
+    /// The receiver (59).
+    pub fn merchant_name(&self) -> &'a str {
+        self.get("59").unwrap_or_default()
+    }
+
+    /// The receiver's city (60).
+    pub fn merchant_city(&self) -> &'a str {
+        self.get("60").unwrap_or_default()
+    }
+}
+
+/// CRC-16/CCITT-FALSE (polynomial 1021, start FFFF, not reflected): of `123456789` it is 29B1.
+pub fn crc16(bytes: &[u8]) -> u16 {
+    const POLYNOMIAL: u16 = 0x1021;
+    let mut crc = u16::MAX;
+    for byte in bytes {
+        crc ^= u16::from(*byte) << 8;
+        for _ in 0..u8::BITS {
+            let carries = crc & 0x8000 != 0;
+            crc <<= 1;
+            if carries {
+                crc ^= POLYNOMIAL;
+            }
+        }
+    }
+    crc
+}
+
+fn verify_crc(payload: &str) -> Result<(), BrCodeError> {
+    let start = payload.len().checked_sub(CRC_LEN).ok_or(BrCodeError::Crc)?;
+    let (covered, crc) = payload.split_at_checked(start).ok_or(BrCodeError::Crc)?;
+    if covered.ends_with(CRC_HEAD) && crc == crc_text(covered) {
+        Ok(())
+    } else {
+        Err(BrCodeError::Crc)
+    }
+}
+
+fn crc_text(covered: &str) -> String {
+    format!("{:04X}", crc16(covered.as_bytes()))
+}
+
+fn push(payload: &mut String, id: &str, value: &str) {
+    payload.push_str(id);
+    let length = format!("{:02}", value.len());
+    payload.push_str(&length);
+    payload.push_str(value);
+}
+
+fn find<'a>(fields: &[Field<'a>], id: &str) -> Option<&'a str> {
+    fields
+        .iter()
+        .find(|field| field.id == id)
+        .map(|field| field.value)
+}
+
+fn parse_fields(text: &str) -> Result<Vec<Field<'_>>, BrCodeError> {
+    let mut fields: Vec<Field<'_>> = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let field;
+        (field, rest) = parse_field(rest).ok_or(BrCodeError::Field)?;
+        if find(&fields, field.id).is_some() {
+            return Err(BrCodeError::Duplicate);
+        }
+        fields.push(field);
+    }
+    Ok(fields)
+}
+
+fn parse_field(text: &str) -> Option<(Field<'_>, &str)> {
+    let (id, rest) = text.split_at_checked(2)?;
+    let (length, rest) = rest.split_at_checked(2)?;
+    if !id.bytes().chain(length.bytes()).all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let last = length.parse::<usize>().ok()?.checked_sub(1)?;
+    let (start, character) = rest.char_indices().nth(last)?;
+    let (value, rest) = rest.split_at_checked(start.checked_add(character.len_utf8())?)?;
+    Some((Field { id, value }, rest))
+}
+
+/// `10.00`, and as other writers have it `10` and `10.5`.
+fn parse_amount(text: &str) -> Result<Amount, BrCodeError> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "00"));
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if text.len() > AMOUNT_MAX_LEN || whole.is_empty() || !digits(whole) || !digits(fraction) {
+        return Err(BrCodeError::Amount);
+    }
+    let centavos = match fraction.len() {
+        1 => format!("{whole}{fraction}0"),
+        2 => format!("{whole}{fraction}"),
+        _ => return Err(BrCodeError::Amount),
+    };
+    let centavos: i64 = centavos.parse().map_err(|_| BrCodeError::Amount)?;
+    Amount::parse(centavos).map_err(|_| BrCodeError::Amount)
+}
+
+fn is_location(location: &str) -> bool {
+    (1..=LOCATION_MAX_LEN).contains(&location.len())
+        && location.bytes().all(|byte| byte.is_ascii_graphic())
+        && !location.contains("://")
+}
+
+/// A name in printable ASCII, within a length, never empty.
+fn ascii(name: &str, max_len: usize, fallback: &str) -> String {
+    let mut text = String::with_capacity(max_len);
+    for character in name.trim().chars().take(READ_AT_MOST) {
+        let mut buffer = [0; 4];
+        let written = match character {
+            ' '..='~' => character.encode_utf8(&mut buffer),
+            _ if character.is_whitespace() => " ",
+            _ => transliterate(character),
+        };
+        let doubled = written == " " && (text.is_empty() || text.ends_with(' '));
+        if doubled {
+            continue;
+        }
+        if text.len().saturating_add(written.len()) > max_len {
+            break;
+        }
+        text.push_str(written);
+    }
+    text.truncate(text.trim_end().len());
+    if text.is_empty() {
+        fallback.to_owned()
+    } else {
+        text
+    }
+}
+
+/// Characters of a name that are looked at: it may be all of such as are dropped.
+const READ_AT_MOST: usize = 200;
+
+/// Portuguese letters, and their neighbours' in Europe, without their marks. What is not there is dropped; a mark
+/// that stands by itself too.
+fn transliterate(character: char) -> &'static str {
+    match character {
+        'á' | 'à' | 'â' | 'ã' | 'ä' | 'å' | 'ª' => "a",
+        'Á' | 'À' | 'Â' | 'Ã' | 'Ä' | 'Å' => "A",
+        'ç' => "c",
+        'Ç' => "C",
+        'é' | 'è' | 'ê' | 'ë' => "e",
+        'É' | 'È' | 'Ê' | 'Ë' => "E",
+        'í' | 'ì' | 'î' | 'ï' => "i",
+        'Í' | 'Ì' | 'Î' | 'Ï' => "I",
+        'ñ' => "n",
+        'Ñ' => "N",
+        'ó' | 'ò' | 'ô' | 'õ' | 'ö' | 'ø' | 'º' => "o",
+        'Ó' | 'Ò' | 'Ô' | 'Õ' | 'Ö' | 'Ø' => "O",
+        'ú' | 'ù' | 'û' | 'ü' => "u",
+        'Ú' | 'Ù' | 'Û' | 'Ü' => "U",
+        'ý' | 'ÿ' => "y",
+        'Ý' => "Y",
+        'ß' => "ss",
+        'æ' => "ae",
+        'Æ' => "AE",
+        '‘' | '’' => "'",
+        '“' | '”' => "\"",
+        '–' | '—' => "-",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    const CODE: DynamicBrCode<'_> = DynamicBrCode {
+        location: "pix.example.com/8b3da2f39a4140d1a91abd93113bd441",
+        amount: None,
+        merchant_name: "Fulano de Tal",
+        merchant_city: "BRASILIA",
+    };
+
+    fn vectors() -> Value {
+        serde_json::from_str(include_str!("../../tests/vectors/pix-and-boleto.json")).unwrap()
+    }
+
+    fn published(valid: bool) -> Vec<Value> {
+        let all = vectors()["brcode"].as_array().unwrap().clone();
+        all.into_iter()
+            .filter(|vector| vector["crc_valid"].as_bool().unwrap() == valid)
+            .collect()
+    }
+
+    fn signed(covered: &str) -> String {
+        let covered = format!("{covered}{CRC_HEAD}");
+        format!("{covered}{:04X}", crc16(covered.as_bytes()))
+    }
+
+    #[test]
+    fn the_crc_of_the_check_string_is_the_published_one() {
+        let crc = &vectors()["crc16"];
+        assert_eq!(
+            format!("{:04X}", crc16(b"123456789")),
+            crc["check_123456789"].as_str().unwrap()
+        );
+    }
+
+    #[test]
+    fn every_published_code_is_read_as_published() {
+        let vectors = published(true);
+        assert_eq!(vectors.len(), 9);
+        for vector in vectors {
+            let payload = vector["payload"].as_str().unwrap();
+            let code = BrCode::parse(payload).unwrap_or_else(|error| panic!("{error}: {payload}"));
+            let fields: Vec<_> = code
+                .fields()
+                .iter()
+                .map(|field| (field.id, field.value))
+                .collect();
+            let expected: Vec<_> = vector["tlv"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|f| (f[0].as_str().unwrap(), f[1].as_str().unwrap()))
+                .collect();
+            assert_eq!(fields, expected);
+            assert_eq!(
+                code.location().is_some(),
+                vector["kind"].as_str().unwrap().starts_with("dynamic"),
+                "{payload}"
+            );
+        }
+    }
+
+    #[test]
+    fn published_dynamic_codes_are_written_identically() {
+        let mut written = 0;
+        for vector in published(true) {
+            let payload = vector["payload"].as_str().unwrap();
+            let code = BrCode::parse(payload).unwrap();
+            let (Some(location), None, Some("0503***")) = (code.location(), code.get("80"), code.get("62"))
+            else {
+                continue;
+            };
+            let again = DynamicBrCode {
+                location,
+                amount: code.amount().unwrap(),
+                merchant_name: code.merchant_name(),
+                merchant_city: code.merchant_city(),
+            };
+            assert_eq!(again.encode().unwrap(), payload);
+            written += 1;
+        }
+        assert_eq!(written, 2);
+    }
+
+    #[test]
+    fn the_published_wrong_code_is_refused() {
+        let vectors = published(false);
+        assert_eq!(vectors.len(), 1);
+        for vector in vectors {
+            let payload = vector["payload"].as_str().unwrap();
+            assert_eq!(BrCode::parse(payload), Err(BrCodeError::Crc));
+            let (covered, _) = payload.split_at(payload.len() - CRC_LEN);
+            let crc = vector["expected_crc"].as_str().unwrap();
+            assert_eq!(format!("{:04X}", crc16(covered.as_bytes())), crc);
+            assert!(BrCode::parse(&format!("{covered}{crc}")).is_err());
+        }
+    }
+
+    #[test]
+    fn an_amount_is_written_with_two_decimals() {
+        for (centavos, field) in [
+            (1000, "540510.00"),
+            (1, "54040.01"),
+            (999_999_999_999_i64, "54139999999999.99"),
+        ] {
+            let amount = Some(Amount::parse(centavos).unwrap());
+            let payload = DynamicBrCode { amount, ..CODE }.encode().unwrap();
+            assert!(payload.contains(field), "{payload}");
+            assert_eq!(BrCode::parse(&payload).unwrap().amount(), Ok(amount));
+        }
+    }
+
+    #[test]
+    fn a_location_that_does_not_fit_is_refused() {
+        let longest = "a".repeat(77);
+        assert!(
+            DynamicBrCode {
+                location: &longest,
+                ..CODE
+            }
+            .encode()
+            .is_ok()
+        );
+        for location in [
+            "",
+            "https://pix.example.com/1",
+            "pix.example.com/a b",
+            "pix.example.com/é",
+            &"a".repeat(78),
+        ] {
+            assert_eq!(
+                DynamicBrCode { location, ..CODE }.encode(),
+                Err(BrCodeError::Location),
+                "{location}"
+            );
+        }
+    }
+
+    #[test]
+    fn names_are_written_in_ascii_within_their_length() {
+        for (name, expected) in [
+            ("Padaria São João & Cia", "Padaria Sao Joao & Cia"),
+            ("AÇAÍ ÀS QUATRO ESTAÇÕES LTDA", "ACAI AS QUATRO ESTACOES L"),
+            ("Cafe\u{301} da Vovo\u{301}", "Cafe da Vovo"),
+            ("  Loja \t\n  do  Zé  ", "Loja do Ze"),
+            ("Sorvete 🍦 Feliz", "Sorvete Feliz"),
+            ("Vinte e quatro letras aqui ß", "Vinte e quatro letras aqu"),
+            ("aaaaaaaaaaaaaaaaaaaaaaaaß", "aaaaaaaaaaaaaaaaaaaaaaaa"),
+            ("日本語", "RECEBEDOR"),
+            ("", "RECEBEDOR"),
+            (" ", "RECEBEDOR"),
+        ] {
+            let payload = DynamicBrCode {
+                merchant_name: name,
+                ..CODE
+            }
+            .encode()
+            .unwrap();
+            assert_eq!(BrCode::parse(&payload).unwrap().merchant_name(), expected);
+        }
+        for (city, expected) in [
+            ("São José do Rio Preto", "Sao Jose do Rio"),
+            ("Brasília", "Brasilia"),
+            ("東京", "BRASIL"),
+        ] {
+            let payload = DynamicBrCode {
+                merchant_city: city,
+                ..CODE
+            }
+            .encode()
+            .unwrap();
+            assert_eq!(BrCode::parse(&payload).unwrap().merchant_city(), expected);
+        }
+    }
+
+    #[test]
+    fn a_code_without_what_a_pix_must_have_is_refused() {
+        let account = "26180014br.gov.bcb.pix";
+        let whole = format!("000201{account}5204000053039865802BR5901A6001B");
+        assert!(BrCode::parse(&signed(&whole)).is_ok());
+        for (written, instead, expected) in [
+            ("000201", "", BrCodeError::Required("00")),
+            ("000201", "000202", BrCodeError::Required("00")),
+            (account, "", BrCodeError::Required("26")),
+            (account, "26180014br.gov.bcb.pxx", BrCodeError::Required("26")),
+            (account, "26180114br.gov.bcb.pix", BrCodeError::Required("26")),
+            (account, "26180015br.gov.bcb.pix", BrCodeError::Field),
+            ("52040000", "", BrCodeError::Required("52")),
+            ("52040000", "5204000A", BrCodeError::Required("52")),
+            ("5303986", "5303840", BrCodeError::Required("53")),
+            ("5802BR", "5802US", BrCodeError::Required("58")),
+            ("5901A", "", BrCodeError::Required("59")),
+            ("5901A", "5900", BrCodeError::Field),
+            ("5901A", "59A1A", BrCodeError::Field),
+            ("5901A", "5901A5901A", BrCodeError::Duplicate),
+            ("6001B", "", BrCodeError::Required("60")),
+            ("6001B", "6099B", BrCodeError::Field),
+            ("5802BR", "54041,005802BR", BrCodeError::Amount),
+            ("5802BR", "54051.0005802BR", BrCodeError::Amount),
+            ("5802BR", "54021.5802BR", BrCodeError::Amount),
+            ("5802BR", "5403.015802BR", BrCodeError::Amount),
+            ("5802BR", "54040.005802BR", BrCodeError::Amount),
+            ("5802BR", "541410000000000.005802BR", BrCodeError::Amount),
+        ] {
+            let payload = signed(&whole.replace(written, instead));
+            assert_eq!(BrCode::parse(&payload), Err(expected), "{payload}");
+        }
+    }
+
+    #[test]
+    fn a_code_whose_crc_is_absent_or_elsewhere_is_refused() {
+        let payload = CODE.encode().unwrap();
+        let lower = payload.replace("64E4", "64e4");
+        for text in [
+            "",
+            "6304",
+            "000201",
+            payload.strip_suffix('4').unwrap(),
+            &lower,
+            &format!("{payload} "),
+        ] {
+            assert_eq!(BrCode::parse(text), Err(BrCodeError::Crc), "{text}");
+        }
+        let hidden = signed(&format!("{}6108", payload.split_at(payload.len() - 8).0));
+        assert_eq!(BrCode::parse(&hidden), Err(BrCodeError::Crc));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(
+            location in "[!-~]{1,77}",
+            centavos in proptest::option::of(1_i64..=999_999_999_999),
+            name in "[A-Za-z0-9][ -~]{0,40}",
+            city in ".{0,40}",
+        ) {
+            prop_assume!(!location.contains("://"));
+            let amount = centavos.map(|centavos| Amount::parse(centavos).unwrap());
+            let payload = DynamicBrCode { location: &location, amount, merchant_name: &name, merchant_city: &city }.encode().unwrap();
+            prop_assert!(payload.is_ascii() && payload.len() <= 220);
+            let code = BrCode::parse(&payload).unwrap();
+            prop_assert_eq!(code.location(), Some(location.as_str()));
+            prop_assert_eq!(code.amount(), Ok(amount));
+            prop_assert!((1..=NAME_MAX_LEN).contains(&code.merchant_name().len()));
+            prop_assert!((1..=CITY_MAX_LEN).contains(&code.merchant_city().len()));
+        }
+
+        #[test]
+        fn one_other_character_breaks_a_code(at in 0_usize..150, other in b' '..=b'~') {
+            let mut bytes = CODE.encode().unwrap().into_bytes();
+            prop_assume!(bytes.get(at).is_some_and(|byte| *byte != other));
+            bytes[at] = other;
+            prop_assert!(BrCode::parse(&String::from_utf8(bytes).unwrap()).is_err());
+        }
+
+        #[test]
+        fn no_text_panics(text in ".*") {
+            let _ = BrCode::parse(&text);
+            let _ = BrCode::parse(&signed(&text));
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! What an acquirer makes and tells: the code that a payer pays, and its picture.
+
+pub mod brcode;
