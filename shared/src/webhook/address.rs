@@ -1,0 +1,670 @@
+//! Where a webhook may go: which URLs are taken, and which IP addresses may be connected to.
+//!
+//! A merchant chooses the URL, and we connect to it from inside our network. So an address that means something
+//! special to us (a metadata service, a database, ourselves) must never be reached through it.
+//!
+//! What lives here: the rules, with no I/O. What does not: resolving names. A name is judged twice: its spelling here,
+//! when it is registered and again before each post; its addresses by whoever connects, each time it connects, with
+//! [`AddressPolicy::allows`], for a name may resolve to something else the next time.
+//!
+//! The ranges are those of IANA's special-purpose address registries (RFC 6890 and its updates).
+
+use std::error::Error;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use url::{Host, Url};
+
+/// The longest URL that is taken, in bytes, both as given and normalised.
+pub const MAX_URL_LENGTH: usize = 2048;
+
+/// Which addresses may be connected to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressPolicy {
+    /// A deployed stack: https to public addresses.
+    PublicOnly,
+    /// The service on a developer's machine: loopback too, and to loopback also plain http.
+    PublicOrLoopback,
+}
+
+impl AddressPolicy {
+    /// Whether a connection to this address may be made.
+    pub fn allows(self, address: IpAddr) -> bool {
+        match AddressKind::of(address) {
+            AddressKind::Public => true,
+            AddressKind::Loopback => self == Self::PublicOrLoopback,
+            AddressKind::Unspecified
+            | AddressKind::Private
+            | AddressKind::LinkLocal
+            | AddressKind::CarrierNat
+            | AddressKind::Documentation
+            | AddressKind::Benchmarking
+            | AddressKind::Multicast
+            | AddressKind::Transition
+            | AddressKind::Reserved => false,
+        }
+    }
+}
+
+/// What an address is for. Its text completes "10.0.0.5 is …".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressKind {
+    /// Reachable by everybody.
+    Public,
+    /// 0.0.0.0/8 and `::`: this host, or this network.
+    Unspecified,
+    /// 127.0.0.0/8 and `::1`.
+    Loopback,
+    /// 10/8, 172.16/12, 192.168/16 and `fc00::/7`, which holds `fd00:ec2::254`, the metadata service.
+    Private,
+    /// 169.254/16, which holds the metadata services, and `fe80::/10`.
+    LinkLocal,
+    /// 100.64/10, shared between carrier and customer (RFC 6598).
+    CarrierNat,
+    /// The three TEST-NETs, `2001:db8::/32` and `3fff::/20`.
+    Documentation,
+    /// 198.18/15.
+    Benchmarking,
+    /// 224/4 and `ff00::/8`.
+    Multicast,
+    /// IPv6 addresses that may carry the packet on to an embedded IPv4 address (6to4, Teredo, local NAT64).
+    Transition,
+    /// Everything else that the registries set apart.
+    Reserved,
+}
+
+impl AddressKind {
+    /// Sorts an address. IPv4 inside IPv6 is judged as what it embeds where the embedding is a mere notation
+    /// (`::ffff:0:0/96`) or a gateway's well-known prefix (`64:ff9b::/96`).
+    pub fn of(address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(v4) => Self::of_v4(v4),
+            IpAddr::V6(v6) => Self::of_v6(v6),
+        }
+    }
+
+    fn of_v4(address: Ipv4Addr) -> Self {
+        match address.octets() {
+            [0, ..] => Self::Unspecified,
+            [127, ..] => Self::Loopback,
+            [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Self::Private,
+            [169, 254, ..] => Self::LinkLocal,
+            [100, 64..=127, ..] => Self::CarrierNat,
+            [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => Self::Documentation,
+            [198, 18..=19, ..] => Self::Benchmarking,
+            [224..=239, ..] => Self::Multicast,
+            // IETF protocol assignments, the retired 6to4 relay, and 240/4 with broadcast.
+            [192, 0, 0, _] | [192, 88, 99, _] | [240..=255, ..] => Self::Reserved,
+            _ => Self::Public,
+        }
+    }
+
+    fn of_v6(address: Ipv6Addr) -> Self {
+        match address.segments() {
+            [0, 0, 0, 0, 0, 0, 0, 0] => Self::Unspecified,
+            [0, 0, 0, 0, 0, 0, 0, 1] => Self::Loopback,
+            [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => Self::of_v4(low_v4(address)),
+            [0x64, 0xff9b, 1, ..] | [0x2001, 0, ..] | [0x2002, ..] => Self::Transition,
+            [0xfc00..=0xfdff, ..] => Self::Private,
+            [0xfe80..=0xfebf, ..] => Self::LinkLocal,
+            [0xff00..=0xffff, ..] => Self::Multicast,
+            [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => Self::Documentation,
+            // IETF protocol assignments: benchmarking, ORCHID and others; no endpoint lives there.
+            [0x2001, 0..=0x01ff, ..] => Self::Reserved,
+            [0x2000..=0x3fff, ..] => Self::Public,
+            // Only 2000::/3 is handed out; the rest holds ::/96 (compatible), 100::/64 (discard), SRv6 and the like.
+            _ => Self::Reserved,
+        }
+    }
+}
+
+impl fmt::Display for AddressKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Public => "a public address",
+            Self::Unspecified => "an unspecified address",
+            Self::Loopback => "a loopback address",
+            Self::Private => "a private address",
+            Self::LinkLocal => "a link-local address",
+            Self::CarrierNat => "a carrier-grade NAT address",
+            Self::Documentation => "a documentation address",
+            Self::Benchmarking => "a benchmarking address",
+            Self::Multicast => "a multicast address",
+            Self::Transition => "an IPv4 transition address",
+            Self::Reserved => "a reserved address",
+        })
+    }
+}
+
+/// Whether an address is reachable by everybody, and so means nothing special to us.
+pub fn is_public(address: IpAddr) -> bool {
+    AddressKind::of(address) == AddressKind::Public
+}
+
+/// Why a URL can't be a webhook's; its text is fit for a merchant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UrlRefusal {
+    /// Longer than [`MAX_URL_LENGTH`].
+    TooLong,
+    /// Not `scheme://host…`, or not a URL at all.
+    NotAbsolute,
+    /// Another scheme than https (with [`AddressPolicy::PublicOrLoopback`]: than http to loopback, too).
+    NotHttps,
+    /// A user name or password, which every log on the way would show.
+    UserInfo,
+    /// A fragment, which is never sent.
+    Fragment,
+    /// Port 0, which nothing listens on.
+    PortZero,
+    /// A name that by its spelling is not a public one.
+    Name(String),
+    /// A literal address that may not be connected to.
+    Address(IpAddr),
+}
+
+impl fmt::Display for UrlRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong => write!(f, "webhook URLs must be at most {MAX_URL_LENGTH} characters"),
+            Self::NotAbsolute => f.write_str("webhook URLs must be absolute, like https://example.com/hooks"),
+            Self::NotHttps => f.write_str("webhook URLs must use https"),
+            Self::UserInfo => f.write_str("webhook URLs must not carry a user name or password"),
+            Self::Fragment => f.write_str("webhook URLs must not carry a fragment"),
+            Self::PortZero => f.write_str("webhook URLs must not use port 0"),
+            Self::Name(name) => write!(f, "{name} is not a public name"),
+            Self::Address(address) => write!(f, "{address} is {}", AddressKind::of(*address)),
+        }
+    }
+}
+
+impl Error for UrlRefusal {}
+
+/// Takes or refuses a webhook's URL by its spelling alone; the result is normalised, and is what to connect to.
+///
+/// Normalising matters: `https://0x7f.1/` is 127.0.0.1, and is refused as such. Source: contract, "Delivery semantics"
+/// 5; design, "The service on one machine".
+pub fn check_url(text: &str, policy: AddressPolicy) -> Result<Url, UrlRefusal> {
+    if text.len() > MAX_URL_LENGTH {
+        return Err(UrlRefusal::TooLong);
+    }
+    // The parser mends all of these silently, so that what was stored would not be what is posted to.
+    let mended = text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\');
+    if mended || !text.contains("://") {
+        return Err(UrlRefusal::NotAbsolute);
+    }
+    let url = Url::parse(text).map_err(|_| UrlRefusal::NotAbsolute)?;
+    let host = url.host().ok_or(UrlRefusal::NotAbsolute)?;
+
+    match url.scheme() {
+        "https" => {}
+        "http" if policy == AddressPolicy::PublicOrLoopback && is_loopback(&host) => {}
+        _ => return Err(UrlRefusal::NotHttps),
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(UrlRefusal::UserInfo);
+    }
+    if url.fragment().is_some() {
+        return Err(UrlRefusal::Fragment);
+    }
+    if url.port() == Some(0) {
+        return Err(UrlRefusal::PortZero);
+    }
+    check_host(&host, policy)?;
+    // Escaping makes a URL longer, and what was taken must still be taken when it comes back from the store.
+    if url.as_str().len() > MAX_URL_LENGTH {
+        Err(UrlRefusal::TooLong)
+    } else {
+        Ok(url)
+    }
+}
+
+fn check_host(host: &Host<&str>, policy: AddressPolicy) -> Result<(), UrlRefusal> {
+    let address = match host {
+        Host::Ipv4(address) => IpAddr::V4(*address),
+        Host::Ipv6(address) => IpAddr::V6(*address),
+        Host::Domain(name) => {
+            let named_loopback = is_loopback(host) && policy == AddressPolicy::PublicOrLoopback;
+            return if named_loopback || !is_inside_name(name) {
+                Ok(())
+            } else {
+                Err(UrlRefusal::Name((*name).to_owned()))
+            };
+        }
+    };
+    if policy.allows(address) {
+        Ok(())
+    } else {
+        Err(UrlRefusal::Address(address))
+    }
+}
+
+fn is_loopback(host: &Host<&str>) -> bool {
+    match host {
+        Host::Ipv4(address) => AddressKind::of_v4(*address) == AddressKind::Loopback,
+        Host::Ipv6(address) => AddressKind::of_v6(*address) == AddressKind::Loopback,
+        Host::Domain(name) => is_under(name, "localhost"),
+    }
+}
+
+fn is_inside_name(name: &str) -> bool {
+    ["localhost", "local", "internal"]
+        .into_iter()
+        .any(|zone| is_under(name, zone))
+}
+
+/// Whether `name` is the zone or inside it. The parser has lower-cased the name; a root dot at its end changes nothing.
+fn is_under(name: &str, zone: &str) -> bool {
+    name.strip_suffix('.')
+        .unwrap_or(name)
+        .strip_suffix(zone)
+        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+fn low_v4(address: Ipv6Addr) -> Ipv4Addr {
+    let [.., a, b, c, d] = address.octets();
+    Ipv4Addr::new(a, b, c, d)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::AddressKind::*;
+    use super::AddressPolicy::{PublicOnly, PublicOrLoopback};
+    use super::*;
+
+    #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
+    fn each_special_range_is_known_to_its_edges() {
+        for (address, kind) in [
+            ("0.0.0.0", Unspecified),
+            ("0.255.255.255", Unspecified),
+            ("1.0.0.0", Public),
+            ("9.255.255.255", Public),
+            ("10.0.0.0", Private),
+            ("10.255.255.255", Private),
+            ("11.0.0.0", Public),
+            ("100.63.255.255", Public),
+            ("100.64.0.0", CarrierNat),
+            ("100.100.100.200", CarrierNat),
+            ("100.127.255.255", CarrierNat),
+            ("100.128.0.0", Public),
+            ("126.255.255.255", Public),
+            ("127.0.0.0", Loopback),
+            ("127.0.0.1", Loopback),
+            ("127.255.255.255", Loopback),
+            ("128.0.0.0", Public),
+            ("169.253.255.255", Public),
+            ("169.254.0.0", LinkLocal),
+            ("169.254.169.254", LinkLocal),
+            ("169.254.170.2", LinkLocal),
+            ("169.254.255.255", LinkLocal),
+            ("169.255.0.0", Public),
+            ("172.15.255.255", Public),
+            ("172.16.0.0", Private),
+            ("172.31.255.255", Private),
+            ("172.32.0.0", Public),
+            ("191.255.255.255", Public),
+            ("192.0.0.0", Reserved),
+            ("192.0.0.255", Reserved),
+            ("192.0.1.0", Public),
+            ("192.0.2.0", Documentation),
+            ("192.0.2.255", Documentation),
+            ("192.0.3.0", Public),
+            ("192.88.98.255", Public),
+            ("192.88.99.1", Reserved),
+            ("192.88.100.0", Public),
+            ("192.167.255.255", Public),
+            ("192.168.0.0", Private),
+            ("192.168.255.255", Private),
+            ("192.169.0.0", Public),
+            ("198.17.255.255", Public),
+            ("198.18.0.0", Benchmarking),
+            ("198.19.255.255", Benchmarking),
+            ("198.20.0.0", Public),
+            ("198.51.99.255", Public),
+            ("198.51.100.0", Documentation),
+            ("198.51.100.255", Documentation),
+            ("198.51.101.0", Public),
+            ("203.0.112.255", Public),
+            ("203.0.113.0", Documentation),
+            ("203.0.113.255", Documentation),
+            ("203.0.114.0", Public),
+            ("223.255.255.255", Public),
+            ("224.0.0.0", Multicast),
+            ("239.255.255.255", Multicast),
+            ("240.0.0.0", Reserved),
+            ("255.255.255.254", Reserved),
+            ("255.255.255.255", Reserved),
+            ("::", Unspecified),
+            ("::1", Loopback),
+            ("::2", Reserved),
+            ("::127.0.0.1", Reserved),
+            ("::8.8.8.8", Reserved),
+            ("::fffe:ffff:ffff", Reserved),
+            ("::ffff:8.8.8.8", Public),
+            ("::ffff:10.0.0.5", Private),
+            ("::ffff:127.0.0.1", Loopback),
+            ("::ffff:169.254.169.254", LinkLocal),
+            ("::ffff:0:8.8.8.8", Reserved),
+            ("64:ff9b::8.8.8.8", Public),
+            ("64:ff9b::10.0.0.5", Private),
+            ("64:ff9b::169.254.169.254", LinkLocal),
+            ("64:ff9b::127.0.0.1", Loopback),
+            ("64:ff9b:0:1::8.8.8.8", Reserved),
+            ("64:ff9b:1::8.8.8.8", Transition),
+            ("64:ff9b:1:ffff:ffff:ffff:808:808", Transition),
+            ("64:ff9b:2::8.8.8.8", Reserved),
+            ("100::", Reserved),
+            ("100::ffff:ffff:ffff:ffff", Reserved),
+            ("100:0:0:1::", Reserved),
+            ("1fff:ffff::", Reserved),
+            ("2000::", Public),
+            ("2001::", Transition),
+            ("2001:0:ffff:ffff:ffff:ffff:ffff:ffff", Transition),
+            ("2001:1::1", Reserved),
+            ("2001:2::", Reserved),
+            ("2001:10::", Reserved),
+            ("2001:20::", Reserved),
+            ("2001:1ff:ffff::", Reserved),
+            ("2001:200::", Public),
+            ("2001:db7:ffff::", Public),
+            ("2001:db8::", Documentation),
+            ("2001:db8:ffff:ffff::1", Documentation),
+            ("2001:db9::", Public),
+            ("2001:4860:4860::8888", Public),
+            ("2002::", Transition),
+            ("2002:808:808::1", Transition),
+            ("2002:a00:5::1", Transition),
+            ("2003::", Public),
+            ("2600:1f00::1", Public),
+            ("3ffe:ffff::", Public),
+            ("3fff::", Documentation),
+            ("3fff:fff:ffff::1", Documentation),
+            ("3fff:1000::", Public),
+            ("4000::", Reserved),
+            ("5f00::1", Reserved),
+            ("fbff:ffff::", Reserved),
+            ("fc00::", Private),
+            ("fd00:ec2::254", Private),
+            ("fdff:ffff::1", Private),
+            ("fe00::", Reserved),
+            ("fe7f:ffff::", Reserved),
+            ("fe80::1", LinkLocal),
+            ("febf:ffff::1", LinkLocal),
+            ("fec0::1", Reserved),
+            ("ff00::", Multicast),
+            ("ff02::1", Multicast),
+            ("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", Multicast),
+        ] {
+            let parsed = address.parse().unwrap();
+            assert_eq!(AddressKind::of(parsed), kind, "{address}");
+            assert_eq!(is_public(parsed), kind == Public, "{address}");
+            assert_eq!(PublicOnly.allows(parsed), kind == Public, "{address}");
+            assert_eq!(
+                PublicOrLoopback.allows(parsed),
+                kind == Public || kind == Loopback,
+                "{address}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_https_url_to_the_public_is_taken_and_normalised() {
+        for (text, normalised) in [
+            ("https://example.com", "https://example.com/"),
+            (
+                "HTTPS://Example.COM:443/Hooks?a=b",
+                "https://example.com/Hooks?a=b",
+            ),
+            ("https://example.com:8443/", "https://example.com:8443/"),
+            ("https://example.com./", "https://example.com./"),
+            ("https://münchen.example/", "https://xn--mnchen-3ya.example/"),
+            ("https://8.8.8.8/", "https://8.8.8.8/"),
+            ("https://134744072/", "https://8.8.8.8/"),
+            ("https://[2606:4700::1111]/", "https://[2606:4700::1111]/"),
+            ("https://localhost.example.com/", "https://localhost.example.com/"),
+            ("https://mylocalhost/", "https://mylocalhost/"),
+            ("https://internal.example.com/", "https://internal.example.com/"),
+        ] {
+            for policy in [PublicOnly, PublicOrLoopback] {
+                assert_eq!(check_url(text, policy).unwrap().as_str(), normalised, "{text}");
+            }
+        }
+    }
+
+    #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
+    fn a_refused_url_says_why() {
+        let long = format!("https://example.com/{}", "a".repeat(2029));
+        for (text, reason) in [
+            (
+                "",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            (
+                "/hooks",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            (
+                "//example.com/",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            (
+                "example.com",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            (
+                "https:example.com",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            (
+                "https://",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            (
+                "https://?x",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            (
+                " https://example.com/",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            (
+                "https://exa\tmple.com/",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            (
+                "https://example.com/\r\nX: y",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            (
+                r"https:\\example.com\",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            (
+                "https://[::1/",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            (
+                "https://256.256.256.256/",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            (
+                "https://example.com:99999/",
+                "webhook URLs must be absolute, like https://example.com/hooks",
+            ),
+            ("http://example.com/", "webhook URLs must use https"),
+            ("http://localhost:4000/", "webhook URLs must use https"),
+            ("ftp://example.com/", "webhook URLs must use https"),
+            ("unix://run/socket", "webhook URLs must use https"),
+            (
+                "https://user@example.com/",
+                "webhook URLs must not carry a user name or password",
+            ),
+            (
+                "https://:secret@example.com/",
+                "webhook URLs must not carry a user name or password",
+            ),
+            (
+                "https://8.8.8.8@127.0.0.1/",
+                "webhook URLs must not carry a user name or password",
+            ),
+            ("https://example.com/#x", "webhook URLs must not carry a fragment"),
+            ("https://example.com/#", "webhook URLs must not carry a fragment"),
+            ("https://example.com:0/", "webhook URLs must not use port 0"),
+            (&long, "webhook URLs must be at most 2048 characters"),
+            ("https://localhost/", "localhost is not a public name"),
+            ("https://LOCALHOST./", "localhost. is not a public name"),
+            ("https://api.localhost/", "api.localhost is not a public name"),
+            ("https://printer.local/", "printer.local is not a public name"),
+            (
+                "https://ip-10-0-0-5.ec2.internal/",
+                "ip-10-0-0-5.ec2.internal is not a public name",
+            ),
+            ("https://internal/", "internal is not a public name"),
+            ("https://10.0.0.5/", "10.0.0.5 is a private address"),
+            ("https://127.0.0.1/", "127.0.0.1 is a loopback address"),
+            (
+                "https://169.254.169.254/latest/",
+                "169.254.169.254 is a link-local address",
+            ),
+            ("https://100.64.0.1/", "100.64.0.1 is a carrier-grade NAT address"),
+            ("https://192.0.2.1/", "192.0.2.1 is a documentation address"),
+            ("https://198.18.0.1/", "198.18.0.1 is a benchmarking address"),
+            ("https://224.0.0.1/", "224.0.0.1 is a multicast address"),
+            (
+                "https://255.255.255.255/",
+                "255.255.255.255 is a reserved address",
+            ),
+            ("https://0.0.0.0/", "0.0.0.0 is an unspecified address"),
+            ("https://[::1]/", "::1 is a loopback address"),
+            ("https://[fd00:ec2::254]/", "fd00:ec2::254 is a private address"),
+            (
+                "https://[::ffff:10.0.0.5]/",
+                "::ffff:10.0.0.5 is a private address",
+            ),
+            (
+                "https://[2002:a00:5::]/",
+                "2002:a00:5:: is an IPv4 transition address",
+            ),
+        ] {
+            assert_eq!(
+                check_url(text, PublicOnly).unwrap_err().to_string(),
+                reason,
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_longest_url_is_2048_bytes() {
+        let longest = format!("https://example.com/{}", "a".repeat(2028));
+        assert_eq!(longest.len(), 2048);
+        assert!(check_url(&longest, PublicOnly).is_ok());
+
+        let longer_once_escaped = format!("https://example.com/{}", "é".repeat(1000));
+        assert_eq!(
+            check_url(&longer_once_escaped, PublicOnly),
+            Err(UrlRefusal::TooLong)
+        );
+    }
+
+    #[test]
+    fn an_ipv4_address_is_seen_through_every_spelling() {
+        for host in [
+            "2130706433",
+            "0x7f000001",
+            "0x7F.0x0.0x0.0x1",
+            "017700000001",
+            "0177.0.0.1",
+            "0177.0.0x0.1",
+            "127.1",
+            "127.0.1",
+            "0x7f.1",
+            "127.0.0.1.",
+            "127.0.0.01",
+            "%31%32%37.0.0.1",
+            "127。0。0。1",
+            "１２７.0.0.1",
+            "①②⑦.0.0.1",
+        ] {
+            let refusal = check_url(&format!("https://{host}/"), PublicOnly).unwrap_err();
+            assert_eq!(refusal, UrlRefusal::Address(Ipv4Addr::LOCALHOST.into()), "{host}");
+        }
+    }
+
+    #[test]
+    fn on_a_developers_machine_loopback_may_be_plain_http() {
+        for text in [
+            "http://127.0.0.1:4000/hooks",
+            "http://127.8.9.10/",
+            "http://localhost:4000/",
+            "http://app.localhost/",
+            "http://[::1]:4000/",
+            "https://localhost/",
+            "https://127.0.0.1/",
+        ] {
+            assert!(check_url(text, PublicOrLoopback).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn on_a_developers_machine_nothing_else_is_relaxed() {
+        for (text, reason) in [
+            ("http://example.com/", "webhook URLs must use https"),
+            ("http://8.8.8.8/", "webhook URLs must use https"),
+            ("http://10.0.0.5/", "webhook URLs must use https"),
+            ("http://notlocalhost/", "webhook URLs must use https"),
+            ("ftp://localhost/", "webhook URLs must use https"),
+            ("https://10.0.0.5/", "10.0.0.5 is a private address"),
+            (
+                "https://169.254.169.254/",
+                "169.254.169.254 is a link-local address",
+            ),
+            ("https://printer.local/", "printer.local is not a public name"),
+            (
+                "http://me@localhost/",
+                "webhook URLs must not carry a user name or password",
+            ),
+            ("http://localhost:0/", "webhook URLs must not use port 0"),
+        ] {
+            assert_eq!(
+                check_url(text, PublicOrLoopback).unwrap_err().to_string(),
+                reason,
+                "{text}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics_and_what_is_taken_stays_taken(text in ".{0,80}") {
+            for text in [text.clone(), format!("https://{text}")] {
+                if let Ok(url) = check_url(&text, PublicOnly) {
+                    prop_assert_eq!(url.scheme(), "https");
+                    prop_assert_eq!(check_url(url.as_str(), PublicOnly), Ok(url));
+                }
+            }
+        }
+
+        #[test]
+        fn a_literal_address_is_taken_exactly_when_it_is_public(v4: u32, v6: u128) {
+            let v4 = Ipv4Addr::from_bits(v4);
+            let v6 = Ipv6Addr::from_bits(v6);
+            let taken = |url: String| check_url(&url, PublicOnly).is_ok();
+            prop_assert_eq!(taken(format!("https://{v4}/")), is_public(v4.into()));
+            prop_assert_eq!(taken(format!("https://{}/", v4.to_bits())), is_public(v4.into()));
+            prop_assert_eq!(taken(format!("https://[{v6}]/")), is_public(v6.into()));
+            prop_assert_eq!(taken(format!("https://[{}]/", v4.to_ipv6_mapped())), is_public(v4.into()));
+        }
+
+        #[test]
+        fn nothing_outside_global_unicast_is_public(bits: u128) {
+            let address = Ipv6Addr::from_bits(bits);
+            let embeds_v4 = address.to_ipv4_mapped().is_some() || address.segments()[..2] == [0x64, 0xff9b];
+            prop_assume!(address.segments()[0] >> 13 != 1 && !embeds_v4);
+            prop_assert!(!is_public(address.into()));
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! When a failed delivery is tried again.
+//!
+//! What lives here: the delay after an attempt, as a pure function. What does not: the clock and the dice (both are
+//! passed in), the count of attempts, and what carries the delay (an SQS delay or the due-index).
+
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Attempts of one delivery before it goes to the dead-letter queue. Contract: `maxAttempts` defaults to 15.
+pub const MAX_ATTEMPTS: u32 = 15;
+
+/// The delay after the first attempt; each later one doubles it (design, "retry schedule").
+const FIRST_DELAY_MS: u64 = 30_000;
+
+/// The longest delay before jitter: 12 hours. Reached after attempt 12; 15 attempts span about 53 hours.
+const LONGEST_DELAY_MS: u64 = 12 * 60 * 60 * 1_000;
+
+/// The greatest number that `jitter` can be: `u32::MAX`.
+const MOST_JITTER: u64 = 0xffff_ffff;
+
+/// A receiver's `Retry-After` is believed up to 24 hours; a longer one would park the delivery for good.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(24);
+
+/// `Retry-After: 0`, or a date gone by, still leaves a breath between two attempts.
+const SHORTEST_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How long to wait after attempt number `attempt` (the first is 1) has failed.
+///
+/// - `status`: the answer's status code, if there was an answer.
+/// - `retry_after`: the answer's `Retry-After` header, seconds or an HTTP date. It wins on a 429 or a 503, clamped to
+///   1 second … 24 hours, without jitter; elsewhere, or where it can't be read, the schedule holds.
+/// - `now_ms`: unix milliseconds, which a date is measured against.
+/// - `jitter`: a uniform random number; the whole range of `u32` maps onto −20 % … +20 %.
+///
+/// Source: contract, "Delivery semantics" 2 and 3; design, "retry schedule".
+pub fn next_delay(
+    attempt: u32,
+    status: Option<u16>,
+    retry_after: Option<&str>,
+    now_ms: i64,
+    jitter: u32,
+) -> Duration {
+    match status {
+        Some(429 | 503) => retry_after.and_then(|text| parse_retry_after(text, now_ms)),
+        Some(_) | None => None,
+    }
+    .unwrap_or_else(|| backoff(attempt, jitter))
+}
+
+fn backoff(attempt: u32, jitter: u32) -> Duration {
+    let doublings = attempt.saturating_sub(1);
+    let full_ms = FIRST_DELAY_MS
+        .saturating_mul(2_u64.saturating_pow(doublings))
+        .min(LONGEST_DELAY_MS);
+    let fifth_ms = full_ms / 5;
+    let spread_ms = fifth_ms.saturating_mul(2).saturating_mul(jitter.into()) / MOST_JITTER;
+    Duration::from_millis(full_ms.saturating_sub(fifth_ms).saturating_add(spread_ms))
+}
+
+fn parse_retry_after(text: &str, now_ms: i64) -> Option<Duration> {
+    let text = text.trim();
+    let wait = if let Some(negative) = text.strip_prefix('-') {
+        is_digits(negative).then_some(Duration::ZERO)?
+    } else if is_digits(text) {
+        Duration::from_secs(text.parse().unwrap_or(u64::MAX))
+    } else {
+        let date = httpdate::parse_http_date(text)
+            .ok()?
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let now = Duration::from_millis(u64::try_from(now_ms).unwrap_or_default());
+        date.saturating_sub(now)
+    };
+    Some(wait.clamp(SHORTEST_RETRY_AFTER, LONGEST_RETRY_AFTER))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Half of the range: no jitter.
+    const MIDDLE: u32 = u32::MAX / 2 + 1;
+
+    /// 2023-11-14T22:13:20Z
+    const NOW_MS: i64 = 1_700_000_000_000;
+
+    fn after_429(retry_after: &str) -> Duration {
+        next_delay(1, Some(429), Some(retry_after), NOW_MS, MIDDLE)
+    }
+
+    #[test]
+    fn delays_double_from_30_seconds_to_12_hours() {
+        let seconds = [
+            30, 60, 120, 240, 480, 960, 1_920, 3_840, 7_680, 15_360, 30_720, 43_200, 43_200, 43_200, 43_200,
+        ];
+        for (attempt, expected) in (1..=MAX_ATTEMPTS).zip(seconds) {
+            let delay = next_delay(attempt, Some(500), None, NOW_MS, MIDDLE);
+            assert_eq!(delay, Duration::from_secs(expected), "after attempt {attempt}");
+        }
+    }
+
+    #[test]
+    fn jitter_spans_a_fifth_both_ways() {
+        assert_eq!(next_delay(1, None, None, NOW_MS, 0), Duration::from_secs(24));
+        assert_eq!(
+            next_delay(1, None, None, NOW_MS, u32::MAX),
+            Duration::from_secs(36)
+        );
+        assert_eq!(next_delay(15, None, None, NOW_MS, 0), Duration::from_mins(576));
+        assert_eq!(
+            next_delay(15, None, None, NOW_MS, u32::MAX),
+            Duration::from_mins(864)
+        );
+    }
+
+    #[test]
+    fn an_attempt_out_of_range_gets_the_nearest_delay() {
+        assert_eq!(next_delay(0, None, None, NOW_MS, MIDDLE), Duration::from_secs(30));
+        assert_eq!(
+            next_delay(u32::MAX, None, None, NOW_MS, MIDDLE),
+            Duration::from_hours(12)
+        );
+    }
+
+    #[test]
+    fn retry_after_in_seconds_wins_and_is_clamped() {
+        for (text, seconds) in [
+            ("120", 120),
+            (" 7 ", 7),
+            ("0", 1),
+            ("1", 1),
+            ("-5", 1),
+            ("86400", 86_400),
+            ("86401", 86_400),
+            ("99999999999999999999999999", 86_400),
+        ] {
+            assert_eq!(after_429(text), Duration::from_secs(seconds), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn retry_after_as_a_date_is_measured_against_now() {
+        for (text, seconds) in [
+            ("Tue, 14 Nov 2023 22:15:20 GMT", 120),
+            ("Tuesday, 14-Nov-23 22:15:20 GMT", 120),
+            ("Tue Nov 14 22:15:20 2023", 120),
+            ("Tue, 14 Nov 2023 22:13:20 GMT", 1),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 1),
+            ("Fri, 17 Nov 2023 22:13:20 GMT", 86_400),
+        ] {
+            assert_eq!(after_429(text), Duration::from_secs(seconds), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn retry_after_that_says_nothing_is_ignored() {
+        for text in [
+            "",
+            " ",
+            "-",
+            "soon",
+            "1.5",
+            "+5",
+            "5s",
+            "1e3",
+            "٣",
+            "--5",
+            "2023-11-14T22:15:20Z",
+            "\u{0}",
+        ] {
+            assert_eq!(after_429(text), Duration::from_secs(30), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn retry_after_counts_on_429_and_503_only() {
+        for (status, seconds) in [
+            (Some(429), 900),
+            (Some(503), 900),
+            (Some(500), 30),
+            (Some(301), 30),
+            (Some(413), 30),
+            (None, 30),
+        ] {
+            let delay = next_delay(1, status, Some("900"), NOW_MS, MIDDLE);
+            assert_eq!(delay, Duration::from_secs(seconds), "{status:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_scheduled_delay_is_within_a_fifth_of_its_doubling(doublings in 0..40_u32, jitter: u32) {
+            let full_ms = 30_000_u128.saturating_mul(2_u128.pow(doublings)).min(43_200_000);
+            let delay_ms = next_delay(doublings.saturating_add(1), Some(500), None, NOW_MS, jitter).as_millis();
+            prop_assert!(full_ms.abs_diff(delay_ms).saturating_mul(5) <= full_ms);
+        }
+
+        #[test]
+        fn more_jitter_never_means_less_delay(attempt: u32, one: u32, other: u32) {
+            let delay = |jitter| next_delay(attempt, None, None, NOW_MS, jitter);
+            prop_assert!(delay(one.min(other)) <= delay(one.max(other)));
+        }
+
+        #[test]
+        fn whatever_a_receiver_says_the_delay_is_between_a_second_and_a_day(
+            attempt: u32,
+            status: Option<u16>,
+            retry_after: Option<String>,
+            now_ms: i64,
+            jitter: u32,
+        ) {
+            let delay = next_delay(attempt, status, retry_after.as_deref(), now_ms, jitter);
+            prop_assert!((Duration::from_secs(1)..=Duration::from_hours(24)).contains(&delay));
+        }
+
+        #[test]
+        fn any_number_of_seconds_is_taken_up_to_a_day(seconds: u64) {
+            prop_assert_eq!(after_429(&seconds.to_string()).as_secs(), seconds.clamp(1, 86_400));
+        }
+    }
+}
