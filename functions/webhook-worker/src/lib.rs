@@ -1,1 +1,3 @@
+//! Signs and posts one webhook delivery.
 
+pub mod sender;

@@ -1,1 +1,3 @@
-fn main(){}
+//! The Lambda that signs and posts one webhook delivery.
+
+fn main() {}

@@ -1,0 +1,217 @@
+//! How a connection is made: names are resolved and their addresses checked, each time; then TCP; then TLS.
+//!
+//! The check sits in the resolver because the addresses it returns are the very ones that are connected to. A check
+//! made earlier could be undone by a name that resolves to something else a moment later. Literal addresses bypass the
+//! resolver, so the sender has checked those before it comes here.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use std::vec;
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
+use shared::webhook::address::AddressPolicy;
+use tokio::net::TcpStream;
+use tower::util::MapResponse;
+use tower::{Service, ServiceExt};
+
+use super::{Lookup, SenderError};
+
+/// A name with more addresses than this is tried at the first ones only.
+const MAX_ADDRESSES: usize = 8;
+
+pub(super) type Connector =
+    HttpsConnector<MapResponse<HttpConnector<CheckedResolver>, fn(TokioIo<TcpStream>) -> Marked>>;
+
+pub(super) fn new(
+    policy: AddressPolicy,
+    time_limit: Duration,
+    extra_roots: Vec<CertificateDer<'static>>,
+    lookup: Option<Lookup>,
+) -> Result<Connector, SenderError> {
+    let mut tcp = HttpConnector::new_with_resolver(CheckedResolver { policy, lookup });
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    // Split among a name's addresses, so that a dead one leaves time for the next.
+    tcp.set_connect_timeout(Some(time_limit));
+    let mark: fn(TokioIo<TcpStream>) -> Marked = Marked::new;
+    let mut connector = HttpsConnector::from((tcp.map_response(mark), tls(policy, extra_roots)?));
+    match policy {
+        AddressPolicy::PublicOnly => connector.enforce_https(),
+        AddressPolicy::PublicOrLoopback => {}
+    }
+    Ok(connector)
+}
+
+fn tls(
+    policy: AddressPolicy,
+    extra_roots: Vec<CertificateDer<'static>>,
+) -> Result<ClientConfig, SenderError> {
+    let mut roots = RootCertStore::empty();
+    // A machine's store may hold certificates that can't be read; the others are as good as ever.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    for root in extra_roots {
+        roots.add(root).map_err(SenderError::Tls)?;
+    }
+    // A developer's machine may have none, and still posts to loopback.
+    if roots.is_empty() && policy == AddressPolicy::PublicOnly {
+        return Err(SenderError::NoRoots);
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(SenderError::Tls)?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// Resolves names to those of their addresses that the policy allows.
+#[derive(Clone)]
+pub(super) struct CheckedResolver {
+    policy: AddressPolicy,
+    lookup: Option<Lookup>,
+}
+
+impl CheckedResolver {
+    async fn resolve(self, name: Name) -> Result<vec::IntoIter<SocketAddr>, ResolveFailure> {
+        let found: Vec<SocketAddr> = match self.lookup {
+            // The connector puts in the URL's port.
+            Some(lookup) => lookup(name.as_str())
+                .into_iter()
+                .map(|address| (address, 0).into())
+                .collect(),
+            None => tokio::net::lookup_host((name.as_str(), 0))
+                .await
+                .map_err(|_| ResolveFailure::NameNotFound)?
+                .collect(),
+        };
+        let (mut allowed, refused): (Vec<_>, Vec<_>) = found
+            .into_iter()
+            .partition(|address| self.policy.allows(address.ip()));
+        allowed.truncate(MAX_ADDRESSES);
+        match (allowed.is_empty(), refused.first()) {
+            (false, _) => Ok(allowed.into_iter()),
+            (true, Some(address)) => Err(ResolveFailure::Refused(address.ip())),
+            (true, None) => Err(ResolveFailure::NameNotFound),
+        }
+    }
+}
+
+impl Service<Name> for CheckedResolver {
+    type Response = vec::IntoIter<SocketAddr>;
+    type Error = ResolveFailure;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        Box::pin(self.clone().resolve(name))
+    }
+}
+
+/// Why a name leads nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ResolveFailure {
+    /// No address, or no answer from the name servers; the machine's resolver does not reliably tell which.
+    NameNotFound,
+    /// None of its addresses may be connected to; this is the first.
+    Refused(IpAddr),
+}
+
+impl fmt::Display for ResolveFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NameNotFound => f.write_str("name not found"),
+            Self::Refused(address) => write!(f, "{address} refused"),
+        }
+    }
+}
+
+impl Error for ResolveFailure {}
+
+/// Whether a connection has carried an answer before.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answered(Arc<AtomicBool>);
+
+impl Answered {
+    pub(super) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A TCP connection that carries its [`Answered`] to whoever uses it.
+pub(super) struct Marked {
+    tcp: TokioIo<TcpStream>,
+    answered: Answered,
+}
+
+impl Marked {
+    fn new(tcp: TokioIo<TcpStream>) -> Self {
+        Self {
+            tcp,
+            answered: Answered::default(),
+        }
+    }
+
+    fn tcp(self: Pin<&mut Self>) -> Pin<&mut TokioIo<TcpStream>> {
+        Pin::new(&mut self.get_mut().tcp)
+    }
+}
+
+impl Connection for Marked {
+    fn connected(&self) -> Connected {
+        self.tcp.connected().extra(self.answered.clone())
+    }
+}
+
+impl Read for Marked {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        self.tcp().poll_read(cx, buf)
+    }
+}
+
+impl Write for Marked {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.tcp().poll_write(cx, buf)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.tcp().poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.tcp().poll_shutdown(cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.tcp().poll_write_vectored(cx, parts)
+    }
+}

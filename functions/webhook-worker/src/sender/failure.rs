@@ -1,0 +1,159 @@
+//! What can go wrong on the way to an endpoint, in words for the merchant.
+//!
+//! Errors of the libraries below are sorted into a closed list and then dropped, so that none of their text, and no
+//! detail of our own network, reaches a delivery row.
+
+use std::error::Error;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::iter;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use rustls::CertificateError;
+use shared::webhook::address::UrlRefusal;
+
+use super::connector::ResolveFailure;
+
+/// An error has fewer causes than this; the bound is for one that cites itself.
+const MAX_CAUSES: usize = 16;
+
+/// Why an endpoint gave no answer. Its text is short and fit for a merchant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The URL may not be posted to; nothing was sent.
+    Url(UrlRefusal),
+    /// The name resolves to addresses that may not be connected to; nothing was sent. This is the first of them.
+    Address(IpAddr),
+    /// The name does not resolve.
+    NameNotFound,
+    /// Nothing listens on the port.
+    ConnectionRefused,
+    /// No connection came about in time.
+    ConnectionTimeout,
+    /// There is no way to the address.
+    Unreachable,
+    /// TLS: the certificate is not valid, and why.
+    Certificate(&'static str),
+    /// TLS failed otherwise.
+    Tls,
+    /// The endpoint closed the connection before a whole answer's head was there.
+    Closed,
+    /// The answer's head is over its limit.
+    HeadTooLarge,
+    /// What came was not HTTP.
+    NotHttp,
+    /// The answer had not ended after this long.
+    Timeout(Duration),
+    /// None of the above.
+    Other,
+}
+
+impl Failure {
+    /// Sorts an error by the first of its causes that says something.
+    pub(super) fn of(error: &(dyn Error + 'static)) -> Self {
+        iter::successors(Some(error), |error| cause(*error))
+            .take(MAX_CAUSES)
+            .find_map(Self::of_one)
+            .unwrap_or(Self::Other)
+    }
+
+    fn of_one(error: &(dyn Error + 'static)) -> Option<Self> {
+        if let Some(error) = error.downcast_ref::<ResolveFailure>() {
+            return Some(match error {
+                ResolveFailure::NameNotFound => Self::NameNotFound,
+                ResolveFailure::Refused(address) => Self::Address(*address),
+            });
+        }
+        if let Some(error) = error.downcast_ref::<rustls::Error>() {
+            return Some(match error {
+                rustls::Error::InvalidCertificate(error) => Self::Certificate(certificate(error)),
+                rustls::Error::NoCertificatesPresented => Self::Certificate("none presented"),
+                _ => Self::Tls,
+            });
+        }
+        if let Some(error) = error.downcast_ref::<hyper::Error>() {
+            return Self::of_hyper(error);
+        }
+        error.downcast_ref::<io::Error>().and_then(Self::of_io)
+    }
+
+    fn of_hyper(error: &hyper::Error) -> Option<Self> {
+        if error.is_parse_too_large() {
+            Some(Self::HeadTooLarge)
+        } else if error.is_parse() {
+            Some(Self::NotHttp)
+        } else if error.is_incomplete_message() || error.is_canceled() || error.is_closed() {
+            Some(Self::Closed)
+        } else {
+            None
+        }
+    }
+
+    fn of_io(error: &io::Error) -> Option<Self> {
+        match error.kind() {
+            ErrorKind::ConnectionRefused => Some(Self::ConnectionRefused),
+            ErrorKind::TimedOut => Some(Self::ConnectionTimeout),
+            ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable | ErrorKind::AddrNotAvailable => {
+                Some(Self::Unreachable)
+            }
+            ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe
+            | ErrorKind::NotConnected
+            | ErrorKind::UnexpectedEof => Some(Self::Closed),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Url(refusal) => refusal.fmt(f),
+            Self::Address(address) => write!(f, "address {address} is not public"),
+            Self::NameNotFound => f.write_str("DNS name not found"),
+            Self::ConnectionRefused => f.write_str("connection refused"),
+            Self::ConnectionTimeout => f.write_str("connection timed out"),
+            Self::Unreachable => f.write_str("address unreachable"),
+            Self::Certificate(why) => write!(f, "TLS certificate not valid: {why}"),
+            Self::Tls => f.write_str("TLS handshake failed"),
+            Self::Closed => f.write_str("connection closed before an answer"),
+            Self::HeadTooLarge => f.write_str("answer's headers too large"),
+            Self::NotHttp => f.write_str("answer is not HTTP/1.1"),
+            Self::Timeout(limit) if limit.subsec_millis() == 0 => {
+                write!(f, "timeout after {} s", limit.as_secs())
+            }
+            Self::Timeout(limit) => write!(f, "timeout after {} ms", limit.as_millis()),
+            Self::Other => f.write_str("connection failed"),
+        }
+    }
+}
+
+impl Error for Failure {}
+
+/// The next cause. An I/O error's `source` passes over the error that it wraps.
+fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(wrapped) => Some(wrapped),
+        None => error.source(),
+    }
+}
+
+fn certificate(error: &CertificateError) -> &'static str {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "not valid yet",
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "issued for another name"
+        }
+        CertificateError::UnknownIssuer => "unknown issuer, or an intermediate certificate is missing",
+        CertificateError::Revoked => "revoked",
+        CertificateError::BadSignature => "bad signature",
+        CertificateError::BadEncoding => "malformed",
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "not issued for servers"
+        }
+        _ => "not acceptable",
+    }
+}

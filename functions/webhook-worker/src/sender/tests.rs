@@ -1,0 +1,726 @@
+use std::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Mutex;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rustls::ServerConfig;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::*;
+
+/// Short, for the few tests that must see a limit pass; what they wait for never comes.
+const SHORT: Duration = Duration::from_millis(300);
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+
+/// What an endpoint does once it has read a request.
+#[derive(Clone)]
+enum Reply {
+    /// Writes this, and waits for the next request on the same connection.
+    Send(Vec<u8>),
+    /// Writes this, and then nothing, with the connection open.
+    Hold(Vec<u8>),
+    /// Writes this, and then bytes without end.
+    Endless(Vec<u8>),
+    /// Closes the connection.
+    Close,
+}
+
+fn send(answer: impl Into<Vec<u8>>) -> Reply {
+    Reply::Send(answer.into())
+}
+
+/// A merchant's endpoint on loopback. Its first connection plays the first script, and so on; a connection whose script
+/// has ended is closed.
+struct Endpoint {
+    address: SocketAddr,
+    /// Each request with the number of the connection it came on, from 0.
+    requests: Arc<Mutex<Vec<(usize, String)>>>,
+}
+
+impl Endpoint {
+    async fn start(scripts: Vec<Vec<Reply>>) -> Self {
+        Self::start_with(None, scripts).await
+    }
+
+    async fn answering(answer: impl Into<Vec<u8>>) -> Self {
+        Self::start(vec![vec![send(answer)]]).await
+    }
+
+    async fn start_with(tls: Option<TlsAcceptor>, scripts: Vec<Vec<Reply>>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&requests);
+        tokio::spawn(async move {
+            for (number, script) in scripts.into_iter().enumerate() {
+                let (tcp, _) = listener.accept().await.unwrap();
+                let (tls, seen) = (tls.clone(), Arc::clone(&seen));
+                tokio::spawn(async move {
+                    match tls {
+                        None => play(tcp, number, script, &seen).await,
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(tcp).await {
+                                play(stream, number, script, &seen).await;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        Self { address, requests }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/hooks?a=1", self.address)
+    }
+
+    fn requests(&self) -> Vec<(usize, String)> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    fn connection_of_each_request(&self) -> Vec<usize> {
+        self.requests()
+            .into_iter()
+            .map(|(connection, _)| connection)
+            .collect()
+    }
+}
+
+async fn play<S>(mut stream: S, number: usize, script: Vec<Reply>, seen: &Mutex<Vec<(usize, String)>>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    for reply in script {
+        let Some(request) = read_request(&mut stream).await else {
+            return;
+        };
+        seen.lock().unwrap().push((number, request));
+        match reply {
+            Reply::Send(bytes) => {
+                // A sender that has read enough may have closed already.
+                let _ = stream.write_all(&bytes).await;
+                let _ = stream.flush().await;
+            }
+            Reply::Hold(bytes) => {
+                stream.write_all(&bytes).await.unwrap();
+                stream.flush().await.unwrap();
+                let _ = stream.read_u8().await;
+            }
+            Reply::Endless(bytes) => {
+                stream.write_all(&bytes).await.unwrap();
+                while stream.write_all(&[b'x'; 4096]).await.is_ok() {}
+            }
+            Reply::Close => return,
+        }
+    }
+}
+
+async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
+    let mut bytes = Vec::new();
+    loop {
+        bytes.push(stream.read_u8().await.ok()?);
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some(head) = text.strip_suffix("\r\n\r\n") {
+            let length = head
+                .to_lowercase()
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok())
+                .unwrap_or(0);
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).await.ok()?;
+            return Some(format!("{text}{}", String::from_utf8(body).unwrap()));
+        }
+    }
+}
+
+fn local() -> SenderBuilder {
+    Sender::builder(AddressPolicy::PublicOrLoopback)
+}
+
+fn resolving_to(addresses: impl Into<Vec<IpAddr>>) -> Lookup {
+    let addresses = addresses.into();
+    Arc::new(move |_| addresses.clone())
+}
+
+async fn post(sender: &Sender, url: &str) -> Attempt {
+    sender
+        .post(url, HeaderMap::new(), Bytes::from_static(b"{}"))
+        .await
+}
+
+/// One post to an endpoint with this answer.
+async fn attempt(answer: impl Into<Vec<u8>>) -> Attempt {
+    let endpoint = Endpoint::answering(answer).await;
+    post(&local().build().unwrap(), &endpoint.url()).await
+}
+
+async fn response_body(answer: impl Into<Vec<u8>>) -> String {
+    attempt(answer).await.response_body().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn the_request_is_what_was_given_and_little_more() {
+    let endpoint = Endpoint::answering(OK).await;
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", HeaderValue::from_static("application/json"));
+    headers.insert("x-service-signature", HeaderValue::from_static("t=1,v1=00"));
+    let body = Bytes::from_static(br#"{"id":"evt_1"}"#);
+    local()
+        .build()
+        .unwrap()
+        .post(&endpoint.url(), headers, body)
+        .await;
+
+    let [(0, request)] = &endpoint.requests()[..] else {
+        panic!("another connection")
+    };
+    assert_eq!(
+        *request,
+        format!(
+            "POST /hooks?a=1 HTTP/1.1\r\n\
+             content-type: application/json\r\n\
+             x-service-signature: t=1,v1=00\r\n\
+             user-agent: payment-service-webhooks/1\r\n\
+             host: {}\r\n\
+             content-length: 14\r\n\
+             \r\n\
+             {{\"id\":\"evt_1\"}}",
+            endpoint.address
+        )
+    );
+}
+
+#[tokio::test]
+async fn any_2xx_is_delivered_and_leaves_no_error() {
+    for status in [200, 201, 202, 204, 299] {
+        let attempt = attempt(format!("HTTP/1.1 {status} Fine\r\nContent-Length: 0\r\n\r\n")).await;
+        assert_eq!(attempt, Attempt::Delivered { status_code: status });
+        assert!(attempt.is_delivered());
+        assert_eq!((attempt.status_code(), attempt.error()), (Some(status), None));
+        assert_eq!((attempt.retry_after(), attempt.response_body()), (None, None));
+    }
+}
+
+#[tokio::test]
+async fn interim_answers_are_passed_over() {
+    let answer = format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n{OK}");
+    assert_eq!(attempt(answer).await, Attempt::Delivered { status_code: 200 });
+}
+
+#[tokio::test]
+async fn a_redirect_is_a_failure_and_is_not_followed() {
+    let target = Endpoint::answering(OK).await;
+    let answer = format!(
+        "HTTP/1.1 301 Moved\r\nLocation: {}\r\nContent-Length: 0\r\n\r\n",
+        target.url()
+    );
+    let attempt = attempt(answer).await;
+    assert!(!attempt.is_delivered());
+    assert_eq!(attempt.status_code(), Some(301));
+    assert_eq!(
+        attempt.error().unwrap(),
+        "answered 301; redirects are not followed"
+    );
+    assert!(target.requests().is_empty());
+}
+
+#[tokio::test]
+async fn a_429_keeps_its_retry_after_for_the_schedule() {
+    let attempt = attempt("HTTP/1.1 429 Too Many\r\nRetry-After: 120\r\nContent-Length: 4\r\n\r\nslow").await;
+    assert_eq!(attempt.status_code(), Some(429));
+    assert_eq!(attempt.retry_after(), Some("120"));
+    assert_eq!(attempt.error().unwrap(), "answered 429");
+    assert_eq!(attempt.response_body(), Some("slow"));
+}
+
+#[tokio::test]
+async fn a_retry_after_that_can_be_none_is_dropped() {
+    for value in ["\u{e9}".to_owned(), "9".repeat(65)] {
+        let answer = format!("HTTP/1.1 503 Busy\r\nRetry-After: {value}\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(attempt(answer).await.retry_after(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_500_keeps_its_body() {
+    let attempt = attempt("HTTP/1.1 500 Oops\r\nContent-Length: 7\r\n\r\nno\tway\n").await;
+    assert_eq!(attempt.status_code(), Some(500));
+    assert_eq!(attempt.error().unwrap(), "answered 500");
+    assert_eq!(attempt.response_body(), Some("no\tway\n"));
+}
+
+#[tokio::test]
+async fn a_failure_without_a_body_has_an_empty_one() {
+    assert_eq!(
+        response_body("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await,
+        ""
+    );
+}
+
+#[tokio::test]
+async fn a_kept_body_is_cut_at_1024_characters() {
+    // Two bytes each: a limit in bytes would cut earlier, or in the middle of one.
+    let body = "é".repeat(3000);
+    let head = format!("HTTP/1.1 500 Oops\r\nContent-Length: {}\r\n\r\n", body.len());
+    assert_eq!(response_body(head + &body).await, "é".repeat(1024));
+
+    let body = "💸".repeat(3000);
+    let head = format!("HTTP/1.1 500 Oops\r\nContent-Length: {}\r\n\r\n", body.len());
+    assert_eq!(response_body(head + &body).await, "💸".repeat(1024));
+}
+
+#[tokio::test]
+async fn a_kept_body_is_made_safe_to_show() {
+    let mut answer = b"HTTP/1.1 500 Oops\r\nConnection: close\r\n\r\n".to_vec();
+    answer.extend(b"a\x00b\x1b[31mc\x7fd\xff\xc3e");
+    answer.extend("\u{9b}f\u{202e}g\u{2066}h".bytes());
+    assert_eq!(response_body(answer).await, "a�b�[31mc�d��e�f�g�h");
+}
+
+#[tokio::test]
+async fn a_compressed_body_is_not_undone_and_not_shown() {
+    let mut answer =
+        b"HTTP/1.1 500 Oops\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00".to_vec();
+    assert_eq!(
+        response_body(answer.clone()).await,
+        "(not shown: content-encoding gzip)"
+    );
+
+    answer.splice(9..12, *b"200");
+    assert_eq!(attempt(answer).await, Attempt::Delivered { status_code: 200 });
+}
+
+#[tokio::test]
+async fn a_content_encoding_that_changes_nothing_hides_nothing() {
+    let answer = "HTTP/1.1 500 Oops\r\nContent-Encoding: Identity\r\nContent-Length: 2\r\n\r\nno";
+    assert_eq!(response_body(answer).await, "no");
+}
+
+#[tokio::test]
+async fn an_endless_body_is_left_after_its_beginning() {
+    for (status, delivered) in [(200, true), (500, false)] {
+        let head = format!("HTTP/1.1 {status} Well\r\nConnection: close\r\n\r\n");
+        let endpoint = Endpoint::start(vec![vec![Reply::Endless(head.into())]]).await;
+        let attempt = post(&local().build().unwrap(), &endpoint.url()).await;
+        assert_eq!(
+            (attempt.status_code(), attempt.is_delivered()),
+            (Some(status), delivered)
+        );
+        assert_eq!(
+            attempt.response_body().map(str::len),
+            (!delivered).then_some(1024)
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_hangs_is_a_timeout() {
+    let endpoint = Endpoint::start(vec![vec![Reply::Hold(Vec::new())]]).await;
+    let attempt = post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await;
+    assert_eq!(attempt, Attempt::failed(Failure::Timeout(SHORT)));
+    assert_eq!(attempt.error().unwrap(), "timeout after 300 ms");
+    assert_eq!(Failure::Timeout(TIME_LIMIT).to_string(), "timeout after 30 s");
+}
+
+#[tokio::test]
+async fn a_hang_before_tls_is_a_timeout_too() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    let attempt = post(&local().time_limit(SHORT).build().unwrap(), &url).await;
+    assert_eq!(attempt, Attempt::failed(Failure::Timeout(SHORT)));
+}
+
+#[tokio::test]
+async fn a_2xx_that_does_not_end_in_time_is_a_timeout() {
+    let hold = Reply::Hold(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok".to_vec());
+    let endpoint = Endpoint::start(vec![vec![hold]]).await;
+    let attempt = post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await;
+    let expected = Attempt::Failed {
+        status_code: Some(200),
+        failure: Failure::Timeout(SHORT),
+    };
+    assert_eq!(attempt, expected);
+}
+
+#[tokio::test]
+async fn a_503_that_does_not_end_in_time_still_says_what_it_said() {
+    let hold = Reply::Hold(b"HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 5\r\n\r\nbusy".to_vec());
+    let endpoint = Endpoint::start(vec![vec![hold]]).await;
+    let attempt = post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await;
+    assert_eq!(
+        (attempt.status_code(), attempt.retry_after()),
+        (Some(503), Some("9"))
+    );
+    assert_eq!(attempt.response_body(), Some("busy"));
+}
+
+#[tokio::test]
+async fn a_2xx_whose_body_breaks_off_is_delivered() {
+    let attempt = attempt("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok").await;
+    assert_eq!(attempt, Attempt::Delivered { status_code: 200 });
+}
+
+#[tokio::test]
+async fn an_endpoint_that_closes_without_an_answer_is_asked_once() {
+    let endpoint = Endpoint::start(vec![vec![Reply::Close], vec![send(OK)]]).await;
+    let attempt = post(&local().build().unwrap(), &endpoint.url()).await;
+    assert_eq!(attempt, Attempt::failed(Failure::Closed));
+    assert_eq!(attempt.error().unwrap(), "connection closed before an answer");
+    assert_eq!(endpoint.connection_of_each_request(), [0]);
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_in_its_head_is_no_answer() {
+    assert_eq!(
+        attempt("HTTP/1.1 200 OK\r\nContent-").await,
+        Attempt::failed(Failure::Closed)
+    );
+}
+
+#[tokio::test]
+async fn what_is_not_http_is_no_answer() {
+    let attempt = attempt("SSH-2.0-OpenSSH_9.9\r\n\r\n").await;
+    assert_eq!(attempt, Attempt::failed(Failure::NotHttp));
+    assert_eq!(attempt.error().unwrap(), "answer is not HTTP/1.1");
+}
+
+#[tokio::test]
+async fn a_head_of_200_kib_or_101_headers_is_no_answer() {
+    let long = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n", "x".repeat(200 * 1024));
+    let mut many = "HTTP/1.1 200 OK\r\n".to_owned();
+    for number in 0..101 {
+        write!(many, "X-{number}: x\r\n").unwrap();
+    }
+    many.push_str("\r\n");
+    for answer in [long, many] {
+        let attempt = attempt(answer).await;
+        assert_eq!(attempt, Attempt::failed(Failure::HeadTooLarge));
+        assert_eq!(attempt.error().unwrap(), "answer's headers too large");
+    }
+}
+
+#[tokio::test]
+async fn a_port_without_a_listener_is_a_refused_connection() {
+    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let attempt = post(&local().build().unwrap(), &format!("http://{address}/")).await;
+    assert_eq!(attempt, Attempt::failed(Failure::ConnectionRefused));
+    assert_eq!(attempt.error().unwrap(), "connection refused");
+}
+
+#[tokio::test]
+async fn a_name_without_an_address_is_not_found() {
+    let sender = local().resolve_with(resolving_to([])).build().unwrap();
+    let attempt = post(&sender, "https://hooks.example/").await;
+    assert_eq!(attempt, Attempt::failed(Failure::NameNotFound));
+    assert_eq!(attempt.error().unwrap(), "DNS name not found");
+}
+
+#[tokio::test]
+async fn the_machines_resolver_finds_localhost() {
+    let endpoint = Endpoint::answering(OK).await;
+    let url = format!("http://localhost:{}/", endpoint.address.port());
+    assert!(post(&local().build().unwrap(), &url).await.is_delivered());
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again() {
+    let endpoint = Endpoint::start(vec![vec![send(OK), send(OK)]]).await;
+    let sender = local().build().unwrap();
+    assert!(post(&sender, &endpoint.url()).await.is_delivered());
+    assert!(post(&sender, &endpoint.url()).await.is_delivered());
+    assert_eq!(endpoint.connection_of_each_request(), [0, 0]);
+}
+
+#[tokio::test]
+async fn a_connection_that_closes_when_used_again_does_not_fail_the_attempt() {
+    let endpoint = Endpoint::start(vec![vec![send(OK), Reply::Close], vec![send(OK)]]).await;
+    let sender = local().build().unwrap();
+    assert!(post(&sender, &endpoint.url()).await.is_delivered());
+    assert!(post(&sender, &endpoint.url()).await.is_delivered());
+
+    let [(0, _), (0, lost), (1, again)] = &endpoint.requests()[..] else {
+        panic!("another order");
+    };
+    assert_eq!(lost, again);
+}
+
+#[tokio::test]
+async fn a_connection_that_closed_while_idle_does_not_fail_the_attempt() {
+    let endpoint = Endpoint::start(vec![vec![send(OK)], vec![send(OK)]]).await;
+    let sender = local().build().unwrap();
+    assert!(post(&sender, &endpoint.url()).await.is_delivered());
+    assert!(post(&sender, &endpoint.url()).await.is_delivered());
+    assert_eq!(endpoint.connection_of_each_request(), [0, 1]);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_closes_the_new_connection_too_is_asked_no_third_time() {
+    let endpoint = Endpoint::start(vec![
+        vec![send(OK), Reply::Close],
+        vec![Reply::Close],
+        vec![send(OK)],
+    ])
+    .await;
+    let sender = local().build().unwrap();
+    assert!(post(&sender, &endpoint.url()).await.is_delivered());
+    assert_eq!(
+        post(&sender, &endpoint.url()).await,
+        Attempt::failed(Failure::Closed)
+    );
+    assert_eq!(endpoint.connection_of_each_request(), [0, 0, 1]);
+}
+
+#[tokio::test]
+async fn a_used_connection_that_answers_nonsense_is_not_asked_again() {
+    let endpoint = Endpoint::start(vec![vec![send(OK), send("nonsense\r\n\r\n")], vec![send(OK)]]).await;
+    let sender = local().build().unwrap();
+    assert!(post(&sender, &endpoint.url()).await.is_delivered());
+    assert_eq!(
+        post(&sender, &endpoint.url()).await,
+        Attempt::failed(Failure::NotHttp)
+    );
+}
+
+/// A listener that knows whether anybody has connected.
+fn untouched() -> std::net::TcpListener {
+    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    listener
+}
+
+fn is_untouched(listener: &std::net::TcpListener) -> bool {
+    listener
+        .accept()
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+}
+
+/// As in a stack; with a root of its own, so that a machine without any will do.
+fn deployed() -> SenderBuilder {
+    Sender::builder(AddressPolicy::PublicOnly).trust(Authority::new("Known").root)
+}
+
+#[tokio::test]
+async fn a_name_that_has_come_to_mean_an_inner_address_is_not_connected_to() {
+    let listener = untouched();
+    let port = listener.local_addr().unwrap().port();
+    for (inner, text) in [
+        (
+            IpAddr::from(Ipv4Addr::LOCALHOST),
+            "address 127.0.0.1 is not public",
+        ),
+        (
+            Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(),
+            "address ::ffff:127.0.0.1 is not public",
+        ),
+        (Ipv6Addr::LOCALHOST.into(), "address ::1 is not public"),
+        (
+            Ipv4Addr::new(10, 0, 0, 5).into(),
+            "address 10.0.0.5 is not public",
+        ),
+        (
+            Ipv4Addr::new(169, 254, 169, 254).into(),
+            "address 169.254.169.254 is not public",
+        ),
+    ] {
+        let sender = deployed().resolve_with(resolving_to([inner])).build().unwrap();
+        let attempt = post(&sender, &format!("https://hooks.example:{port}/")).await;
+        assert_eq!(attempt, Attempt::failed(Failure::Address(inner)));
+        assert_eq!(attempt.error().unwrap(), text);
+    }
+    assert!(is_untouched(&listener));
+}
+
+#[tokio::test]
+async fn on_a_developers_machine_a_name_may_not_mean_a_private_address() {
+    let inner = IpAddr::from(Ipv4Addr::new(10, 0, 0, 5));
+    let sender = local().resolve_with(resolving_to([inner])).build().unwrap();
+    assert_eq!(
+        post(&sender, "https://hooks.example/").await,
+        Attempt::failed(Failure::Address(inner))
+    );
+}
+
+#[tokio::test]
+async fn of_a_names_addresses_only_the_allowed_are_connected_to() {
+    let endpoint = Endpoint::answering(OK).await;
+    let inner = IpAddr::from(Ipv4Addr::new(10, 0, 0, 5));
+    let lookup = resolving_to([inner, Ipv4Addr::LOCALHOST.into()]);
+    let sender = local().resolve_with(lookup).build().unwrap();
+    let url = format!("http://hooks.localhost:{}/", endpoint.address.port());
+    assert!(post(&sender, &url).await.is_delivered());
+}
+
+#[tokio::test]
+async fn each_new_connection_resolves_the_name_again() {
+    let endpoint =
+        Endpoint::answering("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").await;
+    let inner = IpAddr::from(Ipv4Addr::new(192, 168, 0, 1));
+    let answers = Mutex::new(vec![inner, Ipv4Addr::LOCALHOST.into()]);
+    let lookup: Lookup = Arc::new(move |_| answers.lock().unwrap().pop().into_iter().collect());
+    let sender = local().resolve_with(lookup).build().unwrap();
+    let url = format!("http://hooks.localhost:{}/", endpoint.address.port());
+    assert!(post(&sender, &url).await.is_delivered());
+    assert_eq!(
+        post(&sender, &url).await,
+        Attempt::failed(Failure::Address(inner))
+    );
+}
+
+#[tokio::test]
+async fn a_refused_url_is_not_connected_to() {
+    let listener = untouched();
+    let port = listener.local_addr().unwrap().port();
+    let sender = deployed().build().unwrap();
+    for (url, text) in [
+        (
+            format!("https://127.0.0.1:{port}/"),
+            "127.0.0.1 is a loopback address",
+        ),
+        (
+            format!("https://0x7f.1:{port}/"),
+            "127.0.0.1 is a loopback address",
+        ),
+        (
+            format!("https://[::ffff:127.0.0.1]:{port}/"),
+            "::ffff:127.0.0.1 is a loopback address",
+        ),
+        (
+            format!("https://localhost:{port}/"),
+            "localhost is not a public name",
+        ),
+        (format!("http://127.0.0.1:{port}/"), "webhook URLs must use https"),
+        (
+            "https://169.254.169.254/latest/meta-data/".to_owned(),
+            "169.254.169.254 is a link-local address",
+        ),
+    ] {
+        let attempt = post(&sender, &url).await;
+        assert_eq!(attempt.status_code(), None);
+        assert_eq!(attempt.error().unwrap(), text);
+    }
+    assert!(is_untouched(&listener));
+}
+
+/// A certificate authority of a test's own.
+struct Authority {
+    root: CertificateDer<'static>,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let root = params.self_signed(&key).unwrap().der().clone();
+        Self {
+            root,
+            issuer: Issuer::new(params, key),
+        }
+    }
+
+    fn issue(&self, name: &str, years: (i32, i32)) -> TlsAcceptor {
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        params.not_before = date_time_ymd(years.0, 1, 1);
+        params.not_after = date_time_ymd(years.1, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![certificate.der().clone()],
+                PrivatePkcs8KeyDer::from(key.serialize_der()).into(),
+            )
+            .unwrap();
+        TlsAcceptor::from(Arc::new(config))
+    }
+}
+
+/// One post to `https://hooks.example`, which trusts `authority` and meets a server with this certificate.
+async fn post_over_tls(authority: &Authority, certificate: TlsAcceptor) -> Attempt {
+    let endpoint = Endpoint::start_with(Some(certificate), vec![vec![send(OK)]]).await;
+    let sender = local()
+        .trust(authority.root.clone())
+        .resolve_with(resolving_to([Ipv4Addr::LOCALHOST.into()]))
+        .build()
+        .unwrap();
+    let attempt = post(
+        &sender,
+        &format!("https://hooks.example:{}/", endpoint.address.port()),
+    )
+    .await;
+    assert_eq!(endpoint.requests().len(), usize::from(attempt.is_delivered()));
+    attempt
+}
+
+#[tokio::test]
+async fn a_valid_certificate_is_delivered_to() {
+    let authority = Authority::new("Known");
+    let certificate = authority.issue("hooks.example", (2020, 4000));
+    assert_eq!(
+        post_over_tls(&authority, certificate).await,
+        Attempt::Delivered { status_code: 200 }
+    );
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_not_valid_is_sent_nothing_and_the_error_says_why() {
+    let authority = Authority::new("Known");
+    for (certificate, reason) in [
+        (authority.issue("hooks.example", (2019, 2020)), "expired"),
+        (authority.issue("hooks.example", (3999, 4000)), "not valid yet"),
+        (
+            authority.issue("another.example", (2020, 4000)),
+            "issued for another name",
+        ),
+        (
+            Authority::new("Unknown").issue("hooks.example", (2020, 4000)),
+            "unknown issuer, or an intermediate certificate is missing",
+        ),
+    ] {
+        let attempt = post_over_tls(&authority, certificate).await;
+        assert_eq!(attempt, Attempt::failed(Failure::Certificate(reason)));
+        assert_eq!(
+            attempt.error().unwrap(),
+            format!("TLS certificate not valid: {reason}")
+        );
+    }
+}
+
+#[tokio::test]
+async fn plain_http_behind_an_https_url_is_a_failed_handshake() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut tcp, _) = listener.accept().await.unwrap();
+        tcp.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        let _ = tcp.read_to_end(&mut Vec::new()).await;
+    });
+    let attempt = post(&local().build().unwrap(), &url).await;
+    assert_eq!(attempt, Attempt::failed(Failure::Tls));
+    assert_eq!(attempt.error().unwrap(), "TLS handshake failed");
+}
+
+#[tokio::test]
+async fn a_merchants_answer_does_not_print() {
+    let attempt = attempt("HTTP/1.1 500 Oops\r\nContent-Length: 6\r\n\r\nsecret").await;
+    assert!(!format!("{attempt:?}").contains("secret"));
+}
+
+#[test]
+fn a_root_that_is_no_certificate_is_refused_at_once() {
+    let error = local().trust(CertificateDer::from(vec![0])).build().unwrap_err();
+    assert!(matches!(error, SenderError::Tls(_)));
+}
