@@ -90,10 +90,7 @@ pub(crate) fn character_of(bits: u128) -> u8 {
 
 fn value_of(byte: u8) -> Option<u128> {
     // The alphabet is sorted.
-    ALPHABET
-        .binary_search(&byte)
-        .ok()
-        .and_then(|value| u128::try_from(value).ok())
+    ALPHABET.binary_search(&byte).ok().and_then(|value| u128::try_from(value).ok())
 }
 
 #[cfg(test)]
@@ -111,12 +108,7 @@ mod tests {
 
     #[test]
     fn a_text_of_another_length_is_refused() {
-        for text in [
-            "",
-            "0",
-            "0000000000000000000000000",
-            "000000000000000000000000000",
-        ] {
+        for text in ["", "0", "0000000000000000000000000", "000000000000000000000000000"] {
             assert_eq!(decode(text), Err(Base32Error::Length), "{text}");
         }
     }

@@ -63,9 +63,7 @@ impl FromStr for Mode {
         match text {
             "test" => Ok(Self::Test),
             "live" => Ok(Self::Live),
-            _ => Err(IdError {
-                expected: "test or live",
-            }),
+            _ => Err(IdError { expected: "test or live" }),
         }
     }
 }
@@ -79,9 +77,7 @@ pub struct AccountId([u8; Self::LEN]);
 impl AccountId {
     const PREFIX: &str = "acc_";
     const LEN: usize = 16;
-    const EXPECTED: IdError = IdError {
-        expected: "acc_ and 16 lower-case letters and digits",
-    };
+    const EXPECTED: IdError = IdError { expected: "acc_ and 16 lower-case letters and digits" };
 
     /// A new account's id from 80 random bits.
     pub fn new(random: [u8; 10]) -> Self {
@@ -113,10 +109,7 @@ impl FromStr for AccountId {
     fn from_str(text: &str) -> Result<Self, IdError> {
         let bare = text.strip_prefix(Self::PREFIX).ok_or(Self::EXPECTED)?;
         let characters: [u8; Self::LEN] = bare.as_bytes().try_into().map_err(|_| Self::EXPECTED)?;
-        if characters
-            .iter()
-            .all(|character| base32::is_character(*character))
-        {
+        if characters.iter().all(|character| base32::is_character(*character)) {
             Ok(Self(characters))
         } else {
             Err(Self::EXPECTED)
@@ -143,14 +136,9 @@ impl FromStr for Scope {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        let expected = IdError {
-            expected: "an account id, a colon, and test or live",
-        };
+        let expected = IdError { expected: "an account id, a colon, and test or live" };
         let (account, mode) = text.split_once(':').ok_or(expected)?;
-        Ok(Self {
-            account: account.parse()?,
-            mode: mode.parse()?,
-        })
+        Ok(Self { account: account.parse()?, mode: mode.parse()? })
     }
 }
 
@@ -161,27 +149,16 @@ pub struct ChargeId(Uuid);
 impl ChargeId {
     const PREFIX: &str = "ch_";
     const TRANSACTION_PREFIX: &str = "tx_";
-    const EXPECTED: IdError = IdError {
-        expected: "ch_ and a lower-case UUID",
-    };
-    const EXPECTED_ANY: IdError = IdError {
-        expected: "a lower-case UUID, bare or after ch_ or tx_",
-    };
-    const EXPECTED_TXID: IdError = IdError {
-        expected: "26 lower-case letters and digits",
-    };
+    const EXPECTED: IdError = IdError { expected: "ch_ and a lower-case UUID" };
+    const EXPECTED_ANY: IdError = IdError { expected: "a lower-case UUID, bare or after ch_ or tx_" };
+    const EXPECTED_TXID: IdError = IdError { expected: "26 lower-case letters and digits" };
 
     /// The id that an idempotency key stands for: a `UUIDv8` (RFC 9562) of a SHA-256. Each field goes in with its
     /// length, so no two inputs run together into one; the salt is the account's and keeps ids unguessable.
     pub fn derive(salt: &[u8], mode: Mode, surface: &str, idempotency_key: &str) -> Self {
         let hash = digest(
             "charge",
-            &[
-                salt,
-                mode.as_str().as_bytes(),
-                surface.as_bytes(),
-                idempotency_key.as_bytes(),
-            ],
+            &[salt, mode.as_str().as_bytes(), surface.as_bytes(), idempotency_key.as_bytes()],
         );
         let (bytes, _) = hash.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
         Self(uuid::Builder::from_custom_bytes(*bytes).into_uuid())
@@ -189,9 +166,7 @@ impl ChargeId {
 
     /// Takes what clients send: `ch_<uuid>`, `tx_<uuid>` or the bare UUID, lower-case and hyphenated.
     pub fn parse_any(text: &str) -> Result<Self, IdError> {
-        let bare = text
-            .strip_prefix(Self::PREFIX)
-            .or_else(|| text.strip_prefix(Self::TRANSACTION_PREFIX));
+        let bare = text.strip_prefix(Self::PREFIX).or_else(|| text.strip_prefix(Self::TRANSACTION_PREFIX));
         Self::parse_bare(bare.unwrap_or(text)).ok_or(Self::EXPECTED_ANY)
     }
 
@@ -208,9 +183,7 @@ impl ChargeId {
 
     /// The charge that a `txid` of ours stands for.
     pub fn from_txid(txid: &str) -> Result<Self, IdError> {
-        base32::decode(txid)
-            .map(|bits| Self(Uuid::from_u128(bits)))
-            .map_err(|_| Self::EXPECTED_TXID)
+        base32::decode(txid).map(|bits| Self(Uuid::from_u128(bits))).map_err(|_| Self::EXPECTED_TXID)
     }
 
     fn parse_bare(text: &str) -> Option<Self> {
@@ -232,9 +205,7 @@ impl FromStr for ChargeId {
     type Err = IdError;
 
     fn from_str(text: &str) -> Result<Self, IdError> {
-        text.strip_prefix(Self::PREFIX)
-            .and_then(Self::parse_bare)
-            .ok_or(Self::EXPECTED)
+        text.strip_prefix(Self::PREFIX).and_then(Self::parse_bare).ok_or(Self::EXPECTED)
     }
 }
 
@@ -303,10 +274,7 @@ timed_id! {
 impl EventId {
     /// The event of this type that a row's change to this version means. `at` is when the row changed.
     pub fn derive(at: Timestamp, row: &str, version: u64, event_type: &str) -> Self {
-        let hash = digest(
-            "event",
-            &[row.as_bytes(), &version.to_be_bytes(), event_type.as_bytes()],
-        );
+        let hash = digest("event", &[row.as_bytes(), &version.to_be_bytes(), event_type.as_bytes()]);
         Self(timed(head(at), &hash))
     }
 }
@@ -315,14 +283,8 @@ impl DeliveryId {
     /// The delivery of an event to an endpoint; `resend` is 0 for the first and counts those asked for by hand.
     /// It begins with the event's time.
     pub fn derive(event: &EventId, endpoint: &EndpointId, resend: u32) -> Self {
-        let hash = digest(
-            "delivery",
-            &[
-                &event.0.to_be_bytes(),
-                &endpoint.0.to_be_bytes(),
-                &resend.to_be_bytes(),
-            ],
-        );
+        let hash =
+            digest("delivery", &[&event.0.to_be_bytes(), &endpoint.0.to_be_bytes(), &resend.to_be_bytes()]);
         Self(timed(event.0 >> TAIL_BITS, &hash))
     }
 }
@@ -400,10 +362,7 @@ impl ReturnId {
     pub fn derive(payment: &EndToEndId, part: &str) -> Self {
         let hash = digest("return", &[payment.0.as_bytes(), part.as_bytes()]);
         let (random, _) = hash.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-        let issued = payment
-            .0
-            .get(1..21)
-            .filter(|issued| issued.bytes().all(|byte| byte.is_ascii_digit()));
+        let issued = payment.0.get(1..21).filter(|issued| issued.bytes().all(|byte| byte.is_ascii_digit()));
         Self(format!("D{}{}", issued.unwrap_or("00000000197001010000"), tail(*random)).into())
     }
 }
@@ -422,9 +381,7 @@ fn tail(random: [u8; 8]) -> String {
     text
 }
 
-id_traits!(
-    AccountId, Scope, ChargeId, EventId, DeliveryId, EndpointId, EndToEndId, ReturnId
-);
+id_traits!(AccountId, Scope, ChargeId, EventId, DeliveryId, EndpointId, EndToEndId, ReturnId);
 
 /// Bits after the time in a timed id.
 const TAIL_BITS: u32 = 80;
@@ -470,9 +427,7 @@ mod tests {
     fn vectors(section: &str) -> Vec<String> {
         let file: Value = serde_json::from_str(include_str!("../tests/vectors/pix-and-boleto.json")).unwrap();
         let ids = file["pix_ids"][section].as_array().unwrap();
-        ids.iter()
-            .map(|id| id.as_str().unwrap().split(' ').next().unwrap().to_owned())
-            .collect()
+        ids.iter().map(|id| id.as_str().unwrap().split(' ').next().unwrap().to_owned()).collect()
     }
 
     #[test]
@@ -481,10 +436,7 @@ mod tests {
         for text in [format!("ch_{UUID}"), format!("tx_{UUID}"), UUID.to_owned()] {
             assert_eq!(ChargeId::parse_any(&text), Ok(id), "{text}");
         }
-        assert_eq!(
-            (id.to_string(), id.raw()),
-            (format!("ch_{UUID}"), UUID.to_owned())
-        );
+        assert_eq!((id.to_string(), id.raw()), (format!("ch_{UUID}"), UUID.to_owned()));
     }
 
     #[test]
@@ -514,10 +466,7 @@ mod tests {
     fn a_derived_charge_id_is_stable_and_a_uuid_of_version_8() {
         let id = ChargeId::derive(b"salt", Mode::Test, "charges", "order-1");
         insta::assert_snapshot!(id, @"ch_fe5392dd-e865-8656-a544-24ef3d590c1b");
-        assert_eq!(
-            (id.0.get_version_num(), id.0.get_variant()),
-            (8, uuid::Variant::RFC4122)
-        );
+        assert_eq!((id.0.get_version_num(), id.0.get_variant()), (8, uuid::Variant::RFC4122));
     }
 
     #[test]
@@ -569,10 +518,7 @@ mod tests {
         insta::assert_snapshot!(id, @"wd_01m7xpe60063pqsxx1gmvkjbw5");
         assert_eq!(id.timestamp(), Some(created));
         assert_ne!(id, DeliveryId::derive(&event, &endpoint, 1));
-        assert_ne!(
-            id,
-            DeliveryId::derive(&event, &EndpointId::new(created, [7; 10]), 0)
-        );
+        assert_ne!(id, DeliveryId::derive(&event, &EndpointId::new(created, [7; 10]), 0));
     }
 
     #[test]
@@ -632,10 +578,7 @@ mod tests {
 
     #[test]
     fn published_bank_ids_are_taken_whatever_their_length() {
-        for id in vectors("endToEndId_ok")
-            .iter()
-            .chain(&vectors("endToEndId_published_but_wrong_length"))
-        {
+        for id in vectors("endToEndId_ok").iter().chain(&vectors("endToEndId_published_but_wrong_length")) {
             assert_eq!(id.parse::<EndToEndId>().unwrap().as_str(), id);
         }
         for id in vectors("rtrId_ok") {

@@ -1,3 +1,29 @@
 //! What the functions have in common: the domain's types and rules, and the technical ground under them.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::arithmetic_side_effects,
+        clippy::needless_pass_by_value,
+        clippy::too_many_lines,
+        reason = "a test that fails may panic"
+    )
+)]
 
+pub mod account;
+pub mod acquirer;
+pub mod api_key;
+pub mod auth;
+pub mod base32;
+pub mod clock;
+pub mod config;
+mod hex;
+pub mod http;
+pub mod ids;
+pub mod log;
+pub mod money;
+pub mod random;
+pub mod store;
+pub mod tax_id;
+mod text;
+pub mod time;
 pub mod webhook;

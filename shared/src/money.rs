@@ -36,18 +36,13 @@ impl Currency {
             return Err(CurrencyError);
         }
         let mut padded = [0; Self::MAX_LEN];
-        padded
-            .get_mut(..bytes.len())
-            .ok_or(CurrencyError)?
-            .copy_from_slice(bytes);
+        padded.get_mut(..bytes.len()).ok_or(CurrencyError)?.copy_from_slice(bytes);
         Ok(Self(padded))
     }
 
     /// The code, `[A-Z]{3,8}`.
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0)
-            .unwrap_or_default()
-            .trim_end_matches('\0')
+        std::str::from_utf8(&self.0).unwrap_or_default().trim_end_matches('\0')
     }
 
     /// Decimals between the currency's main unit and its smallest: 2 for `BRL`, 0 for `JPY`, 6 for `USDT`.
@@ -130,10 +125,7 @@ impl Amount {
 
     /// The same as money of a currency.
     pub fn of(self, currency: Currency) -> Money {
-        Money {
-            minor: self.0,
-            currency,
-        }
+        Money { minor: self.0, currency }
     }
 
     /// As a decimal number with exactly `exponent` decimals: 1000 with 2 is `10.00`, 7 with 0 is `7`.
@@ -243,11 +235,7 @@ fn decimal(minor: i64, exponent: u32) -> String {
     let sign = if minor < 0 { "-" } else { "" };
     let decimals = usize::try_from(exponent).unwrap_or_default();
     // One digit more than the decimals, so that a fraction keeps its leading zero.
-    let digits = format!(
-        "{:0>width$}",
-        minor.unsigned_abs(),
-        width = decimals.saturating_add(1)
-    );
+    let digits = format!("{:0>width$}", minor.unsigned_abs(), width = decimals.saturating_add(1));
     match digits.split_at_checked(digits.len().saturating_sub(decimals)) {
         Some((whole, fraction)) if !fraction.is_empty() => format!("{sign}{whole}.{fraction}"),
         _ => format!("{sign}{digits}"),
@@ -321,58 +309,23 @@ mod tests {
             assert_eq!(Amount::parse(minor).unwrap().decimal(exponent), expected);
         }
         assert_eq!(Amount::MAX.decimal(2), "9999999999.99");
-        assert_eq!(
-            Money {
-                minor: -5,
-                currency: Currency::BRL
-            }
-            .decimal(),
-            "-0.05"
-        );
-        assert_eq!(
-            Money {
-                minor: i64::MIN,
-                currency: Currency::JPY
-            }
-            .decimal(),
-            "-9223372036854775808"
-        );
+        assert_eq!(Money { minor: -5, currency: Currency::BRL }.decimal(), "-0.05");
+        assert_eq!(Money { minor: i64::MIN, currency: Currency::JPY }.decimal(), "-9223372036854775808");
     }
 
     #[test]
     fn money_of_two_currencies_does_not_add_up() {
-        let euro = Money {
-            minor: 1,
-            currency: Currency::EUR,
-        };
-        assert_eq!(
-            Money::zero(Currency::BRL).checked_add(euro),
-            Err(MoneyError::CurrencyMismatch)
-        );
-        assert_eq!(
-            Money::zero(Currency::BRL).checked_sub(euro),
-            Err(MoneyError::CurrencyMismatch)
-        );
+        let euro = Money { minor: 1, currency: Currency::EUR };
+        assert_eq!(Money::zero(Currency::BRL).checked_add(euro), Err(MoneyError::CurrencyMismatch));
+        assert_eq!(Money::zero(Currency::BRL).checked_sub(euro), Err(MoneyError::CurrencyMismatch));
     }
 
     #[test]
     fn an_overflow_is_an_error() {
-        let most = Money {
-            minor: i64::MAX,
-            currency: Currency::BRL,
-        };
-        let least = Money {
-            minor: i64::MIN,
-            currency: Currency::BRL,
-        };
-        assert_eq!(
-            most.checked_add(Amount::MIN.of(Currency::BRL)),
-            Err(MoneyError::Overflow)
-        );
-        assert_eq!(
-            least.checked_sub(Amount::MIN.of(Currency::BRL)),
-            Err(MoneyError::Overflow)
-        );
+        let most = Money { minor: i64::MAX, currency: Currency::BRL };
+        let least = Money { minor: i64::MIN, currency: Currency::BRL };
+        assert_eq!(most.checked_add(Amount::MIN.of(Currency::BRL)), Err(MoneyError::Overflow));
+        assert_eq!(least.checked_sub(Amount::MIN.of(Currency::BRL)), Err(MoneyError::Overflow));
         assert_eq!(least.checked_neg(), Err(MoneyError::Overflow));
     }
 

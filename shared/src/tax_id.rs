@@ -56,22 +56,12 @@ impl TaxId {
     pub fn masked(&self) -> String {
         match self {
             Self::Cpf(cpf) => {
-                let shown = cpf
-                    .as_str()
-                    .get(3..9)
-                    .and_then(|middle| middle.split_at_checked(3));
-                shown
-                    .map(|(left, right)| format!("***.{left}.{right}-**"))
-                    .unwrap_or_default()
+                let shown = cpf.as_str().get(3..9).and_then(|middle| middle.split_at_checked(3));
+                shown.map(|(left, right)| format!("***.{left}.{right}-**")).unwrap_or_default()
             }
             Self::Cnpj(cnpj) => {
-                let shown = cnpj
-                    .as_str()
-                    .get(2..8)
-                    .and_then(|middle| middle.split_at_checked(3));
-                shown
-                    .map(|(left, right)| format!("**.{left}.{right}/****-**"))
-                    .unwrap_or_default()
+                let shown = cnpj.as_str().get(2..8).and_then(|middle| middle.split_at_checked(3));
+                shown.map(|(left, right)| format!("**.{left}.{right}/****-**")).unwrap_or_default()
             }
         }
     }
@@ -97,9 +87,7 @@ impl Cnpj {
     /// Takes 12 digits or upper-case letters and two digits that hold, not all equal.
     pub fn parse(text: &str) -> Result<Self, TaxIdError> {
         let characters: [u8; CNPJ_LEN] = text.as_bytes().try_into().map_err(|_| TaxIdError::Length)?;
-        let alphanumeric = characters
-            .iter()
-            .all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
+        let alphanumeric = characters.iter().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
         let [.., first, second] = characters;
         if !alphanumeric || !first.is_ascii_digit() || !second.is_ascii_digit() {
             return Err(TaxIdError::Character);
@@ -114,27 +102,17 @@ impl Cnpj {
 }
 
 fn verify(characters: &[u8], weights: &[u32]) -> Result<(), TaxIdError> {
-    let (Some((given, body)), Some(first_weights)) = (
-        characters
-            .split_last_chunk::<2>()
-            .map(|(body, given)| (given, body)),
-        weights.get(1..),
-    ) else {
+    let (Some((given, body)), Some(first_weights)) =
+        (characters.split_last_chunk::<2>().map(|(body, given)| (given, body)), weights.get(1..))
+    else {
         return Err(TaxIdError::Length);
     };
-    if characters
-        .iter()
-        .all(|character| characters.first() == Some(character))
-    {
+    if characters.iter().all(|character| characters.first() == Some(character)) {
         return Err(TaxIdError::Repeated);
     }
     let first = check_digit(body.iter(), first_weights);
     let second = check_digit(body.iter().chain([&first]), weights);
-    if *given == [first, second] {
-        Ok(())
-    } else {
-        Err(TaxIdError::CheckDigits)
-    }
+    if *given == [first, second] { Ok(()) } else { Err(TaxIdError::CheckDigits) }
 }
 
 /// The check digit as an ASCII character.
@@ -229,12 +207,7 @@ mod tests {
         let entries = file[section].as_array().unwrap();
         entries
             .iter()
-            .map(|v| {
-                (
-                    v[section].as_str().unwrap().to_owned(),
-                    v["valid"].as_bool().unwrap(),
-                )
-            })
+            .map(|v| (v[section].as_str().unwrap().to_owned(), v["valid"].as_bool().unwrap()))
             .collect()
     }
 
@@ -280,10 +253,7 @@ mod tests {
     #[test]
     fn a_masked_document_shows_its_middle() {
         assert_eq!(TaxId::parse("29537995593").unwrap().masked(), "***.379.955-**");
-        assert_eq!(
-            TaxId::parse("12ABC34501DE35").unwrap().masked(),
-            "**.ABC.345/****-**"
-        );
+        assert_eq!(TaxId::parse("12ABC34501DE35").unwrap().masked(), "**.ABC.345/****-**");
     }
 
     #[test]
@@ -295,9 +265,7 @@ mod tests {
 
     #[test]
     fn an_error_does_not_repeat_the_document() {
-        let error = serde_json::from_str::<TaxId>("\"29537995594\"")
-            .unwrap_err()
-            .to_string();
+        let error = serde_json::from_str::<TaxId>("\"29537995594\"").unwrap_err().to_string();
         assert!(!error.contains("29537995594"), "{error}");
     }
 

@@ -30,11 +30,7 @@ impl Timestamp {
 
     /// Takes milliseconds since 1970, UTC.
     pub fn from_millis(millis: i64) -> Result<Self, TimestampError> {
-        if (0..=MAX_MILLIS).contains(&millis) {
-            Ok(Self(millis))
-        } else {
-            Err(TimestampError::OutOfRange)
-        }
+        if (0..=MAX_MILLIS).contains(&millis) { Ok(Self(millis)) } else { Err(TimestampError::OutOfRange) }
     }
 
     /// Milliseconds since 1970, UTC: 0 to 253,402,300,799,999, so 48 bits hold them.
@@ -68,10 +64,7 @@ impl Timestamp {
 
     /// Later by so many milliseconds, or earlier if they are negative.
     pub fn plus_millis(self, millis: i64) -> Result<Self, TimestampError> {
-        self.0
-            .checked_add(millis)
-            .ok_or(TimestampError::OutOfRange)
-            .and_then(Self::from_millis)
+        self.0.checked_add(millis).ok_or(TimestampError::OutOfRange).and_then(Self::from_millis)
     }
 
     /// Milliseconds from an instant to this one; negative where this one is the earlier.
@@ -91,10 +84,7 @@ impl Timestamp {
     /// Reads as [`Self::parse_floor`] does, and rounds what is finer than a millisecond up: right for an
     /// inclusive lower bound.
     pub fn parse_ceil(text: &str) -> Result<Self, TimestampError> {
-        let Parsed {
-            millis,
-            remainder_nanos,
-        } = parse(text)?;
+        let Parsed { millis, remainder_nanos } = parse(text)?;
         Self::from_millis(millis)?.plus_millis(i64::from(remainder_nanos > 0))
     }
 }
@@ -162,10 +152,7 @@ fn parse(text: &str) -> Result<Parsed, TimestampError> {
         .and_utc()
         .timestamp_millis()
         .saturating_sub(offset_minutes.saturating_mul(MILLIS_PER_MINUTE));
-    Ok(Parsed {
-        millis,
-        remainder_nanos: nanos.rem_euclid(NANOS_PER_MILLI),
-    })
+    Ok(Parsed { millis, remainder_nanos: nanos.rem_euclid(NANOS_PER_MILLI) })
 }
 
 /// What is left to read. Each step takes what it names or returns `None`.
@@ -189,11 +176,7 @@ impl Cursor<'_> {
         let minute = self.number::<2>()?;
         self.byte(b':')?;
         let second = self.number::<2>()?;
-        let nanos = if self.byte(b'.').is_some() {
-            self.fraction_nanos()?
-        } else {
-            0
-        };
+        let nanos = if self.byte(b'.').is_some() { self.fraction_nanos()? } else { 0 };
         let offset_minutes = self.offset_minutes()?;
         let time = NaiveTime::from_hms_nano_opt(hour, minute, second, nanos)?;
         self.0.is_empty().then_some((time, offset_minutes))
@@ -211,11 +194,7 @@ impl Cursor<'_> {
             }
         }
         let missing = u32::try_from(DIGITS.checked_sub(digits)?).ok()?;
-        if digits == 0 {
-            None
-        } else {
-            nanos.checked_mul(10_u32.checked_pow(missing)?)
-        }
+        if digits == 0 { None } else { nanos.checked_mul(10_u32.checked_pow(missing)?) }
     }
 
     fn offset_minutes(&mut self) -> Option<i64> {
@@ -294,10 +273,7 @@ pub mod millis_option {
     /// Reads milliseconds since 1970, or null.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
         let millis = Option::<i64>::deserialize(deserializer)?;
-        millis
-            .map(Timestamp::from_millis)
-            .transpose()
-            .map_err(de::Error::custom)
+        millis.map(Timestamp::from_millis).transpose().map_err(de::Error::custom)
     }
 }
 
@@ -320,10 +296,7 @@ mod tests {
             (MAX_MILLIS, "9999-12-31T23:59:59.999Z"),
         ] {
             let at = Timestamp::from_millis(millis).unwrap();
-            assert_eq!(
-                (at.to_iso().as_str(), at.to_string().as_str()),
-                (expected, expected)
-            );
+            assert_eq!((at.to_iso().as_str(), at.to_string().as_str()), (expected, expected));
         }
     }
 
@@ -387,55 +360,28 @@ mod tests {
             "٢٠٢٦-11-21",
             "1795222923004",
         ] {
-            assert_eq!(
-                Timestamp::parse_floor(text),
-                Err(TimestampError::Format),
-                "{text}"
-            );
+            assert_eq!(Timestamp::parse_floor(text), Err(TimestampError::Format), "{text}");
             assert_eq!(Timestamp::parse_ceil(text), Err(TimestampError::Format), "{text}");
         }
     }
 
     #[test]
     fn a_year_outside_the_range_is_refused() {
-        for text in [
-            "1969-12-31",
-            "0000-01-01",
-            "1970-01-01T00:00:00+00:01",
-            "9999-12-31T23:59:59-00:01",
-        ] {
-            assert_eq!(
-                Timestamp::parse_floor(text),
-                Err(TimestampError::OutOfRange),
-                "{text}"
-            );
+        for text in ["1969-12-31", "0000-01-01", "1970-01-01T00:00:00+00:01", "9999-12-31T23:59:59-00:01"] {
+            assert_eq!(Timestamp::parse_floor(text), Err(TimestampError::OutOfRange), "{text}");
         }
-        assert_eq!(
-            Timestamp::parse_ceil("9999-12-31T23:59:59.9991Z"),
-            Err(TimestampError::OutOfRange)
-        );
+        assert_eq!(Timestamp::parse_ceil("9999-12-31T23:59:59.9991Z"), Err(TimestampError::OutOfRange));
         assert_eq!(Timestamp::from_millis(-1), Err(TimestampError::OutOfRange));
-        assert_eq!(
-            Timestamp::from_millis(MAX_MILLIS + 1),
-            Err(TimestampError::OutOfRange)
-        );
+        assert_eq!(Timestamp::from_millis(MAX_MILLIS + 1), Err(TimestampError::OutOfRange));
     }
 
     #[test]
     fn what_is_finer_than_a_millisecond_is_rounded_as_the_bound_needs() {
         let text = "2026-11-21T01:02:03.004000001Z";
+        assert_eq!(Timestamp::parse_floor(text).unwrap().to_iso(), "2026-11-21T01:02:03.004Z");
+        assert_eq!(Timestamp::parse_ceil(text).unwrap().to_iso(), "2026-11-21T01:02:03.005Z");
         assert_eq!(
-            Timestamp::parse_floor(text).unwrap().to_iso(),
-            "2026-11-21T01:02:03.004Z"
-        );
-        assert_eq!(
-            Timestamp::parse_ceil(text).unwrap().to_iso(),
-            "2026-11-21T01:02:03.005Z"
-        );
-        assert_eq!(
-            Timestamp::parse_ceil("2026-12-31T23:59:59.9999Z")
-                .unwrap()
-                .to_iso(),
+            Timestamp::parse_ceil("2026-12-31T23:59:59.9999Z").unwrap().to_iso(),
             "2027-01-01T00:00:00.000Z"
         );
         assert_eq!(
@@ -450,10 +396,7 @@ mod tests {
         assert_eq!(at("2026-11-21").plus_seconds(-1), Ok(at("2026-11-20T23:59:59Z")));
         assert_eq!(Timestamp::MIN.plus_seconds(-1), Err(TimestampError::OutOfRange));
         assert_eq!(Timestamp::MAX.plus_seconds(1), Err(TimestampError::OutOfRange));
-        assert_eq!(
-            Timestamp::MIN.plus_seconds(i64::MAX),
-            Err(TimestampError::OutOfRange)
-        );
+        assert_eq!(Timestamp::MIN.plus_seconds(i64::MAX), Err(TimestampError::OutOfRange));
         assert_eq!(at("2026-11-22").millis_since(at("2026-11-21")), 86_400_000);
     }
 
@@ -466,20 +409,11 @@ mod tests {
             number: Timestamp,
             #[serde(default, with = "crate::time::millis_option")]
             some: Option<Timestamp>,
-            #[serde(
-                default,
-                with = "crate::time::millis_option",
-                skip_serializing_if = "Option::is_none"
-            )]
+            #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
             none: Option<Timestamp>,
         }
         let at = Timestamp::from_millis(1).unwrap();
-        let row = Row {
-            wire: at,
-            number: at,
-            some: Some(at),
-            none: None,
-        };
+        let row = Row { wire: at, number: at, some: Some(at), none: None };
         let text = serde_json::to_string(&row).unwrap();
         assert_eq!(text, r#"{"wire":"1970-01-01T00:00:00.001Z","number":1,"some":1}"#);
         assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), row);

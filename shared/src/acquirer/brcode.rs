@@ -29,10 +29,7 @@ const CRC_HEAD: &str = "6304";
 const CRC_LEN: usize = 4;
 
 /// The version's field, which comes first.
-const FORMAT: Field<'static> = Field {
-    id: "00",
-    value: "01",
-};
+const FORMAT: Field<'static> = Field { id: "00", value: "01" };
 
 /// Why a text is not a BR Code, or can't be made one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,22 +95,14 @@ impl DynamicBrCode<'_> {
         push(&mut payload, "26", &account);
         // No merchant category.
         push(&mut payload, "52", "0000");
-        // ISO 4220 numeric, the real.
+        // ISO 4217 numeric, the real.
         push(&mut payload, "53", "986");
         if let Some(amount) = self.amount {
             push(&mut payload, "54", &amount.decimal(Currency::BRL.exponent()));
         }
         push(&mut payload, "58", "BR");
-        push(
-            &mut payload,
-            "59",
-            &ascii(self.merchant_name, NAME_MAX_LEN, NAME_FALLBACK),
-        );
-        push(
-            &mut payload,
-            "60",
-            &ascii(self.merchant_city, CITY_MAX_LEN, CITY_FALLBACK),
-        );
+        push(&mut payload, "59", &ascii(self.merchant_name, NAME_MAX_LEN, NAME_FALLBACK));
+        push(&mut payload, "60", &ascii(self.merchant_city, CITY_MAX_LEN, CITY_FALLBACK));
         // The txid is the location's to tell: 62-05 is `***` in a dynamic code.
         push(&mut payload, "62", "0503***");
         payload.push_str(CRC_HEAD);
@@ -147,10 +136,7 @@ impl<'a> BrCode<'a> {
         if fields.first() != Some(&FORMAT) {
             return Err(BrCodeError::Required(FORMAT.id));
         }
-        if !fields
-            .last()
-            .is_some_and(|field| field.id == "63" && field.value.len() == CRC_LEN)
-        {
+        if !fields.last().is_some_and(|field| field.id == "63" && field.value.len() == CRC_LEN) {
             return Err(BrCodeError::Crc);
         }
         let account = parse_fields(find(&fields, "26").ok_or(BrCodeError::Required("26"))?)?;
@@ -229,11 +215,7 @@ pub fn crc16(bytes: &[u8]) -> u16 {
 fn verify_crc(payload: &str) -> Result<(), BrCodeError> {
     let start = payload.len().checked_sub(CRC_LEN).ok_or(BrCodeError::Crc)?;
     let (covered, crc) = payload.split_at_checked(start).ok_or(BrCodeError::Crc)?;
-    if covered.ends_with(CRC_HEAD) && crc == crc_text(covered) {
-        Ok(())
-    } else {
-        Err(BrCodeError::Crc)
-    }
+    if covered.ends_with(CRC_HEAD) && crc == crc_text(covered) { Ok(()) } else { Err(BrCodeError::Crc) }
 }
 
 fn crc_text(covered: &str) -> String {
@@ -248,10 +230,7 @@ fn push(payload: &mut String, id: &str, value: &str) {
 }
 
 fn find<'a>(fields: &[Field<'a>], id: &str) -> Option<&'a str> {
-    fields
-        .iter()
-        .find(|field| field.id == id)
-        .map(|field| field.value)
+    fields.iter().find(|field| field.id == id).map(|field| field.value)
 }
 
 fn parse_fields(text: &str) -> Result<Vec<Field<'_>>, BrCodeError> {
@@ -322,11 +301,7 @@ fn ascii(name: &str, max_len: usize, fallback: &str) -> String {
         text.push_str(written);
     }
     text.truncate(text.trim_end().len());
-    if text.is_empty() {
-        fallback.to_owned()
-    } else {
-        text
-    }
+    if text.is_empty() { fallback.to_owned() } else { text }
 }
 
 /// Characters of a name that are looked at: it may be all of such as are dropped.
@@ -382,9 +357,7 @@ mod tests {
 
     fn published(valid: bool) -> Vec<Value> {
         let all = vectors()["brcode"].as_array().unwrap().clone();
-        all.into_iter()
-            .filter(|vector| vector["crc_valid"].as_bool().unwrap() == valid)
-            .collect()
+        all.into_iter().filter(|vector| vector["crc_valid"].as_bool().unwrap() == valid).collect()
     }
 
     fn signed(covered: &str) -> String {
@@ -395,10 +368,7 @@ mod tests {
     #[test]
     fn the_crc_of_the_check_string_is_the_published_one() {
         let crc = &vectors()["crc16"];
-        assert_eq!(
-            format!("{:04X}", crc16(b"123456789")),
-            crc["check_123456789"].as_str().unwrap()
-        );
+        assert_eq!(format!("{:04X}", crc16(b"123456789")), crc["check_123456789"].as_str().unwrap());
     }
 
     #[test]
@@ -408,11 +378,7 @@ mod tests {
         for vector in vectors {
             let payload = vector["payload"].as_str().unwrap();
             let code = BrCode::parse(payload).unwrap_or_else(|error| panic!("{error}: {payload}"));
-            let fields: Vec<_> = code
-                .fields()
-                .iter()
-                .map(|field| (field.id, field.value))
-                .collect();
+            let fields: Vec<_> = code.fields().iter().map(|field| (field.id, field.value)).collect();
             let expected: Vec<_> = vector["tlv"]
                 .as_array()
                 .unwrap()
@@ -466,11 +432,9 @@ mod tests {
 
     #[test]
     fn an_amount_is_written_with_two_decimals() {
-        for (centavos, field) in [
-            (1000, "540510.00"),
-            (1, "54040.01"),
-            (999_999_999_999_i64, "54139999999999.99"),
-        ] {
+        for (centavos, field) in
+            [(1000, "540510.00"), (1, "54040.01"), (999_999_999_999_i64, "54139999999999.99")]
+        {
             let amount = Some(Amount::parse(centavos).unwrap());
             let payload = DynamicBrCode { amount, ..CODE }.encode().unwrap();
             assert!(payload.contains(field), "{payload}");
@@ -481,26 +445,11 @@ mod tests {
     #[test]
     fn a_location_that_does_not_fit_is_refused() {
         let longest = "a".repeat(77);
-        assert!(
-            DynamicBrCode {
-                location: &longest,
-                ..CODE
-            }
-            .encode()
-            .is_ok()
-        );
-        for location in [
-            "",
-            "https://pix.example.com/1",
-            "pix.example.com/a b",
-            "pix.example.com/é",
-            &"a".repeat(78),
-        ] {
-            assert_eq!(
-                DynamicBrCode { location, ..CODE }.encode(),
-                Err(BrCodeError::Location),
-                "{location}"
-            );
+        assert!(DynamicBrCode { location: &longest, ..CODE }.encode().is_ok());
+        for location in
+            ["", "https://pix.example.com/1", "pix.example.com/a b", "pix.example.com/é", &"a".repeat(78)]
+        {
+            assert_eq!(DynamicBrCode { location, ..CODE }.encode(), Err(BrCodeError::Location), "{location}");
         }
     }
 
@@ -518,25 +467,13 @@ mod tests {
             ("", "RECEBEDOR"),
             (" ", "RECEBEDOR"),
         ] {
-            let payload = DynamicBrCode {
-                merchant_name: name,
-                ..CODE
-            }
-            .encode()
-            .unwrap();
+            let payload = DynamicBrCode { merchant_name: name, ..CODE }.encode().unwrap();
             assert_eq!(BrCode::parse(&payload).unwrap().merchant_name(), expected);
         }
-        for (city, expected) in [
-            ("São José do Rio Preto", "Sao Jose do Rio"),
-            ("Brasília", "Brasilia"),
-            ("東京", "BRASIL"),
-        ] {
-            let payload = DynamicBrCode {
-                merchant_city: city,
-                ..CODE
-            }
-            .encode()
-            .unwrap();
+        for (city, expected) in
+            [("São José do Rio Preto", "Sao Jose do Rio"), ("Brasília", "Brasilia"), ("東京", "BRASIL")]
+        {
+            let payload = DynamicBrCode { merchant_city: city, ..CODE }.encode().unwrap();
             assert_eq!(BrCode::parse(&payload).unwrap().merchant_city(), expected);
         }
     }
@@ -579,14 +516,8 @@ mod tests {
     fn a_code_whose_crc_is_absent_or_elsewhere_is_refused() {
         let payload = CODE.encode().unwrap();
         let lower = payload.replace("64E4", "64e4");
-        for text in [
-            "",
-            "6304",
-            "000201",
-            payload.strip_suffix('4').unwrap(),
-            &lower,
-            &format!("{payload} "),
-        ] {
+        for text in ["", "6304", "000201", payload.strip_suffix('4').unwrap(), &lower, &format!("{payload} ")]
+        {
             assert_eq!(BrCode::parse(text), Err(BrCodeError::Crc), "{text}");
         }
         let hidden = signed(&format!("{}6108", payload.split_at(payload.len() - 8).0));

@@ -78,11 +78,7 @@ impl Symbol {
             .map_err(|_| QrError::Encoder)?;
         let mut modules = layout.blank.clone();
         // What is left of the positions when the codewords are placed are remainder bits, which are zero.
-        for (positions, codeword) in layout
-            .positions
-            .chunks(8)
-            .zip(codewords.iter().chain(&corrections))
-        {
+        for (positions, codeword) in layout.positions.chunks(8).zip(codewords.iter().chain(&corrections)) {
             let mut codeword = *codeword;
             for position in positions {
                 codeword = codeword.rotate_left(1);
@@ -91,10 +87,7 @@ impl Symbol {
                 }
             }
         }
-        Ok(Self {
-            width: layout.width,
-            modules,
-        })
+        Ok(Self { width: layout.width, modules })
     }
 }
 
@@ -109,9 +102,7 @@ fn encode(data: &[u8]) -> Result<(Bits, &'static Layout), QrError> {
         if capacity.div_euclid(8) < data.len() {
             continue;
         }
-        let fits = bits
-            .push_byte_data(data)
-            .and_then(|()| bits.push_terminator(LEVEL));
+        let fits = bits.push_byte_data(data).and_then(|()| bits.push_terminator(LEVEL));
         if fits.is_ok() {
             return Ok((bits, layout.get_or_init(|| Layout::new(version))));
         }
@@ -141,11 +132,7 @@ impl Layout {
         let mut upwards = true;
         for pair in columns.chunks(2) {
             for row in 0..side {
-                let y = if upwards {
-                    side.saturating_sub(row).saturating_sub(1)
-                } else {
-                    row
-                };
+                let y = if upwards { side.saturating_sub(row).saturating_sub(1) } else { row };
                 let free = pair.iter().filter(|x| canvas.get(**x, y) == Module::Empty);
                 // Below 89², the square of version 18's width.
                 positions
@@ -155,17 +142,8 @@ impl Layout {
         }
 
         canvas.apply_mask(MASK);
-        let blank = canvas
-            .into_colors()
-            .into_iter()
-            .map(|color| color.select(1, 0))
-            .collect();
-        Self {
-            version,
-            width: usize::from(side.unsigned_abs()),
-            blank,
-            positions,
-        }
+        let blank = canvas.into_colors().into_iter().map(|color| color.select(1, 0)).collect();
+        Self { version, width: usize::from(side.unsigned_abs()), blank, positions }
     }
 }
 
@@ -194,15 +172,9 @@ mod tests {
         let mut reader = decoder.read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut pixels).unwrap();
-        assert_eq!(
-            (info.width, info.color_type),
-            (info.height, ::png::ColorType::Grayscale)
-        );
+        assert_eq!((info.width, info.color_type), (info.height, ::png::ColorType::Grayscale));
         reader.finish().unwrap();
-        Picture {
-            side: info.width.try_into().unwrap(),
-            pixels,
-        }
+        Picture { side: info.width.try_into().unwrap(), pixels }
     }
 
     /// Finds and reads the code in the picture, as a camera's software would.
@@ -240,9 +212,9 @@ mod tests {
 
     #[test]
     fn a_code_of_each_size_is_read_back_from_its_picture() {
-        for length in [
-            1, 14, 15, 26, 42, 62, 84, 106, 122, 152, 180, 181, 213, 251, 287, 331, 362, 412, 450, 504, 512,
-        ] {
+        for length in
+            [1, 14, 15, 26, 42, 62, 84, 106, 122, 152, 180, 181, 213, 251, 287, 331, 362, 412, 450, 504, 512]
+        {
             let code: String = usual_code().chars().cycle().take(length).collect();
             assert_eq!(scan(&open(&png(&code).unwrap())), code, "{length}");
         }
@@ -286,11 +258,7 @@ mod tests {
         canvas.draw_all_functional_patterns();
         canvas.draw_data(&codewords, &corrections);
         canvas.apply_mask(MASK);
-        canvas
-            .into_colors()
-            .into_iter()
-            .map(|color| u8::from(color == Color::Dark))
-            .collect()
+        canvas.into_colors().into_iter().map(|color| u8::from(color == Color::Dark)).collect()
     }
 
     proptest! {

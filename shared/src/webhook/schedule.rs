@@ -48,9 +48,7 @@ pub fn next_delay(
 
 fn backoff(attempt: u32, jitter: u32) -> Duration {
     let doublings = attempt.saturating_sub(1);
-    let full_ms = FIRST_DELAY_MS
-        .saturating_mul(2_u64.saturating_pow(doublings))
-        .min(LONGEST_DELAY_MS);
+    let full_ms = FIRST_DELAY_MS.saturating_mul(2_u64.saturating_pow(doublings)).min(LONGEST_DELAY_MS);
     let fifth_ms = full_ms / 5;
     let spread_ms = fifth_ms.saturating_mul(2).saturating_mul(jitter.into()) / MOST_JITTER;
     Duration::from_millis(full_ms.saturating_sub(fifth_ms).saturating_add(spread_ms))
@@ -63,10 +61,7 @@ fn parse_retry_after(text: &str, now_ms: i64) -> Option<Duration> {
     } else if is_digits(text) {
         Duration::from_secs(text.parse().unwrap_or(u64::MAX))
     } else {
-        let date = httpdate::parse_http_date(text)
-            .ok()?
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
+        let date = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = Duration::from_millis(u64::try_from(now_ms).unwrap_or_default());
         date.saturating_sub(now)
     };
@@ -95,9 +90,8 @@ mod tests {
 
     #[test]
     fn delays_double_from_30_seconds_to_12_hours() {
-        let seconds = [
-            30, 60, 120, 240, 480, 960, 1_920, 3_840, 7_680, 15_360, 30_720, 43_200, 43_200, 43_200, 43_200,
-        ];
+        let seconds =
+            [30, 60, 120, 240, 480, 960, 1_920, 3_840, 7_680, 15_360, 30_720, 43_200, 43_200, 43_200, 43_200];
         for (attempt, expected) in (1..=MAX_ATTEMPTS).zip(seconds) {
             let delay = next_delay(attempt, Some(500), None, NOW_MS, MIDDLE);
             assert_eq!(delay, Duration::from_secs(expected), "after attempt {attempt}");
@@ -107,24 +101,15 @@ mod tests {
     #[test]
     fn jitter_spans_a_fifth_both_ways() {
         assert_eq!(next_delay(1, None, None, NOW_MS, 0), Duration::from_secs(24));
-        assert_eq!(
-            next_delay(1, None, None, NOW_MS, u32::MAX),
-            Duration::from_secs(36)
-        );
+        assert_eq!(next_delay(1, None, None, NOW_MS, u32::MAX), Duration::from_secs(36));
         assert_eq!(next_delay(15, None, None, NOW_MS, 0), Duration::from_mins(576));
-        assert_eq!(
-            next_delay(15, None, None, NOW_MS, u32::MAX),
-            Duration::from_mins(864)
-        );
+        assert_eq!(next_delay(15, None, None, NOW_MS, u32::MAX), Duration::from_mins(864));
     }
 
     #[test]
     fn an_attempt_out_of_range_gets_the_nearest_delay() {
         assert_eq!(next_delay(0, None, None, NOW_MS, MIDDLE), Duration::from_secs(30));
-        assert_eq!(
-            next_delay(u32::MAX, None, None, NOW_MS, MIDDLE),
-            Duration::from_hours(12)
-        );
+        assert_eq!(next_delay(u32::MAX, None, None, NOW_MS, MIDDLE), Duration::from_hours(12));
     }
 
     #[test]
@@ -159,20 +144,9 @@ mod tests {
 
     #[test]
     fn retry_after_that_says_nothing_is_ignored() {
-        for text in [
-            "",
-            " ",
-            "-",
-            "soon",
-            "1.5",
-            "+5",
-            "5s",
-            "1e3",
-            "٣",
-            "--5",
-            "2023-11-14T22:15:20Z",
-            "\u{0}",
-        ] {
+        for text in
+            ["", " ", "-", "soon", "1.5", "+5", "5s", "1e3", "٣", "--5", "2023-11-14T22:15:20Z", "\u{0}"]
+        {
             assert_eq!(after_429(text), Duration::from_secs(30), "{text:?}");
         }
     }

@@ -8,7 +8,10 @@
 
 use hmac::{Hmac, KeyInit, Mac};
 use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::Sha256;
+
+use crate::hex;
 
 /// An endpoint's signing secret: 64 lower-case hex characters, shown to the merchant once.
 ///
@@ -19,12 +22,25 @@ pub struct EndpointSecret(SecretString);
 impl EndpointSecret {
     /// Spells 32 bytes from a cryptographic random source as 64 hex characters.
     pub fn from_random(random: &[u8; 32]) -> Self {
-        Self(SecretString::from(hex(random)))
+        Self(SecretString::from(hex::encode(random)))
     }
 
     /// The secret as the signing functions take it.
     pub fn as_secret(&self) -> &SecretString {
         &self.0
+    }
+}
+
+/// Stored as it is, for signing needs it; a view of an endpoint shows it only on purpose.
+impl Serialize for EndpointSecret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.expose_secret())
+    }
+}
+
+impl<'de> Deserialize<'de> for EndpointSecret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self(SecretString::from(text)))
     }
 }
 
@@ -54,15 +70,7 @@ fn hmac_sha256(secret: &SecretString, parts: &[&[u8]]) -> String {
     for part in parts {
         mac.update(part);
     }
-    hex(&mac.finalize().into_bytes())
-}
-
-/// Sized before it is filled: a growing string would leave copies of a secret behind in freed memory.
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().saturating_mul(2));
-    let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
-    text.extend(nibbles.filter_map(|nibble| char::from_digit(nibble.into(), 16)));
-    text
+    hex::encode(&mac.finalize().into_bytes())
 }
 
 #[cfg(test)]
@@ -117,11 +125,7 @@ mod tests {
     #[test]
     fn another_secret_time_or_body_is_another_signature() {
         let v1 = |secret: &str, t, body| {
-            canonical(&secret.into(), t, body)
-                .split_once(",v1=")
-                .unwrap()
-                .1
-                .to_owned()
+            canonical(&secret.into(), t, body).split_once(",v1=").unwrap().1.to_owned()
         };
         let signed = v1(SECRET, 1, b"{}");
         assert_ne!(signed, v1(&SECRET.to_uppercase(), 1, b"{}"));

@@ -43,10 +43,7 @@ fn push_chunk(file: &mut Vec<u8>, kind: [u8; 4], body: &[u8]) {
     file.extend_from_slice(&length.to_be_bytes());
     file.extend_from_slice(&kind);
     file.extend_from_slice(body);
-    let crc = !kind
-        .iter()
-        .chain(body)
-        .fold(u32::MAX, |crc, byte| crc32_step(crc, *byte));
+    let crc = !kind.iter().chain(body).fold(u32::MAX, |crc, byte| crc32_step(crc, *byte));
     file.extend_from_slice(&crc.to_be_bytes());
 }
 
@@ -83,10 +80,7 @@ fn compressed(width: usize, modules: &[u8]) -> Vec<u8> {
 fn group_of(modules: &[u8]) -> u8 {
     match modules {
         [a, b, c, d] => a << 3 | b << 2 | c << 1 | d,
-        _ => modules
-            .iter()
-            .zip([3, 2, 1, 0_u8])
-            .fold(0, |group, (module, place)| group | module << place),
+        _ => modules.iter().zip([3, 2, 1, 0_u8]).fold(0, |group, (module, place)| group | module << place),
     }
 }
 
@@ -100,12 +94,7 @@ struct Code {
 impl Code {
     /// From the code as RFC 1951 counts it, first bit highest.
     fn new(code: u64, length: u32) -> Self {
-        Self {
-            bits: code
-                .reverse_bits()
-                .unbounded_shr(u64::BITS.saturating_sub(length)),
-            length,
-        }
+        Self { bits: code.reverse_bits().unbounded_shr(u64::BITS.saturating_sub(length)), length }
     }
 
     /// A number as it is, its lowest bit first.
@@ -115,10 +104,7 @@ impl Code {
 
     fn then(self, next: Self) -> Self {
         let bits = self.bits | next.bits.unbounded_shl(self.length);
-        Self {
-            bits,
-            length: self.length.saturating_add(next.length),
-        }
+        Self { bits, length: self.length.saturating_add(next.length) }
     }
 }
 
@@ -166,11 +152,7 @@ struct Sums {
 
 impl Sums {
     fn of(byte: u8) -> Self {
-        Self {
-            bytes: 1,
-            first: byte.into(),
-            second: byte.into(),
-        }
+        Self { bytes: 1, first: byte.into(), second: byte.into() }
     }
 
     /// Of this run and the next: each byte of the next had all of this run before it. A row is at most 200 bytes,
@@ -179,10 +161,7 @@ impl Sums {
         Self {
             bytes: self.bytes.wrapping_add(next.bytes),
             first: self.first.wrapping_add(next.first),
-            second: self
-                .second
-                .wrapping_add(next.bytes.wrapping_mul(self.first))
-                .wrapping_add(next.second),
+            second: self.second.wrapping_add(next.bytes.wrapping_mul(self.first)).wrapping_add(next.second),
         }
     }
 }
@@ -216,10 +195,7 @@ const END: u32 = 256;
 fn control(symbol: u32) -> Code {
     match symbol {
         END | 257 => Code::new(u64::from(symbol.saturating_sub(END)) | 0b111_0000, 7),
-        _ => Code::new(
-            u64::from(symbol.saturating_sub(258)).saturating_add(0b1110_0100),
-            8,
-        ),
+        _ => Code::new(u64::from(symbol.saturating_sub(258)).saturating_add(0b1110_0100), 8),
     }
 }
 
@@ -229,9 +205,7 @@ fn split(number: u32, leading_bits: u32) -> (u32, Code) {
     let significant = number.checked_ilog2().unwrap_or_default();
     let extra = significant.saturating_sub(leading_bits.saturating_sub(1));
     let step = 1_u32.unbounded_shl(leading_bits.saturating_sub(1));
-    let symbol = extra
-        .saturating_mul(step)
-        .saturating_add(number.unbounded_shr(extra));
+    let symbol = extra.saturating_mul(step).saturating_add(number.unbounded_shr(extra));
     let rest = number & !u32::MAX.unbounded_shl(extra);
     (symbol, Code::plain(rest.into(), extra))
 }
@@ -246,9 +220,7 @@ fn copy(length: u32, distance: u32) -> Code {
         control(symbol.saturating_add(257)).then(rest)
     };
     let (symbol, rest) = split(distance.saturating_sub(1), 2);
-    lengths
-        .then(Code::new(symbol.saturating_sub(8).into(), 3))
-        .then(rest)
+    lengths.then(Code::new(symbol.saturating_sub(8).into(), 3)).then(rest)
 }
 
 const MIN_COPY: u32 = 3;
@@ -277,16 +249,7 @@ fn push_head(bits: &mut BitWriter) {
         two, zero, zero, four, zeros(0x0B), four, zeros(0x2F), four, zeros(0x80),
         four, zeros(0x2F), four, zeros(0x0B), four, zero, zero, two,
     ];
-    let controls = [
-        seven,
-        seven,
-        eight,
-        again(6),
-        again(6),
-        again(6),
-        again(6),
-        again(3),
-    ];
+    let controls = [seven, seven, eight, again(6), again(6), again(6), again(6), again(3)];
     let distances = [zeros(8), three, again(6), three];
     for code in bytes.into_iter().chain(controls).chain(distances) {
         bits.push(code);
@@ -314,12 +277,7 @@ impl Rows {
             number = number.wrapping_add(1);
             group
         });
-        Self {
-            bits,
-            adler: Adler::default(),
-            groups,
-            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
-        }
+        Self { bits, adler: Adler::default(), groups, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
     }
 
     /// Adds rows of modules that are all alike.
@@ -397,11 +355,7 @@ impl Default for BitWriter {
     fn default() -> Self {
         let mut bytes = Vec::with_capacity(2048);
         bytes.extend_from_slice(&[0x78, 0x01]);
-        Self {
-            bytes,
-            pending: 0,
-            pending_length: 0,
-        }
+        Self { bytes, pending: 0, pending_length: 0 }
     }
 }
 
@@ -420,13 +374,7 @@ impl BitWriter {
 
     fn finish(mut self) -> Vec<u8> {
         let whole = self.pending_length.div_ceil(8);
-        self.bytes.extend(
-            self.pending
-                .to_le_bytes()
-                .into_iter()
-                .zip(0..whole)
-                .map(|(byte, _)| byte),
-        );
+        self.bytes.extend(self.pending.to_le_bytes().into_iter().zip(0..whole).map(|(byte, _)| byte));
         self.bytes
     }
 }

@@ -1,0 +1,91 @@
+//! An account: a merchant, with the settings that its charges follow.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::AccountId;
+use crate::store::{Key, Row};
+use crate::time::Timestamp;
+
+/// What an account may set. Key rows carry a copy, so that a request reads its settings and proves its key in
+/// one round trip; whoever changes them changes the account's row and then each of its key rows.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct AccountSettings {
+    /// Shown to the payer and written into BR Codes, which cut it at 25 characters.
+    pub merchant_name: String,
+    /// Written into BR Codes, which cut it at 15 characters.
+    pub merchant_city: String,
+    /// How long a charge can be paid when the request does not say, in seconds: 60 to 86,400.
+    pub charge_expires_in_seconds: i64,
+    /// Requests a minute for each key.
+    pub rate_limit_per_minute: u64,
+}
+
+impl AccountSettings {
+    /// The settings of a new account.
+    pub fn new(merchant_name: &str, merchant_city: &str) -> Self {
+        Self {
+            merchant_name: merchant_name.to_owned(),
+            merchant_city: merchant_city.to_owned(),
+            charge_expires_in_seconds: 3_600,
+            rate_limit_per_minute: 600,
+        }
+    }
+}
+
+/// An account's row.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Account {
+    /// `acc_…`.
+    pub id: AccountId,
+    /// What it may set.
+    pub settings: AccountSettings,
+    /// When it was opened.
+    #[serde(with = "crate::time::millis")]
+    pub created_at: Timestamp,
+    /// Counts the row's changes, from 1.
+    pub version: u64,
+}
+
+impl Row for Account {
+    fn key(&self) -> Key {
+        Key { pk: format!("account#{}", self.id), sk: "account".to_owned() }
+    }
+}
+
+/// What a person may do with an account's keys (contract: Authentication).
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Role {
+    /// May manage keys.
+    Owner,
+    /// May manage keys.
+    Admin,
+    /// May list keys.
+    Member,
+}
+
+/// A person who may log in to the dashboard.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct User {
+    /// `usr_…`.
+    pub id: String,
+    /// In lower case; the row is named by it, so that it is unique.
+    pub email: String,
+    /// Argon2id, in PHC format.
+    pub password_hash: String,
+    /// Whose dashboard.
+    pub account: AccountId,
+    /// What they may do.
+    pub role: Role,
+    /// When they were added.
+    #[serde(with = "crate::time::millis")]
+    pub created_at: Timestamp,
+    /// Counts the row's changes, from 1.
+    pub version: u64,
+}
+
+impl Row for User {
+    fn key(&self) -> Key {
+        Key { pk: format!("user#{}", self.email), sk: "user".to_owned() }
+    }
+}

@@ -1,0 +1,144 @@
+//! Who calls: the `apikey` header, proved in one round trip (contract: Authentication).
+//!
+//! Authentication and the rate limit are ONE conditional update of the key's row: it fails when there is no
+//! such key or it is revoked, counts the request in this minute's attribute, and returns the row. Nothing that
+//! decides whether a key works is cached, so a revoked key stops at once.
+
+pub mod dashboard;
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+
+use crate::account::AccountSettings;
+use crate::api_key::{self, ApiKey, ApiKeys, Fingerprint};
+use crate::http::{Problem, RateLimit, RequestContext};
+use crate::ids::{Mode, Scope};
+use crate::store::{Item, StoreError, unavailable};
+use crate::time::Timestamp;
+
+/// Minutes back whose counters every request removes.
+const COUNTERS_REMOVED: i64 = 10;
+
+/// Counters that may be left behind by a key used now and then, before a second update removes them: they
+/// cost 10 bytes each, and the row stays under 1 KB.
+const MAX_COUNTERS_LEFT: usize = 20;
+
+const SECONDS_A_MINUTE: i64 = 60;
+
+/// Whoever holds the key.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// What the key may touch.
+    pub scope: Scope,
+    /// The account's salt for ids.
+    pub salt: Vec<u8>,
+    /// The account's settings.
+    pub settings: AccountSettings,
+    /// The key's fingerprint, for logs.
+    pub fingerprint: Fingerprint,
+}
+
+impl Caller {
+    /// Refuses a live key, on routes that play the acquirer.
+    pub fn require_test(&self) -> Result<(), Problem> {
+        match self.scope.mode {
+            Mode::Test => Ok(()),
+            Mode::Live => Err(Problem::LiveKeyNotAllowed),
+        }
+    }
+}
+
+impl ApiKeys {
+    /// Proves the request's key and counts the request.
+    ///
+    /// # Errors
+    ///
+    /// 401 `unauthorized` without a valid key; 429 `rate_limited` over the key's limit; 503 when the
+    /// database does not answer.
+    pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Caller, Problem> {
+        let Some(key) = &context.headers.api_key else {
+            return Err(Problem::Unauthorized);
+        };
+        if !api_key::is_well_formed(key) {
+            return Err(Problem::Unauthorized);
+        }
+        let fingerprint = Fingerprint::of(key);
+        let minute = now.seconds().div_euclid(SECONDS_A_MINUTE);
+        let item = self.count(&fingerprint, minute).await?;
+        let used =
+            item.get(&counter(minute)).and_then(|value| value.as_n().ok()).and_then(|text| text.parse().ok());
+        let left_behind = left_behind(&item, minute);
+        let row: ApiKey =
+            serde_dynamo::from_item(item).map_err(|error| Problem::Internal(error.to_string()))?;
+        if left_behind.len() > MAX_COUNTERS_LEFT {
+            self.remove(&fingerprint, &left_behind).await?;
+        }
+        let limit = row.settings.rate_limit_per_minute;
+        let used: u64 = used.unwrap_or(limit);
+        let rate_limit = RateLimit { limit, remaining: limit.saturating_sub(used) };
+        context.note_caller(fingerprint.as_str(), rate_limit);
+        if used > limit {
+            let into_minute = now.seconds().rem_euclid(SECONDS_A_MINUTE);
+            return Err(Problem::RateLimited {
+                retry_after_seconds: SECONDS_A_MINUTE.saturating_sub(into_minute),
+            });
+        }
+        Ok(Caller {
+            scope: Scope { account: row.account, mode: row.mode },
+            salt: row.salt.into_bytes(),
+            settings: row.settings,
+            fingerprint,
+        })
+    }
+
+    async fn count(&self, fingerprint: &Fingerprint, minute: i64) -> Result<Item, Problem> {
+        let stale: Vec<String> =
+            (1..=COUNTERS_REMOVED).map(|back| counter(minute.saturating_sub(back))).collect();
+        let answer = self
+            .client()
+            .update_item()
+            .table_name(self.table())
+            .key("pk", AttributeValue::S(fingerprint.as_str().to_owned()))
+            .condition_expression("attribute_exists(pk) AND attribute_not_exists(revoked_at)")
+            .update_expression(format!("ADD {} :one REMOVE {}", counter(minute), stale.join(", ")))
+            .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
+            .return_values(ReturnValue::AllNew)
+            .send()
+            .await;
+        match answer {
+            Ok(answer) => Ok(answer.attributes.unwrap_or_default()),
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Err(Problem::Unauthorized),
+                _ => Err(unavailable(error).into()),
+            },
+        }
+    }
+
+    async fn remove(&self, fingerprint: &Fingerprint, counters: &[String]) -> Result<(), StoreError> {
+        self.client()
+            .update_item()
+            .table_name(self.table())
+            .key("pk", AttributeValue::S(fingerprint.as_str().to_owned()))
+            .condition_expression("attribute_exists(pk)")
+            .update_expression(format!("REMOVE {}", counters.join(", ")))
+            .send()
+            .await
+            .map_err(unavailable)?;
+        Ok(())
+    }
+}
+
+/// The attribute that counts a minute: `n` and the minute since the epoch.
+fn counter(minute: i64) -> String {
+    format!("n{minute}")
+}
+
+fn left_behind(item: &HashMap<String, AttributeValue>, minute: i64) -> Vec<String> {
+    let is_old = |name: &&String| {
+        let counted = name.strip_prefix('n').and_then(|digits| digits.parse::<i64>().ok());
+        counted.is_some_and(|counted| counted < minute)
+    };
+    item.keys().filter(is_old).cloned().collect()
+}

@@ -1,0 +1,143 @@
+//! The context of one request: its id, the headers that matter, what is left of its key's minute.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use axum::extract::{FromRequestParts, Request};
+use axum::http::HeaderValue;
+use axum::http::header::HeaderMap;
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::Response;
+use secrecy::SecretString;
+use uuid::Uuid;
+
+use super::problem::Problem;
+
+const X_REQUEST_ID: &str = "x-request-id";
+
+/// The longest `X-Request-Id` of a client that is echoed; a longer one is replaced.
+const MAX_REQUEST_ID_CHARS: usize = 128;
+
+/// The id of a request: the client's own when it is 1-128 visible ASCII characters, else `req_<uuid>`.
+#[derive(Clone, Debug)]
+pub struct RequestId(Arc<str>);
+
+impl RequestId {
+    fn of(headers: &HeaderMap) -> Self {
+        let sent = headers.get(X_REQUEST_ID).and_then(|value| value.to_str().ok());
+        match sent {
+            Some(id) if is_echoable(id) => Self(id.into()),
+            _ => Self(format!("req_{}", Uuid::new_v4()).into()),
+        }
+    }
+
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+fn is_echoable(id: &str) -> bool {
+    (1..=MAX_REQUEST_ID_CHARS).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// What is left of a key's minute; on every response to an API key (contract: Errors, `rate_limited`).
+#[derive(Clone, Copy, Debug)]
+pub struct RateLimit {
+    /// Requests a minute that the key may make.
+    pub limit: u64,
+    /// Requests left in this minute, this one counted.
+    pub remaining: u64,
+}
+
+/// The headers of a request that the service reads.
+#[derive(Clone, Debug)]
+pub struct ClientHeaders {
+    /// `apikey`, exactly as sent.
+    pub api_key: Option<SecretString>,
+    /// `Idempotency-Key`, exactly as sent.
+    pub idempotency_key: Option<HeaderValue>,
+}
+
+impl ClientHeaders {
+    fn of(headers: &HeaderMap) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        Self {
+            api_key: text("apikey").map(SecretString::from),
+            idempotency_key: headers.get("idempotency-key").cloned(),
+        }
+    }
+}
+
+/// The context of one request, made by the frame around every router.
+#[derive(Clone, Debug)]
+pub struct RequestContext {
+    /// The request's id, on every response.
+    pub id: RequestId,
+    /// The headers that the service reads.
+    pub headers: ClientHeaders,
+    caller: Arc<OnceLock<KnownCaller>>,
+}
+
+/// What the authentication found out.
+#[derive(Debug)]
+struct KnownCaller {
+    rate_limit: RateLimit,
+    fingerprint: String,
+}
+
+impl RequestContext {
+    fn of(headers: &HeaderMap) -> Self {
+        Self {
+            id: RequestId::of(headers),
+            headers: ClientHeaders::of(headers),
+            caller: Arc::new(OnceLock::new()),
+        }
+    }
+
+    /// Notes whose key it was, for the log, and what is left of its minute, for the response's headers.
+    pub fn note_caller(&self, fingerprint: &str, rate_limit: RateLimit) {
+        // A second authentication within one request would only repeat the first.
+        let _ = self.caller.set(KnownCaller { rate_limit, fingerprint: fingerprint.to_owned() });
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for RequestContext {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(parts.extensions.get().cloned().unwrap_or_else(|| Self::of(&parts.headers)))
+    }
+}
+
+pub(super) async fn frame(mut request: Request, next: Next) -> Response {
+    let context = RequestContext::of(request.headers());
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    request.extensions_mut().insert(context.clone());
+    let mut response = next.run(request).await;
+    if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+        response = problem.respond(&context.id);
+    }
+    let headers = response.headers_mut();
+    let caller = context.caller.get();
+    if let Some(KnownCaller { rate_limit, .. }) = caller {
+        headers.insert("x-ratelimit-limit-minute", HeaderValue::from(rate_limit.limit));
+        headers.insert("x-ratelimit-remaining-minute", HeaderValue::from(rate_limit.remaining));
+    }
+    if let Ok(id) = HeaderValue::from_str(context.id.as_str()) {
+        headers.insert(X_REQUEST_ID, id);
+    }
+    let key = caller.map(|caller| caller.fingerprint.as_str());
+    let status = response.status().as_u16();
+    tracing::info!(key, request_id = %context.id, "{method} {path} {status}");
+    response
+}

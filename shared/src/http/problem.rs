@@ -1,0 +1,224 @@
+//! Every way a request can fail, and how it reads on the wire (contract: Errors).
+//!
+//! The list is closed: a new problem does not compile until it has a status, a type, a code and a message.
+//! Internal text (what the database said) is logged here and never sent.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use super::context::RequestId;
+use crate::random::RandomError;
+use crate::store::StoreError;
+
+/// One failing field of a request.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct Detail {
+    /// The field's path, such as `customer.document`, or the name of a query parameter or header.
+    pub param: String,
+    /// What is wrong with it, in a sentence.
+    pub message: String,
+}
+
+/// Every way a request can fail.
+#[derive(Clone, Debug)]
+pub enum Problem {
+    /// 400 `invalid_request`: fields that failed validation, every one of them; never empty.
+    Invalid(Vec<Detail>),
+    /// 400 `invalid_amount`: as [`Problem::Invalid`], with the amount among the failing fields.
+    InvalidAmount(Vec<Detail>),
+    /// 400 `invalid_request`: the body can't be read at all (broken JSON, too large, not JSON).
+    Unreadable(String),
+    /// 401 `unauthorized`: no key, or one that does not work.
+    Unauthorized,
+    /// 403 `live_key_not_allowed`: a live key on a route that plays the acquirer.
+    LiveKeyNotAllowed,
+    /// 404 `not_found`: no such thing within the caller's reach.
+    NotFound {
+        /// What was looked for: `charge`, `endpoint`.
+        what: &'static str,
+    },
+    /// 404 `not_found`: no route has this method and path.
+    NoSuchRoute {
+        /// The request's method.
+        method: String,
+        /// The request's path.
+        path: String,
+    },
+    /// 409 `idempotency_key_reused`: the key belongs to another body.
+    IdempotencyKeyReused,
+    /// 422 `unprocessable_entity`: well formed, but a rule or a missing configuration forbids it.
+    Unprocessable(String),
+    /// 429 `rate_limited`: over the key's requests a minute.
+    RateLimited {
+        /// Seconds until the next minute begins.
+        retry_after_seconds: i64,
+    },
+    /// 503 `service_unavailable`: something we depend on did not answer; the text is for the log.
+    Unavailable(String),
+    /// 500 `internal_error`: a defect of ours; the text is for the log.
+    Internal(String),
+}
+
+impl Problem {
+    /// A single failing field.
+    pub fn field(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Invalid(vec![Detail { param: param.into(), message: message.into() }])
+    }
+
+    /// The HTTP status (contract: Errors, status map).
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::Invalid(_) | Self::InvalidAmount(_) | Self::Unreadable(_) => StatusCode::BAD_REQUEST,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::LiveKeyNotAllowed => StatusCode::FORBIDDEN,
+            Self::NotFound { .. } | Self::NoSuchRoute { .. } => StatusCode::NOT_FOUND,
+            Self::IdempotencyKeyReused => StatusCode::CONFLICT,
+            Self::Unprocessable(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// `error.type`: one of the contract's seven.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) | Self::InvalidAmount(_) | Self::Unreadable(_) | Self::Unprocessable(_) => {
+                "invalid_request_error"
+            }
+            Self::Unauthorized => "authentication_error",
+            Self::LiveKeyNotAllowed => "permission_error",
+            Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found_error",
+            Self::IdempotencyKeyReused => "conflict_error",
+            Self::RateLimited { .. } => "rate_limit_error",
+            Self::Unavailable(_) | Self::Internal(_) => "api_error",
+        }
+    }
+
+    /// `error.code`: what a client branches on.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Invalid(_) | Self::Unreadable(_) => "invalid_request",
+            Self::InvalidAmount(_) => "invalid_amount",
+            Self::Unauthorized => "unauthorized",
+            Self::LiveKeyNotAllowed => "live_key_not_allowed",
+            Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found",
+            Self::IdempotencyKeyReused => "idempotency_key_reused",
+            Self::Unprocessable(_) => "unprocessable_entity",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::Unavailable(_) => "service_unavailable",
+            Self::Internal(_) => "internal_error",
+        }
+    }
+
+    /// `error.message`: for a person, without anything internal.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Invalid(details) | Self::InvalidAmount(details) => match details.as_slice() {
+                [only] => format!("{}: {}", only.param, only.message),
+                many => format!("{} fields are not valid; see details.", many.len()),
+            },
+            Self::Unreadable(message) | Self::Unprocessable(message) => message.clone(),
+            Self::Unauthorized => {
+                "The apikey header is missing, or its key is not valid. Send the key exactly as it was issued.".to_owned()
+            }
+            Self::LiveKeyNotAllowed => {
+                "Sandbox routes play the acquirer for test charges; use an ak_test_ key.".to_owned()
+            }
+            Self::NotFound { what } => format!("No such {what} in this account and mode."),
+            Self::NoSuchRoute { method, path } => format!("There is no route {method} {path}."),
+            Self::IdempotencyKeyReused => {
+                "This Idempotency-Key was used with a different body. Use a new key for a new request.".to_owned()
+            }
+            Self::RateLimited { retry_after_seconds } => {
+                format!("Too many requests with this key in this minute. Retry in {retry_after_seconds} s.")
+            }
+            Self::Unavailable(_) => {
+                "A service we depend on did not answer. Retry with backoff and the same Idempotency-Key.".to_owned()
+            }
+            Self::Internal(_) => "Something failed on our side. Retrying with the same Idempotency-Key is safe.".to_owned(),
+        }
+    }
+
+    fn details(&self) -> Option<&[Detail]> {
+        match self {
+            Self::Invalid(details) | Self::InvalidAmount(details) => Some(details),
+            Self::Unreadable(_)
+            | Self::Unauthorized
+            | Self::LiveKeyNotAllowed
+            | Self::NotFound { .. }
+            | Self::NoSuchRoute { .. }
+            | Self::IdempotencyKeyReused
+            | Self::Unprocessable(_)
+            | Self::RateLimited { .. }
+            | Self::Unavailable(_)
+            | Self::Internal(_) => None,
+        }
+    }
+
+    /// The answer as it leaves the service, its failure logged once.
+    pub(super) fn respond(&self, request_id: &RequestId) -> Response {
+        match self {
+            Self::Unavailable(cause) => tracing::error!(%request_id, cause, "a dependency failed"),
+            Self::Internal(cause) => tracing::error!(%request_id, cause, "internal error"),
+            _ => {}
+        }
+        let details = self.details();
+        let param = match details {
+            Some([only]) => Some(only.param.as_str()),
+            _ => None,
+        };
+        let body = Body {
+            error: Error { kind: self.kind(), code: self.code(), message: self.message(), param, details },
+            request_id: request_id.as_str(),
+        };
+        let mut response = (self.status(), axum::Json(body)).into_response();
+        if let Self::RateLimited { retry_after_seconds } = self {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
+        }
+        response
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) => Self::Unavailable(error.to_string()),
+            StoreError::Corrupt(_) => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<RandomError> for Problem {
+    fn from(error: RandomError) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
+/// The body is written by the frame, which knows the request's id; until then the problem rides along.
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    error: Error<'a>,
+    request_id: &'a str,
+}
+
+#[derive(Serialize)]
+struct Error<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    code: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    param: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<&'a [Detail]>,
+}

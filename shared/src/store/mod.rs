@@ -1,0 +1,583 @@
+//! Reads and writes of rows in the state table; the only module that speaks DynamoDB's expressions for
+//! whole rows. What a row means is its noun's business.
+//!
+//! A state change is ONE write: [`Store::commit`] puts all the rows of a change or none. Every row carries a
+//! version, and replacing one is conditional on the version that was read, so two writers can't overtake each
+//! other unseen.
+
+mod client;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, CancellationReason, KeysAndAttributes, Put, ReturnValue,
+    ReturnValuesOnConditionCheckFailure, TransactWriteItem,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use client::{Aws, AwsError};
+
+use crate::time::Timestamp;
+
+/// A row as DynamoDB's client has it.
+pub type Item = HashMap<String, AttributeValue>;
+
+/// How often a write that met another transaction on its rows is tried again, before it counts as unavailable.
+const MAX_WRITE_ATTEMPTS: u32 = 8;
+
+/// The first pause between such tries, in milliseconds; doubled each time, with full jitter.
+const FIRST_PAUSE_MS: u64 = 15;
+
+/// The most keys that one `BatchGetItem` takes.
+const BATCH_GET_KEYS: usize = 100;
+
+/// How often a `BatchGetItem` asks again for what DynamoDB left unprocessed.
+const MAX_BATCH_GET_ROUNDS: u32 = 5;
+
+/// Rows that are read from the due-index at once.
+const DUE_PAGE: i32 = 100;
+
+/// Partitions of the due-index. One takes 1,000 writes a second; a charge with two deliveries writes six.
+pub const DUE_SHARDS: u8 = 4;
+
+/// The state table's primary key.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Key {
+    /// Partition key.
+    pub pk: String,
+    /// Sort key.
+    pub sk: String,
+}
+
+impl Key {
+    /// Both halves as attributes.
+    pub fn attributes(&self) -> Item {
+        HashMap::from([
+            ("pk".to_owned(), AttributeValue::S(self.pk.clone())),
+            ("sk".to_owned(), AttributeValue::S(self.sk.clone())),
+        ])
+    }
+
+    fn of(item: &Item) -> Option<Self> {
+        Some(Self { pk: text(item, "pk")?, sk: text(item, "sk")? })
+    }
+}
+
+/// The sparse indexes that a row appears in; each costs a write unit when the row enters, moves or leaves.
+#[derive(Clone, Debug, Default)]
+pub struct Indexes {
+    /// `list` (partition, sort): newest-first lists.
+    pub list: Option<(String, String)>,
+    /// `list_by_status`: the partition; its sort key is the list's.
+    pub status: Option<String>,
+    /// `list_by_customer`: the partition; its sort key is the list's.
+    pub customer: Option<String>,
+    /// `due`: when `clock` must look at the row.
+    pub due: Option<Timestamp>,
+}
+
+/// A row of the state table.
+pub trait Row: Serialize + DeserializeOwned + Send + Sync {
+    /// Where the row lives.
+    fn key(&self) -> Key;
+
+    /// The indexes that it appears in.
+    fn indexes(&self) -> Indexes {
+        Indexes::default()
+    }
+
+    /// When DynamoDB may remove it.
+    fn removable_at(&self) -> Option<Timestamp> {
+        None
+    }
+}
+
+/// The row as an item, with its keys and indexes.
+pub fn to_item<R: Row>(row: &R) -> Result<Item, StoreError> {
+    let mut item: Item =
+        serde_dynamo::to_item(row).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+    let key = row.key();
+    let indexes = row.indexes();
+    if let Some(at) = indexes.due {
+        item.extend(due_attributes(&key, at));
+    }
+    item.insert("pk".to_owned(), AttributeValue::S(key.pk));
+    item.insert("sk".to_owned(), AttributeValue::S(key.sk));
+    if let Some((partition, sort)) = indexes.list {
+        item.insert("list_pk".to_owned(), AttributeValue::S(partition));
+        item.insert("list_sk".to_owned(), AttributeValue::S(sort));
+    }
+    if let Some(partition) = indexes.status {
+        item.insert("status_pk".to_owned(), AttributeValue::S(partition));
+    }
+    if let Some(partition) = indexes.customer {
+        item.insert("customer_pk".to_owned(), AttributeValue::S(partition));
+    }
+    if let Some(at) = row.removable_at() {
+        item.insert("ttl".to_owned(), AttributeValue::N(at.seconds().to_string()));
+    }
+    Ok(item)
+}
+
+/// The due-index attributes of a row: its shard, and a sort key by time.
+pub fn due_attributes(key: &Key, at: Timestamp) -> [(String, AttributeValue); 2] {
+    let sum = key.pk.bytes().chain(key.sk.bytes()).fold(0_u8, u8::wrapping_add);
+    let shard = sum.checked_rem(DUE_SHARDS).unwrap_or_default();
+    [
+        ("due_pk".to_owned(), AttributeValue::S(due_partition(shard))),
+        ("due_sk".to_owned(), AttributeValue::S(format!("{}#{}#{}", sortable(at), key.pk, key.sk))),
+    ]
+}
+
+fn due_partition(shard: u8) -> String {
+    format!("due#{shard}")
+}
+
+/// A time as 15 digits of milliseconds, enough for the year 9999: text that sorts as the time does.
+pub fn sortable(at: Timestamp) -> String {
+    format!("{:015}", at.millis())
+}
+
+/// Reads a row from an item.
+pub fn from_item<R: Row>(item: Item) -> Result<R, StoreError> {
+    serde_dynamo::from_item(item).map_err(|error| StoreError::Corrupt(error.to_string()))
+}
+
+/// A text attribute of an item.
+pub fn text(item: &Item, name: &str) -> Option<String> {
+    item.get(name)?.as_s().ok().cloned()
+}
+
+/// Why a read or write failed.
+#[derive(Debug)]
+pub enum StoreError {
+    /// The database did not answer, or could not take the request now.
+    Unavailable(String),
+    /// A row does not read as what it should be.
+    Corrupt(String),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(cause) => write!(formatter, "the database did not answer: {cause}"),
+            Self::Corrupt(cause) => write!(formatter, "a row can't be read or written: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// Wraps an SDK error with all its causes.
+pub fn unavailable<E, R>(error: SdkError<E, R>) -> StoreError
+where
+    E: std::error::Error + Send + Sync + 'static,
+    R: fmt::Debug + Send + Sync + 'static,
+{
+    StoreError::Unavailable(DisplayErrorContext(error).to_string())
+}
+
+/// How an insert ended.
+#[derive(Debug)]
+pub enum Inserted<R> {
+    /// The row is new.
+    New,
+    /// There was one already, unchanged.
+    Existing(R),
+}
+
+/// One row of a commit.
+#[derive(Debug)]
+pub struct Write {
+    item: Item,
+    expected: Expected,
+}
+
+#[derive(Debug)]
+enum Expected {
+    Absent,
+    Version(u64),
+}
+
+impl Write {
+    /// A row that must not exist yet.
+    pub fn insert<R: Row>(row: &R) -> Result<Self, StoreError> {
+        Ok(Self { item: to_item(row)?, expected: Expected::Absent })
+    }
+
+    /// A row that replaces the one whose `version` attribute is `version`.
+    pub fn replace<R: Row>(row: &R, version: u64) -> Result<Self, StoreError> {
+        Ok(Self { item: to_item(row)?, expected: Expected::Version(version) })
+    }
+
+    fn into_put(self, table: &str) -> Result<Put, StoreError> {
+        let put = Put::builder().table_name(table).set_item(Some(self.item));
+        let put = match self.expected {
+            Expected::Absent => put.condition_expression("attribute_not_exists(pk)"),
+            Expected::Version(version) => put
+                .condition_expression("version = :expected")
+                .expression_attribute_values(":expected", AttributeValue::N(version.to_string())),
+        };
+        put.build().map_err(|error| StoreError::Corrupt(error.to_string()))
+    }
+}
+
+/// How a commit ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use]
+pub enum Committed {
+    /// All rows are written.
+    Done,
+    /// Rows were not as expected, those at these places: somebody else was first, and nothing was written.
+    Overtaken {
+        /// Places among the writes.
+        at: Vec<usize>,
+    },
+}
+
+/// One of the lists that an index keeps.
+#[derive(Clone, Copy, Debug)]
+pub enum ListIndex {
+    /// Everything of a partition.
+    All,
+    /// By status.
+    ByStatus,
+    /// By the customer's document.
+    ByCustomer,
+}
+
+impl ListIndex {
+    fn name_and_partition(self) -> (&'static str, &'static str) {
+        match self {
+            Self::All => ("list", "list_pk"),
+            Self::ByStatus => ("list_by_status", "status_pk"),
+            Self::ByCustomer => ("list_by_customer", "customer_pk"),
+        }
+    }
+}
+
+/// An entry of a list index: where it stands and which row it names.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Listed {
+    /// Its place in the list; sorts by time.
+    pub sort: String,
+    /// The row.
+    pub key: Key,
+}
+
+/// A row that is due.
+#[derive(Clone, Debug)]
+pub struct Due {
+    /// The row.
+    pub key: Key,
+    /// Its place in the due-index: its time, and its key.
+    pub sort: String,
+}
+
+/// Access to the state table. Clones share one client.
+#[derive(Clone, Debug)]
+pub struct Store {
+    client: aws_sdk_dynamodb::Client,
+    table: String,
+}
+
+impl Store {
+    /// A store over a client and the state table's name.
+    pub fn new(client: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
+        Self { client, table: table.into() }
+    }
+
+    /// The client, for a noun's single-row updates.
+    pub fn client(&self) -> &aws_sdk_dynamodb::Client {
+        &self.client
+    }
+
+    /// The state table's name.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// Reads one row, strongly consistent.
+    pub async fn get<R: Row>(&self, key: &Key) -> Result<Option<R>, StoreError> {
+        let answer = self
+            .client
+            .get_item()
+            .table_name(&self.table)
+            .set_key(Some(key.attributes()))
+            .consistent_read(true)
+            .send()
+            .await
+            .map_err(unavailable)?;
+        answer.item.map(from_item).transpose()
+    }
+
+    /// Reads many items, strongly consistent, in no order; missing ones are left out. A hundred keys a request,
+    /// the requests side by side.
+    pub async fn batch_get(&self, keys: &[Key]) -> Result<Vec<Item>, StoreError> {
+        let mut pending = tokio::task::JoinSet::new();
+        for chunk in keys.chunks(BATCH_GET_KEYS) {
+            let store = self.clone();
+            let chunk: Vec<Item> = chunk.iter().map(Key::attributes).collect();
+            pending.spawn(async move { store.batch_get_chunk(chunk).await });
+        }
+        let mut items = Vec::new();
+        while let Some(joined) = pending.join_next().await {
+            items.extend(joined.map_err(|error| StoreError::Unavailable(error.to_string()))??);
+        }
+        Ok(items)
+    }
+
+    async fn batch_get_chunk(&self, keys: Vec<Item>) -> Result<Vec<Item>, StoreError> {
+        let mut items = Vec::new();
+        let mut keys = keys;
+        for round in 0..MAX_BATCH_GET_ROUNDS {
+            if round > 0 {
+                tokio::time::sleep(pause_before_retry(round)).await;
+            }
+            let wanted = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
+            let wanted = wanted.map_err(|error| StoreError::Corrupt(error.to_string()))?;
+            let answer = self
+                .client
+                .batch_get_item()
+                .request_items(&self.table, wanted)
+                .send()
+                .await
+                .map_err(unavailable)?;
+            items.extend(answer.responses.unwrap_or_default().into_values().flatten());
+            let left = answer.unprocessed_keys.unwrap_or_default().remove(&self.table);
+            match left {
+                Some(left) if !left.keys.is_empty() => keys = left.keys,
+                _ => return Ok(items),
+            }
+        }
+        Err(StoreError::Unavailable("BatchGetItem left keys unprocessed".to_owned()))
+    }
+
+    /// Inserts a row, or hands back the one that was there, in one request.
+    pub async fn insert<R: Row>(&self, row: &R) -> Result<Inserted<R>, StoreError> {
+        match self.write(vec![Write::insert(row)?]).await? {
+            Written::Done => Ok(Inserted::New),
+            Written::ConditionFailed { found, .. } => {
+                from_item(found.unwrap_or_default()).map(Inserted::Existing)
+            }
+        }
+    }
+
+    /// Writes all rows of a state change, or none; at most 100. A single row needs no transaction and takes half
+    /// the units.
+    pub async fn commit(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
+        match self.write(writes).await? {
+            Written::Done => Ok(Committed::Done),
+            Written::ConditionFailed { at, .. } => Ok(Committed::Overtaken { at }),
+        }
+    }
+
+    /// Writes, and tries again where another transaction holds a row or capacity is short, within a bound.
+    async fn write(&self, writes: Vec<Write>) -> Result<Written, StoreError> {
+        let mut puts = Vec::new();
+        for write in writes {
+            puts.push(write.into_put(&self.table)?);
+        }
+        let mut attempt = 0;
+        loop {
+            let tried = match puts.as_slice() {
+                [only] => self.put(only).await,
+                many => self.transact(many).await,
+            };
+            match tried {
+                Ok(written) => return Ok(written),
+                Err(Failed::Contended) if attempt < MAX_WRITE_ATTEMPTS => {
+                    tokio::time::sleep(pause_before_retry(attempt)).await;
+                    attempt = attempt.saturating_add(1);
+                }
+                Err(Failed::Contended) => {
+                    return Err(StoreError::Unavailable("a row was held by other transactions".to_owned()));
+                }
+                Err(Failed::Otherwise(error)) => return Err(error),
+            }
+        }
+    }
+
+    async fn put(&self, put: &Put) -> Result<Written, Failed> {
+        let answer = self
+            .client
+            .put_item()
+            .table_name(put.table_name())
+            .set_item(Some(put.item().clone()))
+            .set_condition_expression(put.condition_expression().map(str::to_owned))
+            .set_expression_attribute_values(put.expression_attribute_values().cloned())
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+            .send()
+            .await;
+        let Err(error) = answer else { return Ok(Written::Done) };
+        match error.as_service_error() {
+            Some(PutItemError::ConditionalCheckFailedException(failed)) => {
+                Ok(Written::ConditionFailed { at: vec![0], found: failed.item().cloned() })
+            }
+            Some(PutItemError::TransactionConflictException(_)) => Err(Failed::Contended),
+            _ => Err(Failed::Otherwise(unavailable(error))),
+        }
+    }
+
+    async fn transact(&self, puts: &[Put]) -> Result<Written, Failed> {
+        let items = puts.iter().map(|put| TransactWriteItem::builder().put(put.clone()).build()).collect();
+        let answer = self.client.transact_write_items().set_transact_items(Some(items)).send().await;
+        let Err(error) = answer else { return Ok(Written::Done) };
+        let reasons = match error.as_service_error() {
+            Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+                cancelled.cancellation_reasons()
+            }
+            Some(TransactWriteItemsError::TransactionInProgressException(_)) => {
+                return Err(Failed::Contended);
+            }
+            _ => return Err(Failed::Otherwise(unavailable(error))),
+        };
+        let places = |codes: &[&str]| -> Vec<usize> {
+            let is_one =
+                |reason: &CancellationReason| reason.code().is_some_and(|code| codes.contains(&code));
+            reasons.iter().enumerate().filter(|(_, reason)| is_one(reason)).map(|(place, _)| place).collect()
+        };
+        let failed = places(&["ConditionalCheckFailed"]);
+        if !failed.is_empty() {
+            return Ok(Written::ConditionFailed { at: failed, found: None });
+        }
+        if !places(&["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"]).is_empty() {
+            return Err(Failed::Contended);
+        }
+        Err(Failed::Otherwise(unavailable(error)))
+    }
+
+    /// A page of an index, newest first: entries of `partition` whose sort key is within `from..=to`.
+    pub async fn list(
+        &self,
+        index: ListIndex,
+        partition: &str,
+        (from, to): (&str, &str),
+        limit: usize,
+    ) -> Result<Vec<Listed>, StoreError> {
+        let (name, partition_attribute) = index.name_and_partition();
+        let answer = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name(name)
+            .key_condition_expression("#partition = :partition AND list_sk BETWEEN :from AND :to")
+            .expression_attribute_names("#partition", partition_attribute)
+            .expression_attribute_values(":partition", AttributeValue::S(partition.to_owned()))
+            .expression_attribute_values(":from", AttributeValue::S(from.to_owned()))
+            .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
+            .scan_index_forward(false)
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
+            .send()
+            .await
+            .map_err(unavailable)?;
+        Ok(answer.items.unwrap_or_default().iter().filter_map(listed).collect())
+    }
+
+    /// Rows that are due in one shard, the longest overdue first; a page after `after`, with where it ends.
+    pub async fn due(
+        &self,
+        shard: u8,
+        now: Timestamp,
+        after: Option<Item>,
+    ) -> Result<(Vec<Due>, Option<Item>), StoreError> {
+        let answer = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name("due")
+            .key_condition_expression("due_pk = :shard AND due_sk < :now")
+            .expression_attribute_values(":shard", AttributeValue::S(due_partition(shard)))
+            .expression_attribute_values(":now", AttributeValue::S(format!("{}$", sortable(now))))
+            .set_exclusive_start_key(after)
+            .limit(DUE_PAGE)
+            .send()
+            .await
+            .map_err(unavailable)?;
+        let due = |item: &Item| Some(Due { key: Key::of(item)?, sort: text(item, "due_sk")? });
+        let rows = answer.items.unwrap_or_default().iter().filter_map(due).collect();
+        Ok((rows, answer.last_evaluated_key))
+    }
+
+    /// Moves a row's due time, if it is still the one that was seen. `None`: it is not, and somebody else moved it.
+    pub async fn postpone(&self, due: &Due, to: Timestamp) -> Result<Option<Item>, StoreError> {
+        let [(_, shard), (_, sort)] = due_attributes(&due.key, to);
+        let answer = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(due.key.attributes()))
+            .condition_expression("due_sk = :seen")
+            .update_expression("SET due_pk = :shard, due_sk = :sort")
+            .expression_attribute_values(":seen", AttributeValue::S(due.sort.clone()))
+            .expression_attribute_values(":shard", shard)
+            .expression_attribute_values(":sort", sort)
+            .return_values(ReturnValue::AllNew)
+            .send()
+            .await;
+        match answer {
+            Ok(answer) => Ok(answer.attributes),
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(None),
+                _ => Err(unavailable(error)),
+            },
+        }
+    }
+
+    /// All items of a partition, by their sort key; for partitions that stay small.
+    pub async fn partition(&self, pk: &str) -> Result<Vec<Item>, StoreError> {
+        let mut items = Vec::new();
+        let mut after = None;
+        loop {
+            let answer = self
+                .client
+                .query()
+                .table_name(&self.table)
+                .key_condition_expression("pk = :pk")
+                .expression_attribute_values(":pk", AttributeValue::S(pk.to_owned()))
+                .consistent_read(true)
+                .set_exclusive_start_key(after)
+                .send()
+                .await
+                .map_err(unavailable)?;
+            items.extend(answer.items.unwrap_or_default());
+            after = answer.last_evaluated_key;
+            if after.is_none() {
+                return Ok(items);
+            }
+        }
+    }
+}
+
+fn listed(item: &Item) -> Option<Listed> {
+    Some(Listed { sort: text(item, "list_sk")?, key: Key::of(item)? })
+}
+
+/// How a write ended.
+enum Written {
+    Done,
+    /// Rows were not as expected, those at these places; `found`: the one that was there, of a single write.
+    ConditionFailed {
+        at: Vec<usize>,
+        found: Option<Item>,
+    },
+}
+
+/// Why a write did not end.
+enum Failed {
+    /// Another transaction holds a row, or capacity is short: it may go through later.
+    Contended,
+    Otherwise(StoreError),
+}
+
+fn pause_before_retry(attempt: u32) -> Duration {
+    let ceiling_ms = FIRST_PAUSE_MS.saturating_mul(2_u64.saturating_pow(attempt));
+    Duration::from_millis(crate::random::below(ceiling_ms.saturating_add(1)))
+}
