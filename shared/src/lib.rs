@@ -14,6 +14,7 @@ pub mod acquirer;
 pub mod api_key;
 pub mod auth;
 pub mod base32;
+pub mod charge;
 pub mod clock;
 pub mod config;
 mod hex;

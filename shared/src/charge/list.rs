@@ -1,0 +1,183 @@
+//! Lists of charges: newest first, by cursor, with filters. A page costs at most five requests, three of them
+//! one after another, however many charges there are.
+
+use std::collections::HashMap;
+
+use super::{Charge, Charges, PublicStatus};
+use crate::http::{Fields, Problem, Query};
+use crate::ids::{ChargeId, Scope};
+use crate::store::{Key, ListIndex, Listed, Row, StoreError, from_item, sortable};
+use crate::tax_id::TaxId;
+use crate::time::Timestamp;
+
+/// Charges on a page, unless asked otherwise, and at most (contract: Limits).
+const DEFAULT_LIMIT: u32 = 25;
+const MAX_LIMIT: u32 = 100;
+
+/// Entries looked at for a page that is filtered after it was read (by status and customer at once): such a
+/// page may hold fewer charges than asked for and still have more to come.
+const FILTERED_WINDOW: usize = 200;
+
+const PARAMETERS: [&str; 6] =
+    ["limit", "starting_after", "status", "created_after", "created_before", "customer_id"];
+
+/// What a client asks of the list.
+#[derive(Clone, Debug)]
+pub struct ChargeFilter {
+    limit: usize,
+    /// The last charge of the page before.
+    pub starting_after: Option<ChargeId>,
+    status: Option<PublicStatus>,
+    created_after: Option<Timestamp>,
+    created_before: Option<Timestamp>,
+    customer: Option<TaxId>,
+}
+
+/// A page of charges, newest first.
+#[derive(Debug)]
+pub struct ChargePage {
+    /// The charges.
+    pub charges: Vec<Charge>,
+    /// Where the next page starts; `None` on the last one.
+    pub next_cursor: Option<ChargeId>,
+}
+
+impl ChargeFilter {
+    /// Reads a query string; every failing parameter is reported, an unknown one too.
+    pub fn parse(query: &Query) -> Result<Self, Problem> {
+        let mut fields = Fields::new();
+        query.allow_only(&mut fields, &PARAMETERS);
+        let limit = query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT);
+        let starting_after = query.get("starting_after").and_then(|text| {
+            let id = text.starts_with("ch_").then(|| ChargeId::parse_any(text).ok()).flatten();
+            if id.is_none() {
+                fields.reject("starting_after", "must be a charge id (ch_…)");
+            }
+            id
+        });
+        let filter = Self {
+            limit: usize::try_from(limit).unwrap_or_default(),
+            starting_after,
+            status: query.one_of(&mut fields, "status", &PublicStatus::VOCABULARY),
+            created_after: query.not_before(&mut fields, "created_after"),
+            created_before: query.not_after(&mut fields, "created_before"),
+            customer: query.tax_id(&mut fields, "customer_id"),
+        };
+        fields.finish(Some(filter))
+    }
+
+    fn admits(&self, charge: &Charge) -> bool {
+        self.status.is_none_or(|status| charge.status.public() == status)
+            && self.customer.as_ref().is_none_or(|customer| charge.payer() == Some(customer))
+    }
+
+    fn partitions(&self, scope: &Scope) -> (ListIndex, Vec<String>) {
+        match (&self.customer, self.status) {
+            (Some(customer), _) => (ListIndex::ByCustomer, vec![Charge::customer_partition(scope, customer)]),
+            (None, Some(status)) => {
+                let statuses = status.transaction_statuses().iter();
+                (
+                    ListIndex::ByStatus,
+                    statuses.map(|status| Charge::status_partition(scope, *status)).collect(),
+                )
+            }
+            (None, None) => (ListIndex::All, vec![Charge::list_partition(scope)]),
+        }
+    }
+}
+
+impl Charges {
+    /// A page of a scope's charges. `cursor` is the charge that `starting_after` names, read beforehand.
+    ///
+    /// # Errors
+    ///
+    /// 400 when `starting_after` names no charge of this scope.
+    pub async fn list(
+        &self,
+        scope: &Scope,
+        filter: &ChargeFilter,
+        cursor: Option<Charge>,
+        now: Timestamp,
+    ) -> Result<ChargePage, Problem> {
+        let cursor = match filter.starting_after {
+            None => None,
+            Some(_) => Some(Self::within(cursor, scope).map_err(|_not_found| {
+                Problem::field("starting_after", "is not a charge of this account and mode")
+            })?),
+        };
+        let from = filter.created_after.map_or_else(String::new, sortable);
+        let to = filter.created_before.unwrap_or(Timestamp::MAX);
+        // '$' sorts after the '#' that follows the time in an entry, so this bound takes in all of `to`.
+        let to = format!("{}$", sortable(to));
+        let cursor = cursor.map(|charge| charge.list_sort());
+        let to = cursor.clone().filter(|cursor| *cursor < to).unwrap_or(to);
+        if from > to {
+            return Ok(ChargePage { charges: Vec::new(), next_cursor: None });
+        }
+        let window =
+            if filter.customer.is_some() && filter.status.is_some() { FILTERED_WINDOW } else { filter.limit };
+        // One more to know whether there is more, one for the cursor itself, whose entry the bound takes in.
+        let wanted = window.saturating_add(2);
+        let mut entries = self.entries(scope, filter, (&from, &to), wanted).await?;
+        entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
+        let more_entries = entries.len() > window;
+        entries.truncate(window);
+        self.page(filter, &entries, more_entries, now).await
+    }
+
+    async fn entries(
+        &self,
+        scope: &Scope,
+        filter: &ChargeFilter,
+        (from, to): (&str, &str),
+        wanted: usize,
+    ) -> Result<Vec<Listed>, StoreError> {
+        let (index, partitions) = filter.partitions(scope);
+        let mut entries = match partitions.as_slice() {
+            [first, second] => {
+                let (first, second) = tokio::try_join!(
+                    self.store.list(index, first, (from, to), wanted),
+                    self.store.list(index, second, (from, to), wanted)
+                )?;
+                [first, second].concat()
+            }
+            partitions => {
+                let mut entries = Vec::new();
+                for partition in partitions {
+                    entries.extend(self.store.list(index, partition, (from, to), wanted).await?);
+                }
+                entries
+            }
+        };
+        entries.sort_by(|left, right| right.sort.cmp(&left.sort));
+        // A charge that moves between two partitions may be seen in both.
+        entries.dedup();
+        Ok(entries)
+    }
+
+    async fn page(
+        &self,
+        filter: &ChargeFilter,
+        entries: &[Listed],
+        more_entries: bool,
+        now: Timestamp,
+    ) -> Result<ChargePage, Problem> {
+        let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
+        let mut rows = HashMap::new();
+        for item in self.store.batch_get(&keys).await? {
+            let charge: Charge = from_item(item)?;
+            rows.insert(charge.key(), charge.as_of(now));
+        }
+        let in_order: Vec<Charge> = entries.iter().filter_map(|entry| rows.remove(&entry.key)).collect();
+        let last_seen = in_order.last().map(|charge| charge.id);
+        let mut admitted: Vec<Charge> = in_order.into_iter().filter(|charge| filter.admits(charge)).collect();
+        let cut = admitted.len() > filter.limit;
+        admitted.truncate(filter.limit);
+        let next_cursor = match (cut, more_entries) {
+            (true, _) => admitted.last().map(|charge| charge.id),
+            (false, true) => last_seen,
+            (false, false) => None,
+        };
+        Ok(ChargePage { charges: admitted, next_cursor })
+    }
+}

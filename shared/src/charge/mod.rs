@@ -1,0 +1,230 @@
+//! A charge: money asked of a payer. The type and its row; its moves are in [`transition`], what a client
+//! sends in [`request`], what it reads in [`view`], reads and writes in [`repository`].
+//!
+//! Charges and payments are the same object; the surfaces differ in their wire format alone.
+
+mod list;
+mod metadata;
+mod path;
+mod receipt;
+mod repository;
+pub mod request;
+mod status;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod transition;
+pub mod view;
+
+use serde::{Deserialize, Serialize};
+
+pub use list::{ChargeFilter, ChargePage};
+pub use metadata::Metadata;
+pub use path::ChargePath;
+pub use receipt::{Receipt, Return, ReturnStatus, UnappliedReason};
+pub use repository::{Charges, Created};
+pub use status::{PublicStatus, TransactionStatus};
+
+use crate::ids::{ChargeId, EndToEndId, Mode, Scope};
+use crate::money::{Amount, Currency};
+use crate::store::{Indexes, Key, Row, sortable};
+use crate::tax_id::TaxId;
+use crate::time::Timestamp;
+
+/// How a charge can be paid.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PaymentMethod {
+    /// Pix, by a dynamic BR Code.
+    Pix,
+}
+
+/// Who is asked to pay, as the merchant knows them.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Customer {
+    /// 1-200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// CPF or CNPJ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<TaxId>,
+    /// At most 254 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub email: Option<String>,
+    /// At most 32 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phone: Option<String>,
+}
+
+/// What a payer needs to pay by Pix.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Pix {
+    /// The BR Code: copy-and-paste text and content of the QR image.
+    pub br_code: String,
+    /// When it stops being payable.
+    #[serde(with = "crate::time::millis")]
+    pub expires_at: Timestamp,
+    /// Its lifetime in seconds.
+    pub ttl_seconds: i64,
+}
+
+/// The payment that a charge took: the money is credited, or held for review.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct AppliedReceipt {
+    /// The Pix payment's own id.
+    pub end_to_end_id: EndToEndId,
+    /// When the bank took it (`horario`), not when its notice arrived.
+    #[serde(with = "crate::time::millis")]
+    pub paid_at: Timestamp,
+    /// The payer's document where the bank reported it; never shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payer_document: Option<TaxId>,
+}
+
+/// Why a charge failed, expired or was cancelled; `metadata.failure` on the wire.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failure {
+    /// The provider's text.
+    pub reason: String,
+    /// The provider's status, such as `expired`.
+    pub provider_error_code: String,
+    /// The QR's lifetime in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl_seconds: Option<i64>,
+    /// When.
+    #[serde(with = "crate::time::millis")]
+    pub at: Timestamp,
+}
+
+/// The end of a manual review.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// The payer is who was expected: credit the money.
+    Approve,
+    /// Give the money back.
+    Return,
+}
+
+/// A charge as its row keeps it.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Charge {
+    /// Derived from the idempotency key, so that a repeated request finds the same row.
+    pub id: ChargeId,
+    /// Whose it is.
+    pub scope: Scope,
+    /// Its place in the state machine.
+    pub status: TransactionStatus,
+    /// Counts the row's changes, from 1; events are named by it.
+    pub version: u64,
+    /// Asked, in minor units of `currency`.
+    pub amount: Amount,
+    /// ISO 4217.
+    pub currency: Currency,
+    /// How it can be paid.
+    pub method: PaymentMethod,
+    /// Who is asked to pay.
+    #[serde(default)]
+    pub customer: Customer,
+    /// The payer lock: only a payment from this document is credited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_payer: Option<TaxId>,
+    /// The merchant's own map.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
+    /// What the payer needs.
+    pub pix: Pix,
+    /// Hash of the normalised request; tells a replay from a reuse of the key.
+    pub request_hash: String,
+    /// When it was created.
+    #[serde(with = "crate::time::millis")]
+    pub created_at: Timestamp,
+    /// When it last changed.
+    #[serde(with = "crate::time::millis")]
+    pub updated_at: Timestamp,
+    /// The payment it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<AppliedReceipt>,
+    /// When the money was credited.
+    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub settled_at: Option<Timestamp>,
+    /// Why it ended unpaid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+    /// How its review ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reviewed: Option<Decision>,
+}
+
+/// The sort key of every charge row; what else belongs to a charge shares its partition.
+const CHARGE_SORT: &str = "charge";
+
+impl Charge {
+    /// Where a charge lives.
+    pub fn key_of(id: ChargeId) -> Key {
+        Key { pk: format!("charge#{}", id.raw()), sk: CHARGE_SORT.to_owned() }
+    }
+
+    /// Whether a row of the state table is a charge.
+    pub fn is_at(key: &Key) -> bool {
+        key.sk == CHARGE_SORT
+    }
+
+    /// The payer that the merchant named: who must pay, else who is asked to. Lists filter by it.
+    pub fn payer(&self) -> Option<&TaxId> {
+        self.expected_payer.as_ref().or(self.customer.document.as_ref())
+    }
+
+    /// Money of this charge is held until somebody reviews it.
+    pub fn is_held_for_review(&self) -> bool {
+        self.status == TransactionStatus::Processing && self.receipt.is_some()
+    }
+
+    /// The charge as it truly is at `now`: a test charge past its time is expired, whether or not `clock` has
+    /// written so yet. (A live one expires only after the bank was asked.)
+    #[must_use]
+    pub fn as_of(self, now: Timestamp) -> Self {
+        let overdue = self.status == TransactionStatus::WaitingPayment && now > self.pix.expires_at;
+        if overdue && self.scope.mode == Mode::Test {
+            let at = self.pix.expires_at;
+            return transition::expired(self, at);
+        }
+        self
+    }
+
+    /// The partition of a scope's charges in the list index.
+    pub(crate) fn list_partition(scope: &Scope) -> String {
+        format!("charges#{scope}")
+    }
+
+    /// The partition of a scope's charges in one status.
+    pub(crate) fn status_partition(scope: &Scope, status: TransactionStatus) -> String {
+        format!("charges#{scope}#{}", status.as_str())
+    }
+
+    /// The partition of a scope's charges to one customer.
+    pub(crate) fn customer_partition(scope: &Scope, document: &TaxId) -> String {
+        format!("charges#{scope}#{}", document.as_str())
+    }
+
+    /// The charge's place in lists: by creation, then by id.
+    pub(crate) fn list_sort(&self) -> String {
+        format!("{}#{}", sortable(self.created_at), self.id.raw())
+    }
+}
+
+impl Row for Charge {
+    fn key(&self) -> Key {
+        Self::key_of(self.id)
+    }
+
+    fn indexes(&self) -> Indexes {
+        let document = self.payer();
+        Indexes {
+            list: Some((Self::list_partition(&self.scope), self.list_sort())),
+            status: Some(Self::status_partition(&self.scope, self.status)),
+            customer: document.map(|document| Self::customer_partition(&self.scope, document)),
+            due: (self.status == TransactionStatus::WaitingPayment).then_some(self.pix.expires_at),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Payments as the acquirer reported them. Each is a row of its own, named by its end-to-end id and written with
+//! what it caused, so that the same payment told again finds it and changes nothing.
+
+use serde::{Deserialize, Serialize};
+
+use super::Charge;
+use super::transition::Payment;
+use crate::ids::{EndToEndId, Mode, ReturnId, Scope};
+use crate::money::Amount;
+use crate::store::{Key, Row};
+use crate::tax_id::TaxId;
+use crate::time::Timestamp;
+
+/// The part of a payment that goes back: all of it.
+const WHOLE: &str = "whole";
+
+/// Why a payment was not applied to its charge.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnappliedReason {
+    /// Pix pays the exact amount only.
+    WrongAmount,
+    /// Paid after the charge's time, or after it ended unpaid.
+    Late,
+    /// The charge already has its payment.
+    SecondPayment,
+    /// The payer lock names another document.
+    PayerMismatch,
+    /// A person decided to return money held for review.
+    ReviewReturned,
+}
+
+/// How far the return of the money is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReturnStatus {
+    /// To be asked of the acquirer.
+    Requested,
+    /// Back with the payer.
+    Returned,
+}
+
+/// Money on its way back to its payer.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Return {
+    /// Why it was not applied.
+    pub reason: UnappliedReason,
+    /// The return's own id, derived from the payment's.
+    pub id: ReturnId,
+    /// How far it is.
+    pub status: ReturnStatus,
+}
+
+/// A payment's row.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Receipt {
+    /// The payment's own id.
+    pub end_to_end_id: EndToEndId,
+    /// Whose charge it was meant for.
+    pub scope: Scope,
+    /// The charge's raw id.
+    pub charge: String,
+    /// What was paid, in minor units of the charge's currency.
+    pub amount: Amount,
+    /// When the bank took it.
+    #[serde(with = "crate::time::millis")]
+    pub paid_at: Timestamp,
+    /// When its notice was worked on.
+    #[serde(with = "crate::time::millis")]
+    pub recorded_at: Timestamp,
+    /// The payer's document where the bank reported it; never shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payer_document: Option<TaxId>,
+    /// Its return, where it was not applied; `None`: the charge took it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returned: Option<Return>,
+    /// Counts the row's changes, from 1.
+    pub version: u64,
+}
+
+impl Receipt {
+    /// A payment that its charge takes.
+    pub(super) fn taken(charge: &Charge, payment: &Payment, now: Timestamp) -> Self {
+        Self {
+            end_to_end_id: payment.end_to_end_id.clone(),
+            scope: charge.scope,
+            charge: charge.id.raw(),
+            amount: payment.amount,
+            paid_at: payment.paid_at,
+            recorded_at: now,
+            payer_document: payment.payer_document,
+            returned: None,
+            version: 1,
+        }
+    }
+
+    /// A payment that goes back.
+    pub(super) fn unapplied(
+        charge: &Charge,
+        payment: &Payment,
+        reason: UnappliedReason,
+        now: Timestamp,
+    ) -> Self {
+        let taken = Self::taken(charge, payment, now);
+        Self { returned: Some(Return::of(&taken, reason)), ..taken }
+    }
+
+    /// The row of a payment that was taken, and now goes back after all.
+    pub(super) fn given_back(
+        charge: &Charge,
+        payment: &Payment,
+        reason: UnappliedReason,
+        now: Timestamp,
+    ) -> Self {
+        Self { version: 2, ..Self::unapplied(charge, payment, reason, now) }
+    }
+}
+
+impl Return {
+    fn of(receipt: &Receipt, reason: UnappliedReason) -> Self {
+        Self {
+            reason,
+            id: ReturnId::derive(&receipt.end_to_end_id, WHOLE),
+            status: match receipt.scope.mode {
+                // The sandbox has no bank to wait for.
+                Mode::Test => ReturnStatus::Returned,
+                Mode::Live => ReturnStatus::Requested,
+            },
+        }
+    }
+}
+
+impl Row for Receipt {
+    fn key(&self) -> Key {
+        Key { pk: format!("receipts#{}", self.scope), sk: self.end_to_end_id.to_string() }
+    }
+}

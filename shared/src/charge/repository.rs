@@ -1,0 +1,160 @@
+//! Reads and writes of charges.
+
+use super::request::NewCharge;
+use super::transition::{self, Command, Outcome, ReceiptWrite, Rejection};
+use super::{Charge, PaymentMethod, Pix, TransactionStatus};
+use crate::acquirer::Acquirer;
+use crate::auth::Caller;
+use crate::config::Links;
+use crate::http::Problem;
+use crate::ids::{ChargeId, Scope};
+use crate::store::{Committed, Inserted, Store, StoreError, Write};
+use crate::time::Timestamp;
+
+/// How often a change is tried anew because somebody else changed the charge in between.
+const MAX_OVERTAKEN: usize = 10;
+
+/// The key space of charges: `/v1/charges` and `/v1/pix/charges` share it.
+const SURFACE: &str = "charges";
+
+/// How a creation ended.
+#[derive(Debug)]
+pub enum Created {
+    /// The charge is new.
+    New(Charge),
+    /// The same request came before; the charge as it stands now.
+    Replayed(Charge),
+}
+
+/// The charges of all scopes.
+#[derive(Clone, Debug)]
+pub struct Charges {
+    pub(super) store: Store,
+}
+
+impl Charges {
+    /// Charges in a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Creates a charge in one put, or finds the one that its idempotency key made.
+    ///
+    /// # Errors
+    ///
+    /// 409 `idempotency_key_reused` when the key belongs to another body; 422 `unprocessable_entity` when no
+    /// acquirer is configured for the caller's mode.
+    pub async fn create(
+        &self,
+        caller: &Caller,
+        idempotency_key: &str,
+        request: NewCharge,
+        links: &Links,
+        now: Timestamp,
+    ) -> Result<Created, Problem> {
+        let acquirer = Acquirer::of(&caller.scope)?;
+        let id = ChargeId::derive(&caller.salt, caller.scope.mode, SURFACE, idempotency_key);
+        let ttl_seconds = request.expires_in_seconds.unwrap_or(caller.settings.charge_expires_in_seconds);
+        let expires_at = now.plus_seconds(ttl_seconds);
+        let expires_at =
+            expires_at.map_err(|error| Problem::Internal(format!("expiry out of range: {error}")))?;
+        let br_code = acquirer.pix_code(id, request.amount, &caller.settings, links)?;
+        let charge = Charge {
+            id,
+            scope: caller.scope,
+            status: TransactionStatus::WaitingPayment,
+            version: 1,
+            amount: request.amount,
+            currency: request.currency,
+            method: PaymentMethod::Pix,
+            customer: request.customer,
+            expected_payer: request.expected_payer,
+            metadata: request.metadata,
+            pix: Pix { br_code, expires_at, ttl_seconds },
+            request_hash: request.hash,
+            created_at: now,
+            updated_at: now,
+            receipt: None,
+            settled_at: None,
+            failure: None,
+            reviewed: None,
+        };
+        match self.store.insert(&charge).await? {
+            Inserted::New => Ok(Created::New(charge)),
+            Inserted::Existing(earlier) if earlier.request_hash == charge.request_hash => {
+                Ok(Created::Replayed(earlier.as_of(now)))
+            }
+            Inserted::Existing(_) => Err(Problem::IdempotencyKeyReused),
+        }
+    }
+
+    /// Reads a charge, whatever its scope; none has no id.
+    pub async fn find(&self, id: Option<ChargeId>) -> Result<Option<Charge>, StoreError> {
+        match id {
+            Some(id) => self.store.get(&Charge::key_of(id)).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Applies what happened to a charge that was just read: one write, tried anew on the newer row when
+    /// somebody else was first. Gives the charge as it stands after.
+    pub async fn apply(&self, charge: Charge, command: &Command, now: Timestamp) -> Result<Charge, Problem> {
+        let mut charge = charge;
+        for _try in 0..MAX_OVERTAKEN {
+            let shown = match command {
+                // What writes an expiry down must see that it is not written yet.
+                Command::Expire { .. } => charge,
+                Command::Pay(_) | Command::Decline { .. } | Command::Review(_) => charge.as_of(now),
+            };
+            let outcome =
+                transition::apply(&shown, command, now).map_err(|rejection| refused(rejection, &shown))?;
+            let (writes, next, told) = match outcome {
+                Outcome::Unchanged => return Ok(shown),
+                Outcome::Unapplied(receipt) => (vec![Write::insert(&*receipt)?], shown.clone(), Some(0)),
+                Outcome::Changed { charge: next, receipt } => {
+                    let mut writes = vec![Write::replace(&*next, shown.version)?];
+                    let mut told = None;
+                    match receipt.as_deref() {
+                        None => {}
+                        Some(ReceiptWrite::Insert(receipt)) => {
+                            told = Some(writes.len());
+                            writes.push(Write::insert(receipt)?);
+                        }
+                        Some(ReceiptWrite::Replace(receipt)) => {
+                            writes.push(Write::replace(receipt, receipt.version.saturating_sub(1))?);
+                        }
+                    }
+                    (writes, *next, told)
+                }
+            };
+            let id = shown.id;
+            match self.store.commit(writes).await? {
+                Committed::Done => return Ok(next),
+                // The payment was told before; whatever it meant is done.
+                Committed::Overtaken { at } if told.is_some_and(|told| at.contains(&told)) => {
+                    return Ok(self.known(id).await?.as_of(now));
+                }
+                Committed::Overtaken { .. } => charge = self.known(id).await?,
+            }
+        }
+        Err(Problem::Unavailable("a charge kept changing under a notice".to_owned()))
+    }
+
+    async fn known(&self, id: ChargeId) -> Result<Charge, Problem> {
+        self.find(Some(id)).await?.ok_or_else(|| Problem::Internal("a charge vanished".to_owned()))
+    }
+
+    /// A charge of this scope, or the 404 that hides other scopes' charges.
+    pub fn within(found: Option<Charge>, scope: &Scope) -> Result<Charge, Problem> {
+        found.filter(|charge| charge.scope == *scope).ok_or(Problem::NotFound { what: "charge" })
+    }
+}
+
+fn refused(rejection: Rejection, charge: &Charge) -> Problem {
+    match rejection {
+        Rejection::NotHeldForReview => Problem::Unprocessable(format!(
+            "The charge is {}; only a payment held for review can be reviewed.",
+            charge.status.as_str()
+        )),
+    }
+}

@@ -1,0 +1,368 @@
+//! What a client sends to create a charge (contract: Charges): its validation and its hash.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::{Customer, Metadata, metadata};
+use crate::hex;
+use crate::http::{Fields, Object, Problem};
+use crate::money::{Amount, Currency};
+use crate::tax_id::TaxId;
+
+/// The shortest and longest life of a Pix charge, in seconds (contract: Limits).
+const EXPIRES_IN_SECONDS: std::ops::RangeInclusive<i64> = 60..=86_400;
+
+const MAX_DESCRIPTION_CHARS: usize = 500;
+
+/// API Pix takes a payer's name of at most 200 characters.
+const MAX_NAME_CHARS: usize = 200;
+
+/// RFC 5321: the longest address that mail can carry.
+const MAX_EMAIL_CHARS: usize = 254;
+
+const MAX_PHONE_CHARS: usize = 32;
+
+/// Bytes of a request's hash that are kept: 128 bits tell any two requests apart.
+const HASH_BYTES: usize = 16;
+
+/// The route that a request came by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Surface {
+    /// `POST /v1/charges`: the method must be given.
+    Charges,
+    /// `POST /v1/pix/charges`: the method is Pix.
+    PixCharges,
+}
+
+/// A valid request for a charge, before the account's defaults.
+#[derive(Clone, Debug)]
+pub struct NewCharge {
+    /// Asked, in minor units.
+    pub amount: Amount,
+    /// Always BRL: Pix knows no other.
+    pub currency: Currency,
+    /// Seconds until it expires, within the limits; `None`: the account's default.
+    pub expires_in_seconds: Option<i64>,
+    /// Who is asked to pay.
+    pub customer: Customer,
+    /// The payer lock.
+    pub expected_payer: Option<TaxId>,
+    /// The merchant's map, the description folded in.
+    pub metadata: Metadata,
+    /// Hash of the normalised request: the same JSON spelled otherwise has the same one.
+    pub hash: String,
+}
+
+impl NewCharge {
+    /// Reads a request's body; every failing field is reported.
+    pub fn parse(body: &Map<String, Value>, surface: Surface) -> Result<Self, Problem> {
+        let mut fields = Fields::new();
+        let root = Object::root(body);
+        let amount = fields.amount(&root, "amount");
+        let currency = currency(&mut fields, &root);
+        payment_method(&mut fields, &root, surface);
+        let description = fields.text(&root, "description", 0, MAX_DESCRIPTION_CHARS);
+        let expires_in_seconds = expires_in(&mut fields, &root);
+        let sent_customer = fields.object(&root, "customer");
+        let customer = Customer {
+            name: name(&mut fields, &sent_customer),
+            document: fields.tax_id(&sent_customer, "document"),
+            email: email(&mut fields, &sent_customer),
+            phone: fields.text(&sent_customer, "phone", 1, MAX_PHONE_CHARS).map(str::to_owned),
+        };
+        let expected_payer = payer_lock(&mut fields, &root, &customer);
+        let metadata = metadata(&mut fields, &root, description);
+        let request = amount.map(|amount| Self {
+            amount,
+            currency,
+            expires_in_seconds,
+            customer,
+            expected_payer,
+            metadata,
+            hash: hash(body),
+        });
+        fields.finish(request)
+    }
+}
+
+fn currency(fields: &mut Fields, root: &Object<'_>) -> Currency {
+    if let Some(code) = fields.text(root, "currency", 3, 8)
+        && code != Currency::BRL.as_str()
+    {
+        fields.reject("currency", "must be BRL: Pix knows no other currency");
+    }
+    Currency::BRL
+}
+
+fn payment_method(fields: &mut Fields, root: &Object<'_>, surface: Surface) {
+    match root.get("payment_method") {
+        None if surface == Surface::PixCharges => {}
+        None => fields.reject("payment_method", "is required, and must be pix"),
+        Some(Value::String(method)) if method == "pix" => {}
+        Some(_) => fields.reject("payment_method", "must be pix"),
+    }
+}
+
+fn expires_in(fields: &mut Fields, root: &Object<'_>) -> Option<i64> {
+    let seconds = fields.integer(root, "expires_in")?;
+    if seconds < *EXPIRES_IN_SECONDS.start() {
+        fields.reject("expires_in", "must be at least 60 seconds");
+        return None;
+    }
+    Some(seconds.min(*EXPIRES_IN_SECONDS.end()))
+}
+
+fn name(fields: &mut Fields, customer: &Object<'_>) -> Option<String> {
+    let text = fields.text(customer, "name", 1, MAX_NAME_CHARS)?;
+    if text.trim().is_empty() {
+        fields.reject("customer.name", "must not be blank");
+    }
+    Some(text.to_owned())
+}
+
+fn email(fields: &mut Fields, customer: &Object<'_>) -> Option<String> {
+    let text = fields.text(customer, "email", 3, MAX_EMAIL_CHARS)?;
+    let plausible =
+        text.rsplit_once('@').is_some_and(|(local, domain)| !local.is_empty() && !domain.is_empty());
+    if !plausible || text.chars().any(|character| character.is_whitespace() || character.is_control()) {
+        fields.reject("customer.email", "must be an e-mail address");
+    }
+    Some(text.to_owned())
+}
+
+fn payer_lock(fields: &mut Fields, root: &Object<'_>, customer: &Customer) -> Option<TaxId> {
+    root.get("expected_payer_tax_id")?;
+    let expected = fields.tax_id(root, "expected_payer_tax_id");
+    if customer.name.is_none() && !fields.has_rejected("customer.name") && !fields.has_rejected("customer") {
+        fields.reject("customer.name", "is required when expected_payer_tax_id is sent");
+    }
+    if let (Some(expected), Some(document)) = (&expected, &customer.document)
+        && expected != document
+    {
+        fields.reject("expected_payer_tax_id", "must equal customer.document when both are sent");
+    }
+    expected
+}
+
+fn metadata(fields: &mut Fields, root: &Object<'_>, description: Option<&str>) -> Metadata {
+    let empty = Map::new();
+    let sent = match root.get("metadata") {
+        None => &empty,
+        Some(Value::Object(map)) => map,
+        Some(_) => {
+            fields.reject("metadata", "must be an object");
+            &empty
+        }
+    };
+    if sent.len() > metadata::MAX_KEYS {
+        fields.reject("metadata", format!("must have at most {} keys", metadata::MAX_KEYS));
+    }
+    if serde_json::to_vec(sent).map_or(usize::MAX, |json| json.len()) > metadata::MAX_BYTES {
+        fields.reject("metadata", format!("must be at most {} bytes of JSON", metadata::MAX_BYTES));
+    }
+    Metadata::fold(sent, description)
+}
+
+/// SHA-256 over the body in a canonical form, cut to 128 bits, in hex. Canonical: keys in order, absent and
+/// `null` fields the same, numbers by their value, the method that the route implies filled in.
+fn hash(body: &Map<String, Value>) -> String {
+    let mut present: Map<String, Value> = body.clone();
+    present.insert("payment_method".to_owned(), Value::String("pix".to_owned()));
+    present.retain(|_, value| !value.is_null());
+    if let Some(Value::Object(customer)) = present.get_mut("customer") {
+        customer.retain(|_, value| !value.is_null());
+    }
+    let mut text = String::new();
+    write_canonical(&Value::Object(present), &mut text);
+    let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+    let (half, _) = digest.split_at(HASH_BYTES);
+    hex::encode(half)
+}
+
+fn write_canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(key, _)| key.as_str());
+            out.push('{');
+            for (key, value) in entries {
+                out.push_str(&Value::String(key.clone()).to_string());
+                out.push(':');
+                write_canonical(value, out);
+                out.push(',');
+            }
+            out.push('}');
+        }
+        Value::Array(values) => {
+            out.push('[');
+            for value in values {
+                write_canonical(value, out);
+                out.push(',');
+            }
+            out.push(']');
+        }
+        Value::Number(number) => match number.as_f64() {
+            // 1, 1.0 and 1e0 are one number; a whole float below 2^53 prints as the integer does.
+            Some(float)
+                if number.is_f64() && float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 =>
+            {
+                // Writing to a string can't fail.
+                let _ = write!(out, "{float:.0}");
+            }
+            _ => out.push_str(&number.to_string()),
+        },
+        Value::Null | Value::Bool(_) | Value::String(_) => out.push_str(&value.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(body: &Value) -> Result<NewCharge, Problem> {
+        NewCharge::parse(body.as_object().unwrap(), Surface::Charges)
+    }
+
+    fn with(extra: Value) -> Value {
+        let mut body = json!({"amount": 1000, "payment_method": "pix"});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        body
+    }
+
+    fn failing(body: &Value) -> (&'static str, Vec<String>) {
+        let problem = parse(body).unwrap_err();
+        match &problem {
+            Problem::Invalid(details) | Problem::InvalidAmount(details) => {
+                (problem.code(), details.iter().map(|detail| detail.param.clone()).collect())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn hash(text: &str) -> String {
+        parse(&serde_json::from_str(text).unwrap()).unwrap().hash
+    }
+
+    #[test]
+    fn every_failing_field_is_reported_at_once() {
+        let body = json!({
+            "amount": "1000", "currency": 986, "payment_method": "card", "description": 1, "expires_in": "60",
+            "customer": {"name": 5, "document": "123", "email": "nobody", "phone": []},
+            "expected_payer_tax_id": "11111111111", "metadata": [],
+        });
+        let (code, params) = failing(&body);
+        assert_eq!(code, "invalid_amount");
+        let expected = [
+            "amount",
+            "currency",
+            "payment_method",
+            "description",
+            "expires_in",
+            "customer.name",
+            "customer.document",
+            "customer.email",
+            "customer.phone",
+            "expected_payer_tax_id",
+            "metadata",
+        ];
+        assert_eq!(params, expected);
+    }
+
+    #[test]
+    fn an_amount_is_a_positive_integer_within_the_maximum() {
+        for amount in [json!(0), json!(-1), json!(1.5), json!(10.0), json!("10"), json!(true), json!(null)] {
+            assert_eq!(
+                failing(&with(json!({ "amount": amount }))),
+                ("invalid_amount", vec!["amount".to_owned()])
+            );
+        }
+        for amount in [json!(1_000_000_000_000_i64), json!(u64::MAX)] {
+            assert_eq!(failing(&with(json!({ "amount": amount }))).0, "invalid_amount");
+        }
+        assert_eq!(parse(&with(json!({"amount": 999_999_999_999_i64}))).unwrap().amount, Amount::MAX);
+    }
+
+    #[test]
+    fn each_rule_of_a_field_has_its_error() {
+        let cases = [
+            (json!({"currency": "USD"}), "currency"),
+            (json!({"payment_method": null}), "payment_method"),
+            (json!({"description": "x".repeat(501)}), "description"),
+            (json!({"expires_in": 59}), "expires_in"),
+            (json!({"expires_in": -1}), "expires_in"),
+            (json!({"customer": []}), "customer"),
+            (json!({"customer": {"name": ""}}), "customer.name"),
+            (json!({"customer": {"name": "  "}}), "customer.name"),
+            (json!({"customer": {"document": "29537995594"}}), "customer.document"),
+            (
+                json!({"expected_payer_tax_id": "295.379.955-93", "customer": {"name": "A"}}),
+                "expected_payer_tax_id",
+            ),
+            (json!({"expected_payer_tax_id": "29537995593"}), "customer.name"),
+            (
+                json!({"expected_payer_tax_id": "29537995593", "customer": {"name": "A", "document": "25524893033"}}),
+                "expected_payer_tax_id",
+            ),
+            (json!({"metadata": "x"}), "metadata"),
+            (json!({"metadata": {"big": "x".repeat(16 * 1024)}}), "metadata"),
+        ];
+        for (extra, param) in cases {
+            assert_eq!(failing(&with(extra)), ("invalid_request", vec![param.to_owned()]));
+        }
+        let many: Map<String, Value> = (0..51).map(|key| (key.to_string(), json!(1))).collect();
+        assert_eq!(failing(&with(json!({ "metadata": many }))).1, ["metadata"]);
+    }
+
+    #[test]
+    fn a_longer_life_than_a_day_is_capped_and_the_bounds_are_taken() {
+        for (sent, kept) in [(60, 60), (86_400, 86_400), (86_401, 86_400), (i64::MAX, 86_400)] {
+            assert_eq!(parse(&with(json!({"expires_in": sent}))).unwrap().expires_in_seconds, Some(kept));
+        }
+        assert_eq!(parse(&with(json!({}))).unwrap().expires_in_seconds, None);
+    }
+
+    #[test]
+    fn an_alphanumeric_cnpj_can_lock_the_payer() {
+        let body = with(json!({"expected_payer_tax_id": "12ABC34501DE35", "customer": {"name": "Loja"}}));
+        assert_eq!(parse(&body).unwrap().expected_payer.unwrap().as_str(), "12ABC34501DE35");
+    }
+
+    #[test]
+    fn the_pix_route_fills_in_the_method() {
+        let body = json!({"amount": 1000});
+        let pix = NewCharge::parse(body.as_object().unwrap(), Surface::PixCharges).unwrap();
+        assert_eq!(pix.hash, hash(r#"{"amount": 1000, "payment_method": "pix"}"#));
+    }
+
+    #[test]
+    fn the_same_json_spelled_otherwise_is_the_same_body() {
+        let plain = hash(
+            r#"{"amount":1000,"payment_method":"pix","metadata":{"a":1,"b":["é",100]},"customer":{"name":"A"}}"#,
+        );
+        let other = hash(
+            "{ \"customer\": {\"phone\": null, \"name\": \"\\u0041\"}, \"description\": null,\n \"metadata\":
+             {\"b\": [\"\\u00e9\", 1e2], \"a\": 1.0}, \"payment_method\": \"pix\", \"amount\": 1000 }",
+        );
+        assert_eq!(plain, other);
+    }
+
+    #[test]
+    fn any_difference_is_another_body() {
+        let bodies = [
+            r#"{"amount":1000,"payment_method":"pix"}"#,
+            r#"{"amount":1001,"payment_method":"pix"}"#,
+            r#"{"amount":1000,"payment_method":"pix","expires_in":3600}"#,
+            r#"{"amount":1000,"payment_method":"pix","metadata":{"a":"1"}}"#,
+            r#"{"amount":1000,"payment_method":"pix","metadata":{"a":1}}"#,
+            r#"{"amount":1000,"payment_method":"pix","metadata":{"a":[1]}}"#,
+            r#"{"amount":1000,"payment_method":"pix","metadata":{"a":[[1]]}}"#,
+            r#"{"amount":1000,"payment_method":"pix","unknown":true}"#,
+        ];
+        let hashes: std::collections::BTreeSet<String> = bodies.iter().map(|body| hash(body)).collect();
+        assert_eq!(hashes.len(), bodies.len());
+    }
+}

@@ -1,0 +1,138 @@
+//! The two vocabularies of a charge's status, and the one mapping between them (contract: Transaction status).
+
+use serde::{Deserialize, Serialize};
+
+/// Status in the transaction vocabulary: what rows store and the payments surface emits.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum TransactionStatus {
+    /// Being created.
+    Pending,
+    /// Awaiting the customer.
+    WaitingPayment,
+    /// In flight, or held for review.
+    Processing,
+    /// Settled, not by card.
+    Paid,
+    /// Settled by card.
+    Approved,
+    /// The acquirer declined.
+    Refused,
+    /// Cancelled before completion.
+    Cancelled,
+    /// The time to pay is over.
+    Expired,
+    /// Given back in full.
+    Refunded,
+    /// The card's issuer took it back.
+    Chargeback,
+    /// Contested.
+    Dispute,
+}
+
+impl TransactionStatus {
+    /// The word on the wire and in index keys.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::WaitingPayment => "WAITING_PAYMENT",
+            Self::Processing => "PROCESSING",
+            Self::Paid => "PAID",
+            Self::Approved => "APPROVED",
+            Self::Refused => "REFUSED",
+            Self::Cancelled => "CANCELLED",
+            Self::Expired => "EXPIRED",
+            Self::Refunded => "REFUNDED",
+            Self::Chargeback => "CHARGEBACK",
+            Self::Dispute => "DISPUTE",
+        }
+    }
+
+    /// The public vocabulary's word for it.
+    pub fn public(self) -> PublicStatus {
+        match self {
+            Self::Pending | Self::WaitingPayment => PublicStatus::Pending,
+            Self::Processing => PublicStatus::Processing,
+            Self::Paid | Self::Approved => PublicStatus::Paid,
+            Self::Refused => PublicStatus::Failed,
+            Self::Cancelled => PublicStatus::Cancelled,
+            Self::Expired => PublicStatus::Expired,
+            Self::Refunded => PublicStatus::Refunded,
+            Self::Chargeback | Self::Dispute => PublicStatus::Disputed,
+        }
+    }
+}
+
+/// Status in the public vocabulary: all that the charges surface emits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PublicStatus {
+    /// Not paid yet.
+    Pending,
+    /// In flight, or held for review.
+    Processing,
+    /// Paid and settled.
+    Paid,
+    /// Declined.
+    Failed,
+    /// Not paid in time.
+    Expired,
+    /// Cancelled before completion.
+    Cancelled,
+    /// Given back in full.
+    Refunded,
+    /// Contested.
+    Disputed,
+}
+
+impl PublicStatus {
+    /// Every word with its status, as a list's filter takes them.
+    pub const VOCABULARY: [(&'static str, Self); 8] = [
+        ("pending", Self::Pending),
+        ("processing", Self::Processing),
+        ("paid", Self::Paid),
+        ("failed", Self::Failed),
+        ("expired", Self::Expired),
+        ("cancelled", Self::Cancelled),
+        ("refunded", Self::Refunded),
+        ("disputed", Self::Disputed),
+    ];
+
+    /// The transaction statuses that read as this one.
+    pub fn transaction_statuses(self) -> &'static [TransactionStatus] {
+        match self {
+            Self::Pending => &[TransactionStatus::WaitingPayment, TransactionStatus::Pending],
+            Self::Processing => &[TransactionStatus::Processing],
+            Self::Paid => &[TransactionStatus::Paid, TransactionStatus::Approved],
+            Self::Failed => &[TransactionStatus::Refused],
+            Self::Expired => &[TransactionStatus::Expired],
+            Self::Cancelled => &[TransactionStatus::Cancelled],
+            Self::Refunded => &[TransactionStatus::Refunded],
+            Self::Disputed => &[TransactionStatus::Dispute, TransactionStatus::Chargeback],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_public_status_maps_back_from_its_transaction_statuses() {
+        for (word, public) in PublicStatus::VOCABULARY {
+            assert!(!public.transaction_statuses().is_empty());
+            for status in public.transaction_statuses() {
+                assert_eq!(status.public(), public, "{word}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_status_is_stored_as_it_is_written() {
+        for (_, public) in PublicStatus::VOCABULARY {
+            for status in public.transaction_statuses() {
+                assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Charges for tests.
+
+use super::*;
+use crate::ids::AccountId;
+
+/// 2026-11-21T12:00:00Z.
+pub(crate) const NOON: &str = "2026-11-21T12:00:00Z";
+
+pub(crate) fn at(offset_seconds: i64) -> Timestamp {
+    Timestamp::parse_floor(NOON).unwrap().plus_seconds(offset_seconds).unwrap()
+}
+
+/// A test charge of 1000 centavos, made at noon, payable for an hour.
+pub(crate) fn waiting() -> Charge {
+    Charge {
+        id: ChargeId::derive(b"salt", Mode::Test, "charges", "order-0001"),
+        scope: Scope { account: AccountId::new([7; 10]), mode: Mode::Test },
+        status: TransactionStatus::WaitingPayment,
+        version: 1,
+        amount: Amount::parse(1000).unwrap(),
+        currency: Currency::BRL,
+        method: PaymentMethod::Pix,
+        customer: Customer::default(),
+        expected_payer: None,
+        metadata: Metadata::default(),
+        pix: Pix { br_code: "code".to_owned(), expires_at: at(3600), ttl_seconds: 3600 },
+        request_hash: "0".repeat(32),
+        created_at: at(0),
+        updated_at: at(0),
+        receipt: None,
+        settled_at: None,
+        failure: None,
+        reviewed: None,
+    }
+}

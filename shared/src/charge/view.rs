@@ -1,0 +1,136 @@
+//! A charge as clients see it (contract: Charge). An allowlist: what is not named here never leaves.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{Charge, Failure, PaymentMethod, PublicStatus};
+use crate::acquirer::qr;
+use crate::config::Links;
+use crate::ids::EndToEndId;
+use crate::money::{Amount, Currency};
+use crate::tax_id::TaxId;
+use crate::time::Timestamp;
+
+/// How the QR image is given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum QrImage {
+    /// By its address, and inline as base64 of a PNG: one charge, read or created.
+    Inline,
+    /// By its address alone: lists and events, whose size counts.
+    ByUrl,
+}
+
+/// A charge on the wire.
+#[derive(Debug, Serialize)]
+pub struct ChargeView<'a> {
+    id: String,
+    object: &'static str,
+    amount: Amount,
+    currency: Currency,
+    status: PublicStatus,
+    payment_method: PaymentMethod,
+    customer: CustomerView<'a>,
+    pix: PixView<'a>,
+    checkout_url: String,
+    settlement: SettlementView<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_payer_tax_id: Option<&'a TaxId>,
+    metadata: Map<String, Value>,
+    created_at: Timestamp,
+}
+
+#[derive(Debug, Serialize)]
+struct CustomerView<'a> {
+    name: Option<&'a str>,
+    document: Option<&'a TaxId>,
+}
+
+#[derive(Debug, Serialize)]
+struct PixView<'a> {
+    br_code: &'a str,
+    qr_code_url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    qr_code_base64: Option<String>,
+    expires_at: Timestamp,
+    txid: String,
+}
+
+#[derive(Debug, Serialize)]
+struct SettlementView<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    end_to_end_id: Option<&'a EndToEndId>,
+}
+
+impl<'a> ChargeView<'a> {
+    /// The charge as it stands in its row; callers pass it through [`Charge::as_of`] first.
+    pub fn new(charge: &'a Charge, links: &Links, image: QrImage) -> Self {
+        let settled = charge.settled_at.and(charge.receipt.as_ref());
+        Self {
+            id: charge.id.to_string(),
+            object: "charge",
+            amount: charge.amount,
+            currency: charge.currency,
+            status: charge.status.public(),
+            payment_method: charge.method,
+            customer: CustomerView {
+                name: charge.customer.name.as_deref(),
+                document: charge.customer.document.as_ref(),
+            },
+            pix: PixView {
+                br_code: &charge.pix.br_code,
+                qr_code_url: links.qr_code_url(charge.id),
+                qr_code_base64: (image == QrImage::Inline)
+                    .then(|| qr::png_base64(&charge.pix.br_code))
+                    .and_then(Result::ok),
+                expires_at: charge.pix.expires_at,
+                txid: charge.id.txid(),
+            },
+            checkout_url: links.checkout_url(charge.id),
+            settlement: SettlementView { end_to_end_id: settled.map(|receipt| &receipt.end_to_end_id) },
+            expected_payer_tax_id: charge.expected_payer.as_ref(),
+            metadata: metadata(charge),
+            created_at: charge.created_at,
+        }
+    }
+}
+
+fn metadata(charge: &Charge) -> Map<String, Value> {
+    let mut map = charge.metadata.to_map();
+    if let Some(failure) = &charge.failure {
+        map.insert("failure".to_owned(), failure_block(failure));
+    }
+    map
+}
+
+fn failure_block(failure: &Failure) -> Value {
+    let mut block = json!({
+        "reason": failure.reason,
+        "providerErrorCode": failure.provider_error_code,
+        "at": failure.at,
+    });
+    if let (Some(seconds), Some(map)) = (failure.ttl_seconds, block.as_object_mut()) {
+        map.insert("ttlSeconds".to_owned(), seconds.into());
+    }
+    block
+}
+
+/// A page of charges on the wire.
+#[derive(Debug, Serialize)]
+pub struct ChargeListView<'a> {
+    object: &'static str,
+    data: Vec<ChargeView<'a>>,
+    has_more: bool,
+    next_cursor: Option<String>,
+}
+
+impl<'a> ChargeListView<'a> {
+    /// The page as the list gives it.
+    pub fn new(page: &'a super::ChargePage, links: &Links) -> Self {
+        Self {
+            object: "list",
+            data: page.charges.iter().map(|charge| ChargeView::new(charge, links, QrImage::ByUrl)).collect(),
+            has_more: page.next_cursor.is_some(),
+            next_cursor: page.next_cursor.map(|id| id.to_string()),
+        }
+    }
+}
