@@ -12,6 +12,7 @@
 pub mod account;
 pub mod acquirer;
 pub mod api_key;
+pub mod app;
 pub mod auth;
 pub mod base32;
 pub mod charge;

@@ -1,7 +1,11 @@
-//! Webhooks: what is signed, when it is tried again, and where it may go.
+//! Webhooks: what is told to whom, how it is signed, when it is tried again, and where it may go.
 //!
 //! Posting one delivery over the network is the work of `functions/webhook-worker`.
 
 pub mod address;
+pub mod delivery;
+pub mod endpoint;
+pub mod event;
+pub mod queue;
 pub mod schedule;
 pub mod signature;

@@ -1,0 +1,70 @@
+//! What an HTTP function is made of: the tables, the clock, the public addresses.
+
+use std::error::Error;
+
+use crate::api_key::ApiKeys;
+use crate::charge::Charges;
+use crate::clock::Clock;
+use crate::config::{ConfigError, Links, required};
+use crate::store::{Aws, Store};
+use crate::webhook::address::AddressPolicy;
+use crate::webhook::delivery::Deliveries;
+use crate::webhook::endpoint::Endpoints;
+
+/// The state of an HTTP function. Clones share clients and clock.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// Keys and who holds them.
+    pub api_keys: ApiKeys,
+    /// Charges.
+    pub charges: Charges,
+    /// Webhook endpoints.
+    pub endpoints: Endpoints,
+    /// Webhook deliveries.
+    pub deliveries: Deliveries,
+    /// The time.
+    pub clock: Clock,
+    /// Public addresses of charges.
+    pub links: Links,
+    /// Where webhooks may go.
+    pub addresses: AddressPolicy,
+    /// Whether `GET /v1/charges` is served.
+    pub charge_list: bool,
+}
+
+impl App {
+    /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, `CHARGE_LIST` (`off` hides the list)
+    /// and `WEBHOOK_ADDRESSES` (`public`, or `loopback` on one machine).
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let client = aws.dynamodb();
+        let store = Store::new(client.clone(), required(var, "TABLE_NAME")?);
+        Ok(Self {
+            api_keys: ApiKeys::new(client, required(var, "API_KEYS_TABLE_NAME")?),
+            charges: Charges::new(store.clone()),
+            endpoints: Endpoints::new(store.clone()),
+            deliveries: Deliveries::new(store),
+            clock,
+            links: Links::new(&required(var, "CHECKOUT_BASE_URL")?)?,
+            addresses: address_policy(var),
+            charge_list: var("CHARGE_LIST").as_deref() != Some("off"),
+        })
+    }
+
+    /// The state of a deployed function.
+    pub fn from_env() -> Result<Self, Box<dyn Error + Send + Sync>> {
+        let var = |name: &str| std::env::var(name).ok();
+        Ok(Self::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?)
+    }
+}
+
+/// `WEBHOOK_ADDRESSES`: only the exact word `loopback` allows more than public addresses.
+pub fn address_policy(var: &dyn Fn(&str) -> Option<String>) -> AddressPolicy {
+    match var("WEBHOOK_ADDRESSES").as_deref() {
+        Some("loopback") => AddressPolicy::PublicOrLoopback,
+        _ => AddressPolicy::PublicOnly,
+    }
+}

@@ -1,0 +1,220 @@
+//! Webhook endpoints: where a merchant wants to be told what (contract: Webhook endpoint).
+
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::address::{AddressPolicy, check_url};
+use super::event::EventType;
+use super::signature::EndpointSecret;
+use crate::http::{Fields, Object, Problem};
+use crate::ids::{EndpointId, Scope};
+use crate::store::{Committed, Key, Row, Store, StoreError, Write, from_item};
+use crate::time::Timestamp;
+
+/// Endpoints a scope may have: a bound on what one change fans out to.
+pub const MAX_ENDPOINTS: usize = 50;
+
+/// Whether an endpoint is told anything.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum EndpointStatus {
+    /// It is.
+    Active,
+    /// It is not.
+    Inactive,
+}
+
+/// An endpoint's row.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Endpoint {
+    /// `wh_…`.
+    pub id: EndpointId,
+    /// Whose it is.
+    pub scope: Scope,
+    /// Where deliveries go.
+    pub url: String,
+    /// What it is told.
+    pub events: Vec<EventType>,
+    /// What signs its deliveries.
+    pub secret: EndpointSecret,
+    /// Whether it is told anything.
+    pub status: EndpointStatus,
+    /// When it was registered.
+    #[serde(with = "crate::time::millis")]
+    pub created_at: Timestamp,
+    /// When it last changed.
+    #[serde(with = "crate::time::millis")]
+    pub updated_at: Timestamp,
+    /// Counts the row's changes, from 1.
+    pub version: u64,
+}
+
+impl Endpoint {
+    /// Where an endpoint lives: a scope's endpoints share a partition.
+    pub fn key_of(scope: &Scope, id: EndpointId) -> Key {
+        Key { pk: partition(scope), sk: id.to_string() }
+    }
+
+    /// Whether an event goes to it.
+    pub fn takes(&self, event: EventType) -> bool {
+        self.status == EndpointStatus::Active && self.events.contains(&event)
+    }
+}
+
+fn partition(scope: &Scope) -> String {
+    format!("endpoints#{scope}")
+}
+
+impl Row for Endpoint {
+    fn key(&self) -> Key {
+        Self::key_of(&self.scope, self.id)
+    }
+}
+
+/// A valid request for an endpoint.
+#[derive(Clone, Debug)]
+pub struct NewEndpoint {
+    url: String,
+    events: Vec<EventType>,
+}
+
+impl NewEndpoint {
+    /// Reads a request's body; every failing field is reported.
+    pub fn parse(body: &Map<String, Value>, policy: AddressPolicy) -> Result<Self, Problem> {
+        let mut fields = Fields::new();
+        let root = Object::root(body);
+        let url = url(&mut fields, &root, policy);
+        let events = events(&mut fields, &root);
+        let request = url.zip(events).map(|(url, events)| Self { url, events });
+        fields.finish(request)
+    }
+}
+
+fn url(fields: &mut Fields, root: &Object<'_>, policy: AddressPolicy) -> Option<String> {
+    let Some(Value::String(text)) = root.get("url") else {
+        fields.reject("url", "is required, and must be a string");
+        return None;
+    };
+    match check_url(text, policy) {
+        Ok(url) => Some(url.to_string()),
+        Err(refusal) => {
+            fields.reject("url", refusal.to_string());
+            None
+        }
+    }
+}
+
+fn events(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<EventType>> {
+    let Some(Value::Array(names)) = root.get("events") else {
+        fields.reject("events", "is required, and must be an array of event names");
+        return None;
+    };
+    if names.is_empty() {
+        fields.reject("events", "must name at least one event");
+        return None;
+    }
+    let mut events = Vec::new();
+    let mut all_known = true;
+    for (index, name) in names.iter().enumerate() {
+        match name.as_str().and_then(EventType::named) {
+            Some(event) if events.contains(&event) => {}
+            Some(event) => events.push(event),
+            None => {
+                all_known = false;
+                let known: Vec<&str> = EventType::ALL.iter().map(|(name, _)| *name).collect();
+                fields.reject(format!("events[{index}]"), format!("must be one of {}", known.join(", ")));
+            }
+        }
+    }
+    all_known.then_some(events)
+}
+
+/// The endpoints of all scopes.
+#[derive(Clone, Debug)]
+pub struct Endpoints {
+    store: Store,
+}
+
+impl Endpoints {
+    /// Endpoints in a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Registers an endpoint with a secret of its own.
+    ///
+    /// # Errors
+    ///
+    /// 422 `unprocessable_entity` when the scope has as many as it may.
+    pub async fn register(
+        &self,
+        scope: &Scope,
+        request: NewEndpoint,
+        (id, secret): (EndpointId, EndpointSecret),
+        now: Timestamp,
+    ) -> Result<Endpoint, Problem> {
+        if self.of(scope).await?.len() >= MAX_ENDPOINTS {
+            return Err(Problem::Unprocessable(format!(
+                "There are {MAX_ENDPOINTS} webhook endpoints already."
+            )));
+        }
+        let endpoint = Endpoint {
+            id,
+            scope: *scope,
+            url: request.url,
+            events: request.events,
+            secret,
+            status: EndpointStatus::Active,
+            created_at: now,
+            updated_at: now,
+            version: 1,
+        };
+        match self.store.commit(vec![Write::insert(&endpoint)?]).await? {
+            Committed::Done => Ok(endpoint),
+            Committed::Overtaken { .. } => {
+                Err(Problem::Internal("an endpoint's random id was taken".to_owned()))
+            }
+        }
+    }
+
+    /// A scope's endpoints, oldest first.
+    pub async fn of(&self, scope: &Scope) -> Result<Vec<Endpoint>, StoreError> {
+        let items = self.store.partition(&partition(scope)).await?;
+        items.into_iter().map(from_item).collect()
+    }
+}
+
+/// An endpoint on the wire, without its secret.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EndpointView<'a> {
+    id: EndpointId,
+    url: &'a str,
+    events: &'a [EventType],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<&'a str>,
+    status: EndpointStatus,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+impl<'a> EndpointView<'a> {
+    /// As lists show it.
+    pub fn new(endpoint: &'a Endpoint) -> Self {
+        Self {
+            id: endpoint.id,
+            url: &endpoint.url,
+            events: &endpoint.events,
+            secret: None,
+            status: endpoint.status,
+            created_at: endpoint.created_at,
+            updated_at: endpoint.updated_at,
+        }
+    }
+
+    /// With its secret: shown once, when it is registered.
+    pub fn with_secret(endpoint: &'a Endpoint) -> Self {
+        Self { secret: Some(endpoint.secret.as_secret().expose_secret()), ..Self::new(endpoint) }
+    }
+}
