@@ -1,1 +1,190 @@
+//! What acquirers tell us. Here: `/v1/sandbox/*`, where a test key plays the acquirer (design: Acquirers). The
+//! routes run the very code that a real acquirer's notice runs.
 
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::Value;
+use shared::app::App;
+use shared::charge::transition::{Command, Payment};
+use shared::charge::view::{ChargeView, QrImage};
+use shared::charge::{Charge, ChargePath, Charges, Decision};
+use shared::http::{Fields, JsonBody, Object, Problem, RequestContext, framed};
+use shared::ids::{ChargeId, EndToEndId};
+use shared::money::Amount;
+use shared::tax_id::TaxId;
+use shared::time::Timestamp;
+
+/// The longest reason and code of a decline, and name of a payer, in characters.
+const MAX_REASON_CHARS: usize = 500;
+const MAX_CODE_CHARS: usize = 64;
+const MAX_NAME_CHARS: usize = 200;
+
+/// The function's routes.
+pub fn router(app: App) -> Router {
+    let routes = Router::new()
+        .route("/v1/sandbox/charges/{id}/pay", post(pay))
+        .route("/v1/sandbox/charges/{id}/fail", post(fail))
+        .route("/v1/sandbox/charges/{id}/expire", post(expire))
+        .route("/v1/sandbox/charges/{id}/review", post(review))
+        .with_state(app);
+    framed(routes)
+}
+
+async fn pay(
+    State(app): State<App>,
+    context: RequestContext,
+    ChargePath(id): ChargePath,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let charge = own_test_charge(&app, &context, id, now).await?;
+    let told = SandboxPayment::parse(&body?, &charge)?;
+    let end_to_end_id = match told.end_to_end_id {
+        Some(id) => id,
+        None => EndToEndId::sandbox(now, shared::random::bytes()?),
+    };
+    let payment = Payment {
+        end_to_end_id,
+        amount: told.amount.unwrap_or(charge.amount),
+        payer_document: match told.payer {
+            Payer::NotSaid => charge.payer().copied(),
+            Payer::NotReported => None,
+            Payer::Reported(document) => Some(document),
+        },
+        paid_at: told.paid_at.unwrap_or(now),
+    };
+    apply(&app, charge, &Command::Pay(payment), now).await
+}
+
+/// Who pays.
+enum Payer {
+    /// Whom the merchant expects.
+    NotSaid,
+    /// The bank does not report it (`null`).
+    NotReported,
+    /// This document.
+    Reported(TaxId),
+}
+
+/// `{method?, amount?, payer_tax_id?, payer_name?, end_to_end_id?, paid_at?}`.
+struct SandboxPayment {
+    amount: Option<Amount>,
+    payer: Payer,
+    end_to_end_id: Option<EndToEndId>,
+    paid_at: Option<Timestamp>,
+}
+
+impl SandboxPayment {
+    fn parse(body: &JsonBody, charge: &Charge) -> Result<Self, Problem> {
+        let mut fields = Fields::new();
+        let root = Object::root(&body.0);
+        if let Some(method) = fields.text(&root, "method", 0, MAX_CODE_CHARS)
+            && !method.eq_ignore_ascii_case("PIX")
+        {
+            fields.reject("method", "must be PIX");
+        }
+        fields.text(&root, "payer_name", 0, MAX_NAME_CHARS);
+        let payer = match fields.tax_id(&root, "payer_tax_id") {
+            Some(document) => Payer::Reported(document),
+            None if root.has("payer_tax_id") => Payer::NotReported,
+            None => Payer::NotSaid,
+        };
+        let end_to_end_id =
+            parsed(&mut fields, &root, "end_to_end_id", "must be 1 to 64 letters and digits", |text| {
+                text.parse().ok()
+            });
+        let paid_at = parsed(&mut fields, &root, "paid_at", "must be an ISO 8601 date-time", |text| {
+            Timestamp::parse_floor(text).ok()
+        });
+        if paid_at.is_some_and(|paid_at| paid_at < charge.created_at) {
+            fields.reject("paid_at", "must not be before the charge was created");
+        }
+        let amount = fields.optional_amount(&root, "amount");
+        fields.finish(Some(Self { amount, payer, end_to_end_id, paid_at }))
+    }
+}
+
+fn parsed<T>(
+    fields: &mut Fields,
+    root: &Object<'_>,
+    name: &str,
+    message: &str,
+    parse: impl Fn(&str) -> Option<T>,
+) -> Option<T> {
+    let value = root.get(name)?;
+    let parsed = value.as_str().and_then(parse);
+    if parsed.is_none() {
+        fields.reject(name, message);
+    }
+    parsed
+}
+
+async fn fail(
+    State(app): State<App>,
+    context: RequestContext,
+    ChargePath(id): ChargePath,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let charge = own_test_charge(&app, &context, id, now).await?;
+    let body = body?;
+    let mut fields = Fields::new();
+    let root = Object::root(&body.0);
+    let reason =
+        fields.text(&root, "reason", 0, MAX_REASON_CHARS).unwrap_or("The sandbox declined the charge.");
+    let code = fields.text(&root, "code", 0, MAX_CODE_CHARS).unwrap_or("refused");
+    let command = Command::Decline { reason: reason.to_owned(), code: code.to_owned() };
+    apply(&app, charge, &fields.finish(Some(command))?, now).await
+}
+
+async fn expire(
+    State(app): State<App>,
+    context: RequestContext,
+    ChargePath(id): ChargePath,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let charge = own_test_charge(&app, &context, id, now).await?;
+    let at = charge.pix.expires_at.min(now);
+    apply(&app, charge, &Command::Expire { at }, now).await
+}
+
+async fn review(
+    State(app): State<App>,
+    context: RequestContext,
+    ChargePath(id): ChargePath,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let charge = own_test_charge(&app, &context, id, now).await?;
+    let body = body?;
+    let mut fields = Fields::new();
+    let decision = match Object::root(&body.0).get("decision").and_then(Value::as_str) {
+        Some("approve") => Some(Decision::Approve),
+        Some("return") => Some(Decision::Return),
+        _ => {
+            fields.reject("decision", "must be approve or return");
+            None
+        }
+    };
+    apply(&app, charge, &Command::Review(fields.finish(decision)?), now).await
+}
+
+/// The charge of that id, read while the key is proved; only a test key may play the acquirer.
+async fn own_test_charge(
+    app: &App,
+    context: &RequestContext,
+    id: Option<ChargeId>,
+    now: Timestamp,
+) -> Result<Charge, Problem> {
+    let (caller, charge) = tokio::join!(app.api_keys.authenticate(context, now), app.charges.find(id));
+    let caller = caller?;
+    caller.require_test()?;
+    Charges::within(charge?, &caller.scope)
+}
+
+async fn apply(app: &App, charge: Charge, command: &Command, now: Timestamp) -> Result<Response, Problem> {
+    let charge = app.charges.apply(charge, command, now).await?;
+    Ok(Json(ChargeView::new(&charge, &app.links, QrImage::Inline)).into_response())
+}

@@ -1,1 +1,10 @@
-fn main(){}
+//! The Lambda's entry: wires and does nothing else.
+
+use lambda_http::Error;
+use shared::app::App;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    shared::log::start();
+    lambda_http::run(api_keys::router(App::from_env()?)).await
+}

@@ -1,1 +1,101 @@
+//! `/v1/charges` and `/v1/pix/charges` (contract: Charges).
 
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use shared::app::App;
+use shared::charge::request::{NewCharge, Surface};
+use shared::charge::view::{ChargeListView, ChargeView, QrImage};
+use shared::charge::{ChargeFilter, ChargePath, Charges, Created};
+use shared::http::{JsonBody, Problem, Query, RequestContext, framed};
+
+/// Characters of an `Idempotency-Key` (contract: Limits).
+const IDEMPOTENCY_KEY_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
+
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+
+/// The function's routes.
+pub fn router(app: App) -> Router {
+    let charges = if app.charge_list { post(create).get(list) } else { post(create) };
+    let routes = Router::new()
+        .route("/v1/charges", charges)
+        .route("/v1/pix/charges", post(create_pix))
+        .route("/v1/charges/{id}", get(read))
+        .with_state(app);
+    framed(routes)
+}
+
+async fn create(
+    State(app): State<App>,
+    context: RequestContext,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    create_by(Surface::Charges, &app, &context, body).await
+}
+
+async fn create_pix(
+    State(app): State<App>,
+    context: RequestContext,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    create_by(Surface::PixCharges, &app, &context, body).await
+}
+
+async fn create_by(
+    surface: Surface,
+    app: &App,
+    context: &RequestContext,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(context, now).await?;
+    let idempotency_key = idempotency_key(context)?;
+    let request = NewCharge::parse(&body?.0, surface)?;
+    let created = app.charges.create(&caller, idempotency_key, request, &app.links, now).await?;
+    let (charge, is_replay) = match &created {
+        Created::New(charge) => (charge, false),
+        Created::Replayed(charge) => (charge, true),
+    };
+    let view = Json(ChargeView::new(charge, &app.links, QrImage::Inline));
+    let mut response = (StatusCode::CREATED, view).into_response();
+    if is_replay {
+        response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+fn idempotency_key(context: &RequestContext) -> Result<&str, Problem> {
+    let key = context.headers.idempotency_key.as_ref();
+    let key = key.ok_or_else(|| Problem::field("Idempotency-Key", "this header is required"))?;
+    let text = std::str::from_utf8(key.as_bytes()).ok();
+    text.filter(|text| IDEMPOTENCY_KEY_CHARS.contains(&text.chars().count()))
+        .ok_or_else(|| Problem::field("Idempotency-Key", "must be 8 to 128 characters of UTF-8"))
+}
+
+async fn read(
+    State(app): State<App>,
+    context: RequestContext,
+    ChargePath(id): ChargePath,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let (caller, charge) = tokio::join!(app.api_keys.authenticate(&context, now), app.charges.find(id));
+    let caller = caller?;
+    let charge = Charges::within(charge?, &caller.scope)?.as_of(now);
+    Ok(Json(ChargeView::new(&charge, &app.links, QrImage::Inline)).into_response())
+}
+
+async fn list(
+    State(app): State<App>,
+    context: RequestContext,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let filter = ChargeFilter::parse(&Query::of(query.as_deref()));
+    let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
+    let (caller, cursor) = tokio::join!(app.api_keys.authenticate(&context, now), app.charges.find(cursor));
+    let caller = caller?;
+    let page = app.charges.list(&caller.scope, &filter?, cursor?, now).await?;
+    Ok(Json(ChargeListView::new(&page, &app.links)).into_response())
+}

@@ -1,1 +1,115 @@
+//! `/checkout`: the hosted checkout page and its QR image (contract: Charge, `checkout_url` and
+//! `pix.qr_code_url`). Public: whoever has a charge's address is its payer.
+//!
+//! It reads charges and writes nothing, and its state holds no keys. What the page says is in [`page`]; how
+//! money and time are written in Portuguese in `pt_br`. Being the API's `$default` route too, it answers
+//! every path that nobody else has.
 
+pub mod page;
+mod pt_br;
+
+use axum::Router;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use shared::acquirer::qr;
+use shared::charge::{Charge, Charges};
+use shared::clock::Clock;
+use shared::config::{ConfigError, required};
+use shared::http::{Problem, RequestContext, framed};
+use shared::ids::ChargeId;
+use shared::store::{Aws, Store, StoreError};
+use shared::time::Timestamp;
+
+/// A charge's code never changes, so neither does its picture; an hour bounds what a cache holds needlessly.
+const QR_CACHE_CONTROL: &str = "public, max-age=3600, immutable";
+
+/// What the routes make of a path that is no text; no id either.
+type RawId = Result<Path<String>, PathRejection>;
+
+/// The function's state.
+#[derive(Clone, Debug)]
+pub struct Checkout {
+    /// Charges, of all scopes.
+    pub charges: Charges,
+    /// The time.
+    pub clock: Clock,
+}
+
+impl Checkout {
+    /// Reads `TABLE_NAME`.
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+        Ok(Self { charges: Charges::new(store), clock })
+    }
+
+    /// The charge that a path names by its bare, lower-case UUID; every other spelling names none.
+    async fn find(&self, raw_id: RawId) -> Result<Option<Charge>, StoreError> {
+        let id = raw_id.ok().and_then(|Path(raw)| format!("ch_{raw}").parse::<ChargeId>().ok());
+        self.charges.find(id).await
+    }
+}
+
+/// The function's routes.
+pub fn router(checkout: Checkout) -> Router {
+    let routes = Router::new()
+        .route("/checkout/{raw_id}", get(show))
+        .route("/checkout/{raw_id}/qr.png", get(show_qr))
+        .with_state(checkout);
+    framed(routes)
+}
+
+async fn show(State(checkout): State<Checkout>, context: RequestContext, raw_id: RawId) -> Response {
+    let found = checkout.find(raw_id).await;
+    if let Err(error) = &found {
+        tracing::error!(request_id = %context.id, %error, "a charge can't be read for its page");
+    }
+    page_of(found, checkout.clock.now())
+}
+
+async fn show_qr(State(checkout): State<Checkout>, raw_id: RawId) -> Result<Response, Problem> {
+    qr_of(checkout.find(raw_id).await)
+}
+
+/// The answer to a payer, who reads no JSON whatever happened.
+fn page_of(found: Result<Option<Charge>, StoreError>, now: Timestamp) -> Response {
+    match found {
+        Ok(Some(charge)) => html(StatusCode::OK, page::render(&charge.as_of(now), now)),
+        Ok(None) => html(StatusCode::NOT_FOUND, page::not_found()),
+        Err(_logged) => html(StatusCode::SERVICE_UNAVAILABLE, page::unavailable()),
+    }
+}
+
+fn html(status: StatusCode, body: String) -> Response {
+    let headers: [(HeaderName, &str); 5] = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, page::content_security_policy()),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (status, headers, body).into_response()
+}
+
+/// The picture, in every status: the charge object names its address in every status.
+fn qr_of(found: Result<Option<Charge>, StoreError>) -> Result<Response, Problem> {
+    let charge = found?.ok_or(Problem::NotFound { what: "charge" })?;
+    let png = qr::png(&charge.pix.br_code).map_err(|error| {
+        Problem::Internal(format!("the BR Code of {} has no picture: {error}", charge.id))
+    })?;
+    let headers: [(HeaderName, &str); 3] = [
+        (header::CONTENT_TYPE, "image/png"),
+        (header::CACHE_CONTROL, QR_CACHE_CONTROL),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    Ok((headers, png).into_response())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,356 @@
+//! What a payer sees: one page for each situation of a charge, and those for when there is none.
+//!
+//! Pure: charge and time in, HTML out; [`maud`] escapes every value. An allowlist: the receiver's name (as the
+//! payer's bank will show it), amount, description, times and the code; nothing of the customer or the payer.
+//! A page needs nothing from elsewhere but the QR image, and its policy lets nothing else in.
+//!
+//! While something can still happen it loads itself anew: by the script, which waits for a payer who is busy
+//! with the code and looks at once when they come back from the bank's app; without scripts by `<meta>`.
+
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+use shared::acquirer::brcode::BrCode;
+use shared::charge::{Charge, TransactionStatus};
+use shared::ids::Mode;
+use shared::time::Timestamp;
+
+use crate::pt_br;
+
+const STYLE: &str = include_str!("page.css");
+
+const SCRIPT: &str = include_str!("page.js");
+
+/// While the payer is about to pay, in seconds: soon enough to be believed, one read of a row each time.
+const REFRESH_WHILE_PENDING: Option<u32> = Some(10);
+
+/// While somebody else has to decide, in seconds: a review may take hours.
+const REFRESH_WHILE_PROCESSING: Option<u32> = Some(60);
+
+static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "default-src 'none'; img-src 'self'; style-src '{}'; script-src '{}'; base-uri 'none'; \
+         form-action 'none'; frame-ancestors 'none'",
+        source_hash(STYLE),
+        source_hash(SCRIPT),
+    )
+});
+
+/// The policy that lets in the page's own style and script, by their hashes, the QR image, and nothing else.
+pub fn content_security_policy() -> &'static str {
+    &CONTENT_SECURITY_POLICY
+}
+
+/// A hash source (CSP Level 3): of exactly the text between the element's tags.
+fn source_hash(text: &str) -> String {
+    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
+}
+
+/// Where a charge stands, for its payer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Situation {
+    /// The code is being made.
+    Preparing,
+    /// The code can be paid.
+    Payable,
+    /// The time to pay is over, and the bank has yet to say whether it was used.
+    Closing,
+    /// Paid, and not yet settled.
+    Processing,
+    Paid,
+    Refused,
+    Cancelled,
+    Expired,
+    Refunded,
+    Disputed,
+}
+
+impl Situation {
+    fn of(charge: &Charge, now: Timestamp) -> Self {
+        match charge.status {
+            TransactionStatus::Pending => Self::Preparing,
+            TransactionStatus::WaitingPayment if now > charge.pix.expires_at => Self::Closing,
+            TransactionStatus::WaitingPayment => Self::Payable,
+            TransactionStatus::Processing => Self::Processing,
+            TransactionStatus::Paid | TransactionStatus::Approved => Self::Paid,
+            TransactionStatus::Refused => Self::Refused,
+            TransactionStatus::Cancelled => Self::Cancelled,
+            TransactionStatus::Expired => Self::Expired,
+            TransactionStatus::Refunded => Self::Refunded,
+            TransactionStatus::Chargeback | TransactionStatus::Dispute => Self::Disputed,
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Preparing => "Preparando o pagamento",
+            Self::Payable => "Pague com Pix",
+            Self::Closing => "Verificando o pagamento",
+            Self::Processing => "Pagamento em análise",
+            Self::Paid => "Pagamento confirmado",
+            Self::Refused => "Pagamento recusado",
+            Self::Cancelled => "Cobrança cancelada",
+            Self::Expired => "Cobrança expirada",
+            Self::Refunded => "Pagamento devolvido",
+            Self::Disputed => "Pagamento em disputa",
+        }
+    }
+
+    /// What the payer should know, and do.
+    fn message(self, charge: &Charge) -> String {
+        let deadline = || pt_br::moment(charge.pix.expires_at);
+        match self {
+            Self::Preparing => "O código Pix aparece aqui em instantes.".to_owned(),
+            Self::Payable => format!("Pague até {} (horário de Brasília).", deadline()),
+            Self::Closing => format!(
+                "O prazo para pagar terminou em {}. Se você já pagou, aguarde: a confirmação aparece aqui. \
+                 Se não pagou, não pague mais este código.",
+                deadline()
+            ),
+            Self::Processing => {
+                "Seu pagamento está sendo analisado. Não pague de novo: o resultado aparece aqui.".to_owned()
+            }
+            Self::Paid => match &charge.receipt {
+                Some(receipt) => {
+                    format!("Recebemos o seu Pix em {}. Obrigado!", pt_br::moment(receipt.paid_at))
+                }
+                None => "Recebemos o seu pagamento. Obrigado!".to_owned(),
+            },
+            Self::Refused => {
+                "O pagamento não foi concluído. Para tentar de novo, peça uma nova cobrança à loja."
+                    .to_owned()
+            }
+            Self::Cancelled => {
+                "Esta cobrança foi cancelada e não pode mais ser paga. Em caso de dúvida, fale com a loja."
+                    .to_owned()
+            }
+            Self::Expired => format!(
+                "O prazo para pagar terminou em {}. Não pague mais este código: peça uma nova cobrança à loja.",
+                deadline()
+            ),
+            Self::Refunded => {
+                "O valor foi devolvido à conta de onde saiu. Em caso de dúvida, fale com a loja.".to_owned()
+            }
+            Self::Disputed => {
+                "Este pagamento foi contestado e está sendo analisado. Acompanhe o caso pelo seu banco."
+                    .to_owned()
+            }
+        }
+    }
+
+    fn look(self) -> Look {
+        match self {
+            Self::Preparing | Self::Closing | Self::Processing => Look::Waiting,
+            Self::Payable => Look::Plain,
+            Self::Paid => Look::Good,
+            Self::Refused | Self::Cancelled | Self::Expired => Look::Ended,
+            Self::Refunded => Look::Returned,
+            Self::Disputed => Look::Attention,
+        }
+    }
+
+    fn refresh_seconds(self) -> Option<u32> {
+        match self {
+            Self::Preparing | Self::Payable | Self::Closing => REFRESH_WHILE_PENDING,
+            Self::Processing => REFRESH_WHILE_PROCESSING,
+            Self::Paid
+            | Self::Refused
+            | Self::Cancelled
+            | Self::Expired
+            | Self::Refunded
+            | Self::Disputed => None,
+        }
+    }
+}
+
+/// Colour and sign of a page; the title says the same in words.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Look {
+    Plain,
+    Waiting,
+    Good,
+    Ended,
+    Returned,
+    Attention,
+}
+
+impl Look {
+    fn class(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Waiting => "waiting",
+            Self::Good => "good",
+            Self::Ended => "ended",
+            Self::Returned => "returned",
+            Self::Attention => "attention",
+        }
+    }
+
+    /// The strokes of its sign, in a square of 24.
+    fn strokes(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Waiting => Some("M12 6v6l4 2.5"),
+            Self::Good => Some("M6 12.5l4 4 8-9"),
+            Self::Ended => Some("M7.5 7.5l9 9M16.5 7.5l-9 9"),
+            Self::Returned => Some("M10 6l-4.5 4.5L10 15M6 10.5h8a4 4 0 0 1 0 8h-2"),
+            Self::Attention => Some("M12 6v7.5M12 17.5v.01"),
+        }
+    }
+}
+
+/// The page of a charge, which callers pass through [`Charge::as_of`] first.
+pub fn render(charge: &Charge, now: Timestamp) -> String {
+    let situation = Situation::of(charge, now);
+    let amount = pt_br::amount(charge.amount, charge.currency);
+    let receiver = receiver(&charge.pix.br_code);
+    let tab_title = match receiver {
+        Some(receiver) => format!("{}: {amount} para {receiver}", situation.title()),
+        None => format!("{}: {amount}", situation.title()),
+    };
+    let frame = Frame {
+        tab_title: &tab_title,
+        look: situation.look(),
+        refresh_seconds: situation.refresh_seconds(),
+        is_test: charge.scope.mode == Mode::Test,
+    };
+    let content = html! {
+        h1 #situacao tabindex="-1" { (situation.title()) }
+        p.message { (situation.message(charge)) }
+        dl {
+            @if let Some(receiver) = receiver {
+                div { dt { "Para" } dd dir="auto" { (receiver) } }
+            }
+            div { dt { "Valor" } dd.amount { (amount) } }
+            @if let Some(description) = description(charge) {
+                div { dt { "Descrição" } dd.description dir="auto" { (description) } }
+            }
+        }
+        @if situation == Situation::Payable { (how_to_pay(charge)) }
+    };
+    frame.around(&content)
+}
+
+fn how_to_pay(charge: &Charge) -> Markup {
+    html! {
+        div.ways {
+            section.copy aria-labelledby="copia-e-cola" {
+                h2 #copia-e-cola { label for="codigo" { "Pix copia e cola" } }
+                input #codigo type="text" readonly autocomplete="off" spellcheck="false" value=(charge.pix.br_code);
+                // Shown by the script, without which it would do nothing.
+                button #copiar type="button" hidden { "Copiar código" }
+                p #copiado role="status" aria-live="polite" {}
+            }
+            section.scan aria-labelledby="qr" {
+                h2 #qr { "QR code" }
+                // Relative to the page's address, so that it holds behind any base path. A usual code has 65 modules
+                // with its margin: four whole pixels each.
+                img src={ (charge.id.raw()) "/qr.png" } width="260" height="260" alt="QR code Pix desta cobrança";
+            }
+            section.steps aria-labelledby="passos" {
+                h2 #passos { "Como pagar" }
+                ol {
+                    li { "Abra o aplicativo do seu banco e escolha pagar com Pix." }
+                    li { "Cole o código em “Pix copia e cola” ou escaneie o QR code." }
+                    li { "Confira o valor e o nome de quem recebe e confirme." }
+                }
+                p { "A confirmação aparece nesta página em alguns segundos." }
+            }
+        }
+    }
+}
+
+/// The page of an address that no charge has.
+pub fn not_found() -> String {
+    let frame = Frame {
+        tab_title: "Cobrança não encontrada",
+        look: Look::Ended,
+        refresh_seconds: None,
+        is_test: false,
+    };
+    frame.around(&html! {
+        h1 { "Cobrança não encontrada" }
+        p.message { "Confira se o endereço está completo ou peça um novo link à loja." }
+    })
+}
+
+/// The page for when the charge can't be read; it tries again by itself.
+pub fn unavailable() -> String {
+    let frame = Frame {
+        tab_title: "Página indisponível no momento",
+        look: Look::Waiting,
+        refresh_seconds: REFRESH_WHILE_PENDING,
+        is_test: false,
+    };
+    frame.around(&html! {
+        h1 { "Página indisponível no momento" }
+        p.message {
+            "Não conseguimos carregar esta cobrança. Tentamos de novo em alguns segundos. "
+            "Se você já pagou, não pague de novo."
+        }
+    })
+}
+
+/// What all pages have in common.
+struct Frame<'a> {
+    tab_title: &'a str,
+    look: Look,
+    refresh_seconds: Option<u32>,
+    is_test: bool,
+}
+
+impl Frame<'_> {
+    fn around(&self, content: &Markup) -> String {
+        let page = html! {
+            (DOCTYPE)
+            html lang="pt-BR" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="robots" content="noindex, nofollow";
+                    // Or a phone takes a code's digits for telephone numbers.
+                    meta name="format-detection" content="telephone=no";
+                    @if let Some(seconds) = self.refresh_seconds {
+                        noscript { meta http-equiv="refresh" content=(seconds); }
+                    }
+                    title { (self.tab_title) }
+                    style { (PreEscaped(STYLE)) }
+                }
+                body data-refresh-seconds=[self.refresh_seconds] {
+                    @if self.is_test {
+                        p.test { strong { "Ambiente de teste" } ": nenhum dinheiro é cobrado." }
+                    }
+                    main class=(self.look.class()) {
+                        @if let Some(strokes) = self.look.strokes() {
+                            svg.sign viewBox="0 0 24 24" width="56" height="56" aria-hidden="true" {
+                                circle cx="12" cy="12" r="12" {}
+                                path d=(strokes) {}
+                            }
+                        }
+                        (content)
+                    }
+                    script { (PreEscaped(SCRIPT)) }
+                }
+            }
+        };
+        page.into_string()
+    }
+}
+
+/// The receiver's name as the code carries it, which is what the payer's bank shows.
+fn receiver(br_code: &str) -> Option<&str> {
+    let name = BrCode::parse(br_code).ok()?.merchant_name().trim();
+    (!name.is_empty()).then_some(name)
+}
+
+fn description(charge: &Charge) -> Option<String> {
+    let metadata = charge.metadata.to_map();
+    let description = metadata.get("description")?.as_str()?.trim();
+    (!description.is_empty()).then(|| description.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

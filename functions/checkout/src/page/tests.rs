@@ -1,0 +1,237 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::tests::{RAW_ID, at, br_code, charge};
+
+const BEFORE_THE_DEADLINE: &str = "2026-11-21T18:00:00Z";
+const AFTER_THE_DEADLINE: &str = "2026-11-21T18:05:00Z";
+
+fn page_at(now: &str, differs: &Value) -> String {
+    render(&charge(differs), at(now))
+}
+
+fn page(differs: &Value) -> String {
+    page_at(BEFORE_THE_DEADLINE, differs)
+}
+
+/// A receipt from a payer whose document must not be seen.
+fn receipt() -> Value {
+    json!({
+        "end_to_end_id": "E00000000202611211802a1b2c3d4e5f",
+        "paid_at": at("2026-11-21T18:02:00Z").millis(),
+        "payer_document": "52998224725",
+    })
+}
+
+/// The text between an element's tags, as a browser hashes it.
+fn inner<'a>(page: &'a str, element: &str) -> &'a str {
+    let (_, rest) = page.split_once(&format!("<{element}>")).unwrap();
+    let (inside, rest) = rest.split_once(&format!("</{element}>")).unwrap();
+    assert!(!rest.contains(&format!("<{element}")), "one {element} only");
+    inside
+}
+
+#[test]
+fn a_payable_charge_shows_everything_that_is_needed_to_pay_it() {
+    let page = page(&json!({"metadata": json!({"description": "Pedido 42"}).to_string()}));
+    for expected in [
+        r#"<html lang="pt-BR">"#,
+        "Pague com Pix</h1>",
+        "Loja do Bairro</dd>",
+        "R$ 1.234,56</dd>",
+        "Pedido 42</dd>",
+        "Pague até 21/11/2026 às 15:04 (horário de Brasília).",
+        "Copiar código",
+        r#"<label for="codigo">"#,
+        r#"<meta http-equiv="refresh" content="10">"#,
+        r#"data-refresh-seconds="10""#,
+        &format!(r#"src="{RAW_ID}/qr.png""#),
+        &format!(r#"value="{}""#, br_code("Loja do Bairro")),
+    ] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    assert!(!page.contains("Ambiente de teste"));
+}
+
+#[test]
+fn every_other_situation_has_its_own_page_without_a_code() {
+    let paid = json!({"status": "PAID", "receipt": receipt()});
+    for (now, differs, title, message, refresh) in [
+        (
+            BEFORE_THE_DEADLINE,
+            json!({"status": "PENDING"}),
+            "Preparando o pagamento",
+            "em instantes",
+            Some(10),
+        ),
+        (
+            AFTER_THE_DEADLINE,
+            json!({}),
+            "Verificando o pagamento",
+            "terminou em 21/11/2026 às 15:04",
+            Some(10),
+        ),
+        (
+            BEFORE_THE_DEADLINE,
+            json!({"status": "PROCESSING"}),
+            "Pagamento em análise",
+            "Não pague de novo",
+            Some(60),
+        ),
+        (AFTER_THE_DEADLINE, paid, "Pagamento confirmado", "Pix em 21/11/2026 às 15:02", None),
+        (
+            AFTER_THE_DEADLINE,
+            json!({"status": "APPROVED"}),
+            "Pagamento confirmado",
+            "Recebemos o seu pagamento",
+            None,
+        ),
+        (AFTER_THE_DEADLINE, json!({"status": "REFUSED"}), "Pagamento recusado", "peça uma nova", None),
+        (
+            AFTER_THE_DEADLINE,
+            json!({"status": "CANCELLED"}),
+            "Cobrança cancelada",
+            "não pode mais ser paga",
+            None,
+        ),
+        (
+            AFTER_THE_DEADLINE,
+            json!({"status": "EXPIRED"}),
+            "Cobrança expirada",
+            "terminou em 21/11/2026 às 15:04",
+            None,
+        ),
+        (AFTER_THE_DEADLINE, json!({"status": "REFUNDED"}), "Pagamento devolvido", "foi devolvido", None),
+        (AFTER_THE_DEADLINE, json!({"status": "DISPUTE"}), "Pagamento em disputa", "foi contestado", None),
+        (AFTER_THE_DEADLINE, json!({"status": "CHARGEBACK"}), "Pagamento em disputa", "foi contestado", None),
+    ] {
+        let page = page_at(now, &differs);
+        assert!(page.contains(&format!("{title}</h1>")), "{title}");
+        assert!(
+            page.contains(&format!("<title>{title}: R$ 1.234,56 para Loja do Bairro</title>")),
+            "{title}"
+        );
+        assert!(page.contains(message), "{title}");
+        let refreshes =
+            refresh.map(|seconds: u32| format!(r#"<meta http-equiv="refresh" content="{seconds}">"#));
+        assert_eq!(page.contains("http-equiv"), refreshes.is_some(), "{title}");
+        assert!(refreshes.is_none_or(|meta| page.contains(&meta)), "{title}");
+        for of_a_payable_one in ["br.gov.bcb.pix", "qr.png", "<input", "<button"] {
+            assert!(!page.contains(of_a_payable_one), "{title}: {of_a_payable_one}");
+        }
+    }
+}
+
+#[test]
+fn the_last_instant_to_pay_is_the_deadline_itself() {
+    assert!(page_at("2026-11-21T18:04:30Z", &json!({})).contains("Pague com Pix</h1>"));
+    assert!(page_at("2026-11-21T18:04:30.001Z", &json!({})).contains("Verificando o pagamento</h1>"));
+}
+
+#[test]
+fn a_test_charge_says_so_in_every_status() {
+    for status in ["WAITING_PAYMENT", "PAID", "EXPIRED"] {
+        let page = page(&json!({"scope": "acc_0123456789abcdef:test", "status": status}));
+        assert!(page.contains("Ambiente de teste"), "{status}");
+    }
+}
+
+#[test]
+fn hostile_values_are_shown_as_text() {
+    let name = r#""><script>x</script>"#;
+    let description = r#"</dd></style><script>alert(1)</script> "a" & 'b' <img src=x onerror=y>"#;
+    let page = page(&json!({
+        "metadata": json!({"description": description}).to_string(),
+        "pix": {
+            "br_code": br_code(name),
+            "expires_at": at("2026-11-21T18:04:30Z").millis(),
+            "ttl_seconds": 60,
+        },
+    }));
+    assert!(!page.contains("<script>x") && !page.contains("<script>alert") && !page.contains("<img src=x"));
+    assert!(
+        page.contains("&lt;/dd&gt;&lt;/style&gt;&lt;script&gt;alert(1)&lt;/script&gt; &quot;a&quot; &amp;")
+    );
+    assert!(page.contains("&quot;&gt;&lt;script&gt;x&lt;/script&gt;</dd>"));
+    assert_eq!(page.matches("<script>").count(), 1);
+}
+
+#[test]
+fn nothing_of_the_customer_the_payer_or_the_rest_of_the_metadata_is_shown() {
+    for status in ["WAITING_PAYMENT", "PROCESSING", "PAID", "EXPIRED", "REFUNDED", "DISPUTE"] {
+        let page = page(&json!({
+            "status": status,
+            "customer": {
+                "name": "Maria Cliente",
+                "document": "52998224725",
+                "email": "maria@example.com",
+                "phone": "+5511987654321",
+            },
+            "expected_payer": "52998224725",
+            "receipt": receipt(),
+            "failure": {"reason": "secret reason", "providerErrorCode": "code-7", "at": 0},
+            "metadata": json!({"description": "Pedido 42", "internal_note": "lucro de 80 %"}).to_string(),
+        }));
+        assert!(page.contains("Pedido 42"));
+        for hidden in [
+            "Maria",
+            "52998224725",
+            "maria@",
+            "98765",
+            "internal_note",
+            "lucro",
+            "secret",
+            "code-7",
+            "acc_0123",
+            "hash-of-the-request",
+            "E0000000",
+        ] {
+            assert!(!page.contains(hidden), "{status}: {hidden}");
+        }
+    }
+}
+
+#[test]
+fn what_is_absent_leaves_no_empty_line() {
+    for metadata in [json!({}), json!({"description": "  "}), json!({"description": {"not": "text"}})] {
+        let page = page(&json!({"metadata": metadata.to_string()}));
+        assert!(!page.contains("Descrição"), "{metadata}");
+    }
+    let unreadable = json!({"pix": {
+        "br_code": "not a BR Code",
+        "expires_at": at("2026-11-21T18:04:30Z").millis(),
+        "ttl_seconds": 60,
+    }});
+    let page = page(&unreadable);
+    assert!(!page.contains("Para</dt>") && page.contains("<title>Pague com Pix: R$ 1.234,56</title>"));
+}
+
+#[test]
+fn the_policy_lets_in_the_style_and_the_script_that_the_pages_have() {
+    for page in [page(&json!({})), page(&json!({"status": "PAID"})), not_found(), unavailable()] {
+        let expected = format!(
+            "default-src 'none'; img-src 'self'; style-src '{}'; script-src '{}'; base-uri 'none'; \
+             form-action 'none'; frame-ancestors 'none'",
+            source_hash(inner(&page, "style")),
+            source_hash(inner(&page, "script")),
+        );
+        assert_eq!(content_security_policy(), expected);
+        for outside_the_policy in [" style=", " onclick=", "javascript:", "http://", "https://", "\r"] {
+            assert!(!page.contains(outside_the_policy), "{outside_the_policy:?}");
+        }
+    }
+}
+
+#[test]
+fn a_source_hash_is_the_one_that_the_specification_gives_as_example() {
+    // CSP Level 2, "Hash usage for script elements".
+    assert_eq!(source_hash("alert('Hello, world.');"), "sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng=");
+}
+
+#[test]
+fn an_address_without_a_charge_and_a_failure_have_pages_of_their_own() {
+    assert!(not_found().contains("Cobrança não encontrada</h1>") && !not_found().contains("http-equiv"));
+    assert!(
+        unavailable().contains("Página indisponível") && unavailable().contains("http-equiv=\"refresh\"")
+    );
+}

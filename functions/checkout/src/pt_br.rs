@@ -1,0 +1,59 @@
+//! Money and time as Brazilians write them.
+
+use shared::money::{Amount, Currency};
+use shared::time::Timestamp;
+
+/// Brasília's hour is UTC−3 all year: daylight saving ended by decree 9.772 of 2019.
+const BRASILIA_OFFSET_SECONDS: i64 = -3 * 3600;
+
+const GROUP_DIGITS: usize = 3;
+
+/// `R$ 1.234,56`; another currency than the real by its code, `EUR 1.234,56`.
+pub(crate) fn amount(amount: Amount, currency: Currency) -> String {
+    let decimal = amount.decimal(currency.exponent());
+    let (whole, fraction) = decimal.split_once('.').unwrap_or((&decimal, ""));
+    let groups = whole.as_bytes().rchunks(GROUP_DIGITS).rev();
+    let groups: Vec<&str> = groups.filter_map(|digits| std::str::from_utf8(digits).ok()).collect();
+    let symbol = if currency == Currency::BRL { "R$" } else { currency.as_str() };
+    let comma = if fraction.is_empty() { "" } else { "," };
+    format!("{symbol} {}{comma}{fraction}", groups.join("."))
+}
+
+/// `21/11/2026 às 15:04`, in Brasília. Seconds are dropped, so that a deadline is never shown too late.
+pub(crate) fn moment(at: Timestamp) -> String {
+    // Only the first hours of 1970 have no such time; there was no Pix then.
+    let in_brasilia = at.plus_seconds(BRASILIA_OFFSET_SECONDS).unwrap_or(at);
+    in_brasilia.to_chrono().format("%d/%m/%Y às %H:%M").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_amount_has_points_between_thousands_and_a_comma() {
+        for (minor, currency, expected) in [
+            (1, Currency::BRL, "R$ 0,01"),
+            (99_999, Currency::BRL, "R$ 999,99"),
+            (123_456, Currency::BRL, "R$ 1.234,56"),
+            (100_000_000, Currency::BRL, "R$ 1.000.000,00"),
+            (999_999_999_999_i64, Currency::BRL, "R$ 9.999.999.999,99"),
+            (123_456, Currency::EUR, "EUR 1.234,56"),
+            (123_456, Currency::JPY, "JPY 123.456"),
+        ] {
+            assert_eq!(amount(Amount::parse(minor).unwrap(), currency), expected);
+        }
+    }
+
+    #[test]
+    fn a_moment_is_told_in_brasilia_and_never_later_than_it_is() {
+        for (at, expected) in [
+            ("2026-11-21T18:04:59.999Z", "21/11/2026 às 15:04"),
+            ("2027-01-01T02:59:00Z", "31/12/2026 às 23:59"),
+            ("2027-01-01T03:00:00Z", "01/01/2027 às 00:00"),
+            ("2026-07-01T12:00:00Z", "01/07/2026 às 09:00"),
+        ] {
+            assert_eq!(moment(at.parse().unwrap()), expected);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+use axum::body::{Body, to_bytes};
+use axum::http::{Method, Request};
+use serde_json::{Value, json};
+use shared::acquirer::brcode::DynamicBrCode;
+use tower::ServiceExt as _;
+
+use super::*;
+
+pub(crate) const RAW_ID: &str = "0191e1d2-3c4b-8a5f-9e6d-7c8b9a0f1e2d";
+
+pub(crate) fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+pub(crate) fn br_code(merchant_name: &str) -> String {
+    let code = DynamicBrCode {
+        location: "pay.example.com/pix/01m7xszsqwk549s9y2zxghq9p9",
+        amount: None,
+        merchant_name,
+        merchant_city: "Sao Paulo",
+    };
+    code.encode().unwrap()
+}
+
+/// A live charge of R$ 1.234,56 that can be paid until 21/11/2026 às 15:04, with the fields changed that differ.
+pub(crate) fn charge(differs: &Value) -> Charge {
+    let mut row = json!({
+        "id": format!("ch_{RAW_ID}"),
+        "scope": "acc_0123456789abcdef:live",
+        "status": "WAITING_PAYMENT",
+        "version": 1,
+        "amount": 123_456,
+        "currency": "BRL",
+        "method": "pix",
+        "pix": {
+            "br_code": br_code("Loja do Bairro"),
+            "expires_at": at("2026-11-21T18:04:30Z").millis(),
+            "ttl_seconds": 3600,
+        },
+        "request_hash": "hash-of-the-request",
+        "created_at": at("2026-11-21T17:04:30Z").millis(),
+        "updated_at": at("2026-11-21T17:04:30Z").millis(),
+    });
+    row.as_object_mut().unwrap().extend(differs.as_object().unwrap().clone());
+    serde_json::from_value(row).unwrap()
+}
+
+/// Routes over a table that nothing may ask.
+fn routes() -> Router {
+    let var = |name: &str| {
+        Some(match name {
+            "AWS_ENDPOINT_URL_DYNAMODB" => "http://127.0.0.1:9".to_owned(),
+            other => format!("some-{other}"),
+        })
+    };
+    router(Checkout::from_vars(&Aws::from_vars(&var).unwrap(), Clock::default(), &var).unwrap())
+}
+
+async fn send(method: Method, path: &str) -> Response {
+    let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+    routes().oneshot(request).await.unwrap()
+}
+
+fn header_of<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
+    response.headers().get(name).map(|value| value.to_str().unwrap())
+}
+
+async fn body_of(response: Response) -> Vec<u8> {
+    to_bytes(response.into_body(), 1 << 20).await.unwrap().to_vec()
+}
+
+async fn text_of(response: Response) -> String {
+    String::from_utf8(body_of(response).await).unwrap()
+}
+
+fn malformed_ids() -> [String; 6] {
+    [
+        format!("ch_{RAW_ID}"),
+        format!("tx_{RAW_ID}"),
+        RAW_ID.to_uppercase(),
+        RAW_ID.replace('-', ""),
+        "%FF".to_owned(),
+        "0".repeat(8_000),
+    ]
+}
+
+#[tokio::test]
+async fn only_the_bare_lower_case_id_names_a_page() {
+    for id in malformed_ids() {
+        let response = send(Method::GET, &format!("/checkout/{id}")).await;
+        assert_eq!(response.status(), 404, "{id}");
+        assert_eq!(header_of(&response, "content-type"), Some("text/html; charset=utf-8"));
+        assert!(header_of(&response, "x-request-id").is_some());
+        assert!(text_of(response).await.contains("Cobrança não encontrada"));
+    }
+}
+
+#[tokio::test]
+async fn only_the_bare_lower_case_id_names_a_picture() {
+    for id in malformed_ids() {
+        let response = send(Method::GET, &format!("/checkout/{id}/qr.png")).await;
+        assert_eq!((response.status(), header_of(&response, "cache-control")), (StatusCode::NOT_FOUND, None));
+        let body: Value = serde_json::from_slice(&body_of(response).await).unwrap();
+        assert_eq!(body["error"]["code"], "not_found", "{id}");
+    }
+}
+
+#[tokio::test]
+async fn whatever_nobody_else_serves_is_a_404_in_the_contracts_shape() {
+    for (method, path) in [
+        (Method::GET, "/"),
+        (Method::GET, "/checkout"),
+        (Method::GET, "/checkout/"),
+        (Method::GET, "/checkout/a/b"),
+        (Method::POST, "/checkout/a"),
+        (Method::DELETE, "/v2/charges"),
+    ] {
+        let response = send(method, path).await;
+        assert_eq!(response.status(), 404, "{path}");
+        let request_id = header_of(&response, "x-request-id").unwrap().to_owned();
+        let body: Value = serde_json::from_slice(&body_of(response).await).unwrap();
+        assert_eq!(body["error"]["type"], "not_found_error");
+        assert_eq!(body["request_id"], request_id);
+    }
+}
+
+#[tokio::test]
+async fn a_page_is_kept_by_nobody_and_lets_nothing_in() {
+    let now = at("2026-11-21T17:10:00Z");
+    let failed = || Err(StoreError::Unavailable("table some-table".to_owned()));
+    for (found, status) in [
+        (Ok(Some(charge(&json!({})))), StatusCode::OK),
+        (Ok(None), StatusCode::NOT_FOUND),
+        (failed(), StatusCode::SERVICE_UNAVAILABLE),
+    ] {
+        let response = page_of(found, now);
+        assert_eq!(response.status(), status);
+        assert_eq!(header_of(&response, "content-type"), Some("text/html; charset=utf-8"));
+        assert_eq!(header_of(&response, "cache-control"), Some("no-store"));
+        assert_eq!(header_of(&response, "referrer-policy"), Some("no-referrer"));
+        assert_eq!(header_of(&response, "x-content-type-options"), Some("nosniff"));
+        assert_eq!(header_of(&response, "content-security-policy"), Some(page::content_security_policy()));
+        let text = text_of(response).await;
+        assert!(!text.contains("some-table"), "what the database said is for the log");
+    }
+}
+
+#[tokio::test]
+async fn a_test_charge_past_its_time_is_shown_as_expired() {
+    let found = charge(&json!({"scope": "acc_0123456789abcdef:test"}));
+    let response = page_of(Ok(Some(found)), at("2026-11-21T18:04:31Z"));
+    assert!(text_of(response).await.contains("Cobrança expirada"));
+}
+
+#[tokio::test]
+async fn the_picture_is_served_in_every_status_and_may_be_cached() {
+    for status in ["WAITING_PAYMENT", "PAID", "EXPIRED"] {
+        let found = charge(&json!({"status": status}));
+        let expected = qr::png(&found.pix.br_code).unwrap();
+        let response = qr_of(Ok(Some(found))).unwrap();
+        assert_eq!(header_of(&response, "content-type"), Some("image/png"));
+        assert_eq!(header_of(&response, "cache-control"), Some("public, max-age=3600, immutable"));
+        assert_eq!(header_of(&response, "x-content-type-options"), Some("nosniff"));
+        assert_eq!(body_of(response).await, expected);
+    }
+}
+
+#[test]
+fn a_picture_that_cannot_be_had_is_a_problem() {
+    let status = |found| qr_of(found).unwrap_err().status();
+    assert_eq!(status(Ok(None)), StatusCode::NOT_FOUND);
+    assert_eq!(status(Err(StoreError::Unavailable("down".to_owned()))), StatusCode::SERVICE_UNAVAILABLE);
+    let without_code = charge(&json!({"pix": {"br_code": "", "expires_at": 0, "ttl_seconds": 60}}));
+    assert_eq!(status(Ok(Some(without_code))), StatusCode::INTERNAL_SERVER_ERROR);
+}
