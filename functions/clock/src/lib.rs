@@ -1,1 +1,147 @@
+//! What is due: charges whose time is over, deliveries whose next attempt has come or whose message was lost.
+//!
+//! Rows that wait are in a sparse, sharded index by due time. Each run reads what is due and moves it on by the
+//! same conditional writes that any other path uses, so that two runs at once, or a run that dies, do no harm.
 
+use shared::charge::transition::Command;
+use shared::charge::{Charge, Charges};
+use shared::clock::Clock;
+use shared::config::{ConfigError, required};
+use shared::http::Problem;
+use shared::ids::Mode;
+use shared::store::{Aws, DUE_SHARDS, Due, Store, StoreError, from_item};
+use shared::time::Timestamp;
+use shared::webhook::delivery::{Delivery, NEXT_LOOK_SECONDS};
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
+use tokio::task::JoinSet;
+
+/// Pages of a shard in one run: the rest is due a minute later, in the next.
+const MAX_PAGES: usize = 50;
+
+/// When a row that can't be moved on is looked at again, in seconds: it must not stand before the others.
+const SET_ASIDE_SECONDS: i64 = 300;
+
+/// The function's state.
+#[derive(Clone, Debug)]
+pub struct DueWork {
+    /// The state table.
+    pub store: Store,
+    /// Where deliveries start.
+    pub queue: DeliveryQueue,
+    /// The time.
+    pub clock: Clock,
+}
+
+impl DueWork {
+    /// Reads `TABLE_NAME` and `DELIVERY_QUEUE_URL`.
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        Ok(Self {
+            store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
+            queue: DeliveryQueue::new(aws.sqs(), required(var, "DELIVERY_QUEUE_URL")?),
+            clock,
+        })
+    }
+
+    /// Moves on all that is due now, the shards side by side. Gives how many rows moved.
+    ///
+    /// # Errors
+    ///
+    /// The first shard's failure; what the others did stays done, and the next run takes up the rest.
+    pub async fn run(&self) -> Result<usize, StoreError> {
+        let mut shards = JoinSet::new();
+        for shard in 0..DUE_SHARDS {
+            let work = self.clone();
+            shards.spawn(async move { work.run_shard(shard).await });
+        }
+        let mut moved: usize = 0;
+        for shard in shards.join_all().await {
+            moved = moved.saturating_add(shard?);
+        }
+        Ok(moved)
+    }
+
+    async fn run_shard(&self, shard: u8) -> Result<usize, StoreError> {
+        let mut moved: usize = 0;
+        let mut after = None;
+        for _page in 0..MAX_PAGES {
+            let now = self.clock.now();
+            let (due, next) = self.store.due(shard, now, after).await?;
+            moved = moved.saturating_add(self.move_on(due, now).await?);
+            match next {
+                Some(_) => after = next,
+                None => break,
+            }
+        }
+        Ok(moved)
+    }
+
+    async fn move_on(&self, due: Vec<Due>, now: Timestamp) -> Result<usize, StoreError> {
+        let mut rows = JoinSet::new();
+        for due in due {
+            let work = self.clone();
+            rows.spawn(async move { work.move_one(&due, now).await });
+        }
+        let mut messages = Vec::new();
+        let mut moved: usize = 0;
+        for message in rows.join_all().await {
+            messages.extend(message?);
+            moved = moved.saturating_add(1);
+        }
+        // A message that is refused is sent again when its delivery is looked at next.
+        let refused = self.queue.send(&messages).await?;
+        if !refused.is_empty() {
+            tracing::warn!(refused = refused.len(), "the delivery queue refused messages");
+        }
+        Ok(moved)
+    }
+
+    /// Moves one row on; one that fails is set aside for a while, so that the others are reached. Gives the message
+    /// that is to be sent.
+    async fn move_one(&self, due: &Due, now: Timestamp) -> Result<Option<DeliveryMessage>, StoreError> {
+        let moved = if Delivery::is_at(&due.key) {
+            self.start_delivery(due, now).await
+        } else if Charge::is_at(&due.key) {
+            self.expire(due, now).await.map(|()| None)
+        } else {
+            Err(StoreError::Corrupt("nothing here knows this kind of row".to_owned()))
+        };
+        match moved {
+            Ok(message) => Ok(message),
+            Err(error) => {
+                tracing::error!(pk = due.key.pk, sk = due.key.sk, %error, "a due row can't be moved on");
+                self.store.postpone(due, later(now, SET_ASIDE_SECONDS)).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn start_delivery(&self, due: &Due, now: Timestamp) -> Result<Option<DeliveryMessage>, StoreError> {
+        let again = later(now, NEXT_LOOK_SECONDS);
+        let Some(item) = self.store.postpone(due, again).await? else { return Ok(None) };
+        let delivery: Delivery = from_item(item)?;
+        Ok(Some(DeliveryMessage::of(&delivery)))
+    }
+
+    async fn expire(&self, due: &Due, now: Timestamp) -> Result<(), StoreError> {
+        let Some(charge) = self.store.get::<Charge>(&due.key).await? else { return Ok(()) };
+        match charge.scope.mode {
+            Mode::Test => {}
+            // A live charge expires only after its bank was asked, and no bank is configured.
+            Mode::Live => return Err(StoreError::Corrupt("a live charge, and no bank to ask".to_owned())),
+        }
+        let at = charge.pix.expires_at;
+        match Charges::new(self.store.clone()).apply(charge, &Command::Expire { at }, now).await {
+            Ok(_) => Ok(()),
+            Err(Problem::Unavailable(cause)) => Err(StoreError::Unavailable(cause)),
+            Err(problem) => Err(StoreError::Corrupt(problem.message())),
+        }
+    }
+}
+
+fn later(now: Timestamp, seconds: i64) -> Timestamp {
+    now.plus_seconds(seconds).unwrap_or(Timestamp::MAX)
+}

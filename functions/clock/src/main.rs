@@ -1,1 +1,19 @@
-fn main(){}
+//! The Lambda's entry: wires and does nothing else.
+
+use clock::DueWork;
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use serde_json::Value;
+use shared::clock::Clock;
+use shared::store::Aws;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    shared::log::start();
+    let var = |name: &str| std::env::var(name).ok();
+    let work = &DueWork::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
+    lambda_runtime::run(service_fn(|_tick: LambdaEvent<Value>| async move {
+        let moved = work.run().await?;
+        Ok::<_, Error>(serde_json::json!({ "moved": moved }))
+    }))
+    .await
+}

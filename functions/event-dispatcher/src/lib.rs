@@ -1,1 +1,215 @@
+//! The state table's stream, turned into what follows from a change: events, their deliveries, and the queue
+//! messages that start them.
+//!
+//! Two hops, both safe to repeat: a charge's change makes its event and delivery rows, named by the change, so
+//! that a replayed record writes nothing twice; a new delivery row makes a queue message, and a doubled message
+//! meets a claimed row. If this dies anywhere, the stream hands the batch over again from the first record that
+//! was not done. Rows removed by TTL mean nothing.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
+use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
+use shared::charge::Charge;
+use shared::clock::Clock;
+use shared::config::{ConfigError, Links, required};
+use shared::ids::Scope;
+use shared::store::{Aws, Inserted, Key, Store, StoreError};
+use shared::webhook::delivery::{Delivery, DeliveryStatus};
+use shared::webhook::endpoint::{Endpoint, Endpoints};
+use shared::webhook::event::{Event, events_of};
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::JoinSet;
+
+/// Changes of a batch that are announced at the same time.
+const CONCURRENT_CHANGES: usize = 16;
+
+/// The function's state.
+#[derive(Clone, Debug)]
+pub struct Dispatcher {
+    /// The state table.
+    pub store: Store,
+    /// Where deliveries start.
+    pub queue: DeliveryQueue,
+    /// The time.
+    pub clock: Clock,
+    /// Public addresses of charges.
+    pub links: Links,
+}
+
+/// What one record asks for.
+enum Change {
+    Charge { old: Option<Box<Charge>>, new: Box<Charge> },
+    NewDelivery(Box<Delivery>),
+    Nothing,
+}
+
+impl Dispatcher {
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL` and `CHECKOUT_BASE_URL`.
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        Ok(Self {
+            store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
+            queue: DeliveryQueue::new(aws.sqs(), required(var, "DELIVERY_QUEUE_URL")?),
+            clock,
+            links: Links::new(&required(var, "CHECKOUT_BASE_URL")?)?,
+        })
+    }
+
+    /// Works on a batch, its records side by side: their order does not matter, for every row is named by its change.
+    /// Reports the first record that could not be done now; the stream starts there again.
+    ///
+    /// # Errors
+    ///
+    /// When a record can't be read, after the others are done: the stream then halves the batch until that record is
+    /// alone, and puts it aside.
+    pub async fn handle(&self, batch: StreamEvent) -> Result<DynamoDbEventResponse, StoreError> {
+        let mut changes = Vec::new();
+        let mut messages = Vec::new();
+        let mut unreadable = None;
+        for record in batch.records {
+            let sequence_number = record.change.sequence_number.clone().unwrap_or_default();
+            match read(record) {
+                Ok(Change::Nothing) => {}
+                Ok(Change::NewDelivery(delivery)) => {
+                    messages.push((sequence_number, DeliveryMessage::of(&delivery)));
+                }
+                Ok(Change::Charge { old, new }) => changes.push((sequence_number, old, new)),
+                Err(error) => {
+                    tracing::error!(sequence_number, %error, "a stream record can't be read");
+                    unreadable = Some(error);
+                }
+            }
+        }
+        let mut failed = self.send(&messages).await;
+        failed.extend(self.announce_all(changes).await);
+        if let Some(error) = unreadable {
+            return Err(error);
+        }
+        let mut response = DynamoDbEventResponse::default();
+        // Sequence numbers are numbers of varying length.
+        failed.sort_by_key(|number| (number.len(), number.clone()));
+        if let Some(first) = failed.into_iter().next() {
+            let mut failure = DynamoDbBatchItemFailure::default();
+            failure.item_identifier = Some(first);
+            response.batch_item_failures.push(failure);
+        }
+        Ok(response)
+    }
+
+    /// Sends the messages; gives the sequence numbers of those that could not be sent.
+    async fn send(&self, messages: &[(String, DeliveryMessage)]) -> Vec<String> {
+        let bodies: Vec<DeliveryMessage> = messages.iter().map(|(_, message)| message.clone()).collect();
+        match self.queue.send(&bodies).await {
+            Ok(refused) => {
+                let refused = refused.into_iter().filter_map(|place| messages.get(place));
+                refused.map(|(number, _)| number.clone()).collect()
+            }
+            Err(error) => {
+                tracing::error!(%error, "the delivery queue did not take messages");
+                messages.iter().map(|(number, _)| number.clone()).collect()
+            }
+        }
+    }
+
+    /// Announces charges' changes, some at a time; gives the sequence numbers of those that could not be.
+    async fn announce_all(&self, changes: Vec<(String, Option<Box<Charge>>, Box<Charge>)>) -> Vec<String> {
+        let endpoints = EndpointsOfBatch::new(self.store.clone());
+        let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
+        let mut work = JoinSet::new();
+        for (sequence_number, old, new) in changes {
+            let (dispatcher, endpoints, slots) = (self.clone(), endpoints.clone(), Arc::clone(&slots));
+            work.spawn(async move {
+                let _slot = slots.acquire().await;
+                let done = dispatcher.announce(old.as_deref(), &new, &endpoints).await;
+                (sequence_number, done)
+            });
+        }
+        let mut failed = Vec::new();
+        for (sequence_number, done) in work.join_all().await {
+            if let Err(error) = done {
+                tracing::error!(sequence_number, %error, "a change could not be announced");
+                failed.push(sequence_number);
+            }
+        }
+        failed
+    }
+
+    /// Stores a change's events and their deliveries, each only if it is not there yet.
+    async fn announce(
+        &self,
+        old: Option<&Charge>,
+        new: &Charge,
+        endpoints: &EndpointsOfBatch,
+    ) -> Result<(), StoreError> {
+        for event_type in events_of(old, new) {
+            let event = Event::of_charge(event_type, new, &self.links)?;
+            let _stored_now_or_before: Inserted<Event> = self.store.insert(&event).await?;
+            let now = self.clock.now();
+            for endpoint in endpoints.of(event.scope).await?.iter() {
+                if endpoint.takes(event.event_type) {
+                    let delivery = Delivery::first(&event, endpoint, now);
+                    let _made_now_or_before: Inserted<Delivery> = self.store.insert(&delivery).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(record: EventRecord) -> Result<Change, StoreError> {
+    let image = record.change.new_image;
+    if record.event_name == "REMOVE" {
+        return Ok(Change::Nothing);
+    }
+    let attribute = |name: &str| match image.inner().get(name) {
+        Some(serde_dynamo::AttributeValue::S(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let key = Key { pk: attribute("pk"), sk: attribute("sk") };
+    if Charge::is_at(&key) {
+        let old = record.change.old_image;
+        let old = if old.inner().is_empty() { None } else { Some(Box::new(row(old)?)) };
+        return Ok(Change::Charge { old, new: Box::new(row(image)?) });
+    }
+    if Delivery::is_at(&key) && record.event_name == "INSERT" {
+        let delivery: Delivery = row(image)?;
+        if delivery.status == DeliveryStatus::Pending {
+            return Ok(Change::NewDelivery(Box::new(delivery)));
+        }
+    }
+    Ok(Change::Nothing)
+}
+
+fn row<T: serde::de::DeserializeOwned>(image: serde_dynamo::Item) -> Result<T, StoreError> {
+    serde_dynamo::from_item(image).map_err(|error| StoreError::Corrupt(error.to_string()))
+}
+
+/// The endpoints of the scopes that a batch touches, each read once a batch.
+#[derive(Clone)]
+struct EndpointsOfBatch {
+    endpoints: Endpoints,
+    read: Arc<Mutex<HashMap<Scope, Arc<Vec<Endpoint>>>>>,
+}
+
+impl EndpointsOfBatch {
+    fn new(store: Store) -> Self {
+        Self { endpoints: Endpoints::new(store), read: Arc::default() }
+    }
+
+    async fn of(&self, scope: Scope) -> Result<Arc<Vec<Endpoint>>, StoreError> {
+        // Held while reading, so that a scope is read once.
+        let mut read = self.read.lock().await;
+        if let Some(endpoints) = read.get(&scope) {
+            return Ok(Arc::clone(endpoints));
+        }
+        let endpoints = Arc::new(self.endpoints.of(&scope).await?);
+        read.insert(scope, Arc::clone(&endpoints));
+        Ok(endpoints)
+    }
+}

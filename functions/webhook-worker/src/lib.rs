@@ -1,3 +1,4 @@
-//! Signs and posts one webhook delivery.
+//! Signs and posts webhook deliveries: `worker` has the steps of one delivery, `sender` the network.
 
 pub mod sender;
+pub mod worker;

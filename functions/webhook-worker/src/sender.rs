@@ -78,12 +78,7 @@ impl Sender {
 
     /// For tests, which need another time limit, root or resolver.
     pub fn builder(policy: AddressPolicy) -> SenderBuilder {
-        SenderBuilder {
-            policy,
-            time_limit: TIME_LIMIT,
-            extra_roots: Vec::new(),
-            lookup: None,
-        }
+        SenderBuilder { policy, time_limit: TIME_LIMIT, extra_roots: Vec::new(), lookup: None }
     }
 
     /// Posts `body` to `url` once, and says what came of it. Never fails otherwise.
@@ -209,16 +204,11 @@ impl SenderBuilder {
     pub fn build(self) -> Result<Sender, SenderError> {
         let connector = connector::new(self.policy, self.time_limit, self.extra_roots, self.lookup)?;
         let mut client = Client::builder(TokioExecutor::new());
-        client
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE_LIMIT)
-            .http1_max_buf_size(MAX_HEAD_BYTES);
+        client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_LIMIT).http1_max_buf_size(MAX_HEAD_BYTES);
         Ok(Sender {
             policy: self.policy,
             time_limit: self.time_limit,
-            pooled: client
-                .pool_max_idle_per_host(MAX_IDLE_PER_HOST)
-                .build(connector.clone()),
+            pooled: client.pool_max_idle_per_host(MAX_IDLE_PER_HOST).build(connector.clone()),
             fresh: client.pool_max_idle_per_host(0).build(connector),
         })
     }
@@ -272,10 +262,7 @@ pub enum Attempt {
 
 impl Attempt {
     fn failed(failure: Failure) -> Self {
-        Self::Failed {
-            status_code: None,
-            failure,
-        }
+        Self::Failed { status_code: None, failure }
     }
 
     /// Whether the delivery is done.
@@ -303,10 +290,9 @@ impl Attempt {
     pub fn error(&self) -> Option<String> {
         match self {
             Self::Delivered { .. } => None,
-            Self::Refused {
-                status_code: code @ 300..=399,
-                ..
-            } => Some(format!("answered {code}; redirects are not followed")),
+            Self::Refused { status_code: code @ 300..=399, .. } => {
+                Some(format!("answered {code}; redirects are not followed"))
+            }
             Self::Refused { status_code, .. } => Some(format!("answered {status_code}")),
             Self::Failed { failure, .. } => Some(failure.to_string()),
         }
@@ -332,11 +318,7 @@ impl Excerpt {
     fn new(body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         let shown = |c| {
-            if is_safe(c) {
-                c
-            } else {
-                char::REPLACEMENT_CHARACTER
-            }
+            if is_safe(c) { c } else { char::REPLACEMENT_CHARACTER }
         };
         Self(text.chars().take(MAX_EXCERPT_CHARS).map(shown).collect())
     }
@@ -375,9 +357,7 @@ impl Answer {
         let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
         Self {
             status: head.status,
-            retry_after: text(RETRY_AFTER)
-                .filter(|it| it.len() <= MAX_RETRY_AFTER_CHARS)
-                .map(str::to_owned),
+            retry_after: text(RETRY_AFTER).filter(|it| it.len() <= MAX_RETRY_AFTER_CHARS).map(str::to_owned),
             encoding: text(CONTENT_ENCODING)
                 .filter(|it| !it.is_empty() && !it.eq_ignore_ascii_case("identity"))
                 .map(str::to_owned),
@@ -410,10 +390,6 @@ impl Answer {
             Some(coding) => Excerpt::new(format!("(not shown: content-encoding {coding})").as_bytes()),
             None => Excerpt::new(&self.beginning),
         };
-        Attempt::Refused {
-            status_code,
-            retry_after: self.retry_after,
-            response_body,
-        }
+        Attempt::Refused { status_code, retry_after: self.retry_after, response_body }
     }
 }

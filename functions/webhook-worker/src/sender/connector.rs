@@ -90,18 +90,14 @@ impl CheckedResolver {
     async fn resolve(self, name: Name) -> Result<vec::IntoIter<SocketAddr>, ResolveFailure> {
         let found: Vec<SocketAddr> = match self.lookup {
             // The connector puts in the URL's port.
-            Some(lookup) => lookup(name.as_str())
-                .into_iter()
-                .map(|address| (address, 0).into())
-                .collect(),
+            Some(lookup) => lookup(name.as_str()).into_iter().map(|address| (address, 0).into()).collect(),
             None => tokio::net::lookup_host((name.as_str(), 0))
                 .await
                 .map_err(|_| ResolveFailure::NameNotFound)?
                 .collect(),
         };
-        let (mut allowed, refused): (Vec<_>, Vec<_>) = found
-            .into_iter()
-            .partition(|address| self.policy.allows(address.ip()));
+        let (mut allowed, refused): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|address| self.policy.allows(address.ip()));
         allowed.truncate(MAX_ADDRESSES);
         match (allowed.is_empty(), refused.first()) {
             (false, _) => Ok(allowed.into_iter()),
@@ -167,10 +163,7 @@ pub(super) struct Marked {
 
 impl Marked {
     fn new(tcp: TokioIo<TcpStream>) -> Self {
-        Self {
-            tcp,
-            answered: Answered::default(),
-        }
+        Self { tcp, answered: Answered::default() }
     }
 
     fn tcp(self: Pin<&mut Self>) -> Pin<&mut TokioIo<TcpStream>> {

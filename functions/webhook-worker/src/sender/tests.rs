@@ -83,10 +83,7 @@ impl Endpoint {
     }
 
     fn connection_of_each_request(&self) -> Vec<usize> {
-        self.requests()
-            .into_iter()
-            .map(|(connection, _)| connection)
-            .collect()
+        self.requests().into_iter().map(|(connection, _)| connection).collect()
     }
 }
 
@@ -147,9 +144,7 @@ fn resolving_to(addresses: impl Into<Vec<IpAddr>>) -> Lookup {
 }
 
 async fn post(sender: &Sender, url: &str) -> Attempt {
-    sender
-        .post(url, HeaderMap::new(), Bytes::from_static(b"{}"))
-        .await
+    sender.post(url, HeaderMap::new(), Bytes::from_static(b"{}")).await
 }
 
 /// One post to an endpoint with this answer.
@@ -169,15 +164,9 @@ async fn the_request_is_what_was_given_and_little_more() {
     headers.insert("content-type", HeaderValue::from_static("application/json"));
     headers.insert("x-service-signature", HeaderValue::from_static("t=1,v1=00"));
     let body = Bytes::from_static(br#"{"id":"evt_1"}"#);
-    local()
-        .build()
-        .unwrap()
-        .post(&endpoint.url(), headers, body)
-        .await;
+    local().build().unwrap().post(&endpoint.url(), headers, body).await;
 
-    let [(0, request)] = &endpoint.requests()[..] else {
-        panic!("another connection")
-    };
+    let [(0, request)] = &endpoint.requests()[..] else { panic!("another connection") };
     assert_eq!(
         *request,
         format!(
@@ -214,17 +203,11 @@ async fn interim_answers_are_passed_over() {
 #[tokio::test]
 async fn a_redirect_is_a_failure_and_is_not_followed() {
     let target = Endpoint::answering(OK).await;
-    let answer = format!(
-        "HTTP/1.1 301 Moved\r\nLocation: {}\r\nContent-Length: 0\r\n\r\n",
-        target.url()
-    );
+    let answer = format!("HTTP/1.1 301 Moved\r\nLocation: {}\r\nContent-Length: 0\r\n\r\n", target.url());
     let attempt = attempt(answer).await;
     assert!(!attempt.is_delivered());
     assert_eq!(attempt.status_code(), Some(301));
-    assert_eq!(
-        attempt.error().unwrap(),
-        "answered 301; redirects are not followed"
-    );
+    assert_eq!(attempt.error().unwrap(), "answered 301; redirects are not followed");
     assert!(target.requests().is_empty());
 }
 
@@ -255,10 +238,7 @@ async fn a_500_keeps_its_body() {
 
 #[tokio::test]
 async fn a_failure_without_a_body_has_an_empty_one() {
-    assert_eq!(
-        response_body("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await,
-        ""
-    );
+    assert_eq!(response_body("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await, "");
 }
 
 #[tokio::test]
@@ -285,10 +265,7 @@ async fn a_kept_body_is_made_safe_to_show() {
 async fn a_compressed_body_is_not_undone_and_not_shown() {
     let mut answer =
         b"HTTP/1.1 500 Oops\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00".to_vec();
-    assert_eq!(
-        response_body(answer.clone()).await,
-        "(not shown: content-encoding gzip)"
-    );
+    assert_eq!(response_body(answer.clone()).await, "(not shown: content-encoding gzip)");
 
     answer.splice(9..12, *b"200");
     assert_eq!(attempt(answer).await, Attempt::Delivered { status_code: 200 });
@@ -306,14 +283,8 @@ async fn an_endless_body_is_left_after_its_beginning() {
         let head = format!("HTTP/1.1 {status} Well\r\nConnection: close\r\n\r\n");
         let endpoint = Endpoint::start(vec![vec![Reply::Endless(head.into())]]).await;
         let attempt = post(&local().build().unwrap(), &endpoint.url()).await;
-        assert_eq!(
-            (attempt.status_code(), attempt.is_delivered()),
-            (Some(status), delivered)
-        );
-        assert_eq!(
-            attempt.response_body().map(str::len),
-            (!delivered).then_some(1024)
-        );
+        assert_eq!((attempt.status_code(), attempt.is_delivered()), (Some(status), delivered));
+        assert_eq!(attempt.response_body().map(str::len), (!delivered).then_some(1024));
     }
 }
 
@@ -339,10 +310,7 @@ async fn a_2xx_that_does_not_end_in_time_is_a_timeout() {
     let hold = Reply::Hold(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok".to_vec());
     let endpoint = Endpoint::start(vec![vec![hold]]).await;
     let attempt = post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await;
-    let expected = Attempt::Failed {
-        status_code: Some(200),
-        failure: Failure::Timeout(SHORT),
-    };
+    let expected = Attempt::Failed { status_code: Some(200), failure: Failure::Timeout(SHORT) };
     assert_eq!(attempt, expected);
 }
 
@@ -351,10 +319,7 @@ async fn a_503_that_does_not_end_in_time_still_says_what_it_said() {
     let hold = Reply::Hold(b"HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 5\r\n\r\nbusy".to_vec());
     let endpoint = Endpoint::start(vec![vec![hold]]).await;
     let attempt = post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await;
-    assert_eq!(
-        (attempt.status_code(), attempt.retry_after()),
-        (Some(503), Some("9"))
-    );
+    assert_eq!((attempt.status_code(), attempt.retry_after()), (Some(503), Some("9")));
     assert_eq!(attempt.response_body(), Some("busy"));
 }
 
@@ -375,10 +340,7 @@ async fn an_endpoint_that_closes_without_an_answer_is_asked_once() {
 
 #[tokio::test]
 async fn an_answer_that_breaks_off_in_its_head_is_no_answer() {
-    assert_eq!(
-        attempt("HTTP/1.1 200 OK\r\nContent-").await,
-        Attempt::failed(Failure::Closed)
-    );
+    assert_eq!(attempt("HTTP/1.1 200 OK\r\nContent-").await, Attempt::failed(Failure::Closed));
 }
 
 #[tokio::test]
@@ -405,11 +367,7 @@ async fn a_head_of_200_kib_or_101_headers_is_no_answer() {
 
 #[tokio::test]
 async fn a_port_without_a_listener_is_a_refused_connection() {
-    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .await
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap().local_addr().unwrap();
     let attempt = post(&local().build().unwrap(), &format!("http://{address}/")).await;
     assert_eq!(attempt, Attempt::failed(Failure::ConnectionRefused));
     assert_eq!(attempt.error().unwrap(), "connection refused");
@@ -463,18 +421,11 @@ async fn a_connection_that_closed_while_idle_does_not_fail_the_attempt() {
 
 #[tokio::test]
 async fn an_endpoint_that_closes_the_new_connection_too_is_asked_no_third_time() {
-    let endpoint = Endpoint::start(vec![
-        vec![send(OK), Reply::Close],
-        vec![Reply::Close],
-        vec![send(OK)],
-    ])
-    .await;
+    let endpoint =
+        Endpoint::start(vec![vec![send(OK), Reply::Close], vec![Reply::Close], vec![send(OK)]]).await;
     let sender = local().build().unwrap();
     assert!(post(&sender, &endpoint.url()).await.is_delivered());
-    assert_eq!(
-        post(&sender, &endpoint.url()).await,
-        Attempt::failed(Failure::Closed)
-    );
+    assert_eq!(post(&sender, &endpoint.url()).await, Attempt::failed(Failure::Closed));
     assert_eq!(endpoint.connection_of_each_request(), [0, 0, 1]);
 }
 
@@ -483,10 +434,7 @@ async fn a_used_connection_that_answers_nonsense_is_not_asked_again() {
     let endpoint = Endpoint::start(vec![vec![send(OK), send("nonsense\r\n\r\n")], vec![send(OK)]]).await;
     let sender = local().build().unwrap();
     assert!(post(&sender, &endpoint.url()).await.is_delivered());
-    assert_eq!(
-        post(&sender, &endpoint.url()).await,
-        Attempt::failed(Failure::NotHttp)
-    );
+    assert_eq!(post(&sender, &endpoint.url()).await, Attempt::failed(Failure::NotHttp));
 }
 
 /// A listener that knows whether anybody has connected.
@@ -497,9 +445,7 @@ fn untouched() -> std::net::TcpListener {
 }
 
 fn is_untouched(listener: &std::net::TcpListener) -> bool {
-    listener
-        .accept()
-        .is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    listener.accept().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
 /// As in a stack; with a root of its own, so that a machine without any will do.
@@ -512,23 +458,11 @@ async fn a_name_that_has_come_to_mean_an_inner_address_is_not_connected_to() {
     let listener = untouched();
     let port = listener.local_addr().unwrap().port();
     for (inner, text) in [
-        (
-            IpAddr::from(Ipv4Addr::LOCALHOST),
-            "address 127.0.0.1 is not public",
-        ),
-        (
-            Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(),
-            "address ::ffff:127.0.0.1 is not public",
-        ),
+        (IpAddr::from(Ipv4Addr::LOCALHOST), "address 127.0.0.1 is not public"),
+        (Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), "address ::ffff:127.0.0.1 is not public"),
         (Ipv6Addr::LOCALHOST.into(), "address ::1 is not public"),
-        (
-            Ipv4Addr::new(10, 0, 0, 5).into(),
-            "address 10.0.0.5 is not public",
-        ),
-        (
-            Ipv4Addr::new(169, 254, 169, 254).into(),
-            "address 169.254.169.254 is not public",
-        ),
+        (Ipv4Addr::new(10, 0, 0, 5).into(), "address 10.0.0.5 is not public"),
+        (Ipv4Addr::new(169, 254, 169, 254).into(), "address 169.254.169.254 is not public"),
     ] {
         let sender = deployed().resolve_with(resolving_to([inner])).build().unwrap();
         let attempt = post(&sender, &format!("https://hooks.example:{port}/")).await;
@@ -542,10 +476,7 @@ async fn a_name_that_has_come_to_mean_an_inner_address_is_not_connected_to() {
 async fn on_a_developers_machine_a_name_may_not_mean_a_private_address() {
     let inner = IpAddr::from(Ipv4Addr::new(10, 0, 0, 5));
     let sender = local().resolve_with(resolving_to([inner])).build().unwrap();
-    assert_eq!(
-        post(&sender, "https://hooks.example/").await,
-        Attempt::failed(Failure::Address(inner))
-    );
+    assert_eq!(post(&sender, "https://hooks.example/").await, Attempt::failed(Failure::Address(inner)));
 }
 
 #[tokio::test]
@@ -568,10 +499,7 @@ async fn each_new_connection_resolves_the_name_again() {
     let sender = local().resolve_with(lookup).build().unwrap();
     let url = format!("http://hooks.localhost:{}/", endpoint.address.port());
     assert!(post(&sender, &url).await.is_delivered());
-    assert_eq!(
-        post(&sender, &url).await,
-        Attempt::failed(Failure::Address(inner))
-    );
+    assert_eq!(post(&sender, &url).await, Attempt::failed(Failure::Address(inner)));
 }
 
 #[tokio::test]
@@ -580,27 +508,12 @@ async fn a_refused_url_is_not_connected_to() {
     let port = listener.local_addr().unwrap().port();
     let sender = deployed().build().unwrap();
     for (url, text) in [
-        (
-            format!("https://127.0.0.1:{port}/"),
-            "127.0.0.1 is a loopback address",
-        ),
-        (
-            format!("https://0x7f.1:{port}/"),
-            "127.0.0.1 is a loopback address",
-        ),
-        (
-            format!("https://[::ffff:127.0.0.1]:{port}/"),
-            "::ffff:127.0.0.1 is a loopback address",
-        ),
-        (
-            format!("https://localhost:{port}/"),
-            "localhost is not a public name",
-        ),
+        (format!("https://127.0.0.1:{port}/"), "127.0.0.1 is a loopback address"),
+        (format!("https://0x7f.1:{port}/"), "127.0.0.1 is a loopback address"),
+        (format!("https://[::ffff:127.0.0.1]:{port}/"), "::ffff:127.0.0.1 is a loopback address"),
+        (format!("https://localhost:{port}/"), "localhost is not a public name"),
         (format!("http://127.0.0.1:{port}/"), "webhook URLs must use https"),
-        (
-            "https://169.254.169.254/latest/meta-data/".to_owned(),
-            "169.254.169.254 is a link-local address",
-        ),
+        ("https://169.254.169.254/latest/meta-data/".to_owned(), "169.254.169.254 is a link-local address"),
     ] {
         let attempt = post(&sender, &url).await;
         assert_eq!(attempt.status_code(), None);
@@ -622,10 +535,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
         let root = params.self_signed(&key).unwrap().der().clone();
-        Self {
-            root,
-            issuer: Issuer::new(params, key),
-        }
+        Self { root, issuer: Issuer::new(params, key) }
     }
 
     fn issue(&self, name: &str, years: (i32, i32)) -> TlsAcceptor {
@@ -656,11 +566,7 @@ async fn post_over_tls(authority: &Authority, certificate: TlsAcceptor) -> Attem
         .resolve_with(resolving_to([Ipv4Addr::LOCALHOST.into()]))
         .build()
         .unwrap();
-    let attempt = post(
-        &sender,
-        &format!("https://hooks.example:{}/", endpoint.address.port()),
-    )
-    .await;
+    let attempt = post(&sender, &format!("https://hooks.example:{}/", endpoint.address.port())).await;
     assert_eq!(endpoint.requests().len(), usize::from(attempt.is_delivered()));
     attempt
 }
@@ -669,10 +575,7 @@ async fn post_over_tls(authority: &Authority, certificate: TlsAcceptor) -> Attem
 async fn a_valid_certificate_is_delivered_to() {
     let authority = Authority::new("Known");
     let certificate = authority.issue("hooks.example", (2020, 4000));
-    assert_eq!(
-        post_over_tls(&authority, certificate).await,
-        Attempt::Delivered { status_code: 200 }
-    );
+    assert_eq!(post_over_tls(&authority, certificate).await, Attempt::Delivered { status_code: 200 });
 }
 
 #[tokio::test]
@@ -681,10 +584,7 @@ async fn a_certificate_that_is_not_valid_is_sent_nothing_and_the_error_says_why(
     for (certificate, reason) in [
         (authority.issue("hooks.example", (2019, 2020)), "expired"),
         (authority.issue("hooks.example", (3999, 4000)), "not valid yet"),
-        (
-            authority.issue("another.example", (2020, 4000)),
-            "issued for another name",
-        ),
+        (authority.issue("another.example", (2020, 4000)), "issued for another name"),
         (
             Authority::new("Unknown").issue("hooks.example", (2020, 4000)),
             "unknown issuer, or an intermediate certificate is missing",
@@ -692,10 +592,7 @@ async fn a_certificate_that_is_not_valid_is_sent_nothing_and_the_error_says_why(
     ] {
         let attempt = post_over_tls(&authority, certificate).await;
         assert_eq!(attempt, Attempt::failed(Failure::Certificate(reason)));
-        assert_eq!(
-            attempt.error().unwrap(),
-            format!("TLS certificate not valid: {reason}")
-        );
+        assert_eq!(attempt.error().unwrap(), format!("TLS certificate not valid: {reason}"));
     }
 }
 

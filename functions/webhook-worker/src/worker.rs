@@ -1,0 +1,192 @@
+//! One delivery attempt from its queue message to its row: claim, read, post, end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
+use aws_lambda_events::streams::{SqsBatchItemFailure, SqsEventResponse};
+use hyper::body::Bytes;
+use hyper::http::{HeaderMap, HeaderName, HeaderValue, header};
+use shared::app::address_policy;
+use shared::clock::Clock;
+use shared::config::{ConfigError, required};
+use shared::random;
+use shared::store::{Aws, Store, StoreError};
+use shared::time::Timestamp;
+use shared::webhook::delivery::{AttemptEnd, Claim, Deliveries, Delivery};
+use shared::webhook::endpoint::{Endpoint, EndpointStatus};
+use shared::webhook::event::Event;
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, MAX_DELAY_SECONDS};
+use shared::webhook::{schedule, signature};
+use tokio::task::JoinSet;
+
+use crate::sender::{Attempt, Sender};
+
+const X_SERVICE_SIGNATURE: HeaderName = HeaderName::from_static("x-service-signature");
+const X_SERVICE_DELIVERY_ID: HeaderName = HeaderName::from_static("x-service-delivery-id");
+const X_SERVICE_EVENT_TYPE: HeaderName = HeaderName::from_static("x-service-event-type");
+const X_SERVICE_MODE: HeaderName = HeaderName::from_static("x-service-mode");
+
+/// The function's state. Clones share clients and connections.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    deliveries: Deliveries,
+    queue: DeliveryQueue,
+    dead_letters: DeliveryQueue,
+    sender: Arc<Sender>,
+    clock: Clock,
+}
+
+impl Worker {
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `DELIVERY_DEAD_LETTER_QUEUE_URL` and `WEBHOOK_ADDRESSES`.
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let sqs = aws.sqs();
+        let sender = Sender::new(address_policy(var)).map_err(|error| ConfigError::new(error.to_string()))?;
+        Ok(Self {
+            deliveries: Deliveries::new(Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?)),
+            queue: DeliveryQueue::new(sqs.clone(), required(var, "DELIVERY_QUEUE_URL")?),
+            dead_letters: DeliveryQueue::new(sqs, required(var, "DELIVERY_DEAD_LETTER_QUEUE_URL")?),
+            sender: Arc::new(sender),
+            clock,
+        })
+    }
+
+    /// Works on a batch, its messages side by side. Reports the messages that were not done; the others are not
+    /// handed over again.
+    pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
+        let mut attempts = JoinSet::new();
+        for message in batch.records {
+            let worker = self.clone();
+            attempts.spawn(async move {
+                let done = worker.work(&message).await;
+                (message.message_id, done)
+            });
+        }
+        let mut response = SqsEventResponse::default();
+        while let Some(joined) = attempts.join_next().await {
+            // A panic within an attempt leaves its row to the lease and the due-index.
+            let Ok((message_id, Err(error))) = joined else {
+                continue;
+            };
+            tracing::error!(message_id, %error, "a delivery message failed");
+            let mut failure = SqsBatchItemFailure::default();
+            failure.item_identifier = message_id;
+            response.batch_item_failures.push(failure);
+        }
+        response
+    }
+
+    async fn work(&self, message: &SqsMessage) -> Result<(), StoreError> {
+        let body = message.body.as_deref().unwrap_or_default();
+        let message: DeliveryMessage = serde_json::from_str(body)
+            .map_err(|error| StoreError::Corrupt(format!("not a delivery message: {error}")))?;
+        let now = self.clock.now();
+        let claim = random::bytes().map(u64::from_le_bytes);
+        let claim = claim.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        match self.deliveries.claim(&message.scope, message.delivery, claim, now).await? {
+            Claim::NotNow => Ok(()),
+            Claim::Early { due_at } => self.queue.send_later(&message, until(due_at, now)).await,
+            Claim::Claimed(delivery) => self.attempt(&delivery, &message).await,
+        }
+    }
+
+    async fn attempt(&self, delivery: &Delivery, message: &DeliveryMessage) -> Result<(), StoreError> {
+        let end = self.make_attempt(delivery).await?;
+        let now = self.clock.now();
+        if matches!(end, AttemptEnd::Exhausted { .. }) {
+            // Before the row says FAILED: a crash in between repeats the message, and loses none.
+            let refused = self.dead_letters.send(std::slice::from_ref(message)).await?;
+            if !refused.is_empty() {
+                return Err(StoreError::Unavailable("the dead-letter queue refused a message".to_owned()));
+            }
+        }
+        if !self.deliveries.end(delivery, &end, now).await? {
+            tracing::warn!(delivery = %delivery.id, "the lease ended before the attempt did");
+            return Ok(());
+        }
+        if let AttemptEnd::Retry { next_attempt_at, .. } = end {
+            let delay = until(next_attempt_at, now);
+            if delay <= Duration::from_secs(MAX_DELAY_SECONDS) {
+                self.queue.send_later(message, delay).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn make_attempt(&self, delivery: &Delivery) -> Result<AttemptEnd, StoreError> {
+        let exhausted = |error: &str| AttemptEnd::Exhausted {
+            status_code: delivery.last_status_code,
+            error: error.to_owned(),
+            response_body: None,
+        };
+        // An attempt that never ended counts too, so that a delivery that kills its worker ends some day.
+        if delivery.attempts > delivery.max_attempts {
+            return Ok(exhausted("the last attempt was cut short"));
+        }
+        let material = match self.deliveries.material(delivery).await {
+            Ok(material) => material,
+            Err(StoreError::Corrupt(cause)) => {
+                tracing::error!(delivery = %delivery.id, cause, "a delivery's event or endpoint can't be read");
+                return Ok(exhausted("the event can't be read"));
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(match (material.event, material.endpoint) {
+            (Some(event), Some(endpoint)) if endpoint.status == EndpointStatus::Active => {
+                let attempt = self.post(delivery, &event, &endpoint).await;
+                let (status, error) = (attempt.status_code(), attempt.error());
+                let told = event.event_type.as_str();
+                tracing::info!(delivery = %delivery.id, number = delivery.attempts, status, error, "{told} sent");
+                end_of(&attempt, delivery, self.clock.now())
+            }
+            (Some(_), _) => {
+                AttemptEnd::Cancelled { reason: "the endpoint was deleted or deactivated".to_owned() }
+            }
+            (None, _) => AttemptEnd::Cancelled { reason: "the event is no longer kept".to_owned() },
+        })
+    }
+
+    async fn post(&self, delivery: &Delivery, event: &Event, endpoint: &Endpoint) -> Attempt {
+        let body = Bytes::from(event.payload.clone());
+        let seconds = self.clock.now().seconds();
+        let signature = signature::canonical(endpoint.secret.as_secret(), seconds, &body);
+        let headers = [
+            (header::CONTENT_TYPE, "application/json".to_owned()),
+            (X_SERVICE_SIGNATURE, signature),
+            (X_SERVICE_DELIVERY_ID, delivery.id.to_string()),
+            (X_SERVICE_EVENT_TYPE, event.event_type.as_str().to_owned()),
+            (X_SERVICE_MODE, delivery.scope.mode.to_string()),
+        ];
+        let value =
+            |(name, text): (HeaderName, String)| HeaderValue::from_str(&text).ok().map(|value| (name, value));
+        let headers: HeaderMap = headers.into_iter().filter_map(value).collect();
+        self.sender.post(&endpoint.url, headers, body).await
+    }
+}
+
+/// How long it is until then; nothing when it is past.
+fn until(at: Timestamp, now: Timestamp) -> Duration {
+    Duration::from_millis(u64::try_from(at.millis_since(now)).unwrap_or_default())
+}
+
+fn end_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> AttemptEnd {
+    if let Attempt::Delivered { status_code } = attempt {
+        return AttemptEnd::Delivered { status_code: *status_code };
+    }
+    let status_code = attempt.status_code();
+    let error = attempt.error().unwrap_or_default();
+    let response_body = attempt.response_body().map(str::to_owned);
+    if delivery.attempts >= delivery.max_attempts {
+        return AttemptEnd::Exhausted { status_code, error, response_body };
+    }
+    let jitter = random::bytes().map_or(u32::MAX / 2, |bytes: [u8; 4]| u32::from_le_bytes(bytes));
+    let delay =
+        schedule::next_delay(delivery.attempts, status_code, attempt.retry_after(), now.millis(), jitter);
+    let delay_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
+    let next_attempt_at = now.plus_millis(delay_ms).unwrap_or(Timestamp::MAX);
+    AttemptEnd::Retry { status_code, error, response_body, next_attempt_at }
+}
