@@ -1,1 +1,131 @@
-fn main(){}
+//! `cargo run`: the whole service on this machine.
+
+use std::fs::File;
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use local::embedded::State;
+use local::seed::write_whole;
+use local::stack::{Options, Stack};
+use local::{Error, Result};
+use tracing_subscriber::EnvFilter;
+
+/// Where state lives, below the directory that the service is started in.
+const STATE_DIRECTORY: &str = ".local";
+
+/// The payment service, whole, on this machine.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// The port to serve on; 0 takes a free one
+    #[arg(long, default_value_t = 3000)]
+    port: u16,
+    /// Once it serves, write addresses and keys to this file, as JSON
+    #[arg(long, value_name = "PATH")]
+    ready_file: Option<PathBuf>,
+    /// Keep no state: start empty, and leave nothing behind
+    #[arg(long)]
+    in_memory: bool,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // Requests and attempts, one line each; RUST_LOG says otherwise.
+    let filter = EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_unset| EnvFilter::new("warn,dynoxide=error,shared::http=info,webhook_worker=info"));
+    let log = tracing_subscriber::fmt().compact().with_target(false).with_env_filter(filter);
+    log.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).init();
+    match run(arguments).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<()> {
+    let directory = Path::new(STATE_DIRECTORY);
+    let (state, _lock) = if arguments.in_memory {
+        (State::InMemory, None)
+    } else {
+        (State::Directory(directory.to_owned()), Some(lock(directory)?))
+    };
+    let kept = if arguments.in_memory { "in memory".to_owned() } else { format!("in {STATE_DIRECTORY}/") };
+    if let Some(path) = &arguments.ready_file {
+        // An earlier run's would be taken for this one's.
+        let _ = std::fs::remove_file(path);
+    }
+    let stack = Stack::start(Options { state, port: arguments.port, probe: false, pumps: true }).await?;
+    if let Some(path) = &arguments.ready_file {
+        let text =
+            serde_json::to_vec_pretty(&stack.ready()?).map_err(|e| Error::because("the ready file", &e))?;
+        write_whole(path, &text)?;
+    }
+    // Nobody reads a closed terminal; the service goes on.
+    let _ = writeln!(std::io::stdout(), "{}", greeting(&stack, &kept));
+    stopped().await;
+    stack.stop().await;
+    Ok(())
+}
+
+/// Two services on one state would each do the other's work.
+fn lock(directory: &Path) -> Result<File> {
+    let failed = |e: &(dyn std::error::Error + 'static)| {
+        Error::because(&format!("locking {}", directory.display()), e)
+    };
+    let mut private = std::fs::DirBuilder::new();
+    // Keys, passwords and webhook secrets are in there.
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
+    private.recursive(true).create(directory).map_err(|e| failed(&e))?;
+    let file = File::create(directory.join("lock")).map_err(|e| failed(&e))?;
+    file.try_lock().map_err(|_held| {
+        Error::new(format!(
+            "a service already runs on {}/; stop it, or use --in-memory --port 0",
+            directory.display()
+        ))
+    })?;
+    Ok(file)
+}
+
+fn greeting(stack: &Stack, kept: &str) -> String {
+    let seed = &stack.seed.first;
+    let base_url = &stack.base_url;
+    let key = &seed.test_api_key;
+    format!(
+        "The payment service is on {base_url} (state {kept}; Ctrl-C stops it).
+
+  test key    {key}
+  live key    {live}
+  dashboard   {email}  {password}
+
+Create a Pix charge of R$ 19,90:
+
+  curl -s {base_url}/v1/pix/charges -H 'apikey: {key}' -H 'Idempotency-Key: order-0001' -H 'Content-Type: application/json' -d '{{\"amount\": 1990}}'
+",
+        live = seed.live_api_key,
+        email = seed.owner_email,
+        password = seed.password,
+    )
+}
+
+/// Returns when the terminal or the system asks for the end.
+async fn stopped() {
+    let terminal = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+            tokio::select! {
+                _ = terminal => {}
+                _ = terminated.recv() => {}
+            }
+            return;
+        }
+    }
+    let _ = terminal.await;
+}

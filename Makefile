@@ -1,0 +1,33 @@
+# What `sam build` calls, once for each function; one cargo build serves them all.
+# ARCHITECTURE must be the template's parameter: `ARCHITECTURE=x86_64 sam build`.
+
+ARCHITECTURE ?= arm64
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+# Not cargo-lambda's own target/lambda: there cargo keeps what `--profile lambda` builds, under the same names.
+OUT := $(TARGET_DIR)/functions
+BUILT := $(OUT)/.built-$(ARCHITECTURE)
+SOURCES := Cargo.toml Cargo.lock $(shell find functions shared -type f)
+
+ARCHITECTURE_FLAG_arm64 := --arm64
+ARCHITECTURE_FLAG_x86_64 := --x86-64
+
+BINARY_ChargesFunction := charges
+BINARY_PaymentsFunction := payments
+BINARY_WalletsFunction := wallets
+BINARY_WebhooksFunction := webhooks
+BINARY_MedFunction := med
+BINARY_ApiKeysFunction := api-keys
+BINARY_CheckoutFunction := checkout
+BINARY_AcquirerEventsFunction := acquirer-events
+BINARY_EventDispatcherFunction := event-dispatcher
+BINARY_WebhookWorkerFunction := webhook-worker
+BINARY_ClockFunction := clock
+
+# The stamp lasts until a source changes, so that all but the first call only copy.
+$(BUILT): $(SOURCES)
+	cargo lambda build --profile lambda --locked --workspace --exclude local --bins --lambda-dir $(OUT) $(ARCHITECTURE_FLAG_$(ARCHITECTURE))
+	rm -f $(OUT)/.built-*
+	touch $@
+
+build-%: $(BUILT)
+	cp $(OUT)/$(BINARY_$*)/bootstrap $(ARTIFACTS_DIR)/bootstrap

@@ -1,0 +1,217 @@
+//! `cargo bench -p local`: what each request costs at the DynamoDB endpoint, beside its budget (docs/decisions.md), and
+//! the times of this run. The counts are held by tests (`local/tests/service/budgets.rs`); the times are this machine's.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::as_conversions,
+    clippy::cast_precision_loss,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    reason = "a benchmark that fails may panic, and prints"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::State;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::{Method, Request};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use local::embedded::probe::{Probe, Report};
+use local::stack::{Options, Stack};
+use serde_json::{Value, json};
+
+/// Requests of each kind that are timed.
+const SAMPLES: usize = 300;
+
+/// Charges that are created and paid while their events are delivered.
+const CHARGES_TOLD_OF: usize = 500;
+
+#[derive(Clone)]
+struct Client {
+    base_url: String,
+    key: String,
+    http: HttpClient<HttpConnector, Full<Bytes>>,
+}
+
+impl Client {
+    fn of(stack: &Stack) -> Self {
+        Self {
+            base_url: stack.base_url.clone(),
+            key: stack.seed.first.test_api_key.clone(),
+            http: HttpClient::builder(TokioExecutor::new()).build_http(),
+        }
+    }
+
+    async fn send(&self, method: Method, path: &str, idempotency_key: &str, body: &Value) -> Value {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base_url))
+            .header("apikey", &self.key)
+            .header("content-type", "application/json")
+            .header("idempotency-key", idempotency_key)
+            .body(Full::new(Bytes::from(body)))
+            .unwrap();
+        let answer = self.http.request(request).await.unwrap();
+        assert!(answer.status().is_success(), "{path}: {}", answer.status());
+        serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap()
+    }
+
+    async fn create(&self, order: usize) -> String {
+        let body = json!({"amount": 1990, "description": "Pedido"});
+        let charge = self.send(Method::POST, "/v1/pix/charges", &format!("order-{order:08}"), &body).await;
+        charge["id"].as_str().unwrap().to_owned()
+    }
+}
+
+struct Row {
+    what: &'static str,
+    budget: (usize, usize),
+    reports: Vec<Report>,
+    times: Vec<Duration>,
+}
+
+impl Row {
+    fn print(mut self) {
+        self.times.sort();
+        let requests = self.reports.iter().map(Report::requests).max().unwrap();
+        // Two requests that start together sometimes miss each other; what is needed is the least that was seen.
+        let chain = self.reports.iter().map(|report| report.one_after_another).min().unwrap();
+        let write_units = self.reports.iter().map(|report| report.write_units).fold(0.0, f64::max);
+        let read_units = self.reports.iter().map(|report| report.read_units).fold(0.0, f64::max);
+        println!(
+            "{:<34} {requests:>4} of {:<3} {chain:>5} of {:<3} {write_units:>7.1} {read_units:>6.1} {:>9.2?} {:>9.2?}",
+            self.what,
+            self.budget.0,
+            self.budget.1,
+            self.times[self.times.len() / 2],
+            self.times[self.times.len() * 99 / 100],
+        );
+    }
+}
+
+async fn sample<F: AsyncFnMut(usize)>(
+    probe: &Probe,
+    what: &'static str,
+    budget: (usize, usize),
+    mut work: F,
+) {
+    let mut row = Row { what, budget, reports: Vec::new(), times: Vec::new() };
+    for number in 0..SAMPLES {
+        probe.reset();
+        let began = Instant::now();
+        work(number).await;
+        row.times.push(began.elapsed());
+        row.reports.push(probe.report());
+    }
+    row.print();
+}
+
+async fn requests() {
+    let stack = Stack::start(Options { probe: true, pumps: false, ..Options::in_memory() }).await.unwrap();
+    let probe = stack.probe.as_ref().unwrap();
+    let client = Client::of(&stack);
+    println!(
+        "{:<34} {:>11} {:>12} {:>8} {:>6} {:>9} {:>9}",
+        "request", "requests", "in a row", "WRU", "RRU", "median", "99 %"
+    );
+    let mut ids = Vec::new();
+    sample(probe, "POST /v1/pix/charges", (2, 2), async |number| ids.push(client.create(number).await)).await;
+    sample(probe, "POST /v1/pix/charges (replayed)", (2, 2), async |number| {
+        client.create(number).await;
+    })
+    .await;
+    sample(probe, "GET /v1/charges/{id}", (2, 1), async |number| {
+        client.send(Method::GET, &format!("/v1/charges/{}", ids[number]), "", &Value::Null).await;
+    })
+    .await;
+    sample(probe, "GET /v1/charges", (5, 3), async |_| {
+        client.send(Method::GET, "/v1/charges", "", &Value::Null).await;
+    })
+    .await;
+    sample(probe, "POST /v1/sandbox/charges/{id}/pay", (3, 2), async |number| {
+        client.send(Method::POST, &format!("/v1/sandbox/charges/{}/pay", ids[number]), "", &json!({})).await;
+    })
+    .await;
+    client.create(SAMPLES).await;
+    sample(probe, "GET /v1/charges?status=pending", (5, 3), async |_| {
+        let page = client.send(Method::GET, "/v1/charges?status=pending", "", &Value::Null).await;
+        assert_eq!(page["data"].as_array().unwrap().len(), 1);
+    })
+    .await;
+    sample(probe, "GET /v1/webhooks/endpoints", (5, 3), async |_| {
+        client.send(Method::GET, "/v1/webhooks/endpoints", "", &Value::Null).await;
+    })
+    .await;
+    stack.stop().await;
+}
+
+async fn told_of() {
+    let received = Arc::new(AtomicUsize::new(0));
+    let count = async |State(received): State<Arc<AtomicUsize>>| {
+        received.fetch_add(1, Ordering::Relaxed);
+    };
+    let router = Router::new().fallback(count).with_state(Arc::clone(&received));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+
+    let stack = Stack::start(Options::in_memory()).await.unwrap();
+    let client = Client::of(&stack);
+    let events = json!({"url": url, "events": ["charge.created", "charge.paid"]});
+    client.send(Method::POST, "/v1/webhooks/endpoints", "", &events).await;
+    let mut delays = Vec::new();
+    for order in 0..50 {
+        let before = received.load(Ordering::Relaxed);
+        client.create(1_000_000 + order).await;
+        let began = Instant::now();
+        while received.load(Ordering::Relaxed) == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        delays.push(began.elapsed());
+    }
+    delays.sort();
+    println!(
+        "\nfrom a charge's answer to its first webhook: median {:.2?}, longest {:.2?}",
+        delays[25], delays[49]
+    );
+    received.store(0, Ordering::Relaxed);
+
+    let began = Instant::now();
+    let mut merchants = tokio::task::JoinSet::new();
+    for merchant in 0..8 {
+        let client = client.clone();
+        merchants.spawn(async move {
+            for order in (merchant..CHARGES_TOLD_OF).step_by(8) {
+                let id = client.create(order).await;
+                client.send(Method::POST, &format!("/v1/sandbox/charges/{id}/pay"), "", &json!({})).await;
+            }
+        });
+    }
+    merchants.join_all().await;
+    let asked = began.elapsed();
+    while received.load(Ordering::Relaxed) < 2 * CHARGES_TOLD_OF {
+        assert!(began.elapsed() < Duration::from_mins(2), "events are missing");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    println!(
+        "{CHARGES_TOLD_OF} charges created and paid by 8 clients in {asked:.2?} ({:.0} requests/s); their {} webhooks in {:.2?}",
+        2.0 * CHARGES_TOLD_OF as f64 / asked.as_secs_f64(),
+        2 * CHARGES_TOLD_OF,
+        began.elapsed(),
+    );
+    stack.stop().await;
+}
+
+#[tokio::main]
+async fn main() {
+    requests().await;
+    told_of().await;
+}

@@ -1,0 +1,117 @@
+//! The embedded DynamoDB: dynoxide, over HTTP.
+//!
+//! It has a thread and a runtime to itself, for it answers requests while blocking on its database, which would stop
+//! everything else on a shared runtime. What it does otherwise than AWS: reads are always consistent, transactions
+//! never conflict, capacity is never short ([`super::probe`] injects those), and a stream has one shard.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use dynoxide::Database;
+
+use super::State;
+use crate::error::{Error, Result};
+use crate::shutdown::{self, Shutdown, Trigger};
+
+/// How often expired rows are removed. AWS takes days at worst; sooner shows sooner who relies on an expired row.
+const SWEEP_PERIOD: Duration = Duration::from_mins(1);
+/// How long requests in progress may take to finish.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// A running DynamoDB.
+#[derive(Debug)]
+pub struct DynamoDb {
+    url: String,
+    trigger: Trigger,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl DynamoDb {
+    /// Starts it on a free loopback port.
+    pub fn start(state: &State) -> Result<Self> {
+        let failed = |e: &dyn std::fmt::Display| Error::new(format!("opening the database: {e}"));
+        let database = match state {
+            State::InMemory => Database::memory().map_err(|e| failed(&e))?,
+            State::Directory(directory) => {
+                let file = directory.join("dynamodb.sqlite");
+                let database = Database::new(&file.to_string_lossy()).map_err(|e| failed(&e))?;
+                keep_streams_quick(&file).map_err(|e| failed(&e))?;
+                database
+            }
+        };
+        let io = |e: std::io::Error| Error::because("starting DynamoDB", &e);
+        let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(io)?;
+        listener.set_nonblocking(true).map_err(io)?;
+        let url = format!("http://{}", listener.local_addr().map_err(io)?);
+        let (trigger, shutdown) = shutdown::channel();
+        let thread = std::thread::Builder::new()
+            .name("dynamodb".to_owned())
+            .spawn(move || run(listener, database, shutdown))
+            .map_err(io)?;
+        Ok(Self { url, trigger, thread: Some(thread) })
+    }
+
+    /// Its base URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Stops it, and returns when its file is closed.
+    pub async fn stop(mut self) {
+        self.trigger.fire();
+        if let Some(thread) = self.thread.take() {
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+}
+
+/// Gives the stream's records an index, and removes those that AWS would have removed. Without it each write to a
+/// table with a stream reads all records that the stream ever had.
+fn keep_streams_quick(file: &Path) -> rusqlite::Result<()> {
+    let connection = rusqlite::Connection::open(file)?;
+    connection.busy_timeout(GRACE)?;
+    connection.execute_batch(
+        "CREATE INDEX IF NOT EXISTS stream_order
+             ON _stream_records (table_name, CAST(sequence_number AS INTEGER));
+         DELETE FROM _stream_records WHERE created_at < unixepoch() - 86400;",
+    )
+}
+
+fn run(listener: TcpListener, database: Database, mut shutdown: Shutdown) {
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
+    };
+    runtime.block_on(async move {
+        let listener = match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
+        };
+        let sweeper = tokio::spawn(sweep(database.clone()));
+        let mut asked = shutdown.clone();
+        let serving =
+            dynoxide::server::serve_with_shutdown(listener, database, async move { asked.requested().await });
+        let overdue = async {
+            shutdown.requested().await;
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::select! {
+            ended = serving => if let Err(error) = ended {
+                tracing::error!(%error, "DynamoDB stopped");
+            },
+            () = overdue => {}
+        }
+        sweeper.abort();
+    });
+}
+
+async fn sweep(database: Database) {
+    loop {
+        tokio::time::sleep(SWEEP_PERIOD).await;
+        if let Err(error) = database.sweep_ttl() {
+            tracing::warn!(%error, "expired rows were not removed");
+        }
+    }
+}

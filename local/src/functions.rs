@@ -1,0 +1,78 @@
+//! The functions of the template, by their logical ids: the very libraries that are deployed.
+
+use std::collections::BTreeMap;
+
+use aws_lambda_events::{dynamodb, sqs};
+use clock::DueWork;
+use event_dispatcher::Dispatcher;
+use serde_json::Value;
+use shared::app::App;
+use shared::clock::Clock;
+use shared::store::Aws;
+use webhook_worker::worker::Worker;
+
+use crate::error::{Error, Result};
+use crate::lambda::{Functions, Invoke, event_function, http_function};
+use crate::template::{Names, Template};
+
+/// Environment variables that Lambda itself sets, or that this machine needs on top of the template's.
+pub type Extra = BTreeMap<String, String>;
+
+/// Makes every function of the template from its own environment.
+///
+/// # Errors
+///
+/// When the template names a function that is not here, or a function's environment is not complete.
+pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Clock) -> Result<Functions> {
+    let mut functions = Functions::new();
+    for declared in &template.functions {
+        let logical_id = declared.logical_id.as_str();
+        let mut environment = template.environment(logical_id, names)?;
+        environment.extend(extra.clone());
+        let var = |name: &str| environment.get(name).cloned();
+        let failed =
+            |e: &(dyn std::error::Error + 'static)| Error::because(&format!("starting {logical_id}"), e);
+        let aws = Aws::from_vars(&var).map_err(|e| failed(&e))?;
+        let app = || App::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e));
+        let invoke: Invoke = match logical_id {
+            "ChargesFunction" => http_function(charges::router(app()?)),
+            "PaymentsFunction" => http_function(payments::router(app()?)),
+            "WalletsFunction" => http_function(wallets::router(app()?)),
+            "WebhooksFunction" => http_function(webhooks::router(app()?)),
+            "MedFunction" => http_function(med::router(app()?)),
+            "ApiKeysFunction" => http_function(api_keys::router(app()?)),
+            "AcquirerEventsFunction" => http_function(acquirer_events::router(app()?)),
+            "CheckoutFunction" => {
+                let checkout =
+                    checkout::Checkout::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
+                http_function(checkout::router(checkout))
+            }
+            "EventDispatcherFunction" => {
+                let dispatcher = Dispatcher::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
+                event_function(move |event: dynamodb::Event| {
+                    let dispatcher = dispatcher.clone();
+                    async move { dispatcher.handle(event).await }
+                })
+            }
+            "WebhookWorkerFunction" => {
+                let worker = Worker::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
+                event_function(move |event: sqs::SqsEvent| {
+                    let worker = worker.clone();
+                    async move { Ok::<_, Error>(worker.handle(event).await) }
+                })
+            }
+            "ClockFunction" => {
+                let work = DueWork::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
+                event_function(move |_tick: Value| {
+                    let work = work.clone();
+                    async move { work.run().await.map(|moved| serde_json::json!({ "moved": moved })) }
+                })
+            }
+            unknown => {
+                return Err(Error::new(format!("the template declares {unknown}, which is not built here")));
+            }
+        };
+        functions = functions.with(logical_id, invoke);
+    }
+    Ok(functions)
+}

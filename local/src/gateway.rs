@@ -1,0 +1,687 @@
+//! The HTTP API: turns each HTTP request into an event of API Gateway's HTTP API (payload format 2.0), picks the
+//! function by the template's routes, and turns its answer back. What API Gateway itself would refuse is refused in
+//! the contract's shape.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::body::Body;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use bytes::BytesMut;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
+    SET_COOKIE, TRANSFER_ENCODING,
+};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::{Map, Value, json};
+use tokio::net::TcpListener;
+use tower::ServiceExt;
+
+use crate::error::{Error, Result};
+use crate::http::{self, Server};
+use crate::lambda::{Functions, Invoke};
+use crate::template::{Route, Template};
+
+/// API Gateway's largest request body, in bytes.
+const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
+
+/// How much of a body that is too large is read and dropped, in bytes, before the connection is broken off.
+const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
+
+/// The prefix of what only this machine serves.
+const LOCAL_PREFIX: &str = "/_local/";
+
+/// A running gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    server: Server,
+}
+
+struct Api {
+    /// Where it listens, for requests that do not name their host.
+    authority: String,
+    routes: Vec<Target>,
+    local: Router,
+}
+
+/// A route with its function.
+struct Target {
+    /// `None`: the default route.
+    pattern: Option<Pattern>,
+    key: String,
+    invoke: Invoke,
+}
+
+struct Pattern {
+    /// `None`: any.
+    method: Option<String>,
+    segments: Vec<Segment>,
+}
+
+enum Segment {
+    Text(String),
+    Variable(String),
+    /// `{name+}`: one segment or more, to the end.
+    Rest(String),
+}
+
+impl Gateway {
+    /// Serves the template's routes, and `local` under `/_local/`.
+    ///
+    /// # Errors
+    ///
+    /// When a function that has routes is missing.
+    pub fn start(
+        listener: TcpListener,
+        template: &Template,
+        functions: &Functions,
+        local: Router,
+    ) -> Result<Self> {
+        let mut routes = Vec::new();
+        for function in &template.functions {
+            for route in &function.routes {
+                let missing = || Error::new(format!("{} has routes and is missing", function.logical_id));
+                let invoke = functions.get(&function.logical_id).ok_or_else(missing)?;
+                routes.push(Target::new(route, Arc::clone(invoke)));
+            }
+        }
+        // As API Gateway picks: the most specific first. Paths outweigh methods, variables come after texts.
+        routes.sort_by_key(|target| target.pattern.as_ref().map_or(vec![u8::MAX], Pattern::rank));
+        let address = listener.local_addr().map_err(|e| Error::because("starting the gateway", &e))?;
+        let authority = address.to_string();
+        let api = Arc::new(Api { authority, routes, local });
+        let make = move |peer: SocketAddr| {
+            let api = Arc::clone(&api);
+            http::service(move |request| {
+                let api = Arc::clone(&api);
+                async move { api.answer(request, peer).await }
+            })
+        };
+        let server = Server::start(listener, make).map_err(|e| Error::because("starting the gateway", &e))?;
+        Ok(Self { server })
+    }
+
+    /// Its base URL.
+    pub fn url(&self) -> String {
+        self.server.url()
+    }
+
+    /// Takes no more requests, and returns when the running ones are answered.
+    pub async fn stop(self) {
+        self.server.stop().await;
+    }
+}
+
+impl Target {
+    fn new(route: &Route, invoke: Invoke) -> Self {
+        match route {
+            Route::Default => Self { pattern: None, key: "$default".to_owned(), invoke },
+            Route::Path { method, path } => {
+                let pattern = Pattern {
+                    method: (method != "ANY").then(|| method.clone()),
+                    segments: path.trim_start_matches('/').split('/').map(Segment::new).collect(),
+                };
+                Self { pattern: Some(pattern), key: format!("{method} {path}"), invoke }
+            }
+        }
+    }
+}
+
+impl Segment {
+    fn new(text: &str) -> Self {
+        match text.strip_prefix('{').and_then(|inner| inner.strip_suffix('}')) {
+            None => Self::Text(text.to_owned()),
+            Some(name) => match name.strip_suffix('+') {
+                Some(name) => Self::Rest(name.to_owned()),
+                None => Self::Variable(name.to_owned()),
+            },
+        }
+    }
+}
+
+impl Pattern {
+    /// Sorts the more specific before the less.
+    fn rank(&self) -> Vec<u8> {
+        let segment = |segment: &Segment| match segment {
+            Segment::Text(_) => 0,
+            Segment::Variable(_) => 1,
+            Segment::Rest(_) => 2,
+        };
+        let mut rank: Vec<u8> = self.segments.iter().map(segment).collect();
+        rank.push(u8::from(self.method.is_none()));
+        rank
+    }
+
+    /// The path's variables, if it matches.
+    fn matches(&self, method: &Method, path: &str) -> Option<Map<String, Value>> {
+        if self.method.as_deref().is_some_and(|wanted| wanted != method.as_str()) {
+            return None;
+        }
+        let mut variables = Map::new();
+        let mut rest = Some(path.strip_prefix('/').unwrap_or(path));
+        for segment in &self.segments {
+            let here = rest?;
+            let (first, after) = match here.split_once('/') {
+                Some((first, after)) => (first, Some(after)),
+                None => (here, None),
+            };
+            match segment {
+                Segment::Text(text) if text == first => {}
+                Segment::Text(_) => return None,
+                Segment::Variable(_) if first.is_empty() => return None,
+                Segment::Variable(name) => {
+                    variables.insert(name.clone(), first.into());
+                }
+                Segment::Rest(_) if here.is_empty() => return None,
+                Segment::Rest(name) => {
+                    variables.insert(name.clone(), here.into());
+                    return Some(variables);
+                }
+            }
+            rest = after;
+        }
+        rest.is_none().then_some(variables)
+    }
+}
+
+impl Api {
+    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+        let (mut head, body) = request.into_parts();
+        // A client that waits for leave to send its body is refused before it does.
+        let body = if is_announced_too_large(&head.headers) { None } else { whole(body).await };
+        let Some(body) = body else {
+            return problem(
+                &head.headers,
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "invalid_request_error",
+                "invalid_request",
+                "The body is larger than 10 MiB.",
+            );
+        };
+        self.put_as_api_gateway_does(&mut head, peer);
+        if head.uri.path().starts_with(LOCAL_PREFIX) {
+            return self.answer_locally(head, body).await;
+        }
+        let found = self.routes.iter().find_map(|target| match &target.pattern {
+            None => Some((target, Map::new())),
+            Some(pattern) => {
+                pattern.matches(&head.method, head.uri.path()).map(|variables| (target, variables))
+            }
+        });
+        let Some((target, variables)) = found else {
+            return problem(
+                &head.headers,
+                StatusCode::NOT_FOUND,
+                "not_found_error",
+                "not_found",
+                "No route matches.",
+            );
+        };
+        let event = event(&head, &body, peer, &target.key, variables);
+        let answered = (target.invoke)(event).await;
+        match answered.and_then(|answer| response(&answer).ok_or_else(|| "not an HTTP API answer".to_owned()))
+        {
+            Ok(response) => response,
+            Err(error) => {
+                tracing::error!(route = target.key, error, "a function failed");
+                problem(
+                    &head.headers,
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "api_error",
+                    "internal_error",
+                    "Something failed on our side.",
+                )
+            }
+        }
+    }
+
+    /// API Gateway knows its own name and who calls, whatever the client says. A function may rely on a host and a
+    /// path that make a URL: `lambda_http` does.
+    fn put_as_api_gateway_does(&self, head: &mut Parts, peer: SocketAddr) {
+        let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
+        let is_host =
+            |host: &&str| url::Url::parse(&format!("http://{host}/")).is_ok_and(|url| url.path() == "/");
+        let host = host.filter(is_host).unwrap_or(&self.authority).to_owned();
+        let forwarded = [
+            (HOST, host),
+            (HeaderName::from_static("x-forwarded-for"), peer.ip().to_string()),
+            (HeaderName::from_static("x-forwarded-proto"), "http".to_owned()),
+        ];
+        for (name, value) in forwarded {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                head.headers.insert(name, value);
+            }
+        }
+        // `OPTIONS *` names no path.
+        if !head.uri.path().starts_with('/') {
+            head.uri = hyper::Uri::from_static("/");
+        }
+    }
+
+    async fn answer_locally(&self, head: Parts, body: Bytes) -> Response<Full<Bytes>> {
+        let request = Request::from_parts(head, Body::from(body));
+        let Ok(answered) = self.local.clone().oneshot(request).await;
+        let (head, body) = answered.into_parts();
+        // A router's own answer: it is whole already.
+        let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        Response::from_parts(head, Full::new(body))
+    }
+}
+
+/// Whether a body that is yet to be sent is too large.
+fn is_announced_too_large(headers: &HeaderMap) -> bool {
+    let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    let length: Option<usize> = length.and_then(|length| length.parse().ok());
+    headers.contains_key(EXPECT) && length.is_some_and(|length| length > MAX_BODY_BYTES)
+}
+
+/// A body of at most [`MAX_BODY_BYTES`]. What is too long is read on for a while, so that a client that is still
+/// writing gets to read the refusal.
+async fn whole(mut body: Incoming) -> Option<Bytes> {
+    let mut kept = BytesMut::new();
+    let mut seen: usize = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.ok()?.into_data() else {
+            continue;
+        };
+        seen = seen.saturating_add(data.len());
+        if seen > MAX_DRAINED_BYTES {
+            return None;
+        }
+        if seen <= MAX_BODY_BYTES {
+            kept.extend_from_slice(&data);
+        }
+    }
+    (seen <= MAX_BODY_BYTES).then(|| kept.freeze())
+}
+
+/// The event of API Gateway's payload format 2.0.
+fn event(
+    head: &Parts,
+    body: &Bytes,
+    peer: SocketAddr,
+    route_key: &str,
+    variables: Map<String, Value>,
+) -> Value {
+    let path = head.uri.path();
+    let query = head.uri.query().unwrap_or_default();
+    let text =
+        |name: HeaderName| head.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now: chrono::DateTime<chrono::Utc> = SystemTime::now().into();
+    let mut event = json!({
+        "version": "2.0",
+        "routeKey": route_key,
+        "rawPath": path,
+        "rawQueryString": query,
+        "headers": joined(&head.headers),
+        "requestContext": {
+            "accountId": crate::embedded::ACCOUNT,
+            "apiId": "local",
+            "domainName": text(HOST),
+            "http": {
+                "method": head.method.as_str(),
+                "path": path,
+                "protocol": format!("{:?}", head.version),
+                "sourceIp": peer.ip().to_string(),
+                "userAgent": text(hyper::header::USER_AGENT),
+            },
+            "requestId": uuid::Uuid::new_v4().to_string(),
+            "routeKey": route_key,
+            "stage": "$default",
+            "time": now.format("%d/%b/%Y:%H:%M:%S +0000").to_string(),
+            "timeEpoch": u64::try_from(since_epoch.as_millis()).unwrap_or_default(),
+        },
+        "isBase64Encoded": false,
+    });
+    let Some(fields) = event.as_object_mut() else {
+        return event;
+    };
+    let cookies: Vec<&str> =
+        head.headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).collect();
+    if !cookies.is_empty() {
+        fields.insert("cookies".to_owned(), cookies.join("; ").split("; ").collect());
+    }
+    if !query.is_empty() {
+        let mut parameters: HashMap<String, String> = HashMap::new();
+        for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+            let joined = parameters.entry(name.into_owned()).or_default();
+            if !joined.is_empty() {
+                joined.push(',');
+            }
+            joined.push_str(&value);
+        }
+        fields.insert("queryStringParameters".to_owned(), json!(parameters));
+    }
+    if !variables.is_empty() {
+        fields.insert("pathParameters".to_owned(), Value::Object(variables));
+    }
+    if !body.is_empty() {
+        let as_text = std::str::from_utf8(body).ok().filter(|_| is_text(text(CONTENT_TYPE)));
+        fields.insert("isBase64Encoded".to_owned(), as_text.is_none().into());
+        fields.insert("body".to_owned(), as_text.map_or_else(|| STANDARD.encode(body), str::to_owned).into());
+    }
+    event
+}
+
+/// What API Gateway hands over as text; anything else is base64.
+fn is_text(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence.starts_with("text/")
+        || ["application/json", "application/javascript", "application/xml"].contains(&essence.as_str())
+        || essence.ends_with("+json")
+        || essence.ends_with("+xml")
+}
+
+/// Header names in lower case, values of one name joined by commas; cookies go elsewhere. A value that is not UTF-8
+/// reads as Latin-1, for an event is JSON.
+fn joined(headers: &HeaderMap) -> Map<String, Value> {
+    let mut map = Map::new();
+    for name in headers.keys().filter(|name| **name != COOKIE) {
+        let values: Vec<String> = headers.get_all(name).iter().map(decoded).collect();
+        map.insert(name.as_str().to_owned(), values.join(",").into());
+    }
+    map
+}
+
+fn decoded(value: &HeaderValue) -> String {
+    let bytes = value.as_bytes();
+    std::str::from_utf8(bytes)
+        .map_or_else(|_| bytes.iter().map(|byte| char::from(*byte)).collect(), str::to_owned)
+}
+
+/// The HTTP response that an answer of payload format 2.0 means; `None` when it means none.
+fn response(answer: &Value) -> Option<Response<Full<Bytes>>> {
+    let status = answer.get("statusCode")?.as_u64()?;
+    let status = StatusCode::from_u16(u16::try_from(status).ok()?).ok()?;
+    let text = answer.get("body").and_then(Value::as_str).unwrap_or_default();
+    let body = match answer.get("isBase64Encoded").and_then(Value::as_bool) {
+        Some(true) => Bytes::from(STANDARD.decode(text).ok()?),
+        _ => Bytes::from(text.to_owned()),
+    };
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    for (name, value) in answer.get("headers").and_then(Value::as_object).into_iter().flatten() {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        // The connection, and the body's length on it, are the server's.
+        if ![CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) {
+            response.headers_mut().insert(name, HeaderValue::from_str(value.as_str()?).ok()?);
+        }
+    }
+    for cookie in answer.get("cookies").and_then(Value::as_array).into_iter().flatten() {
+        response.headers_mut().append(SET_COOKIE, HeaderValue::from_str(cookie.as_str()?).ok()?);
+    }
+    Some(response)
+}
+
+/// What no function answers, in the contract's shape.
+fn problem(
+    headers: &HeaderMap,
+    status: StatusCode,
+    kind: &str,
+    code: &str,
+    message: &str,
+) -> Response<Full<Bytes>> {
+    let sent = headers.get("x-request-id").and_then(|value| value.to_str().ok());
+    let id = match sent {
+        Some(id) if (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            id.to_owned()
+        }
+        _ => format!("req_{}", uuid::Uuid::new_v4()),
+    };
+    let body = json!({"error": {"type": kind, "code": code, "message": message}, "request_id": id});
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert("x-request-id", id);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::any;
+
+    use super::*;
+    use crate::lambda::event_function;
+
+    /// An API whose functions answer with their own name and the event.
+    async fn gateway() -> Gateway {
+        let template = Template::deployed().unwrap();
+        let mut functions = Functions::new();
+        for function in &template.functions {
+            let name = function.logical_id.clone();
+            let echo = event_function(move |event: Value| {
+                let name = name.clone();
+                async move {
+                    let body = json!({"function": name, "event": event}).to_string();
+                    Ok::<_, Error>(
+                        json!({"statusCode": 200, "headers": {"content-type": "application/json"}, "cookies": ["a=1", "b=2"], "body": body}),
+                    )
+                }
+            });
+            functions = functions.with(&function.logical_id, echo);
+        }
+        let local = Router::new().route("/_local/ping", any(async || "pong"));
+        Gateway::start(http::loopback().await.unwrap(), &template, &functions, local).unwrap()
+    }
+
+    async fn call(
+        gateway: &Gateway,
+        request: hyper::http::request::Builder,
+        path: &str,
+        body: &[u8],
+    ) -> (StatusCode, HeaderMap, Bytes) {
+        let request = request
+            .uri(format!("{}{path}", gateway.url()))
+            .body(Full::new(Bytes::copy_from_slice(body)))
+            .unwrap();
+        let answer = crate::wire::http_client().request(request).await.unwrap();
+        let (head, body) = answer.into_parts();
+        (head.status, head.headers, body.collect().await.unwrap().to_bytes())
+    }
+
+    async fn echoed(
+        gateway: &Gateway,
+        request: hyper::http::request::Builder,
+        path: &str,
+        body: &[u8],
+    ) -> Value {
+        serde_json::from_slice(&call(gateway, request, path, body).await.2).unwrap()
+    }
+
+    #[tokio::test]
+    async fn each_path_goes_to_the_function_that_the_template_says() {
+        let gateway = gateway().await;
+        let cases = [
+            ("/v1/charges", "ChargesFunction"),
+            ("/v1/charges/ch_1", "ChargesFunction"),
+            ("/v1/charges/ch_1/more", "ChargesFunction"),
+            ("/v1/pix/charges", "ChargesFunction"),
+            ("/v1/pix/other", "CheckoutFunction"),
+            ("/v1/sandbox/charges/ch_1/pay", "AcquirerEventsFunction"),
+            ("/v1/webhooks/endpoints", "WebhooksFunction"),
+            ("/v1/infractions", "MedFunction"),
+            ("/v1/auth/login", "ApiKeysFunction"),
+            ("/checkout/x", "CheckoutFunction"),
+            ("/", "CheckoutFunction"),
+            ("/v1/charges/", "CheckoutFunction"),
+        ];
+        for (path, function) in cases {
+            assert_eq!(echoed(&gateway, Request::get("/"), path, b"").await["function"], function, "{path}");
+        }
+        assert_eq!(call(&gateway, Request::get("/"), "/_local/ping", b"").await.2, "pong");
+    }
+
+    #[tokio::test]
+    async fn a_request_becomes_the_event_that_api_gateway_makes() {
+        let gateway = gateway().await;
+        let request = Request::post("/")
+            .header("X-Thing", "one")
+            .header("x-thing", "two")
+            .header("cookie", "a=1; b=2")
+            .header("content-type", "application/json");
+        let event = &echoed(&gateway, request, "/v1/charges/a%20b?q=1&q=%26&r", "{\"é\":1}".as_bytes()).await
+            ["event"];
+        assert_eq!(
+            (&event["version"], &event["routeKey"]),
+            (&json!("2.0"), &json!("ANY /v1/charges/{proxy+}"))
+        );
+        assert_eq!(
+            (&event["rawPath"], &event["rawQueryString"]),
+            (&json!("/v1/charges/a%20b"), &json!("q=1&q=%26&r"))
+        );
+        assert_eq!(event["queryStringParameters"], json!({"q": "1,&", "r": ""}));
+        assert_eq!(event["pathParameters"], json!({"proxy": "a%20b"}));
+        assert_eq!(
+            (&event["headers"]["x-thing"], &event["cookies"]),
+            (&json!("one,two"), &json!(["a=1", "b=2"]))
+        );
+        assert_eq!((&event["body"], &event["isBase64Encoded"]), (&json!("{\"é\":1}"), &json!(false)));
+        assert_eq!(event["requestContext"]["http"]["method"], "POST");
+        assert_eq!(event["requestContext"]["http"]["sourceIp"], "127.0.0.1");
+
+        let binary = &echoed(
+            &gateway,
+            Request::post("/").header("content-type", "image/png"),
+            "/v1/charges",
+            b"\x00\xff",
+        )
+        .await["event"];
+        assert_eq!((&binary["body"], &binary["isBase64Encoded"]), (&json!("AP8="), &json!(true)));
+    }
+
+    /// What a server says to these bytes, which no client library would send, until it falls silent.
+    async fn raw(gateway: &Gateway, request: &str) -> String {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let mut stream = tokio::net::TcpStream::connect(gateway.server.address()).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_request_that_names_no_proper_host_or_path_still_reaches_its_router() {
+        let template = Template::deployed().unwrap();
+        let mut functions = Functions::new();
+        let router = Router::new().fallback(any(|headers: HeaderMap, uri: hyper::Uri| async move {
+            format!("{} {}", headers["x-forwarded-proto"].to_str().unwrap(), uri.path())
+        }));
+        for function in &template.functions {
+            functions = functions.with(&function.logical_id, crate::lambda::http_function(router.clone()));
+        }
+        let listener = http::loopback().await.unwrap();
+        let gateway = Gateway::start(listener, &template, &functions, Router::new()).unwrap();
+        for host in ["two words", "", "a/b", "[", "ok:99999999"] {
+            let request = format!(
+                "GET /v1/charges HTTP/1.1\r\nHost: {host}\r\nX-Forwarded-Proto: :// \r\nConnection: close\r\n\r\n"
+            );
+            let answer = raw(&gateway, &request).await;
+            assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("http /v1/charges"), "{answer}");
+        }
+        let star = "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let answer = raw(&gateway, star).await;
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("http /"), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_asks_first_is_told_to_go_on_or_refused_before_it_sends() {
+        let gateway = gateway().await;
+        let head = "POST /v1/charges HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\n";
+        let small = raw(&gateway, &format!("{head}Content-Length: 2\r\n\r\n{{}}")).await;
+        assert!(small.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200"), "{small}");
+        let large = raw(&gateway, &format!("{head}Content-Length: 10485761\r\n\r\n")).await;
+        assert!(large.starts_with("HTTP/1.1 413"), "{large}");
+    }
+
+    #[tokio::test]
+    async fn many_requests_are_answered_at_once() {
+        let template = Template::deployed().unwrap();
+        // Each waits for all: served one by one, none would end.
+        let barrier = Arc::new(tokio::sync::Barrier::new(100));
+        let mut functions = Functions::new();
+        for function in &template.functions {
+            let barrier = Arc::clone(&barrier);
+            let wait = event_function(move |_: Value| {
+                let barrier = Arc::clone(&barrier);
+                async move {
+                    barrier.wait().await;
+                    Ok::<_, Error>(json!({"statusCode": 204}))
+                }
+            });
+            functions = functions.with(&function.logical_id, wait);
+        }
+        let listener = http::loopback().await.unwrap();
+        let gateway = Gateway::start(listener, &template, &functions, Router::new()).unwrap();
+        let calls = (0..100).map(|_| {
+            let request = Request::get(format!("{}/v1/charges", gateway.url())).body(Full::new(Bytes::new()));
+            tokio::spawn(crate::wire::http_client().request(request.unwrap()))
+        });
+        for call in calls.collect::<Vec<_>>() {
+            assert_eq!(call.await.unwrap().unwrap().status(), StatusCode::NO_CONTENT);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_function_that_fails_is_the_contracts_internal_error() {
+        let template = Template::deployed().unwrap();
+        let mut functions = Functions::new();
+        for function in &template.functions {
+            let fail = event_function(|_: Value| async { Err::<Value, _>("secret detail") });
+            functions = functions.with(&function.logical_id, fail);
+        }
+        let listener = http::loopback().await.unwrap();
+        let gateway = Gateway::start(listener, &template, &functions, Router::new()).unwrap();
+        let (status, headers, body) = call(&gateway, Request::get("/"), "/v1/charges", b"").await;
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        let body: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+        assert_eq!(
+            (&body["error"]["type"], &body["error"]["code"]),
+            (&json!("api_error"), &json!("internal_error"))
+        );
+        assert_eq!(headers["x-request-id"], body["request_id"].as_str().unwrap());
+        assert!(!text.contains("secret"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_turned_back_with_its_cookies() {
+        let gateway = gateway().await;
+        let (status, headers, _) = call(&gateway, Request::get("/"), "/v1/charges", b"").await;
+        assert_eq!(
+            (status, &headers["content-type"]),
+            (StatusCode::OK, &HeaderValue::from_static("application/json"))
+        );
+        assert_eq!(headers.get_all("set-cookie").iter().count(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_api_gateway_would_not_take_is_refused_before_any_function() {
+        let gateway = gateway().await;
+        let (status, headers, body) = call(
+            &gateway,
+            Request::post("/").header("x-request-id", "mine"),
+            "/v1/charges",
+            &vec![b'x'; MAX_BODY_BYTES + 1],
+        )
+        .await;
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(
+            (status, &headers["x-request-id"]),
+            (StatusCode::PAYLOAD_TOO_LARGE, &HeaderValue::from_static("mine"))
+        );
+        assert_eq!(
+            (&body["error"]["code"], &body["request_id"]),
+            (&json!("invalid_request"), &json!("mine"))
+        );
+    }
+}

@@ -1,0 +1,197 @@
+//! A function as Lambda sees it: a JSON event in, a JSON answer out.
+//!
+//! HTTP functions pass through `lambda_http`'s own conversion, event functions through the types of
+//! `aws_lambda_events`, so that what works here works there. As in Lambda, an invocation goes on when its caller no
+//! longer waits, and one that panics takes nothing else with it. Concurrency limits and cold starts are not imitated.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fmt::{self, Display};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use lambda_http::request::LambdaRequest;
+use lambda_http::{Adapter, Context, LambdaEvent};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tower::ServiceExt;
+
+/// A boxed future that can move between threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Invokes a function with an event. The error is what Lambda would log and report as a function error.
+pub type Invoke = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
+
+/// The time that a function is told it has left. Nothing here enforces it.
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// The functions by their logical ids in the template.
+#[derive(Clone, Default)]
+pub struct Functions(pub HashMap<String, Invoke>);
+
+impl fmt::Debug for Functions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl Functions {
+    /// No functions yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one under its logical id; a later one replaces it.
+    #[must_use]
+    pub fn with(mut self, logical_id: &str, invoke: Invoke) -> Self {
+        self.0.insert(logical_id.to_owned(), invoke);
+        self
+    }
+
+    /// The function of that logical id.
+    pub fn get(&self, logical_id: &str) -> Option<&Invoke> {
+        self.0.get(logical_id)
+    }
+}
+
+/// A function that answers HTTP API events (payload version 2.0) with a router.
+pub fn http_function(router: Router) -> Invoke {
+    // Done once: a router without state is ready to be cloned for every request.
+    let router = router.with_state(());
+    Arc::new(move |event| {
+        let router = router.clone();
+        isolated(async move {
+            let request: LambdaRequest =
+                serde_json::from_value(event).map_err(|e| format!("not an HTTP API event: {e}"))?;
+            // The adapter moves between threads only with a response that does; a router's own does not.
+            let service = lambda_http::service_fn(move |request: lambda_http::Request| {
+                let router = router.clone();
+                async move {
+                    let Ok(response) = router.oneshot(request).await;
+                    Ok::<_, Infallible>(lambda_http::IntoResponse::into_response(response).await)
+                }
+            });
+            let Ok(answer) = Adapter::from(service).oneshot(LambdaEvent::new(request, context())).await;
+            serde_json::to_value(&answer).map_err(|e| format!("an answer that is not JSON: {e}"))
+        })
+    })
+}
+
+/// A function that takes events of type `E`.
+pub fn event_function<E, R, F, Fut, Failure>(handler: F) -> Invoke
+where
+    E: DeserializeOwned + Send + 'static,
+    R: Serialize,
+    F: Fn(E) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<R, Failure>> + Send + 'static,
+    Failure: Display,
+{
+    let handler = Arc::new(handler);
+    Arc::new(move |event| {
+        let handler = Arc::clone(&handler);
+        isolated(async move {
+            let event = serde_json::from_value(event).map_err(|e| format!("not the expected event: {e}"))?;
+            let answer = handler(event).await.map_err(|e| e.to_string())?;
+            serde_json::to_value(answer).map_err(|e| format!("an answer that is not JSON: {e}"))
+        })
+    })
+}
+
+/// Runs an invocation as a task of its own: it outlives a caller that gives up, and a panic ends with it.
+fn isolated(
+    invocation: impl Future<Output = Result<Value, String>> + Send + 'static,
+) -> BoxFuture<'static, Result<Value, String>> {
+    let task = tokio::spawn(invocation);
+    Box::pin(async move {
+        match task.await {
+            Ok(answer) => answer,
+            Err(end) if end.is_panic() => {
+                let text = match end.into_panic().downcast::<String>() {
+                    Ok(text) => *text,
+                    Err(other) => {
+                        other.downcast::<&str>().map_or_else(|_| String::new(), |text| text.to_string())
+                    }
+                };
+                Err(format!("the function panicked: {text}"))
+            }
+            Err(_) => Err("the function was cancelled".to_owned()),
+        }
+    })
+}
+
+fn context() -> Context {
+    let mut context = Context::default();
+    context.request_id = uuid::Uuid::new_v4().to_string();
+    let deadline = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_add(TIMEOUT);
+    context.deadline = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+    context
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Bytes;
+    use axum::http::{HeaderMap, Method, Uri};
+    use axum::routing::any;
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(body: &str, base64: bool) -> Value {
+        json!({
+            "version": "2.0",
+            "routeKey": "ANY /v1/things/{proxy+}",
+            "rawPath": "/v1/things/a%20b",
+            "rawQueryString": "q=1&q=2",
+            "headers": {"host": "localhost", "x-forwarded-proto": "http", "x-thing": "one,two"},
+            "requestContext": {
+                "http": {"method": "POST", "path": "/v1/things/a%20b", "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": ""},
+                "requestId": "r", "stage": "$default", "time": "", "timeEpoch": 0
+            },
+            "body": body,
+            "isBase64Encoded": base64,
+        })
+    }
+
+    #[tokio::test]
+    async fn a_router_sees_the_request_of_the_event() {
+        let router = Router::new().fallback(any(
+            |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| async move {
+                format!(
+                    "{method} {} {:?} {} {body:?}",
+                    uri.path(),
+                    uri.query(),
+                    headers["x-thing"].to_str().unwrap()
+                )
+            },
+        ));
+        let answer = http_function(router)(event("AAE=", true)).await.unwrap();
+        assert_eq!(answer["statusCode"], 200);
+        assert_eq!(answer["body"], r#"POST /v1/things/a%20b Some("q=1&q=2") one,two b"\0\x01""#);
+    }
+
+    #[tokio::test]
+    async fn a_panic_fails_one_invocation_only() {
+        let router = Router::new().fallback(any(|body: String| async move {
+            assert_ne!(body, "bad", "refused");
+            "fine"
+        }));
+        let invoke = http_function(router);
+        assert!(invoke(event("bad", false)).await.unwrap_err().contains("panicked"));
+        assert_eq!(invoke(event("good", false)).await.unwrap()["body"], "fine");
+    }
+
+    #[tokio::test]
+    async fn an_event_function_gets_its_type_and_its_error_is_reported() {
+        let invoke = event_function(|numbers: Vec<u32>| async move {
+            let sum: u32 = numbers.iter().sum();
+            if sum == 0 { Err("nothing to add") } else { Ok(json!({"sum": sum})) }
+        });
+        assert_eq!(invoke(json!([1, 2])).await, Ok(json!({"sum": 3})));
+        assert_eq!(invoke(json!([])).await, Err("nothing to add".to_owned()));
+        assert!(invoke(json!("x")).await.is_err());
+    }
+}

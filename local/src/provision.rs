@@ -1,0 +1,118 @@
+//! Creates what the template declares: tables with their indexes and streams, queues, buckets. What exists already
+//! stays as it is, so a restart finds its state. A table whose indexes are no longer the template's is an error, for
+//! nothing here migrates one.
+
+use std::collections::{BTreeSet, HashMap};
+
+use aws_sdk_s3::error::ProvideErrorMetadata;
+use aws_sdk_sqs::types::QueueAttributeName;
+use serde_json::{Value, json};
+
+use crate::embedded::Endpoints;
+use crate::error::{Error, Result};
+use crate::sdk;
+use crate::template::{Bucket, Queue, Table, Template, queue_arn};
+use crate::wire::Wire;
+
+/// Creates everything that is missing.
+pub async fn provision(template: &Template, endpoints: &Endpoints) -> Result<()> {
+    let dynamodb = Wire::new(&endpoints.dynamodb_url);
+    for table in &template.tables {
+        create_table(&dynamodb, table).await?;
+    }
+    let sqs = sdk::sqs(&endpoints.sqs_url);
+    // A redrive policy is about a queue that exists.
+    let (with_redrive, without): (Vec<&Queue>, Vec<&Queue>) =
+        template.queues.iter().partition(|queue| queue.redrive.is_some());
+    for queue in without.into_iter().chain(with_redrive) {
+        create_queue(&sqs, queue).await?;
+    }
+    let s3 = sdk::s3(&endpoints.s3_url);
+    for bucket in &template.buckets {
+        create_bucket(&s3, bucket).await?;
+    }
+    Ok(())
+}
+
+async fn create_table(dynamodb: &Wire, table: &Table) -> Result<()> {
+    let doing = format!("creating the table {}", table.logical_id);
+    match dynamodb.call("DynamoDB_20120810.CreateTable", &table.create).await {
+        Ok(_) => {}
+        Err(error) if error.is("ResourceInUseException") => check_indexes(dynamodb, table).await?,
+        Err(error) => return Err(Error::because(&doing, &error)),
+    }
+    let Some(attribute) = &table.ttl_attribute else {
+        return Ok(());
+    };
+    let name = json!({"TableName": table.logical_id});
+    let now = dynamodb.call("DynamoDB_20120810.DescribeTimeToLive", &name).await;
+    let now = now.map_err(|e| Error::because(&doing, &e))?;
+    if now.pointer("/TimeToLiveDescription/TimeToLiveStatus").and_then(Value::as_str) == Some("ENABLED") {
+        return Ok(());
+    }
+    let ttl = json!({
+        "TableName": table.logical_id,
+        "TimeToLiveSpecification": {"AttributeName": attribute, "Enabled": true},
+    });
+    dynamodb
+        .call("DynamoDB_20120810.UpdateTimeToLive", &ttl)
+        .await
+        .map_err(|e| Error::because(&doing, &e))?;
+    Ok(())
+}
+
+async fn check_indexes(dynamodb: &Wire, table: &Table) -> Result<()> {
+    let name = json!({"TableName": table.logical_id});
+    let described = dynamodb.call("DynamoDB_20120810.DescribeTable", &name).await;
+    let described = described.map_err(|e| Error::because("describing a table", &e))?;
+    let there = index_names(described.get("Table"));
+    let declared = index_names(Some(&table.create));
+    if there == declared {
+        return Ok(());
+    }
+    Err(Error::new(format!(
+        "the table {} has the indexes {there:?} and the template {declared:?}: start from an empty state directory",
+        table.logical_id
+    )))
+}
+
+fn index_names(table: Option<&Value>) -> BTreeSet<&str> {
+    let indexes = table.and_then(|table| table.get("GlobalSecondaryIndexes")).and_then(Value::as_array);
+    indexes
+        .into_iter()
+        .flatten()
+        .filter_map(|index| index.get("IndexName"))
+        .filter_map(Value::as_str)
+        .collect()
+}
+
+async fn create_queue(sqs: &aws_sdk_sqs::Client, queue: &Queue) -> Result<()> {
+    let mut attributes: HashMap<QueueAttributeName, String> = queue
+        .attributes
+        .iter()
+        .map(|(name, value)| (QueueAttributeName::from(name.as_str()), value.clone()))
+        .collect();
+    if let Some(redrive) = &queue.redrive {
+        let policy = json!({
+            "deadLetterTargetArn": queue_arn(&redrive.dead_letter_queue),
+            "maxReceiveCount": redrive.max_receive_count,
+        });
+        attributes.insert(QueueAttributeName::RedrivePolicy, policy.to_string());
+    }
+    let request = sqs.create_queue().queue_name(&queue.logical_id).set_attributes(Some(attributes));
+    request
+        .send()
+        .await
+        .map_err(|e| Error::because(&format!("creating the queue {}", queue.logical_id), &e))?;
+    Ok(())
+}
+
+async fn create_bucket(s3: &aws_sdk_s3::Client, bucket: &Bucket) -> Result<()> {
+    match s3.create_bucket().bucket(bucket.name()).send().await {
+        Ok(_) => Ok(()),
+        Err(error) if matches!(error.code(), Some("BucketAlreadyExists" | "BucketAlreadyOwnedByYou")) => {
+            Ok(())
+        }
+        Err(error) => Err(Error::because(&format!("creating the bucket {}", bucket.name()), &error)),
+    }
+}

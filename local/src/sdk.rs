@@ -1,0 +1,53 @@
+//! AWS clients for what runs on this machine: plain HTTP, fixed credentials, an explicit address. What is deployed
+//! makes its own clients, from its environment.
+
+use aws_credential_types::Credentials;
+use aws_sdk_s3::config::{BehaviorVersion, Region, SharedCredentialsProvider, SharedHttpClient};
+
+use crate::embedded::{ACCESS_KEY, REGION, SECRET_KEY};
+
+/// The credentials that every embedded part takes.
+pub fn credentials() -> Credentials {
+    Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "local")
+}
+
+fn http_client() -> SharedHttpClient {
+    aws_smithy_http_client::Builder::new().build_http()
+}
+
+/// A DynamoDB client for the server at `url`.
+pub fn dynamodb(url: &str) -> aws_sdk_dynamodb::Client {
+    let config = aws_sdk_dynamodb::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .endpoint_url(url)
+        .region(Region::from_static(REGION))
+        .credentials_provider(SharedCredentialsProvider::new(credentials()))
+        .http_client(http_client())
+        .build();
+    aws_sdk_dynamodb::Client::from_conf(config)
+}
+
+/// An SQS client for the server at `url`.
+pub fn sqs(url: &str) -> aws_sdk_sqs::Client {
+    let config = aws_sdk_sqs::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .endpoint_url(url)
+        .region(Region::from_static(REGION))
+        .credentials_provider(SharedCredentialsProvider::new(credentials()))
+        .http_client(http_client())
+        .build();
+    aws_sdk_sqs::Client::from_conf(config)
+}
+
+/// An S3 client for the server at `url`. Buckets go in the path, for a loopback address has no subdomains.
+pub fn s3(url: &str) -> aws_sdk_s3::Client {
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .endpoint_url(url)
+        .region(Region::from_static(REGION))
+        .credentials_provider(SharedCredentialsProvider::new(credentials()))
+        .http_client(http_client())
+        .force_path_style(true)
+        .build();
+    aws_sdk_s3::Client::from_conf(config)
+}

@@ -1,0 +1,278 @@
+//! The whole service, put together: embedded parts, the functions, the gateway and the pumps.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::extract::State as Shared;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use serde::Serialize;
+use serde_json::{Value, json};
+use shared::api_key::ApiKeys;
+use shared::clock::Clock;
+use shared::store::Store;
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, Notify};
+
+use crate::embedded::probe::Probe;
+use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, REGION, SECRET_KEY, State};
+use crate::error::{Error, Result};
+use crate::functions::functions;
+use crate::gateway::Gateway;
+use crate::lambda::Functions;
+use crate::provision::provision;
+use crate::pumps::{Pumps, Sources};
+use crate::sdk;
+use crate::seed::{Seed, write_whole};
+use crate::template::{Names, Template, bucket_name};
+
+/// The furthest that the clock moves at once: ten years, in seconds.
+const MAX_ADVANCE_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;
+
+/// The table and the bucket that the ready file names.
+const STATE_TABLE: &str = "StateTable";
+const API_KEYS_TABLE: &str = "ApiKeysTable";
+const BUCKET: &str = "DocumentsBucket";
+
+/// How to run the service.
+#[derive(Debug)]
+pub struct Options {
+    /// Where its state is kept.
+    pub state: State,
+    /// Its port on the loopback interface; 0 takes a free one.
+    pub port: u16,
+    /// Puts a front that counts requests and injects faults between the functions and DynamoDB.
+    pub probe: bool,
+    /// Whether anything but HTTP requests invokes functions.
+    pub pumps: bool,
+}
+
+impl Options {
+    /// On a free port, with no state kept.
+    pub fn in_memory() -> Self {
+        Self { state: State::InMemory, port: 0, probe: false, pumps: true }
+    }
+}
+
+/// The running service. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Stack {
+    /// Where it serves.
+    pub base_url: String,
+    /// Where its embedded parts serve.
+    pub endpoints: Endpoints,
+    /// What was seeded.
+    pub seed: Seed,
+    /// Its clock.
+    pub clock: Clock,
+    /// Its functions.
+    pub functions: Functions,
+    /// The front of DynamoDB, where one was asked for.
+    pub probe: Option<Probe>,
+    gateway: Gateway,
+    pumps: Option<Pumps>,
+    embedded: Embedded,
+}
+
+/// What the ready file says: all that a program needs to use the service.
+#[derive(Debug, Serialize)]
+pub struct Ready<'a> {
+    base_url: &'a str,
+    test_api_key: &'a str,
+    live_api_key: &'a str,
+    dashboard: Dashboard<'a>,
+    member_token: String,
+    other_account: OtherAccount<'a>,
+    dynamodb_url: &'a str,
+    sqs_url: &'a str,
+    s3_url: &'a str,
+    table: &'static str,
+    bucket: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Dashboard<'a> {
+    email: &'a str,
+    password: &'a str,
+    token: String,
+}
+
+#[derive(Debug, Serialize)]
+struct OtherAccount<'a> {
+    test_api_key: &'a str,
+    live_api_key: &'a str,
+    token: String,
+}
+
+impl Stack {
+    /// Starts everything; once this returns, it serves.
+    ///
+    /// # Errors
+    ///
+    /// When the port is taken, the state can't be read, or the template asks for what is not here.
+    pub async fn start(options: Options) -> Result<Self> {
+        // The port first: whatever else there is to say, a service that runs already is the likeliest.
+        let listener =
+            TcpListener::bind(("127.0.0.1", options.port)).await.map_err(|e| port_taken(options.port, &e))?;
+        let address = listener.local_addr().map_err(|e| Error::because("listening", &e))?;
+        let base_url = format!("http://{address}");
+        let template = Template::deployed()?;
+        let embedded = Embedded::start(&options.state).await?;
+        let endpoints = embedded.endpoints();
+        provision(&template, &endpoints).await?;
+
+        let directory = options.state.directory();
+        let clock_file = directory.map(|directory| directory.join("clock.json"));
+        let clock = restored_clock(clock_file.as_ref())?;
+        let seed = Seed::load_or_make(directory.map(PathBuf::as_path))?;
+        let client = sdk::dynamodb(&endpoints.dynamodb_url);
+        let api_keys = ApiKeys::new(client.clone(), API_KEYS_TABLE);
+        seed.plant(&Store::new(client, STATE_TABLE), &api_keys, clock.now()).await?;
+
+        let probe = if options.probe { Some(Probe::start(&endpoints.dynamodb_url).await?) } else { None };
+        let dynamodb_url = probe.as_ref().map_or_else(|| endpoints.dynamodb_url.clone(), Probe::url);
+        let names = Names {
+            parameters: BTreeMap::from([("CheckoutBaseUrl".to_owned(), format!("{base_url}/checkout"))]),
+            sqs_url: endpoints.sqs_url.clone(),
+        };
+        let functions = functions(&template, &names, &lambda_environment(&endpoints, dynamodb_url), &clock)?;
+        let nudge = Arc::new(Notify::new());
+        let local = local_routes(LocalState {
+            clock: clock.clone(),
+            clock_file,
+            nudge: Arc::clone(&nudge),
+            advancing: Arc::default(),
+        });
+        let gateway = Gateway::start(listener, &template, &functions, local)?;
+        let sources = Sources {
+            template: &template,
+            functions: &functions,
+            endpoints: &endpoints,
+            directory,
+            clock: &clock,
+            nudge: &nudge,
+        };
+        let pumps = if options.pumps { Some(Pumps::start(sources)?) } else { None };
+        Ok(Self { base_url, endpoints, seed, clock, functions, probe, gateway, pumps, embedded })
+    }
+
+    /// What the ready file says.
+    pub fn ready(&self) -> Result<Ready<'_>> {
+        let now = self.clock.now();
+        let (first, other) = (&self.seed.first, &self.seed.other);
+        Ok(Ready {
+            base_url: &self.base_url,
+            test_api_key: &first.test_api_key,
+            live_api_key: &first.live_api_key,
+            dashboard: Dashboard {
+                email: &first.owner_email,
+                password: &first.password,
+                token: self.seed.owner_token(first, now)?,
+            },
+            member_token: self.seed.member_token(now)?,
+            other_account: OtherAccount {
+                test_api_key: &other.test_api_key,
+                live_api_key: &other.live_api_key,
+                token: self.seed.owner_token(other, now)?,
+            },
+            dynamodb_url: &self.endpoints.dynamodb_url,
+            sqs_url: &self.endpoints.sqs_url,
+            s3_url: &self.endpoints.s3_url,
+            table: STATE_TABLE,
+            bucket: bucket_name(BUCKET),
+        })
+    }
+
+    /// Stops reading queues, and returns when what was received is done.
+    pub async fn stop_queues(&self) {
+        if let Some(pumps) = &self.pumps {
+            pumps.stop_queues().await;
+        }
+    }
+
+    /// Stops everything in order: no request or event in progress is cut short.
+    pub async fn stop(self) {
+        self.gateway.stop().await;
+        if let Some(pumps) = self.pumps {
+            pumps.stop().await;
+        }
+        self.embedded.stop().await;
+    }
+}
+
+fn port_taken(port: u16, error: &std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::AddrInUse => Error::new(format!(
+            "port {port} is in use; stop what uses it, or choose another with --port (0: any)"
+        )),
+        _ => Error::because(&format!("listening on port {port}"), error),
+    }
+}
+
+/// What Lambda itself puts into a function's environment, and what only this machine allows.
+fn lambda_environment(endpoints: &Endpoints, dynamodb_url: String) -> BTreeMap<String, String> {
+    [
+        ("AWS_REGION", REGION.to_owned()),
+        ("AWS_ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", SECRET_KEY.to_owned()),
+        ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_url),
+        ("AWS_ENDPOINT_URL_SQS", endpoints.sqs_url.clone()),
+        ("WEBHOOK_ADDRESSES", "loopback".to_owned()),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
+}
+
+/// The clock as it was last moved: rows of a future that was reached must not lie ahead again.
+fn restored_clock(file: Option<&PathBuf>) -> Result<Clock> {
+    let clock = Clock::default();
+    if let Some(text) = file.and_then(|file| std::fs::read(file).ok()) {
+        let offset_ms: i64 =
+            serde_json::from_slice(&text).map_err(|e| Error::because("reading clock.json", &e))?;
+        clock.advance(offset_ms);
+    }
+    Ok(clock)
+}
+
+/// What the routes of this machine alone work with.
+#[derive(Clone)]
+struct LocalState {
+    clock: Clock,
+    clock_file: Option<PathBuf>,
+    nudge: Arc<Notify>,
+    advancing: Arc<Mutex<()>>,
+}
+
+fn local_routes(state: LocalState) -> Router {
+    Router::new()
+        .route("/_local/clock/advance", post(advance))
+        .fallback(async || (StatusCode::NOT_FOUND, Json(json!({"error": "no such route"}))))
+        .with_state(state)
+}
+
+/// `POST /_local/clock/advance {"seconds": 60}` moves the service's clock forward; 200 `{"now": …}`.
+async fn advance(Shared(state): Shared<LocalState>, body: String) -> Response {
+    let body: Value = serde_json::from_str(&body).unwrap_or_default();
+    let seconds = body.get("seconds").and_then(Value::as_i64);
+    let Some(seconds) = seconds.filter(|seconds| (0..=MAX_ADVANCE_SECONDS).contains(seconds)) else {
+        let error = format!("seconds must be an integer from 0 to {MAX_ADVANCE_SECONDS}");
+        return (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
+    };
+    let _one_at_a_time = state.advancing.lock().await;
+    let milliseconds = seconds.saturating_mul(1000);
+    if let Some(file) = &state.clock_file {
+        // Kept first: a future that was reached and forgotten would lie ahead again.
+        let offset_ms = state.clock.offset_ms().saturating_add(milliseconds);
+        if let Err(error) = write_whole(file, offset_ms.to_string().as_bytes()) {
+            let error = format!("the clock was not moved: {error}");
+            return (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({ "error": error }))).into_response();
+        }
+    }
+    state.clock.advance(milliseconds);
+    state.nudge.notify_one();
+    Json(json!({"now": state.clock.now().to_iso()})).into_response()
+}

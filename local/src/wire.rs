@@ -1,0 +1,94 @@
+//! Requests of the AWS JSON protocol without an SDK: for streams, which have an SDK of their own, and for requests
+//! that are JSON already. Nothing is signed, for no embedded part that is called so checks it.
+
+use std::fmt;
+
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+/// Sends requests to one server, over connections that it keeps.
+#[derive(Debug, Clone)]
+pub struct Wire {
+    url: String,
+    client: Client<HttpConnector, Full<Bytes>>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WireError {
+    /// The service refused: its error code, without a namespace, and its text.
+    Refused {
+        /// `ResourceInUseException`, for example.
+        code: String,
+        /// For people.
+        message: String,
+    },
+    /// The answer did not come, or was not JSON.
+    Failed(String),
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused { code, message } => write!(f, "{code}: {message}"),
+            Self::Failed(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for WireError {}
+
+impl WireError {
+    /// Whether the service refused with that code.
+    pub fn is(&self, wanted: &str) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == wanted)
+    }
+}
+
+/// A client that keeps its connections.
+pub fn http_client() -> Client<HttpConnector, Full<Bytes>> {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    Client::builder(TokioExecutor::new()).build(connector)
+}
+
+impl Wire {
+    /// To the server at `url`.
+    pub fn new(url: &str) -> Self {
+        Self { url: url.to_owned(), client: http_client() }
+    }
+
+    /// Calls an operation by its target: `DynamoDB_20120810.CreateTable`.
+    pub async fn call(&self, target: &str, body: &Value) -> Result<Value, WireError> {
+        let failed = |e: &dyn fmt::Display| WireError::Failed(format!("{target}: {e}"));
+        let request = Request::post(&self.url)
+            .header("content-type", "application/x-amz-json-1.0")
+            .header("x-amz-target", target)
+            .header("x-amz-date", "20260101T000000Z")
+            .header(
+                "authorization",
+                "AWS4-HMAC-SHA256 Credential=local/20260101/sa-east-1/dynamodb/aws4_request, \
+                 SignedHeaders=host;x-amz-date;x-amz-target, Signature=0",
+            )
+            .body(Full::new(Bytes::from(body.to_string())))
+            .map_err(|e| failed(&e))?;
+        let answer = self.client.request(request).await.map_err(|e| failed(&e))?;
+        let is_success = answer.status().is_success();
+        let body = answer.into_body().collect().await.map_err(|e| failed(&e))?.to_bytes();
+        let json: Value = serde_json::from_slice(&body).map_err(|e| failed(&e))?;
+        if is_success {
+            return Ok(json);
+        }
+        let text = |name: &str| json.get(name).and_then(Value::as_str);
+        let code = text("__type").unwrap_or_default();
+        Err(WireError::Refused {
+            code: code.rsplit('#').next().unwrap_or(code).to_owned(),
+            message: text("message").or_else(|| text("Message")).unwrap_or_default().to_owned(),
+        })
+    }
+}
