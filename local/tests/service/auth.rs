@@ -1,0 +1,170 @@
+//! The `apikey` header (contract: Authentication) and the rate limit.
+
+use axum::http::Method;
+use serde_json::json;
+use shared::account::AccountSettings;
+use shared::api_key::{self, ApiKey, ApiKeys};
+use shared::ids::{AccountId, Mode};
+
+use crate::support::{Service, id};
+
+#[tokio::test]
+async fn a_request_without_a_valid_key_is_401_on_every_keyed_route() {
+    let service = Service::start().await;
+    let key = service.key();
+    let wrong = [
+        String::new(),
+        "ak_test_".to_owned(),
+        key.to_uppercase(),
+        key[..key.len() - 1].to_owned(),
+        format!("{key}x"),
+        format!("\"{key}\""),
+        format!("Bearer {key}"),
+        key.replace("test", "live"),
+        "é".to_owned(),
+    ];
+    let routes = [
+        (Method::POST, "/v1/charges"),
+        (Method::POST, "/v1/pix/charges"),
+        (Method::GET, "/v1/charges"),
+        (Method::GET, "/v1/charges?limit=never"),
+        (Method::GET, "/v1/charges/ch_unknown"),
+        (Method::POST, "/v1/webhooks/endpoints"),
+        (Method::GET, "/v1/webhooks/endpoints"),
+        (Method::GET, "/v1/webhooks/deliveries"),
+        (Method::POST, "/v1/sandbox/charges/x/pay"),
+        (Method::POST, "/v1/sandbox/charges/x/review"),
+    ];
+    for (method, path) in routes {
+        let absent = service.raw(method.clone(), path, &[], "{").await;
+        assert_eq!(absent.problem(), (401, "authentication_error", "unauthorized"), "{method} {path}");
+        assert_eq!(absent.header("x-ratelimit-limit-minute"), None);
+        for key in &wrong {
+            let answer = service.raw(method.clone(), path, &[("apikey", key)], "{").await;
+            assert_eq!(
+                answer.problem(),
+                (401, "authentication_error", "unauthorized"),
+                "{method} {path} {key}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_key_with_whitespace_around_it_is_invalid() {
+    let service = Service::start().await;
+    let key = service.key();
+    let charges = service.stack.functions.get("ChargesFunction").unwrap().clone();
+    for (sent, status) in
+        [(key.clone(), 200), (format!(" {key}"), 401), (format!("{key} "), 401), (format!("{key}\t"), 401)]
+    {
+        let event = json!({
+            "version": "2.0", "routeKey": "ANY /v1/charges", "rawPath": "/v1/charges", "rawQueryString": "",
+            "headers": {"apikey": sent, "host": "localhost"},
+            "requestContext": {
+                "http": {"method": "GET", "path": "/v1/charges", "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": ""},
+                "requestId": "r", "stage": "$default", "time": "", "timeEpoch": 0
+            },
+            "isBase64Encoded": false,
+        });
+        let answer = charges(event).await.unwrap();
+        assert_eq!(answer["statusCode"], status, "{sent:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_scope_sees_nothing_of_another() {
+    let service = Service::start().await;
+    let charge = service.charge().await;
+    let path = format!("/v1/charges/{}", id(&charge));
+    let seed = &service.stack.seed;
+    let strangers = [&seed.first.live_api_key, &seed.other.test_api_key, &seed.other.live_api_key];
+    service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    for key in strangers {
+        assert_eq!(service.get_as(key, &path).await.problem(), (404, "not_found_error", "not_found"));
+        assert_eq!(service.get_as(key, "/v1/charges").await.expect(200)["data"], json!([]));
+        assert_eq!(service.get_as(key, "/v1/webhooks/endpoints").await.expect(200)["data"], json!([]));
+        assert_eq!(service.get_as(key, "/v1/webhooks/deliveries").await.expect(200)["total"], 0);
+        let cursor = format!("/v1/charges?starting_after={}", id(&charge));
+        assert_eq!(service.get_as(key, &cursor).await.params(), ["starting_after"]);
+    }
+    let stranger = &seed.other.test_api_key;
+    for what in ["pay", "fail", "expire"] {
+        let answer = service
+            .post_as(stranger, &format!("/v1/sandbox/charges/{}/{what}", id(&charge)), &json!({}), &[])
+            .await;
+        assert_eq!(answer.problem(), (404, "not_found_error", "not_found"));
+    }
+    assert_eq!(service.read(&charge).await["status"], "pending");
+}
+
+#[tokio::test]
+async fn the_same_idempotency_key_names_another_charge_in_every_scope() {
+    let service = Service::start().await;
+    let other = service.stack.seed.other.test_api_key.clone();
+    let body = json!({"amount": 1000});
+    let mine = service.create_with("order-0001", &body).await.expect(201);
+    let theirs = service
+        .post_as(&other, "/v1/pix/charges", &body, &[("idempotency-key", "order-0001")])
+        .await
+        .expect(201);
+    assert_ne!(mine["id"], theirs["id"]);
+}
+
+#[tokio::test]
+async fn live_keys_have_no_acquirer_yet_and_do_not_play_one() {
+    let service = Service::start().await;
+    let live = service.stack.seed.first.live_api_key.clone();
+    let body = json!({"amount": 1000});
+    let create = service.post_as(&live, "/v1/pix/charges", &body, &[("idempotency-key", "order-0001")]).await;
+    assert_eq!(create.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+    let charge = service.charge().await;
+    for what in ["pay", "fail", "expire", "review"] {
+        let path = format!("/v1/sandbox/charges/{}/{what}", id(&charge));
+        let answer = service.post_as(&live, &path, &json!({}), &[]).await;
+        assert_eq!(answer.status, 403);
+        assert_eq!(answer.body["error"]["type"], "permission_error");
+    }
+}
+
+#[tokio::test]
+async fn a_key_over_its_limit_waits_for_the_next_minute() {
+    let service = Service::start().await;
+    let now = service.stack.clock.now();
+    let key = api_key::generate(Mode::Test, [3; 24]);
+    let settings = AccountSettings { rate_limit_per_minute: 3, ..AccountSettings::new("Loja", "Sao Paulo") };
+    let row = ApiKey::new(&key, &AccountId::new([9; 10]), Mode::Test, "salt", &settings, "limited", now);
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    ApiKeys::new(client, "ApiKeysTable").put(&row).await.unwrap();
+    let key = secrecy::ExposeSecret::expose_secret(&key).to_owned();
+    // To the start of a minute, so that the requests below fall into one.
+    service.advance(60 - now.seconds() % 60).await;
+    for left in ["2", "1", "0"] {
+        let answer = service.get_as(&key, "/v1/charges/none").await;
+        assert_eq!(answer.status, 404);
+        assert_eq!(answer.header("x-ratelimit-limit-minute"), Some("3"));
+        assert_eq!(answer.header("x-ratelimit-remaining-minute"), Some(left));
+    }
+    let over = service
+        .post_as(&key, "/v1/pix/charges", &json!({"amount": 1}), &[("idempotency-key", "order-0001")])
+        .await;
+    assert_eq!(over.problem(), (429, "rate_limit_error", "rate_limited"));
+    assert_eq!(over.header("x-ratelimit-remaining-minute"), Some("0"));
+    let wait: i64 = over.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=60).contains(&wait));
+    service.advance(wait).await;
+    assert_eq!(service.get_as(&key, "/v1/charges").await.expect(200)["data"], json!([]));
+}
+
+#[tokio::test]
+async fn counters_left_by_a_key_used_now_and_then_do_not_pile_up() {
+    let service = Service::start().await;
+    for _ in 0..50 {
+        service.get("/v1/webhooks/endpoints").await.expect(200);
+        service.stack.clock.advance(3_600_000);
+    }
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let rows = client.scan().table_name("ApiKeysTable").send().await.unwrap();
+    let most = rows.items().iter().map(|row| row.keys().filter(|name| name.starts_with("n1")).count()).max();
+    assert!(most.unwrap() <= 22, "{most:?} counters");
+}

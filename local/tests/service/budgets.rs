@@ -1,0 +1,206 @@
+//! What requests cost, counted at the DynamoDB endpoint (design: Budgets). Counts do not depend on the machine, so
+//! they are held by tests; `cargo bench -p local` prints them beside the times of a run.
+
+use local::embedded::probe::Report;
+use local::stack::Options;
+use serde_json::{Value, json};
+
+use crate::support::{Listener, Service, id};
+
+/// A service whose functions' DynamoDB is counted, and where nothing but requests runs.
+async fn counted() -> Service {
+    Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await
+}
+
+fn probe(service: &Service) -> &local::embedded::probe::Probe {
+    service.stack.probe.as_ref().unwrap()
+}
+
+/// What happens between a reset and the report.
+async fn cost<T>(service: &Service, work: impl Future<Output = T>) -> (T, Report) {
+    probe(service).reset();
+    let value = work.await;
+    (value, probe(service).report())
+}
+
+#[track_caller]
+fn within(report: &Report, requests: usize, one_after_another: usize) {
+    assert!(report.requests() <= requests, "{report:?}");
+    assert!(report.one_after_another <= one_after_another, "{report:?}");
+}
+
+#[tokio::test]
+async fn creating_a_charge_is_two_requests_new_or_replayed_and_five_write_units() {
+    let service = counted().await;
+    let body = json!({"amount": 1000, "description": "Pedido 1"});
+    let (_, new) = cost(&service, service.create_with("order-0001", &body)).await;
+    within(&new, 2, 2);
+    // The key's row; the charge in its table and three indexes.
+    assert!((new.write_units - 5.0).abs() < f64::EPSILON, "{new:?}");
+    let (_, replayed) = cost(&service, service.create_with("order-0001", &body)).await;
+    within(&replayed, 2, 2);
+    let full = json!({
+        "amount": 1000, "description": "Pedido 1", "expected_payer_tax_id": "29537995593",
+        "customer": {"name": "Maria da Silva", "document": "29537995593", "email": "maria@example.com", "phone": "+5511999999999"},
+        "metadata": {"order": "2026-000001", "channel": "web"},
+    });
+    let (_, full) = cost(&service, service.create_with("order-0002", &full)).await;
+    assert!(full.write_units <= 8.0, "{full:?}");
+}
+
+#[tokio::test]
+async fn reading_a_charge_is_two_requests_side_by_side() {
+    let service = counted().await;
+    let charge = service.charge().await;
+    for _ in 0..3 {
+        let (_, report) = cost(&service, service.read(&charge)).await;
+        within(&report, 2, 2);
+    }
+    let mut best = usize::MAX;
+    for _ in 0..20 {
+        let (_, report) = cost(&service, service.read(&charge)).await;
+        best = best.min(report.one_after_another);
+    }
+    assert_eq!(best, 1);
+}
+
+#[tokio::test]
+async fn a_settlement_is_three_requests_two_one_after_another() {
+    let service = counted().await;
+    let charge = service.charge().await;
+    let (_, report) = cost(&service, service.sandbox(&charge, "pay", &json!({}))).await;
+    within(&report, 3, 3);
+    let mut best = usize::MAX;
+    for _ in 0..20 {
+        let charge = service.charge().await;
+        let (_, report) = cost(&service, service.sandbox(&charge, "pay", &json!({}))).await;
+        best = best.min(report.one_after_another);
+    }
+    assert_eq!(best, 2);
+}
+
+#[tokio::test]
+async fn a_page_costs_the_same_however_long_the_list_and_rare_the_match() {
+    let service = counted().await;
+    for order in 0..150 {
+        let customer =
+            if order < 3 { json!({"document": "29537995593"}) } else { json!({"document": "25524893033"}) };
+        let charge = service.charge_of(&json!({"amount": 1000, "customer": customer})).await;
+        if order < 3 {
+            service.sandbox(&charge, "pay", &json!({})).await;
+        }
+    }
+    let first = service.get("/v1/charges?limit=100").await.expect(200);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let queries = [
+        "limit=100".to_owned(),
+        format!("limit=100&starting_after={cursor}"),
+        "status=paid".to_owned(),
+        "status=pending".to_owned(),
+        "status=disputed".to_owned(),
+        "customer_id=29537995593".to_owned(),
+        "customer_id=29537995593&status=paid".to_owned(),
+        "customer_id=25524893033&status=paid".to_owned(),
+        "created_after=2020-01-01&status=paid".to_owned(),
+    ];
+    for query in queries {
+        let mut best = (usize::MAX, usize::MAX);
+        for _ in 0..10 {
+            let (_, report) = cost(&service, service.get(&format!("/v1/charges?{query}"))).await;
+            best = best.min((report.one_after_another, report.requests()));
+        }
+        assert!(best.0 <= 3 && best.1 <= 5, "{query}: {best:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_taken_at_once_is_three_requests() {
+    let service = counted().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["charge.created"]).await;
+    service.charge().await;
+    dispatch(&service).await;
+    let delivery = service.deliveries("").await.remove(0);
+    let (_, report) = cost(&service, work(&service, &delivery)).await;
+    within(&report, 3, 3);
+    assert_eq!(listener.hooks().len(), 1);
+}
+
+#[tokio::test]
+async fn a_charge_created_paid_and_told_of_stays_within_its_write_units() {
+    let service = counted().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["charge.created", "charge.paid"]).await;
+    let (charge, created) = cost(&service, service.charge()).await;
+    let (_, paid) = cost(&service, service.sandbox(&charge, "pay", &json!({}))).await;
+    let (_, dispatched) = cost(&service, dispatch(&service)).await;
+    let deliveries = service.deliveries("").await;
+    assert_eq!(deliveries.len(), 2);
+    let (_, delivered) = cost(&service, async {
+        for delivery in &deliveries {
+            work(&service, delivery).await;
+        }
+    })
+    .await;
+    assert_eq!(listener.hooks().len(), 2);
+    let total = created.write_units + paid.write_units + dispatched.write_units + delivered.write_units;
+    // 48 is the budget for all that later joins: the ledger's postings and the rollups.
+    assert!(total <= 27.0, "{total}: {created:?} {paid:?} {dispatched:?} {delivered:?}");
+}
+
+#[tokio::test]
+async fn a_usual_charges_row_is_under_a_kilobyte() {
+    let service = counted().await;
+    let charge = service
+        .charge_of(&json!({
+            "amount": 123_456, "description": "Pedido 2026-000001",
+            "customer": {"name": "Maria da Silva", "document": "29537995593", "email": "maria@example.com"},
+            "metadata": {"order": "2026-000001"},
+        }))
+        .await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let text = |text: String| aws_sdk_dynamodb::types::AttributeValue::S(text);
+    let pk = format!("charge#{}", id(&charge).trim_start_matches("ch_"));
+    let item =
+        client.get_item().table_name("StateTable").key("pk", text(pk)).key("sk", text("charge".to_owned()));
+    let item = item.send().await.unwrap().item.unwrap();
+    let size: usize = item.iter().map(|(name, value)| name.len() + size_of_value(value)).sum();
+    assert!(size <= 1024, "{size} bytes: {item:#?}");
+}
+
+/// As DynamoDB counts an attribute's size: texts by their bytes, numbers by their digits, maps with 3 bytes of frame
+/// and one for each entry.
+fn size_of_value(value: &aws_sdk_dynamodb::types::AttributeValue) -> usize {
+    use aws_sdk_dynamodb::types::AttributeValue as Value;
+    match value {
+        Value::S(text) => text.len(),
+        Value::N(number) => number.len().div_ceil(2) + 1,
+        Value::M(map) => {
+            3 + map.iter().map(|(name, value)| 1 + name.len() + size_of_value(value)).sum::<usize>()
+        }
+        Value::L(list) => 3 + list.iter().map(|value| 1 + size_of_value(value)).sum::<usize>(),
+        _ => 1,
+    }
+}
+
+/// Hands the stream's records to the dispatcher, as its event source would.
+pub(crate) async fn dispatch(service: &Service) {
+    let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
+    let records =
+        local::pumps::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable").await.unwrap();
+    let answer = dispatcher(json!({ "Records": records })).await.unwrap();
+    assert_eq!(answer["batchItemFailures"], json!([]));
+}
+
+/// Hands a delivery's message to the worker, as its event source would.
+pub(crate) async fn work(service: &Service, delivery: &Value) {
+    let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
+    let scope = format!("{}:test", service.stack.seed.first.id);
+    let body =
+        json!({"scope": scope, "delivery": delivery["id"], "endpoint": delivery["endpointId"]}).to_string();
+    let answer = worker(json!({"Records": [{"messageId": "m", "body": body, "eventSource": "aws:sqs"}]}))
+        .await
+        .unwrap();
+    assert_eq!(answer["batchItemFailures"], json!([]));
+}

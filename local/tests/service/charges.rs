@@ -1,0 +1,246 @@
+//! Creating and reading charges (contract: Charges, Charge).
+
+use std::collections::BTreeSet;
+
+use axum::http::Method;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use shared::acquirer::brcode::BrCode;
+use shared::ids::ChargeId;
+
+use crate::support::{Service, id};
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[tokio::test]
+async fn a_charge_has_the_contracts_fields_and_no_others() {
+    let service = Service::start().await;
+    let body = json!({
+        "amount": 123_456, "currency": "BRL", "payment_method": "pix", "description": "Pedido 1", "expires_in": 120,
+        "customer": {"name": "Maria", "document": "29537995593", "email": "maria@example.com", "phone": "+5511999999999"},
+        "expected_payer_tax_id": "29537995593",
+        "metadata": {"order": {"id": 7, "tags": ["a", null, 1.5]}, "_internal": 1, "med": {}, "failure": {}},
+    });
+    let headers = [("idempotency-key", "order-0001")];
+    let answer = service.post_as(&service.key(), "/v1/charges", &body, &headers).await;
+    assert_eq!(answer.header("idempotent-replayed"), None);
+    let charge = answer.expect(201);
+    let expected = [
+        "amount",
+        "checkout_url",
+        "created_at",
+        "currency",
+        "customer",
+        "expected_payer_tax_id",
+        "id",
+        "metadata",
+        "object",
+        "payment_method",
+        "pix",
+        "settlement",
+        "status",
+    ];
+    assert_eq!(keys(&charge), expected.into());
+    assert_eq!(
+        keys(&charge["pix"]),
+        ["br_code", "expires_at", "qr_code_base64", "qr_code_url", "txid"].into()
+    );
+    assert_eq!(charge["object"], "charge");
+    assert_eq!(charge["amount"], 123_456);
+    assert_eq!(charge["currency"], "BRL");
+    assert_eq!(charge["status"], "pending");
+    assert_eq!(charge["payment_method"], "pix");
+    assert_eq!(charge["customer"], json!({"name": "Maria", "document": "29537995593"}));
+    assert_eq!(charge["expected_payer_tax_id"], "29537995593");
+    assert_eq!(charge["settlement"], json!({}));
+    assert_eq!(
+        charge["metadata"],
+        json!({"description": "Pedido 1", "order": {"id": 7, "tags": ["a", null, 1.5]}})
+    );
+
+    let created: chrono::DateTime<chrono::Utc> = charge["created_at"].as_str().unwrap().parse().unwrap();
+    let expires: chrono::DateTime<chrono::Utc> =
+        charge["pix"]["expires_at"].as_str().unwrap().parse().unwrap();
+    assert_eq!((expires - created).num_milliseconds(), 120_000);
+    assert_eq!(charge["created_at"].as_str().unwrap().len(), "2026-11-21T00:00:00.000Z".len());
+
+    let raw = id(&charge).strip_prefix("ch_").unwrap();
+    assert_eq!(raw.as_bytes()[14], b'8', "a UUIDv8");
+    let txid = charge["pix"]["txid"].as_str().unwrap();
+    assert_ne!(txid, id(&charge));
+    assert_eq!(ChargeId::from_txid(txid).unwrap().to_string(), id(&charge));
+    assert_eq!(charge["checkout_url"], format!("{}/checkout/{raw}", service.stack.base_url));
+
+    let by_prefixed = service.read(&charge).await;
+    let by_raw = service.get(&format!("/v1/charges/{raw}")).await.expect(200);
+    assert_eq!((&by_prefixed, &by_raw), (&charge, &charge));
+}
+
+#[tokio::test]
+async fn the_code_can_be_paid_and_its_picture_shows_it() {
+    let service = Service::start().await;
+    let charge = service.charge_of(&json!({"amount": 123_456})).await;
+    let text = charge["pix"]["br_code"].as_str().unwrap();
+    let code = BrCode::parse(text).unwrap();
+    assert_eq!(code.get("01"), Some("12"));
+    assert_eq!(code.get("54"), Some("1234.56"));
+    assert_eq!(code.merchant_name(), "Loja Exemplo");
+    let location = code.location().unwrap();
+    assert!(location.ends_with(charge["pix"]["txid"].as_str().unwrap()), "{location}");
+    assert!(service.stack.base_url.contains(location.split('/').next().unwrap()), "our own host: {location}");
+
+    let inline = STANDARD.decode(charge["pix"]["qr_code_base64"].as_str().unwrap()).unwrap();
+    let url = charge["pix"]["qr_code_url"].as_str().unwrap();
+    let served = service.raw(Method::GET, url, &[], "").await;
+    assert_eq!((served.status.as_u16(), served.header("content-type")), (200, Some("image/png")));
+    assert_eq!(served.bytes, inline);
+    assert_eq!(&inline[..8], b"\x89PNG\r\n\x1a\n");
+}
+
+#[tokio::test]
+async fn a_charge_needs_only_an_amount_and_takes_the_accounts_defaults() {
+    let service = Service::start().await;
+    let charge = service.charge().await;
+    assert_eq!(charge["currency"], "BRL");
+    assert_eq!(charge["customer"], json!({"name": null, "document": null}));
+    assert_eq!(charge["metadata"], json!({}));
+    assert_eq!(charge.get("expected_payer_tax_id"), None);
+    let created: chrono::DateTime<chrono::Utc> = charge["created_at"].as_str().unwrap().parse().unwrap();
+    let expires: chrono::DateTime<chrono::Utc> =
+        charge["pix"]["expires_at"].as_str().unwrap().parse().unwrap();
+    assert_eq!((expires - created).num_seconds(), 3600);
+}
+
+#[tokio::test]
+async fn the_idempotency_key_is_required_and_has_8_to_128_characters() {
+    let service = Service::start().await;
+    let body = json!({"amount": 1000});
+    let absent = service.post("/v1/pix/charges", &body).await;
+    assert_eq!((absent.code(), absent.params()), ("invalid_request", vec!["Idempotency-Key"]));
+    assert_eq!(absent.body["error"]["param"], "Idempotency-Key");
+    for (key, status) in
+        [("1234567", 400), ("12345678", 201), (&*"k".repeat(128), 201), (&*"k".repeat(129), 400)]
+    {
+        assert_eq!(service.create_with(key, &body).await.status, status, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_request_lists_every_field_and_leaves_nothing_behind() {
+    let service = Service::start().await;
+    let body = json!({"amount": -5, "currency": 986, "customer": {"document": "1"}, "expires_in": "soon"});
+    let answer =
+        service.post_as(&service.key(), "/v1/charges", &body, &[("idempotency-key", "order-0001")]).await;
+    assert_eq!(answer.problem(), (400, "invalid_request_error", "invalid_amount"));
+    assert_eq!(answer.params(), ["amount", "currency", "payment_method", "expires_in", "customer.document"]);
+    assert_eq!(service.get("/v1/charges").await.expect(200)["data"], json!([]));
+    // The key is free still.
+    service.create_with("order-0001", &json!({"amount": 1000})).await.expect(201);
+}
+
+#[tokio::test]
+async fn a_repeated_request_gets_the_same_charge_as_it_stands() {
+    let service = Service::start().await;
+    let first = service
+        .create_with("order-0001", &json!({"amount": 1000, "metadata": {"a": 1, "b": 2}}))
+        .await
+        .expect(201);
+    let spelled = "{ \"metadata\": {\"b\":2.0, \"\\u0061\":1}, \"description\":null, \"payment_method\":\"pix\",\"amount\":1000}";
+    let key = service.key();
+    let headers = [
+        ("apikey", key.as_str()),
+        ("content-type", "application/json; charset=utf-8"),
+        ("idempotency-key", "order-0001"),
+    ];
+    let again = service.raw(Method::POST, "/v1/charges", &headers, spelled).await;
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    assert_eq!(again.expect(201), first);
+
+    service.sandbox(&first, "pay", &json!({})).await;
+    let paid = service
+        .create_with("order-0001", &json!({"amount": 1000, "metadata": {"a": 1, "b": 2}}))
+        .await
+        .expect(201);
+    assert_eq!((&paid["id"], &paid["status"]), (&first["id"], &json!("paid")));
+
+    let other =
+        service.create_with("order-0001", &json!({"amount": 1001, "metadata": {"a": 1, "b": 2}})).await;
+    assert_eq!(other.problem(), (409, "conflict_error", "idempotency_key_reused"));
+    assert_eq!(service.get("/v1/charges").await.expect(200)["data"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn fifty_concurrent_duplicates_make_one_charge_and_tell_of_one() {
+    let service = std::sync::Arc::new(Service::start().await);
+    let listener = crate::support::Listener::start().await;
+    service.register(&listener.url, &["charge.created", "charge.paid"]).await;
+    let mut requests = tokio::task::JoinSet::new();
+    for number in 0..50 {
+        let service = service.clone();
+        requests.spawn(async move {
+            let body = json!({"amount": 1000});
+            let path = if number % 2 == 0 { "/v1/charges" } else { "/v1/pix/charges" };
+            let body = if number % 2 == 0 { json!({"payment_method": "pix", "amount": 1000}) } else { body };
+            let answer =
+                service.post_as(&service.key(), path, &body, &[("idempotency-key", "order-0001")]).await;
+            let replayed = answer.header("idempotent-replayed").is_some();
+            (id(&answer.expect(201)).to_owned(), replayed)
+        });
+    }
+    let answers = requests.join_all().await;
+    let ids: BTreeSet<&str> = answers.iter().map(|(id, _)| id.as_str()).collect();
+    assert_eq!(ids.len(), 1);
+    assert_eq!(answers.iter().filter(|(_, replayed)| !replayed).count(), 1);
+    assert_eq!(service.get("/v1/charges").await.expect(200)["data"].as_array().unwrap().len(), 1);
+
+    // The payment's event comes after all that the duplicates could have caused.
+    let charge = json!({"id": ids.first().unwrap()});
+    service.sandbox(&charge, "pay", &json!({})).await;
+    listener.event("charge.paid").await;
+    let created = listener
+        .hooks()
+        .iter()
+        .filter(|hook| hook.header("x-service-event-type") == "charge.created")
+        .count();
+    assert_eq!(created, 1);
+}
+
+#[tokio::test]
+async fn an_unknown_charge_is_404_whatever_its_id_looks_like() {
+    let service = Service::start().await;
+    let missing = uuid::Uuid::new_v4();
+    let ids = [
+        format!("ch_{missing}"),
+        missing.to_string(),
+        "ch_".to_owned(),
+        "x".repeat(500),
+        "..%2f..".to_owned(),
+        "%F0%9F%92%B8".to_owned(),
+    ];
+    for id in ids {
+        let answer = service.get(&format!("/v1/charges/{id}")).await;
+        assert_eq!(answer.problem(), (404, "not_found_error", "not_found"), "{id}");
+    }
+}
+
+#[tokio::test]
+async fn the_hosted_checkout_serves_the_charge_to_its_payer_without_a_key() {
+    let service = Service::start().await;
+    let body = json!({"amount": 1990, "description": "Pedido <1>", "customer": {"name": "Maria", "document": "29537995593"}});
+    let charge = service.charge_of(&body).await;
+    let page = service.raw(Method::GET, charge["checkout_url"].as_str().unwrap(), &[], "").await;
+    assert_eq!(page.status, 200);
+    assert!(page.header("content-type").unwrap().starts_with("text/html"));
+    let text = String::from_utf8(page.bytes.to_vec()).unwrap();
+    assert!(text.contains(charge["pix"]["br_code"].as_str().unwrap()));
+    assert!(text.contains("Pedido &lt;1&gt;"));
+    assert!(!text.contains("29537995593") && !text.contains("Maria"));
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let page = service.raw(Method::GET, charge["checkout_url"].as_str().unwrap(), &[], "").await;
+    assert!(
+        !String::from_utf8(page.bytes.to_vec()).unwrap().contains(charge["pix"]["br_code"].as_str().unwrap())
+    );
+}

@@ -1,0 +1,180 @@
+//! `GET /v1/charges` (contract: Charges, list).
+
+use serde_json::{Value, json};
+
+use crate::support::{Service, eventually, id};
+
+fn ids(page: &Value) -> Vec<String> {
+    page["data"].as_array().unwrap().iter().map(|charge| id(charge).to_owned()).collect()
+}
+
+/// Walks a whole list by its cursors.
+async fn walk(service: &Service, query: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = service.get(&format!("/v1/charges?{query}{cursor}")).await.expect(200);
+        all.extend(ids(&page));
+        assert_eq!(page["has_more"].as_bool().unwrap(), page["next_cursor"].is_string());
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&starting_after={next}"),
+            None => return all,
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_follow_each_other_newest_first_without_gap_or_repeat() {
+    let service = Service::start().await;
+    let mut made = Vec::new();
+    for _ in 0..30 {
+        made.push(id(&service.charge().await).to_owned());
+        // Creation times that differ give an order to compare with.
+        service.stack.clock.advance(1);
+    }
+    made.reverse();
+    let first = service.get("/v1/charges").await.expect(200);
+    assert_eq!(
+        (first["object"].as_str(), ids(&first).len(), &first["has_more"]),
+        (Some("list"), 25, &json!(true))
+    );
+    assert_eq!(first["next_cursor"], made[24]);
+    for limit in [1, 7, 10, 30, 100] {
+        assert_eq!(walk(&service, &format!("limit={limit}")).await, made, "limit {limit}");
+    }
+    let after_last = service.get(&format!("/v1/charges?starting_after={}", made[29])).await.expect(200);
+    assert_eq!(after_last, json!({"object": "list", "data": [], "has_more": false, "next_cursor": null}));
+}
+
+#[tokio::test]
+async fn charges_of_one_millisecond_are_all_listed() {
+    let service = Service::start().await;
+    let body = json!({"amount": 1000});
+    let orders: Vec<String> = (0..12).map(|order| format!("order-{order:04}")).collect();
+    let answers = futures(&service, &orders, &body).await;
+    let mut listed = walk(&service, "limit=5").await;
+    listed.sort();
+    let mut made = answers;
+    made.sort();
+    assert_eq!(listed, made);
+}
+
+async fn futures(service: &Service, orders: &[String], body: &Value) -> Vec<String> {
+    let mut made = Vec::new();
+    for pair in orders.chunks(4) {
+        let [a, b, c, d] = pair else { unreachable!() };
+        let answers = tokio::join!(
+            service.create_with(a, body),
+            service.create_with(b, body),
+            service.create_with(c, body),
+            service.create_with(d, body)
+        );
+        made.extend(
+            [answers.0, answers.1, answers.2, answers.3].map(|answer| id(&answer.expect(201)).to_owned()),
+        );
+    }
+    made
+}
+
+#[tokio::test]
+async fn a_listed_charge_is_the_charge_with_its_picture_by_address() {
+    let service = Service::start().await;
+    let mut charge = service.charge().await;
+    let page = service.get("/v1/charges").await.expect(200);
+    charge["pix"].as_object_mut().unwrap().remove("qr_code_base64");
+    assert_eq!(page["data"], json!([charge]));
+}
+
+#[tokio::test]
+async fn filters_narrow_the_list_alone_and_together() {
+    let service = Service::start().await;
+    let maria = json!({"amount": 1000, "customer": {"document": "29537995593"}});
+    let loja = json!({"amount": 1000, "customer": {"document": "12ABC34501DE35"}});
+    let mut charges = Vec::new();
+    for body in [&maria, &loja, &maria, &loja, &json!({"amount": 1000})] {
+        charges.push(service.charge_of(body).await);
+        service.stack.clock.advance(10);
+    }
+    service.sandbox(&charges[0], "pay", &json!({})).await;
+    service.sandbox(&charges[1], "pay", &json!({})).await;
+    service.sandbox(&charges[2], "fail", &json!({})).await;
+    service.sandbox(&charges[3], "expire", &json!({})).await;
+    let nth = |numbers: &[usize]| -> Vec<String> {
+        numbers.iter().map(|number| id(&charges[*number]).to_owned()).collect()
+    };
+    let at = |number: usize| charges[number]["created_at"].as_str().unwrap();
+    let cases: Vec<(String, Vec<String>)> = vec![
+        ("status=paid".to_owned(), nth(&[1, 0])),
+        ("status=failed".to_owned(), nth(&[2])),
+        ("status=expired".to_owned(), nth(&[3])),
+        ("status=pending".to_owned(), nth(&[4])),
+        ("status=processing".to_owned(), nth(&[])),
+        ("status=cancelled".to_owned(), nth(&[])),
+        ("status=refunded".to_owned(), nth(&[])),
+        ("status=disputed".to_owned(), nth(&[])),
+        ("customer_id=29537995593".to_owned(), nth(&[2, 0])),
+        ("customer_id=12ABC34501DE35&status=paid".to_owned(), nth(&[1])),
+        ("customer_id=25524893033".to_owned(), nth(&[])),
+        (format!("created_after={}", at(2)), nth(&[4, 3, 2])),
+        (format!("created_before={}", at(2)), nth(&[2, 1, 0])),
+        (format!("created_after={}&created_before={}", at(1), at(3)), nth(&[3, 2, 1])),
+        (format!("created_after={}&status=paid", at(1)), nth(&[1])),
+        (format!("created_after={}&created_before={}", at(3), at(1)), nth(&[])),
+        (format!("created_before={}&customer_id=29537995593", at(1)), nth(&[0])),
+    ];
+    for (query, expected) in cases {
+        assert_eq!(walk(&service, &format!("limit=1&{query}")).await, expected, "{query}");
+        assert_eq!(ids(&service.get(&format!("/v1/charges?{query}")).await.expect(200)), expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn a_parameter_that_is_not_understood_is_refused_never_ignored() {
+    let service = Service::start().await;
+    let cases = [
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("limit=ten", "limit"),
+        ("limit=-1", "limit"),
+        ("limit=%2B5", "limit"),
+        ("limit=", "limit"),
+        ("limit=5&limit=6", "limit"),
+        ("starting_after=ch_x", "starting_after"),
+        ("starting_after=5a7b9e86-9a9d-8a2c-b8a7-111111111111", "starting_after"),
+        ("starting_after=ch_5a7b9e86-9a9d-8a2c-b8a7-111111111111", "starting_after"),
+        ("status=PAID", "status"),
+        ("status=unknown", "status"),
+        ("status=", "status"),
+        ("created_after=yesterday", "created_after"),
+        ("created_before=2026-13-01T00:00:00Z", "created_before"),
+        ("customer_id=123", "customer_id"),
+        ("page=1", "page"),
+        ("offset=0", "offset"),
+        ("sort=amount", "sort"),
+    ];
+    for (query, param) in cases {
+        let answer = service.get(&format!("/v1/charges?{query}")).await;
+        assert_eq!(
+            (answer.problem(), answer.params()),
+            ((400, "invalid_request_error", "invalid_request"), vec![param]),
+            "{query}"
+        );
+    }
+    let several = service.get("/v1/charges?limit=0&status=x&page=2").await;
+    assert_eq!(several.params(), ["page", "limit", "status"]);
+}
+
+#[tokio::test]
+async fn a_charge_past_its_time_is_not_listed_as_pending() {
+    let service = Service::start().await;
+    let charge = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
+    service.stack.clock.advance(60_001);
+    assert_eq!(service.read(&charge).await["status"], "expired");
+    assert_eq!(service.get("/v1/charges?status=pending").await.expect(200)["data"], json!([]));
+    assert_eq!(service.get("/v1/charges").await.expect(200)["data"][0]["status"], "expired");
+    eventually("the clock writes it down", async || {
+        let page = service.get("/v1/charges?status=expired").await.expect(200);
+        (ids(&page) == [id(&charge)]).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,27 @@
+//! The whole service over HTTP: the gateway, the functions, the embedded DynamoDB, SQS and S3. Each test has a
+//! service of its own.
+
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::expect_used,
+    clippy::ignored_unit_patterns,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::too_many_lines,
+    clippy::unreachable,
+    clippy::unwrap_used,
+    reason = "a test that fails may panic"
+)]
+
+mod auth;
+mod budgets;
+mod charges;
+mod failures;
+mod listing;
+mod policies;
+mod requests;
+mod restart;
+mod settlement;
+mod support;
+mod webhooks;

@@ -1,0 +1,107 @@
+//! What the functions may do in a stack (template.yaml) is what they do: every DynamoDB operation that a request or an
+//! event causes here is one that its function's policy allows there, and none is allowed that is not used.
+
+use std::collections::BTreeSet;
+
+use axum::http::Method;
+use local::embedded::probe::Report;
+use local::stack::Options;
+use serde_json::json;
+use serde_yaml_ng::Value;
+
+use crate::budgets::{dispatch, work};
+use crate::support::{Listener, Service, id};
+
+/// The DynamoDB actions that a function's statements allow.
+fn allowed(function: &str) -> BTreeSet<String> {
+    let template: Value = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();
+    let policies = &template["Resources"][function]["Properties"]["Policies"];
+    let mut actions = BTreeSet::new();
+    for policy in policies.as_sequence().unwrap() {
+        for statement in policy["Statement"].as_sequence().unwrap() {
+            match &statement["Action"] {
+                Value::String(action) => drop(actions.insert(action.clone())),
+                several => actions.extend(
+                    several.as_sequence().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()),
+                ),
+            }
+        }
+    }
+    actions.into_iter().filter(|action| action.starts_with("dynamodb:")).collect()
+}
+
+/// The actions that operations need: a transaction needs those of its parts, which here are puts.
+fn needed(report: &Report) -> BTreeSet<String> {
+    let action = |operation: &str| {
+        if operation == "TransactWriteItems" { "PutItem".to_owned() } else { operation.to_owned() }
+    };
+    report.operations.keys().map(|operation| format!("dynamodb:{}", action(operation))).collect()
+}
+
+#[tokio::test]
+async fn a_function_is_allowed_what_it_does_and_nothing_else() {
+    let service = Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    let probe = service.stack.probe.as_ref().unwrap();
+    let used = || {
+        let needed = needed(&probe.report());
+        probe.reset();
+        needed
+    };
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["charge.created", "charge.paid"]).await;
+    service.get("/v1/webhooks/endpoints").await.expect(200);
+    used();
+
+    let charge = service.charge().await;
+    let locked =
+        json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
+    let held = service.charge_of(&locked).await;
+    service.read(&charge).await;
+    for query in ["", "?status=pending", "?customer_id=29537995593"] {
+        service.get(&format!("/v1/charges{query}")).await.expect(200);
+    }
+    assert_eq!(used(), allowed("ChargesFunction"));
+
+    service.sandbox(&charge, "pay", &json!({})).await;
+    service.sandbox(&held, "pay", &json!({"payer_tax_id": null})).await;
+    service.sandbox(&held, "review", &json!({"decision": "return"})).await;
+    for what in ["fail", "expire"] {
+        let charge = service.charge().await;
+        used();
+        service.sandbox(&charge, what, &json!({})).await;
+    }
+    service.sandbox(&charge, "pay", &json!({})).await;
+    assert_eq!(used(), allowed("AcquirerEventsFunction"));
+
+    service.raw(Method::GET, charge["checkout_url"].as_str().unwrap(), &[], "").await;
+    service.raw(Method::GET, charge["pix"]["qr_code_url"].as_str().unwrap(), &[], "").await;
+    assert_eq!(used(), allowed("CheckoutFunction"));
+
+    dispatch(&service).await;
+    assert_eq!(used(), allowed("EventDispatcherFunction"));
+
+    let deliveries = service.deliveries("").await;
+    used();
+    for delivery in &deliveries {
+        work(&service, delivery).await;
+    }
+    assert_eq!(used(), allowed("WebhookWorkerFunction"));
+
+    let mut webhooks = BTreeSet::new();
+    service.register(&listener.url, &["charge.created"]).await;
+    service.get("/v1/webhooks/endpoints").await.expect(200);
+    service.deliveries("").await;
+    webhooks.extend(used());
+    assert_eq!(webhooks, allowed("WebhooksFunction"));
+
+    // One row of each kind that becomes due: a charge, and a delivery that nobody took.
+    let waiting = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
+    dispatch(&service).await;
+    service.stack.clock.advance(300_000);
+    used();
+    let clock = service.stack.functions.get("ClockFunction").unwrap().clone();
+    let answer = clock(json!({})).await.unwrap();
+    assert!(answer["moved"].as_u64().unwrap() >= 2, "{answer}");
+    assert_eq!(used(), allowed("ClockFunction"));
+    assert_eq!(service.read(&waiting).await["status"], "expired", "{}", id(&waiting));
+}

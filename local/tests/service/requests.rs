@@ -1,0 +1,98 @@
+//! What holds of every request: its id, unknown routes, unreadable bodies (contract: Errors, General conventions).
+
+use axum::http::Method;
+use serde_json::json;
+
+use crate::support::Service;
+
+#[tokio::test]
+async fn every_answer_carries_a_request_id_and_echoes_a_sound_one() {
+    let service = Service::start().await;
+    let made = service.raw(Method::GET, "/v1/charges", &[], "").await;
+    assert!(made.header("x-request-id").unwrap().starts_with("req_"));
+
+    let long = "x".repeat(128);
+    for sent in ["a", "order 17/retry-2", "~!@", long.as_str()] {
+        let answer = service.raw(Method::GET, "/nowhere", &[("x-request-id", sent)], "").await;
+        let echoed = !sent.contains(' ');
+        assert_eq!(answer.header("x-request-id") == Some(sent), echoed, "{sent}");
+        assert_eq!(answer.code(), "not_found");
+    }
+    let replaced = ["x".repeat(129), "é".to_owned(), String::new()];
+    for sent in &replaced {
+        let answer = service.raw(Method::GET, "/v1/charges", &[("x-request-id", sent)], "").await;
+        assert!(answer.header("x-request-id").unwrap().starts_with("req_"), "{sent}");
+    }
+    let good = service
+        .raw(Method::GET, "/v1/charges", &[("x-request-id", "mine"), ("apikey", &service.key())], "")
+        .await;
+    assert_eq!((good.status.as_u16(), good.header("x-request-id")), (200, Some("mine")));
+}
+
+#[tokio::test]
+async fn unknown_routes_and_wrong_methods_answer_in_the_contracts_shape() {
+    let service = Service::start().await;
+    let routes = [
+        (Method::GET, "/"),
+        (Method::GET, "/v1"),
+        (Method::POST, "/v1/charges/x/refund"),
+        (Method::DELETE, "/v1/charges"),
+        (Method::GET, "/v1/pix/charges"),
+        (Method::PATCH, "/v1/charges/ch_1"),
+        (Method::GET, "/v1/payments"),
+        (Method::GET, "/v1/wallets/balance"),
+        (Method::GET, "/v1/med/cases"),
+        (Method::GET, "/v1/infractions"),
+        (Method::GET, "/v1/api-keys"),
+        (Method::POST, "/v1/sandbox/charges/x/nothing"),
+        (Method::GET, "/v1/webhooks/nothing"),
+        (Method::GET, "/%00/../\u{7f}"),
+    ];
+    for (method, path) in routes {
+        let path = path.replace('\u{7f}', "%7f");
+        let answer = service.raw(method.clone(), &path, &[("apikey", &service.key())], "").await;
+        assert_eq!(answer.problem(), (404, "not_found_error", "not_found"), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn an_unreadable_body_is_refused_with_its_reason_and_writes_nothing() {
+    let service = Service::start().await;
+    let key = service.key();
+    let headers =
+        [("apikey", key.as_str()), ("content-type", "application/json"), ("idempotency-key", "order-0001")];
+    let deep = format!("{{\"amount\":1000,\"metadata\":{{\"a\":{}{}}}}}", "[".repeat(200), "]".repeat(200));
+    let huge = format!("{{\"amount\": 1000, \"description\": \"{}\"}}", "x".repeat(300_000));
+    let bodies: [&[u8]; 9] = [
+        b"",
+        b"{",
+        b"[]",
+        b"\"text\"",
+        b"null",
+        b"{\"amount\": 1000,}",
+        b"{\"amount\": \"\xff\"}",
+        deep.as_bytes(),
+        huge.as_bytes(),
+    ];
+    for body in bodies {
+        let answer = service.raw(Method::POST, "/v1/pix/charges", &headers, body.to_vec()).await;
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert_eq!(answer.body["error"]["type"], "invalid_request_error");
+        assert!(["invalid_request", "invalid_amount"].contains(&answer.code()));
+    }
+    let many_megabytes = vec![b'x'; 11 * 1024 * 1024];
+    let answer = service.raw(Method::POST, "/v1/pix/charges", &headers, many_megabytes).await;
+    assert!(answer.status.is_client_error());
+    assert_eq!(answer.code(), "invalid_request");
+
+    let form = [
+        ("apikey", key.as_str()),
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("idempotency-key", "order-0001"),
+    ];
+    let answer = service.raw(Method::POST, "/v1/pix/charges", &form, "{\"amount\": 1000}").await;
+    assert_eq!((answer.code(), answer.params()), ("invalid_request", vec!["Content-Type"]));
+
+    let list = service.get("/v1/charges").await.expect(200);
+    assert_eq!(list, json!({"object": "list", "data": [], "has_more": false, "next_cursor": null}));
+}

@@ -1,0 +1,223 @@
+//! State survives: a restart, and a process that is killed in the middle of its work.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::http::{Method, StatusCode};
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+
+use crate::support::{Client, Listener, eventually, id};
+
+/// A service in a process of its own, in a directory of its own.
+struct Process {
+    child: Child,
+    client: Client,
+}
+
+impl Process {
+    async fn start(directory: &Path) -> Self {
+        let ready_file = directory.join("ready.json");
+        let _ = std::fs::remove_file(&ready_file);
+        let child = Command::new(env!("CARGO_BIN_EXE_local"))
+            .args(["--port", "0", "--ready-file", "ready.json"])
+            .current_dir(directory)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let ready: Value =
+            eventually("ready", async || serde_json::from_slice(&std::fs::read(&ready_file).ok()?).ok())
+                .await;
+        let text = |name: &str| ready[name].as_str().unwrap().to_owned();
+        Self { child, client: Client::new(&text("base_url"), &text("test_api_key")) }
+    }
+
+    /// `kill -9`.
+    async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+}
+
+/// A directory that goes when the test ends.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        let directory = std::env::temp_dir().join(format!("service-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir_all(&directory).unwrap();
+        Self(directory)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[tokio::test]
+async fn a_killed_service_loses_nothing_that_it_answered() {
+    let scratch = Scratch::new();
+    let process = Process::start(&scratch.0).await;
+    let paid = process.client.charge_of("order-0001", &json!({"amount": 1000})).await;
+    let paid =
+        process.client.post(&format!("/v1/sandbox/charges/{}/pay", id(&paid)), &json!({})).await.expect(200);
+    let waiting = process.client.charge_of("order-0002", &json!({"amount": 2000, "expires_in": 60})).await;
+    process.client.advance(30).await;
+    process.kill().await;
+
+    let process = Process::start(&scratch.0).await;
+    // The same key works, and knows the same charges.
+    assert_eq!(process.client.read(&paid).await, relinked(&process, paid.clone()));
+    assert_eq!(process.client.read(&waiting).await["status"], "pending");
+    let again = process.client.charge_of("order-0001", &json!({"amount": 1000})).await;
+    assert_eq!((&again["id"], &again["status"]), (&paid["id"], &json!("paid")));
+    // The clock stays where it was moved to.
+    process.client.advance(31).await;
+    assert_eq!(process.client.read(&waiting).await["status"], "expired");
+}
+
+/// A charge's addresses name the port that the service has now.
+fn relinked(process: &Process, mut charge: Value) -> Value {
+    let raw = id(&charge).trim_start_matches("ch_").to_owned();
+    charge["checkout_url"] = format!("{}/checkout/{raw}", process.client.base_url).into();
+    charge["pix"]["qr_code_url"] = format!("{}/checkout/{raw}/qr.png", process.client.base_url).into();
+    charge
+}
+
+#[tokio::test]
+async fn what_was_not_told_before_the_kill_is_told_after() {
+    let scratch = Scratch::new();
+    let is_up = std::sync::Arc::new(AtomicBool::new(false));
+    let reply = {
+        let is_up = is_up.clone();
+        move |_number| {
+            if is_up.load(Ordering::SeqCst) {
+                StatusCode::NO_CONTENT.into_response()
+            } else {
+                StatusCode::SERVICE_UNAVAILABLE.into_response()
+            }
+        }
+    };
+    let listener = Listener::answering(reply).await;
+    let process = Process::start(&scratch.0).await;
+    process.client.register(&listener.url, &["charge.created", "charge.paid"]).await;
+    let mut charges = Vec::new();
+    for order in 0..20 {
+        let charge = process.client.charge_of(&format!("order-{order:04}"), &json!({"amount": 1000})).await;
+        process
+            .client
+            .post(&format!("/v1/sandbox/charges/{}/pay", id(&charge)), &json!({}))
+            .await
+            .expect(200);
+        charges.push(id(&charge).to_owned());
+    }
+    // In the middle of the work: some events are not even dispatched, some were refused, all messages are lost.
+    process.kill().await;
+    is_up.store(true, Ordering::SeqCst);
+
+    let process = Process::start(&scratch.0).await;
+    let told = |name: &str| {
+        let hooks = listener.hooks();
+        let told = hooks
+            .iter()
+            .filter(|hook| hook.header("x-service-event-type") == name)
+            .map(crate::support::Hook::json);
+        told.map(|event| id(&event["data"]["object"]).to_owned())
+            .collect::<std::collections::BTreeSet<String>>()
+    };
+    eventually("every event", async || {
+        process.client.advance(180).await;
+        let all = charges
+            .iter()
+            .all(|charge| told("charge.created").contains(charge) && told("charge.paid").contains(charge));
+        all.then_some(())
+    })
+    .await;
+    eventually("every delivery done", async || {
+        let page = process.client.get("/v1/webhooks/deliveries?status=DELIVERED").await.expect(200);
+        (page["total"] == 40).then_some(())
+    })
+    .await;
+    // One event id for each change, however often it was sent.
+    let ids: std::collections::BTreeSet<String> =
+        listener.hooks().iter().map(|hook| id(&hook.json()).to_owned()).collect();
+    assert_eq!(ids.len(), 40);
+}
+
+#[tokio::test]
+async fn a_second_service_on_the_same_state_is_refused_with_the_reason() {
+    let scratch = Scratch::new();
+    let process = Process::start(&scratch.0).await;
+    let second = Command::new(env!("CARGO_BIN_EXE_local"))
+        .args(["--port", "0"])
+        .current_dir(&scratch.0)
+        .output()
+        .await
+        .unwrap();
+    assert!(!second.status.success());
+    assert!(String::from_utf8_lossy(&second.stderr).contains("already runs"));
+    let port = process.client.base_url.rsplit(':').next().unwrap().to_owned();
+    let taken = Command::new(env!("CARGO_BIN_EXE_local"))
+        .args(["--in-memory", "--port", &port])
+        .current_dir(&scratch.0)
+        .output()
+        .await
+        .unwrap();
+    assert!(!taken.status.success());
+    assert!(String::from_utf8_lossy(&taken.stderr).contains("in use"));
+}
+
+#[tokio::test]
+async fn the_first_lines_hold_a_command_that_works_when_pasted() {
+    let scratch = Scratch::new();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_local"))
+        .args(["--in-memory", "--port", "0", "--ready-file", "ready.json"])
+        .current_dir(&scratch.0)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut greeting = String::new();
+    let mut lines =
+        tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(child.stdout.take().unwrap()));
+    let command = loop {
+        let line = lines.next_line().await.unwrap().expect("a curl line");
+        if line.trim_start().starts_with("curl") {
+            break line;
+        }
+        greeting.push_str(&line);
+    };
+    assert!(greeting.len() < 600, "{greeting}");
+    let ready: Value = serde_json::from_slice(&std::fs::read(scratch.0.join("ready.json")).unwrap()).unwrap();
+    let expected = [
+        "base_url",
+        "bucket",
+        "dashboard",
+        "dynamodb_url",
+        "live_api_key",
+        "member_token",
+        "other_account",
+        "s3_url",
+        "sqs_url",
+        "table",
+        "test_api_key",
+    ];
+    assert_eq!(ready.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>(), expected);
+    // What the line says, sent as it says it.
+    let words: Vec<&str> = command.split('\'').collect();
+    let url = words[0].split_whitespace().find(|word| word.starts_with("http")).unwrap();
+    let header =
+        |word: &str| word.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned())).unwrap();
+    let headers = [header(words[1]), header(words[3]), header(words[5])];
+    let headers: Vec<(&str, &str)> =
+        headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let client = Client::new(ready["base_url"].as_str().unwrap(), "");
+    let charge = client.raw(Method::POST, url, &headers, words[7].to_owned()).await.expect(201);
+    assert_eq!((&charge["amount"], &charge["status"]), (&json!(1990), &json!("pending")));
+}

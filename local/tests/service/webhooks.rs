@@ -1,0 +1,436 @@
+//! Endpoints, events and their delivery (contract: Webhooks, Events).
+
+use aws_sdk_sqs::types::QueueAttributeName;
+use axum::http::{Method, StatusCode};
+use axum::response::IntoResponse;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+
+use crate::support::{Hook, Listener, Service, eventually, id};
+
+const ALL: [&str; 4] = ["charge.created", "charge.paid", "charge.failed", "charge.expired"];
+
+/// Verifies a signature as a merchant would, from the contract's text alone.
+fn verify(hook: &Hook, secret: &str) -> i64 {
+    let signature = hook.header("x-service-signature");
+    let (t, v1) = signature.split_once(",v1=").unwrap();
+    let t = t.strip_prefix("t=").unwrap();
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    mac.update(format!("{t}.").as_bytes());
+    mac.update(&hook.body);
+    let digest = mac.finalize().into_bytes();
+    let expected = digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    assert_eq!(v1, expected);
+    t.parse().unwrap()
+}
+
+#[tokio::test]
+async fn an_endpoint_is_registered_with_a_secret_that_is_shown_once() {
+    let service = Service::start().await;
+    let made =
+        service.register("http://127.0.0.1:9/hook", &["charge.paid", "charge.paid", "charge.created"]).await;
+    let secret = made["secret"].as_str().unwrap();
+    assert_eq!(secret.len(), 64);
+    assert!(secret.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
+    assert!(id(&made).starts_with("wh_"));
+    assert_eq!(made["events"], json!(["charge.paid", "charge.created"]));
+    assert_eq!((&made["url"], &made["status"]), (&json!("http://127.0.0.1:9/hook"), &json!("ACTIVE")));
+
+    let mut listed = made.clone();
+    listed.as_object_mut().unwrap().remove("secret");
+    assert_eq!(service.get("/v1/webhooks/endpoints").await.expect(200), json!({"data": [listed]}));
+}
+
+#[tokio::test]
+async fn an_endpoint_that_can_not_be_told_is_refused_with_the_reason() {
+    let service = Service::start().await;
+    let events = json!(["charge.paid"]);
+    let cases = [
+        (json!({}), vec!["url", "events"]),
+        (json!({"url": 5, "events": "charge.paid"}), vec!["url", "events"]),
+        (json!({"url": "hook", "events": events}), vec!["url"]),
+        (json!({"url": "ftp://example.com/", "events": events}), vec!["url"]),
+        (json!({"url": "http://example.com/hook", "events": events}), vec!["url"]),
+        (json!({"url": "https://user:pass@example.com/", "events": events}), vec!["url"]),
+        (json!({"url": "https://10.0.0.5/hook", "events": events}), vec!["url"]),
+        (json!({"url": "https://169.254.169.254/latest", "events": events}), vec!["url"]),
+        (json!({"url": "https://[fd00::1]/", "events": events}), vec!["url"]),
+        (json!({"url": "https://example.com/", "events": []}), vec!["events"]),
+        (
+            json!({"url": "https://example.com/", "events": ["charge.paid", "charge.lost", 7]}),
+            vec!["events[1]", "events[2]"],
+        ),
+    ];
+    for (body, params) in cases {
+        let answer = service.post("/v1/webhooks/endpoints", &body).await;
+        assert_eq!((answer.status.as_u16(), answer.code()), (400, "invalid_request"), "{body}");
+        assert_eq!(answer.params(), params, "{body}");
+    }
+    assert_eq!(service.get("/v1/webhooks/endpoints").await.expect(200)["data"], json!([]));
+}
+
+#[tokio::test]
+async fn each_change_is_told_in_the_canonical_envelope_and_signed() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    let endpoint = service.register(&listener.url, &ALL).await;
+    let charge = service.charge_of(&json!({"amount": 1990, "metadata": {"order": "é"}})).await;
+    listener.event("charge.created").await;
+    let paid = service.sandbox(&charge, "pay", &json!({})).await;
+    let hook = listener.event("charge.paid").await;
+
+    let secret = endpoint["secret"].as_str().unwrap();
+    let signed_at = verify(&hook, secret);
+    assert!((signed_at - service.stack.clock.now().seconds()).abs() <= 5);
+    assert_eq!(hook.header("content-type"), "application/json");
+    assert!(hook.header("x-service-delivery-id").starts_with("wd_"));
+    assert_eq!(hook.header("x-service-mode"), "test");
+
+    let event = hook.json();
+    let mut expected = paid.clone();
+    expected["pix"].as_object_mut().unwrap().remove("qr_code_base64");
+    assert_eq!(event["data"], json!({"object": expected}));
+    assert_eq!((&event["object"], &event["type"]), (&json!("event"), &json!("charge.paid")));
+    assert_eq!(event["api_version"], "2026-11-01");
+    assert!(event["id"].as_str().unwrap().starts_with("evt_"));
+    assert!(event["created_at"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(event.as_object().unwrap().len(), 6);
+
+    let created = listener.event("charge.created").await;
+    verify(&created, secret);
+    assert_eq!(created.json()["data"]["object"]["status"], "pending");
+    assert_eq!(listener.hooks().len(), 2);
+}
+
+#[tokio::test]
+async fn every_outcome_has_its_event_and_only_subscribers_hear_it() {
+    let service = Service::start().await;
+    let all = Listener::start().await;
+    let paid_only = Listener::start().await;
+    let strangers = Listener::start().await;
+    service.register(&all.url, &ALL).await;
+    service.register(&paid_only.url, &["charge.paid"]).await;
+    let other = service.stack.seed.other.test_api_key.clone();
+    let body = json!({"url": strangers.url, "events": ALL});
+    service.post_as(&other, "/v1/webhooks/endpoints", &body, &[]).await.expect(201);
+
+    for (what, event) in [("fail", "charge.failed"), ("expire", "charge.expired"), ("pay", "charge.paid")] {
+        let charge = service.charge().await;
+        service.sandbox(&charge, what, &json!({})).await;
+        let hook = all.event(event).await;
+        assert_eq!(hook.json()["data"]["object"]["id"], charge["id"]);
+    }
+    paid_only.event("charge.paid").await;
+    all.received(6).await;
+    queue_is_empty(&service).await;
+    assert_eq!(paid_only.hooks().len(), 1);
+    assert_eq!(strangers.hooks().len(), 0);
+}
+
+#[tokio::test]
+async fn a_return_or_a_hold_is_told_by_no_canonical_event() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &ALL).await;
+    let locked =
+        json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
+    let mismatch = service.charge_of(&locked).await;
+    service.sandbox(&mismatch, "pay", &json!({"payer_tax_id": "25524893033"})).await;
+    let held = service.charge_of(&locked).await;
+    service.sandbox(&held, "pay", &json!({"payer_tax_id": null})).await;
+    service.sandbox(&held, "review", &json!({"decision": "approve"})).await;
+    let paid = listener.event("charge.paid").await;
+    assert_eq!(paid.json()["data"]["object"]["id"], held["id"]);
+    let names: Vec<String> = listener
+        .received(3)
+        .await
+        .iter()
+        .map(|hook| hook.header("x-service-event-type").to_owned())
+        .collect();
+    assert_eq!(names.iter().filter(|name| *name == "charge.created").count(), 2);
+    assert_eq!(names.len(), 3);
+}
+
+#[tokio::test]
+async fn a_failed_attempt_is_repeated_on_schedule_with_the_same_ids_until_it_is_taken() {
+    let service = Service::start().await;
+    let listener = Listener::answering(|number| match number {
+        0 => (StatusCode::INTERNAL_SERVER_ERROR, "no\u{0}thing <works>").into_response(),
+        1 => (StatusCode::MOVED_PERMANENTLY, [("location", "/elsewhere")]).into_response(),
+        _ => StatusCode::OK.into_response(),
+    })
+    .await;
+    let endpoint = service.register(&listener.url, &["charge.created"]).await;
+    let charge = service.charge().await;
+    let failed = eventually("the first failure", async || {
+        service
+            .deliveries("")
+            .await
+            .into_iter()
+            .find(|delivery| delivery["attempts"] == 1 && delivery["status"] == "PENDING")
+    })
+    .await;
+    assert_eq!((&failed["lastStatusCode"], &failed["maxAttempts"]), (&json!(500), &json!(15)));
+    assert_eq!(failed["endpointId"], endpoint["id"]);
+    assert!(failed["lastError"].as_str().unwrap().contains("500"));
+    assert!(failed["lastResponseBody"].as_str().unwrap().contains("thing <works>"));
+    assert_eq!(failed["deliveredAt"], Value::Null);
+    assert_eq!(failed["payload"]["data"]["object"]["id"], charge["id"]);
+    let wait = |delivery: &Value| {
+        let time =
+            |name: &str| delivery[name].as_str().unwrap().parse::<chrono::DateTime<chrono::Utc>>().unwrap();
+        (time("nextRetryAt") - time("updatedAt")).num_milliseconds()
+    };
+    assert!((24_000..=36_000).contains(&wait(&failed)), "{failed}");
+
+    service.advance(37).await;
+    let again = eventually("the second failure", async || {
+        service
+            .deliveries("")
+            .await
+            .into_iter()
+            .find(|delivery| delivery["attempts"] == 2 && delivery["status"] == "PENDING")
+    })
+    .await;
+    assert_eq!(again["lastStatusCode"], 301);
+    assert!((48_000..=72_000).contains(&wait(&again)), "{again}");
+
+    service.advance(73).await;
+    let done =
+        eventually("delivered", async || service.deliveries("&status=DELIVERED").await.into_iter().next())
+            .await;
+    assert_eq!((&done["attempts"], &done["lastStatusCode"]), (&json!(3), &json!(200)));
+    assert_eq!((&done["nextRetryAt"], &done["lastError"]), (&Value::Null, &Value::Null));
+    assert!(done["deliveredAt"].is_string());
+    let hooks = listener.hooks();
+    assert_eq!(hooks.len(), 3);
+    for hook in &hooks {
+        assert_eq!(hook.body, hooks[0].body);
+        assert_eq!(hook.header("x-service-delivery-id"), id(&done));
+        verify(hook, endpoint["secret"].as_str().unwrap());
+    }
+}
+
+#[tokio::test]
+async fn a_busy_endpoint_is_left_alone_for_as_long_as_it_asks() {
+    let service = Service::start().await;
+    let listener = Listener::answering(|number| match number {
+        0 => (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "7200")]).into_response(),
+        _ => StatusCode::NO_CONTENT.into_response(),
+    })
+    .await;
+    service.register(&listener.url, &["charge.created"]).await;
+    service.charge().await;
+    let waiting = eventually("the refusal", async || {
+        service.deliveries("").await.into_iter().find(|delivery| delivery["lastStatusCode"] == 429)
+    })
+    .await;
+    let next: chrono::DateTime<chrono::Utc> = waiting["nextRetryAt"].as_str().unwrap().parse().unwrap();
+    let updated: chrono::DateTime<chrono::Utc> = waiting["updatedAt"].as_str().unwrap().parse().unwrap();
+    assert_eq!((next - updated).num_seconds(), 7200);
+    service.advance(7201).await;
+    listener.received(2).await;
+}
+
+#[tokio::test]
+async fn after_the_last_attempt_a_delivery_is_failed_and_in_the_dead_letter_queue() {
+    let service = Service::start().await;
+    // Nothing listens there.
+    service.register("http://127.0.0.1:9/hook", &["charge.created"]).await;
+    service.charge().await;
+    for attempt in 1..=15 {
+        eventually("an attempt", async || {
+            let delivery = service.deliveries("").await.into_iter().next()?;
+            let ended = delivery["status"] == "PENDING" || delivery["status"] == "FAILED";
+            (delivery["attempts"] == attempt && ended).then_some(())
+        })
+        .await;
+        service.advance(15 * 60 * 60).await;
+    }
+    let failed = service.deliveries("&status=FAILED").await.remove(0);
+    assert_eq!(
+        (&failed["attempts"], &failed["lastStatusCode"], &failed["nextRetryAt"]),
+        (&json!(15), &Value::Null, &Value::Null)
+    );
+    assert!(failed["lastError"].as_str().unwrap().contains("refused"), "{failed}");
+    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
+    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryDeadLetterQueue");
+    let dead = sqs.receive_message().queue_url(url).send().await.unwrap();
+    let message: Value = serde_json::from_str(dead.messages()[0].body().unwrap()).unwrap();
+    assert_eq!(message["delivery"], failed["id"]);
+}
+
+#[tokio::test]
+async fn a_change_handed_over_again_writes_nothing_twice_and_tells_nothing_twice() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &ALL).await;
+    let charge = service.charge().await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    listener.received(2).await;
+    eventually("both done", async || {
+        (service.deliveries("&status=DELIVERED").await.len() == 2).then_some(())
+    })
+    .await;
+
+    let records =
+        local::pumps::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable").await.unwrap();
+    let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
+    // Whole, in pieces, and backwards: batches are cut anew on a retry, and shards interleave.
+    let mut batches = vec![records.clone(), records.iter().rev().cloned().collect()];
+    batches.extend(records.chunks(1).map(<[Value]>::to_vec));
+    for batch in batches {
+        let answer = dispatcher(json!({ "Records": batch })).await.unwrap();
+        assert_eq!(answer["batchItemFailures"], json!([]));
+    }
+    // Every message that the repeated records could have caused is worked on before anything is counted.
+    queue_is_empty(&service).await;
+    let deliveries = service.deliveries("").await;
+    assert_eq!(deliveries.len(), 2);
+    assert!(deliveries.iter().all(|delivery| delivery["attempts"] == 1), "{deliveries:?}");
+    assert_eq!(listener.hooks().len(), 2);
+    let scope = format!("events#{}:test", service.stack.seed.first.id);
+    assert_eq!(service.rows(&scope, "evt_").await.len(), 2);
+}
+
+/// Waits until no message is in the delivery queue, nor with a worker.
+async fn queue_is_empty(service: &Service) {
+    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
+    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryQueue");
+    eventually("an empty queue", async || {
+        let known =
+            sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::All).send().await;
+        let known = known.unwrap().attributes.unwrap();
+        let waiting = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"];
+        waiting.iter().all(|name| known[&QueueAttributeName::from(*name)] == "0").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_message_that_comes_twice_or_early_makes_no_second_attempt() {
+    let service = Service::start().await;
+    let listener = Listener::answering(|number| match number {
+        0 => StatusCode::BAD_GATEWAY.into_response(),
+        _ => StatusCode::NO_CONTENT.into_response(),
+    })
+    .await;
+    let endpoint = service.register(&listener.url, &["charge.created"]).await;
+    service.charge().await;
+    let waiting = eventually("the failure", async || {
+        service.deliveries("&status=PENDING").await.into_iter().find(|delivery| delivery["attempts"] == 1)
+    })
+    .await;
+    let scope = format!("{}:test", service.stack.seed.first.id);
+    let body = json!({"scope": scope, "delivery": waiting["id"], "endpoint": endpoint["id"]}).to_string();
+    let record =
+        |number: usize| json!({"messageId": format!("m{number}"), "body": body, "eventSource": "aws:sqs"});
+    let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
+    let answer = worker(json!({"Records": [record(0), record(1)]})).await.unwrap();
+    assert_eq!(answer["batchItemFailures"], json!([]));
+    assert_eq!(listener.hooks().len(), 1, "not yet due");
+
+    service.stack.clock.advance(37_000);
+    worker(json!({"Records": [record(0), record(1), record(2)]})).await.unwrap();
+    listener.received(2).await;
+    let poisoned = json!({"messageId": "poison", "body": "{", "eventSource": "aws:sqs"});
+    let answer = worker(json!({"Records": [record(3), poisoned]})).await.unwrap();
+    assert_eq!(answer["batchItemFailures"], json!([{"itemIdentifier": "poison"}]));
+    assert_eq!(listener.hooks().len(), 2);
+}
+
+#[tokio::test]
+async fn a_lost_message_is_sent_again_by_the_clock() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["charge.created"]).await;
+    // Nobody reads the queue but this test, which takes the message and loses it.
+    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
+    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryQueue");
+    service.stack.stop_queues().await;
+    service.charge().await;
+    eventually("the delivery's message", async || {
+        let got = sqs.receive_message().queue_url(&url).send().await.unwrap();
+        let message = got.messages().first()?;
+        sqs.delete_message().queue_url(&url).receipt_handle(message.receipt_handle()?).send().await.unwrap();
+        Some(())
+    })
+    .await;
+    let lost = service.deliveries("&status=PENDING").await.remove(0);
+    service.advance(121).await;
+    eventually("another message", async || {
+        let got = sqs.receive_message().queue_url(&url).send().await.unwrap();
+        let message: Value = serde_json::from_str(got.messages().first()?.body()?).unwrap();
+        (message["delivery"] == lost["id"]).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn deliveries_are_listed_newest_first_with_every_filter() {
+    let service = Service::start().await;
+    let up = Listener::start().await;
+    let alive = service.register(&up.url, &ALL).await;
+    let dead = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let charge = service.charge().await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    eventually("all attempted", async || {
+        let all = service.deliveries("").await;
+        (all.len() == 3
+            && all.iter().all(|delivery| delivery["attempts"] == 1 && delivery["status"] != "PROCESSING"))
+        .then_some(())
+    })
+    .await;
+    let page = service.get("/v1/webhooks/deliveries").await.expect(200);
+    assert_eq!((&page["total"], &page["limit"], &page["offset"]), (&json!(3), &json!(25), &json!(0)));
+    assert_eq!(page["data"][2]["eventType"], "charge.created", "newest first");
+    let fields = [
+        "id",
+        "endpointId",
+        "eventType",
+        "status",
+        "attempts",
+        "maxAttempts",
+        "lastStatusCode",
+        "lastError",
+        "nextRetryAt",
+        "deliveredAt",
+        "createdAt",
+        "updatedAt",
+        "payload",
+    ];
+    for field in fields {
+        assert!(page["data"][0].get(field).is_some(), "{field}");
+    }
+    let cases = [
+        ("status=DELIVERED".to_owned(), 2),
+        ("status=PENDING".to_owned(), 1),
+        ("status=FAILED".to_owned(), 0),
+        ("eventType=charge.paid".to_owned(), 2),
+        (format!("endpointId={}", id(&alive)), 2),
+        (format!("endpointId={}&eventType=charge.paid&status=PENDING", id(&dead)), 1),
+    ];
+    for (query, total) in cases {
+        let page = service.get(&format!("/v1/webhooks/deliveries?{query}")).await.expect(200);
+        assert_eq!(page["total"], total, "{query}");
+        assert_eq!(page["data"].as_array().unwrap().len(), total, "{query}");
+    }
+    let second = service.get("/v1/webhooks/deliveries?limit=1&offset=1").await.expect(200);
+    assert_eq!(second["data"], json!([page["data"][1]]));
+    assert_eq!(second["total"], 3);
+    for (query, param) in [
+        ("status=pending", "status"),
+        ("eventType=charge", "eventType"),
+        ("endpointId=x", "endpointId"),
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("offset=-1", "offset"),
+        ("page=2", "page"),
+    ] {
+        let answer = service
+            .raw(Method::GET, &format!("/v1/webhooks/deliveries?{query}"), &[("apikey", &service.key())], "")
+            .await;
+        assert_eq!((answer.status.as_u16(), answer.params()), (400, vec![param]), "{query}");
+    }
+}
