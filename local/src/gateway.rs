@@ -1,6 +1,6 @@
 //! The HTTP API: turns each HTTP request into an event of API Gateway's HTTP API (payload format 2.0), picks the
-//! function by the template's routes, and turns its answer back. What API Gateway itself would refuse is refused in
-//! the contract's shape.
+//! function by the template's routes, and turns its answer back. What API Gateway itself would refuse with an answer
+//! of its own is refused in the contract's shape.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -21,6 +21,7 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
+use shared::http::{Problem, refuse};
 use tokio::net::TcpListener;
 use tower::ServiceExt;
 
@@ -197,13 +198,8 @@ impl Api {
         // A client that waits for leave to send its body is refused before it does.
         let body = if is_announced_too_large(&head.headers) { None } else { whole(body).await };
         let Some(body) = body else {
-            return problem(
-                &head.headers,
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "invalid_request_error",
-                "invalid_request",
-                "The body is larger than 10 MiB.",
-            );
+            let message = "The body is larger than 10 MiB.".to_owned();
+            return bytes_of(refuse(&head.headers, &Problem::Unreadable(message))).await;
         };
         self.put_as_api_gateway_does(&mut head, peer);
         if head.uri.path().starts_with(LOCAL_PREFIX) {
@@ -216,13 +212,8 @@ impl Api {
             }
         });
         let Some((target, variables)) = found else {
-            return problem(
-                &head.headers,
-                StatusCode::NOT_FOUND,
-                "not_found_error",
-                "not_found",
-                "No route matches.",
-            );
+            let (method, path) = (head.method.to_string(), head.uri.path().to_owned());
+            return bytes_of(refuse(&head.headers, &Problem::NoSuchRoute { method, path })).await;
         };
         let event = event(&head, &body, peer, &target.key, variables);
         let answered = (target.invoke)(event).await;
@@ -230,14 +221,8 @@ impl Api {
         {
             Ok(response) => response,
             Err(error) => {
-                tracing::error!(route = target.key, error, "a function failed");
-                problem(
-                    &head.headers,
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "api_error",
-                    "internal_error",
-                    "Something failed on our side.",
-                )
+                let problem = Problem::Internal(format!("{} failed: {error}", target.key));
+                bytes_of(refuse(&head.headers, &problem)).await
             }
         }
     }
@@ -268,10 +253,7 @@ impl Api {
     async fn answer_locally(&self, head: Parts, body: Bytes) -> Response<Full<Bytes>> {
         let request = Request::from_parts(head, Body::from(body));
         let Ok(answered) = self.local.clone().oneshot(request).await;
-        let (head, body) = answered.into_parts();
-        // A router's own answer: it is whole already.
-        let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-        Response::from_parts(head, Full::new(body))
+        bytes_of(answered).await
     }
 }
 
@@ -300,6 +282,13 @@ async fn whole(mut body: Incoming) -> Option<Bytes> {
         }
     }
     (seen <= MAX_BODY_BYTES).then(|| kept.freeze())
+}
+
+/// A response with its body as it is written out. The bodies that come here are whole already.
+async fn bytes_of(response: Response<Body>) -> Response<Full<Bytes>> {
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    Response::from_parts(head, Full::new(body))
 }
 
 /// The event of API Gateway's payload format 2.0.
@@ -419,31 +408,6 @@ fn response(answer: &Value) -> Option<Response<Full<Bytes>>> {
         response.headers_mut().append(SET_COOKIE, HeaderValue::from_str(cookie.as_str()?).ok()?);
     }
     Some(response)
-}
-
-/// What no function answers, in the contract's shape.
-fn problem(
-    headers: &HeaderMap,
-    status: StatusCode,
-    kind: &str,
-    code: &str,
-    message: &str,
-) -> Response<Full<Bytes>> {
-    let sent = headers.get("x-request-id").and_then(|value| value.to_str().ok());
-    let id = match sent {
-        Some(id) if (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            id.to_owned()
-        }
-        _ => format!("req_{}", uuid::Uuid::new_v4()),
-    };
-    let body = json!({"error": {"type": kind, "code": code, "message": message}, "request_id": id});
-    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Ok(id) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert("x-request-id", id);
-    }
-    response
 }
 
 #[cfg(test)]
@@ -600,7 +564,7 @@ mod tests {
         let small = raw(&gateway, &format!("{head}Content-Length: 2\r\n\r\n{{}}")).await;
         assert!(small.starts_with("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200"), "{small}");
         let large = raw(&gateway, &format!("{head}Content-Length: 10485761\r\n\r\n")).await;
-        assert!(large.starts_with("HTTP/1.1 413"), "{large}");
+        assert!(large.starts_with("HTTP/1.1 400"), "{large}");
     }
 
     #[tokio::test]
@@ -677,7 +641,7 @@ mod tests {
         let body: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(
             (status, &headers["x-request-id"]),
-            (StatusCode::PAYLOAD_TOO_LARGE, &HeaderValue::from_static("mine"))
+            (StatusCode::BAD_REQUEST, &HeaderValue::from_static("mine"))
         );
         assert_eq!(
             (&body["error"]["code"], &body["request_id"]),

@@ -37,6 +37,12 @@ impl RequestId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    fn name(&self, response: &mut Response) {
+        if let Ok(id) = HeaderValue::from_str(&self.0) {
+            response.headers_mut().insert(X_REQUEST_ID, id);
+        }
+    }
 }
 
 fn is_echoable(id: &str) -> bool {
@@ -118,6 +124,14 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
     }
 }
 
+/// What stands before the functions refuses as they do: the contract's shape, and the request's id.
+pub fn refuse(headers: &HeaderMap, problem: &Problem) -> Response {
+    let id = RequestId::of(headers);
+    let mut response = problem.respond(&id);
+    id.name(&mut response);
+    response
+}
+
 pub(super) async fn frame(mut request: Request, next: Next) -> Response {
     let context = RequestContext::of(request.headers());
     let method = request.method().clone();
@@ -133,9 +147,7 @@ pub(super) async fn frame(mut request: Request, next: Next) -> Response {
         headers.insert("x-ratelimit-limit-minute", HeaderValue::from(rate_limit.limit));
         headers.insert("x-ratelimit-remaining-minute", HeaderValue::from(rate_limit.remaining));
     }
-    if let Ok(id) = HeaderValue::from_str(context.id.as_str()) {
-        headers.insert(X_REQUEST_ID, id);
-    }
+    context.id.name(&mut response);
     let key = caller.map(|caller| caller.fingerprint.as_str());
     let status = response.status().as_u16();
     tracing::info!(key, request_id = %context.id, "{method} {path} {status}");

@@ -5,7 +5,7 @@ mod context;
 mod intake;
 mod problem;
 
-pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId};
+pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, refuse};
 pub use intake::{Fields, JsonBody, Object, Query};
 pub use problem::{Detail, Problem};
 
