@@ -51,7 +51,7 @@ pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Cloc
                 let dispatcher = Dispatcher::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
                 event_function(move |event: dynamodb::Event| {
                     let dispatcher = dispatcher.clone();
-                    async move { dispatcher.handle(event).await }
+                    async move { Ok::<_, Error>(dispatcher.handle(event).await) }
                 })
             }
             "WebhookWorkerFunction" => {

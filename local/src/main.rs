@@ -1,6 +1,6 @@
 //! `cargo run`: the whole service on this machine.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -83,12 +83,17 @@ fn lock(directory: &Path) -> Result<File> {
     std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
     private.recursive(true).create(directory).map_err(|e| failed(&e))?;
     let file = File::create(directory.join("lock")).map_err(|e| failed(&e))?;
-    file.try_lock().map_err(|_held| {
-        Error::new(format!(
-            "a service already runs on {}/; stop it, or use --in-memory --port 0",
-            directory.display()
-        ))
-    })?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let text = format!(
+                "a service already runs on {}/; stop it, or use --in-memory --port 0",
+                directory.display()
+            );
+            return Err(Error::new(text));
+        }
+        Err(TryLockError::Error(error)) => return Err(failed(&error)),
+    }
     Ok(file)
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
 use serde_json::{Value, json};
 use shared::clock::Clock;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::embedded::{ACCOUNT, Endpoints, REGION};
@@ -41,6 +41,10 @@ const GROUP_CONCURRENCY: usize = 8;
 
 /// Batches that are received and wait for a slot of their group, at most.
 const MAX_WAITING_BATCHES: usize = 1_000;
+
+/// How often a message that waits for its group's slot is hidden again, and for how many seconds.
+const HIDDEN_AGAIN: Duration = Duration::from_mins(4);
+const HIDDEN_SECONDS: i32 = 360;
 
 /// How long what runs may take to finish once the end was asked for.
 const GRACE: Duration = Duration::from_secs(2);
@@ -226,7 +230,7 @@ impl QueuePump {
                             .or_insert_with(|| Arc::new(Semaphore::new(GROUP_CONCURRENCY)));
                         let (pump, group_slots) = (Arc::clone(&self), Arc::clone(slots));
                         invocations.spawn(async move {
-                            let _group_slot = group_slots.acquire_owned().await;
+                            let _group_slot = pump.wait_for_slot(group_slots, &batch).await;
                             let _slot = Arc::clone(&pump.slots).acquire_owned().await;
                             pump.hand_over(batch).await;
                         });
@@ -244,6 +248,21 @@ impl QueuePump {
         // What is cut short was not deleted, and comes again.
         let finished = async { while invocations.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(GRACE, finished).await;
+    }
+
+    /// Waits for a slot of the group. Messages that wait long stay hidden, or they would be received again and again.
+    async fn wait_for_slot(&self, slots: Arc<Semaphore>, batch: &[Message]) -> Option<OwnedSemaphorePermit> {
+        let mut slot = std::pin::pin!(slots.acquire_owned());
+        loop {
+            tokio::select! {
+                slot = slot.as_mut() => return slot.ok(),
+                () = tokio::time::sleep(HIDDEN_AGAIN) => {}
+            }
+            for handle in batch.iter().filter_map(Message::receipt_handle) {
+                let hide = self.sqs.change_message_visibility().queue_url(&self.url).receipt_handle(handle);
+                let _comes_again_at_worst = hide.visibility_timeout(HIDDEN_SECONDS).send().await;
+            }
+        }
     }
 
     async fn receive(&self) -> Result<Vec<Message>> {
@@ -640,7 +659,7 @@ mod tests {
 
     impl Rig {
         async fn start(state: State) -> Self {
-            let text = TEMPLATE.replace("MaximumRetryAttempts: 10", "MaximumRetryAttempts: 2");
+            let text = TEMPLATE.replace("MaximumRetryAttempts: -1", "MaximumRetryAttempts: 2");
             let template = Template::parse(&text).unwrap();
             let embedded = Embedded::start(&state).await.unwrap();
             provision(&template, &embedded.endpoints()).await.unwrap();

@@ -220,6 +220,7 @@ fn lambda_environment(endpoints: &Endpoints, dynamodb_url: String) -> BTreeMap<S
         ("AWS_SECRET_ACCESS_KEY", SECRET_KEY.to_owned()),
         ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_url),
         ("AWS_ENDPOINT_URL_SQS", endpoints.sqs_url.clone()),
+        ("AWS_ENDPOINT_URL_S3", endpoints.s3_url.clone()),
         ("WEBHOOK_ADDRESSES", "loopback".to_owned()),
     ]
     .into_iter()

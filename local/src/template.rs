@@ -692,10 +692,7 @@ mod tests {
         assert!(worker.queues[0].reports_failures);
 
         let stream = &template.function("EventDispatcherFunction").unwrap().streams[0];
-        assert_eq!(
-            (stream.table.as_str(), stream.batch_size, stream.max_retries),
-            ("StateTable", 100, Some(10))
-        );
+        assert_eq!((stream.table.as_str(), stream.batch_size, stream.max_retries), ("StateTable", 100, None));
         assert!(stream.bisect && stream.reports_failures);
         assert_eq!(stream.failures_bucket.as_deref(), Some("DocumentsBucket"));
         assert_eq!(template.function("ClockFunction").unwrap().schedules, ["rate(1 minute)"]);

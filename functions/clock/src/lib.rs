@@ -87,16 +87,23 @@ impl DueWork {
         }
         let mut messages = Vec::new();
         let mut moved: usize = 0;
+        let mut failure = None;
         for message in rows.join_all().await {
-            messages.extend(message?);
-            moved = moved.saturating_add(1);
+            match message {
+                Ok(message) => {
+                    messages.extend(message);
+                    moved = moved.saturating_add(1);
+                }
+                Err(error) => failure = Some(error),
+            }
         }
-        // A message that is refused is sent again when its delivery is looked at next.
+        // Whatever else failed, the deliveries that were postponed get their messages. A message that is refused is sent
+        // again when its delivery is looked at next.
         let refused = self.queue.send(&messages).await?;
         if !refused.is_empty() {
             tracing::warn!(refused = refused.len(), "the delivery queue refused messages");
         }
-        Ok(moved)
+        failure.map_or(Ok(moved), Err)
     }
 
     /// Moves one row on; one that fails is set aside for a while, so that the others are reached. Gives the message
@@ -134,6 +141,9 @@ impl DueWork {
             Mode::Live => return Err(StoreError::Corrupt("a live charge, and no bank to ask".to_owned())),
         }
         let at = charge.pix.expires_at;
+        if now <= at {
+            return Ok(());
+        }
         match Charges::new(self.store.clone()).apply(charge, &Command::Expire { at }, now).await {
             Ok(_) => Ok(()),
             Err(Problem::Unavailable(cause)) => Err(StoreError::Unavailable(cause)),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
+use aws_sdk_s3::error::DisplayErrorContext;
 use shared::charge::Charge;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
@@ -23,6 +24,9 @@ use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 
+/// Where records go that can't be read, in the bucket.
+const PUT_ASIDE: &str = "failed-stream-records";
+
 /// Changes of a batch that are announced at the same time.
 const CONCURRENT_CHANGES: usize = 16;
 
@@ -33,6 +37,10 @@ pub struct Dispatcher {
     pub store: Store,
     /// Where deliveries start.
     pub queue: DeliveryQueue,
+    /// Where records go that can't be read.
+    pub s3: aws_sdk_s3::Client,
+    /// The bucket for them.
+    pub bucket: String,
     /// The time.
     pub clock: Clock,
     /// Public addresses of charges.
@@ -47,7 +55,7 @@ enum Change {
 }
 
 impl Dispatcher {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL` and `CHECKOUT_BASE_URL`.
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `DOCUMENTS_BUCKET` and `CHECKOUT_BASE_URL`.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -56,25 +64,23 @@ impl Dispatcher {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
             queue: DeliveryQueue::new(aws.sqs(), required(var, "DELIVERY_QUEUE_URL")?),
+            s3: aws.s3(),
+            bucket: required(var, "DOCUMENTS_BUCKET")?,
             clock,
             links: Links::new(&required(var, "CHECKOUT_BASE_URL")?)?,
         })
     }
 
     /// Works on a batch, its records side by side: their order does not matter, for every row is named by its change.
-    /// Reports the first record that could not be done now; the stream starts there again.
-    ///
-    /// # Errors
-    ///
-    /// When a record can't be read, after the others are done: the stream then halves the batch until that record is
-    /// alone, and puts it aside.
-    pub async fn handle(&self, batch: StreamEvent) -> Result<DynamoDbEventResponse, StoreError> {
+    /// A record that can't be read goes aside whole, and counts as done. Reports the first record that could not be
+    /// done now; the stream starts there again.
+    pub async fn handle(&self, batch: StreamEvent) -> DynamoDbEventResponse {
         let mut changes = Vec::new();
         let mut messages = Vec::new();
-        let mut unreadable = None;
+        let mut failed = Vec::new();
         for record in batch.records {
             let sequence_number = record.change.sequence_number.clone().unwrap_or_default();
-            match read(record) {
+            match read(&record) {
                 Ok(Change::Nothing) => {}
                 Ok(Change::NewDelivery(delivery)) => {
                     messages.push((sequence_number, DeliveryMessage::of(&delivery)));
@@ -82,15 +88,15 @@ impl Dispatcher {
                 Ok(Change::Charge { old, new }) => changes.push((sequence_number, old, new)),
                 Err(error) => {
                     tracing::error!(sequence_number, %error, "a stream record can't be read");
-                    unreadable = Some(error);
+                    if let Err(error) = self.put_aside(&record, &sequence_number).await {
+                        tracing::error!(sequence_number, %error, "a stream record can't be put aside");
+                        failed.push(sequence_number);
+                    }
                 }
             }
         }
-        let mut failed = self.send(&messages).await;
+        failed.extend(self.send(&messages).await);
         failed.extend(self.announce_all(changes).await);
-        if let Some(error) = unreadable {
-            return Err(error);
-        }
         let mut response = DynamoDbEventResponse::default();
         // Sequence numbers are numbers of varying length.
         failed.sort_by_key(|number| (number.len(), number.clone()));
@@ -99,7 +105,16 @@ impl Dispatcher {
             failure.item_identifier = Some(first);
             response.batch_item_failures.push(failure);
         }
-        Ok(response)
+        response
+    }
+
+    /// Keeps a record that can't be read, whole, for somebody to look at.
+    async fn put_aside(&self, record: &EventRecord, sequence_number: &str) -> Result<(), StoreError> {
+        let body = serde_json::to_vec(record).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        let key = format!("{PUT_ASIDE}/{sequence_number}.json");
+        let put = self.s3.put_object().bucket(&self.bucket).key(key).body(body.into());
+        put.send().await.map_err(|error| StoreError::Unavailable(DisplayErrorContext(error).to_string()))?;
+        Ok(())
     }
 
     /// Sends the messages; gives the sequence numbers of those that could not be sent.
@@ -162,8 +177,8 @@ impl Dispatcher {
     }
 }
 
-fn read(record: EventRecord) -> Result<Change, StoreError> {
-    let image = record.change.new_image;
+fn read(record: &EventRecord) -> Result<Change, StoreError> {
+    let image = &record.change.new_image;
     if record.event_name == "REMOVE" {
         return Ok(Change::Nothing);
     }
@@ -173,7 +188,7 @@ fn read(record: EventRecord) -> Result<Change, StoreError> {
     };
     let key = Key { pk: attribute("pk"), sk: attribute("sk") };
     if Charge::is_at(&key) {
-        let old = record.change.old_image;
+        let old = &record.change.old_image;
         let old = if old.inner().is_empty() { None } else { Some(Box::new(row(old)?)) };
         return Ok(Change::Charge { old, new: Box::new(row(image)?) });
     }
@@ -186,8 +201,8 @@ fn read(record: EventRecord) -> Result<Change, StoreError> {
     Ok(Change::Nothing)
 }
 
-fn row<T: serde::de::DeserializeOwned>(image: serde_dynamo::Item) -> Result<T, StoreError> {
-    serde_dynamo::from_item(image).map_err(|error| StoreError::Corrupt(error.to_string()))
+fn row<T: serde::de::DeserializeOwned>(image: &serde_dynamo::Item) -> Result<T, StoreError> {
+    serde_dynamo::from_item(image.clone()).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
 /// The endpoints of the scopes that a batch touches, each read once a batch.

@@ -12,7 +12,7 @@ async fn main() -> Result<(), Error> {
     let var = |name: &str| std::env::var(name).ok();
     let dispatcher = &Dispatcher::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
     lambda_runtime::run(service_fn(|event: LambdaEvent<Event>| async move {
-        Ok::<_, Error>(dispatcher.handle(event.payload).await?)
+        Ok::<_, Error>(dispatcher.handle(event.payload).await)
     }))
     .await
 }

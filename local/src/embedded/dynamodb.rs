@@ -67,15 +67,14 @@ impl DynamoDb {
     }
 }
 
-/// Gives the stream's records an index, and removes those that AWS would have removed. Without it each write to a
-/// table with a stream reads all records that the stream ever had.
+/// Gives the stream's records an index: without it each write to a table with a stream reads all records that the
+/// stream ever had.
 fn keep_streams_quick(file: &Path) -> rusqlite::Result<()> {
     let connection = rusqlite::Connection::open(file)?;
     connection.busy_timeout(GRACE)?;
     connection.execute_batch(
         "CREATE INDEX IF NOT EXISTS stream_order
-             ON _stream_records (table_name, CAST(sequence_number AS INTEGER));
-         DELETE FROM _stream_records WHERE created_at < unixepoch() - 86400;",
+             ON _stream_records (table_name, CAST(sequence_number AS INTEGER));",
     )
 }
 

@@ -195,6 +195,9 @@ async fn pass(
         let fault = found.and_then(|place| log.faults.remove(place)).map(|(_, fault)| fault);
         (fault, log.latency)
     };
+    if is_refused_by_aws(&operation, &body) {
+        return Ok(error("ValidationException", "a key condition must not contain an empty text"));
+    }
     let (answer, write_units, read_units) = match fault {
         Some(fault @ (Fault::TransactionConflict | Fault::Throttled | Fault::InternalError)) => {
             (Some(refusal(fault, &operation, &body)), 0.0, 0.0)
@@ -220,6 +223,21 @@ async fn pass(
     let passed = Passed { operation, began, ended: Instant::now(), write_units, read_units };
     log.lock().unwrap_or_else(PoisonError::into_inner).passed.push(passed);
     answer.ok_or(Lost)
+}
+
+/// What AWS refuses and the emulator takes: an empty text in a query's key condition.
+fn is_refused_by_aws(operation: &str, body: &Bytes) -> bool {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let values = body.get("ExpressionAttributeValues").and_then(Value::as_object);
+    operation == "Query" && values.into_iter().flatten().any(|(_, value)| *value == json!({"S": ""}))
+}
+
+fn error(code: &str, message: &str) -> Response<Full<Bytes>> {
+    let body = json!({"__type": format!("com.amazonaws.dynamodb.v20120810#{code}"), "message": message});
+    let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+    *response.status_mut() = StatusCode::BAD_REQUEST;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
+    response
 }
 
 fn asking_for_capacity(body: &Bytes) -> Bytes {

@@ -105,7 +105,8 @@ impl Charges {
                 Problem::field("starting_after", "is not a charge of this account and mode")
             })?),
         };
-        let from = filter.created_after.map_or_else(String::new, sortable);
+        // DynamoDB takes no empty text in a key condition; '0' sorts before every time.
+        let from = filter.created_after.map_or_else(|| "0".to_owned(), sortable);
         let to = filter.created_before.unwrap_or(Timestamp::MAX);
         // '$' sorts after the '#' that follows the time in an entry, so this bound takes in all of `to`.
         let to = format!("{}$", sortable(to));

@@ -65,7 +65,7 @@ pub struct Receipt {
     /// When the bank took it.
     #[serde(with = "crate::time::millis")]
     pub paid_at: Timestamp,
-    /// When its notice was worked on.
+    /// When its notice, or the decision to return it after all, was worked on.
     #[serde(with = "crate::time::millis")]
     pub recorded_at: Timestamp,
     /// The payer's document where the bank reported it; never shown.

@@ -19,7 +19,7 @@ const AMAZON_ROOTS: &str = include_str!("amazon-roots.pem");
 
 /// How long one try of a call may take, and how long all of them.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
-const OPERATION_TIMEOUT: Duration = Duration::from_secs(10);
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// What the AWS clients are made from.
 #[derive(Clone, Debug)]
@@ -28,6 +28,7 @@ pub struct Aws {
     credentials: Credentials,
     dynamodb_endpoint: Option<String>,
     sqs_endpoint: Option<String>,
+    s3_endpoint: Option<String>,
     http: SharedHttpClient,
 }
 
@@ -45,7 +46,7 @@ impl std::error::Error for AwsError {}
 
 impl Aws {
     /// Reads `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN` and, where set,
-    /// `AWS_ENDPOINT_URL_DYNAMODB` and `AWS_ENDPOINT_URL_SQS`.
+    /// `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS` and `AWS_ENDPOINT_URL_S3`.
     pub fn from_vars(var: &dyn Fn(&str) -> Option<String>) -> Result<Self, AwsError> {
         let required = |name: &str| var(name).ok_or_else(|| AwsError(format!("{name} is not set")));
         let credentials = Credentials::new(
@@ -63,6 +64,7 @@ impl Aws {
             credentials,
             dynamodb_endpoint,
             sqs_endpoint: endpoint("AWS_ENDPOINT_URL_SQS"),
+            s3_endpoint: endpoint("AWS_ENDPOINT_URL_S3"),
             http: if plain { Builder::new().build_http() } else { https()? },
         })
     }
@@ -89,6 +91,19 @@ impl Aws {
             .timeout_config(timeouts());
         config.set_endpoint_url(self.sqs_endpoint.clone());
         aws_sdk_sqs::Client::from_conf(config.build())
+    }
+
+    /// An S3 client. At an address of its own, buckets go in the path, for it may have no subdomains.
+    pub fn s3(&self) -> aws_sdk_s3::Client {
+        let mut config = aws_sdk_s3::Config::builder()
+            .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
+            .region(self.region.clone())
+            .credentials_provider(self.credentials.clone())
+            .http_client(self.http.clone())
+            .timeout_config(timeouts())
+            .force_path_style(self.s3_endpoint.is_some());
+        config.set_endpoint_url(self.s3_endpoint.clone());
+        aws_sdk_s3::Client::from_conf(config.build())
     }
 }
 

@@ -525,7 +525,11 @@ impl Store {
         match answer {
             Ok(answer) => Ok(answer.attributes),
             Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(None),
+                // Held by a transaction: whoever holds it moves it.
+                Some(
+                    UpdateItemError::ConditionalCheckFailedException(_)
+                    | UpdateItemError::TransactionConflictException(_),
+                ) => Ok(None),
                 _ => Err(unavailable(error)),
             },
         }
