@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use shared::account::{Account, AccountSettings, Role, User};
 use shared::api_key::{self, ApiKey, ApiKeys};
 use shared::auth::dashboard;
+use shared::hex;
 use shared::ids::{AccountId, Mode};
 use shared::random;
 use shared::store::{Inserted, Store};
@@ -113,15 +114,7 @@ impl Seed {
             .hash_password(account.password.as_bytes())
             .map_err(|error| Error::new(format!("hashing a password: {error}")))?
             .to_string();
-        let user = |email: &str, role| User {
-            id: user_id(email),
-            email: email.to_owned(),
-            password_hash: hash.clone(),
-            account: account.id,
-            role,
-            created_at: now,
-            version: 1,
-        };
+        let user = |email: &str, role| account.user(email, role, hash.clone(), now);
         let mut users = vec![user(&account.owner_email, Role::Owner)];
         if account.id == self.first.id {
             users.push(user(&self.member_email, Role::Member));
@@ -140,15 +133,8 @@ impl Seed {
     }
 
     fn token(&self, account: &SeededAccount, email: &str, role: Role, now: Timestamp) -> Result<String> {
-        let user = User {
-            id: user_id(email),
-            email: email.to_owned(),
-            password_hash: String::new(),
-            account: account.id,
-            role,
-            created_at: now,
-            version: 1,
-        };
+        // A token names the user; it says nothing of the password.
+        let user = account.user(email, role, String::new(), now);
         let secret = SecretString::from(self.token_secret.clone());
         let token = dashboard::issue(&user, &secret, &random_text()?, now);
         token.map(|token| token.expose_secret().to_owned()).map_err(|e| Error::because("issuing a token", &e))
@@ -170,6 +156,18 @@ impl SeededAccount {
         })
     }
 
+    fn user(&self, email: &str, role: Role, password_hash: String, now: Timestamp) -> User {
+        User {
+            id: format!("usr_{}", email.replace(['@', '.'], "_")),
+            email: email.to_owned(),
+            password_hash,
+            account: self.id,
+            role,
+            created_at: now,
+            version: 1,
+        }
+    }
+
     fn settings(&self) -> AccountSettings {
         AccountSettings {
             rate_limit_per_minute: RATE_LIMIT_PER_MINUTE,
@@ -178,17 +176,12 @@ impl SeededAccount {
     }
 }
 
-fn user_id(email: &str) -> String {
-    format!("usr_{}", email.replace(['@', '.'], "_"))
-}
-
 fn random_bytes<const N: usize>() -> Result<[u8; N]> {
     random::bytes().map_err(|e| Error::because("seeding", &e))
 }
 
 fn random_text() -> Result<String> {
-    let bytes: [u8; 16] = random_bytes()?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat())
+    random_bytes::<16>().map(|bytes| hex::encode(&bytes))
 }
 
 /// Writes a file so that it is there whole or not at all, and readable by its owner alone.

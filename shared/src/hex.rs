@@ -2,7 +2,7 @@
 
 /// Two digits a byte. Sized before it is filled: a growing string would leave copies of a secret behind in
 /// freed memory.
-pub(crate) fn encode(bytes: &[u8]) -> String {
+pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().saturating_mul(2));
     let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
     text.extend(nibbles.filter_map(|nibble| char::from_digit(nibble.into(), 16)));

@@ -18,7 +18,7 @@ pub mod base32;
 pub mod charge;
 pub mod clock;
 pub mod config;
-mod hex;
+pub mod hex;
 pub mod http;
 pub mod ids;
 pub mod log;

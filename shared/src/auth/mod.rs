@@ -36,8 +36,6 @@ pub struct Caller {
     pub salt: Vec<u8>,
     /// The account's settings.
     pub settings: AccountSettings,
-    /// The key's fingerprint, for logs.
-    pub fingerprint: Fingerprint,
 }
 
 impl Caller {
@@ -89,7 +87,6 @@ impl ApiKeys {
             scope: Scope { account: row.account, mode: row.mode },
             salt: row.salt.into_bytes(),
             settings: row.settings,
-            fingerprint,
         })
     }
 
