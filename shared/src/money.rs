@@ -10,6 +10,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::text::serde_as_text;
 
+/// ISO 4217, list one, as of 2026 (Bulgaria has the euro since January), then tokens.
+const IN_USE: &str = "
+    AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CLP CNY
+    COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR
+    ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD MDL MGA MKD MMK
+    MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF
+    SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD UYU
+    UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG
+    BTC USDC USDT";
+
 /// A currency's code: 3 to 8 upper-case letters, as in ISO 4217 (`BRL`) and, beyond it, `USDT`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Currency([u8; Self::MAX_LEN]);
@@ -43,6 +53,12 @@ impl Currency {
     /// The code, `[A-Z]{3,8}`.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default().trim_end_matches('\0')
+    }
+
+    /// Whether it is a currency in use: ISO 4217 (list one, without funds, metals and test codes), or a token that the
+    /// service knows.
+    pub fn is_known(self) -> bool {
+        IN_USE.split_ascii_whitespace().any(|code| code == self.as_str())
     }
 
     /// Decimals between the currency's main unit and its smallest: 2 for `BRL`, 0 for `JPY`, 6 for `USDT`.
@@ -311,6 +327,16 @@ mod tests {
         assert_eq!(Amount::MAX.decimal(2), "9999999999.99");
         assert_eq!(Money { minor: -5, currency: Currency::BRL }.decimal(), "-0.05");
         assert_eq!(Money { minor: i64::MIN, currency: Currency::JPY }.decimal(), "-9223372036854775808");
+    }
+
+    #[test]
+    fn a_currency_in_use_is_known_and_a_slip_of_the_pen_is_not() {
+        for code in ["BRL", "EUR", "USD", "JPY", "USDT", "BTC"] {
+            assert!(Currency::parse(code).unwrap().is_known(), "{code}");
+        }
+        for code in ["BLR", "RBL", "BRLX", "XXX", "XTS", "ABC", "HRK"] {
+            assert!(!Currency::parse(code).unwrap().is_known(), "{code}");
+        }
     }
 
     #[test]

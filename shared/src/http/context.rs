@@ -13,6 +13,7 @@ use axum::response::Response;
 use secrecy::SecretString;
 use uuid::Uuid;
 
+use super::accept::Accept;
 use super::problem::Problem;
 
 const X_REQUEST_ID: &str = "x-request-id";
@@ -71,6 +72,8 @@ pub struct ClientHeaders {
     pub api_key: Option<SecretString>,
     /// `Idempotency-Key`, exactly as sent.
     pub idempotency_key: Option<HeaderValue>,
+    /// `Accept`.
+    pub accept: Accept,
 }
 
 impl ClientHeaders {
@@ -79,6 +82,7 @@ impl ClientHeaders {
         Self {
             api_key: text("apikey").map(SecretString::from),
             idempotency_key: headers.get("idempotency-key").cloned(),
+            accept: Accept::of(headers),
         }
     }
 }

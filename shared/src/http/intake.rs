@@ -9,7 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
 
 use super::problem::{Detail, Problem};
-use crate::money::{Amount, AmountError};
+use crate::money::{Amount, AmountError, Currency};
 use crate::tax_id::TaxId;
 use crate::time::Timestamp;
 
@@ -274,6 +274,15 @@ impl Query {
     fn time(&self, fields: &mut Fields, name: &str, parsed: Option<Timestamp>) -> Option<Timestamp> {
         if parsed.is_none() {
             fields.reject(name, "must be an ISO 8601 date or date-time, such as 2026-11-21T10:00:00.000Z");
+        }
+        parsed
+    }
+
+    /// A currency in use, by its code.
+    pub fn currency(&self, fields: &mut Fields, name: &str) -> Option<Currency> {
+        let parsed = Currency::parse(self.get(name)?).ok().filter(|currency| currency.is_known());
+        if parsed.is_none() {
+            fields.reject(name, "must be the code of a currency, such as BRL");
         }
         parsed
     }

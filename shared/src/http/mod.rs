@@ -1,10 +1,12 @@
 //! What every HTTP function has in common: the request's context, the intake of its JSON, the closed list
 //! of problems with their wire form, and the frame around a router. Nothing here knows a charge or a webhook.
 
+mod accept;
 mod context;
 mod intake;
 mod problem;
 
+pub use accept::MediaType;
 pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, refuse};
 pub use intake::{Fields, JsonBody, Object, Query};
 pub use problem::{Detail, Problem};

@@ -1,0 +1,116 @@
+//! What a client would rather read (RFC 9110, section 12.5.1).
+
+use axum::http::header::{ACCEPT, HeaderMap};
+
+/// A form that an answer can have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MediaType {
+    /// `application/json`.
+    Json,
+    /// `text/csv`.
+    Csv,
+}
+
+impl MediaType {
+    fn full_and_family(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Json => ("application/json", "application/*"),
+            Self::Csv => ("text/csv", "text/*"),
+        }
+    }
+}
+
+/// The weights are thousandths, so that nothing is lost.
+const WHOLE: u16 = 1000;
+
+/// The `Accept` headers of a request: ranges with their weights.
+#[derive(Clone, Debug, Default)]
+pub struct Accept(Vec<(String, u16)>);
+
+impl Accept {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let texts = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let ranges = texts.flat_map(|text| text.split(',')).filter_map(|range| {
+            let mut parts = range.split(';').map(str::trim);
+            let name = parts.next().filter(|name| !name.is_empty())?.to_ascii_lowercase();
+            let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+            Some((name, weight.map_or(Some(WHOLE), thousandths)?))
+        });
+        Self(ranges.collect())
+    }
+
+    /// How much a form is wanted: by the most exact range that names it.
+    fn weight(&self, media_type: MediaType) -> u16 {
+        let (full, family) = media_type.full_and_family();
+        let of = |name: &str| self.0.iter().find(|(range, _)| range == name).map(|(_, weight)| *weight);
+        of(full).or_else(|| of(family)).or_else(|| of("*/*")).unwrap_or(0)
+    }
+
+    /// Which of the two is wanted: `other` only where it is wanted more. Who accepts neither gets `usual`, for the
+    /// contract has no status to refuse with.
+    pub fn prefers(&self, other: MediaType, usual: MediaType) -> MediaType {
+        if self.weight(other) > self.weight(usual) { other } else { usual }
+    }
+}
+
+/// `0.5`, `1`, `1.000` as thousandths. What is not a weight makes its range nothing.
+fn thousandths(text: &str) -> Option<u16> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let decimals: u16 = format!("{decimals:0<3}").parse().ok()?;
+    match (whole, decimals) {
+        ("0", decimals) => Some(decimals),
+        ("1", 0) => Some(WHOLE),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    fn preferred(accept: &str) -> MediaType {
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]);
+        Accept::of(&headers).prefers(MediaType::Csv, MediaType::Json)
+    }
+
+    #[test]
+    fn csv_is_given_to_who_wants_it_more() {
+        for accept in [
+            "text/csv",
+            "TEXT/CSV; q=0.9",
+            "text/csv, application/json;q=0.5",
+            "text/*, */*;q=0.1",
+            "text/csv;header=present",
+            "application/json;q=0, text/csv;q=0.001",
+        ] {
+            assert_eq!(preferred(accept), MediaType::Csv, "{accept}");
+        }
+        for accept in [
+            "",
+            "*/*",
+            "application/json",
+            "text/csv, application/json",
+            "text/csv;q=0",
+            "text/csv;q=2, application/json;q=0.1",
+            "image/png",
+            "text/csv;q=0.1.1",
+            "text/csv;q=0.1, */*;q=0.2",
+        ] {
+            assert_eq!(preferred(accept), MediaType::Json, "{accept}");
+        }
+        assert_eq!(Accept::default().prefers(MediaType::Csv, MediaType::Json), MediaType::Json);
+    }
+
+    #[test]
+    fn headers_given_several_times_count_together() {
+        let mut headers = HeaderMap::new();
+        headers.append(ACCEPT, HeaderValue::from_static("application/json;q=0.1"));
+        headers.append(ACCEPT, HeaderValue::from_static("text/csv"));
+        assert_eq!(Accept::of(&headers).prefers(MediaType::Csv, MediaType::Json), MediaType::Csv);
+    }
+}
