@@ -140,6 +140,18 @@ async fn requests() {
         client.send(Method::POST, &format!("/v1/sandbox/charges/{}/pay", ids[number]), "", &json!({})).await;
     })
     .await;
+    sample(probe, "GET /v1/wallets", (2, 2), async |_| {
+        client.send(Method::GET, "/v1/wallets", "", &Value::Null).await;
+    })
+    .await;
+    sample(probe, "GET /v1/wallets/balance", (2, 2), async |_| {
+        client.send(Method::GET, "/v1/wallets/balance", "", &Value::Null).await;
+    })
+    .await;
+    sample(probe, "GET /v1/wallets/transactions", (5, 3), async |_| {
+        client.send(Method::GET, "/v1/wallets/transactions", "", &Value::Null).await;
+    })
+    .await;
     client.create(SAMPLES).await;
     sample(probe, "GET /v1/charges?status=pending", (5, 3), async |_| {
         let page = client.send(Method::GET, "/v1/charges?status=pending", "", &Value::Null).await;

@@ -55,20 +55,26 @@ async fn run(arguments: Arguments) -> Result<()> {
         (State::Directory(directory.to_owned()), Some(lock(directory)?))
     };
     let kept = if arguments.in_memory { "in memory".to_owned() } else { format!("in {STATE_DIRECTORY}/") };
-    if let Some(path) = &arguments.ready_file {
+    // The operator's commands find the service by the one beside its state.
+    let beside_state = (!arguments.in_memory).then(|| directory.join("ready.json"));
+    let ready_files: Vec<PathBuf> = arguments.ready_file.into_iter().chain(beside_state).collect();
+    for path in &ready_files {
         // An earlier run's would be taken for this one's.
         let _ = std::fs::remove_file(path);
     }
     let stack = Stack::start(Options { state, port: arguments.port, probe: false, pumps: true }).await?;
-    if let Some(path) = &arguments.ready_file {
-        let text =
-            serde_json::to_vec_pretty(&stack.ready()?).map_err(|e| Error::because("the ready file", &e))?;
+    let text =
+        serde_json::to_vec_pretty(&stack.ready()?).map_err(|e| Error::because("the ready file", &e))?;
+    for path in ready_files.iter().rev() {
         write_whole(path, &text)?;
     }
     // Nobody reads a closed terminal; the service goes on.
     let _ = writeln!(std::io::stdout(), "{}", greeting(&stack, &kept));
     stopped().await;
     stack.stop().await;
+    if !arguments.in_memory {
+        let _ = std::fs::remove_file(directory.join("ready.json"));
+    }
     Ok(())
 }
 

@@ -44,9 +44,16 @@ pub struct SeededAccount {
     salt: String,
 }
 
+/// Counts the changes of what rows look like. State of another format is refused: nothing brings it up to date, and a
+/// row that is read as something else is worse than none.
+const STATE_FORMAT: u32 = 2;
+
 /// All that was seeded.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Seed {
+    /// What the rows beside it look like.
+    #[serde(default)]
+    state_format: u32,
     /// The account to begin with.
     pub first: SeededAccount,
     /// Another one, to see that accounts are kept apart.
@@ -65,7 +72,15 @@ impl Seed {
         };
         let path = directory.join("seed.json");
         if let Ok(text) = fs::read(&path) {
-            return serde_json::from_slice(&text).map_err(|e| Error::because("reading seed.json", &e));
+            let seed: Self =
+                serde_json::from_slice(&text).map_err(|e| Error::because("reading seed.json", &e))?;
+            if seed.state_format != STATE_FORMAT {
+                return Err(Error::new(format!(
+                    "{}/ holds the state of another version of the service; remove it to start anew",
+                    directory.display()
+                )));
+            }
+            return Ok(seed);
         }
         let seed = Self::make()?;
         let text = serde_json::to_vec_pretty(&seed).map_err(|e| Error::because("writing seed.json", &e))?;
@@ -75,6 +90,7 @@ impl Seed {
 
     fn make() -> Result<Self> {
         Ok(Self {
+            state_format: STATE_FORMAT,
             first: SeededAccount::make("Loja Exemplo", "owner@loja.example")?,
             other: SeededAccount::make("Outra Loja", "owner@outra.example")?,
             member_email: "member@loja.example".to_owned(),
@@ -86,8 +102,7 @@ impl Seed {
     pub async fn plant(&self, store: &Store, api_keys: &ApiKeys, now: Timestamp) -> Result<()> {
         let failed = |error: &(dyn std::error::Error + 'static)| Error::because("seeding", error);
         for account in [&self.first, &self.other] {
-            let settings = account.settings();
-            let row = Account { id: account.id, settings: settings.clone(), created_at: now, version: 1 };
+            let row = Account { id: account.id, settings: account.settings(), created_at: now, version: 1 };
             // The account's row comes last on a first run, so that a run cut short is taken up again.
             let known: Option<Account> =
                 store.get(&shared::store::Row::key(&row)).await.map_err(|error| failed(&error))?;
@@ -96,8 +111,8 @@ impl Seed {
             }
             for (mode, key) in [(Mode::Test, &account.test_api_key), (Mode::Live, &account.live_api_key)] {
                 let key = SecretString::from(key.clone());
-                let row = ApiKey::new(&key, &account.id, mode, &account.salt, &settings, "seeded", now);
-                api_keys.put(&row).await.map_err(|error| failed(&error))?;
+                let key = ApiKey::new(&key, &row, mode, &account.salt, "seeded", now);
+                api_keys.put(&key).await.map_err(|error| failed(&error))?;
             }
             for user in self.users(account, now)? {
                 let _made_now_or_before: Inserted<User> =

@@ -7,6 +7,7 @@ use crate::charge::Charges;
 use crate::clock::Clock;
 use crate::config::{ConfigError, Links, required};
 use crate::store::{Aws, Store};
+use crate::wallet::Wallets;
 use crate::webhook::address::AddressPolicy;
 use crate::webhook::delivery::Deliveries;
 use crate::webhook::endpoint::Endpoints;
@@ -18,6 +19,8 @@ pub struct App {
     pub api_keys: ApiKeys,
     /// Charges.
     pub charges: Charges,
+    /// Wallets.
+    pub wallets: Wallets,
     /// Webhook endpoints.
     pub endpoints: Endpoints,
     /// Webhook deliveries.
@@ -45,6 +48,7 @@ impl App {
         Ok(Self {
             api_keys: ApiKeys::new(client, required(var, "API_KEYS_TABLE_NAME")?),
             charges: Charges::new(store.clone()),
+            wallets: Wallets::new(store.clone()),
             endpoints: Endpoints::new(store.clone()),
             deliveries: Deliveries::new(store),
             clock,

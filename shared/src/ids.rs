@@ -271,6 +271,63 @@ timed_id! {
     EndpointId, "wh_"
 }
 
+timed_id! {
+    /// A posting of the ledger, and the wallet's movement that it is: `mv_` and 26 characters.
+    PostingId, "mv_"
+}
+
+timed_id! {
+    /// A payout: `po_` and 26 characters.
+    PayoutId, "po_"
+}
+
+timed_id! {
+    /// An audit row: `aud_` and 26 characters.
+    AuditId, "aud_"
+}
+
+impl PostingId {
+    /// The posting that a row's change to this version makes. `at` is when the row changed.
+    pub fn derive(at: Timestamp, row: &str, version: u64) -> Self {
+        let hash = digest("posting", &[row.as_bytes(), &version.to_be_bytes()]);
+        Self(timed(head(at), &hash))
+    }
+
+    /// A posting that no row's version names: from its time and 80 random bits.
+    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
+        Self(timed(head(at), &random))
+    }
+
+    /// Not after any posting of that instant.
+    pub fn first_at(at: Timestamp) -> Self {
+        Self(timed(head(at), &[0; TAIL_BYTES]))
+    }
+
+    /// Not before any posting of that instant.
+    pub fn last_at(at: Timestamp) -> Self {
+        Self(timed(head(at), &[255; TAIL_BYTES]))
+    }
+
+    /// A number that spreads postings evenly: the last bits of what is random or hashed in the id.
+    pub fn spread(&self) -> u8 {
+        self.0.to_be_bytes().last().copied().unwrap_or_default()
+    }
+}
+
+impl PayoutId {
+    /// A new payout's id from the time of its creation and 80 random bits.
+    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
+        Self(timed(head(at), &random))
+    }
+}
+
+impl AuditId {
+    /// A new audit row's id from its time and 80 random bits.
+    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
+        Self(timed(head(at), &random))
+    }
+}
+
 impl EventId {
     /// The event of this type that a row's change to this version means. `at` is when the row changed.
     pub fn derive(at: Timestamp, row: &str, version: u64, event_type: &str) -> Self {
@@ -381,7 +438,10 @@ fn tail(random: [u8; 8]) -> String {
     text
 }
 
-id_traits!(AccountId, Scope, ChargeId, EventId, DeliveryId, EndpointId, EndToEndId, ReturnId);
+id_traits!(
+    AccountId, Scope, ChargeId, EventId, DeliveryId, EndpointId, PostingId, PayoutId, AuditId, EndToEndId,
+    ReturnId
+);
 
 /// Bits after the time in a timed id.
 const TAIL_BITS: u32 = 80;
@@ -519,6 +579,21 @@ mod tests {
         assert_eq!(id.timestamp(), Some(created));
         assert_ne!(id, DeliveryId::derive(&event, &endpoint, 1));
         assert_ne!(id, DeliveryId::derive(&event, &EndpointId::new(created, [7; 10]), 0));
+    }
+
+    #[test]
+    fn a_postings_id_is_within_the_bounds_of_its_instant() {
+        let now = at("2026-11-21T01:02:03.004Z");
+        for id in [
+            PostingId::derive(now, "charge#1", 2),
+            PostingId::new(now, [0; 10]),
+            PostingId::new(now, [255; 10]),
+        ] {
+            assert!(PostingId::first_at(now) <= id && id <= PostingId::last_at(now));
+            assert_eq!(id.timestamp(), Some(now));
+        }
+        assert!(PostingId::last_at(now) < PostingId::first_at(now.plus_millis(1).unwrap()));
+        assert_ne!(PostingId::derive(now, "charge#1", 2), PostingId::derive(now, "charge#1", 3));
     }
 
     #[test]

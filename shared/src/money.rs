@@ -247,6 +247,12 @@ impl fmt::Display for MoneyError {
 
 impl std::error::Error for MoneyError {}
 
+/// Whether a row may leave the field out.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+pub(crate) fn is_zero(minor: &i64) -> bool {
+    *minor == 0
+}
+
 fn decimal(minor: i64, exponent: u32) -> String {
     let sign = if minor < 0 { "-" } else { "" };
     let decimals = usize::try_from(exponent).unwrap_or_default();

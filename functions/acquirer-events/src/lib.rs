@@ -7,6 +7,7 @@ use axum::routing::post;
 use axum::{Json, Router};
 use serde_json::Value;
 use shared::app::App;
+use shared::auth::Caller;
 use shared::charge::transition::{Command, Payment};
 use shared::charge::view::{ChargeView, QrImage};
 use shared::charge::{Charge, ChargePath, Charges, Decision};
@@ -39,7 +40,7 @@ async fn pay(
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let charge = own_test_charge(&app, &context, id, now).await?;
+    let (caller, charge) = own_test_charge(&app, &context, id, now).await?;
     let told = SandboxPayment::parse(&body?, &charge)?;
     let end_to_end_id = match told.end_to_end_id {
         Some(id) => id,
@@ -55,7 +56,8 @@ async fn pay(
         },
         paid_at: told.paid_at.unwrap_or(now),
     };
-    apply(&app, charge, &Command::Pay(payment), now).await
+    let terms = caller.settings.terms.of(charge.method);
+    apply(&app, charge, &Command::Pay { payment, terms }, now).await
 }
 
 /// Who pays.
@@ -128,7 +130,7 @@ async fn fail(
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let charge = own_test_charge(&app, &context, id, now).await?;
+    let (_, charge) = own_test_charge(&app, &context, id, now).await?;
     let body = body?;
     let mut fields = Fields::new();
     let root = Object::root(&body.0);
@@ -145,7 +147,7 @@ async fn expire(
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let charge = own_test_charge(&app, &context, id, now).await?;
+    let (_, charge) = own_test_charge(&app, &context, id, now).await?;
     let at = charge.pix.expires_at.min(now);
     apply(&app, charge, &Command::Expire { at }, now).await
 }
@@ -157,7 +159,7 @@ async fn review(
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let charge = own_test_charge(&app, &context, id, now).await?;
+    let (caller, charge) = own_test_charge(&app, &context, id, now).await?;
     let body = body?;
     let mut fields = Fields::new();
     let decision = match Object::root(&body.0).get("decision").and_then(Value::as_str) {
@@ -168,7 +170,8 @@ async fn review(
             None
         }
     };
-    apply(&app, charge, &Command::Review(fields.finish(decision)?), now).await
+    let terms = caller.settings.terms.of(charge.method);
+    apply(&app, charge, &Command::Review { decision: fields.finish(decision)?, terms }, now).await
 }
 
 /// The charge of that id, read while the key is proved; only a test key may play the acquirer.
@@ -177,11 +180,12 @@ async fn own_test_charge(
     context: &RequestContext,
     id: Option<ChargeId>,
     now: Timestamp,
-) -> Result<Charge, Problem> {
+) -> Result<(Caller, Charge), Problem> {
     let (caller, charge) = tokio::join!(app.api_keys.authenticate(context, now), app.charges.find(id));
     let caller = caller?;
     caller.require_test()?;
-    Charges::within(charge?, &caller.scope)
+    let charge = Charges::within(charge?, &caller.scope)?;
+    Ok((caller, charge))
 }
 
 async fn apply(app: &App, charge: Charge, command: &Command, now: Timestamp) -> Result<Response, Problem> {

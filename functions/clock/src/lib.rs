@@ -1,16 +1,21 @@
-//! What is due: charges whose time is over, deliveries whose next attempt has come or whose message was lost.
+//! What is due: charges whose time is over, tranches of held money whose day has come, deliveries whose next attempt
+//! has come or whose message was lost.
 //!
 //! Rows that wait are in a sparse, sharded index by due time. Each run reads what is due and moves it on by the
 //! same conditional writes that any other path uses, so that two runs at once, or a run that dies, do no harm.
 
+use shared::account::terms::ReleaseDay;
 use shared::charge::transition::Command;
 use shared::charge::{Charge, Charges};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::http::Problem;
-use shared::ids::Mode;
+use shared::ids::{Mode, Scope};
+use shared::money::Currency;
 use shared::store::{Aws, DUE_SHARDS, Due, Store, StoreError, from_item};
 use shared::time::Timestamp;
+use shared::wallet::Wallets;
+use shared::wallet::counters::{self, CounterRow};
 use shared::webhook::delivery::{Delivery, NEXT_LOOK_SECONDS};
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use tokio::task::JoinSet;
@@ -113,6 +118,8 @@ impl DueWork {
             self.start_delivery(due, now).await
         } else if Charge::is_at(&due.key) {
             self.expire(due, now).await.map(|()| None)
+        } else if let Some((scope, currency, CounterRow::Release(day))) = counters::parse(&due.key) {
+            self.release(scope, currency, day, now).await.map(|()| None)
         } else {
             Err(StoreError::Corrupt("nothing here knows this kind of row".to_owned()))
         };
@@ -131,6 +138,19 @@ impl DueWork {
         let Some(item) = self.store.postpone(due, again).await? else { return Ok(None) };
         let delivery: Delivery = from_item(item)?;
         Ok(Some(DeliveryMessage::of(&delivery)))
+    }
+
+    async fn release(
+        &self,
+        scope: Scope,
+        currency: Currency,
+        day: ReleaseDay,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        if now >= day.starts_at() {
+            Wallets::new(self.store.clone()).release(scope, currency, day, now).await?;
+        }
+        Ok(())
     }
 
     async fn expire(&self, due: &Due, now: Timestamp) -> Result<(), StoreError> {

@@ -1,7 +1,7 @@
 //! The state table's stream, turned into what follows from a change: events, their deliveries, and the queue
 //! messages that start them.
 //!
-//! Two hops, both safe to repeat: a charge's change makes its event and delivery rows, named by the change, so
+//! Two hops, both safe to repeat: a charge's or payout's change makes its event and delivery rows, named by the change, so
 //! that a replayed record writes nothing twice; a new delivery row makes a queue message, and a doubled message
 //! meets a claimed row. If this dies anywhere, the stream hands the batch over again from the first record that
 //! was not done. Rows removed by TTL mean nothing.
@@ -16,10 +16,11 @@ use shared::charge::Charge;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
 use shared::ids::Scope;
+use shared::payout::Payout;
 use shared::store::{Aws, Inserted, Key, Store, StoreError};
 use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
-use shared::webhook::event::{Event, events_of};
+use shared::webhook::event::{Event, event_of_payout, events_of_charge};
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
@@ -49,7 +50,7 @@ pub struct Dispatcher {
 
 /// What one record asks for.
 enum Change {
-    Charge { old: Option<Box<Charge>>, new: Box<Charge> },
+    Events(Vec<Event>),
     NewDelivery(Box<Delivery>),
     Nothing,
 }
@@ -80,12 +81,12 @@ impl Dispatcher {
         let mut failed = Vec::new();
         for record in batch.records {
             let sequence_number = record.change.sequence_number.clone().unwrap_or_default();
-            match read(&record) {
+            match self.read(&record) {
                 Ok(Change::Nothing) => {}
                 Ok(Change::NewDelivery(delivery)) => {
                     messages.push((sequence_number, DeliveryMessage::of(&delivery)));
                 }
-                Ok(Change::Charge { old, new }) => changes.push((sequence_number, old, new)),
+                Ok(Change::Events(events)) => changes.push((sequence_number, events)),
                 Err(error) => {
                     tracing::error!(sequence_number, %error, "a stream record can't be read");
                     if let Err(error) = self.put_aside(&record, &sequence_number).await {
@@ -132,16 +133,16 @@ impl Dispatcher {
         }
     }
 
-    /// Announces charges' changes, some at a time; gives the sequence numbers of those that could not be.
-    async fn announce_all(&self, changes: Vec<(String, Option<Box<Charge>>, Box<Charge>)>) -> Vec<String> {
+    /// Announces changes, some at a time; gives the sequence numbers of those that could not be.
+    async fn announce_all(&self, changes: Vec<(String, Vec<Event>)>) -> Vec<String> {
         let endpoints = EndpointsOfBatch::new(self.store.clone());
         let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
         let mut work = JoinSet::new();
-        for (sequence_number, old, new) in changes {
+        for (sequence_number, events) in changes {
             let (dispatcher, endpoints, slots) = (self.clone(), endpoints.clone(), Arc::clone(&slots));
             work.spawn(async move {
                 let _slot = slots.acquire().await;
-                let done = dispatcher.announce(old.as_deref(), &new, &endpoints).await;
+                let done = dispatcher.announce(&events, &endpoints).await;
                 (sequence_number, done)
             });
         }
@@ -156,49 +157,59 @@ impl Dispatcher {
     }
 
     /// Stores a change's events and their deliveries, each only if it is not there yet.
-    async fn announce(
-        &self,
-        old: Option<&Charge>,
-        new: &Charge,
-        endpoints: &EndpointsOfBatch,
-    ) -> Result<(), StoreError> {
-        for event_type in events_of(old, new) {
-            let event = Event::of_charge(event_type, new, &self.links)?;
-            let _stored_now_or_before: Inserted<Event> = self.store.insert(&event).await?;
+    async fn announce(&self, events: &[Event], endpoints: &EndpointsOfBatch) -> Result<(), StoreError> {
+        for event in events {
+            let _stored_now_or_before: Inserted<Event> = self.store.insert(event).await?;
             let now = self.clock.now();
             for endpoint in endpoints.of(event.scope).await?.iter() {
                 if endpoint.takes(event.event_type) {
-                    let delivery = Delivery::first(&event, endpoint, now);
+                    let delivery = Delivery::first(event, endpoint, now);
                     let _made_now_or_before: Inserted<Delivery> = self.store.insert(&delivery).await?;
                 }
             }
         }
         Ok(())
     }
+
+    /// What a record asks for: of a charge and a payout, the events that its change means.
+    fn read(&self, record: &EventRecord) -> Result<Change, StoreError> {
+        let image = &record.change.new_image;
+        if record.event_name == "REMOVE" {
+            return Ok(Change::Nothing);
+        }
+        let attribute = |name: &str| match image.inner().get(name) {
+            Some(serde_dynamo::AttributeValue::S(text)) => text.clone(),
+            _ => String::new(),
+        };
+        let key = Key { pk: attribute("pk"), sk: attribute("sk") };
+        if Charge::is_at(&key) {
+            let (old, new): (Option<Charge>, Charge) = before_and_after(record)?;
+            let events = events_of_charge(old.as_ref(), &new).into_iter();
+            let events = events.map(|event_type| Event::of_charge(event_type, &new, &self.links));
+            return Ok(Change::Events(events.collect::<Result<_, _>>()?));
+        }
+        if Payout::is_at(&key) {
+            let (old, new): (Option<Payout>, Payout) = before_and_after(record)?;
+            let event = event_of_payout(old.as_ref(), &new);
+            let event = event.map(|event_type| Event::of_payout(event_type, &new)).transpose()?;
+            return Ok(Change::Events(event.into_iter().collect()));
+        }
+        if Delivery::is_at(&key) && record.event_name == "INSERT" {
+            let delivery: Delivery = row(image)?;
+            if delivery.status == DeliveryStatus::Pending {
+                return Ok(Change::NewDelivery(Box::new(delivery)));
+            }
+        }
+        Ok(Change::Nothing)
+    }
 }
 
-fn read(record: &EventRecord) -> Result<Change, StoreError> {
-    let image = &record.change.new_image;
-    if record.event_name == "REMOVE" {
-        return Ok(Change::Nothing);
-    }
-    let attribute = |name: &str| match image.inner().get(name) {
-        Some(serde_dynamo::AttributeValue::S(text)) => text.clone(),
-        _ => String::new(),
-    };
-    let key = Key { pk: attribute("pk"), sk: attribute("sk") };
-    if Charge::is_at(&key) {
-        let old = &record.change.old_image;
-        let old = if old.inner().is_empty() { None } else { Some(Box::new(row(old)?)) };
-        return Ok(Change::Charge { old, new: Box::new(row(image)?) });
-    }
-    if Delivery::is_at(&key) && record.event_name == "INSERT" {
-        let delivery: Delivery = row(image)?;
-        if delivery.status == DeliveryStatus::Pending {
-            return Ok(Change::NewDelivery(Box::new(delivery)));
-        }
-    }
-    Ok(Change::Nothing)
+fn before_and_after<T: serde::de::DeserializeOwned>(
+    record: &EventRecord,
+) -> Result<(Option<T>, T), StoreError> {
+    let old = &record.change.old_image;
+    let old = if old.inner().is_empty() { None } else { Some(row(old)?) };
+    Ok((old, row(&record.change.new_image)?))
 }
 
 fn row<T: serde::de::DeserializeOwned>(image: &serde_dynamo::Item) -> Result<T, StoreError> {

@@ -1,10 +1,95 @@
-//! The routes of this family are not built yet: every path answers the contract's 404.
+//! Wallets: balances, and the statement of what moved (contract: Wallets).
 
-use axum::Router;
+use axum::extract::{RawQuery, State};
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
 use shared::app::App;
-use shared::http::framed;
+use shared::http::{Fields, MediaType, Problem, Query, RequestContext, framed};
+use shared::wallet::statement::{PageSize, StatementFilter};
+use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView, statement_csv};
 
-/// The function's routes: none yet.
-pub fn router(_app: App) -> Router {
-    framed(Router::new())
+/// Movements on a page of JSON, as on any list.
+const JSON_PAGE: PageSize = PageSize { default: 25, max: 100 };
+
+/// Movements in one CSV: a month of a small shop in one request. About 500 KB of rows, read by one query.
+const CSV_PAGE: PageSize = PageSize { default: 1000, max: 1000 };
+
+/// Where the next page of a CSV begins, for CSV has no place for it.
+const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
+
+/// The function's routes.
+pub fn router(app: App) -> Router {
+    let routes = Router::new()
+        .route("/v1/wallets", get(list))
+        .route("/v1/wallets/balance", get(balance))
+        .route("/v1/wallets/transactions", get(statement))
+        .with_state(app);
+    framed(routes)
+}
+
+async fn list(
+    State(app): State<App>,
+    context: RequestContext,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
+    let mut fields = Fields::new();
+    Query::of(query.as_deref()).allow_only(&mut fields, &[]);
+    fields.finish(Some(()))?;
+    Ok(Json(WalletView::list(&app.wallets.of(&caller.scope).await?)).into_response())
+}
+
+async fn balance(
+    State(app): State<App>,
+    context: RequestContext,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
+    let query = Query::of(query.as_deref());
+    let mut fields = Fields::new();
+    query.allow_only(&mut fields, &["currency"]);
+    let currency = query.currency(&mut fields, "currency");
+    match fields.finish(Some(currency))? {
+        None => Ok(Json(BalanceView::new(&app.wallets.of(&caller.scope).await?)).into_response()),
+        Some(currency) => {
+            let wallet = app.wallets.in_currency(&caller.scope, currency).await?;
+            Ok(Json(FlatBalanceView::new(&wallet)).into_response())
+        }
+    }
+}
+
+async fn statement(
+    State(app): State<App>,
+    context: RequestContext,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
+    let query = Query::of(query.as_deref());
+    match context.headers.accept.prefers(MediaType::Csv, MediaType::Json) {
+        MediaType::Json => {
+            let page =
+                app.wallets.statement(&caller.scope, &StatementFilter::parse(&query, JSON_PAGE)?).await?;
+            Ok(Json(StatementView::new(&page)).into_response())
+        }
+        MediaType::Csv => {
+            let page =
+                app.wallets.statement(&caller.scope, &StatementFilter::parse(&query, CSV_PAGE)?).await?;
+            let text = statement_csv(&page).map_err(|error| Problem::Internal(error.to_string()))?;
+            let mut response = text.into_response();
+            let headers = response.headers_mut();
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/csv; charset=utf-8"));
+            headers.insert(
+                CONTENT_DISPOSITION,
+                HeaderValue::from_static("attachment; filename=\"statement.csv\""),
+            );
+            let cursor = page.next_cursor.and_then(|id| HeaderValue::from_str(&id.to_string()).ok());
+            if let Some(cursor) = cursor {
+                headers.insert(NEXT_CURSOR, cursor);
+            }
+            Ok(response)
+        }
+    }
 }

@@ -5,7 +5,7 @@
 //! two for each item of a transaction, which is what is counted. Emulators never raise a conflict, run short or lose an
 //! answer; those are injected here.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -38,6 +38,8 @@ pub enum Fault {
 pub struct Report {
     /// Requests by operation: `PutItem`, `TransactWriteItems`.
     pub operations: BTreeMap<String, usize>,
+    /// What whoever sent them must be allowed: the operations, and for a transaction those of its parts.
+    pub actions: BTreeSet<String>,
     /// Requests that had to wait for one another: the most that did not overlap in time.
     pub one_after_another: usize,
     /// Write units, indexes and transactions counted as DynamoDB does.
@@ -57,12 +59,28 @@ impl Report {
 struct Log {
     passed: Vec<Passed>,
     faults: VecDeque<(String, Fault)>,
+    /// An operation, every how many requests of it fail, how, and how many passed.
+    regular: Option<(String, usize, Fault, usize)>,
     latency: Duration,
+}
+
+impl Log {
+    fn next_fault(&mut self, operation: &str) -> Option<Fault> {
+        let found = self.faults.iter().position(|(wanted, _)| *wanted == operation);
+        let once = found.and_then(|place| self.faults.remove(place)).map(|(_, fault)| fault);
+        let regular = self.regular.as_mut().filter(|(wanted, ..)| *wanted == operation);
+        let regular = regular.and_then(|(_, every, fault, passed)| {
+            *passed = passed.saturating_add(1);
+            passed.is_multiple_of(*every).then_some(*fault)
+        });
+        once.or(regular)
+    }
 }
 
 #[derive(Debug)]
 struct Passed {
     operation: String,
+    actions: Vec<String>,
     began: Instant,
     ended: Instant,
     write_units: f64,
@@ -105,6 +123,11 @@ impl Probe {
         self.lock().faults.push_back((operation.to_owned(), fault));
     }
 
+    /// Makes every so many requests of an operation fail, until the next reset.
+    pub fn inject_every(&self, operation: &str, every: usize, fault: Fault) {
+        self.lock().regular = Some((operation.to_owned(), every, fault, 0));
+    }
+
     /// Faults that met no request yet.
     pub fn faults_left(&self) -> usize {
         self.lock().faults.len()
@@ -121,6 +144,7 @@ impl Probe {
         let mut log = self.lock();
         log.passed.clear();
         log.faults.clear();
+        log.regular = None;
     }
 
     /// What passed since the last reset.
@@ -130,6 +154,7 @@ impl Probe {
         for passed in &log.passed {
             let count = report.operations.entry(passed.operation.clone()).or_default();
             *count = count.saturating_add(1);
+            report.actions.extend(passed.actions.iter().cloned());
             report.write_units += passed.write_units;
             report.read_units += passed.read_units;
         }
@@ -191,9 +216,7 @@ async fn pass(
     let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
     let (fault, latency) = {
         let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = log.faults.iter().position(|(wanted, _)| *wanted == operation);
-        let fault = found.and_then(|place| log.faults.remove(place)).map(|(_, fault)| fault);
-        (fault, log.latency)
+        (log.next_fault(&operation), log.latency)
     };
     if is_refused_by_aws(&operation, &body) {
         return Ok(error("ValidationException", "a key condition must not contain an empty text"));
@@ -224,9 +247,21 @@ async fn pass(
     if !left.is_zero() {
         tokio::time::sleep(left).await;
     }
-    let passed = Passed { operation, began, ended: Instant::now(), write_units, read_units };
+    let actions = actions(&operation, &body);
+    let passed = Passed { operation, actions, began, ended: Instant::now(), write_units, read_units };
     log.lock().unwrap_or_else(PoisonError::into_inner).passed.push(passed);
     answer.ok_or(Lost)
+}
+
+/// The IAM actions of a request: a transaction has none of its own.
+fn actions(operation: &str, body: &Bytes) -> Vec<String> {
+    if operation != "TransactWriteItems" {
+        return vec![operation.to_owned()];
+    }
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let items = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
+    let kinds = items.filter_map(Value::as_object).flat_map(|item| item.keys());
+    kinds.map(|kind| if kind == "ConditionCheck" { kind.clone() } else { format!("{kind}Item") }).collect()
 }
 
 /// What AWS refuses and the emulator takes: an empty text in a query's key condition.
@@ -462,6 +497,7 @@ mod tests {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let passed = |began, ended| Passed {
+            actions: Vec::new(),
             operation: String::new(),
             began: at(began),
             ended: at(ended),

@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use serde_json::json;
-use shared::account::AccountSettings;
+use shared::account::{Account, AccountSettings};
 use shared::api_key::{self, ApiKey, ApiKeys};
 use shared::ids::{AccountId, Mode};
 
@@ -133,7 +133,8 @@ async fn a_key_over_its_limit_waits_for_the_next_minute() {
     let now = service.stack.clock.now();
     let key = api_key::generate(Mode::Test, [3; 24]);
     let settings = AccountSettings { rate_limit_per_minute: 3, ..AccountSettings::new("Loja", "Sao Paulo") };
-    let row = ApiKey::new(&key, &AccountId::new([9; 10]), Mode::Test, "salt", &settings, "limited", now);
+    let account = Account { id: AccountId::new([9; 10]), settings, created_at: now, version: 1 };
+    let row = ApiKey::new(&key, &account, Mode::Test, "salt", "limited", now);
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     ApiKeys::new(client, "ApiKeysTable").put(&row).await.unwrap();
     let key = secrecy::ExposeSecret::expose_secret(&key).to_owned();

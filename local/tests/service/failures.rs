@@ -148,6 +148,21 @@ async fn a_change_that_can_not_be_read_is_put_aside_whole_and_harms_no_neighbour
 }
 
 #[tokio::test]
+async fn a_payment_whose_id_is_the_name_of_another_kind_of_row_is_a_payment() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["charge.paid"]).await;
+    for (number, name) in ["charge", "payout", "account"].into_iter().enumerate() {
+        let charge = service.charge().await;
+        assert_eq!(service.sandbox(&charge, "pay", &json!({"end_to_end_id": name})).await["status"], "paid");
+        listener.received(number + 1).await;
+    }
+    let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
+    let listed = s3.list_objects_v2().bucket("documents-bucket").send().await.unwrap();
+    assert!(listed.contents().is_empty(), "{listed:?}");
+}
+
+#[tokio::test]
 async fn due_rows_that_can_not_be_read_do_not_stand_before_the_others() {
     let service = Service::start().await;
     for number in 0..150 {

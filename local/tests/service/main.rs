@@ -24,4 +24,5 @@ mod requests;
 mod restart;
 mod settlement;
 mod support;
+mod wallets;
 mod webhooks;

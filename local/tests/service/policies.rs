@@ -8,6 +8,7 @@ use local::embedded::probe::Report;
 use local::stack::Options;
 use serde_json::json;
 use serde_yaml_ng::Value;
+use shared::account::terms::MethodTerms;
 
 use crate::budgets::{dispatch, work};
 use crate::support::{Listener, Service, id};
@@ -30,12 +31,9 @@ fn allowed(function: &str) -> BTreeSet<String> {
     actions.into_iter().filter(|action| action.starts_with("dynamodb:")).collect()
 }
 
-/// The actions that operations need: a transaction needs those of its parts, which here are puts.
+/// The actions that requests need.
 fn needed(report: &Report) -> BTreeSet<String> {
-    let action = |operation: &str| {
-        if operation == "TransactWriteItems" { "PutItem".to_owned() } else { operation.to_owned() }
-    };
-    report.operations.keys().map(|operation| format!("dynamodb:{}", action(operation))).collect()
+    report.actions.iter().map(|action| format!("dynamodb:{action}")).collect()
 }
 
 #[tokio::test]
@@ -73,6 +71,11 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     service.sandbox(&charge, "pay", &json!({})).await;
     assert_eq!(used(), allowed("AcquirerEventsFunction"));
 
+    service.get("/v1/wallets").await.expect(200);
+    service.get("/v1/wallets/balance?currency=BRL").await.expect(200);
+    service.get("/v1/wallets/transactions").await.expect(200);
+    assert_eq!(used(), allowed("WalletsFunction"));
+
     service.raw(Method::GET, charge["checkout_url"].as_str().unwrap(), &[], "").await;
     service.raw(Method::GET, charge["pix"]["qr_code_url"].as_str().unwrap(), &[], "").await;
     assert_eq!(used(), allowed("CheckoutFunction"));
@@ -94,14 +97,18 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     webhooks.extend(used());
     assert_eq!(webhooks, allowed("WebhooksFunction"));
 
-    // One row of each kind that becomes due: a charge, and a delivery that nobody took.
+    // One row of each kind that becomes due: a charge, a tranche of held money, and a delivery that nobody took.
+    service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
+    let held = service.charge().await;
+    service.sandbox(&held, "pay", &json!({})).await;
+    service.stack.clock.advance(86_400_000);
     let waiting = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
     dispatch(&service).await;
     service.stack.clock.advance(300_000);
     used();
     let clock = service.stack.functions.get("ClockFunction").unwrap().clone();
     let answer = clock(json!({})).await.unwrap();
-    assert!(answer["moved"].as_u64().unwrap() >= 2, "{answer}");
+    assert!(answer["moved"].as_u64().unwrap() >= 3, "{answer}");
     assert_eq!(used(), allowed("ClockFunction"));
     assert_eq!(service.read(&waiting).await["status"], "expired", "{}", id(&waiting));
 }

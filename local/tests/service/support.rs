@@ -18,6 +18,13 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use local::stack::{Options, Stack};
 use serde_json::{Value, json};
+use shared::account::terms::MethodTerms;
+use shared::account::{AccountSettings, Accounts};
+use shared::api_key::ApiKeys;
+use shared::audit::Operator;
+use shared::charge::PaymentMethod;
+use shared::ids::{Mode, Scope};
+use shared::store::Store;
 
 /// A merchant's client: an address and a key.
 pub(crate) struct Client {
@@ -189,6 +196,27 @@ impl Service {
         self.post(&format!("/v1/sandbox/charges/{}/{what}", id(charge)), body).await
     }
 
+    /// The state table, as whoever has credentials sees it.
+    pub(crate) fn store(&self) -> Store {
+        Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "StateTable")
+    }
+
+    /// The first account's test data.
+    pub(crate) fn scope(&self) -> Scope {
+        Scope { account: self.stack.seed.first.id, mode: Mode::Test }
+    }
+
+    /// Sets the first account's terms for Pix, as an operator does.
+    pub(crate) async fn set_terms(&self, terms: MethodTerms) {
+        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
+        let accounts = Accounts::new(self.store(), ApiKeys::new(client, "ApiKeysTable"));
+        let set = |settings: &mut AccountSettings| {
+            settings.terms.0.insert(PaymentMethod::Pix, terms);
+        };
+        let now = self.stack.clock.now();
+        accounts.change_settings(&self.scope().account, "test", set, &operator(), now).await.unwrap();
+    }
+
     /// The rows of a partition of the state table whose sort keys begin so.
     pub(crate) async fn rows(&self, pk: &str, sk_prefix: &str) -> Vec<HashMap<String, AttributeValue>> {
         let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
@@ -208,6 +236,11 @@ impl Service {
         let receipts = self.rows(&format!("receipts#{}:test", self.stack.seed.first.id), "E").await;
         receipts.iter().filter(|receipt| receipt.contains_key("returned")).count()
     }
+}
+
+/// Who acts for the operator's part.
+pub(crate) fn operator() -> Operator {
+    Operator { actor: "tester".to_owned(), reason: "because it is tested".to_owned() }
 }
 
 pub(crate) fn id(object: &Value) -> &str {

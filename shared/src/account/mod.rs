@@ -1,9 +1,15 @@
 //! An account: a merchant, with the settings that its charges follow.
 
+mod repository;
+pub mod terms;
+
 use serde::{Deserialize, Serialize};
 
+pub use repository::{AccountRefused, Accounts};
+
+use self::terms::Terms;
 use crate::ids::AccountId;
-use crate::store::{Key, Row};
+use crate::store::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
 /// What an account may set. Key rows carry a copy, so that a request reads its settings and proves its key in
@@ -18,6 +24,9 @@ pub struct AccountSettings {
     pub charge_expires_in_seconds: i64,
     /// Requests a minute for each key.
     pub rate_limit_per_minute: u64,
+    /// Fees and holds.
+    #[serde(default)]
+    pub terms: Terms,
 }
 
 impl AccountSettings {
@@ -28,6 +37,7 @@ impl AccountSettings {
             merchant_city: merchant_city.to_owned(),
             charge_expires_in_seconds: 3_600,
             rate_limit_per_minute: 600,
+            terms: Terms::default(),
         }
     }
 }
@@ -46,9 +56,24 @@ pub struct Account {
     pub version: u64,
 }
 
+/// The partition of the list index that names every account.
+const ACCOUNTS: &str = "accounts";
+
+impl Account {
+    /// Where an account lives.
+    pub fn key_of(id: &AccountId) -> Key {
+        Key { pk: format!("account#{id}"), sk: "account".to_owned() }
+    }
+}
+
 impl Row for Account {
     fn key(&self) -> Key {
-        Key { pk: format!("account#{}", self.id), sk: "account".to_owned() }
+        Self::key_of(&self.id)
+    }
+
+    fn indexes(&self) -> Indexes {
+        let sort = format!("{}#{}", sortable(self.created_at), self.id);
+        Indexes { list: Some((ACCOUNTS.to_owned(), sort)), ..Indexes::default() }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,10 +10,10 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::account::AccountSettings;
+use crate::account::{Account, AccountSettings};
 use crate::hex;
 use crate::ids::{AccountId, Mode};
-use crate::store::{StoreError, unavailable};
+use crate::store::{StoreError, text, unavailable};
 use crate::time::Timestamp;
 
 /// Characters of a key that are shown: `ak_test_` and four more (contract: API key).
@@ -64,6 +65,9 @@ pub struct ApiKey {
     pub salt: String,
     /// The account's settings, as they were last changed.
     pub settings: AccountSettings,
+    /// The version of the account's row that they are from.
+    #[serde(default)]
+    pub settings_version: u64,
     /// The first 12 characters of the key.
     pub prefix: String,
     /// The merchant's name for it, at most 64 characters.
@@ -77,19 +81,19 @@ impl ApiKey {
     /// The row for a new key of an account.
     pub fn new(
         key: &SecretString,
-        account: &AccountId,
+        account: &Account,
         mode: Mode,
         salt: &str,
-        settings: &AccountSettings,
         label: &str,
         now: Timestamp,
     ) -> Self {
         Self {
             fingerprint: Fingerprint::of(key),
-            account: *account,
+            account: account.id,
             mode,
             salt: salt.to_owned(),
-            settings: settings.clone(),
+            settings: account.settings.clone(),
+            settings_version: account.version,
             prefix: key.expose_secret().chars().take(PREFIX_CHARS).collect(),
             label: label.to_owned(),
             created_at: now,
@@ -130,5 +134,57 @@ impl ApiKeys {
             .await
             .map_err(unavailable)?;
         Ok(())
+    }
+
+    /// The keys of an account. Reads the whole table, page by page: for operators, not for requests.
+    pub async fn of_account(&self, account: &AccountId) -> Result<Vec<Fingerprint>, StoreError> {
+        let mut found = Vec::new();
+        let mut after = None;
+        loop {
+            let answer = self
+                .client
+                .scan()
+                .table_name(&self.table)
+                .consistent_read(true)
+                .filter_expression("account = :account")
+                .expression_attribute_values(":account", AttributeValue::S(account.to_string()))
+                .projection_expression("pk")
+                .set_exclusive_start_key(after)
+                .send()
+                .await
+                .map_err(unavailable)?;
+            let keys = answer.items.unwrap_or_default();
+            found.extend(keys.iter().filter_map(|item| text(item, "pk")).map(Fingerprint));
+            after = answer.last_evaluated_key;
+            if after.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Gives a key its account's settings, unless it has newer ones. A key that is gone needs none.
+    pub async fn set_settings(&self, key: &Fingerprint, account: &Account) -> Result<(), StoreError> {
+        let settings: AttributeValue = serde_dynamo::to_attribute_value(&account.settings)
+            .map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        let answer = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .key("pk", AttributeValue::S(key.as_str().to_owned()))
+            .condition_expression(
+                "attribute_exists(pk) AND (attribute_not_exists(settings_version) OR settings_version <= :version)",
+            )
+            .update_expression("SET settings = :settings, settings_version = :version")
+            .expression_attribute_values(":settings", settings)
+            .expression_attribute_values(":version", AttributeValue::N(account.version.to_string()))
+            .send()
+            .await;
+        match answer {
+            Ok(_) => Ok(()),
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(()),
+                _ => Err(unavailable(error)),
+            },
+        }
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Charges and payments are the same object; the surfaces differ in their wire format alone.
 
+mod funds;
 mod list;
 mod metadata;
 mod path;
@@ -17,6 +18,7 @@ pub mod view;
 
 use serde::{Deserialize, Serialize};
 
+pub use funds::{CaseEnd, Funds, RefundAsked, RefundRefused, RefundShare, RefundStrategy};
 pub use list::{ChargeFilter, ChargePage};
 pub use metadata::Metadata;
 pub use path::ChargePath;
@@ -24,6 +26,7 @@ pub use receipt::{Receipt, Return, ReturnStatus, UnappliedReason};
 pub use repository::{Charges, Created};
 pub use status::{PublicStatus, TransactionStatus};
 
+use crate::account::terms::{Fees, FeesOnRefund, MethodTerms, ReleaseDay};
 use crate::ids::{ChargeId, EndToEndId, Mode, Scope};
 use crate::money::{Amount, Currency};
 use crate::store::{Indexes, Key, Row, sortable};
@@ -31,7 +34,7 @@ use crate::tax_id::TaxId;
 use crate::time::Timestamp;
 
 /// How a charge can be paid.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PaymentMethod {
     /// Pix, by a dynamic BR Code.
@@ -78,6 +81,39 @@ pub struct AppliedReceipt {
     /// The payer's document where the bank reported it; never shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer_document: Option<TaxId>,
+}
+
+/// A payment was credited, on the terms of that moment.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Settlement {
+    /// When.
+    #[serde(with = "crate::time::millis")]
+    pub at: Timestamp,
+    /// What of the amount the merchant did not get.
+    pub fees: Fees,
+    /// The day on which the rest can be spent; `None`: at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_on: Option<ReleaseDay>,
+    /// What becomes of the fees when it is refunded.
+    #[serde(default, skip_serializing_if = "FeesOnRefund::is_default")]
+    pub fees_on_refund: FeesOnRefund,
+}
+
+impl Settlement {
+    /// On these terms, at this moment.
+    pub fn on(terms: &MethodTerms, amount: Amount, at: Timestamp) -> Self {
+        Self {
+            at,
+            fees: terms.fees(amount),
+            release_on: terms.release(at),
+            fees_on_refund: terms.fees_on_refund,
+        }
+    }
+
+    /// What the merchant gets of the amount, in minor units; never negative.
+    pub fn net(&self, amount: Amount) -> i64 {
+        amount.minor().saturating_sub(self.fees.total())
+    }
 }
 
 /// Why a charge failed, expired or was cancelled; `metadata.failure` on the wire.
@@ -145,9 +181,12 @@ pub struct Charge {
     /// The payment it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<AppliedReceipt>,
-    /// When the money was credited.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
-    pub settled_at: Option<Timestamp>,
+    /// How the money was credited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settlement: Option<Settlement>,
+    /// What refunds and MED cases took of it.
+    #[serde(default, skip_serializing_if = "Funds::is_whole")]
+    pub funds: Funds,
     /// Why it ended unpaid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
@@ -167,7 +206,8 @@ impl Charge {
 
     /// Whether a row of the state table is a charge.
     pub fn is_at(key: &Key) -> bool {
-        key.sk == CHARGE_SORT
+        // A payment's row is named by a bank, and its sort key may be any word.
+        key.sk == CHARGE_SORT && key.pk.starts_with("charge#")
     }
 
     /// The payer that the merchant named: who must pay, else who is asked to. Lists filter by it.

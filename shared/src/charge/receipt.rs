@@ -40,6 +40,17 @@ pub enum ReturnStatus {
     Returned,
 }
 
+impl ReturnStatus {
+    /// Of a return that begins.
+    pub fn of(mode: Mode) -> Self {
+        match mode {
+            // The sandbox has no bank to wait for.
+            Mode::Test => Self::Returned,
+            Mode::Live => Self::Requested,
+        }
+    }
+}
+
 /// Money on its way back to its payer.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Return {
@@ -121,11 +132,7 @@ impl Return {
         Self {
             reason,
             id: ReturnId::derive(&receipt.end_to_end_id, WHOLE),
-            status: match receipt.scope.mode {
-                // The sandbox has no bank to wait for.
-                Mode::Test => ReturnStatus::Returned,
-                Mode::Live => ReturnStatus::Requested,
-            },
+            status: ReturnStatus::of(receipt.scope.mode),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::request::NewCharge;
 use super::transition::{self, Command, Outcome, ReceiptWrite, Rejection};
-use super::{Charge, PaymentMethod, Pix, TransactionStatus};
+use super::{Charge, Funds, PaymentMethod, Pix, TransactionStatus};
 use crate::acquirer::Acquirer;
 use crate::auth::Caller;
 use crate::config::Links;
@@ -10,6 +10,7 @@ use crate::http::Problem;
 use crate::ids::{ChargeId, Scope};
 use crate::store::{Committed, Inserted, Store, StoreError, Write};
 use crate::time::Timestamp;
+use crate::wallet::counters::Cover;
 
 /// How often a change is tried anew because somebody else changed the charge in between.
 const MAX_OVERTAKEN: usize = 10;
@@ -75,7 +76,8 @@ impl Charges {
             created_at: now,
             updated_at: now,
             receipt: None,
-            settled_at: None,
+            settlement: None,
+            funds: Funds::default(),
             failure: None,
             reviewed: None,
         };
@@ -104,28 +106,13 @@ impl Charges {
             let shown = match command {
                 // What writes an expiry down must see that it is not written yet.
                 Command::Expire { .. } => charge,
-                Command::Pay(_) | Command::Decline { .. } | Command::Review(_) => charge.as_of(now),
+                Command::Pay { .. } | Command::Decline { .. } | Command::Review { .. } => charge.as_of(now),
             };
             let outcome =
                 transition::apply(&shown, command, now).map_err(|rejection| refused(rejection, &shown))?;
-            let (writes, next, told) = match outcome {
+            let Planned { writes, next, told } = match outcome {
                 Outcome::Unchanged => return Ok(shown),
-                Outcome::Unapplied(receipt) => (vec![Write::insert(&*receipt)?], shown.clone(), Some(0)),
-                Outcome::Changed { charge: next, receipt } => {
-                    let mut writes = vec![Write::replace(&*next, shown.version)?];
-                    let mut told = None;
-                    match receipt.as_deref() {
-                        None => {}
-                        Some(ReceiptWrite::Insert(receipt)) => {
-                            told = Some(writes.len());
-                            writes.push(Write::insert(receipt)?);
-                        }
-                        Some(ReceiptWrite::Replace(receipt)) => {
-                            writes.push(Write::replace(receipt, receipt.version.saturating_sub(1))?);
-                        }
-                    }
-                    (writes, *next, told)
-                }
+                outcome => Planned::of(outcome, &shown)?,
             };
             let id = shown.id;
             match self.store.commit(writes).await? {
@@ -147,6 +134,53 @@ impl Charges {
     /// A charge of this scope, or the 404 that hides other scopes' charges.
     pub fn within(found: Option<Charge>, scope: &Scope) -> Result<Charge, Problem> {
         found.filter(|charge| charge.scope == *scope).ok_or(Problem::NotFound { what: "charge" })
+    }
+}
+
+/// What an outcome writes.
+struct Planned {
+    writes: Vec<Write>,
+    /// The charge after it.
+    next: Charge,
+    /// The place of the write that fails where the payment was told before.
+    told: Option<usize>,
+}
+
+impl Planned {
+    fn of(outcome: Outcome, shown: &Charge) -> Result<Self, StoreError> {
+        let replace = |next: &Charge| Write::replace(next, shown.version);
+        let mut planned = Self { writes: Vec::new(), next: shown.clone(), told: None };
+        let (posting, receipt) = match outcome {
+            Outcome::Unchanged => return Ok(planned),
+            Outcome::Changed(next) => {
+                planned.writes.push(replace(&next)?);
+                planned.next = *next;
+                return Ok(planned);
+            }
+            Outcome::Credited { charge: next, posting } => {
+                planned.writes.push(replace(&next)?);
+                planned.next = *next;
+                (*posting, None)
+            }
+            Outcome::Paid { charge: next, moved } => {
+                planned.writes.push(replace(&next)?);
+                planned.next = *next;
+                (moved.posting, Some(moved.receipt))
+            }
+            Outcome::Unapplied(moved) => (moved.posting, Some(moved.receipt)),
+        };
+        match receipt {
+            None => {}
+            Some(ReceiptWrite::Insert(receipt)) => {
+                planned.told = Some(planned.writes.len());
+                planned.writes.push(Write::insert(&receipt)?);
+            }
+            Some(ReceiptWrite::Replace(receipt)) => {
+                planned.writes.push(Write::replace(&receipt, receipt.version.saturating_sub(1))?);
+            }
+        }
+        planned.writes.extend(posting.writes(Cover::NotNeeded)?);
+        Ok(planned)
     }
 }
 

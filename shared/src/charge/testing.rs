@@ -28,7 +28,8 @@ pub(crate) fn waiting() -> Charge {
         created_at: at(0),
         updated_at: at(0),
         receipt: None,
-        settled_at: None,
+        settlement: None,
+        funds: Funds::default(),
         failure: None,
         reviewed: None,
     }

@@ -3,13 +3,17 @@
 //!
 //! A repeated notice changes nothing; a late one loses no money, for a payment that can't be applied is recorded
 //! with its return. Whether a payment was told before is for its own row to say: it is inserted with the change.
+//! Whatever moves money comes with the ledger's posting.
 
-use super::receipt::{Receipt, UnappliedReason};
-use super::{AppliedReceipt, Charge, Decision, Failure, TransactionStatus};
-use crate::ids::EndToEndId;
+use super::receipt::{Receipt, ReturnStatus, UnappliedReason};
+use super::{AppliedReceipt, Charge, Decision, Failure, Settlement, TransactionStatus};
+use crate::account::terms::MethodTerms;
+use crate::ids::{EndToEndId, PostingId};
 use crate::money::Amount;
+use crate::store::Row;
 use crate::tax_id::TaxId;
 use crate::time::Timestamp;
+use crate::wallet::{Cause, Posting, Subject, rules};
 
 /// A payment that the acquirer reports.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -28,7 +32,12 @@ pub struct Payment {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Command {
     /// The payer paid.
-    Pay(Payment),
+    Pay {
+        /// The payment.
+        payment: Payment,
+        /// What holds for it, should it settle.
+        terms: MethodTerms,
+    },
     /// The acquirer declined.
     Decline {
         /// The acquirer's text.
@@ -42,7 +51,12 @@ pub enum Command {
         at: Timestamp,
     },
     /// Somebody ended its review.
-    Review(Decision),
+    Review {
+        /// How.
+        decision: Decision,
+        /// What holds for the payment, should it settle.
+        terms: MethodTerms,
+    },
 }
 
 /// What must be written of a payment, with what it caused.
@@ -54,20 +68,38 @@ pub enum ReceiptWrite {
     Replace(Receipt),
 }
 
+/// A payment with the posting of what it moved.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Moved {
+    /// The payment.
+    pub receipt: ReceiptWrite,
+    /// Where its money went.
+    pub posting: Posting,
+}
+
 /// What a command makes of a charge.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// Nothing: the notice is a repeated one, or came too late to matter.
     Unchanged,
-    /// The charge changed.
-    Changed {
+    /// The charge changed, and no money moved.
+    Changed(Box<Charge>),
+    /// The charge changed, because money moved.
+    Paid {
         /// Its next version.
         charge: Box<Charge>,
-        /// The payment behind it.
-        receipt: Option<Box<ReceiptWrite>>,
+        /// What moved.
+        moved: Box<Moved>,
+    },
+    /// Money that was held for review is credited; its payment's row stays as it is.
+    Credited {
+        /// Its next version.
+        charge: Box<Charge>,
+        /// Where the money went.
+        posting: Box<Posting>,
     },
     /// The charge stays as it is, and the money goes back.
-    Unapplied(Box<Receipt>),
+    Unapplied(Box<Moved>),
 }
 
 /// Why a command is refused.
@@ -80,19 +112,19 @@ pub enum Rejection {
 /// Applies what happened at `now` to a charge.
 pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outcome, Rejection> {
     match command {
-        Command::Pay(payment) => Ok(pay(charge, payment, now)),
+        Command::Pay { payment, terms } => Ok(pay(charge, payment, terms, now)),
         Command::Decline { reason, code } => Ok(decline(charge, reason, code, now)),
         Command::Expire { at } => Ok(expire(charge, *at)),
-        Command::Review(decision) => review(charge, *decision, now),
+        Command::Review { decision, terms } => review(charge, *decision, terms, now),
     }
 }
 
-fn pay(charge: &Charge, payment: &Payment, now: Timestamp) -> Outcome {
+fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) -> Outcome {
     let taken_before = charge.receipt.as_ref().map(|receipt| &receipt.end_to_end_id);
     if taken_before == Some(&payment.end_to_end_id) {
         return Outcome::Unchanged;
     }
-    let unapplied = |reason| Outcome::Unapplied(Box::new(Receipt::unapplied(charge, payment, reason, now)));
+    let unapplied = |reason| Outcome::Unapplied(Box::new(goes_back(charge, payment, reason, now)));
     match charge.status {
         TransactionStatus::Pending | TransactionStatus::WaitingPayment => {}
         TransactionStatus::Expired | TransactionStatus::Cancelled | TransactionStatus::Refused => {
@@ -111,21 +143,51 @@ fn pay(charge: &Charge, payment: &Payment, now: Timestamp) -> Outcome {
     if payment.paid_at > charge.pix.expires_at {
         return unapplied(UnappliedReason::Late);
     }
-    let insert = |receipt| Some(Box::new(ReceiptWrite::Insert(receipt)));
     let taken = with_receipt(charge, payment, now);
-    let told = insert(Receipt::taken(charge, payment, now));
+    let paid = |charge, moved| Outcome::Paid { charge: Box::new(charge), moved: Box::new(moved) };
+    let insert = || ReceiptWrite::Insert(Receipt::taken(charge, payment, now));
     match (&charge.expected_payer, &payment.payer_document) {
-        (Some(expected), Some(payer)) if expected != payer => Outcome::Changed {
-            charge: Box::new(Charge { status: TransactionStatus::Refunded, ..taken }),
-            receipt: insert(Receipt::unapplied(charge, payment, UnappliedReason::PayerMismatch, now)),
-        },
-        (Some(_), None) => Outcome::Changed {
-            charge: Box::new(Charge { status: TransactionStatus::Processing, ..taken }),
-            receipt: told,
-        },
-        (None, _) | (Some(_), Some(_)) => {
-            Outcome::Changed { charge: Box::new(settled(taken, now)), receipt: told }
+        (Some(expected), Some(payer)) if expected != payer => {
+            let refunded = Charge { status: TransactionStatus::Refunded, ..taken };
+            paid(refunded, goes_back(charge, payment, UnappliedReason::PayerMismatch, now))
         }
+        (Some(_), None) => {
+            let held = Charge { status: TransactionStatus::Processing, ..taken };
+            let posting = rules::held_for_review(cause(&held, &payment.end_to_end_id, now), payment.amount);
+            paid(held, Moved { receipt: insert(), posting })
+        }
+        (None, _) | (Some(_), Some(_)) => {
+            let (settled, settlement) = settled(taken, terms, now);
+            let cause = cause(&settled, &payment.end_to_end_id, now);
+            let posting = rules::settled(cause, payment.amount, &settlement);
+            paid(settled, Moved { receipt: insert(), posting })
+        }
+    }
+}
+
+/// A payment that can't be applied: recorded, with its return, and posted.
+fn goes_back(charge: &Charge, payment: &Payment, reason: UnappliedReason, now: Timestamp) -> Moved {
+    let receipt = Receipt::unapplied(charge, payment, reason, now);
+    // The charge may not change, so the payment's own row names the posting.
+    let key = receipt.key();
+    let id = PostingId::derive(now, &format!("{}#{}", key.pk, key.sk), receipt.version);
+    let cause = Cause { id, ..cause(charge, &payment.end_to_end_id, now) };
+    let posting = rules::unapplied(cause, payment.amount, ReturnStatus::of(charge.scope.mode));
+    Moved { receipt: ReceiptWrite::Insert(receipt), posting }
+}
+
+/// What a posting of this version of a charge is about.
+fn cause(charge: &Charge, end_to_end_id: &EndToEndId, now: Timestamp) -> Cause {
+    Cause {
+        id: PostingId::derive(now, &charge.key().pk, charge.version),
+        scope: charge.scope,
+        currency: charge.currency,
+        at: now,
+        subject: Subject {
+            charge: Some(charge.id),
+            end_to_end_id: Some(end_to_end_id.clone()),
+            ..Subject::default()
+        },
     }
 }
 
@@ -180,7 +242,12 @@ pub(super) fn expired(charge: Charge, at: Timestamp) -> Charge {
     Charge { status: TransactionStatus::Expired, failure: Some(failure), ..next_version(charge, at) }
 }
 
-fn review(charge: &Charge, decision: Decision, now: Timestamp) -> Result<Outcome, Rejection> {
+fn review(
+    charge: &Charge,
+    decision: Decision,
+    terms: &MethodTerms,
+    now: Timestamp,
+) -> Result<Outcome, Rejection> {
     if charge.reviewed == Some(decision) {
         return Ok(Outcome::Unchanged);
     }
@@ -188,8 +255,13 @@ fn review(charge: &Charge, decision: Decision, now: Timestamp) -> Result<Outcome
         return Err(Rejection::NotHeldForReview);
     };
     let next = Charge { reviewed: Some(decision), ..next_version(charge.clone(), now) };
+    let cause = cause(&next, &held.end_to_end_id, now);
     match decision {
-        Decision::Approve => Ok(changed(settled(next, now))),
+        Decision::Approve => {
+            let (settled, settlement) = settled(next, terms, now);
+            let posting = rules::review_approved(cause, charge.amount, &settlement);
+            Ok(Outcome::Credited { charge: Box::new(settled), posting: Box::new(posting) })
+        }
         Decision::Return => {
             let payment = Payment {
                 end_to_end_id: held.end_to_end_id.clone(),
@@ -198,16 +270,18 @@ fn review(charge: &Charge, decision: Decision, now: Timestamp) -> Result<Outcome
                 paid_at: held.paid_at,
             };
             let receipt = Receipt::given_back(charge, &payment, UnappliedReason::ReviewReturned, now);
-            Ok(Outcome::Changed {
+            let posting = rules::review_returned(cause, charge.amount, ReturnStatus::of(charge.scope.mode));
+            Ok(Outcome::Paid {
                 charge: Box::new(Charge { status: TransactionStatus::Refunded, ..next }),
-                receipt: Some(Box::new(ReceiptWrite::Replace(receipt))),
+                moved: Box::new(Moved { receipt: ReceiptWrite::Replace(receipt), posting }),
             })
         }
     }
 }
 
-fn settled(charge: Charge, now: Timestamp) -> Charge {
-    Charge { status: TransactionStatus::Paid, settled_at: Some(now), ..charge }
+fn settled(charge: Charge, terms: &MethodTerms, now: Timestamp) -> (Charge, Settlement) {
+    let settlement = Settlement::on(terms, charge.amount, now);
+    (Charge { status: TransactionStatus::Paid, settlement: Some(settlement), ..charge }, settlement)
 }
 
 fn with_receipt(charge: &Charge, payment: &Payment, now: Timestamp) -> Charge {
@@ -224,7 +298,7 @@ fn next_version(charge: Charge, at: Timestamp) -> Charge {
 }
 
 fn changed(charge: Charge) -> Outcome {
-    Outcome::Changed { charge: Box::new(charge), receipt: None }
+    Outcome::Changed(Box::new(charge))
 }
 
 #[cfg(test)]
@@ -233,9 +307,12 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::receipt::{Return, ReturnStatus};
+    use super::super::receipt::Return;
     use super::super::testing::{at, waiting};
     use super::*;
+    use crate::account::terms::Fee;
+    use crate::money::Currency;
+    use crate::wallet::{LedgerAccount, Wallet};
 
     const CPF: &str = "29537995593";
     const OTHER_CPF: &str = "25524893033";
@@ -249,20 +326,39 @@ mod tests {
         }
     }
 
+    /// 10 centavos for the platform, 0.99% for the acquirer, no hold.
+    fn terms() -> MethodTerms {
+        MethodTerms {
+            acquirer_fee: Fee::new(0, 99).unwrap(),
+            platform_fee: Fee::new(10, 0).unwrap(),
+            ..MethodTerms::default()
+        }
+    }
+
+    fn told(payment: Payment) -> Command {
+        Command::Pay { payment, terms: terms() }
+    }
+
+    fn reviewed(decision: Decision) -> Command {
+        Command::Review { decision, terms: terms() }
+    }
+
     fn locked() -> Charge {
         Charge { expected_payer: Some(CPF.parse().unwrap()), ..waiting() }
     }
 
     fn after(charge: &Charge, command: Command) -> Charge {
         match apply(charge, &command, at(60)).unwrap() {
-            Outcome::Changed { charge, .. } => *charge,
+            Outcome::Changed(charge) | Outcome::Paid { charge, .. } | Outcome::Credited { charge, .. } => {
+                *charge
+            }
             other => panic!("{other:?}"),
         }
     }
 
     fn unapplied(outcome: Outcome) -> Receipt {
         match outcome {
-            Outcome::Unapplied(receipt) => *receipt,
+            Outcome::Unapplied(moved) => written(moved.receipt),
             other => panic!("{other:?}"),
         }
     }
@@ -280,9 +376,9 @@ mod tests {
     fn every_state() -> Vec<Charge> {
         vec![
             waiting(),
-            after(&waiting(), Command::Pay(payment(1, 1000, None))),
-            after(&locked(), Command::Pay(payment(1, 1000, None))),
-            after(&locked(), Command::Pay(payment(1, 1000, Some(OTHER_CPF)))),
+            after(&waiting(), told(payment(1, 1000, None))),
+            after(&locked(), told(payment(1, 1000, None))),
+            after(&locked(), told(payment(1, 1000, Some(OTHER_CPF)))),
             after(&waiting(), Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() }),
             after(&waiting(), Command::Expire { at: at(3600) }),
         ]
@@ -290,17 +386,17 @@ mod tests {
 
     #[test]
     fn the_exact_amount_settles() {
-        let paid = after(&waiting(), Command::Pay(payment(1, 1000, Some(CPF))));
+        let paid = after(&waiting(), told(payment(1, 1000, Some(CPF))));
         assert_eq!(paid.status, TransactionStatus::Paid);
         assert_eq!(paid.version, 2);
-        assert_eq!(paid.settled_at, Some(at(60)));
+        assert_eq!(paid.settlement.map(|settlement| settlement.at), Some(at(60)));
         assert_eq!(paid.receipt.unwrap().end_to_end_id, payment(1, 1000, None).end_to_end_id);
     }
 
     #[test]
     fn the_same_payment_reported_again_changes_nothing() {
         for charge in every_state().iter().filter(|charge| charge.receipt.is_some()) {
-            let again = Command::Pay(payment(1, 1000, Some(CPF)));
+            let again = told(payment(1, 1000, Some(CPF)));
             assert_eq!(apply(charge, &again, at(90)), Ok(Outcome::Unchanged), "{:?}", charge.status);
         }
     }
@@ -308,7 +404,7 @@ mod tests {
     #[test]
     fn another_amount_goes_back_and_leaves_the_charge_payable() {
         for amount in [1, 999, 1001, 2000] {
-            let back = unapplied(apply(&waiting(), &Command::Pay(payment(1, amount, None)), at(60)).unwrap());
+            let back = unapplied(apply(&waiting(), &told(payment(1, amount, None)), at(60)).unwrap());
             assert_eq!(returned(&back).reason, UnappliedReason::WrongAmount);
             assert_eq!(back.amount.minor(), amount);
             assert_eq!(returned(&back).status, ReturnStatus::Returned);
@@ -321,7 +417,7 @@ mod tests {
         let states = every_state();
         let taken = states.iter().filter(|charge| charge.receipt.is_some());
         for charge in taken {
-            let back = unapplied(apply(charge, &Command::Pay(payment(2, 1000, None)), at(90)).unwrap());
+            let back = unapplied(apply(charge, &told(payment(2, 1000, None)), at(90)).unwrap());
             assert_eq!(returned(&back).reason, UnappliedReason::SecondPayment, "{:?}", charge.status);
         }
     }
@@ -329,12 +425,12 @@ mod tests {
     #[test]
     fn lateness_is_when_the_bank_took_the_money_not_when_we_heard() {
         let in_time = Payment { paid_at: at(3600), ..payment(1, 1000, None) };
-        let heard_late = apply(&waiting(), &Command::Pay(in_time), at(9000)).unwrap();
+        let heard_late = apply(&waiting(), &told(in_time), at(9000)).unwrap();
         assert!(
-            matches!(heard_late, Outcome::Changed { charge, .. } if charge.status == TransactionStatus::Paid)
+            matches!(heard_late, Outcome::Paid { charge, .. } if charge.status == TransactionStatus::Paid)
         );
         let late = Payment { paid_at: at(3600).plus_millis(1).unwrap(), ..payment(1, 1000, None) };
-        let back = unapplied(apply(&waiting(), &Command::Pay(late), at(3601)).unwrap());
+        let back = unapplied(apply(&waiting(), &told(late), at(3601)).unwrap());
         assert_eq!(returned(&back).reason, UnappliedReason::Late);
     }
 
@@ -343,49 +439,50 @@ mod tests {
         let ended = [TransactionStatus::Expired, TransactionStatus::Cancelled, TransactionStatus::Refused];
         for status in ended {
             let charge = Charge { status, ..waiting() };
-            let back = unapplied(apply(&charge, &Command::Pay(payment(1, 1000, None)), at(90)).unwrap());
+            let back = unapplied(apply(&charge, &told(payment(1, 1000, None)), at(90)).unwrap());
             assert_eq!(returned(&back).reason, UnappliedReason::Late);
         }
     }
 
     #[test]
     fn the_payer_lock_credits_only_whom_it_names() {
-        let right = after(&locked(), Command::Pay(payment(1, 1000, Some(CPF))));
+        let right = after(&locked(), told(payment(1, 1000, Some(CPF))));
         assert_eq!(right.status, TransactionStatus::Paid);
 
-        let wrong = apply(&locked(), &Command::Pay(payment(1, 1000, Some(OTHER_CPF))), at(60)).unwrap();
-        let Outcome::Changed { charge, receipt: Some(write) } = wrong else { panic!("{wrong:?}") };
-        let back = written(*write);
+        let wrong = apply(&locked(), &told(payment(1, 1000, Some(OTHER_CPF))), at(60)).unwrap();
+        let Outcome::Paid { charge, moved } = wrong else { panic!("{wrong:?}") };
+        let back = written(moved.receipt);
         assert_eq!(charge.status, TransactionStatus::Refunded);
-        assert_eq!(charge.settled_at, None);
+        assert_eq!(charge.settlement, None);
         assert_eq!(returned(&back).reason, UnappliedReason::PayerMismatch);
         assert_eq!(back.end_to_end_id, payment(1, 1000, None).end_to_end_id);
 
-        let silent = after(&locked(), Command::Pay(payment(1, 1000, None)));
+        let silent = after(&locked(), told(payment(1, 1000, None)));
         assert_eq!(silent.status, TransactionStatus::Processing);
-        assert_eq!(silent.settled_at, None);
+        assert_eq!(silent.settlement, None);
         assert!(silent.is_held_for_review());
     }
 
     #[test]
     fn a_review_credits_or_returns_what_is_held_and_nothing_else() {
-        let held = after(&locked(), Command::Pay(payment(1, 1000, None)));
-        let approved = after(&held, Command::Review(Decision::Approve));
-        assert_eq!((approved.status, approved.settled_at), (TransactionStatus::Paid, Some(at(60))));
+        let held = after(&locked(), told(payment(1, 1000, None)));
+        let approved = after(&held, reviewed(Decision::Approve));
+        let credited_at = approved.settlement.map(|settlement| settlement.at);
+        assert_eq!((approved.status, credited_at), (TransactionStatus::Paid, Some(at(60))));
 
-        let end = apply(&held, &Command::Review(Decision::Return), at(60)).unwrap();
-        let Outcome::Changed { charge, receipt: Some(write) } = end else { panic!("{end:?}") };
-        let back = written(*write);
-        assert_eq!((charge.status, charge.settled_at), (TransactionStatus::Refunded, None));
+        let end = apply(&held, &reviewed(Decision::Return), at(60)).unwrap();
+        let Outcome::Paid { charge, moved } = end else { panic!("{end:?}") };
+        let back = written(moved.receipt);
+        assert_eq!((charge.status, charge.settlement), (TransactionStatus::Refunded, None));
         assert_eq!((returned(&back).reason, back.amount), (UnappliedReason::ReviewReturned, charge.amount));
 
         for charge in every_state().iter().filter(|charge| !charge.is_held_for_review()) {
-            let refused = apply(charge, &Command::Review(Decision::Approve), at(60));
+            let refused = apply(charge, &reviewed(Decision::Approve), at(60));
             assert_eq!(refused, Err(Rejection::NotHeldForReview), "{:?}", charge.status);
         }
-        let again = apply(&approved, &Command::Review(Decision::Approve), at(90));
+        let again = apply(&approved, &reviewed(Decision::Approve), at(90));
         assert_eq!(again, Ok(Outcome::Unchanged));
-        let too_late = apply(&approved, &Command::Review(Decision::Return), at(90));
+        let too_late = apply(&approved, &reviewed(Decision::Return), at(90));
         assert_eq!(too_late, Err(Rejection::NotHeldForReview));
     }
 
@@ -437,12 +534,12 @@ mod tests {
         match notice {
             Notice::Pay { number, amount, payer, paid_at } => {
                 let document = [None, Some(CPF), Some(OTHER_CPF)][usize::from(*payer)];
-                Command::Pay(Payment { paid_at: at(*paid_at), ..payment(*number, *amount, document) })
+                told(Payment { paid_at: at(*paid_at), ..payment(*number, *amount, document) })
             }
             Notice::Decline => Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() },
             Notice::Expire => Command::Expire { at: at(3600) },
-            Notice::Review(true) => Command::Review(Decision::Approve),
-            Notice::Review(false) => Command::Review(Decision::Return),
+            Notice::Review(true) => reviewed(Decision::Approve),
+            Notice::Review(false) => reviewed(Decision::Return),
         }
     }
 
@@ -466,15 +563,18 @@ mod tests {
         ) {
             let mut charge = if is_locked { locked() } else { waiting() };
             let mut receipts: BTreeMap<EndToEndId, Receipt> = BTreeMap::new();
-            let mut told = BTreeSet::new();
+            let (mut told, mut posted) = (BTreeSet::new(), BTreeSet::new());
+            let mut wallet = Wallet::empty(Currency::BRL);
             for notice in &notices {
                 let command = command(notice);
-                let (next, write) = match apply(&charge, &command, at(60)) {
-                    Ok(Outcome::Unchanged) | Err(Rejection::NotHeldForReview) => (None, None),
-                    Ok(Outcome::Unapplied(receipt)) => (None, Some(ReceiptWrite::Insert(*receipt))),
-                    Ok(Outcome::Changed { charge, receipt }) => (Some(*charge), receipt.map(|write| *write)),
+                let (next, write, posting) = match apply(&charge, &command, at(60)) {
+                    Ok(Outcome::Unchanged) | Err(Rejection::NotHeldForReview) => (None, None, None),
+                    Ok(Outcome::Unapplied(moved)) => (None, Some(moved.receipt), Some(moved.posting)),
+                    Ok(Outcome::Changed(charge)) => (Some(*charge), None, None),
+                    Ok(Outcome::Paid { charge, moved }) => (Some(*charge), Some(moved.receipt), Some(moved.posting)),
+                    Ok(Outcome::Credited { charge, posting }) => (Some(*charge), None, Some(*posting)),
                 };
-                if let Command::Pay(payment) = command {
+                if let Command::Pay { payment, .. } = command {
                     told.insert(payment.end_to_end_id);
                 }
                 match write {
@@ -489,19 +589,35 @@ mod tests {
                     }
                     None => {}
                 }
+                if let Some(posting) = posting {
+                    prop_assert!(posted.insert(posting.id), "two postings of one name");
+                    wallet.post(&posting).unwrap();
+                }
                 if let Some(next) = next {
                     prop_assert!(may_follow(charge.status, next.status), "{:?} to {:?}", charge.status, next.status);
                     prop_assert_eq!(next.version, charge.version + 1);
                     charge = next;
                 }
             }
-            let kept = charge.receipt.as_ref().filter(|_| charge.settled_at.is_some() || charge.is_held_for_review());
+            let kept = charge.receipt.as_ref().filter(|_| charge.settlement.is_some() || charge.is_held_for_review());
             for payment in told {
                 let is_kept = kept.is_some_and(|receipt| receipt.end_to_end_id == payment);
                 let is_returned = receipts[&payment].returned.is_some();
                 prop_assert!(is_kept != is_returned, "{}: kept {}, returned {}", payment, is_kept, is_returned);
             }
-            prop_assert_eq!(charge.settled_at.is_some(), charge.status == TransactionStatus::Paid);
+            prop_assert_eq!(charge.settlement.is_some(), charge.status == TransactionStatus::Paid);
+            // The ledger says the same: what is kept is with the merchant and in fees, or held; the rest went back.
+            let (credited, held) = match &kept {
+                Some(_) if charge.is_held_for_review() => (0, 1000),
+                Some(_) => (1000, 0),
+                None => (0, 0),
+            };
+            let fees = wallet.balance(LedgerAccount::AcquirerFees) + wallet.balance(LedgerAccount::PlatformFees);
+            prop_assert_eq!(wallet.available() + fees, credited);
+            prop_assert_eq!(fees, charge.settlement.map_or(0, |settlement| settlement.fees.total()));
+            prop_assert_eq!(wallet.balance(LedgerAccount::HeldForReview), held);
+            prop_assert_eq!(wallet.balance(LedgerAccount::UnappliedReceipts), 0);
+            prop_assert_eq!(wallet.balance(LedgerAccount::AcquirerClearing), -credited - held);
         }
     }
 }

@@ -64,7 +64,7 @@ struct SettlementView<'a> {
 impl<'a> ChargeView<'a> {
     /// The charge as it stands in its row; callers pass it through [`Charge::as_of`] first.
     pub fn new(charge: &'a Charge, links: &Links, image: QrImage) -> Self {
-        let settled = charge.settled_at.and(charge.receipt.as_ref());
+        let settled = charge.settlement.and(charge.receipt.as_ref());
         Self {
             id: charge.id.to_string(),
             object: "charge",

@@ -11,13 +11,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
+use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, CancellationReason, KeysAndAttributes, Put, ReturnValue,
-    ReturnValuesOnConditionCheckFailure, TransactWriteItem,
+    AttributeValue, CancellationReason, Delete, KeysAndAttributes, Put, ReturnValue,
+    ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -195,9 +197,13 @@ pub enum Inserted<R> {
 
 /// One row of a commit.
 #[derive(Debug)]
-pub struct Write {
-    item: Item,
-    expected: Expected,
+pub struct Write(Change);
+
+#[derive(Debug)]
+enum Change {
+    Put { item: Item, expected: Expected },
+    Add { key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound> },
+    Remove { key: Key, counter: String, expected: i64 },
 }
 
 #[derive(Debug)]
@@ -206,27 +212,121 @@ enum Expected {
     Version(u64),
 }
 
+/// What a counter must be before something is added to it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Bound {
+    /// At most this; an absent counter is 0.
+    AtMost {
+        /// Its attribute.
+        counter: String,
+        /// The bound.
+        most: i64,
+    },
+    /// There, and at least this.
+    AtLeast {
+        /// Its attribute.
+        counter: String,
+        /// The bound.
+        least: i64,
+    },
+}
+
 impl Write {
     /// A row that must not exist yet.
     pub fn insert<R: Row>(row: &R) -> Result<Self, StoreError> {
-        Ok(Self { item: to_item(row)?, expected: Expected::Absent })
+        Ok(Self(Change::Put { item: to_item(row)?, expected: Expected::Absent }))
     }
 
     /// A row that replaces the one whose `version` attribute is `version`.
     pub fn replace<R: Row>(row: &R, version: u64) -> Result<Self, StoreError> {
-        Ok(Self { item: to_item(row)?, expected: Expected::Version(version) })
+        Ok(Self(Change::Put { item: to_item(row)?, expected: Expected::Version(version) }))
     }
 
-    fn into_put(self, table: &str) -> Result<Put, StoreError> {
-        let put = Put::builder().table_name(table).set_item(Some(self.item));
-        let put = match self.expected {
-            Expected::Absent => put.condition_expression("attribute_not_exists(pk)"),
-            Expected::Version(version) => put
-                .condition_expression("version = :expected")
-                .expression_attribute_values(":expected", AttributeValue::N(version.to_string())),
-        };
-        put.build().map_err(|error| StoreError::Corrupt(error.to_string()))
+    /// Adds to counters of a row, which need not exist. `set` is written beside them. It must be part of a commit that a
+    /// condition keeps from being carried out twice.
+    pub fn add(key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound>) -> Self {
+        Self(Change::Add { key, counters, set, bound })
     }
+
+    /// Removes a row whose counter is still as it was seen.
+    pub fn remove(key: Key, counter: &str, expected: i64) -> Self {
+        Self(Change::Remove { key, counter: counter.to_owned(), expected })
+    }
+
+    fn into_transact_item(self, table: &str) -> Result<TransactWriteItem, StoreError> {
+        let malformed = |error: &dyn fmt::Display| StoreError::Corrupt(error.to_string());
+        let item = TransactWriteItem::builder();
+        Ok(match self.0 {
+            Change::Put { item: row, expected } => item.put(put(table, row, &expected)?),
+            Change::Add { key, counters, set, bound } => {
+                item.update(add(table, &key, counters, set, bound).map_err(|error| malformed(&error))?)
+            }
+            Change::Remove { key, counter, expected } => {
+                let delete = Delete::builder().table_name(table).set_key(Some(key.attributes()));
+                let delete = delete
+                    .condition_expression("#counter = :expected")
+                    .expression_attribute_names("#counter", counter)
+                    .expression_attribute_values(":expected", number(expected));
+                item.delete(delete.build().map_err(|error| malformed(&error))?)
+            }
+        }
+        .build())
+    }
+}
+
+fn put(table: &str, item: Item, expected: &Expected) -> Result<Put, StoreError> {
+    let put = Put::builder().table_name(table).set_item(Some(item));
+    let put = match expected {
+        Expected::Absent => put.condition_expression("attribute_not_exists(pk)"),
+        Expected::Version(version) => put
+            .condition_expression("version = :expected")
+            .expression_attribute_values(":expected", AttributeValue::N(version.to_string())),
+    };
+    put.build().map_err(|error| StoreError::Corrupt(error.to_string()))
+}
+
+/// Attributes go by place, for their names may be reserved words.
+fn add(
+    table: &str,
+    key: &Key,
+    counters: Vec<(String, i64)>,
+    set: Item,
+    bound: Option<Bound>,
+) -> Result<Update, BuildError> {
+    let mut update = Update::builder().table_name(table).set_key(Some(key.attributes()));
+    let (mut adds, mut sets) = (Vec::new(), Vec::new());
+    for (place, (counter, by)) in counters.into_iter().enumerate() {
+        adds.push(format!("#c{place} :c{place}"));
+        update = update
+            .expression_attribute_names(format!("#c{place}"), counter)
+            .expression_attribute_values(format!(":c{place}"), number(by));
+    }
+    for (place, (name, value)) in set.into_iter().enumerate() {
+        sets.push(format!("#s{place} = :s{place}"));
+        update = update
+            .expression_attribute_names(format!("#s{place}"), name)
+            .expression_attribute_values(format!(":s{place}"), value);
+    }
+    let adds = adds.join(", ");
+    let expression =
+        if sets.is_empty() { format!("ADD {adds}") } else { format!("ADD {adds} SET {}", sets.join(", ")) };
+    if let Some(bound) = bound {
+        let (condition, counter, value) = match bound {
+            Bound::AtMost { counter, most } => {
+                ("attribute_not_exists(#bounded) OR #bounded <= :bound", counter, most)
+            }
+            Bound::AtLeast { counter, least } => ("#bounded >= :bound", counter, least),
+        };
+        update = update
+            .condition_expression(condition)
+            .expression_attribute_names("#bounded", counter)
+            .expression_attribute_values(":bound", number(value));
+    }
+    update.update_expression(expression).build()
+}
+
+fn number(value: i64) -> AttributeValue {
+    AttributeValue::N(value.to_string())
 }
 
 /// How a commit ended.
@@ -261,6 +361,15 @@ impl ListIndex {
             Self::ByCustomer => ("list_by_customer", "customer_pk"),
         }
     }
+}
+
+/// Which way a range is read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Order {
+    /// By the sort key.
+    OldestFirst,
+    /// Against it.
+    NewestFirst,
 }
 
 /// An entry of a list index: where it stands and which row it names.
@@ -306,6 +415,11 @@ impl Store {
 
     /// Reads one row, strongly consistent.
     pub async fn get<R: Row>(&self, key: &Key) -> Result<Option<R>, StoreError> {
+        self.get_item(key).await?.map(from_item).transpose()
+    }
+
+    /// Reads one item, strongly consistent.
+    pub async fn get_item(&self, key: &Key) -> Result<Option<Item>, StoreError> {
         let answer = self
             .client
             .get_item()
@@ -315,7 +429,7 @@ impl Store {
             .send()
             .await
             .map_err(unavailable)?;
-        answer.item.map(from_item).transpose()
+        Ok(answer.item)
     }
 
     /// Reads many items, strongly consistent, in no order; missing ones are left out. A hundred keys a request,
@@ -381,15 +495,19 @@ impl Store {
 
     /// Writes, and tries again where another transaction holds a row or capacity is short, within a bound.
     async fn write(&self, writes: Vec<Write>) -> Result<Written, StoreError> {
-        let mut puts = Vec::new();
-        for write in writes {
-            puts.push(write.into_put(&self.table)?);
-        }
+        let request = match <[Write; 1]>::try_from(writes) {
+            Ok([Write(Change::Put { item, expected })]) => Request::Put(put(&self.table, item, &expected)?),
+            Ok([only]) => Request::Transaction(vec![only.into_transact_item(&self.table)?]),
+            Err(many) => {
+                let items = many.into_iter().map(|write| write.into_transact_item(&self.table));
+                Request::Transaction(items.collect::<Result<_, _>>()?)
+            }
+        };
         let mut attempt = 0;
         loop {
-            let tried = match puts.as_slice() {
-                [only] => self.put(only).await,
-                many => self.transact(many).await,
+            let tried = match &request {
+                Request::Put(put) => self.put(put).await,
+                Request::Transaction(items) => self.transact(items.clone()).await,
             };
             match tried {
                 Ok(written) => return Ok(written),
@@ -426,8 +544,7 @@ impl Store {
         }
     }
 
-    async fn transact(&self, puts: &[Put]) -> Result<Written, Failed> {
-        let items = puts.iter().map(|put| TransactWriteItem::builder().put(put.clone()).build()).collect();
+    async fn transact(&self, items: Vec<TransactWriteItem>) -> Result<Written, Failed> {
         let answer = self.client.transact_write_items().set_transact_items(Some(items)).send().await;
         let Err(error) = answer else { return Ok(Written::Done) };
         let reasons = match error.as_service_error() {
@@ -537,20 +654,35 @@ impl Store {
 
     /// All items of a partition, by their sort key; for partitions that stay small.
     pub async fn partition(&self, pk: &str) -> Result<Vec<Item>, StoreError> {
+        self.all(self.rows(pk)).await
+    }
+
+    /// The items of a partition whose sort keys begin so; for few of them.
+    pub async fn partition_prefix(&self, pk: &str, prefix: &str) -> Result<Vec<Item>, StoreError> {
+        let query = self.rows(pk).key_condition_expression("pk = :pk AND begins_with(sk, :prefix)");
+        self.all(query.expression_attribute_values(":prefix", AttributeValue::S(prefix.to_owned()))).await
+    }
+
+    fn rows(&self, pk: &str) -> QueryFluentBuilder {
+        self.client
+            .query()
+            .table_name(&self.table)
+            .key_condition_expression("pk = :pk")
+            .expression_attribute_values(":pk", AttributeValue::S(pk.to_owned()))
+            .consistent_read(true)
+    }
+
+    /// A page of a partition, as large as DynamoDB gives, after where the last one ended.
+    pub async fn page(&self, pk: &str, after: Option<Item>) -> Result<(Vec<Item>, Option<Item>), StoreError> {
+        let answer = self.rows(pk).set_exclusive_start_key(after).send().await.map_err(unavailable)?;
+        Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
+    }
+
+    async fn all(&self, query: QueryFluentBuilder) -> Result<Vec<Item>, StoreError> {
         let mut items = Vec::new();
         let mut after = None;
         loop {
-            let answer = self
-                .client
-                .query()
-                .table_name(&self.table)
-                .key_condition_expression("pk = :pk")
-                .expression_attribute_values(":pk", AttributeValue::S(pk.to_owned()))
-                .consistent_read(true)
-                .set_exclusive_start_key(after)
-                .send()
-                .await
-                .map_err(unavailable)?;
+            let answer = query.clone().set_exclusive_start_key(after).send().await.map_err(unavailable)?;
             items.extend(answer.items.unwrap_or_default());
             after = answer.last_evaluated_key;
             if after.is_none() {
@@ -558,10 +690,46 @@ impl Store {
             }
         }
     }
+
+    /// Items of a partition whose sort keys are within `from..=to`, in that order or newest first, at most `limit`.
+    pub async fn range(
+        &self,
+        pk: &str,
+        (from, to): (&str, &str),
+        order: Order,
+        limit: usize,
+    ) -> Result<Vec<Item>, StoreError> {
+        let query = self
+            .rows(pk)
+            .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
+            .expression_attribute_values(":from", AttributeValue::S(from.to_owned()))
+            .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
+            .scan_index_forward(order == Order::OldestFirst);
+        let mut items = Vec::new();
+        let mut after = None;
+        // A query ends at 1 MB: rows that are longer than usual take several.
+        while items.len() < limit {
+            let left = i32::try_from(limit.saturating_sub(items.len())).unwrap_or(i32::MAX);
+            let page = query.clone().set_exclusive_start_key(after).limit(left).send().await;
+            let page = page.map_err(unavailable)?;
+            items.extend(page.items.unwrap_or_default());
+            after = page.last_evaluated_key;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(items)
+    }
 }
 
 fn listed(item: &Item) -> Option<Listed> {
     Some(Listed { sort: text(item, "list_sk")?, key: Key::of(item)? })
+}
+
+/// A write as DynamoDB takes it.
+enum Request {
+    Put(Put),
+    Transaction(Vec<TransactWriteItem>),
 }
 
 /// How a write ended.

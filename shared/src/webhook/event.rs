@@ -7,6 +7,7 @@ use crate::charge::view::{ChargeView, QrImage};
 use crate::charge::{Charge, TransactionStatus};
 use crate::config::Links;
 use crate::ids::{EventId, Scope};
+use crate::payout::{Payout, PayoutStatus, PayoutView};
 use crate::store::{Key, Row, StoreError};
 use crate::time::Timestamp;
 
@@ -31,15 +32,27 @@ pub enum EventType {
     /// Charge expired without payment.
     #[serde(rename = "charge.expired")]
     ChargeExpired,
+    /// Withdrawal requested.
+    #[serde(rename = "payout.created")]
+    PayoutCreated,
+    /// Withdrawal settled successfully.
+    #[serde(rename = "payout.paid")]
+    PayoutPaid,
+    /// Withdrawal failed or was rejected.
+    #[serde(rename = "payout.failed")]
+    PayoutFailed,
 }
 
 impl EventType {
     /// Every event with its name.
-    pub const ALL: [(&'static str, Self); 4] = [
+    pub const ALL: [(&'static str, Self); 7] = [
         ("charge.created", Self::ChargeCreated),
         ("charge.paid", Self::ChargePaid),
         ("charge.failed", Self::ChargeFailed),
         ("charge.expired", Self::ChargeExpired),
+        ("payout.created", Self::PayoutCreated),
+        ("payout.paid", Self::PayoutPaid),
+        ("payout.failed", Self::PayoutFailed),
     ];
 
     /// The name on the wire.
@@ -49,6 +62,9 @@ impl EventType {
             Self::ChargePaid => "charge.paid",
             Self::ChargeFailed => "charge.failed",
             Self::ChargeExpired => "charge.expired",
+            Self::PayoutCreated => "payout.created",
+            Self::PayoutPaid => "payout.paid",
+            Self::PayoutFailed => "payout.failed",
         }
     }
 
@@ -59,7 +75,7 @@ impl EventType {
 }
 
 /// The events that a charge's change means, from the row before (`None`: it is new) and after.
-pub fn events_of(old: Option<&Charge>, new: &Charge) -> Vec<EventType> {
+pub fn events_of_charge(old: Option<&Charge>, new: &Charge) -> Vec<EventType> {
     let before = old.map_or(TransactionStatus::Pending, |charge| charge.status);
     let was_created = before != TransactionStatus::Pending;
     match new.status {
@@ -81,6 +97,18 @@ pub fn events_of(old: Option<&Charge>, new: &Charge) -> Vec<EventType> {
     }
 }
 
+/// The event that a payout's change means.
+pub fn event_of_payout(old: Option<&Payout>, new: &Payout) -> Option<EventType> {
+    if old.map(|payout| payout.status) == Some(new.status) {
+        return None;
+    }
+    Some(match new.status {
+        PayoutStatus::Pending => EventType::PayoutCreated,
+        PayoutStatus::Paid => EventType::PayoutPaid,
+        PayoutStatus::Failed => EventType::PayoutFailed,
+    })
+}
+
 /// An event's row.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Event {
@@ -99,37 +127,52 @@ pub struct Event {
 }
 
 #[derive(Serialize)]
-struct Envelope<'a> {
+struct Envelope<T> {
     id: EventId,
     object: &'static str,
     api_version: &'static str,
     #[serde(rename = "type")]
     event_type: EventType,
     created_at: Timestamp,
-    data: EnvelopeData<'a>,
+    data: EnvelopeData<T>,
 }
 
 #[derive(Serialize)]
-struct EnvelopeData<'a> {
-    object: ChargeView<'a>,
+struct EnvelopeData<T> {
+    object: T,
 }
 
 impl Event {
     /// The event of a charge's change, with its canonical envelope.
     pub fn of_charge(event_type: EventType, charge: &Charge, links: &Links) -> Result<Self, StoreError> {
-        let created_at = charge.updated_at;
-        let id = EventId::derive(created_at, &charge.key().pk, charge.version, event_type.as_str());
+        let view = ChargeView::new(charge, links, QrImage::ByUrl);
+        Self::canonical(event_type, charge.scope, (&charge.key(), charge.version, charge.updated_at), view)
+    }
+
+    /// The event of a payout's change, with its canonical envelope.
+    pub fn of_payout(event_type: EventType, payout: &Payout) -> Result<Self, StoreError> {
+        let row = (&payout.key(), payout.version, payout.updated_at);
+        Self::canonical(event_type, payout.scope, row, PayoutView::new(payout))
+    }
+
+    fn canonical<T: Serialize>(
+        event_type: EventType,
+        scope: Scope,
+        (row, version, created_at): (&Key, u64, Timestamp),
+        object: T,
+    ) -> Result<Self, StoreError> {
+        let id = EventId::derive(created_at, &row.pk, version, event_type.as_str());
         let envelope = Envelope {
             id,
             object: "event",
             api_version: API_VERSION,
             event_type,
             created_at,
-            data: EnvelopeData { object: ChargeView::new(charge, links, QrImage::ByUrl) },
+            data: EnvelopeData { object },
         };
         let payload =
             serde_json::to_string(&envelope).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-        Ok(Self { id, scope: charge.scope, event_type, payload, created_at })
+        Ok(Self { id, scope, event_type, payload, created_at })
     }
 
     /// Where an event lives.

@@ -1,0 +1,742 @@
+//! What a merchant has, and where it came from (contract: Wallets; design: Money).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::http::Method;
+use local::embedded::probe::Fault;
+use local::stack::Options;
+use serde_json::{Value, json};
+use shared::account::terms::{Fee, Fees, MethodTerms};
+use shared::charge::{RefundShare, RefundStrategy};
+use shared::ids::{PayoutId, PostingId};
+use shared::money::{Amount, Currency};
+use shared::payout::{PayoutEnd, PayoutRefused, Payouts};
+use shared::store::{Committed, Write};
+use shared::wallet::counters::Cover;
+use shared::wallet::verify::Verification;
+use shared::wallet::{Adjusted, Adjustment, Cause, Covered, LedgerAccount, Posting, Subject, Wallets, rules};
+use tokio::task::JoinSet;
+
+use crate::support::{Answer, Listener, Service, eventually, id, operator};
+
+const CPF: &str = "29537995593";
+
+/// 0.99 % and 5 for the acquirer, 1 % for the platform.
+fn fees() -> MethodTerms {
+    MethodTerms {
+        acquirer_fee: Fee::new(5, 99).unwrap(),
+        platform_fee: Fee::new(0, 100).unwrap(),
+        ..MethodTerms::default()
+    }
+}
+
+impl Service {
+    fn wallets(&self) -> Wallets {
+        Wallets::new(self.store())
+    }
+
+    async fn balance(&self) -> Value {
+        self.get("/v1/wallets/balance").await.expect(200)
+    }
+
+    async fn balance_of(&self, account: LedgerAccount) -> i64 {
+        self.wallets().in_currency(&self.scope(), Currency::BRL).await.unwrap().balance(account)
+    }
+
+    async fn verified(&self) -> Verification {
+        let found = self.wallets().verify(&self.scope(), self.stack.clock.now(), &|_count| {}).await.unwrap();
+        assert_eq!((&found.differences, found.moved), (&Vec::new(), false));
+        found
+    }
+
+    async fn pay(&self, amount: i64) -> Value {
+        let charge = self.charge_of(&json!({ "amount": amount })).await;
+        self.sandbox(&charge, "pay", &json!({})).await
+    }
+
+    /// An operator's correction, as it is told to the merchant.
+    async fn adjust(&self, minor: i64, note: &str) -> PostingId {
+        let now = self.stack.clock.now();
+        let id = PostingId::new(now, shared::random::bytes().unwrap());
+        let note = Some(note.to_owned());
+        let adjustment = Adjustment { id, scope: self.scope(), currency: Currency::BRL, minor, note };
+        let adjusted = self.wallets().adjust(&adjustment, &operator(), now).await.unwrap();
+        assert!(matches!(adjusted, Adjusted::Done(_)), "{adjusted:?}");
+        id
+    }
+
+    async fn movements(&self, query: &str) -> Vec<Value> {
+        let page = self.get(&format!("/v1/wallets/transactions{query}")).await.expect(200);
+        page["data"].as_array().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn a_wallet_in_which_nothing_moved_has_nothing_in_both_shapes() {
+    let service = Service::start().await;
+    let zero = json!({"currency": "BRL", "available": 0, "pending": 0, "total": 0});
+    assert_eq!(
+        service.balance().await,
+        json!({
+            "available": 0, "pending": 0, "currency": "BRL", "next_release_at": null, "next_release_amount": null,
+            "total": 0, "retained": 0, "balances": [zero.clone()], "primary": zero,
+        })
+    );
+    for currency in ["BRL", "EUR", "USDT"] {
+        assert_eq!(
+            service.get(&format!("/v1/wallets/balance?currency={currency}")).await.expect(200),
+            json!({"available": 0, "pending": 0, "currency": currency, "next_release_at": null, "next_release_amount": null})
+        );
+    }
+    assert_eq!(
+        service.get("/v1/wallets").await.expect(200),
+        json!([{"currency": "BRL", "walletType": "OPERATIONAL", "balance": 0, "pendingBalance": 0}])
+    );
+    assert_eq!(
+        service.get("/v1/wallets/transactions").await.expect(200),
+        json!({"object": "list", "data": [], "has_more": false, "next_cursor": null})
+    );
+}
+
+#[tokio::test]
+async fn a_bad_question_is_refused_with_what_is_wrong() {
+    let service = Service::start().await;
+    for query in ["currency=brl", "currency=BLR", "currency=", "currency=BRL&currency=EUR", "curency=EUR"] {
+        let refused = service.get(&format!("/v1/wallets/balance?{query}")).await;
+        assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_request"), "{query}");
+    }
+    for query in
+        ["limit=0", "limit=101", "starting_after=ch_1", "created_after=yesterday", "page=2", "currency=XXX"]
+    {
+        let refused = service.get(&format!("/v1/wallets/transactions?{query}")).await;
+        assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_request"), "{query}");
+        assert_eq!(refused.params(), [query.split('=').next().unwrap()]);
+    }
+    for path in ["/v1/wallets", "/v1/wallets/balance", "/v1/wallets/transactions"] {
+        let nobody = service.raw(Method::GET, path, &[], "").await;
+        assert_eq!(nobody.problem(), (401, "authentication_error", "unauthorized"));
+        let wrong = service.get_as("ak_test_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", path).await;
+        assert_eq!(wrong.problem(), (401, "authentication_error", "unauthorized"));
+    }
+}
+
+#[tokio::test]
+async fn a_settlement_credits_its_net_and_is_in_the_statement() {
+    let service = Service::start().await;
+    service.set_terms(fees()).await;
+    let charge = service.pay(10_000).await;
+    // 0.99 % of 10000 and 5; 1 %.
+    let (acquirer, platform) = (104, 100);
+    let balance = service.balance().await;
+    assert_eq!(
+        (&balance["available"], &balance["pending"]),
+        (&json!(10_000 - acquirer - platform), &json!(0))
+    );
+    let wallets = service.get("/v1/wallets").await.expect(200);
+    assert_eq!(wallets[0]["balance"], balance["available"]);
+    let movement = service.movements("").await.remove(0);
+    assert_eq!(
+        movement,
+        json!({
+            "id": movement["id"], "object": "wallet_transaction", "type": "settlement", "amount": 10_000,
+            "fee": acquirer + platform, "net": 9_796, "currency": "BRL",
+            "changes": {"available": 9_796, "pending": 0, "retained": 0},
+            "charge_id": charge["id"], "refund_id": null, "med_case_id": null, "payout_id": null, "note": null,
+            "created_at": movement["created_at"],
+        })
+    );
+    assert_eq!(service.balance_of(LedgerAccount::AcquirerFees).await, acquirer);
+    assert_eq!(service.balance_of(LedgerAccount::PlatformFees).await, platform);
+    assert_eq!(service.balance_of(LedgerAccount::AcquirerClearing).await, -10_000);
+    // No fee is in a charge's response.
+    assert!(!charge.to_string().contains("ee\""), "{charge}");
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn a_payment_that_fees_eat_whole_is_credited_with_nothing() {
+    let service = Service::start().await;
+    service.set_terms(MethodTerms { platform_fee: Fee::new(500, 0).unwrap(), ..fees() }).await;
+    service.pay(100).await;
+    assert_eq!(service.balance().await["available"], 0);
+    let movement = service.movements("").await.remove(0);
+    assert_eq!(
+        (&movement["amount"], &movement["fee"], &movement["net"]),
+        (&json!(100), &json!(100), &json!(0))
+    );
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn test_money_and_live_money_and_accounts_never_meet() {
+    let service = Service::start().await;
+    service.pay(1_000).await;
+    let seed = &service.stack.seed;
+    for key in [&seed.first.live_api_key, &seed.other.test_api_key, &seed.other.live_api_key] {
+        let balance = service.get_as(key, "/v1/wallets/balance").await.expect(200);
+        assert_eq!((&balance["available"], &balance["total"]), (&json!(0), &json!(0)));
+        assert_eq!(service.get_as(key, "/v1/wallets/transactions").await.expect(200)["data"], json!([]));
+    }
+    assert_eq!(service.balance().await["available"], 1_000);
+}
+
+#[tokio::test]
+async fn held_money_is_pending_until_its_day_and_then_released_once() {
+    let service = Service::start().await;
+    let held = |hold_days| MethodTerms { hold_days, ..fees() };
+    service.set_terms(held(2)).await;
+    service.pay(1_000).await;
+    service.pay(2_000).await;
+    service.set_terms(held(1)).await;
+    service.pay(4_000).await;
+    // 15 and 10, 25 and 20, 45 and 40.
+    let (two_days, one_day) = (975 + 1_955, 3_915);
+    let flat = service.get("/v1/wallets/balance?currency=BRL").await.expect(200);
+    let at = |name: &str| flat[name].clone();
+    assert_eq!((at("available"), at("pending")), (json!(0), json!(two_days + one_day)));
+    assert_eq!(at("next_release_amount"), one_day);
+    let first_release = at("next_release_at").as_str().unwrap().to_owned();
+    // A day begins in São Paulo.
+    assert!(first_release.ends_with("T03:00:00.000Z"), "{first_release}");
+    let balance = service.balance().await;
+    assert_eq!(
+        (&balance["total"], &balance["next_release_at"]),
+        (&json!(two_days + one_day), &json!(first_release))
+    );
+    assert_eq!(service.get("/v1/wallets").await.expect(200)[0]["pendingBalance"], two_days + one_day);
+    service.verified().await;
+
+    service.advance(86_400).await;
+    let balance = eventually("the first release", async || {
+        Some(service.balance().await).filter(|balance| balance["available"] != 0)
+    })
+    .await;
+    assert_eq!((&balance["available"], &balance["pending"]), (&json!(one_day), &json!(two_days)));
+    assert_eq!(balance["next_release_amount"], two_days);
+    assert!(balance["next_release_at"].as_str().unwrap() > first_release.as_str());
+    let release = service.movements("").await.remove(0);
+    assert_eq!(
+        (&release["type"], &release["amount"], &release["fee"], &release["net"]),
+        (&json!("release"), &json!(one_day), &json!(0), &json!(0))
+    );
+    assert_eq!(release["changes"], json!({"available": one_day, "pending": -one_day, "retained": 0}));
+
+    service.advance(30 * 86_400).await;
+    let balance = eventually("the second release", async || {
+        Some(service.balance().await).filter(|balance| balance["pending"] == 0)
+    })
+    .await;
+    assert_eq!(balance["available"], one_day + two_days);
+    assert_eq!((&balance["next_release_at"], &balance["next_release_amount"]), (&Value::Null, &Value::Null));
+    assert_eq!(service.movements("").await.len(), 5);
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn two_clocks_that_release_at_once_release_once() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
+    service.pay(1_000).await;
+    service.stack.clock.advance(86_400_000);
+    let mut clocks = JoinSet::new();
+    for _ in 0..8 {
+        let clock = service.stack.functions.get("ClockFunction").unwrap().clone();
+        clocks.spawn(async move { clock(json!({})).await.unwrap() });
+    }
+    clocks.join_all().await;
+    let balance = service.balance().await;
+    assert_eq!((&balance["available"], &balance["pending"]), (&json!(1_000), &json!(0)));
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn money_that_is_not_credited_is_in_accounts_of_its_own() {
+    let service = Service::start().await;
+    service.set_terms(fees()).await;
+    let locked = json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": CPF});
+    let (kept, returned) = (service.charge_of(&locked).await, service.charge_of(&locked).await);
+    for charge in [&kept, &returned] {
+        service.sandbox(charge, "pay", &json!({"payer_tax_id": null})).await;
+    }
+    assert_eq!(service.balance_of(LedgerAccount::HeldForReview).await, 2_000);
+    assert_eq!(service.balance().await["total"], 0);
+    service.sandbox(&returned, "review", &json!({"decision": "return"})).await;
+    service.sandbox(&kept, "review", &json!({"decision": "approve"})).await;
+    assert_eq!(service.balance_of(LedgerAccount::HeldForReview).await, 0);
+    // Fees are those of the moment of settlement: 15 and 10.
+    assert_eq!(service.balance().await["available"], 975);
+    // A wrong amount, a second payment, the wrong payer: they came, and went back.
+    let open = service.charge().await;
+    service.sandbox(&open, "pay", &json!({"amount": 999})).await;
+    service.sandbox(&kept, "pay", &json!({})).await;
+    let wrong = service.charge_of(&locked).await;
+    service.sandbox(&wrong, "pay", &json!({"payer_tax_id": "25524893033"})).await;
+    let wallet = service.wallets().in_currency(&service.scope(), Currency::BRL).await.unwrap();
+    let unapplied = wallet.totals(LedgerAccount::UnappliedReceipts);
+    assert_eq!((unapplied.credits, unapplied.debits), (2_999, 2_999));
+    assert_eq!(wallet.balance(LedgerAccount::AcquirerClearing), -1_000);
+    assert_eq!((wallet.available(), service.movements("").await.len()), (975, 1));
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn the_statement_is_read_by_pages_and_dates_and_currencies() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let mut charges = Vec::new();
+    for amount in 1..=7 {
+        charges.push(service.pay(amount).await["id"].clone());
+        service.stack.clock.advance(1000);
+    }
+    charges.reverse();
+    let of = |page: &Value| -> Vec<Value> {
+        page["data"].as_array().unwrap().iter().map(|movement| movement["charge_id"].clone()).collect()
+    };
+    let (mut seen, mut path) = (Vec::new(), "/v1/wallets/transactions?limit=3".to_owned());
+    loop {
+        let page = service.get(&path).await.expect(200);
+        seen.extend(of(&page));
+        assert_eq!(page["has_more"], json!(page["next_cursor"].is_string()));
+        let Some(cursor) = page["next_cursor"].as_str() else { break };
+        assert_eq!(page["data"].as_array().unwrap().len(), 3);
+        path = format!("/v1/wallets/transactions?limit=3&starting_after={cursor}");
+    }
+    assert_eq!(seen, charges);
+    let all = service.movements("").await;
+    assert!(
+        all.windows(2).all(|pair| pair[0]["id"].as_str() > pair[1]["id"].as_str()),
+        "ids sort as time does"
+    );
+    let (second, fifth) = (all[5]["created_at"].as_str().unwrap(), all[2]["created_at"].as_str().unwrap());
+    let within = service.movements(&format!("?created_after={second}&created_before={fifth}")).await;
+    assert_eq!(within, all[2..=5]);
+    // A cursor is a movement of this wallet, or nothing.
+    for query in [
+        format!("?currency=EUR&starting_after={}", id(&all[0])),
+        format!("?starting_after=mv_{}", "0".repeat(26)),
+    ] {
+        let refused = service.get(&format!("/v1/wallets/transactions{query}")).await;
+        assert_eq!((refused.problem().0, refused.params()), (400, vec!["starting_after"]), "{query}");
+    }
+    assert!(service.movements(&format!("?created_after={fifth}&created_before={second}")).await.is_empty());
+    assert!(service.movements("?currency=EUR").await.is_empty());
+    assert_eq!(service.movements("?currency=BRL").await, all);
+}
+
+async fn csv(service: &Service, path: &str) -> Answer {
+    service.raw(Method::GET, path, &[("apikey", &service.key()), ("accept", "text/csv")], "").await
+}
+
+#[tokio::test]
+async fn the_statement_as_csv_is_the_same_statement() {
+    let service = Service::start().await;
+    service.set_terms(fees()).await;
+    let charge = service.pay(1_000).await;
+    service.adjust(25, "=HYPERLINK(\"http://x\"), \"goodwill\"").await;
+    let answer = csv(&service, "/v1/wallets/transactions").await;
+    assert_eq!(
+        (answer.status.as_u16(), answer.header("content-type")),
+        (200, Some("text/csv; charset=utf-8"))
+    );
+    assert!(answer.header("x-request-id").is_some() && answer.header("x-ratelimit-limit-minute").is_some());
+    let text = String::from_utf8(answer.bytes.to_vec()).unwrap();
+    let lines: Vec<&str> = text.split_terminator("\r\n").collect();
+    let movements = service.movements("").await;
+    let of = |movement: &Value, field: &str| movement[field].as_str().unwrap().to_owned();
+    assert_eq!(
+        lines,
+        [
+            "id,created_at,type,currency,amount,fee,net,available_change,pending_change,retained_change,charge_id,refund_id,med_case_id,payout_id,note".to_owned(),
+            format!(
+                "{},{},adjustment,BRL,25,0,25,25,0,0,,,,,\"'=HYPERLINK(\"\"http://x\"\"), \"\"goodwill\"\"\"",
+                of(&movements[0], "id"), of(&movements[0], "created_at")
+            ),
+            format!(
+                "{},{},settlement,BRL,1000,25,975,975,0,0,{},,,,",
+                of(&movements[1], "id"), of(&movements[1], "created_at"), id(&charge)
+            ),
+        ]
+    );
+    // The next page's place is in a header.
+    let first = csv(&service, "/v1/wallets/transactions?limit=1").await;
+    let cursor = first.header("x-next-cursor").unwrap();
+    let second = csv(&service, &format!("/v1/wallets/transactions?limit=1&starting_after={cursor}")).await;
+    assert_eq!(second.header("x-next-cursor"), None);
+    assert!(String::from_utf8(second.bytes.to_vec()).unwrap().contains(id(&charge)));
+    let refused = csv(&service, "/v1/wallets/transactions?limit=1001").await;
+    assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_request"));
+}
+
+#[tokio::test]
+async fn a_thousand_settlements_by_32_clients_told_twice_under_conflicts_are_exact() {
+    let service = Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    service.set_terms(fees()).await;
+    let service = Arc::new(service);
+    let probe = service.stack.probe.as_ref().unwrap();
+    probe.inject_every("TransactWriteItems", 3, Fault::TransactionConflict);
+    let mut clients = JoinSet::new();
+    for client in 0..32_i64 {
+        let service = Arc::clone(&service);
+        clients.spawn(async move {
+            for number in (client..1_000).step_by(32) {
+                let charge = service.charge_of(&json!({"amount": 1_000 + number})).await;
+                let told = json!({"end_to_end_id": format!("E{number}")});
+                let (first, second) = tokio::join!(
+                    service.sandbox(&charge, "pay", &told),
+                    service.sandbox(&charge, "pay", &told)
+                );
+                assert_eq!((&first["status"], &first), (&json!("paid"), &second));
+            }
+        });
+    }
+    clients.join_all().await;
+    let terms = fees();
+    let amounts = (0..1_000).map(|number| Amount::parse(1_000 + number).unwrap());
+    let net: i64 = amounts.map(|amount| amount.minor() - terms.fees(amount).total()).sum();
+    let balance = service.balance().await;
+    assert_eq!((&balance["available"], &balance["pending"]), (&json!(net), &json!(0)));
+    assert_eq!(service.verified().await.postings, 1_000);
+    assert_eq!(service.returned().await, 0);
+}
+
+#[tokio::test]
+async fn debits_that_race_each_other_and_credits_never_overdraw() {
+    let service = Arc::new(Service::with(Options { probe: true, ..Options::in_memory() }).await);
+    // Through the front, so that debits meet conflicts as settlements do.
+    let probe = service.stack.probe.as_ref().unwrap();
+    probe.inject_every("TransactWriteItems", 5, Fault::TransactionConflict);
+    let payouts = Payouts::new(shared::store::Store::new(local::sdk::dynamodb(&probe.url()), "StateTable"));
+    let mut work = JoinSet::new();
+    for _ in 0..8 {
+        let service = Arc::clone(&service);
+        work.spawn(async move {
+            for _ in 0..10 {
+                service.pay(100).await;
+            }
+            (0, 0)
+        });
+    }
+    for _ in 0..16 {
+        let (service, payouts) = (Arc::clone(&service), payouts.clone());
+        work.spawn(async move {
+            let (mut taken, mut refused) = (0, 0);
+            for _ in 0..20 {
+                let amount = Amount::parse(70).unwrap();
+                let now = service.stack.clock.now();
+                match payouts
+                    .create(payout_id(&service), service.scope(), (amount, Currency::BRL), &operator(), now)
+                    .await
+                {
+                    Ok(_) => taken += 1,
+                    Err(PayoutRefused::InsufficientBalance { available }) => {
+                        assert!(available < 70);
+                        refused += 1;
+                    }
+                    Err(error) => panic!("{error}"),
+                }
+                assert!(service.balance().await["available"].as_i64().unwrap() >= 0);
+            }
+            (taken, refused)
+        });
+    }
+    let ends = work.join_all().await;
+    let (mut taken, refused) = ends.iter().fold((0, 0), |sum, end| (sum.0 + end.0, sum.1 + end.1));
+    assert!(refused > 0, "320 payouts of 70 ask for more than 8,000");
+    // Whatever is left is less than one more; and nobody was refused what was there.
+    let mut left = service.balance().await["available"].as_i64().unwrap();
+    while left >= 70 {
+        let amount = Amount::parse(70).unwrap();
+        payouts
+            .create(
+                payout_id(&service),
+                service.scope(),
+                (amount, Currency::BRL),
+                &operator(),
+                service.stack.clock.now(),
+            )
+            .await
+            .unwrap();
+        (taken, left) = (taken + 1, left - 70);
+    }
+    assert_eq!((taken, left), (8_000 / 70, 8_000 % 70));
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn payouts_move_money_and_are_told_of() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["payout.created", "payout.paid", "payout.failed"]).await;
+    service.pay(1_000).await;
+    let payouts = Payouts::new(service.store());
+    let now = || service.stack.clock.now();
+    let create = async |minor: i64| {
+        payouts
+            .create(
+                payout_id(&service),
+                service.scope(),
+                (Amount::parse(minor).unwrap(), Currency::BRL),
+                &operator(),
+                now(),
+            )
+            .await
+    };
+    assert!(matches!(create(1_001).await, Err(PayoutRefused::InsufficientBalance { available: 1_000 })));
+    let paid = create(600).await.unwrap();
+    let failed = create(400).await.unwrap();
+    assert_eq!(service.balance().await["available"], 0);
+    assert_eq!(service.balance_of(LedgerAccount::Payouts).await, 1_000);
+    payouts.end(paid.id, &PayoutEnd::Paid, &operator(), now()).await.unwrap();
+    let why = PayoutEnd::Failed { reason: "account closed".to_owned() };
+    // Told twice, it fails once.
+    for _ in 0..2 {
+        payouts.end(failed.id, &why, &operator(), now()).await.unwrap();
+    }
+    assert!(payouts.end(failed.id, &PayoutEnd::Paid, &operator(), now()).await.is_err());
+    assert_eq!(service.balance().await["available"], 400);
+    assert_eq!(service.balance_of(LedgerAccount::Payouts).await, 0);
+    let kinds: Vec<Value> =
+        service.movements("").await.iter().map(|movement| movement["type"].clone()).collect();
+    assert_eq!(kinds, ["payout_failed", "payout", "payout", "settlement"]);
+    service.verified().await;
+
+    let hooks = listener.received(4).await;
+    let told: BTreeSet<(String, String)> = hooks
+        .iter()
+        .map(|hook| {
+            let body = hook.json();
+            assert_eq!(
+                (&body["object"], &body["data"]["object"]["object"]),
+                (&json!("event"), &json!("payout"))
+            );
+            (body["type"].as_str().unwrap().to_owned(), id(&body["data"]["object"]).to_owned())
+        })
+        .collect();
+    let expected = [
+        ("payout.created", paid.id),
+        ("payout.created", failed.id),
+        ("payout.paid", paid.id),
+        ("payout.failed", failed.id),
+    ];
+    assert_eq!(told, expected.map(|(name, id)| (name.to_owned(), id.to_string())).into_iter().collect());
+    let failure = listener.event("payout.failed").await.json()["data"]["object"].clone();
+    assert_eq!(
+        (&failure["status"], &failure["failure_reason"]),
+        (&json!("failed"), &json!("account closed"))
+    );
+    let audit = service.rows(&format!("audit#{}", service.scope().account), "aud_").await;
+    assert_eq!(audit.len(), 4, "{audit:?}");
+}
+
+fn payout_id(service: &Service) -> PayoutId {
+    PayoutId::new(service.stack.clock.now(), shared::random::bytes().unwrap())
+}
+
+#[tokio::test]
+async fn an_operators_change_asked_for_again_by_its_id_is_done_once() {
+    let service = Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    let probe = service.stack.probe.as_ref().unwrap();
+    let store = shared::store::Store::new(local::sdk::dynamodb(&probe.url()), "StateTable");
+    let now = service.stack.clock.now();
+    let adjustment = |minor| Adjustment {
+        id: PostingId::new(now, [7; 10]),
+        scope: service.scope(),
+        currency: Currency::BRL,
+        minor,
+        note: None,
+    };
+    let wallets = Wallets::new(store.clone());
+    for fault in [Some(Fault::AnswerLost), None] {
+        if let Some(fault) = fault {
+            probe.inject("TransactWriteItems", fault);
+        }
+        let adjusted = wallets.adjust(&adjustment(1_000), &operator(), now).await.unwrap();
+        assert!(matches!(adjusted, Adjusted::Done(_)), "{adjusted:?}");
+    }
+    assert_eq!(wallets.adjust(&adjustment(2_000), &operator(), now).await.unwrap(), Adjusted::IdTaken);
+    let payouts = Payouts::new(store);
+    let id = PayoutId::new(now, [7; 10]);
+    let create = async |minor| {
+        let money = (Amount::parse(minor).unwrap(), Currency::BRL);
+        payouts.create(id, service.scope(), money, &operator(), now).await
+    };
+    probe.inject("TransactWriteItems", Fault::AnswerLost);
+    let first = create(600).await.unwrap();
+    assert_eq!(create(600).await.unwrap(), first);
+    assert!(matches!(create(601).await, Err(PayoutRefused::IdTaken)));
+    assert_eq!(probe.faults_left(), 0);
+    assert_eq!(service.balance().await["available"], 400);
+    let audit = service.rows(&format!("audit#{}", service.scope().account), "aud_").await;
+    assert_eq!(audit.len(), 2, "{audit:?}");
+    service.verified().await;
+}
+
+/// What refunds and cases post goes through the store as it will: with conditions, in one transaction.
+#[tokio::test]
+async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
+    service.pay(1_000).await;
+    service.adjust(300, "goodwill").await;
+    let (store, wallets, scope) = (service.store(), service.wallets(), service.scope());
+    let held = wallets.in_currency(&scope, Currency::BRL).await.unwrap().releases().next().unwrap();
+    let cause = || {
+        let at = service.stack.clock.now();
+        let id = PostingId::new(at, shared::random::bytes().unwrap());
+        Cause { id, scope, currency: Currency::BRL, at, subject: Subject::default() }
+    };
+    let share = |from_pending: i64, from_available: i64| RefundShare {
+        gross: Amount::parse(from_pending + from_available).unwrap(),
+        strategy: RefundStrategy::Devolution,
+        fees: Fees::default(),
+        from_pending,
+        from_available,
+        pix_out_fee: 0,
+        merchant_bears_pix_out: false,
+    };
+    let refund = async |share: &RefundShare| {
+        let posting = rules::refund_requested(cause(), share, Some(held.day));
+        wallets.commit_covered(&posting, || Ok(Vec::new())).await.unwrap()
+    };
+    let commit = async |posting: Posting| {
+        let writes: Vec<Write> = posting.writes(Cover::NotNeeded).unwrap();
+        store.commit(writes).await.unwrap()
+    };
+    let now_has = async || {
+        service.verified().await;
+        let balance = service.balance().await;
+        ["available", "pending", "retained"].map(|name| balance[name].as_i64().unwrap())
+    };
+    assert_eq!(refund(&share(900, 0)).await, Covered::Done);
+    assert_eq!(now_has().await, [300, 100, 0]);
+    // More than the tranche holds, and more than is available: nothing is written.
+    assert_eq!(refund(&share(101, 0)).await, Covered::Overtaken);
+    assert_eq!(refund(&share(100, 301)).await, Covered::Short { available: 300 });
+    assert_eq!(now_has().await, [300, 100, 0]);
+    assert_eq!(refund(&share(100, 200)).await, Covered::Done);
+    assert_eq!(now_has().await, [100, 0, 0]);
+    assert_eq!(commit(rules::refund_failed(cause(), &share(900, 0), Some(held.day))).await, Committed::Done);
+    assert_eq!(now_has().await, [100, 900, 0]);
+    assert_eq!(commit(rules::case_opened(cause(), 1_000)).await, Committed::Done);
+    assert_eq!(now_has().await, [-900, 900, 1_000]);
+    assert_eq!(refund(&share(0, 1)).await, Covered::Short { available: -900 });
+    assert_eq!(commit(rules::case_won(cause(), 400)).await, Committed::Done);
+    assert_eq!(commit(rules::case_lost(cause(), 600)).await, Committed::Done);
+    assert_eq!(now_has().await, [-500, 900, 0]);
+    // Its day comes, and with it what was given back; after that there is no tranche to take from.
+    service.stack.clock.advance(86_400_000);
+    let clock = service.stack.functions.get("ClockFunction").unwrap().clone();
+    clock(json!({})).await.unwrap();
+    assert_eq!(now_has().await, [400, 0, 0]);
+    assert_eq!(refund(&share(1, 0)).await, Covered::Overtaken);
+    let nets: i64 =
+        service.movements("").await.iter().map(|movement| movement["net"].as_i64().unwrap()).sum();
+    assert_eq!(nets, 400);
+}
+
+/// Changes a row behind the service's back.
+async fn tamper(service: &Service, pk: &str, sk: &str, expression: &str) {
+    use aws_sdk_dynamodb::types::AttributeValue;
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let update = client
+        .update_item()
+        .table_name("StateTable")
+        .key("pk", AttributeValue::S(pk.to_owned()))
+        .key("sk", AttributeValue::S(sk.to_owned()))
+        .update_expression(expression)
+        .expression_attribute_values(":one", AttributeValue::N("1".to_owned()));
+    update.send().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_ledger_that_was_tampered_with_does_not_verify() {
+    let service = Service::start().await;
+    service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
+    service.pay(1_000).await;
+    let scope = service.scope();
+    let release =
+        service.wallets().in_currency(&scope, Currency::BRL).await.unwrap().releases().next().unwrap();
+    service.verified().await;
+    let found = async || {
+        let found = service
+            .wallets()
+            .verify(&scope, service.stack.clock.now(), &|_count| {})
+            .await
+            .unwrap()
+            .differences;
+        found
+            .iter()
+            .map(|difference| (difference.what.clone(), difference.posted, difference.kept))
+            .collect::<Vec<_>>()
+    };
+    let wallet = format!("wallet#{scope}");
+    tamper(&service, &wallet, "BRL#shard#0", "ADD cr_platform_fees :one").await;
+    assert_eq!(found().await, [("platform_fees credits".to_owned(), 0, 1)]);
+    tamper(&service, &wallet, &format!("BRL#release#{}", release.day.sortable()), "ADD held :one").await;
+    let held = found().await;
+    assert_eq!(held.len(), 3, "{held:?}");
+    assert!(held.contains(&("merchant_pending against its tranches".to_owned(), 1_000, 1_001)), "{held:?}");
+    assert!(held.contains(&(format!("held until {}", release.at()), 1_000, 1_001)), "{held:?}");
+    // Everything that is kept is gone: the postings say what there was.
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let delete = async |pk: &str, sk: &str| {
+        let text = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
+        client
+            .delete_item()
+            .table_name("StateTable")
+            .key("pk", text(pk))
+            .key("sk", text(sk))
+            .send()
+            .await
+            .unwrap();
+    };
+    let sort = |row: &std::collections::HashMap<String, aws_sdk_dynamodb::types::AttributeValue>| {
+        row["sk"].as_s().unwrap().clone()
+    };
+    for row in service.rows(&wallet, "BRL#").await {
+        delete(&wallet, &sort(&row)).await;
+    }
+    let gone = found().await;
+    assert!(gone.contains(&("merchant_pending credits".to_owned(), 1_000, 0)), "{gone:?}");
+    // And a posting that is gone is missed by the counters.
+    let other = Service::start().await;
+    other.pay(1_000).await;
+    let ledger = format!("ledger#{}", other.scope());
+    let posting = sort(&other.rows(&ledger, "wallet#").await[0]);
+    let client = local::sdk::dynamodb(&other.stack.endpoints.dynamodb_url);
+    let text = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
+    let delete =
+        client.delete_item().table_name("StateTable").key("pk", text(&ledger)).key("sk", text(&posting));
+    delete.send().await.unwrap();
+    let now = other.stack.clock.now();
+    let missing = other.wallets().verify(&other.scope(), now, &|_count| {}).await.unwrap().differences;
+    assert_eq!(missing.len(), 2, "{missing:?}");
+}
+
+#[tokio::test]
+async fn a_ledger_in_use_verifies() {
+    let service = Arc::new(Service::start().await);
+    let mut payers = JoinSet::new();
+    for _ in 0..4 {
+        let service = Arc::clone(&service);
+        payers.spawn(async move {
+            for _ in 0..40 {
+                service.pay(1_000).await;
+            }
+        });
+    }
+    let (mut checks, mut counted) = (0, 0);
+    while !payers.is_empty() {
+        let found = service
+            .wallets()
+            .verify(&service.scope(), service.stack.clock.now(), &|_count| {})
+            .await
+            .unwrap();
+        assert_eq!(found.differences, []);
+        assert!(found.postings >= counted);
+        (checks, counted) = (checks + 1, found.postings);
+        while payers.try_join_next().is_some() {}
+    }
+    assert!(checks > 1 && counted > 0, "{checks} checks of {counted} postings");
+    assert_eq!(service.verified().await.postings, 160);
+}

@@ -1,0 +1,136 @@
+//! Reads and writes of accounts.
+
+use std::fmt;
+
+use super::{ACCOUNTS, Account, AccountSettings};
+use crate::api_key::ApiKeys;
+use crate::audit::{Audit, Operator};
+use crate::ids::AccountId;
+use crate::random::RandomError;
+use crate::store::{Committed, Key, ListIndex, Store, StoreError, Write, from_item};
+use crate::time::Timestamp;
+
+/// How often a change is tried anew because somebody else changed the account in between.
+const MAX_OVERTAKEN: usize = 10;
+
+/// Accounts that are read at once.
+const PAGE: usize = 500;
+
+/// Why an account is not changed.
+#[derive(Debug)]
+pub enum AccountRefused {
+    /// There is none of that id.
+    NotFound,
+    /// The database did not answer.
+    Store(StoreError),
+}
+
+impl fmt::Display for AccountRefused {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound => formatter.write_str("there is no such account"),
+            Self::Store(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for AccountRefused {}
+
+impl From<StoreError> for AccountRefused {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<RandomError> for AccountRefused {
+    fn from(error: RandomError) -> Self {
+        Self::Store(StoreError::Unavailable(error.to_string()))
+    }
+}
+
+/// All accounts.
+#[derive(Clone, Debug)]
+pub struct Accounts {
+    store: Store,
+    api_keys: ApiKeys,
+}
+
+impl Accounts {
+    /// Accounts in a store, with the table of their keys.
+    pub fn new(store: Store, api_keys: ApiKeys) -> Self {
+        Self { store, api_keys }
+    }
+
+    /// Reads an account.
+    pub async fn find(&self, id: &AccountId) -> Result<Option<Account>, StoreError> {
+        self.store.get(&Account::key_of(id)).await
+    }
+
+    /// All of them, the newest first.
+    pub async fn all(&self) -> Result<Vec<Account>, StoreError> {
+        let mut accounts = Vec::new();
+        let mut to = "~".to_owned();
+        loop {
+            let entries = self.store.list(ListIndex::All, ACCOUNTS, ("0", &to), PAGE).await?;
+            let is_last = entries.len() < PAGE;
+            // The bound takes in the last entry of the page before.
+            let new = entries.into_iter().filter(|entry| entry.sort != to).collect::<Vec<_>>();
+            let keys: Vec<Key> = new.iter().map(|entry| entry.key.clone()).collect();
+            let mut page: Vec<Account> =
+                self.store.batch_get(&keys).await?.into_iter().map(from_item).collect::<Result<_, _>>()?;
+            page.sort_by_key(|account| std::cmp::Reverse(account.created_at));
+            accounts.extend(page);
+            match new.into_iter().next_back() {
+                Some(entry) if !is_last => to = entry.sort,
+                _ => return Ok(accounts),
+            }
+        }
+    }
+
+    /// Changes an account's settings, with an audit row, and then each of its keys' copies. Again with the same change,
+    /// it brings keys up to date that an interrupted one left behind.
+    pub async fn change_settings(
+        &self,
+        id: &AccountId,
+        action: &str,
+        change: impl Fn(&mut AccountSettings),
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Account, AccountRefused> {
+        let changed = self.change(id, action, change, operator, now).await?;
+        for fingerprint in self.api_keys.of_account(id).await? {
+            self.api_keys.set_settings(&fingerprint, &changed).await?;
+        }
+        Ok(changed)
+    }
+
+    async fn change(
+        &self,
+        id: &AccountId,
+        action: &str,
+        change: impl Fn(&mut AccountSettings),
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Account, AccountRefused> {
+        for _try in 0..MAX_OVERTAKEN {
+            let account = self.find(id).await?.ok_or(AccountRefused::NotFound)?;
+            let mut next = Account { version: account.version.saturating_add(1), ..account.clone() };
+            change(&mut next.settings);
+            if next.settings == account.settings {
+                return Ok(account);
+            }
+            let [before, after] = [&account.settings, &next.settings].map(serde_json::to_string);
+            let details = format!("{} became {}", text(before)?, text(after)?);
+            let audit = Audit::of(operator, *id, action, id.to_string(), now)?.with(details);
+            let writes = vec![Write::replace(&next, account.version)?, Write::insert(&audit)?];
+            if self.store.commit(writes).await? == Committed::Done {
+                return Ok(next);
+            }
+        }
+        Err(StoreError::Unavailable("an account kept changing".to_owned()).into())
+    }
+}
+
+fn text(json: Result<String, serde_json::Error>) -> Result<String, StoreError> {
+    json.map_err(|error| StoreError::Corrupt(error.to_string()))
+}

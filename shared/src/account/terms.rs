@@ -1,0 +1,281 @@
+//! What an account pays for each payment and how long its money is held: by method, fixed when a payment settles
+//! (design: Money).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::charge::PaymentMethod;
+use crate::money::{self, Amount};
+use crate::time::Timestamp;
+
+/// Basis points in a whole.
+const WHOLE_BASIS_POINTS: i128 = 10_000;
+
+/// The longest hold, in days.
+pub const MAX_HOLD_DAYS: u16 = 366;
+
+/// Seconds that São Paulo is behind UTC, all year: Brazil has had no daylight saving time since 2019.
+const SAO_PAULO_BEHIND_SECONDS: i64 = 3 * 60 * 60;
+
+const SECONDS_A_DAY: i64 = 24 * 60 * 60;
+
+/// A fee for one payment: a fixed part, and a part of the amount.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Fee {
+    /// Minor units of the payment's currency.
+    pub fixed: i64,
+    /// Hundredths of a percent of the amount: 0 to 10,000.
+    pub basis_points: u16,
+}
+
+impl Fee {
+    /// No fee.
+    pub const NONE: Self = Self { fixed: 0, basis_points: 0 };
+
+    /// A fee of at most the largest amount and at most the whole.
+    ///
+    /// # Errors
+    ///
+    /// What is out of range, in a sentence.
+    pub fn new(fixed: i64, basis_points: u16) -> Result<Self, &'static str> {
+        if !(0..=Amount::MAX.minor()).contains(&fixed) {
+            return Err("the fixed part must be from 0 to 999999999999");
+        }
+        if i128::from(basis_points) > WHOLE_BASIS_POINTS {
+            return Err("the basis points must be from 0 to 10000");
+        }
+        Ok(Self { fixed, basis_points })
+    }
+
+    /// The fee for an amount, half-up, in minor units: 0 to the largest amount and its double.
+    fn on(self, amount: Amount) -> i64 {
+        let twice =
+            i128::from(amount.minor()).saturating_mul(i128::from(self.basis_points)).saturating_mul(2);
+        let part = twice.saturating_add(WHOLE_BASIS_POINTS).div_euclid(WHOLE_BASIS_POINTS.saturating_mul(2));
+        i64::try_from(part).unwrap_or(i64::MAX).saturating_add(self.fixed)
+    }
+}
+
+/// What becomes of the fees of a payment that is refunded.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FeesOnRefund {
+    /// They go back to the merchant, pro rata.
+    #[default]
+    Return,
+    /// They stay with the platform and the acquirer.
+    Keep,
+}
+
+impl FeesOnRefund {
+    /// Whether a row may leave it out.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What holds for the payments of one method. In a row it is a short list, for key rows carry it and must stay small:
+/// the acquirer's fixed part and basis points, the platform's, days, what becomes of fees.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(from = "TermsRow", into = "TermsRow")]
+pub struct MethodTerms {
+    /// What the acquirer takes.
+    pub acquirer_fee: Fee,
+    /// What the platform takes.
+    pub platform_fee: Fee,
+    /// Calendar days in São Paulo from settlement until the net can be spent; 0: at once.
+    pub hold_days: u16,
+    /// What becomes of the fees when a payment that settled on these terms is refunded.
+    pub fees_on_refund: FeesOnRefund,
+}
+
+type TermsRow = (i64, u16, i64, u16, u16, FeesOnRefund);
+
+impl From<TermsRow> for MethodTerms {
+    fn from(row: TermsRow) -> Self {
+        let (acquirer_fixed, acquirer_points, platform_fixed, platform_points, hold_days, fees_on_refund) =
+            row;
+        Self {
+            acquirer_fee: Fee { fixed: acquirer_fixed, basis_points: acquirer_points },
+            platform_fee: Fee { fixed: platform_fixed, basis_points: platform_points },
+            hold_days,
+            fees_on_refund,
+        }
+    }
+}
+
+impl From<MethodTerms> for TermsRow {
+    fn from(terms: MethodTerms) -> Self {
+        let (acquirer, platform) = (terms.acquirer_fee, terms.platform_fee);
+        (
+            acquirer.fixed,
+            acquirer.basis_points,
+            platform.fixed,
+            platform.basis_points,
+            terms.hold_days,
+            terms.fees_on_refund,
+        )
+    }
+}
+
+/// The fees of one payment, in minor units; together never above its amount, so that its net is never negative.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Fees {
+    /// What the acquirer takes (`providerFee` on the wire).
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub acquirer: i64,
+    /// What the platform takes (`platformFee` on the wire).
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub platform: i64,
+}
+
+impl Fees {
+    /// Both.
+    pub fn total(self) -> i64 {
+        self.acquirer.saturating_add(self.platform)
+    }
+}
+
+impl MethodTerms {
+    /// The fees of a payment. The acquirer takes its fee before anybody else sees the money, so where both would take
+    /// more than there is, the platform goes short.
+    pub fn fees(&self, amount: Amount) -> Fees {
+        let acquirer = self.acquirer_fee.on(amount).min(amount.minor());
+        let left = amount.minor().saturating_sub(acquirer);
+        Fees { acquirer, platform: self.platform_fee.on(amount).min(left) }
+    }
+
+    /// When money that settles at `settled_at` is released; `None`: it is not held.
+    pub fn release(&self, settled_at: Timestamp) -> Option<ReleaseDay> {
+        (self.hold_days > 0).then(|| {
+            let day = settled_at.seconds().saturating_sub(SAO_PAULO_BEHIND_SECONDS).div_euclid(SECONDS_A_DAY);
+            ReleaseDay(day.saturating_add(i64::from(self.hold_days)))
+        })
+    }
+}
+
+/// A calendar day in São Paulo, at whose first moment all that is held until then is released.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct ReleaseDay(i64);
+
+impl ReleaseDay {
+    /// Its first moment.
+    pub fn starts_at(self) -> Timestamp {
+        let seconds = self.0.saturating_mul(SECONDS_A_DAY).saturating_add(SAO_PAULO_BEHIND_SECONDS);
+        Timestamp::MIN.plus_seconds(seconds).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Days since 1970-01-01 as five digits, which sort as days do (to the year 2243).
+    pub fn sortable(self) -> String {
+        format!("{:05}", self.0)
+    }
+
+    /// Reads [`ReleaseDay::sortable`] back.
+    pub fn from_sortable(text: &str) -> Option<Self> {
+        text.parse().ok().map(Self)
+    }
+}
+
+/// An account's terms by method. A method without any has no fees and no hold.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Terms(pub BTreeMap<PaymentMethod, MethodTerms>);
+
+impl Terms {
+    /// What holds for a method.
+    pub fn of(&self, method: PaymentMethod) -> MethodTerms {
+        self.0.get(&method).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn amount(minor: i64) -> Amount {
+        Amount::parse(minor).unwrap()
+    }
+
+    fn terms(acquirer: (i64, u16), platform: (i64, u16), hold_days: u16) -> MethodTerms {
+        MethodTerms {
+            acquirer_fee: Fee::new(acquirer.0, acquirer.1).unwrap(),
+            platform_fee: Fee::new(platform.0, platform.1).unwrap(),
+            hold_days,
+            fees_on_refund: FeesOnRefund::Return,
+        }
+    }
+
+    #[test]
+    fn a_fee_is_rounded_half_up() {
+        // 1% of 1050 is 10.5; 0.99% of 1000 is 9.9; 1% of 1049 is 10.49.
+        for (minor, points, expected) in
+            [(1050, 100, 11), (1000, 99, 10), (1049, 100, 10), (1, 1, 0), (1, 5000, 1)]
+        {
+            assert_eq!(Fee::new(0, points).unwrap().on(amount(minor)), expected, "{points} of {minor}");
+        }
+        assert_eq!(Fee::new(25, 99).unwrap().on(amount(1000)), 35);
+    }
+
+    #[test]
+    fn a_fee_out_of_range_is_refused() {
+        assert!(Fee::new(-1, 0).is_err());
+        assert!(Fee::new(1_000_000_000_000, 0).is_err());
+        assert!(Fee::new(0, 10_001).is_err());
+        assert!(Fee::new(999_999_999_999, 10_000).is_ok());
+    }
+
+    #[test]
+    fn fees_above_the_amount_leave_nothing_and_the_acquirer_is_first() {
+        assert_eq!(terms((30, 0), (90, 0), 0).fees(amount(100)), Fees { acquirer: 30, platform: 70 });
+        assert_eq!(terms((500, 0), (90, 0), 0).fees(amount(100)), Fees { acquirer: 100, platform: 0 });
+    }
+
+    #[test]
+    fn money_is_held_until_a_day_begins_in_sao_paulo() {
+        let at = |text: &str| Timestamp::parse_floor(text).unwrap();
+        let release =
+            |hold, text: &str| terms((0, 0), (0, 0), hold).release(at(text)).map(ReleaseDay::starts_at);
+        assert_eq!(release(0, "2026-11-21T12:00:00Z"), None);
+        assert_eq!(release(1, "2026-11-21T12:00:00Z"), Some(at("2026-11-22T03:00:00Z")));
+        // 23:59:59.999 on the 20th in São Paulo, and the next instant.
+        assert_eq!(release(1, "2026-11-21T02:59:59.999Z"), Some(at("2026-11-21T03:00:00Z")));
+        assert_eq!(release(1, "2026-11-21T03:00:00Z"), Some(at("2026-11-22T03:00:00Z")));
+        assert_eq!(release(30, "2026-11-21T12:00:00Z"), Some(at("2026-12-21T03:00:00Z")));
+    }
+
+    #[test]
+    fn terms_are_kept_in_few_bytes() {
+        let mut all = Terms::default();
+        all.0.insert(PaymentMethod::Pix, terms((10, 99), (0, 50), 2));
+        let text = serde_json::to_string(&all).unwrap();
+        insta::assert_snapshot!(text, @r#"{"pix":[10,99,0,50,2,"return"]}"#);
+        assert_eq!(serde_json::from_str::<Terms>(&text).unwrap(), all);
+    }
+
+    proptest! {
+        #[test]
+        fn a_net_is_never_negative(
+            minor in 1_i64..=999_999_999_999,
+            acquirer in (0_i64..=999_999_999_999, 0_u16..=10_000),
+            platform in (0_i64..=999_999_999_999, 0_u16..=10_000),
+        ) {
+            let fees = terms(acquirer, platform, 0).fees(amount(minor));
+            prop_assert!(fees.acquirer >= 0 && fees.platform >= 0);
+            prop_assert!(fees.total() <= minor);
+        }
+
+        #[test]
+        fn a_hold_of_days_ends_within_its_last_day(millis in 0_i64..4_000_000_000_000, days in 1_u16..=MAX_HOLD_DAYS) {
+            let settled_at = Timestamp::from_millis(millis).unwrap();
+            let released_at = terms((0, 0), (0, 0), days).release(settled_at).unwrap().starts_at();
+            let held_ms = released_at.millis_since(settled_at);
+            let days_ms = i64::from(days) * SECONDS_A_DAY * 1000;
+            prop_assert!(held_ms <= days_ms && held_ms > days_ms - SECONDS_A_DAY * 1000);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Who did what, why and when: a row for each action of an operator, written with what it changed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{AccountId, AuditId};
+use crate::random::{self, RandomError};
+use crate::store::{Key, Order, Row, Store, StoreError, from_item};
+use crate::time::Timestamp;
+
+/// Audit rows that are listed at once.
+const LISTED: usize = 100;
+
+/// Who acts, and why.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Operator {
+    /// Who, as they are known to the others.
+    pub actor: String,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+/// An audit row. Kept for good.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Audit {
+    /// `aud_…`; sorts by time.
+    pub id: AuditId,
+    /// Whose account.
+    pub account: AccountId,
+    /// Who acted.
+    pub actor: String,
+    /// What was done, such as `payout.create`.
+    pub action: String,
+    /// What it was done to, such as a payout's id.
+    pub subject: String,
+    /// Why.
+    pub reason: String,
+    /// What exactly, where the subject does not say it: amounts, the settings before and after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<String>,
+    /// When.
+    #[serde(with = "crate::time::millis")]
+    pub at: Timestamp,
+}
+
+impl Audit {
+    /// An action of an operator, at this moment.
+    pub fn of(
+        operator: &Operator,
+        account: AccountId,
+        action: &str,
+        subject: impl Into<String>,
+        at: Timestamp,
+    ) -> Result<Self, RandomError> {
+        Ok(Self {
+            id: AuditId::new(at, random::bytes()?),
+            account,
+            actor: operator.actor.clone(),
+            action: action.to_owned(),
+            subject: subject.into(),
+            reason: operator.reason.clone(),
+            details: None,
+            at,
+        })
+    }
+
+    /// The same, with what exactly was done.
+    #[must_use]
+    pub fn with(self, details: String) -> Self {
+        Self { details: Some(details), ..self }
+    }
+
+    /// An account's latest audit rows, newest first, at most 100.
+    pub async fn latest(store: &Store, account: &AccountId) -> Result<Vec<Self>, StoreError> {
+        let items = store.range(&partition(account), ("aud_", "aud_~"), Order::NewestFirst, LISTED).await?;
+        items.into_iter().map(from_item).collect()
+    }
+}
+
+fn partition(account: &AccountId) -> String {
+    format!("audit#{account}")
+}
+
+impl Row for Audit {
+    fn key(&self) -> Key {
+        Key { pk: partition(&self.account), sk: self.id.to_string() }
+    }
+}

@@ -1,0 +1,278 @@
+//! What became of a settled charge's money: how much of it refunds and MED cases took (design: Money). No I/O.
+//!
+//! Every such change replaces the charge's row on condition of the version that was read, so that two can't take the
+//! same money: the second is worked out anew on what the first left.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Charge, Settlement};
+use crate::account::terms::{Fees, FeesOnRefund};
+use crate::money::{self, Amount};
+
+/// How the money of a Pix refund travels (contract: refund, `strategy`).
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefundStrategy {
+    /// The return of the original payment, by its end-to-end id.
+    Devolution,
+    /// A Pix of its own.
+    Cashout,
+}
+
+/// What refunds and cases took of a charge, in minor units before fees.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Funds {
+    /// In refunds under way, by devolution.
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub devolution_reserved: i64,
+    /// In refunds under way, by cash-out.
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub cashout_reserved: i64,
+    /// Refunded, by devolution.
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub refunded_devolution: i64,
+    /// Refunded, by cash-out.
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub refunded_cashout: i64,
+    /// Retained by open MED cases.
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub med_held: i64,
+    /// Lost to MED cases.
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub med_lost: i64,
+    /// The acquirer's fee that went back with refunds, under way and done.
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub acquirer_fee_returned: i64,
+    /// The platform's fee that did.
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub platform_fee_returned: i64,
+    /// What refunds took of the charge's own tranche.
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub tranche_taken: i64,
+}
+
+/// What a refund takes, and from where. It is kept with the refund, for a failure gives back exactly this.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct RefundShare {
+    /// What goes to the payer.
+    pub gross: Amount,
+    /// How it travels.
+    pub strategy: RefundStrategy,
+    /// The fees that come back for it.
+    pub fees: Fees,
+    /// What the merchant gives from the charge's own tranche.
+    pub from_pending: i64,
+    /// What the merchant gives from what is available.
+    pub from_available: i64,
+    /// The cost of the Pix out.
+    pub pix_out_fee: i64,
+    /// Whether the merchant bears that cost (`passFeeToTenant`), on top; else the platform does.
+    pub merchant_bears_pix_out: bool,
+}
+
+impl RefundShare {
+    /// What the merchant pays for the Pix out.
+    pub fn borne_pix_out_fee(&self) -> i64 {
+        if self.merchant_bears_pix_out { self.pix_out_fee } else { 0 }
+    }
+}
+
+/// What is asked of a charge's money.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RefundAsked {
+    /// What goes to the payer; `None`: all that is left.
+    pub gross: Option<Amount>,
+    /// How it travels.
+    pub strategy: RefundStrategy,
+    /// The cost of the Pix out.
+    pub pix_out_fee: i64,
+    /// Whether the merchant bears it.
+    pub merchant_bears_pix_out: bool,
+    /// Whether the charge's tranche is still held.
+    pub is_held: bool,
+}
+
+/// Why a refund can't be taken from a charge.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RefundRefused {
+    /// Nothing was credited.
+    NotSettled,
+    /// A MED case retains money of it.
+    Disputed,
+    /// More than is left.
+    ExceedsRemaining {
+        /// What is left.
+        remaining: i64,
+    },
+}
+
+/// Where a case's money ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum CaseEnd {
+    /// With the merchant.
+    Won,
+    /// With the payer.
+    Lost,
+}
+
+impl Funds {
+    /// Whether nothing took any of it.
+    pub fn is_whole(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// In refunds, done and under way.
+    fn refunded(&self) -> i64 {
+        [self.devolution_reserved, self.cashout_reserved, self.refunded_devolution, self.refunded_cashout]
+            .into_iter()
+            .fold(0, i64::saturating_add)
+    }
+
+    fn contested(&self) -> i64 {
+        self.med_held.saturating_add(self.med_lost)
+    }
+
+    /// What a refund may still take of a charge of this amount.
+    pub fn refundable(&self, amount: Amount) -> i64 {
+        amount.minor().saturating_sub(self.refunded()).saturating_sub(self.contested()).max(0)
+    }
+
+    /// What a case may still hold: a devolution gave the contested payment back, a cash-out was another Pix.
+    pub fn contestable(&self, amount: Amount) -> i64 {
+        let devolved = self.devolution_reserved.saturating_add(self.refunded_devolution);
+        amount.minor().saturating_sub(devolved).saturating_sub(self.contested()).max(0)
+    }
+
+    /// Whether refunds that are done gave all of it back.
+    pub fn is_refunded(&self, amount: Amount) -> bool {
+        self.refunded_devolution.saturating_add(self.refunded_cashout) >= amount.minor()
+    }
+
+    /// Takes a refund out of a settled charge.
+    ///
+    /// # Errors
+    ///
+    /// When a case retains money, or more is asked than is left.
+    pub fn reserve(
+        self,
+        amount: Amount,
+        settlement: &Settlement,
+        asked: &RefundAsked,
+    ) -> Result<(Self, RefundShare), RefundRefused> {
+        if self.med_held > 0 {
+            return Err(RefundRefused::Disputed);
+        }
+        let remaining = self.refundable(amount);
+        let exceeds = RefundRefused::ExceedsRemaining { remaining };
+        let all = Amount::parse(remaining).map_err(|_nothing_left| exceeds)?;
+        let gross = asked.gross.unwrap_or(all);
+        if gross > all {
+            return Err(exceeds);
+        }
+        let fees = self.fees_for(amount, settlement, gross);
+        let merchants = gross.minor().saturating_sub(fees.total());
+        let tranche =
+            if asked.is_held { settlement.net(amount).saturating_sub(self.tranche_taken) } else { 0 };
+        let from_pending = merchants.min(tranche.max(0));
+        let share = RefundShare {
+            gross,
+            strategy: asked.strategy,
+            fees,
+            from_pending,
+            from_available: merchants.saturating_sub(from_pending),
+            pix_out_fee: asked.pix_out_fee,
+            merchant_bears_pix_out: asked.merchant_bears_pix_out,
+        };
+        Ok((self.with(&share, 1), share))
+    }
+
+    /// Fees go back in proportion, rounded down; the refund that makes the whole amount refunded takes the rest.
+    fn fees_for(&self, amount: Amount, settlement: &Settlement, gross: Amount) -> Fees {
+        let paid = settlement.fees;
+        let is_last = self.refunded().saturating_add(gross.minor()) >= amount.minor();
+        let part = |fee: i64, returned: i64| match settlement.fees_on_refund {
+            FeesOnRefund::Keep => 0,
+            FeesOnRefund::Return if is_last => fee.saturating_sub(returned),
+            FeesOnRefund::Return => {
+                let share = i128::from(fee).saturating_mul(i128::from(gross.minor()));
+                let share = share.checked_div(i128::from(amount.minor())).unwrap_or_default();
+                i64::try_from(share).unwrap_or_default().min(fee.saturating_sub(returned))
+            }
+        };
+        // What a refund gives the payer is never less than the fees that come back for it.
+        let acquirer = part(paid.acquirer, self.acquirer_fee_returned).clamp(0, gross.minor());
+        let left = gross.minor().saturating_sub(acquirer);
+        Fees { acquirer, platform: part(paid.platform, self.platform_fee_returned).clamp(0, left) }
+    }
+
+    /// A refund under way, added (`1`) or given back (`-1`).
+    fn with(self, share: &RefundShare, sign: i64) -> Self {
+        let signed = |minor: i64| minor.saturating_mul(sign);
+        let gross = signed(share.gross.minor());
+        let (devolution, cashout) = match share.strategy {
+            RefundStrategy::Devolution => (gross, 0),
+            RefundStrategy::Cashout => (0, gross),
+        };
+        Self {
+            devolution_reserved: self.devolution_reserved.saturating_add(devolution),
+            cashout_reserved: self.cashout_reserved.saturating_add(cashout),
+            acquirer_fee_returned: self.acquirer_fee_returned.saturating_add(signed(share.fees.acquirer)),
+            platform_fee_returned: self.platform_fee_returned.saturating_add(signed(share.fees.platform)),
+            tranche_taken: self.tranche_taken.saturating_add(signed(share.from_pending)),
+            ..self
+        }
+    }
+
+    /// A refund under way reached the payer.
+    #[must_use]
+    pub fn completed(self, share: &RefundShare) -> Self {
+        let gross = share.gross.minor();
+        match share.strategy {
+            RefundStrategy::Devolution => Self {
+                devolution_reserved: self.devolution_reserved.saturating_sub(gross),
+                refunded_devolution: self.refunded_devolution.saturating_add(gross),
+                ..self
+            },
+            RefundStrategy::Cashout => Self {
+                cashout_reserved: self.cashout_reserved.saturating_sub(gross),
+                refunded_cashout: self.refunded_cashout.saturating_add(gross),
+                ..self
+            },
+        }
+    }
+
+    /// A refund under way did not reach the payer: as if it had not been asked for.
+    #[must_use]
+    pub fn failed(self, share: &RefundShare) -> Self {
+        self.with(share, -1)
+    }
+
+    /// A case for `claimed` opens: what it holds, at most what is left to contest.
+    #[must_use]
+    pub fn case_opened(self, amount: Amount, claimed: Amount) -> (Self, i64) {
+        let held = claimed.minor().min(self.contestable(amount));
+        (Self { med_held: self.med_held.saturating_add(held), ..self }, held)
+    }
+
+    /// A case that held this much ends.
+    #[must_use]
+    pub fn case_closed(self, held: i64, end: CaseEnd) -> Self {
+        let lost = match end {
+            CaseEnd::Won => 0,
+            CaseEnd::Lost => held,
+        };
+        Self {
+            med_held: self.med_held.saturating_sub(held),
+            med_lost: self.med_lost.saturating_add(lost),
+            ..self
+        }
+    }
+}
+
+impl Charge {
+    /// Takes a refund out of the charge.
+    pub fn reserve_refund(&self, asked: &RefundAsked) -> Result<(Funds, RefundShare), RefundRefused> {
+        let settlement = self.settlement.as_ref().ok_or(RefundRefused::NotSettled)?;
+        self.funds.reserve(self.amount, settlement, asked)
+    }
+}

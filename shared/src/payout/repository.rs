@@ -1,0 +1,190 @@
+//! Reads and writes of payouts.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::{Payout, PayoutEnd, PayoutStatus};
+use crate::audit::{Audit, Operator};
+use crate::ids::{PayoutId, PostingId, Scope};
+use crate::money::{Amount, Currency};
+use crate::random::RandomError;
+use crate::store::{Committed, Key, ListIndex, Row, Store, StoreError, Write, from_item};
+use crate::time::Timestamp;
+use crate::wallet::counters::Cover;
+use crate::wallet::{Cause, Covered, Posting, Subject, Wallets, rules};
+
+/// How often an end is tried anew because somebody else changed the payout in between.
+const MAX_OVERTAKEN: usize = 10;
+
+/// Payouts that are listed at once.
+pub const LISTED: usize = 100;
+
+/// Why a payout is not made, or not ended so.
+#[derive(Debug)]
+pub enum PayoutRefused {
+    /// The wallet has less than that.
+    InsufficientBalance {
+        /// What can be spent, in minor units.
+        available: i64,
+    },
+    /// There is none of that id.
+    NotFound,
+    /// It ended otherwise.
+    Ended(PayoutStatus),
+    /// There is another payout of that id.
+    IdTaken,
+    /// The database did not answer; whether anything was written is not known.
+    Store(StoreError),
+}
+
+impl fmt::Display for PayoutRefused {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InsufficientBalance { available } => {
+                write!(formatter, "the wallet has only {available} available, in minor units")
+            }
+            Self::IdTaken => formatter.write_str("there is another payout of that id"),
+            Self::NotFound => formatter.write_str("there is no such payout"),
+            Self::Ended(status) => write!(formatter, "the payout is {} already", status.as_str()),
+            Self::Store(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for PayoutRefused {}
+
+impl From<StoreError> for PayoutRefused {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<RandomError> for PayoutRefused {
+    fn from(error: RandomError) -> Self {
+        Self::Store(StoreError::Unavailable(error.to_string()))
+    }
+}
+
+/// The payouts of all scopes.
+#[derive(Clone, Debug)]
+pub struct Payouts {
+    store: Store,
+}
+
+impl Payouts {
+    /// Payouts in a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Takes money out of a wallet for a payout. However many are asked for at once, the wallet is not overdrawn; the same
+    /// one asked for again, by its id, is one.
+    pub async fn create(
+        &self,
+        id: PayoutId,
+        scope: Scope,
+        (amount, currency): (Amount, Currency),
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Payout, PayoutRefused> {
+        if let Some(earlier) = self.find(id).await? {
+            return earlier.asked_again(scope, amount, currency);
+        }
+        let payout = Payout {
+            id,
+            scope,
+            amount,
+            currency,
+            status: PayoutStatus::Pending,
+            failure_reason: None,
+            created_at: now,
+            updated_at: now,
+            paid_at: None,
+            version: 1,
+        };
+        let (posting, action) = posting(&payout);
+        let details = format!("{} {currency} {}", scope.mode, amount.minor());
+        let audit = Audit::of(operator, scope.account, action, id.to_string(), now)?.with(details);
+        let change = || Ok(vec![Write::insert(&payout)?, Write::insert(&audit)?]);
+        match Wallets::new(self.store.clone()).commit_covered(&posting, change).await? {
+            Covered::Done => Ok(payout),
+            Covered::Short { available } => Err(PayoutRefused::InsufficientBalance { available }),
+            Covered::Overtaken => {
+                let earlier = self.find(id).await?.ok_or(PayoutRefused::NotFound)?;
+                earlier.asked_again(scope, amount, currency)
+            }
+        }
+    }
+
+    /// Ends a payout. The same end again changes nothing.
+    pub async fn end(
+        &self,
+        id: PayoutId,
+        end: &PayoutEnd,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Payout, PayoutRefused> {
+        for _try in 0..MAX_OVERTAKEN {
+            let payout = self.find(id).await?.ok_or(PayoutRefused::NotFound)?;
+            let Some(next) = payout.ended(end, now).map_err(PayoutRefused::Ended)? else { return Ok(payout) };
+            let (posting, action) = posting(&next);
+            let audit = Audit::of(operator, next.scope.account, action, id.to_string(), now)?;
+            let mut writes = vec![Write::replace(&next, payout.version)?, Write::insert(&audit)?];
+            writes.extend(posting.writes(Cover::NotNeeded)?);
+            match self.store.commit(writes).await? {
+                Committed::Done => return Ok(next),
+                Committed::Overtaken { .. } => {}
+            }
+        }
+        Err(StoreError::Unavailable("a payout kept changing".to_owned()).into())
+    }
+
+    /// Reads a payout.
+    pub async fn find(&self, id: PayoutId) -> Result<Option<Payout>, StoreError> {
+        self.store.get(&Payout::key_of(id)).await
+    }
+
+    /// A scope's payouts, newest first, at most 100, after the one that is named.
+    pub async fn list(&self, scope: &Scope, after: Option<PayoutId>) -> Result<Vec<Payout>, StoreError> {
+        let partition = Payout::list_partition(scope);
+        let to = after.map_or_else(|| "po_~".to_owned(), |id| id.to_string());
+        // One more, for the bound takes in the one that is named.
+        let wanted = LISTED.saturating_add(1);
+        let entries = self.store.list(ListIndex::All, &partition, ("po_", &to), wanted).await?;
+        let keys = entries.into_iter().filter(|entry| entry.sort != to).map(|entry| entry.key);
+        let keys: Vec<Key> = keys.take(LISTED).collect();
+        let mut payouts = HashMap::new();
+        for item in self.store.batch_get(&keys).await? {
+            let payout: Payout = from_item(item)?;
+            payouts.insert(payout.key(), payout);
+        }
+        Ok(keys.iter().filter_map(|key| payouts.remove(key)).collect())
+    }
+}
+
+impl Payout {
+    /// The answer to whoever asks for a payout of this id again.
+    fn asked_again(self, scope: Scope, amount: Amount, currency: Currency) -> Result<Self, PayoutRefused> {
+        let is_same = self.scope == scope && self.amount == amount && self.currency == currency;
+        if is_same { Ok(self) } else { Err(PayoutRefused::IdTaken) }
+    }
+}
+
+/// What a payout's last change posts, and what the audit calls it.
+fn posting(payout: &Payout) -> (Posting, &'static str) {
+    match payout.status {
+        PayoutStatus::Pending => (rules::payout_requested(cause(payout), payout.amount), "payout.create"),
+        PayoutStatus::Paid => (rules::payout_paid(cause(payout), payout.amount), "payout.settle"),
+        PayoutStatus::Failed => (rules::payout_failed(cause(payout), payout.amount), "payout.fail"),
+    }
+}
+
+fn cause(payout: &Payout) -> Cause {
+    Cause {
+        id: PostingId::derive(payout.updated_at, &payout.key().pk, payout.version),
+        scope: payout.scope,
+        currency: payout.currency,
+        at: payout.updated_at,
+        subject: Subject { payout: Some(payout.id), ..Subject::default() },
+    }
+}

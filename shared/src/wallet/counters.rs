@@ -1,0 +1,132 @@
+//! The counters that balances are read from. They only grow, so that whoever adds to them waits for nobody's read: what
+//! came into an account and what went out of it are counted apart, and a balance is the difference.
+//!
+//! A scope's counters are one partition, `wallet#<scope>`, read in one query however many payments there were:
+//!
+//! | sort key | counters |
+//! | --- | --- |
+//! | `BRL#shard#0` … `7` | credits and debits of every account, spread over the shards |
+//! | `BRL#debits` | debits of what is available: one row, so that a debit can be conditional on their sum |
+//! | `BRL#release#20778` | what is held until a day, and is gone once it was released |
+//!
+//! A checked debit is conditional on `debits <= credits read − amount`. Credits only grow, so credits that were read a
+//! while ago only make it stricter.
+
+use std::collections::BTreeMap;
+
+use super::balance::grow;
+use super::{LedgerAccount, Posting};
+use crate::account::terms::ReleaseDay;
+use crate::ids::Scope;
+use crate::money::Currency;
+use crate::store::{Bound, Item, Key, StoreError, Write, due_attributes};
+
+/// Rows over which an account's counters are spread: transactions that meet on one row wait for one another.
+const SHARDS: u8 = 8;
+
+/// The counter of what a tranche still holds.
+pub const HELD: &str = "held";
+
+const SHARD_SORT: &str = "shard#";
+const DEBITS_SORT: &str = "debits";
+const RELEASE_SORT: &str = "release#";
+
+/// Whether what is available may go below zero.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Cover {
+    /// It may, or nothing is taken from it.
+    NotNeeded,
+    /// What is taken must be there: the account's credits, as they were read.
+    Credits(i64),
+}
+
+/// What a row of the partition counts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum CounterRow {
+    /// Credits and debits of accounts.
+    Totals,
+    /// What is held until a day.
+    Release(ReleaseDay),
+}
+
+/// A scope's partition.
+pub fn partition(scope: &Scope) -> String {
+    format!("wallet#{scope}")
+}
+
+/// The beginning of the sort keys of one currency.
+pub fn currency_prefix(currency: Currency) -> String {
+    format!("{currency}#")
+}
+
+/// The counter of an account's credits.
+pub fn credits(account: LedgerAccount) -> String {
+    format!("cr_{}", account.as_str())
+}
+
+/// The counter of an account's debits.
+pub fn debits(account: LedgerAccount) -> String {
+    format!("dr_{}", account.as_str())
+}
+
+/// The row of what is held until a day.
+pub fn release_key(scope: &Scope, currency: Currency, day: ReleaseDay) -> Key {
+    row(scope, currency, &format!("{RELEASE_SORT}{}", day.sortable()))
+}
+
+fn row(scope: &Scope, currency: Currency, name: &str) -> Key {
+    Key { pk: partition(scope), sk: format!("{}{name}", currency_prefix(currency)) }
+}
+
+/// Reads a key back: whose, in which currency, what it counts. `None`: it is none of these rows.
+pub fn parse(key: &Key) -> Option<(Scope, Currency, CounterRow)> {
+    let scope = key.pk.strip_prefix("wallet#")?.parse().ok()?;
+    let (currency, name) = key.sk.split_once('#')?;
+    let currency = Currency::parse(currency).ok()?;
+    let row = match name.strip_prefix(RELEASE_SORT) {
+        Some(day) => CounterRow::Release(ReleaseDay::from_sortable(day)?),
+        None if name == DEBITS_SORT || name.starts_with(SHARD_SORT) => CounterRow::Totals,
+        None => return None,
+    };
+    Some((scope, currency, row))
+}
+
+/// What a posting adds to counters: at most three rows, to be written with the posting.
+pub(super) fn writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, StoreError> {
+    let mut spread: BTreeMap<String, i64> = BTreeMap::new();
+    let mut available_debits: i64 = 0;
+    for transfer in &posting.transfers {
+        grow(spread.entry(credits(transfer.to)).or_default(), transfer.minor)?;
+        if transfer.from == LedgerAccount::MerchantAvailable {
+            grow(&mut available_debits, transfer.minor)?;
+        } else {
+            grow(spread.entry(debits(transfer.from)).or_default(), transfer.minor)?;
+        }
+    }
+    let mut writes = Vec::new();
+    if !spread.is_empty() {
+        let shard = posting.id.spread().checked_rem(SHARDS).unwrap_or_default();
+        let key = row(&posting.scope, posting.currency, &format!("{SHARD_SORT}{shard}"));
+        writes.push(Write::add(key, spread.into_iter().collect(), Item::new(), None));
+    }
+    if available_debits > 0 {
+        let counter = debits(LedgerAccount::MerchantAvailable);
+        let bound = match cover {
+            Cover::NotNeeded => None,
+            Cover::Credits(read) => {
+                Some(Bound::AtMost { counter: counter.clone(), most: read.saturating_sub(available_debits) })
+            }
+        };
+        let key = row(&posting.scope, posting.currency, DEBITS_SORT);
+        writes.push(Write::add(key, vec![(counter, available_debits)], Item::new(), bound));
+    }
+    Ok(writes)
+}
+
+/// Puts money into a tranche, or takes it out while it is held.
+pub(super) fn hold(posting: &Posting, day: ReleaseDay, by: i64) -> Write {
+    let key = release_key(&posting.scope, posting.currency, day);
+    let bound = (by < 0).then(|| Bound::AtLeast { counter: HELD.to_owned(), least: by.saturating_neg() });
+    let due = due_attributes(&key, day.starts_at());
+    Write::add(key, vec![(HELD.to_owned(), by)], due.into_iter().collect(), bound)
+}

@@ -1,0 +1,170 @@
+//! Which accounts each change moves money between. Each function gives the whole posting of one change.
+
+use super::LedgerAccount::{
+    AcquirerClearing, AcquirerFees, HeldForReview, MedLosses, MerchantAvailable, MerchantPending,
+    MerchantRetained, Payouts, PlatformExpense, PlatformFees, RefundsInFlight, ReturnsInFlight,
+    UnappliedReceipts,
+};
+use super::{Cause, Kind, LedgerAccount, Posting, Transfer};
+use crate::account::terms::ReleaseDay;
+use crate::charge::{RefundShare, ReturnStatus, Settlement};
+use crate::money::Amount;
+
+fn transfer(from: LedgerAccount, to: LedgerAccount, minor: i64) -> Transfer {
+    Transfer { from, to, minor }
+}
+
+/// A payment is credited: the net to the merchant, the fees to whom they are due. `from` is where the money is:
+/// with the acquirer, or held for review.
+fn credited(cause: Cause, from: LedgerAccount, amount: Amount, settlement: &Settlement) -> Posting {
+    let fees = settlement.fees;
+    let to = if settlement.release_on.is_some() { MerchantPending } else { MerchantAvailable };
+    let transfers = [
+        transfer(from, to, settlement.net(amount)),
+        transfer(from, AcquirerFees, fees.acquirer),
+        transfer(from, PlatformFees, fees.platform),
+    ];
+    Posting {
+        amount: amount.minor(),
+        fee: fees.total(),
+        release_on: settlement.release_on,
+        ..Posting::new(cause, Kind::Settlement, &transfers)
+    }
+}
+
+/// A payment came and is credited.
+pub fn settled(cause: Cause, amount: Amount, settlement: &Settlement) -> Posting {
+    credited(cause, AcquirerClearing, amount, settlement)
+}
+
+/// A payment that was held for review is credited.
+pub fn review_approved(cause: Cause, amount: Amount, settlement: &Settlement) -> Posting {
+    credited(cause, HeldForReview, amount, settlement)
+}
+
+/// A payment came and waits for a person's decision.
+pub fn held_for_review(cause: Cause, amount: Amount) -> Posting {
+    let held = transfer(AcquirerClearing, HeldForReview, amount.minor());
+    Posting { amount: amount.minor(), ..Posting::new(cause, Kind::ReviewHold, &[held]) }
+}
+
+/// Where returned money is: on its way, or back with its payer.
+fn returned_to(status: ReturnStatus) -> LedgerAccount {
+    match status {
+        ReturnStatus::Requested => ReturnsInFlight,
+        ReturnStatus::Returned => AcquirerClearing,
+    }
+}
+
+/// A payment that was held for review goes back.
+pub fn review_returned(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting {
+    let back = transfer(HeldForReview, returned_to(status), amount.minor());
+    Posting { amount: amount.minor(), ..Posting::new(cause, Kind::ReviewReturn, &[back]) }
+}
+
+/// A payment came that can't be applied, and goes back.
+pub fn unapplied(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting {
+    let transfers = [
+        transfer(AcquirerClearing, UnappliedReceipts, amount.minor()),
+        transfer(UnappliedReceipts, returned_to(status), amount.minor()),
+    ];
+    Posting { amount: amount.minor(), ..Posting::new(cause, Kind::UnappliedReceipt, &transfers) }
+}
+
+/// A tranche's day has come: what is left of it can be spent.
+pub fn released(cause: Cause, day: ReleaseDay, minor: i64) -> Posting {
+    let release = transfer(MerchantPending, MerchantAvailable, minor);
+    Posting { amount: minor, release_on: Some(day), ..Posting::new(cause, Kind::Release, &[release]) }
+}
+
+/// A refund is asked for: the merchant's part and the fees that come back make up what goes to the payer. The debit of
+/// what is available must be covered.
+pub fn refund_requested(cause: Cause, share: &RefundShare, release_on: Option<ReleaseDay>) -> Posting {
+    let fee_bearer = if share.merchant_bears_pix_out { MerchantAvailable } else { PlatformExpense };
+    let transfers = [
+        transfer(MerchantPending, RefundsInFlight, share.from_pending),
+        transfer(MerchantAvailable, RefundsInFlight, share.from_available),
+        transfer(AcquirerFees, RefundsInFlight, share.fees.acquirer),
+        transfer(PlatformFees, RefundsInFlight, share.fees.platform),
+        transfer(fee_bearer, AcquirerFees, share.pix_out_fee),
+    ];
+    Posting {
+        amount: share.gross.minor().saturating_neg(),
+        fee: share.borne_pix_out_fee().saturating_sub(share.fees.total()),
+        release_on: release_on.filter(|_| share.from_pending > 0),
+        ..Posting::new(cause, Kind::Refund, &transfers)
+    }
+}
+
+/// A refund reached the payer.
+pub fn refund_completed(cause: Cause, share: &RefundShare) -> Posting {
+    let paid = transfer(RefundsInFlight, AcquirerClearing, share.gross.minor());
+    Posting {
+        amount: share.gross.minor().saturating_neg(),
+        ..Posting::new(cause, Kind::RefundCompleted, &[paid])
+    }
+}
+
+/// A refund did not reach the payer: all that it took is given back. What came from a tranche goes back to it while it
+/// is held (`release_on`), else to what is available.
+pub fn refund_failed(cause: Cause, share: &RefundShare, release_on: Option<ReleaseDay>) -> Posting {
+    let fee_bearer = if share.merchant_bears_pix_out { MerchantAvailable } else { PlatformExpense };
+    let held = if release_on.is_some() { MerchantPending } else { MerchantAvailable };
+    let transfers = [
+        transfer(RefundsInFlight, held, share.from_pending),
+        transfer(RefundsInFlight, MerchantAvailable, share.from_available),
+        transfer(RefundsInFlight, AcquirerFees, share.fees.acquirer),
+        transfer(RefundsInFlight, PlatformFees, share.fees.platform),
+        transfer(AcquirerFees, fee_bearer, share.pix_out_fee),
+    ];
+    Posting {
+        amount: share.gross.minor(),
+        fee: share.fees.total().saturating_sub(share.borne_pix_out_fee()),
+        release_on: release_on.filter(|_| share.from_pending > 0),
+        ..Posting::new(cause, Kind::RefundFailed, &transfers)
+    }
+}
+
+/// A MED case retains money. The only debit that may take what is available below zero.
+pub fn case_opened(cause: Cause, held: i64) -> Posting {
+    let retained = transfer(MerchantAvailable, MerchantRetained, held);
+    Posting { amount: held.saturating_neg(), ..Posting::new(cause, Kind::CaseOpened, &[retained]) }
+}
+
+/// A MED case ended in the merchant's favour.
+pub fn case_won(cause: Cause, held: i64) -> Posting {
+    let given_back = transfer(MerchantRetained, MerchantAvailable, held);
+    Posting { amount: held, ..Posting::new(cause, Kind::CaseWon, &[given_back]) }
+}
+
+/// A MED case was lost.
+pub fn case_lost(cause: Cause, held: i64) -> Posting {
+    let lost = transfer(MerchantRetained, MedLosses, held);
+    Posting { amount: held.saturating_neg(), ..Posting::new(cause, Kind::CaseLost, &[lost]) }
+}
+
+/// A payout is asked for. Its debit must be covered.
+pub fn payout_requested(cause: Cause, amount: Amount) -> Posting {
+    let taken = transfer(MerchantAvailable, Payouts, amount.minor());
+    Posting { amount: amount.minor().saturating_neg(), ..Posting::new(cause, Kind::Payout, &[taken]) }
+}
+
+/// A payout reached the merchant's bank.
+pub fn payout_paid(cause: Cause, amount: Amount) -> Posting {
+    let paid = transfer(Payouts, AcquirerClearing, amount.minor());
+    Posting { amount: amount.minor().saturating_neg(), ..Posting::new(cause, Kind::PayoutPaid, &[paid]) }
+}
+
+/// A payout did not reach it.
+pub fn payout_failed(cause: Cause, amount: Amount) -> Posting {
+    let given_back = transfer(Payouts, MerchantAvailable, amount.minor());
+    Posting { amount: amount.minor(), ..Posting::new(cause, Kind::PayoutFailed, &[given_back]) }
+}
+
+/// An operator's correction, at the platform's expense: above zero the merchant gets it, below zero it is taken.
+pub fn adjusted(cause: Cause, minor: i64) -> Posting {
+    let (from, to) =
+        if minor < 0 { (MerchantAvailable, PlatformExpense) } else { (PlatformExpense, MerchantAvailable) };
+    let size = i64::try_from(minor.unsigned_abs()).unwrap_or(i64::MAX);
+    Posting { amount: minor, ..Posting::new(cause, Kind::Adjustment, &[transfer(from, to, size)]) }
+}

@@ -1,0 +1,467 @@
+//! Whatever happens to charges, refunds, cases and payouts, in any order: money is neither made nor lost, nothing is taken
+//! twice, and balances are what the postings add up to.
+
+use proptest::prelude::*;
+
+use super::LedgerAccount::{
+    AcquirerClearing, AcquirerFees, HeldForReview, MedLosses, MerchantAvailable, MerchantPending,
+    MerchantRetained, Payouts, PlatformFees, RefundsInFlight,
+};
+use super::*;
+use crate::account::terms::{Fee, FeesOnRefund, MethodTerms};
+use crate::charge::testing::{at, waiting};
+use crate::charge::transition::{self, Command, Outcome, Payment};
+use crate::charge::{CaseEnd, Charge, RefundAsked, RefundShare, RefundStrategy};
+use crate::ids::{ChargeId, EndToEndId, Mode, PostingId};
+use crate::money::Amount;
+use crate::time::Timestamp;
+
+const SECONDS_A_DAY: i64 = 24 * 60 * 60;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A new charge is created and paid.
+    Settle { amount: i64, hold_days: u16, keep: bool },
+    /// So many days pass; what is due is released.
+    Days(i64),
+    /// A refund of a part, in thousandths of the charge, or of the rest.
+    Refund { charge: usize, part: Option<i64>, cashout: bool, pix_out_fee: i64, merchant_bears: bool },
+    /// A refund under way ends.
+    EndRefund { refund: usize, completed: bool },
+    /// A case for a part of a charge opens.
+    OpenCase { charge: usize, part: i64 },
+    /// An open case ends.
+    EndCase { case: usize, won: bool },
+    /// A payout of a part of what is available.
+    Payout { part: i64 },
+    /// A payout under way ends.
+    EndPayout { payout: usize, paid: bool },
+    /// An operator corrects.
+    Adjust(i64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let settle = (1_i64..200_000, prop_oneof![Just(0_u16), 1_u16..4], any::<bool>())
+        .prop_map(|(amount, hold_days, keep)| Step::Settle { amount, hold_days, keep });
+    let refund = (
+        any::<usize>(),
+        proptest::option::weighted(0.8, 1_i64..=1000),
+        any::<bool>(),
+        0_i64..50,
+        any::<bool>(),
+    )
+        .prop_map(|(charge, part, cashout, pix_out_fee, merchant_bears)| Step::Refund {
+            charge,
+            part,
+            cashout,
+            pix_out_fee,
+            merchant_bears,
+        });
+    let step = prop_oneof![
+        4 => settle,
+        2 => (0_i64..3).prop_map(Step::Days),
+        4 => refund,
+        4 => (any::<usize>(), any::<bool>()).prop_map(|(refund, completed)| Step::EndRefund { refund, completed }),
+        2 => (any::<usize>(), 1_i64..=1500).prop_map(|(charge, part)| Step::OpenCase { charge, part }),
+        2 => (any::<usize>(), any::<bool>()).prop_map(|(case, won)| Step::EndCase { case, won }),
+        2 => (1_i64..=1000).prop_map(|part| Step::Payout { part }),
+        2 => (any::<usize>(), any::<bool>()).prop_map(|(payout, paid)| Step::EndPayout { payout, paid }),
+        1 => (-500_i64..500).prop_map(Step::Adjust),
+    ];
+    proptest::collection::vec(step, 1..60)
+}
+
+/// A world of one wallet, as the store would keep it.
+struct World {
+    wallet: Wallet,
+    now: Timestamp,
+    count: u64,
+    charges: Vec<Charge>,
+    refunds: Vec<(usize, RefundShare)>,
+    cases: Vec<(usize, i64)>,
+    payouts: Vec<Amount>,
+    /// What payers paid, and what came back to them; what left by payouts, and by cases.
+    paid_in: i64,
+    refunded: i64,
+    paid_out: i64,
+    /// What the statement adds up to.
+    nets: i64,
+}
+
+fn pick<T>(list: &[T], number: usize) -> Option<usize> {
+    number.checked_rem(list.len())
+}
+
+/// A part in thousandths, at least one unit.
+fn part_of(whole: i64, thousandths: i64) -> Option<Amount> {
+    Amount::parse((whole * thousandths / 1000).max(1)).ok().filter(|_| whole > 0)
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            wallet: Wallet::empty(Currency::BRL),
+            now: at(0),
+            count: 0,
+            charges: Vec::new(),
+            refunds: Vec::new(),
+            cases: Vec::new(),
+            payouts: Vec::new(),
+            paid_in: 0,
+            refunded: 0,
+            paid_out: 0,
+            nets: 0,
+        }
+    }
+
+    fn cause(&mut self) -> Cause {
+        self.count += 1;
+        Cause {
+            id: PostingId::derive(self.now, "test", self.count),
+            scope: waiting().scope,
+            currency: Currency::BRL,
+            at: self.now,
+            subject: Subject::default(),
+        }
+    }
+
+    fn post(&mut self, posting: &Posting) {
+        let changes: i64 = LedgerAccount::ALL.iter().map(|account| posting.change(*account)).sum();
+        assert_eq!(changes, 0, "{posting:?}");
+        assert!(posting.transfers.iter().all(|transfer| transfer.minor > 0), "{posting:?}");
+        let moves_within = matches!(posting.kind, Kind::Release | Kind::CaseOpened | Kind::CaseWon);
+        if posting.kind.is_in_statement() && !moves_within {
+            assert_eq!(posting.net(), posting.amount - posting.fee, "{posting:?}");
+            self.nets += posting.net();
+        } else {
+            assert_eq!((posting.net(), posting.fee), (0, 0), "{posting:?}");
+        }
+        self.wallet.post(posting).unwrap();
+    }
+
+    /// As the store does: only a case takes what is available below zero.
+    fn post_covered(&mut self, posting: &Posting) -> bool {
+        let covered = self.wallet.available() + posting.change(MerchantAvailable) >= 0
+            || posting.change(MerchantAvailable) >= 0;
+        if covered {
+            self.post(posting);
+        }
+        covered
+    }
+
+    fn is_held(&self, charge: &Charge) -> bool {
+        let day = charge.settlement.and_then(|settlement| settlement.release_on);
+        day.is_some_and(|day| day.starts_at() > self.now)
+    }
+
+    fn settle(&mut self, amount: i64, hold_days: u16, fees_on_refund: FeesOnRefund) {
+        let terms = MethodTerms {
+            acquirer_fee: Fee::new(7, 99).unwrap(),
+            platform_fee: Fee::new(0, 150).unwrap(),
+            hold_days,
+            fees_on_refund,
+        };
+        let amount = Amount::parse(amount).unwrap();
+        self.count += 1;
+        let number = self.count;
+        let id = ChargeId::derive(b"salt", Mode::Test, "charges", &number.to_string());
+        let pix = crate::charge::Pix { expires_at: Timestamp::MAX, ..waiting().pix };
+        let charge = Charge { id, amount, pix, ..waiting() };
+        let end_to_end_id = EndToEndId::sandbox(self.now, number.to_be_bytes());
+        let payment = Payment { end_to_end_id, amount, payer_document: None, paid_at: self.now };
+        let outcome = transition::apply(&charge, &Command::Pay { payment, terms }, self.now).unwrap();
+        let Outcome::Paid { charge, moved } = outcome else { panic!("{outcome:?}") };
+        self.post(&moved.posting);
+        self.paid_in += amount.minor();
+        self.charges.push(*charge);
+    }
+
+    fn release_due(&mut self) {
+        let due: Vec<Release> = self.wallet.releases().filter(|release| release.at() <= self.now).collect();
+        for release in due {
+            let cause = self.cause();
+            self.post(&rules::released(cause, release.day, release.minor));
+        }
+    }
+
+    fn refund(&mut self, place: usize, asked: &RefundAsked) {
+        let charge = self.charges[place].clone();
+        let before = charge.funds;
+        match charge.reserve_refund(asked) {
+            Ok((funds, share)) => {
+                let release_on = charge.settlement.unwrap().release_on;
+                let cause = self.cause();
+                if self.post_covered(&rules::refund_requested(cause, &share, release_on)) {
+                    self.charges[place].funds = funds;
+                    self.refunds.push((place, share));
+                    assert_eq!(funds.failed(&share), before, "a failure leaves no trace");
+                }
+            }
+            Err(refused) => assert!(
+                before.med_held > 0
+                    || asked.gross.is_none_or(|gross| gross.minor() > before.refundable(charge.amount)),
+                "{refused:?}"
+            ),
+        }
+    }
+
+    fn end_refund(&mut self, number: usize, completed: bool) {
+        let Some(place) = pick(&self.refunds, number) else { return };
+        let (of, share) = self.refunds.swap_remove(place);
+        let charge = self.charges[of].clone();
+        let cause = self.cause();
+        if completed {
+            self.post(&rules::refund_completed(cause, &share));
+            self.charges[of].funds = charge.funds.completed(&share);
+            self.refunded += share.gross.minor();
+        } else {
+            let release_on = charge.settlement.unwrap().release_on.filter(|_| self.is_held(&charge));
+            self.post(&rules::refund_failed(cause, &share, release_on));
+            self.charges[of].funds = charge.funds.failed(&share);
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        match step {
+            Step::Settle { amount, hold_days, keep } => {
+                let fees_on_refund = if *keep { FeesOnRefund::Keep } else { FeesOnRefund::Return };
+                self.settle(*amount, *hold_days, fees_on_refund);
+            }
+            Step::Days(days) => {
+                self.now = self.now.plus_seconds(days * SECONDS_A_DAY).unwrap();
+                self.release_due();
+            }
+            Step::Refund { charge, part, cashout, pix_out_fee, merchant_bears } => {
+                let Some(place) = pick(&self.charges, *charge) else { return };
+                let charge = &self.charges[place];
+                let asked = RefundAsked {
+                    gross: part.and_then(|part| part_of(charge.amount.minor(), part)),
+                    strategy: if *cashout { RefundStrategy::Cashout } else { RefundStrategy::Devolution },
+                    pix_out_fee: if *cashout { *pix_out_fee } else { 0 },
+                    merchant_bears_pix_out: *merchant_bears,
+                    is_held: self.is_held(charge),
+                };
+                self.refund(place, &asked);
+            }
+            Step::EndRefund { refund, completed } => self.end_refund(*refund, *completed),
+            Step::OpenCase { charge, part } => {
+                let Some(place) = pick(&self.charges, *charge) else { return };
+                let amount = self.charges[place].amount;
+                let Some(claimed) = part_of(amount.minor(), *part) else { return };
+                let (funds, held) = self.charges[place].funds.case_opened(amount, claimed);
+                let cause = self.cause();
+                self.post(&rules::case_opened(cause, held));
+                self.charges[place].funds = funds;
+                self.cases.push((place, held));
+            }
+            Step::EndCase { case, won } => {
+                let Some(place) = pick(&self.cases, *case) else { return };
+                let (of, held) = self.cases.swap_remove(place);
+                let end = if *won { CaseEnd::Won } else { CaseEnd::Lost };
+                let cause = self.cause();
+                self.post(&if *won { rules::case_won(cause, held) } else { rules::case_lost(cause, held) });
+                self.charges[of].funds = self.charges[of].funds.case_closed(held, end);
+            }
+            Step::Payout { part } => {
+                let Some(amount) = part_of(self.wallet.available(), *part) else { return };
+                let cause = self.cause();
+                assert!(self.post_covered(&rules::payout_requested(cause, amount)));
+                self.payouts.push(amount);
+            }
+            Step::EndPayout { payout, paid } => {
+                let Some(place) = pick(&self.payouts, *payout) else { return };
+                let amount = self.payouts.swap_remove(place);
+                let cause = self.cause();
+                if *paid {
+                    self.post(&rules::payout_paid(cause, amount));
+                    self.paid_out += amount.minor();
+                } else {
+                    self.post(&rules::payout_failed(cause, amount));
+                }
+            }
+            Step::Adjust(minor) => {
+                let cause = self.cause();
+                self.post_covered(&rules::adjusted(cause, *minor));
+            }
+        }
+    }
+
+    fn check(&self) {
+        let balance = |account| self.wallet.balance(account);
+        let sum: i64 = LedgerAccount::ALL.iter().map(|account| balance(*account)).sum();
+        assert_eq!(sum, 0);
+        // What acquirers hold is what payers paid and did not get back, less what merchants were paid.
+        assert_eq!(-balance(AcquirerClearing), self.paid_in - self.refunded - self.paid_out);
+        for account in [MerchantPending, MerchantRetained, HeldForReview, RefundsInFlight, MedLosses, Payouts]
+        {
+            assert!(balance(account) >= 0, "{account:?} {}", balance(account));
+        }
+        assert!(balance(PlatformFees) >= 0 && balance(AcquirerFees) >= 0);
+        assert_eq!(self.nets, self.wallet.total() + self.wallet.retained());
+        let tranches: i64 = self.wallet.releases().map(|release| release.minor).sum();
+        assert_eq!(tranches, self.wallet.pending());
+        assert_eq!(
+            balance(RefundsInFlight),
+            self.refunds.iter().map(|(_, share)| share.gross.minor()).sum::<i64>()
+        );
+        assert_eq!(balance(Payouts), self.payouts.iter().map(|amount| amount.minor()).sum::<i64>());
+        assert_eq!(balance(MerchantRetained), self.cases.iter().map(|(_, held)| held).sum::<i64>());
+        for charge in &self.charges {
+            let funds = charge.funds;
+            let parts = [
+                funds.devolution_reserved,
+                funds.cashout_reserved,
+                funds.refunded_devolution,
+                funds.refunded_cashout,
+                funds.med_held,
+                funds.med_lost,
+                funds.acquirer_fee_returned,
+                funds.platform_fee_returned,
+                funds.tranche_taken,
+            ];
+            assert!(parts.iter().all(|part| *part >= 0), "{funds:?}");
+            let amount = charge.amount.minor();
+            let refunded = funds.devolution_reserved
+                + funds.cashout_reserved
+                + funds.refunded_devolution
+                + funds.refunded_cashout;
+            assert!(refunded <= amount, "{funds:?}");
+            // A payment is given back once: by devolution, or to the payer's bank by a case.
+            let given_back =
+                funds.devolution_reserved + funds.refunded_devolution + funds.med_held + funds.med_lost;
+            assert!(given_back <= amount, "{funds:?}");
+            let settlement = charge.settlement.unwrap();
+            assert!(funds.acquirer_fee_returned <= settlement.fees.acquirer, "{funds:?}");
+            assert!(funds.platform_fee_returned <= settlement.fees.platform, "{funds:?}");
+            assert!(funds.tranche_taken <= settlement.net(charge.amount), "{funds:?}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_sequence_of_moves_makes_or_loses_money(steps in steps()) {
+        let mut world = World::new();
+        let mut negative_by_case = false;
+        for step in &steps {
+            let before = world.wallet.available();
+            world.step(step);
+            world.check();
+            let after = world.wallet.available();
+            negative_by_case |= matches!(step, Step::OpenCase { .. }) && after < 0;
+            prop_assert!(after >= 0 || after >= before || matches!(step, Step::OpenCase { .. }), "{step:?}");
+            prop_assert!(after >= 0 || negative_by_case);
+        }
+    }
+
+    /// Refunds that give a payment back whole give all its fees back, however they were cut.
+    #[test]
+    fn the_last_refund_takes_the_rest_of_the_fees(
+        amount in 1_i64..1_000_000,
+        cuts in proptest::collection::vec(1_i64..=400, 0..8),
+        hold_days in 0_u16..2,
+    ) {
+        let mut world = World::new();
+        world.settle(amount, hold_days, FeesOnRefund::Return);
+        let asked = |gross| RefundAsked {
+            gross,
+            strategy: RefundStrategy::Devolution,
+            pix_out_fee: 0,
+            merchant_bears_pix_out: false,
+            is_held: hold_days > 0,
+        };
+        for cut in cuts {
+            let gross = part_of(amount, cut).filter(|gross| gross.minor() <= world.charges[0].funds.refundable(world.charges[0].amount));
+            if let Some(gross) = gross {
+                world.refund(0, &asked(Some(gross)));
+            }
+        }
+        if world.charges[0].funds.refundable(world.charges[0].amount) > 0 {
+            world.refund(0, &asked(None));
+        }
+        while !world.refunds.is_empty() {
+            world.end_refund(0, true);
+            world.check();
+        }
+        for account in LedgerAccount::ALL {
+            prop_assert_eq!(world.wallet.balance(account), 0, "{:?}", account);
+        }
+        prop_assert!(world.charges[0].funds.is_refunded(world.charges[0].amount));
+    }
+}
+
+#[test]
+fn a_refund_consumes_its_own_tranche_first_and_a_failure_gives_it_back_to_where_it_is() {
+    let asked = |gross: i64, is_held| RefundAsked {
+        gross: Some(Amount::parse(gross).unwrap()),
+        strategy: RefundStrategy::Devolution,
+        pix_out_fee: 0,
+        merchant_bears_pix_out: false,
+        is_held,
+    };
+    let mut world = World::new();
+    world.settle(10_000, 1, FeesOnRefund::Keep);
+    world.settle(10_000, 0, FeesOnRefund::Keep);
+    // 0.99% and 7 for the acquirer, 1.5% for the platform.
+    let net = 10_000 - 106 - 150;
+    assert_eq!((world.wallet.pending(), world.wallet.available()), (net, net));
+    world.refund(0, &asked(1_000, true));
+    assert_eq!((world.wallet.pending(), world.wallet.available()), (net - 1_000, net));
+    world.end_refund(0, false);
+    assert_eq!((world.wallet.pending(), world.wallet.available()), (net, net));
+    world.refund(0, &asked(9_900, true));
+    assert_eq!((world.wallet.pending(), world.wallet.available()), (0, net - 156));
+    // Its day comes; what failed can be spent.
+    world.step(&Step::Days(1));
+    world.end_refund(0, false);
+    assert_eq!((world.wallet.pending(), world.wallet.available()), (0, 2 * net));
+    world.check();
+}
+
+#[test]
+fn only_a_case_takes_what_is_available_below_zero() {
+    let mut world = World::new();
+    world.settle(1_000, 0, FeesOnRefund::Return);
+    let available = world.wallet.available();
+    world.step(&Step::Payout { part: 1000 });
+    assert_eq!(world.wallet.available(), 0);
+    world.step(&Step::OpenCase { charge: 0, part: 1000 });
+    assert_eq!((world.wallet.available(), world.wallet.retained()), (-1_000, 1_000));
+    world.step(&Step::Adjust(-1));
+    assert_eq!(world.wallet.available(), -1_000);
+    world.step(&Step::EndCase { case: 0, won: true });
+    assert_eq!((world.wallet.available(), world.wallet.retained()), (0, 0));
+    world.step(&Step::EndPayout { payout: 0, paid: false });
+    assert_eq!(world.wallet.available(), available);
+}
+
+#[test]
+fn a_case_and_refunds_never_take_the_same_money() {
+    let mut world = World::new();
+    world.settle(1_000, 0, FeesOnRefund::Return);
+    world.settle(100_000, 0, FeesOnRefund::Return);
+    let asked = |gross: Option<i64>, strategy| RefundAsked {
+        gross: gross.map(|gross| Amount::parse(gross).unwrap()),
+        strategy,
+        pix_out_fee: 0,
+        merchant_bears_pix_out: false,
+        is_held: false,
+    };
+    world.refund(0, &asked(Some(300), RefundStrategy::Devolution));
+    world.refund(0, &asked(Some(200), RefundStrategy::Cashout));
+    // What a devolution gives back is not contested again; what a cash-out sent is another payment.
+    world.step(&Step::OpenCase { charge: 0, part: 1500 });
+    assert_eq!(world.cases, [(0, 700)]);
+    let refused = world.charges[0].reserve_refund(&asked(None, RefundStrategy::Devolution));
+    assert_eq!(refused, Err(crate::charge::RefundRefused::Disputed));
+    world.step(&Step::OpenCase { charge: 0, part: 1000 });
+    assert_eq!(world.cases, [(0, 700), (0, 0)]);
+    world.step(&Step::EndCase { case: 0, won: false });
+    let refused = world.charges[0].reserve_refund(&asked(None, RefundStrategy::Devolution));
+    assert_eq!(refused, Err(crate::charge::RefundRefused::ExceedsRemaining { remaining: 0 }));
+    world.end_refund(0, false);
+    world.check();
+    assert_eq!(world.charges[0].funds.refundable(world.charges[0].amount), 100);
+}

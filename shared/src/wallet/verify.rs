@@ -1,0 +1,198 @@
+//! Checks a ledger: adds up every posting again, and compares with the counters that balances are read from.
+//!
+//! A ledger that is in use moves meanwhile. So the postings are read once, whole, and then only the newest ones again,
+//! between two reads of the counters, until nothing moved in between. On a ledger that never rests the two reads are bounds,
+//! milliseconds apart: counters only grow, and a posting is written with them.
+//!
+//! A transaction's rows need not become visible to queries at one moment. So a difference counts when it is still there a
+//! moment later.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::{LedgerAccount, Posting, Wallet, Wallets};
+use crate::ids::{PostingId, Scope};
+use crate::money::Currency;
+use crate::store::{Item, Order, StoreError, from_item};
+use crate::time::Timestamp;
+
+/// How often the newest postings are read again for a moment of rest.
+const MAX_TAILS: usize = 10;
+
+/// How often a difference is looked at again, and after how long, before it counts.
+const SECOND_LOOKS: usize = 3;
+const BEFORE_SECOND_LOOK: Duration = Duration::from_millis(250);
+
+/// A posting is named by the time at which its change began, and is written somewhat later: a function ends after 60 s.
+const TAIL_SECONDS: i64 = 120;
+
+/// The newest postings that are read at once.
+const TAIL_PAGE: usize = 100_000;
+
+/// What a check found.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Verification {
+    /// Postings that were added up.
+    pub postings: u64,
+    /// Where they and the counters disagree.
+    pub differences: Vec<Difference>,
+    /// Whether the ledger never rested, so that counters were compared with bounds, and tranches were not.
+    pub moved: bool,
+}
+
+/// Something that does not add up, in minor units.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Difference {
+    /// In which currency.
+    pub currency: Currency,
+    /// What: `merchant_available credits`.
+    pub what: String,
+    /// What the postings add up to.
+    pub posted: i64,
+    /// What is kept.
+    pub kept: i64,
+}
+
+/// Wallets as the postings alone make them.
+#[derive(Default)]
+struct Posted {
+    wallets: BTreeMap<Currency, Wallet>,
+    count: u64,
+    /// Those since the tail begins: they may be read again.
+    recent: BTreeSet<PostingId>,
+}
+
+impl Posted {
+    fn add(&mut self, item: Item, tail_from: Timestamp) -> Result<(), StoreError> {
+        let posting: Posting = from_item(item)?;
+        if posting.at >= tail_from && !self.recent.insert(posting.id) {
+            return Ok(());
+        }
+        self.count = self.count.saturating_add(1);
+        let currency = posting.currency;
+        self.wallets.entry(currency).or_insert_with(|| Wallet::empty(currency)).post(&posting)
+    }
+}
+
+impl Wallets {
+    /// Checks all ledgers of a scope, at `now`. `progress` is told the number of postings so far.
+    ///
+    /// # Errors
+    ///
+    /// When the database does not answer, or a row can't be read.
+    pub async fn verify(
+        &self,
+        scope: &Scope,
+        now: Timestamp,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<Verification, StoreError> {
+        let tail_from = now.plus_seconds(-TAIL_SECONDS).unwrap_or(Timestamp::MIN);
+        let mut posted = Posted::default();
+        let mut after = None;
+        loop {
+            let (items, next) = self.store.page(&Posting::partition(scope), after).await?;
+            for item in items {
+                posted.add(item, tail_from)?;
+            }
+            progress(posted.count);
+            after = next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let mut found = self.compare(scope, &mut posted, tail_from).await?;
+        for _look in 0..SECOND_LOOKS {
+            if found.differences.is_empty() {
+                break;
+            }
+            tokio::time::sleep(BEFORE_SECOND_LOOK).await;
+            found = self.compare(scope, &mut posted, tail_from).await?;
+        }
+        Ok(found)
+    }
+
+    async fn compare(
+        &self,
+        scope: &Scope,
+        posted: &mut Posted,
+        tail_from: Timestamp,
+    ) -> Result<Verification, StoreError> {
+        let mut before = self.of(scope).await?;
+        for _tail in 0..MAX_TAILS {
+            self.add_tail(scope, &before, posted, tail_from).await?;
+            let after = self.of(scope).await?;
+            if before == after {
+                return Ok(verification(&before, posted, &after));
+            }
+            before = after;
+        }
+        self.add_tail(scope, &before, posted, tail_from).await?;
+        let after = self.of(scope).await?;
+        Ok(verification(&before, posted, &after))
+    }
+
+    /// Reads the newest postings again, and adds those that were not seen before.
+    async fn add_tail(
+        &self,
+        scope: &Scope,
+        kept: &BTreeMap<Currency, Wallet>,
+        posted: &mut Posted,
+        tail_from: Timestamp,
+    ) -> Result<(), StoreError> {
+        let (from, to) = (PostingId::first_at(tail_from), PostingId::last_at(Timestamp::MAX));
+        // A currency in which nothing was posted and nothing is kept has no postings.
+        let currencies: BTreeSet<Currency> = kept.keys().chain(posted.wallets.keys()).copied().collect();
+        for currency in currencies {
+            for sort in [Posting::wallet_sort, Posting::other_sort] {
+                let range = (sort(currency, from), sort(currency, to));
+                let range = (range.0.as_str(), range.1.as_str());
+                let partition = Posting::partition(scope);
+                for item in self.store.range(&partition, range, Order::OldestFirst, TAIL_PAGE).await? {
+                    posted.add(item, tail_from)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn verification(
+    before: &BTreeMap<Currency, Wallet>,
+    posted: &Posted,
+    after: &BTreeMap<Currency, Wallet>,
+) -> Verification {
+    let currencies: BTreeSet<Currency> = before.keys().chain(posted.wallets.keys()).copied().collect();
+    let mut differences = Vec::new();
+    for currency in currencies {
+        let of = |wallets: &BTreeMap<Currency, Wallet>| {
+            wallets.get(&currency).cloned().unwrap_or_else(|| Wallet::empty(currency))
+        };
+        differences.extend(differences_of(&of(before), &of(&posted.wallets), &of(after)));
+    }
+    Verification { postings: posted.count, differences, moved: before != after }
+}
+
+fn differences_of(before: &Wallet, posted: &Wallet, after: &Wallet) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut compare = |what: String, least: i64, posted: i64, most: i64| {
+        if posted < least || posted > most {
+            let kept = if posted < least { least } else { most };
+            found.push(Difference { currency: before.currency, what, posted, kept });
+        }
+    };
+    for account in LedgerAccount::ALL {
+        let [least, made, most] = [before, posted, after].map(|wallet| wallet.totals(account));
+        compare(format!("{} credits", account.as_str()), least.credits, made.credits, most.credits);
+        compare(format!("{} debits", account.as_str()), least.debits, made.debits, most.debits);
+    }
+    if before == after {
+        let held: i64 = after.releases().map(|release| release.minor).fold(0, i64::saturating_add);
+        compare("merchant_pending against its tranches".to_owned(), held, after.pending(), held);
+        let days = posted.releases().chain(after.releases()).map(|release| release.day);
+        for day in days.collect::<BTreeSet<_>>() {
+            let kept = after.held_until(day);
+            compare(format!("held until {}", day.starts_at()), kept, posted.held_until(day), kept);
+        }
+    }
+    found
+}

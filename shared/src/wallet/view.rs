@@ -1,0 +1,235 @@
+//! Wallets as clients see them (contract: Wallet balance; wallet list item), and the statement, as JSON and as CSV.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::statement::{Changes, StatementPage};
+use super::{PRIMARY_CURRENCY, Posting, Wallet};
+use crate::ids::{PayoutId, PostingId};
+use crate::money::Currency;
+use crate::time::Timestamp;
+
+/// The flat, single-currency shape of a balance.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct FlatBalanceView {
+    available: i64,
+    pending: i64,
+    currency: Currency,
+    next_release_at: Option<Timestamp>,
+    next_release_amount: Option<i64>,
+}
+
+impl FlatBalanceView {
+    /// Of one wallet.
+    pub fn new(wallet: &Wallet) -> Self {
+        let next = wallet.releases().next();
+        Self {
+            available: wallet.available(),
+            pending: wallet.pending(),
+            currency: wallet.currency,
+            next_release_at: next.map(|release| release.at()),
+            next_release_amount: next.map(|release| release.minor),
+        }
+    }
+}
+
+/// The multi-currency shape of a balance. Its top-level fields are the primary currency's.
+#[derive(Clone, Debug, Serialize)]
+pub struct BalanceView {
+    #[serde(flatten)]
+    flat: FlatBalanceView,
+    total: i64,
+    retained: i64,
+    balances: Vec<CurrencyBalanceView>,
+    primary: CurrencyBalanceView,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct CurrencyBalanceView {
+    currency: Currency,
+    available: i64,
+    pending: i64,
+    total: i64,
+}
+
+impl CurrencyBalanceView {
+    fn new(wallet: &Wallet) -> Self {
+        Self {
+            currency: wallet.currency,
+            available: wallet.available(),
+            pending: wallet.pending(),
+            total: wallet.total(),
+        }
+    }
+}
+
+/// The wallets to show: the primary one first, whether or not anything moved in it, then the others by their code.
+fn in_order(wallets: &BTreeMap<Currency, Wallet>) -> (Wallet, Vec<&Wallet>) {
+    let primary = wallets.get(&PRIMARY_CURRENCY).cloned();
+    let primary = primary.unwrap_or_else(|| Wallet::empty(PRIMARY_CURRENCY));
+    (primary, wallets.values().filter(|wallet| wallet.currency != PRIMARY_CURRENCY).collect())
+}
+
+impl BalanceView {
+    /// Of all wallets of a scope.
+    pub fn new(wallets: &BTreeMap<Currency, Wallet>) -> Self {
+        let (primary, others) = in_order(wallets);
+        let balances = std::iter::once(&primary).chain(others).map(CurrencyBalanceView::new).collect();
+        Self {
+            flat: FlatBalanceView::new(&primary),
+            total: primary.total(),
+            retained: primary.retained(),
+            balances,
+            primary: CurrencyBalanceView::new(&primary),
+        }
+    }
+}
+
+/// An item of the list of wallets.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WalletView {
+    currency: Currency,
+    wallet_type: &'static str,
+    balance: i64,
+    pending_balance: i64,
+}
+
+impl WalletView {
+    /// The list of a scope's wallets.
+    pub fn list(wallets: &BTreeMap<Currency, Wallet>) -> Vec<Self> {
+        let (primary, others) = in_order(wallets);
+        let view = |wallet: &Wallet| Self {
+            currency: wallet.currency,
+            wallet_type: "OPERATIONAL",
+            balance: wallet.available(),
+            pending_balance: wallet.pending(),
+        };
+        std::iter::once(&primary).chain(others).map(view).collect()
+    }
+}
+
+/// A movement on the wire. `amount` is what moved, before `fee`; `net` is what it changed of all that the merchant has,
+/// so that nets add up; `changes` says of what.
+#[derive(Debug, Serialize)]
+pub struct MovementView<'a> {
+    id: PostingId,
+    object: &'static str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    amount: i64,
+    fee: i64,
+    net: i64,
+    currency: Currency,
+    changes: Changes,
+    charge_id: Option<String>,
+    refund_id: Option<&'a str>,
+    med_case_id: Option<&'a str>,
+    payout_id: Option<PayoutId>,
+    note: Option<&'a str>,
+    created_at: Timestamp,
+}
+
+impl<'a> MovementView<'a> {
+    /// Of a posting.
+    pub fn new(posting: &'a Posting) -> Self {
+        let subject = &posting.subject;
+        Self {
+            id: posting.id,
+            object: "wallet_transaction",
+            kind: posting.kind.word(),
+            amount: posting.amount,
+            fee: posting.fee,
+            net: posting.net(),
+            currency: posting.currency,
+            changes: Changes::of(posting),
+            charge_id: subject.charge.map(|id| id.to_string()),
+            refund_id: subject.refund.as_deref(),
+            med_case_id: subject.case.as_deref(),
+            payout_id: subject.payout,
+            note: subject.note.as_deref(),
+            created_at: posting.at,
+        }
+    }
+}
+
+/// A page of the statement on the wire.
+#[derive(Debug, Serialize)]
+pub struct StatementView<'a> {
+    object: &'static str,
+    data: Vec<MovementView<'a>>,
+    has_more: bool,
+    next_cursor: Option<PostingId>,
+}
+
+impl<'a> StatementView<'a> {
+    /// Of a page.
+    pub fn new(page: &'a StatementPage) -> Self {
+        Self {
+            object: "list",
+            data: page.postings.iter().map(MovementView::new).collect(),
+            has_more: page.next_cursor.is_some(),
+            next_cursor: page.next_cursor,
+        }
+    }
+}
+
+/// The columns of the statement as CSV: the fields of a movement.
+const CSV_COLUMNS: [&str; 15] = [
+    "id",
+    "created_at",
+    "type",
+    "currency",
+    "amount",
+    "fee",
+    "net",
+    "available_change",
+    "pending_change",
+    "retained_change",
+    "charge_id",
+    "refund_id",
+    "med_case_id",
+    "payout_id",
+    "note",
+];
+
+/// A page of the statement as CSV (RFC 4180), with a line of column names.
+///
+/// # Errors
+///
+/// When the text can't be made, which takes a defect.
+pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, csv::Error> {
+    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
+    writer.write_record(CSV_COLUMNS)?;
+    for posting in &page.postings {
+        let movement = MovementView::new(posting);
+        let Changes { available, pending, retained } = movement.changes;
+        writer.write_record([
+            movement.id.to_string(),
+            movement.created_at.to_iso(),
+            movement.kind.to_owned(),
+            movement.currency.to_string(),
+            movement.amount.to_string(),
+            movement.fee.to_string(),
+            movement.net.to_string(),
+            available.to_string(),
+            pending.to_string(),
+            retained.to_string(),
+            movement.charge_id.unwrap_or_default(),
+            movement.refund_id.unwrap_or_default().to_owned(),
+            movement.med_case_id.unwrap_or_default().to_owned(),
+            movement.payout_id.map(|id| id.to_string()).unwrap_or_default(),
+            no_formula(movement.note.unwrap_or_default()),
+        ])?;
+    }
+    writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
+}
+
+/// A text that no spreadsheet takes for a formula (OWASP: CSV injection).
+fn no_formula(text: &str) -> String {
+    match text.chars().next() {
+        Some('=' | '+' | '-' | '@' | '\t' | '\r') => format!("'{text}"),
+        _ => text.to_owned(),
+    }
+}
