@@ -25,7 +25,7 @@ BINARY_ClockFunction := clock
 
 # The stamp lasts until a source changes, so that all but the first call only copy.
 $(BUILT): $(SOURCES)
-	cargo lambda build --profile lambda --locked --workspace --exclude local --bins --lambda-dir $(OUT) $(ARCHITECTURE_FLAG_$(ARCHITECTURE))
+	cargo lambda build --profile lambda --locked --workspace --exclude local --exclude admin --bins --lambda-dir $(OUT) $(ARCHITECTURE_FLAG_$(ARCHITECTURE))
 	rm -f $(OUT)/.built-*
 	touch $@
 

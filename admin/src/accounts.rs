@@ -1,0 +1,165 @@
+//! `admin accounts`: who they are, what they pay and how long their money is held.
+
+use std::error::Error;
+
+use clap::{Subcommand, ValueEnum};
+use serde_json::json;
+use shared::account::Account;
+use shared::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
+use shared::charge::PaymentMethod;
+use shared::ids::AccountId;
+
+use crate::target::Stack;
+use crate::{OperatorArguments, announce, print_json};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// All accounts, the newest first
+    List,
+    /// One account, with its terms
+    Show {
+        /// The account (acc_…)
+        id: AccountId,
+    },
+    /// Set what an account pays for each payment by a method, from the next settlement on
+    SetFees {
+        /// The account (acc_…)
+        id: AccountId,
+        /// Of payments by which method
+        #[arg(long)]
+        method: Method,
+        /// What the acquirer takes: 10+99 is 10 minor units and 0.99 %
+        #[arg(long, value_name = "FIXED+BASIS_POINTS", allow_hyphen_values = true, value_parser = fee)]
+        acquirer: Fee,
+        /// What the platform takes, likewise
+        #[arg(long, value_name = "FIXED+BASIS_POINTS", allow_hyphen_values = true, value_parser = fee)]
+        platform: Fee,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Set how long the money of payments by a method is held, from the next settlement on
+    SetHold {
+        /// The account (acc_…)
+        id: AccountId,
+        /// Of payments by which method
+        #[arg(long)]
+        method: Method,
+        /// Calendar days in São Paulo; 0: it can be spent at once
+        #[arg(long, value_parser = clap::value_parser!(u16).range(0..=i64::from(MAX_HOLD_DAYS)))]
+        days: u16,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Set what becomes of fees when a payment is refunded, from the next settlement on
+    SetFeesOnRefund {
+        /// The account (acc_…)
+        id: AccountId,
+        /// Of payments by which method
+        #[arg(long)]
+        method: Method,
+        /// return: they go back to the merchant, pro rata; keep: they don't
+        #[arg(long)]
+        fees: OnRefund,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+}
+
+/// A payment method, as an argument.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Method {
+    Pix,
+}
+
+impl Method {
+    fn method(self) -> PaymentMethod {
+        match self {
+            Self::Pix => PaymentMethod::Pix,
+        }
+    }
+}
+
+/// What becomes of fees, as an argument.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum OnRefund {
+    Return,
+    Keep,
+}
+
+fn fee(text: &str) -> Result<Fee, String> {
+    let malformed = || "must be FIXED+BASIS_POINTS, such as 10+99".to_owned();
+    let (fixed, basis_points) = text.split_once('+').ok_or_else(malformed)?;
+    let fixed = fixed.parse().map_err(|_| malformed())?;
+    let basis_points = basis_points.parse().map_err(|_| malformed())?;
+    Fee::new(fixed, basis_points).map_err(str::to_owned)
+}
+
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+    let now = stack.clock.now();
+    let change = |id: AccountId,
+                  action: &'static str,
+                  change: Box<dyn Fn(&mut _)>,
+                  operator: OperatorArguments| async move {
+        announce(stack);
+        let operator = operator.operator();
+        stack.accounts.change_settings(&id, action, change, &operator, now).await
+    };
+    let account = match command {
+        Command::List => {
+            for account in stack.accounts.all().await? {
+                print(&account)?;
+            }
+            return Ok(());
+        }
+        Command::Show { id } => stack.account(&id).await?,
+        Command::SetFees { id, method, acquirer, platform, operator } => {
+            let set = in_terms(method, move |terms| {
+                terms.acquirer_fee = acquirer;
+                terms.platform_fee = platform;
+            });
+            change(id, "account.set-fees", set, operator).await?
+        }
+        Command::SetHold { id, method, days, operator } => {
+            let set = in_terms(method, move |terms| terms.hold_days = days);
+            change(id, "account.set-hold", set, operator).await?
+        }
+        Command::SetFeesOnRefund { id, method, fees, operator } => {
+            let fees = match fees {
+                OnRefund::Return => FeesOnRefund::Return,
+                OnRefund::Keep => FeesOnRefund::Keep,
+            };
+            let set = in_terms(method, move |terms| terms.fees_on_refund = fees);
+            change(id, "account.set-fees-on-refund", set, operator).await?
+        }
+    };
+    print(&account)
+}
+
+type Change = Box<dyn Fn(&mut shared::account::AccountSettings)>;
+
+fn in_terms(method: Method, change: impl Fn(&mut MethodTerms) + 'static) -> Change {
+    Box::new(move |settings| change(settings.terms.0.entry(method.method()).or_default()))
+}
+
+fn print(account: &Account) -> Result<(), Box<dyn Error>> {
+    let settings = &account.settings;
+    let methods = settings.terms.0.iter().map(|(method, terms)| {
+        let fee = |fee: Fee| json!({"fixed": fee.fixed, "basis_points": fee.basis_points});
+        json!({
+            "method": method,
+            "acquirer_fee": fee(terms.acquirer_fee),
+            "platform_fee": fee(terms.platform_fee),
+            "hold_days": terms.hold_days,
+            "fees_on_refund": terms.fees_on_refund,
+        })
+    });
+    print_json(&json!({
+        "id": account.id,
+        "merchant_name": settings.merchant_name,
+        "merchant_city": settings.merchant_city,
+        "charge_expires_in_seconds": settings.charge_expires_in_seconds,
+        "rate_limit_per_minute": settings.rate_limit_per_minute,
+        "terms": methods.collect::<Vec<_>>(),
+        "created_at": account.created_at,
+    }))
+}

@@ -1,0 +1,175 @@
+//! The operator's command line, for a deployed stack or the one on this machine. It goes to the tables, as the functions
+//! do, by the same code; every change has an actor, a reason and an audit row.
+
+mod accounts;
+mod ledger;
+mod payouts;
+mod target;
+
+use std::error::Error;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
+use shared::audit::{Audit, Operator};
+use shared::ids::{AccountId, AuditId, Mode, Scope};
+use shared::time::Timestamp;
+
+use target::{Stack, Target};
+
+/// The operator's command line of the payment service.
+///
+/// Works on the service that `cargo run` started on this machine, or on a deployed stack whose tables are named.
+#[derive(Parser, Debug)]
+#[command(version)]
+struct Arguments {
+    #[command(flatten)]
+    target: Target,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Accounts, what they pay and how long their money is held
+    #[command(subcommand)]
+    Accounts(accounts::Command),
+    /// The ledger behind wallets
+    #[command(subcommand)]
+    Ledger(ledger::Command),
+    /// Merchants' money on its way to their banks
+    #[command(subcommand)]
+    Payouts(payouts::Command),
+    /// What operators did to an account: the latest 100, newest first
+    Audit {
+        /// The account (acc_…)
+        account: AccountId,
+    },
+}
+
+/// Whose data
+#[derive(Args, Clone, Copy, Debug)]
+struct ScopeArguments {
+    /// The account (acc_…)
+    #[arg(long)]
+    account: AccountId,
+    /// test or live
+    #[arg(long)]
+    mode: Mode,
+}
+
+impl ScopeArguments {
+    fn scope(self) -> Scope {
+        Scope { account: self.account, mode: self.mode }
+    }
+}
+
+/// Who acts, and why
+#[derive(Args, Clone, Debug)]
+struct OperatorArguments {
+    /// Who acts; kept in the audit
+    #[arg(long, env = "USER", value_parser = sentence)]
+    actor: String,
+    /// Why; kept in the audit
+    #[arg(long, value_parser = sentence)]
+    reason: String,
+}
+
+/// The longest name of an actor, and reason, in characters.
+const MAX_SENTENCE_CHARS: usize = 500;
+
+/// A text that says something.
+fn sentence(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let length = text.chars().count();
+    if (1..=MAX_SENTENCE_CHARS).contains(&length) && !text.chars().any(char::is_control) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("must be 1 to {MAX_SENTENCE_CHARS} characters, without control characters"))
+    }
+}
+
+impl OperatorArguments {
+    fn operator(self) -> Operator {
+        Operator { actor: self.actor, reason: self.reason }
+    }
+}
+
+/// How a command ended, where it did not fail.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Done {
+    /// As it should.
+    Well,
+    /// It found something wrong, and said so.
+    FoundFault,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments).await {
+        Ok(Done::Well) => ExitCode::SUCCESS,
+        Ok(Done::FoundFault) => ExitCode::FAILURE,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Result<Done, Box<dyn Error>> {
+    let stack = arguments.target.open().await?;
+    match arguments.command {
+        Command::Accounts(command) => accounts::run(&stack, command).await.map(|()| Done::Well),
+        Command::Ledger(command) => ledger::run(&stack, command).await,
+        Command::Payouts(command) => payouts::run(&stack, command).await.map(|()| Done::Well),
+        Command::Audit { account } => {
+            for row in Audit::latest(&stack.store, &stack.account(&account).await?.id).await? {
+                print_json(&AuditView::new(&row))?;
+            }
+            Ok(Done::Well)
+        }
+    }
+}
+
+/// An audit row, as it is printed.
+#[derive(Serialize)]
+struct AuditView<'a> {
+    id: AuditId,
+    at: Timestamp,
+    actor: &'a str,
+    action: &'a str,
+    subject: &'a str,
+    details: Option<&'a str>,
+    reason: &'a str,
+}
+
+impl<'a> AuditView<'a> {
+    fn new(row: &'a Audit) -> Self {
+        Self {
+            id: row.id,
+            at: row.at,
+            actor: &row.actor,
+            action: &row.action,
+            subject: &row.subject,
+            details: row.details.as_deref(),
+            reason: &row.reason,
+        }
+    }
+}
+
+/// Says which stack a change goes to, apart from the command's result.
+fn announce(stack: &Stack) {
+    let _ = writeln!(std::io::stderr(), "on {}", stack.name);
+}
+
+/// Prints a line of the command's result.
+fn print(line: &str) -> std::io::Result<()> {
+    writeln!(std::io::stdout(), "{line}")
+}
+
+/// Prints an object as a line of JSON.
+fn print_json(object: &impl Serialize) -> Result<(), Box<dyn Error>> {
+    Ok(print(&serde_json::to_string(object)?)?)
+}

@@ -1,0 +1,142 @@
+//! `admin payouts`: money on its way to merchants' banks. Each command prints the payout as its events carry it.
+
+use std::error::Error;
+use std::io::Write;
+
+use clap::{Subcommand, ValueEnum};
+use shared::ids::PayoutId;
+use shared::money::Currency;
+use shared::payout::{LISTED, Payout, PayoutEnd, PayoutRefused, PayoutStatus, PayoutView};
+use shared::random;
+use shared::store::StoreError;
+
+use crate::target::Stack;
+use crate::{OperatorArguments, ScopeArguments, announce, ledger, print_json};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Take money out of a wallet for a payout
+    Create {
+        #[command(flatten)]
+        scope: ScopeArguments,
+        /// In minor units: 1000 is R$ 10,00
+        #[arg(long, allow_hyphen_values = true, value_parser = ledger::amount)]
+        amount: shared::money::Amount,
+        /// Of which wallet
+        #[arg(long, default_value = "BRL", value_parser = ledger::currency)]
+        currency: Currency,
+        /// To repeat a payout whose outcome is not known: the id that was printed then (po_…)
+        #[arg(long)]
+        id: Option<PayoutId>,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// A payout reached the merchant's bank
+    Settle {
+        /// The payout (po_…)
+        id: PayoutId,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// A payout did not reach the merchant's bank: its money goes back to the wallet, and the reason is shown to the
+    /// merchant
+    Fail {
+        /// The payout (po_…)
+        id: PayoutId,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// One payout
+    Show {
+        /// The payout (po_…)
+        id: PayoutId,
+    },
+    /// A scope's payouts, newest first, 100 at once
+    List {
+        #[command(flatten)]
+        scope: ScopeArguments,
+        /// pending, paid or failed, of the 100
+        #[arg(long)]
+        status: Option<Status>,
+        /// The last payout of the page before (po_…)
+        #[arg(long)]
+        starting_after: Option<PayoutId>,
+    },
+}
+
+/// How far a payout is, as an argument.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Status {
+    Pending,
+    Paid,
+    Failed,
+}
+
+impl Status {
+    fn status(self) -> PayoutStatus {
+        match self {
+            Self::Pending => PayoutStatus::Pending,
+            Self::Paid => PayoutStatus::Paid,
+            Self::Failed => PayoutStatus::Failed,
+        }
+    }
+}
+
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+    let now = stack.clock.now();
+    let payout = match command {
+        Command::Create { scope, amount, currency, id, operator } => {
+            stack.account(&scope.account).await?;
+            announce(stack);
+            let id = match id {
+                Some(id) => id,
+                None => PayoutId::new(now, random::bytes()?),
+            };
+            let money = (amount, currency);
+            let created = stack.payouts.create(id, scope.scope(), money, &operator.operator(), now).await;
+            created.map_err(|refused| match refused {
+                PayoutRefused::Store(error) => not_known(&error, &id),
+                refused => refused.to_string(),
+            })?
+        }
+        Command::Settle { id, operator } => {
+            announce(stack);
+            stack.payouts.end(id, &PayoutEnd::Paid, &operator.operator(), now).await?
+        }
+        Command::Fail { id, operator } => {
+            announce(stack);
+            let end = PayoutEnd::Failed { reason: operator.reason.clone() };
+            stack.payouts.end(id, &end, &operator.operator(), now).await?
+        }
+        Command::Show { id } => stack.payouts.find(id).await?.ok_or(PayoutRefused::NotFound)?,
+        Command::List { scope, status, starting_after } => {
+            stack.account(&scope.account).await?;
+            return list(stack, scope, status, starting_after).await;
+        }
+    };
+    print_json(&PayoutView::new(&payout))
+}
+
+async fn list(
+    stack: &Stack,
+    scope: ScopeArguments,
+    status: Option<Status>,
+    starting_after: Option<PayoutId>,
+) -> Result<(), Box<dyn Error>> {
+    let payouts = stack.payouts.list(&scope.scope(), starting_after).await?;
+    let wanted = |payout: &&Payout| status.is_none_or(|status| payout.status == status.status());
+    for payout in payouts.iter().filter(wanted) {
+        print_json(&PayoutView::new(payout))?;
+    }
+    if let Some(last) = payouts.last().filter(|_| payouts.len() == LISTED) {
+        writeln!(std::io::stderr(), "there may be more: --starting-after {}", last.id)?;
+    }
+    Ok(())
+}
+
+/// What to do when a change may or may not be written: the same one again, by its id, is done once.
+pub(crate) fn not_known(error: &StoreError, id: &impl std::fmt::Display) -> String {
+    format!(
+        "{error}\nWhether it was done is not known. Run the same command again with --id {id}: it is done once."
+    )
+}

@@ -1,0 +1,159 @@
+//! Which stack the commands work on: a deployed one, named by its tables, or the one that runs on this machine.
+
+use std::env;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
+use serde::Deserialize;
+use shared::account::{Account, Accounts};
+use shared::api_key::ApiKeys;
+use shared::clock::Clock;
+use shared::ids::AccountId;
+use shared::payout::Payouts;
+use shared::store::{Aws, Store};
+use shared::time::Timestamp;
+use shared::wallet::Wallets;
+
+/// What `cargo run` writes beside its state.
+const READY_FILE: &str = ".local/ready.json";
+
+/// The table of keys on this machine, where tables have the names of the template; the ready file does not say it.
+const LOCAL_API_KEYS_TABLE: &str = "ApiKeysTable";
+
+/// Region and credentials that the embedded DynamoDB takes, which checks neither.
+const LOCAL_REGION: &str = "sa-east-1";
+const LOCAL_CREDENTIAL: &str = "local";
+
+/// Which stack to work on
+#[derive(Args, Debug)]
+pub(crate) struct Target {
+    /// The state table of a deployed stack (its output `TableName`) [env: `TABLE_NAME`]; credentials and region come from
+    /// AWS_* variables
+    #[arg(long, global = true, requires = "api_keys_table", help_heading = "Stack")]
+    table: Option<String>,
+    /// The table of API keys of a deployed stack (its output `ApiKeysTableName`) [env: `API_KEYS_TABLE_NAME`]
+    #[arg(long, global = true, requires = "table", help_heading = "Stack")]
+    api_keys_table: Option<String>,
+    /// The ready file of a service on this machine [default, where no table is named: .local/ready.json]
+    #[arg(long, global = true, value_name = "PATH", conflicts_with = "table", help_heading = "Stack")]
+    ready_file: Option<PathBuf>,
+}
+
+/// The part of a ready file that matters here.
+#[derive(Deserialize)]
+struct Ready {
+    base_url: String,
+    dynamodb_url: String,
+    table: String,
+}
+
+/// A stack, opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Stack {
+    /// What it is, for whoever reads the command's output.
+    pub(crate) name: String,
+    /// Its state table.
+    pub(crate) store: Store,
+    /// Its accounts.
+    pub(crate) accounts: Accounts,
+    /// Its wallets.
+    pub(crate) wallets: Wallets,
+    /// Its payouts.
+    pub(crate) payouts: Payouts,
+    /// Its time: on this machine it may have been moved.
+    pub(crate) clock: Clock,
+}
+
+impl Target {
+    /// The tables of a deployed stack. An explicit ready file wins over variables.
+    fn tables(&self) -> Option<(String, String)> {
+        if self.ready_file.is_some() {
+            return None;
+        }
+        let named = |argument: &Option<String>, name: &str| argument.clone().or_else(|| env::var(name).ok());
+        named(&self.table, "TABLE_NAME").zip(named(&self.api_keys_table, "API_KEYS_TABLE_NAME"))
+    }
+
+    /// Opens the stack.
+    ///
+    /// # Errors
+    ///
+    /// When the service on this machine does not run, or the environment has no credentials.
+    pub(crate) async fn open(&self) -> Result<Stack, Box<dyn Error>> {
+        if let Some((table, keys)) = self.tables() {
+            let aws = Aws::from_vars(&|name| env::var(name).ok())?;
+            let name = format!("the stack with the table {table}");
+            return Ok(stack(&aws, name, table, keys, Clock::default()));
+        }
+        let path = self.ready_file.clone().unwrap_or_else(|| PathBuf::from(READY_FILE));
+        let ready = read(&path)?;
+        let clock = clock_of(&ready).await.map_err(|error| not_running(&path, &*error))?;
+        let aws = Aws::from_vars(&|name| local_var(name, &ready))?;
+        let name = format!("the service on {}", ready.base_url);
+        Ok(stack(&aws, name, ready.table, LOCAL_API_KEYS_TABLE.to_owned(), clock))
+    }
+}
+
+fn stack(aws: &Aws, name: String, table: String, api_keys_table: String, clock: Clock) -> Stack {
+    let client = aws.dynamodb();
+    let store = Store::new(client.clone(), table);
+    Stack {
+        name,
+        accounts: Accounts::new(store.clone(), ApiKeys::new(client, api_keys_table)),
+        wallets: Wallets::new(store.clone()),
+        payouts: Payouts::new(store.clone()),
+        store,
+        clock,
+    }
+}
+
+impl Stack {
+    /// An account that exists.
+    pub(crate) async fn account(&self, id: &AccountId) -> Result<Account, Box<dyn Error>> {
+        self.accounts.find(id).await?.ok_or_else(|| format!("there is no account {id}").into())
+    }
+}
+
+fn not_running(path: &Path, error: &dyn Error) -> String {
+    format!(
+        "no service runs on this machine ({}: {error}); start it with `cargo run`, or name a deployed stack by --table and --api-keys-table",
+        path.display()
+    )
+}
+
+fn read(path: &Path) -> Result<Ready, Box<dyn Error>> {
+    let text = fs::read(path).map_err(|error| not_running(path, &error))?;
+    Ok(serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?)
+}
+
+fn local_var(name: &str, ready: &Ready) -> Option<String> {
+    match name {
+        "AWS_REGION" => Some(LOCAL_REGION.to_owned()),
+        "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some(LOCAL_CREDENTIAL.to_owned()),
+        "AWS_ENDPOINT_URL_DYNAMODB" => Some(ready.dynamodb_url.clone()),
+        _ => None,
+    }
+}
+
+/// The service's own time: its clock moved by nothing answers with where it stands.
+async fn clock_of(ready: &Ready) -> Result<Clock, Box<dyn Error>> {
+    #[derive(Deserialize)]
+    struct Moved {
+        now: Timestamp,
+    }
+    let request = Request::post(format!("{}/_local/clock/advance", ready.base_url));
+    let request = request.body(Full::new(Bytes::from_static(br#"{"seconds": 0}"#)))?;
+    let answer = Client::builder(TokioExecutor::new()).build_http().request(request).await?;
+    let body = answer.into_body().collect().await?.to_bytes();
+    let moved: Moved = serde_json::from_slice(&body)?;
+    let clock = Clock::default();
+    clock.advance(moved.now.millis_since(clock.now()));
+    Ok(clock)
+}
