@@ -1,6 +1,9 @@
 //! Acquirers: who takes the payer's money, behind one type; the code that a payer pays, and its picture.
 
+pub mod boleto;
 pub mod brcode;
+pub mod digits;
+pub mod interleaved;
 pub mod qr;
 mod sandbox;
 

@@ -1,0 +1,413 @@
+//! Boleto: the bank slip's 44 digits behind its bars, and the 47 that people type.
+//!
+//! Both say the same: the bank, the currency, when it is due, how much, and 25 digits that are the bank's own.
+//! The 44 end in one check digit for all (modulo 11); the line has three more, one for each field of the bank's
+//! digits (modulo 10). A [`Boleto`] can always be written; reading is strict, check digits included.
+//!
+//! Source: Febraban's rules as banks' manuals and published implementations have them; the published slips in the
+//! test vectors hold. The due factor began anew on 2025-02-22. Bills of utilities (48 digits, beginning with 8) are another thing and not read here.
+
+use std::fmt;
+
+use chrono::{Datelike as _, NaiveDate};
+
+use super::digits::{Digits, DigitsError};
+use crate::money::Amount;
+
+/// No bank has it: the Central Bank's codes for the clearing begin at 001. So no app can route the sandbox's slips.
+const SANDBOX_BANK: Digits<3> = Digits::ZERO;
+
+/// The real.
+const CURRENCY: u8 = 9;
+
+/// Day 0 of the due factor, 1997-10-07, counted from the first of the year 1.
+const FACTOR_EPOCH_DAY: i32 = 729_304;
+const FACTOR_MIN: i32 = 1_000;
+/// The factors of one round, 1000 to 9999.
+const FACTOR_ROUND: i32 = 9_000;
+/// The last day of the second round, 2049-10-13: what comes then, nobody has said.
+const LAST_DAY: i32 = 18_999;
+
+/// Why there is no such slip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BoletoError {
+    /// Not 44 digits, not 47, or a line with its dots and spaces elsewhere.
+    Digits,
+    /// A check digit differs.
+    CheckDigit,
+    /// Another currency than the real, which has 9.
+    Currency,
+    /// Above 9,999,999,999 centavos, for which there are ten digits; when read, none at all.
+    Amount,
+    /// Before 2000-07-03 or after 2049-10-13, for which there is no factor; when read, none at all.
+    Due,
+}
+
+impl fmt::Display for BoletoError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Digits => "must be the 44 digits of a boleto's bars or the 47 of its line",
+            Self::CheckDigit => "a check digit does not hold",
+            Self::Currency => "the currency must be the real",
+            Self::Amount => "a boleto has an amount of at most 9999999999 centavos",
+            Self::Due => "a boleto is due between 2000-07-03 and 2049-10-13",
+        })
+    }
+}
+
+impl std::error::Error for BoletoError {}
+
+impl From<DigitsError> for BoletoError {
+    fn from(_: DigitsError) -> Self {
+        Self::Digits
+    }
+}
+
+/// A slip over an amount in reais, due on a day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Boleto {
+    bank: Digits<3>,
+    amount: Amount,
+    due: NaiveDate,
+    free_field: Digits<25>,
+    factor: Digits<4>,
+    value: Digits<10>,
+}
+
+impl Boleto {
+    /// Takes an amount of up to 9,999,999,999 centavos and a day from 2000-07-03 to 2049-10-13.
+    pub fn new(
+        bank: Digits<3>,
+        amount: Amount,
+        due: NaiveDate,
+        free_field: Digits<25>,
+    ) -> Result<Self, BoletoError> {
+        let value = u128::try_from(amount.minor()).map_err(|_| BoletoError::Amount)?;
+        let value = Digits::of(value).map_err(|_| BoletoError::Amount)?;
+        Ok(Self { bank, amount, due, free_field, factor: due_factor(due)?, value })
+    }
+
+    /// The slip of a charge in the sandbox: of a bank that there isn't, 000, so that none can take money for it.
+    /// One id always gives the same 25 digits.
+    pub fn sandbox(id: [u8; 16], amount: Amount, due: NaiveDate) -> Result<Self, BoletoError> {
+        Self::new(SANDBOX_BANK, amount, due, Digits::of_id(id))
+    }
+
+    /// Reads the 44 digits of the bars. A factor has named two days since 2025: of them, the one that is nearer to
+    /// `near` is meant, which is usually today.
+    pub fn from_barcode(text: &str, near: NaiveDate) -> Result<Self, BoletoError> {
+        let barcode = Digits::<44>::parse(text)?;
+        if barcode.values().nth(3) != Some(CURRENCY) {
+            return Err(BoletoError::Currency);
+        }
+        let read = Self::read(barcode.part(0)?, barcode.part(5)?, barcode.part(9)?, barcode.part(19)?, near)?;
+        if read.barcode() == barcode { Ok(read) } else { Err(BoletoError::CheckDigit) }
+    }
+
+    /// Reads the 47 digits of the line, bare or as [`Self::formatted_line`] writes them. See
+    /// [`Self::from_barcode`] for `near`.
+    pub fn from_line(text: &str, near: NaiveDate) -> Result<Self, BoletoError> {
+        let formatted = text.len() == FORMATTED_LEN;
+        let bare = if formatted { text.replace(['.', ' '], "") } else { text.to_owned() };
+        let line = Digits::<47>::parse(&bare)?;
+        if formatted && format_line(&line) != text {
+            return Err(BoletoError::Digits);
+        }
+        if line.values().nth(3) != Some(CURRENCY) {
+            return Err(BoletoError::Currency);
+        }
+        let free_field = format!("{}{}{}", line.part::<5>(4)?, line.part::<10>(10)?, line.part::<10>(21)?);
+        let free_field = Digits::parse(&free_field)?;
+        let read = Self::read(line.part(0)?, line.part(33)?, line.part(37)?, free_field, near)?;
+        if read.line() == line { Ok(read) } else { Err(BoletoError::CheckDigit) }
+    }
+
+    fn read(
+        bank: Digits<3>,
+        factor: Digits<4>,
+        value: Digits<10>,
+        free_field: Digits<25>,
+        near: NaiveDate,
+    ) -> Result<Self, BoletoError> {
+        let centavos = i64::try_from(value.number()?).map_err(|_| BoletoError::Amount)?;
+        let amount = Amount::parse(centavos).map_err(|_| BoletoError::Amount)?;
+        Self::new(bank, amount, due_date(factor, near)?, free_field)
+    }
+
+    /// The bank's code in the clearing.
+    pub fn bank(&self) -> &Digits<3> {
+        &self.bank
+    }
+
+    /// What is to pay, in centavos.
+    pub fn amount(&self) -> Amount {
+        self.amount
+    }
+
+    /// The last day to pay without a fine.
+    pub fn due(&self) -> NaiveDate {
+        self.due
+    }
+
+    /// What the bank itself tells its slips by.
+    pub fn free_field(&self) -> &Digits<25> {
+        &self.free_field
+    }
+
+    /// The 44 digits of the bars.
+    pub fn barcode(&self) -> Digits<44> {
+        Digits::collect(self.head().chain([self.check_digit()]).chain(self.tail()))
+    }
+
+    /// The 47 digits of the line.
+    pub fn line(&self) -> Digits<47> {
+        let mut free = self.free_field.values();
+        let first = field(self.head().chain(free.by_ref().take(5)));
+        let second = field(free.by_ref().take(10));
+        let third = field(free);
+        let fields = first.into_iter().chain(second).chain(third);
+        let rest = self.factor.values().chain(self.value.values());
+        Digits::collect(fields.chain([self.check_digit()]).chain(rest))
+    }
+
+    /// The line as people read it, `00000.00000 00000.000000 00000.000000 0 00000000000000`.
+    pub fn formatted_line(&self) -> String {
+        format_line(&self.line())
+    }
+
+    /// What comes before the check digit of the bars.
+    fn head(&self) -> impl DoubleEndedIterator<Item = u8> {
+        self.bank.values().chain([CURRENCY])
+    }
+
+    /// What comes after it.
+    fn tail(&self) -> impl DoubleEndedIterator<Item = u8> {
+        self.factor.values().chain(self.value.values()).chain(self.free_field.values())
+    }
+
+    /// Modulo 11 with weights 2 to 9 from the right; never 0.
+    fn check_digit(&self) -> u8 {
+        let digits = self.head().chain(self.tail()).rev();
+        // 43 digits by at most 9 by at most 9: far from saturation.
+        let sum = digits
+            .zip((2..=9).cycle())
+            .fold(0_u32, |sum, (digit, weight)| sum.saturating_add(u32::from(digit).saturating_mul(weight)));
+        match 11_u32.saturating_sub(sum % 11) {
+            0 | 10 | 11 => 1,
+            digit => u8::try_from(digit).unwrap_or_default(),
+        }
+    }
+}
+
+/// `00000.00000 00000.000000 00000.000000 0 00000000000000`.
+const FORMATTED_LEN: usize = 54;
+
+fn format_line(line: &Digits<47>) -> String {
+    let mut text = String::with_capacity(FORMATTED_LEN);
+    for (at, digit) in line.as_str().chars().enumerate() {
+        match at {
+            5 | 15 | 26 => text.push('.'),
+            10 | 21 | 32 | 33 => text.push(' '),
+            _ => (),
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A field of the line: its digits and their own check digit, modulo 10 with weights 2 and 1 from the right, the
+/// digits of a product summed.
+fn field(digits: impl Iterator<Item = u8>) -> Vec<u8> {
+    let mut digits: Vec<u8> = digits.collect();
+    let sum = digits.iter().rev().zip([2_u32, 1].into_iter().cycle()).fold(0_u32, |sum, (digit, weight)| {
+        let product = u32::from(*digit).saturating_mul(weight);
+        sum.saturating_add(product / 10).saturating_add(product % 10)
+    });
+    let check = 10_u32.saturating_sub(sum % 10) % 10;
+    digits.push(u8::try_from(check).unwrap_or_default());
+    digits
+}
+
+/// Days since 1997-10-07; once they were four digits full, 2025-02-22 was 1000 again.
+fn due_factor(due: NaiveDate) -> Result<Digits<4>, BoletoError> {
+    let days = due.num_days_from_ce().saturating_sub(FACTOR_EPOCH_DAY);
+    if !(FACTOR_MIN..=LAST_DAY).contains(&days) {
+        return Err(BoletoError::Due);
+    }
+    let factor = days.saturating_sub(FACTOR_MIN).rem_euclid(FACTOR_ROUND).saturating_add(FACTOR_MIN);
+    let factor = u128::try_from(factor).map_err(|_| BoletoError::Due)?;
+    Ok(Digits::of(factor)?)
+}
+
+/// The day of a factor, in the round that is nearer to a day.
+fn due_date(factor: Digits<4>, near: NaiveDate) -> Result<NaiveDate, BoletoError> {
+    let days = i32::try_from(factor.number()?).map_err(|_| BoletoError::Due)?;
+    if days < FACTOR_MIN {
+        // 0000: the slip says no day.
+        return Err(BoletoError::Due);
+    }
+    let first = days.saturating_add(FACTOR_EPOCH_DAY);
+    let second = first.saturating_add(FACTOR_ROUND);
+    let near = near.num_days_from_ce();
+    let day = if near.abs_diff(second) < near.abs_diff(first) { second } else { first };
+    NaiveDate::from_num_days_from_ce_opt(day).ok_or(BoletoError::Due)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn vectors(key: &str) -> Vec<Value> {
+        let all: Value =
+            serde_json::from_str(include_str!("../../tests/vectors/pix-and-boleto.json")).unwrap();
+        all[key].as_array().unwrap().clone()
+    }
+
+    fn text<'a>(vector: &'a Value, key: &str) -> &'a str {
+        vector[key].as_str().unwrap()
+    }
+
+    fn day(text: &str) -> NaiveDate {
+        text.parse().unwrap()
+    }
+
+    fn amount(centavos: i64) -> Amount {
+        Amount::parse(centavos).unwrap()
+    }
+
+    fn sandbox() -> Boleto {
+        Boleto::sandbox([7; 16], amount(123_456), day("2026-12-01")).unwrap()
+    }
+
+    #[test]
+    fn every_published_slip_is_read_and_written_as_published() {
+        let vectors = vectors("boleto");
+        assert_eq!(vectors.len(), 5);
+        for vector in vectors {
+            let (barcode, line) = (text(&vector, "barcode"), text(&vector, "digitable_line"));
+            let due = day(text(&vector, "due_date"));
+            let read = Boleto::from_barcode(barcode, day("2026-11-21")).unwrap();
+            assert_eq!(Boleto::from_line(line, day("2026-11-21")), Ok(read));
+            assert_eq!((read.due(), read.amount().minor()), (due, vector["amount_cents"].as_i64().unwrap()));
+
+            let free_field = Digits::parse(barcode.split_at(19).1).unwrap();
+            let written =
+                Boleto::new(Digits::parse(barcode.split_at(3).0).unwrap(), read.amount(), due, free_field)
+                    .unwrap();
+            assert_eq!((written.barcode().as_str(), written.line().as_str()), (barcode, line));
+            assert_eq!(written.factor.number().unwrap(), vector["due_factor"].as_u64().unwrap().into());
+        }
+    }
+
+    #[test]
+    fn a_due_factor_is_the_published_one() {
+        let vectors = vectors("boleto_due_factor");
+        assert_eq!(vectors.len(), 5);
+        for vector in vectors {
+            let (factor, due) = (vector["factor"].as_u64().unwrap(), day(text(&vector, "date")));
+            let written = due_factor(due).unwrap();
+            assert_eq!(written.number().unwrap(), factor.into());
+            assert_eq!(due_date(written, due), Ok(due));
+        }
+        assert_eq!(due_factor(day("2025-02-21")).unwrap().as_str(), "9999");
+        assert_eq!(due_factor(day("2049-10-13")).unwrap().as_str(), "9999");
+    }
+
+    #[test]
+    fn a_day_without_a_factor_is_refused() {
+        for due in ["2000-07-02", "2049-10-14", "1997-10-07"] {
+            assert_eq!(due_factor(day(due)), Err(BoletoError::Due), "{due}");
+        }
+        for due in [NaiveDate::MIN, NaiveDate::MAX] {
+            assert_eq!(Boleto::sandbox([0; 16], amount(1), due), Err(BoletoError::Due));
+            assert!(Boleto::from_barcode(sandbox().barcode().as_str(), due).is_ok());
+        }
+        let none = Digits::parse("0000").unwrap();
+        assert_eq!(due_date(none, day("2026-11-21")), Err(BoletoError::Due));
+    }
+
+    #[test]
+    fn an_amount_of_more_than_ten_digits_is_refused() {
+        let due = day("2026-12-01");
+        let most = Boleto::sandbox([0; 16], amount(9_999_999_999), due).unwrap();
+        assert!(most.line().as_str().ends_with("9999999999"));
+        assert_eq!(Boleto::sandbox([0; 16], amount(10_000_000_000), due), Err(BoletoError::Amount));
+        assert_eq!(Boleto::sandbox([0; 16], Amount::MAX, due), Err(BoletoError::Amount));
+    }
+
+    #[test]
+    fn a_slip_of_the_sandbox_is_of_no_bank_and_follows_from_its_charge() {
+        insta::assert_snapshot!(sandbox().barcode(), @"00097164700001234563408800955381380479911687");
+        insta::assert_snapshot!(sandbox().formatted_line(), @"00093.40886 00955.381389 04799.116878 7 16470000123456");
+        let other = Boleto::sandbox([8; 16], amount(123_456), day("2026-12-01")).unwrap();
+        assert_ne!(sandbox().free_field(), other.free_field());
+        assert_eq!(sandbox().bank().as_str(), "000");
+    }
+
+    #[test]
+    fn a_formatted_line_is_read_only_as_it_is_written() {
+        let near = day("2026-11-21");
+        let line = sandbox().formatted_line();
+        assert_eq!(Boleto::from_line(&line, near), Ok(sandbox()));
+        for text in [
+            "",
+            &line.replacen('.', " ", 1),
+            &line.replace(' ', "."),
+            &format!("{line} "),
+            &line.replace('.', ""),
+            &line.replace(' ', "é"),
+            sandbox().barcode().as_str(),
+        ] {
+            assert_eq!(Boleto::from_line(text, near), Err(BoletoError::Digits), "{text}");
+        }
+    }
+
+    #[test]
+    fn another_currency_and_no_amount_are_refused() {
+        let near = day("2026-11-21");
+        let change = |at: usize, instead: &str| {
+            let mut text = sandbox().barcode().to_string();
+            text.replace_range(at..at + instead.len(), instead);
+            Boleto::from_barcode(&text, near)
+        };
+        assert_eq!(change(3, "8"), Err(BoletoError::Currency));
+        assert_eq!(change(5, "0000"), Err(BoletoError::Due));
+        assert_eq!(change(9, "0000000000"), Err(BoletoError::Amount));
+        assert_eq!(Boleto::from_barcode("1234", near), Err(BoletoError::Digits));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(
+            id: [u8; 16],
+            bank in 0_u128..1000,
+            centavos in 1_i64..=9_999_999_999,
+            days in 1000_i32..=18_999,
+            away in -4_499_i32..=4_499,
+        ) {
+            let due = NaiveDate::from_num_days_from_ce_opt(FACTOR_EPOCH_DAY + days).unwrap();
+            let near = NaiveDate::from_num_days_from_ce_opt(FACTOR_EPOCH_DAY + days + away).unwrap();
+            let boleto = Boleto::new(Digits::of(bank).unwrap(), amount(centavos), due, Digits::of_id(id)).unwrap();
+            prop_assert_eq!(Boleto::from_barcode(boleto.barcode().as_str(), near), Ok(boleto));
+            prop_assert_eq!(Boleto::from_line(boleto.line().as_str(), near), Ok(boleto));
+            prop_assert_eq!(Boleto::from_line(&boleto.formatted_line(), near), Ok(boleto));
+        }
+
+        #[test]
+        fn one_other_digit_breaks_a_line(at in 0_usize..47, other in b'0'..=b'9') {
+            let mut bytes = sandbox().line().as_str().as_bytes().to_vec();
+            prop_assume!(bytes[at] != other);
+            bytes[at] = other;
+            prop_assert!(Boleto::from_line(&String::from_utf8(bytes).unwrap(), sandbox().due()).is_err());
+        }
+
+        #[test]
+        fn no_text_panics(text in "[0-9 .]{44,54}|.*") {
+            let _ = Boleto::from_barcode(&text, sandbox().due());
+            let _ = Boleto::from_line(&text, sandbox().due());
+        }
+    }
+}

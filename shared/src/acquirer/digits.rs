@@ -1,0 +1,152 @@
+//! So many decimal digits: what bank slips and references are made of. A text, never a number: zeros lead.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Exactly `N` digits, `[0-9]{N}`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Digits<const N: usize>([u8; N]);
+
+impl<const N: usize> Digits<N> {
+    /// All zeros.
+    pub const ZERO: Self = Self([b'0'; N]);
+
+    /// Takes exactly `N` ASCII digits.
+    pub fn parse(text: &str) -> Result<Self, DigitsError> {
+        let digits: [u8; N] = text.as_bytes().try_into().map_err(|_| DigitsError)?;
+        if digits.iter().all(u8::is_ascii_digit) { Ok(Self(digits)) } else { Err(DigitsError) }
+    }
+
+    /// A number with leading zeros, where it fits.
+    pub fn of(number: u128) -> Result<Self, DigitsError> {
+        match Self::split(number) {
+            (digits, 0) => Ok(digits),
+            _ => Err(DigitsError),
+        }
+    }
+
+    /// The last digits of the number that 16 bytes are, big-endian: as evenly spread as the bytes are.
+    pub fn of_id(id: [u8; 16]) -> Self {
+        Self::split(u128::from_be_bytes(id)).0
+    }
+
+    /// The digits, `[0-9]{N}`.
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// Each digit's value, from the left.
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = u8> + ExactSizeIterator {
+        self.0.iter().map(|digit| digit.saturating_sub(b'0'))
+    }
+
+    /// The number that the digits are; up to 38 digits fit.
+    pub fn number(&self) -> Result<u128, DigitsError> {
+        self.as_str().parse().map_err(|_| DigitsError)
+    }
+
+    /// `M` of the digits, after the first `start`.
+    pub fn part<const M: usize>(&self, start: usize) -> Result<Digits<M>, DigitsError> {
+        let end = start.checked_add(M).ok_or(DigitsError)?;
+        self.as_str().get(start..end).ok_or(DigitsError).and_then(Digits::parse)
+    }
+
+    /// Digits from their values. Zeros stand for what is missing, and what is left over is dropped: whoever calls
+    /// counts.
+    pub(super) fn collect(values: impl IntoIterator<Item = u8>) -> Self {
+        let mut digits = Self::ZERO;
+        for (digit, value) in digits.0.iter_mut().zip(values) {
+            *digit = b'0'.saturating_add(value.min(9));
+        }
+        digits
+    }
+
+    /// The last digits, and the number that those before them are.
+    fn split(number: u128) -> (Self, u128) {
+        let mut digits = Self::ZERO;
+        let mut rest = number;
+        for digit in digits.0.iter_mut().rev() {
+            *digit = b'0'.saturating_add(u8::try_from(rest % 10).unwrap_or_default());
+            rest /= 10;
+        }
+        (digits, rest)
+    }
+}
+
+impl<const N: usize> fmt::Display for Digits<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl<const N: usize> fmt::Debug for Digits<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl<const N: usize> FromStr for Digits<N> {
+    type Err = DigitsError;
+
+    fn from_str(text: &str) -> Result<Self, DigitsError> {
+        Self::parse(text)
+    }
+}
+
+/// Not so many digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DigitsError;
+
+impl fmt::Display for DigitsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("must be digits, of exactly the length that is asked for")
+    }
+}
+
+impl std::error::Error for DigitsError {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn only_so_many_ascii_digits_are_taken() {
+        assert_eq!(Digits::<3>::parse("007").unwrap().to_string(), "007");
+        for text in ["", "07", "0007", "00a", "+07", " 07", "0٧"] {
+            assert_eq!(Digits::<3>::parse(text), Err(DigitsError), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_number_that_does_not_fit_is_refused() {
+        assert_eq!(Digits::<3>::of(999).unwrap().as_str(), "999");
+        assert_eq!(Digits::<3>::of(1000), Err(DigitsError));
+        assert_eq!(Digits::<40>::collect([9; 40]).number(), Err(DigitsError));
+    }
+
+    #[test]
+    fn a_part_beyond_the_end_is_refused() {
+        let digits = Digits::<5>::parse("12345").unwrap();
+        assert_eq!(digits.part::<2>(3).unwrap().as_str(), "45");
+        assert_eq!(digits.part::<2>(4), Err(DigitsError));
+        assert_eq!(digits.part::<2>(usize::MAX), Err(DigitsError));
+    }
+
+    proptest! {
+        #[test]
+        fn a_number_is_read_back(number in 0_u128..1_000_000_000_000) {
+            let digits = Digits::<12>::of(number).unwrap();
+            prop_assert_eq!(digits.number(), Ok(number));
+            prop_assert_eq!(Digits::collect(digits.values()), digits);
+        }
+
+        #[test]
+        fn an_id_gives_its_last_digits(id: [u8; 16]) {
+            let whole = format!("{:025}", u128::from_be_bytes(id));
+            prop_assert!(whole.ends_with(Digits::<25>::of_id(id).as_str()));
+            prop_assert!(whole.ends_with(Digits::<7>::of_id(id).as_str()));
+        }
+    }
+}
