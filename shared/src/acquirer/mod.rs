@@ -4,6 +4,7 @@ pub mod boleto;
 pub mod brcode;
 pub mod digits;
 pub mod interleaved;
+pub mod multibanco;
 pub mod qr;
 mod sandbox;
 
