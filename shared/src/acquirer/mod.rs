@@ -2,6 +2,7 @@
 
 pub mod boleto;
 pub mod brcode;
+pub mod crypto;
 pub mod digits;
 pub mod interleaved;
 pub mod multibanco;
