@@ -6,6 +6,7 @@ pub mod crypto;
 pub mod digits;
 pub mod interleaved;
 pub mod multibanco;
+pub mod pdf;
 pub mod qr;
 mod sandbox;
 

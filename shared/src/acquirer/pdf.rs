@@ -1,0 +1,512 @@
+//! Documents as PDF: the boleto to pay by and the receipt of a payment, each one page of A4.
+//!
+//! What merchants and payers wrote is cut to its place; what a font has no letter for is a `?`. Nothing of a
+//! document depends on anything but its fields: the same again is the same file. The file is `pdf-writer`'s.
+//!
+//! The boleto's page is laid out as banks ask for it: a compensation slip of 95 to 108 mm at the foot (Banco do
+//! Brasil, *Especificações técnicas para confecção de boleto de cobrança*), with bars of 103 by 13 mm.
+
+mod page;
+mod text;
+
+use chrono::{FixedOffset, NaiveDate};
+
+use self::page::{Page, Style};
+use self::text::Font;
+use super::boleto::Boleto;
+use super::interleaved;
+use crate::money::{Currency, Money};
+use crate::time::Timestamp;
+
+const LABEL: Style = Style::new(Font::Regular, 6);
+const SMALL: Style = Style::new(Font::Regular, 8);
+const VALUE: Style = Style::new(Font::Regular, 9);
+const STRONG: Style = Style::new(Font::Bold, 9);
+const NOTICE: Style = Style::new(Font::Bold, 10);
+const LINE: Style = Style::new(Font::Bold, 11);
+const HEADING: Style = Style::new(Font::Bold, 14);
+const TITLE: Style = Style::new(Font::Bold, 18);
+
+const LEFT: f32 = 15.0;
+const RIGHT: f32 = 195.0;
+/// Where the columns of the amounts begin.
+const AMOUNTS: f32 = 150.0;
+
+/// Where the compensation slip begins: 108 mm above the foot of the page.
+const CUT: f32 = 189.0;
+
+/// The bars: what readers at the counter are set to.
+const BARS_SIZE_MM: (f32, f32) = (103.0, 13.0);
+
+/// São Paulo's time: 3 hours behind UTC, all year since 2019, which is before any payment here.
+const SAO_PAULO_WEST_SECONDS: i32 = 3 * 3_600;
+
+/// What a boleto's page says. A text that is too long for its place is cut.
+#[derive(Debug, Clone, Copy)]
+pub struct BoletoDocument<'a> {
+    /// The digits, the amount in reais and the due date.
+    pub boleto: &'a Boleto,
+    /// Who is paid.
+    pub beneficiary: &'a str,
+    /// Who is to pay, where it is known.
+    pub payer: Option<&'a str>,
+    /// The charge's raw id.
+    pub document_number: &'a str,
+    /// What whoever takes the payment should know; the first seven are shown, a line each.
+    pub instructions: &'a [&'a str],
+}
+
+/// What a receipt says. There is no field for the payer's document, so that it can't be on it.
+#[derive(Debug, Clone, Copy)]
+pub struct ReceiptDocument<'a> {
+    /// Who was paid.
+    pub merchant: &'a str,
+    /// What was paid.
+    pub amount: Money,
+    /// How, as people call it: `Pix`.
+    pub method: &'a str,
+    /// When; shown in São Paulo's time.
+    pub paid_at: Timestamp,
+    /// The payment's id in the Pix, where it has one.
+    pub end_to_end_id: Option<&'a str>,
+    /// The charge's raw id.
+    pub transaction_id: &'a str,
+    /// Who paid, where it is known.
+    pub payer: Option<&'a str>,
+    /// Whether no money was moved: the page then says so.
+    pub is_test: bool,
+}
+
+/// The page of a boleto of the sandbox, which says that it can't be paid. Below 20 kB.
+pub fn boleto_pdf(document: &BoletoDocument<'_>) -> Vec<u8> {
+    let mut page = Page::new();
+    notice(
+        &mut page,
+        12.0,
+        "DOCUMENTO DE TESTE - NÃO PAGUE",
+        "Este boleto foi gerado no ambiente de testes (sandbox). Não tem valor e nenhum banco o aceita.",
+    );
+    payers_part(&mut page, document);
+    page.rule((LEFT, CUT), (RIGHT, CUT), 0.5, true);
+    compensation_slip(&mut page, document);
+    page.finish("Boleto de teste")
+}
+
+/// What the payer keeps.
+fn payers_part(page: &mut Page, document: &BoletoDocument<'_>) {
+    let boleto = document.boleto;
+    page.text((LEFT, 42.0), TITLE, 130, 1, "Boleto");
+    page.text_right((RIGHT, 42.0), SMALL, 50, "Recibo do pagador");
+    page.text((LEFT, 52.0), HEADING, 180, 2, document.beneficiary);
+
+    page.rule((LEFT, 62.0), (RIGHT, 62.0), 0.5, false);
+    let rows = [
+        ("Valor", brazilian(boleto.amount().of(Currency::BRL))),
+        ("Vencimento", date(boleto.due())),
+        ("Pagador", document.payer.unwrap_or("Não informado").to_owned()),
+        ("Número do documento", document.document_number.to_owned()),
+    ];
+    let y = list(page, 70.0, &rows);
+    page.text((LEFT, y + 4.0), SMALL.gray(0.4), 180, 1, "Linha digitável");
+    page.text((LEFT, y + 10.0), LINE, 180, 1, &boleto.formatted_line());
+}
+
+/// What a bank would keep, from the cut to the bars.
+fn compensation_slip(page: &mut Page, document: &BoletoDocument<'_>) {
+    let boleto = document.boleto;
+    let top = CUT + 11.0;
+    page.text((LEFT, top - 2.5), STRONG, 34, 1, "Banco de teste");
+    page.text((54.0, top - 2.5), HEADING, 12, 1, boleto.bank().as_str());
+    page.text_right((RIGHT, top - 2.5), LINE, 128, &boleto.formatted_line());
+    page.rule((51.0, top - 8.0), (51.0, top), 1.0, false);
+    page.rule((66.0, top - 8.0), (66.0, top), 1.0, false);
+    page.rule((LEFT, top), (RIGHT, top), 1.0, false);
+
+    let (row, wide, narrow) = (9.0, 132, 42);
+    cell(page, (LEFT, top), wide, "Local de pagamento", "Nenhum: documento de teste");
+    amount_cell(page, top, narrow, "Vencimento", &date(boleto.due()));
+    page.rule((LEFT, top + row), (RIGHT, top + row), 0.5, false);
+    cell(page, (LEFT, top + row), wide, "Beneficiário", document.beneficiary);
+    amount_cell(
+        page,
+        top + row,
+        narrow,
+        "(=) Valor do documento",
+        &brazilian(boleto.amount().of(Currency::BRL)),
+    );
+    page.rule((LEFT, top + 2.0 * row), (RIGHT, top + 2.0 * row), 0.5, false);
+    cell(page, (LEFT, top + 2.0 * row), wide, "Número do documento", document.document_number);
+    amount_cell(page, top + 2.0 * row, narrow, "Moeda", "Real");
+    page.rule((LEFT, top + 3.0 * row), (RIGHT, top + 3.0 * row), 0.5, false);
+
+    page.text((LEFT + 1.0, top + 3.0 * row + 3.0), LABEL, wide, 1, "Instruções");
+    let mut y = top + 3.0 * row + 7.0;
+    for instruction in document.instructions.iter().take(INSTRUCTIONS_MAX) {
+        y = page.text((LEFT + 1.0, y), SMALL, wide, 1, instruction);
+    }
+    let foot = top + 59.0;
+    page.rule((AMOUNTS, top), (AMOUNTS, foot), 0.5, false);
+    page.rule((LEFT, foot), (RIGHT, foot), 0.5, false);
+    cell(page, (LEFT, foot), 178, "Pagador", document.payer.unwrap_or("Não informado"));
+    page.rule((LEFT, foot + row), (RIGHT, foot + row), 1.0, false);
+
+    // A reader needs the white before the first bar; the margin of the page is more than that.
+    page.bars(
+        (LEFT, foot + row + 3.0),
+        BARS_SIZE_MM,
+        &interleaved::widths(&boleto.barcode()),
+        interleaved::MODULES,
+    );
+    page.text_right((RIGHT, foot + row + 4.5), SMALL, 60, "Ficha de compensação");
+    page.text_right((RIGHT, foot + row + 9.0), STRONG, 60, "Teste: não pode ser pago");
+}
+
+/// Lines of instructions for which there is room.
+const INSTRUCTIONS_MAX: usize = 7;
+
+/// The page that says that a payment was made. Below 20 kB.
+pub fn receipt_pdf(document: &ReceiptDocument<'_>) -> Vec<u8> {
+    let mut page = Page::new();
+    if document.is_test {
+        notice(
+            &mut page,
+            12.0,
+            "DOCUMENTO DE TESTE",
+            "Este pagamento foi simulado no ambiente de testes (sandbox). Nenhum dinheiro foi movimentado.",
+        );
+    }
+    page.text((LEFT, 42.0), TITLE, 180, 1, "Comprovante de pagamento");
+    page.text((LEFT, 52.0), HEADING, 180, 2, document.merchant);
+    page.rule((LEFT, 62.0), (RIGHT, 62.0), 0.5, false);
+
+    let mut rows = vec![
+        ("Valor", brazilian(document.amount)),
+        ("Forma de pagamento", document.method.to_owned()),
+        ("Pago em", format!("{} (horário de São Paulo)", in_sao_paulo(document.paid_at))),
+        ("Recebedor", document.merchant.to_owned()),
+    ];
+    rows.extend(document.payer.map(|payer| ("Pagador", payer.to_owned())));
+    rows.extend(document.end_to_end_id.map(|id| ("ID fim a fim (EndToEndId)", id.to_owned())));
+    rows.push(("ID da transação", document.transaction_id.to_owned()));
+    let y = list(&mut page, 70.0, &rows);
+    page.rule((LEFT, y), (RIGHT, y), 0.5, false);
+    page.finish(if document.is_test {
+        "Comprovante de pagamento de teste"
+    } else {
+        "Comprovante de pagamento"
+    })
+}
+
+/// What nobody should overlook, across the page.
+fn notice(page: &mut Page, y: f32, heading: &str, text: &str) {
+    page.fill((LEFT, y), (RIGHT - LEFT, 15.0), 0.9);
+    page.text((LEFT + 4.0, y + 6.0), NOTICE, 170, 1, heading);
+    page.text((LEFT + 4.0, y + 11.5), SMALL, 170, 1, text);
+}
+
+/// Names and what they stand for, below each other. Answers where the next would be.
+fn list(page: &mut Page, y: f32, rows: &[(&str, String)]) -> f32 {
+    rows.iter().fold(y, |y, (label, value)| {
+        page.text((LEFT, y), SMALL.gray(0.4), 48, 1, label);
+        // Of a name of two lines, the second needs its room.
+        page.text((LEFT + 50.0, y), VALUE, 130, 2, value).max(y + 3.0) + 4.0
+    })
+}
+
+/// A field of the slip, with its name above it.
+fn cell(page: &mut Page, at: (f32, f32), width_mm: u16, label: &str, value: &str) {
+    page.text((at.0 + 1.0, at.1 + 3.0), LABEL, width_mm, 1, label);
+    page.text((at.0 + 1.0, at.1 + 7.2), VALUE, width_mm, 1, value);
+}
+
+/// A field of the slip's right column.
+fn amount_cell(page: &mut Page, y: f32, width_mm: u16, label: &str, value: &str) {
+    page.text((AMOUNTS + 1.0, y + 3.0), LABEL, width_mm, 1, label);
+    page.text_right((RIGHT - 1.0, y + 7.2), STRONG, width_mm, value);
+}
+
+fn date(day: NaiveDate) -> String {
+    day.format("%d/%m/%Y").to_string()
+}
+
+fn in_sao_paulo(at: Timestamp) -> String {
+    let at = at.to_chrono();
+    let local =
+        FixedOffset::west_opt(SAO_PAULO_WEST_SECONDS).map(|zone| at.with_timezone(&zone).naive_local());
+    local.unwrap_or(at.naive_utc()).format("%d/%m/%Y %H:%M:%S").to_string()
+}
+
+/// As it is written in Brazil: `R$ 1.234,56`, and with the code of another currency, `USDT 1.234,560000`.
+fn brazilian(money: Money) -> String {
+    let decimal = money.decimal();
+    let (sign, decimal) = match decimal.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", decimal.as_str()),
+    };
+    let (whole, fraction) = decimal.split_once('.').unwrap_or((decimal, ""));
+    let mut grouped = String::new();
+    for (at, digit) in whole.chars().enumerate() {
+        let to_come = whole.len().saturating_sub(at);
+        if at > 0 && to_come.is_multiple_of(3) {
+            grouped.push('.');
+        }
+        grouped.push(digit);
+    }
+    let symbol = if money.currency == Currency::BRL { "R$" } else { money.currency.as_str() };
+    let comma = if fraction.is_empty() { "" } else { "," };
+    format!("{sign}{symbol} {grouped}{comma}{fraction}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::money::Amount;
+
+    fn boleto(centavos: i64) -> Boleto {
+        let due = NaiveDate::from_ymd_opt(2026, 12, 1).unwrap();
+        Boleto::sandbox([7; 16], Amount::parse(centavos).unwrap(), due).unwrap()
+    }
+
+    fn boleto_document(boleto: &Boleto) -> BoletoDocument<'_> {
+        BoletoDocument {
+            boleto,
+            beneficiary: "Padaria São João & Irmãos (Açaí) Ltda.",
+            payer: Some("José da Conceição"),
+            document_number: "0e7a5a1c-6f0e-8a43-9d1c-1b2f3c4d5e6f",
+            instructions: &["Não receber após o vencimento.", "Dúvidas: fale com a loja."],
+        }
+    }
+
+    fn receipt_document() -> ReceiptDocument<'static> {
+        ReceiptDocument {
+            merchant: "Padaria São João & Irmãos (Açaí) Ltda.",
+            amount: Amount::parse(123_456).unwrap().of(Currency::BRL),
+            method: "Pix",
+            paid_at: Timestamp::parse_floor("2026-11-21T01:02:03.004Z").unwrap(),
+            end_to_end_id: Some("E12345678202611210102abcdef12345"),
+            transaction_id: "0e7a5a1c-6f0e-8a43-9d1c-1b2f3c4d5e6f",
+            payer: Some("José da Conceição"),
+            is_test: true,
+        }
+    }
+
+    /// The operands of `Tj` in the page's content, in order; the accents of our texts are those of ISO 8859-1.
+    fn texts(file: &[u8]) -> Vec<String> {
+        let mut texts = Vec::new();
+        let mut rest = file;
+        while let Some(at) = rest.windows(4).position(|window| window == b" Td\n") {
+            rest = &rest[at + 4..];
+            let end = rest.windows(4).position(|window| window == b" Tj\n").unwrap();
+            texts.push(string(&rest[..end]));
+            rest = &rest[end..];
+        }
+        texts
+    }
+
+    fn string(operand: &[u8]) -> String {
+        if let Some(hex) = operand.strip_prefix(b"<").and_then(|rest| rest.strip_suffix(b">")) {
+            let byte = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
+            return hex.chunks(2).map(|pair| char::from(byte(pair))).collect();
+        }
+        let literal = operand.strip_prefix(b"(").unwrap().strip_suffix(b")").unwrap();
+        let text: String = literal.iter().map(|byte| char::from(*byte)).collect();
+        text.replace("\\(", "(").replace("\\)", ")").replace("\\\\", "\\")
+    }
+
+    fn assert_sound(file: &[u8]) {
+        assert!(file.starts_with(b"%PDF-1.7") && file.ends_with(b"%%EOF"), "{:?}", file.last_chunk::<8>());
+        assert!(file.len() < 20_000, "{}", file.len());
+        let text = String::from_utf8_lossy(file);
+        assert_eq!((text.matches("/Type /Page\n").count(), text.matches("/Count 1\n").count()), (1, 1));
+        assert_eq!(text.matches("/WinAnsiEncoding").count(), 2);
+    }
+
+    #[test]
+    fn a_boleto_says_what_is_to_pay_and_that_it_is_a_test() {
+        let boleto = boleto(123_456);
+        let file = boleto_pdf(&boleto_document(&boleto));
+        assert_sound(&file);
+        insta::assert_json_snapshot!(texts(&file), @r#"
+        [
+          "DOCUMENTO DE TESTE - NÃO PAGUE",
+          "Este boleto foi gerado no ambiente de testes (sandbox). Não tem valor e nenhum banco o aceita.",
+          "Boleto",
+          "Recibo do pagador",
+          "Padaria São João & Irmãos (Açaí) Ltda.",
+          "Valor",
+          "R$ 1.234,56",
+          "Vencimento",
+          "01/12/2026",
+          "Pagador",
+          "José da Conceição",
+          "Número do documento",
+          "0e7a5a1c-6f0e-8a43-9d1c-1b2f3c4d5e6f",
+          "Linha digitável",
+          "00093.40886 00955.381389 04799.116878 7 16470000123456",
+          "Banco de teste",
+          "000",
+          "00093.40886 00955.381389 04799.116878 7 16470000123456",
+          "Local de pagamento",
+          "Nenhum: documento de teste",
+          "Vencimento",
+          "01/12/2026",
+          "Beneficiário",
+          "Padaria São João & Irmãos (Açaí) Ltda.",
+          "(=) Valor do documento",
+          "R$ 1.234,56",
+          "Número do documento",
+          "0e7a5a1c-6f0e-8a43-9d1c-1b2f3c4d5e6f",
+          "Moeda",
+          "Real",
+          "Instruções",
+          "Não receber após o vencimento.",
+          "Dúvidas: fale com a loja.",
+          "Pagador",
+          "José da Conceição",
+          "Ficha de compensação",
+          "Teste: não pode ser pago"
+        ]
+        "#);
+        assert_eq!(file, boleto_pdf(&boleto_document(&boleto)));
+    }
+
+    #[test]
+    fn a_boleto_has_its_bars() {
+        let boleto = boleto(123_456);
+        let file = boleto_pdf(&boleto_document(&boleto));
+        let text = String::from_utf8_lossy(&file);
+        let bars: Vec<(u16, u8)> = text
+            .lines()
+            .filter_map(|line| {
+                let (x, rest) = line.strip_suffix(" 1 re")?.split_once(" 0 ")?;
+                Some((x.parse().ok()?, rest.parse().ok()?))
+            })
+            .collect();
+        let mut x = 0;
+        let mut expected = Vec::new();
+        for (place, width) in interleaved::widths(&boleto.barcode()).into_iter().enumerate() {
+            if place % 2 == 0 {
+                expected.push((x, width));
+            }
+            x += u16::from(width);
+        }
+        assert_eq!(bars, expected);
+    }
+
+    #[test]
+    fn a_receipt_says_what_was_paid_when_and_to_whom() {
+        let file = receipt_pdf(&receipt_document());
+        assert_sound(&file);
+        insta::assert_json_snapshot!(texts(&file), @r#"
+        [
+          "DOCUMENTO DE TESTE",
+          "Este pagamento foi simulado no ambiente de testes (sandbox). Nenhum dinheiro foi movimentado.",
+          "Comprovante de pagamento",
+          "Padaria São João & Irmãos (Açaí) Ltda.",
+          "Valor",
+          "R$ 1.234,56",
+          "Forma de pagamento",
+          "Pix",
+          "Pago em",
+          "20/11/2026 22:02:03 (horário de São Paulo)",
+          "Recebedor",
+          "Padaria São João & Irmãos (Açaí) Ltda.",
+          "Pagador",
+          "José da Conceição",
+          "ID fim a fim (EndToEndId)",
+          "E12345678202611210102abcdef12345",
+          "ID da transação",
+          "0e7a5a1c-6f0e-8a43-9d1c-1b2f3c4d5e6f"
+        ]
+        "#);
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let boleto = boleto(1);
+        let file = boleto_pdf(&BoletoDocument { payer: None, instructions: &[], ..boleto_document(&boleto) });
+        assert_sound(&file);
+        assert_eq!(texts(&file).iter().filter(|text| *text == "Não informado").count(), 2);
+
+        let receipt =
+            ReceiptDocument { payer: None, end_to_end_id: None, is_test: false, ..receipt_document() };
+        let texts = texts(&receipt_pdf(&receipt)).join("\n");
+        for absent in ["Pagador", "EndToEndId", "TESTE", "simulado"] {
+            assert!(!texts.contains(absent), "{absent}");
+        }
+    }
+
+    #[test]
+    fn long_and_foreign_texts_stay_within_their_place() {
+        let long = "Ação ".repeat(10_000);
+        let boleto = boleto(9_999_999_999);
+        let lines = [long.as_str(); 50];
+        let file = boleto_pdf(&BoletoDocument {
+            boleto: &boleto,
+            beneficiary: &long,
+            payer: Some("日本 )) \\ (( Ω"),
+            document_number: &long,
+            instructions: &lines,
+        });
+        assert_sound(&file);
+        let texts = texts(&file);
+        assert_eq!(texts.iter().filter(|text| *text == "?? )) \\ (( ?").count(), 2);
+        assert!(texts.iter().all(|text| text.len() < 200));
+        assert!(texts.iter().filter(|text| text.ends_with('\u{85}')).count() >= 10, "{texts:?}");
+    }
+
+    #[test]
+    fn money_is_written_as_in_brazil() {
+        let code = |code| Currency::parse(code).unwrap();
+        for (minor, currency, expected) in [
+            (123_456, Currency::BRL, "R$ 1.234,56"),
+            (1, Currency::BRL, "R$ 0,01"),
+            (99_999, Currency::BRL, "R$ 999,99"),
+            (100_000, Currency::BRL, "R$ 1.000,00"),
+            (999_999_999_999, Currency::BRL, "R$ 9.999.999.999,99"),
+            (-123_456, Currency::BRL, "-R$ 1.234,56"),
+            (1_234_560_000, Currency::USDT, "USDT 1.234,560000"),
+            (1_234, Currency::JPY, "JPY 1.234"),
+            (1_000, code("EUR"), "EUR 10,00"),
+        ] {
+            assert_eq!(brazilian(Money { minor, currency }), expected);
+        }
+    }
+
+    #[test]
+    fn a_time_is_that_of_sao_paulo() {
+        for (at, expected) in [
+            ("2026-11-21T01:02:03.999Z", "20/11/2026 22:02:03"),
+            ("1970-01-01T00:00:00Z", "31/12/1969 21:00:00"),
+            ("9999-12-31T23:59:59.999Z", "31/12/9999 20:59:59"),
+        ] {
+            assert_eq!(in_sao_paulo(Timestamp::parse_floor(at).unwrap()), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(a in ".*", b in ".*", c in ".*", minor: i64) {
+            let boleto = boleto(1);
+            let lines = [a.as_str(), &b, &c];
+            assert_sound(&boleto_pdf(&BoletoDocument {
+                boleto: &boleto,
+                beneficiary: &a,
+                payer: Some(&b),
+                document_number: &c,
+                instructions: &lines,
+            }));
+            assert_sound(&receipt_pdf(&ReceiptDocument {
+                merchant: &a,
+                amount: Money { minor, currency: Currency::BRL },
+                method: &b,
+                end_to_end_id: Some(&c),
+                transaction_id: &a,
+                payer: Some(&c),
+                ..receipt_document()
+            }));
+        }
+    }
+}

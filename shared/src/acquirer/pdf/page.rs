@@ -1,0 +1,179 @@
+//! One page of A4, drawn in millimetres from its top left corner.
+//!
+//! The lengths are floats, as they are in the file. No amount of money is ever one.
+
+use pdf_writer::{Content, Name, Pdf, Rect, Ref, Str, TextStr};
+
+use super::text::{Font, encode, width, wrap};
+
+/// A4, in millimetres.
+pub(super) const PAGE_WIDTH_MM: f32 = 210.0;
+const PAGE_HEIGHT_MM: f32 = 297.0;
+
+/// From one line to the next, by the size of the letters.
+const LEADING: f32 = 1.25;
+
+const CATALOG: Ref = Ref::new(1);
+const PAGES: Ref = Ref::new(2);
+const PAGE: Ref = Ref::new(3);
+const CONTENT: Ref = Ref::new(4);
+const REGULAR: Ref = Ref::new(5);
+const BOLD: Ref = Ref::new(6);
+const INFO: Ref = Ref::new(7);
+
+/// How a text looks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Style {
+    pub(super) font: Font,
+    pub(super) size_pt: u16,
+    /// 0 is black, 1 is white.
+    pub(super) gray: f32,
+}
+
+impl Style {
+    pub(super) const fn new(font: Font, size_pt: u16) -> Self {
+        Self { font, size_pt, gray: 0.0 }
+    }
+
+    pub(super) const fn gray(self, gray: f32) -> Self {
+        Self { gray, ..self }
+    }
+
+    fn leading_mm(self) -> f32 {
+        f32::from(self.size_pt) * LEADING / points(1.0)
+    }
+
+    /// A width in thousandths of the size, rounded down.
+    fn thousandths(self, width_mm: u16) -> u32 {
+        // An inch has 72 points and 25.4 mm.
+        let numerator = u32::from(width_mm).saturating_mul(720_000);
+        numerator.checked_div(u32::from(self.size_pt).saturating_mul(254)).unwrap_or_default()
+    }
+}
+
+/// What is drawn so far.
+pub(super) struct Page {
+    content: Content,
+}
+
+impl Page {
+    pub(super) fn new() -> Self {
+        Self { content: Content::new() }
+    }
+
+    /// A text in up to so many lines, no wider than that; the first one's base line is at `y`. Answers how far down
+    /// the next line would be.
+    pub(super) fn text(
+        &mut self,
+        at: (f32, f32),
+        style: Style,
+        width_mm: u16,
+        lines: usize,
+        text: &str,
+    ) -> f32 {
+        let (x, mut y) = at;
+        for line in wrap(style.font, &encode(text), style.thousandths(width_mm), lines) {
+            self.show((x, y), style, &line);
+            y += style.leading_mm();
+        }
+        y
+    }
+
+    /// One line that ends at `x`.
+    pub(super) fn text_right(&mut self, at: (f32, f32), style: Style, width_mm: u16, text: &str) {
+        let (x, y) = at;
+        for line in wrap(style.font, &encode(text), style.thousandths(width_mm), 1) {
+            let thousandths = u16::try_from(width(style.font, &line)).unwrap_or(u16::MAX);
+            let length_mm = f32::from(thousandths) / 1_000.0 * f32::from(style.size_pt) / points(1.0);
+            self.show((x - length_mm, y), style, &line);
+        }
+    }
+
+    /// A line from one point to another.
+    pub(super) fn rule(&mut self, from: (f32, f32), to: (f32, f32), width_pt: f32, dashed: bool) {
+        self.content.save_state();
+        self.content.set_line_width(width_pt);
+        if dashed {
+            self.content.set_dash_pattern([3.0, 3.0], 0.0);
+        }
+        self.content.move_to(points(from.0), from_top(from.1));
+        self.content.line_to(points(to.0), from_top(to.1));
+        self.content.stroke();
+        self.content.restore_state();
+    }
+
+    /// A filled rectangle.
+    pub(super) fn fill(&mut self, at: (f32, f32), size: (f32, f32), gray: f32) {
+        self.content.set_fill_gray(gray);
+        self.content.rect(points(at.0), from_top(at.1 + size.1), points(size.0), points(size.1));
+        self.content.fill_nonzero();
+    }
+
+    /// Bars and spaces by turns, in modules, `modules` of which are as wide as `size` says.
+    pub(super) fn bars(&mut self, at: (f32, f32), size: (f32, f32), widths: &[u8], modules: u16) {
+        let module = points(size.0) / f32::from(modules.max(1));
+        self.content.save_state();
+        self.content.set_fill_gray(0.0);
+        // In these units every bar has whole numbers, so none is rounded to another width than its like.
+        let scale = [module, 0.0, 0.0, points(size.1), points(at.0), from_top(at.1 + size.1)];
+        self.content.transform(scale);
+        let mut x = 0_u16;
+        for (place, width) in widths.iter().enumerate() {
+            let is_bar = place % 2 == 0;
+            if is_bar {
+                self.content.rect(f32::from(x), 0.0, f32::from(*width), 1.0);
+            }
+            x = x.saturating_add((*width).into());
+        }
+        self.content.fill_nonzero();
+        self.content.restore_state();
+    }
+
+    /// The file. The title is for the reader's window.
+    pub(super) fn finish(self, title: &str) -> Vec<u8> {
+        let mut pdf = Pdf::new();
+        let mut catalog = pdf.catalog(CATALOG);
+        catalog.pages(PAGES);
+        catalog.lang(TextStr("pt-BR"));
+        catalog.viewer_preferences().display_doc_title(true);
+        drop(catalog);
+        pdf.document_info(INFO).title(TextStr(title));
+        pdf.pages(PAGES).kids([PAGE]).count(1);
+
+        let mut page = pdf.page(PAGE);
+        page.parent(PAGES).contents(CONTENT);
+        page.media_box(Rect::new(0.0, 0.0, points(PAGE_WIDTH_MM), points(PAGE_HEIGHT_MM)));
+        page.resources().fonts().pair(name(Font::Regular), REGULAR).pair(name(Font::Bold), BOLD);
+        drop(page);
+
+        for (id, font) in [(REGULAR, b"Helvetica".as_slice()), (BOLD, b"Helvetica-Bold")] {
+            pdf.type1_font(id).base_font(Name(font)).encoding_predefined(Name(b"WinAnsiEncoding"));
+        }
+        pdf.stream(CONTENT, &self.content.finish());
+        pdf.finish()
+    }
+
+    fn show(&mut self, at: (f32, f32), style: Style, line: &[u8]) {
+        self.content.set_fill_gray(style.gray);
+        self.content.begin_text();
+        self.content.set_font(name(style.font), style.size_pt.into());
+        self.content.next_line(points(at.0), from_top(at.1));
+        self.content.show(Str(line));
+        self.content.end_text();
+    }
+}
+
+const fn name(font: Font) -> Name<'static> {
+    match font {
+        Font::Regular => Name(b"R"),
+        Font::Bold => Name(b"B"),
+    }
+}
+
+const fn points(mm: f32) -> f32 {
+    mm * 72.0 / 25.4
+}
+
+const fn from_top(y_mm: f32) -> f32 {
+    points(PAGE_HEIGHT_MM - y_mm)
+}

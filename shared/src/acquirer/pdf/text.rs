@@ -1,0 +1,236 @@
+//! Text in a page: in `WinAnsi`, as wide as the fonts make it, in lines of a bounded number.
+//!
+//! Sources: PDF 32000-1, annex D (`WinAnsi`); Adobe's metrics of the core fonts, as `ReportLab` has them.
+
+/// The fonts that every reader of PDF has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Font {
+    /// Helvetica.
+    Regular,
+    /// Helvetica Bold.
+    Bold,
+}
+
+/// Characters of a text that are looked at: more fit nowhere on a page.
+const READ_AT_MOST: usize = 1_000;
+
+/// An ellipsis in `WinAnsi`.
+const ELLIPSIS: u8 = 0x85;
+
+/// A text in `WinAnsi`, one line: what isn't in it becomes `?`, whatever is white becomes a space, and a space at
+/// the ends or after another is dropped. A mark that stands by itself after its letter is dropped too, as a
+/// question mark would read worse than the bare letter.
+pub(super) fn encode(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for character in text.trim().chars().take(READ_AT_MOST) {
+        match character {
+            '\u{300}'..='\u{36f}' => (),
+            _ if character.is_whitespace() => {
+                if bytes.last() != Some(&b' ') {
+                    bytes.push(b' ');
+                }
+            }
+            _ => bytes.push(winansi(character)),
+        }
+    }
+    bytes
+}
+
+/// Where a character has its byte in ISO 8859-1 it has it here, except for the 32 that are controls there.
+fn winansi(character: char) -> u8 {
+    match character {
+        ' '..='~' | '\u{a1}'..='\u{ff}' => u8::try_from(character).unwrap_or(b'?'),
+        '€' => 0x80,
+        '‚' => 0x82,
+        'ƒ' => 0x83,
+        '„' => 0x84,
+        '…' => ELLIPSIS,
+        '†' => 0x86,
+        '‡' => 0x87,
+        'ˆ' => 0x88,
+        '‰' => 0x89,
+        'Š' => 0x8a,
+        '‹' => 0x8b,
+        'Œ' => 0x8c,
+        'Ž' => 0x8e,
+        '‘' => 0x91,
+        '’' => 0x92,
+        '“' => 0x93,
+        '”' => 0x94,
+        '•' => 0x95,
+        '–' => 0x96,
+        '—' => 0x97,
+        '˜' => 0x98,
+        '™' => 0x99,
+        'š' => 0x9a,
+        '›' => 0x9b,
+        'œ' => 0x9c,
+        'ž' => 0x9e,
+        'Ÿ' => 0x9f,
+        _ => b'?',
+    }
+}
+
+/// How wide a text is, in thousandths of the font's size.
+pub(super) fn width(font: Font, text: &[u8]) -> u32 {
+    text.iter().fold(0, |sum, byte| sum.saturating_add(advance(font, *byte).into()))
+}
+
+/// A text in lines that are no wider than `most`, in thousandths of the font's size: broken at spaces, and within
+/// a word that is wider than a line. Of more than `lines` the last one ends in an ellipsis.
+pub(super) fn wrap(font: Font, text: &[u8], most: u32, lines: usize) -> Vec<Vec<u8>> {
+    let mut wrapped = Vec::new();
+    let mut rest = text.trim_ascii();
+    while !rest.is_empty() && wrapped.len() < lines {
+        let fits = fitting(font, rest, most);
+        let is_last = wrapped.len().saturating_add(1) == lines;
+        if is_last && fits < rest.len() {
+            wrapped.push(cut(font, rest, most));
+            break;
+        }
+        let (line, after) = rest.split_at_checked(line_end(rest, fits)).unwrap_or((rest, &[]));
+        wrapped.push(line.trim_ascii_end().to_vec());
+        rest = after.trim_ascii_start();
+    }
+    wrapped
+}
+
+/// How many bytes fit; at least one, so that there is an end.
+fn fitting(font: Font, text: &[u8], most: u32) -> usize {
+    let mut used = 0_u32;
+    let fits = text.iter().take_while(|byte| {
+        used = used.saturating_add(advance(font, **byte).into());
+        used <= most
+    });
+    fits.count().max(1)
+}
+
+/// Where a line ends of which so many bytes fit: after the last word that is whole.
+fn line_end(text: &[u8], fits: usize) -> usize {
+    if text.get(fits).is_none_or(|next| *next == b' ') {
+        return fits;
+    }
+    let line = text.get(..fits).unwrap_or(text);
+    line.iter().rposition(|byte| *byte == b' ').unwrap_or(fits)
+}
+
+fn cut(font: Font, text: &[u8], most: u32) -> Vec<u8> {
+    let room = most.saturating_sub(advance(font, ELLIPSIS).into());
+    let line = text.get(..fitting(font, text, room)).unwrap_or_default();
+    let mut line = line.trim_ascii_end().to_vec();
+    line.push(ELLIPSIS);
+    line
+}
+
+fn advance(font: Font, byte: u8) -> u16 {
+    let widths = match font {
+        Font::Regular => &REGULAR,
+        Font::Bold => &BOLD,
+    };
+    // None below 32 is ever written.
+    widths.get(usize::from(byte).saturating_sub(FIRST)).copied().unwrap_or_default()
+}
+
+/// The byte that the tables begin with, a space.
+const FIRST: usize = 32;
+
+#[rustfmt::skip]
+const REGULAR: [u16; 224] = [
+    278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278,
+    556, 556, 556, 556, 556, 556, 556, 556, 556, 556, 278, 278, 584, 584, 584, 556,
+    1015, 667, 667, 722, 722, 667, 611, 778, 722, 278, 500, 667, 556, 833, 722, 778,
+    667, 778, 722, 667, 611, 722, 667, 944, 667, 667, 611, 278, 278, 278, 469, 556,
+    333, 556, 556, 500, 556, 556, 278, 556, 556, 222, 222, 500, 222, 833, 556, 556,
+    556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334, 260, 334, 584, 350,
+    556, 350, 222, 556, 333, 1000, 556, 556, 333, 1000, 667, 333, 1000, 350, 611, 350,
+    350, 222, 222, 333, 333, 350, 556, 1000, 333, 1000, 500, 333, 944, 350, 500, 667,
+    278, 333, 556, 556, 556, 556, 260, 556, 333, 737, 370, 556, 584, 333, 737, 333,
+    400, 584, 333, 333, 333, 556, 537, 278, 333, 333, 365, 556, 834, 834, 834, 611,
+    667, 667, 667, 667, 667, 667, 1000, 722, 667, 667, 667, 667, 278, 278, 278, 278,
+    722, 722, 778, 778, 778, 778, 778, 584, 778, 722, 722, 722, 722, 667, 667, 611,
+    556, 556, 556, 556, 556, 556, 889, 500, 556, 556, 556, 556, 278, 278, 278, 278,
+    556, 556, 556, 556, 556, 556, 556, 584, 611, 556, 556, 556, 556, 500, 556, 500,
+];
+
+#[rustfmt::skip]
+const BOLD: [u16; 224] = [
+    278, 333, 474, 556, 556, 889, 722, 238, 333, 333, 389, 584, 278, 333, 278, 278,
+    556, 556, 556, 556, 556, 556, 556, 556, 556, 556, 333, 333, 584, 584, 584, 611,
+    975, 722, 722, 722, 722, 667, 611, 778, 722, 278, 556, 722, 611, 833, 722, 778,
+    667, 778, 722, 667, 611, 722, 667, 944, 667, 667, 611, 333, 278, 333, 584, 556,
+    333, 556, 611, 556, 611, 556, 333, 611, 611, 278, 278, 556, 278, 889, 611, 611,
+    611, 611, 389, 556, 333, 611, 556, 778, 556, 556, 500, 389, 280, 389, 584, 350,
+    556, 350, 278, 556, 500, 1000, 556, 556, 333, 1000, 667, 333, 1000, 350, 611, 350,
+    350, 278, 278, 500, 500, 350, 556, 1000, 333, 1000, 556, 333, 944, 350, 500, 667,
+    278, 333, 556, 556, 556, 556, 280, 556, 333, 737, 370, 556, 584, 333, 737, 333,
+    400, 584, 333, 333, 333, 611, 556, 278, 333, 333, 365, 556, 834, 834, 834, 611,
+    722, 722, 722, 722, 722, 722, 1000, 722, 667, 667, 667, 667, 278, 278, 278, 278,
+    722, 722, 778, 778, 778, 778, 778, 584, 778, 722, 722, 722, 722, 667, 667, 611,
+    556, 556, 556, 556, 556, 556, 889, 556, 556, 556, 556, 556, 278, 278, 278, 278,
+    611, 611, 611, 611, 611, 611, 611, 584, 611, 611, 611, 611, 611, 556, 611, 556,
+];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn wrapped(text: &str, most: u32, lines: usize) -> Vec<String> {
+        let lines = wrap(Font::Regular, &encode(text), most, lines);
+        lines
+            .iter()
+            .map(|line| line.iter().map(|b| if *b == ELLIPSIS { '…' } else { char::from(*b) }).collect())
+            .collect()
+    }
+
+    #[test]
+    fn accents_are_kept_and_what_is_not_in_winansi_is_a_question_mark() {
+        for (text, expected) in [
+            ("Padaria São João & Cia", b"Padaria S\xe3o Jo\xe3o & Cia".as_slice()),
+            ("€ – “ÇÃ”…", b"\x80 \x96 \x93\xc7\xc3\x94\x85"),
+            ("Cafe\u{301}", b"Cafe"),
+            ("  a\t\n\u{a0} b\r", b"a b"),
+            ("a\0\u{7f}\u{85}b\u{9d}", b"a?? b?"),
+            ("日本 🍦 Ω", b"?? ? ?"),
+            ("", b""),
+        ] {
+            assert_eq!(encode(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_width_is_that_of_the_fonts_metrics() {
+        assert_eq!(width(Font::Regular, b"Wi 0."), 944 + 222 + 278 + 556 + 278);
+        assert_eq!(width(Font::Bold, b"Wi 0."), 944 + 278 + 278 + 556 + 278);
+        assert_eq!(width(Font::Regular, &[0xe7, 0xff]), 500 + 500);
+    }
+
+    #[test]
+    fn lines_break_at_spaces_and_the_last_ends_in_an_ellipsis() {
+        // A digit is 556 wide, a space 278.
+        assert_eq!(wrapped("00 00 00", 4 * 556 + 278, 3), ["00 00", "00"]);
+        assert_eq!(wrapped("00 00 00", 2 * 556, 3), ["00", "00", "00"]);
+        assert_eq!(wrapped("00 00 00", 4 * 556 + 278, 1), ["00…"]);
+        assert_eq!(wrapped("0000000", 3 * 556, 9), ["000", "000", "0"]);
+        assert_eq!(wrapped("0 000000", 3 * 556, 2), ["0", "0…"]);
+        assert_eq!(wrapped("00", 2 * 556, 1), ["00"]);
+        assert_eq!(wrapped("00", 0, 0), [""; 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn lines_keep_within_their_width_and_number(text in ".{0,300}", most in 2_000_u32..20_000, lines in 0_usize..6) {
+            let wrapped = wrap(Font::Bold, &encode(&text), most, lines);
+            prop_assert!(wrapped.len() <= lines);
+            for line in wrapped {
+                prop_assert!(width(Font::Bold, &line) <= most && !line.is_empty());
+            }
+        }
+
+        #[test]
+        fn no_width_panics(text in ".*", most: u32, lines in 0_usize..50) {
+            wrap(Font::Regular, &encode(&text), most, lines);
+        }
+    }
+}
