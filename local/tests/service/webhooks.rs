@@ -228,7 +228,9 @@ async fn a_busy_endpoint_is_left_alone_for_as_long_as_it_asks() {
     .await;
     let next: chrono::DateTime<chrono::Utc> = waiting["nextRetryAt"].as_str().unwrap().parse().unwrap();
     let updated: chrono::DateTime<chrono::Utc> = waiting["updatedAt"].as_str().unwrap().parse().unwrap();
-    assert_eq!((next - updated).num_seconds(), 7200);
+    // From the answer, which came somewhat before it was written down.
+    let asked = (next - updated).num_seconds();
+    assert!((7_190..=7_200).contains(&asked), "{asked}");
     service.advance(7201).await;
     listener.received(2).await;
 }
