@@ -69,12 +69,22 @@ pub(crate) enum Command {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Method {
     Pix,
+    CreditCard,
+    Mbway,
+    Multibanco,
+    Boleto,
+    Crypto,
 }
 
 impl Method {
     fn method(self) -> PaymentMethod {
         match self {
             Self::Pix => PaymentMethod::Pix,
+            Self::CreditCard => PaymentMethod::CreditCard,
+            Self::Mbway => PaymentMethod::Mbway,
+            Self::Multibanco => PaymentMethod::Multibanco,
+            Self::Boleto => PaymentMethod::Boleto,
+            Self::Crypto => PaymentMethod::Crypto,
         }
     }
 }

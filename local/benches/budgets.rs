@@ -158,6 +158,18 @@ async fn requests() {
         assert_eq!(page["data"].as_array().unwrap().len(), 1);
     })
     .await;
+    let mut payments = Vec::new();
+    sample(probe, "POST /v1/payments, four methods", (2, 2), async |number| {
+        let body = json!({"amount": 1990, "paymentMethods": ["PIX", "CREDIT_CARD", "BOLETO", "CRYPTO"],
+                          "idempotencyKey": format!("payment-{number}")});
+        let payment = client.send(Method::POST, "/v1/payments", "", &body).await;
+        payments.push(payment["id"].as_str().unwrap().to_owned());
+    })
+    .await;
+    sample(probe, "GET /v1/payments/{id}", (2, 1), async |number| {
+        client.send(Method::GET, &format!("/v1/payments/{}", payments[number]), "", &Value::Null).await;
+    })
+    .await;
     sample(probe, "GET /v1/webhooks/endpoints", (5, 3), async |_| {
         client.send(Method::GET, "/v1/webhooks/endpoints", "", &Value::Null).await;
     })

@@ -2,11 +2,16 @@
 
 use std::error::Error;
 
+use crate::account::Accounts;
 use crate::api_key::ApiKeys;
-use crate::charge::Charges;
+use crate::auth::Caller;
+use crate::charge::{Charge, Charges};
 use crate::clock::Clock;
 use crate::config::{ConfigError, Links, required};
+use crate::http::{Problem, RequestContext};
+use crate::ids::ChargeId;
 use crate::store::{Aws, Store};
+use crate::time::Timestamp;
 use crate::wallet::Wallets;
 use crate::webhook::address::AddressPolicy;
 use crate::webhook::delivery::Deliveries;
@@ -19,6 +24,8 @@ pub struct App {
     pub api_keys: ApiKeys,
     /// Charges.
     pub charges: Charges,
+    /// Accounts.
+    pub accounts: Accounts,
     /// Wallets.
     pub wallets: Wallets,
     /// Webhook endpoints.
@@ -45,8 +52,10 @@ impl App {
     ) -> Result<Self, ConfigError> {
         let client = aws.dynamodb();
         let store = Store::new(client.clone(), required(var, "TABLE_NAME")?);
+        let api_keys = ApiKeys::new(client, required(var, "API_KEYS_TABLE_NAME")?);
         Ok(Self {
-            api_keys: ApiKeys::new(client, required(var, "API_KEYS_TABLE_NAME")?),
+            accounts: Accounts::new(store.clone(), api_keys.clone()),
+            api_keys,
             charges: Charges::new(store.clone()),
             wallets: Wallets::new(store.clone()),
             endpoints: Endpoints::new(store.clone()),
@@ -56,6 +65,23 @@ impl App {
             addresses: address_policy(var),
             charge_list: var("CHARGE_LIST").as_deref() != Some("off"),
         })
+    }
+
+    /// The caller's own charge of that id, read while the key is proved: one request after nothing.
+    ///
+    /// # Errors
+    ///
+    /// 401 and 429 before anything else; 404 for what is not there and what is another scope's.
+    pub async fn own_charge(
+        &self,
+        context: &RequestContext,
+        id: Option<ChargeId>,
+        now: Timestamp,
+    ) -> Result<(Caller, Charge), Problem> {
+        let (caller, charge) = tokio::join!(self.api_keys.authenticate(context, now), self.charges.find(id));
+        let caller = caller?;
+        let charge = Charges::within(charge?, &caller.scope)?;
+        Ok((caller, charge))
     }
 
     /// The state of a deployed function.

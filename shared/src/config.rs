@@ -73,6 +73,16 @@ impl Links {
         format!("{}/{}/qr.png", self.checkout_base_url, id.raw())
     }
 
+    /// The page on which a charge's card is authenticated.
+    pub fn card_url(&self, id: ChargeId) -> String {
+        format!("{}/{}/card", self.checkout_base_url, id.raw())
+    }
+
+    /// A charge's boleto, a PDF.
+    pub fn boleto_url(&self, id: ChargeId) -> String {
+        format!("{}/{}/boleto.pdf", self.checkout_base_url, id.raw())
+    }
+
     /// The location that a sandbox BR Code names: our own host, nobody's key; at most 77 characters, no scheme.
     pub fn pix_location(&self, txid: &str) -> String {
         format!("{}/pix/{txid}", self.pix_host)

@@ -170,6 +170,11 @@ impl ChargeId {
         Self::parse_bare(bare.unwrap_or(text)).ok_or(Self::EXPECTED_ANY)
     }
 
+    /// Its 128 bits.
+    pub fn bytes(&self) -> [u8; 16] {
+        *self.0.as_bytes()
+    }
+
     /// The bare UUID, lower-case and hyphenated: the id on `/v1/payments`.
     pub fn raw(&self) -> String {
         self.0.hyphenated().to_string()
@@ -398,6 +403,11 @@ bank_id! {
 }
 
 bank_id! {
+    /// A payment, by its acquirer: of a Pix its [`EndToEndId`].
+    AcquirerPaymentId
+}
+
+bank_id! {
     /// The return of a Pix, or of a part of it: as an [`EndToEndId`], with `D` for `E`.
     ReturnId
 }
@@ -413,10 +423,29 @@ impl EndToEndId {
     }
 }
 
+impl From<EndToEndId> for AcquirerPaymentId {
+    fn from(id: EndToEndId) -> Self {
+        Self(id.0)
+    }
+}
+
+impl AcquirerPaymentId {
+    /// The sandbox's one authorisation of a charge by card.
+    pub fn of_card(charge: ChargeId) -> Self {
+        Self(format!("C{}", charge.txid()).into())
+    }
+
+    /// A payment at the sandbox that is no Pix.
+    pub fn sandbox(at: Timestamp, random: [u8; 8]) -> Self {
+        let minute = at.to_chrono().format("%Y%m%d%H%M");
+        Self(format!("S{SANDBOX_ISPB}{minute}{}", tail(random)).into())
+    }
+}
+
 impl ReturnId {
     /// The id of a payment's return. A payment may be returned in parts: `part` tells them apart (a refund's id,
     /// say), and the same part has the same id. Bank and minute are the payment's where it has them.
-    pub fn derive(payment: &EndToEndId, part: &str) -> Self {
+    pub fn derive(payment: &AcquirerPaymentId, part: &str) -> Self {
         let hash = digest("return", &[payment.0.as_bytes(), part.as_bytes()]);
         let (random, _) = hash.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
         let issued = payment.0.get(1..21).filter(|issued| issued.bytes().all(|byte| byte.is_ascii_digit()));
@@ -439,7 +468,17 @@ fn tail(random: [u8; 8]) -> String {
 }
 
 id_traits!(
-    AccountId, Scope, ChargeId, EventId, DeliveryId, EndpointId, PostingId, PayoutId, AuditId, EndToEndId,
+    AccountId,
+    Scope,
+    ChargeId,
+    EventId,
+    DeliveryId,
+    EndpointId,
+    PostingId,
+    PayoutId,
+    AuditId,
+    EndToEndId,
+    AcquirerPaymentId,
     ReturnId
 );
 
@@ -680,13 +719,13 @@ mod tests {
 
     #[test]
     fn a_return_id_keeps_the_bank_and_minute_of_its_payment() {
-        let payment: EndToEndId = "E12345678202009091221abcdef12345".parse().unwrap();
+        let payment: AcquirerPaymentId = "E12345678202009091221abcdef12345".parse().unwrap();
         let id = ReturnId::derive(&payment, "refund-1");
         insta::assert_snapshot!(id, @"D12345678202009091221SZm9W2XWZxA");
         assert_eq!(id.as_str().len(), 32);
         assert_eq!(id, ReturnId::derive(&payment, "refund-1"));
         assert_ne!(id, ReturnId::derive(&payment, "refund-2"));
-        let odd: EndToEndId = "E1803615022211340s08793XPJ".parse().unwrap();
+        let odd: AcquirerPaymentId = "E1803615022211340s08793XPJ".parse().unwrap();
         assert_eq!(ReturnId::derive(&odd, "refund-1").as_str().len(), 32);
     }
 
@@ -732,7 +771,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in ".{0,70}") {
             let _ = (ChargeId::parse_any(&text), text.parse::<EventId>(), text.parse::<Scope>());
-            let _ = text.parse::<EndToEndId>().map(|id| ReturnId::derive(&id, &text));
+            let _ = text.parse::<AcquirerPaymentId>().map(|id| ReturnId::derive(&id, &text));
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod ids;
 pub mod log;
 pub mod money;
 pub mod payout;
+pub mod pt_br;
 pub mod random;
 pub mod store;
 pub mod tax_id;

@@ -20,6 +20,9 @@ const IN_USE: &str = "
     UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG
     BTC USDC USDT";
 
+/// Those of them that no state issues.
+const TOKENS: [&str; 3] = ["BTC", "USDC", "USDT"];
+
 /// A currency's code: 3 to 8 upper-case letters, as in ISO 4217 (`BRL`) and, beyond it, `USDT`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Currency([u8; Self::MAX_LEN]);
@@ -31,6 +34,8 @@ impl Currency {
     pub const EUR: Self = Self(*b"EUR\0\0\0\0\0");
     /// The US dollar, two decimals.
     pub const USD: Self = Self(*b"USD\0\0\0\0\0");
+    /// Bitcoin, eight decimals.
+    pub const BTC: Self = Self(*b"BTC\0\0\0\0\0");
     /// Tether, six decimals.
     pub const USDT: Self = Self(*b"USDT\0\0\0\0");
     /// The yen, no decimals.
@@ -59,6 +64,11 @@ impl Currency {
     /// service knows.
     pub fn is_known(self) -> bool {
         IN_USE.split_ascii_whitespace().any(|code| code == self.as_str())
+    }
+
+    /// Whether it is a state's currency, and not a token.
+    pub fn is_national(self) -> bool {
+        self.is_known() && !TOKENS.contains(&self.as_str())
     }
 
     /// Decimals between the currency's main unit and its smallest: 2 for `BRL`, 0 for `JPY`, 6 for `USDT`.

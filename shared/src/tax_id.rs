@@ -169,6 +169,57 @@ impl<'de> serde::Deserialize<'de> for TaxId {
     }
 }
 
+/// Any tax id, as it was sent: a CPF, a CNPJ, or one of a country whose rules are not known here (a NIF, say). 1 to 32
+/// characters without spaces around them or control characters.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Document(Box<str>);
+
+impl Document {
+    /// The longest.
+    pub const MAX_CHARS: usize = 32;
+
+    /// Takes a text that could be a tax id.
+    pub fn parse(text: &str) -> Option<Self> {
+        let bounded = (1..=Self::MAX_CHARS).contains(&text.chars().count());
+        let clean = text.trim() == text && !text.chars().any(char::is_control);
+        (bounded && clean).then(|| Self(text.into()))
+    }
+
+    /// As it was sent.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The CPF or CNPJ that it is.
+    pub fn tax_id(&self) -> Option<TaxId> {
+        TaxId::parse(&self.0).ok()
+    }
+}
+
+impl From<TaxId> for Document {
+    fn from(tax_id: TaxId) -> Self {
+        Self(tax_id.as_str().into())
+    }
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Document(…)")
+    }
+}
+
+impl serde::Serialize for Document {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Document {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self(text.into()))
+    }
+}
+
 /// Why a text is not a tax id. Never holds the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaxIdError {

@@ -14,6 +14,12 @@ use crate::text::serde_as_text;
 /// 9999-12-31T23:59:59.999Z, the last instant with a year of four digits.
 const MAX_MILLIS: i64 = 253_402_300_799_999;
 
+/// Seconds that São Paulo and Brasília are behind UTC, all year: daylight saving ended by decree 9.772 of 2019.
+pub const SAO_PAULO_BEHIND_SECONDS: i64 = 3 * 60 * 60;
+
+/// Seconds in a day of a time zone without daylight saving.
+pub const SECONDS_A_DAY: i64 = 24 * 60 * 60;
+
 const MILLIS_PER_SECOND: i64 = 1_000;
 const MILLIS_PER_MINUTE: i64 = 60_000;
 const NANOS_PER_MILLI: i64 = 1_000_000;

@@ -1,18 +1,20 @@
 //! What acquirers tell us. Here: `/v1/sandbox/*`, where a test key plays the acquirer (design: Acquirers). The
-//! routes run the very code that a real acquirer's notice runs.
+//! routes run the very code that a real acquirer's notice runs. And the sandbox's 3-D Secure page, where a payer does.
+
+mod three_d_secure;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::Value;
 use shared::app::App;
 use shared::auth::Caller;
 use shared::charge::transition::{Command, Payment};
 use shared::charge::view::{ChargeView, QrImage};
-use shared::charge::{Charge, ChargePath, Charges, Decision};
+use shared::charge::{Charge, ChargePath, Charges, Decision, PaymentMethod};
 use shared::http::{Fields, JsonBody, Object, Problem, RequestContext, framed};
-use shared::ids::{ChargeId, EndToEndId};
+use shared::ids::{AcquirerPaymentId, ChargeId, EndToEndId};
 use shared::money::Amount;
 use shared::tax_id::TaxId;
 use shared::time::Timestamp;
@@ -29,6 +31,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/sandbox/charges/{id}/fail", post(fail))
         .route("/v1/sandbox/charges/{id}/expire", post(expire))
         .route("/v1/sandbox/charges/{id}/review", post(review))
+        .route("/checkout/{raw_id}/card", get(three_d_secure::show).post(three_d_secure::decide))
         .with_state(app);
     framed(routes)
 }
@@ -42,21 +45,24 @@ async fn pay(
     let now = app.clock.now();
     let (caller, charge) = own_test_charge(&app, &context, id, now).await?;
     let told = SandboxPayment::parse(&body?, &charge)?;
-    let end_to_end_id = match told.end_to_end_id {
-        Some(id) => id,
-        None => EndToEndId::sandbox(now, shared::random::bytes()?),
+    let method = told.method;
+    let id = match (told.payment_id, method) {
+        (Some(id), _) => id,
+        (None, PaymentMethod::Pix) => EndToEndId::sandbox(now, shared::random::bytes()?).into(),
+        (None, _) => AcquirerPaymentId::sandbox(now, shared::random::bytes()?),
     };
     let payment = Payment {
-        end_to_end_id,
+        id,
+        method,
         amount: told.amount.unwrap_or(charge.amount),
         payer_document: match told.payer {
-            Payer::NotSaid => charge.payer().copied(),
+            Payer::NotSaid => charge.payer_tax_id(),
             Payer::NotReported => None,
             Payer::Reported(document) => Some(document),
         },
         paid_at: told.paid_at.unwrap_or(now),
     };
-    let terms = caller.settings.terms.of(charge.method);
+    let terms = caller.settings.terms.of(method);
     apply(&app, charge, &Command::Pay { payment, terms }, now).await
 }
 
@@ -72,9 +78,10 @@ enum Payer {
 
 /// `{method?, amount?, payer_tax_id?, payer_name?, end_to_end_id?, paid_at?}`.
 struct SandboxPayment {
+    method: PaymentMethod,
     amount: Option<Amount>,
     payer: Payer,
-    end_to_end_id: Option<EndToEndId>,
+    payment_id: Option<AcquirerPaymentId>,
     paid_at: Option<Timestamp>,
 }
 
@@ -82,18 +89,24 @@ impl SandboxPayment {
     fn parse(body: &JsonBody, charge: &Charge) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(&body.0);
-        if let Some(method) = fields.text(&root, "method", 0, MAX_CODE_CHARS)
-            && !method.eq_ignore_ascii_case("PIX")
-        {
-            fields.reject("method", "must be PIX");
-        }
+        let method = match fields.text(&root, "method", 0, MAX_CODE_CHARS) {
+            None => charge.methods.first().copied(),
+            Some(name) => {
+                let asked = PaymentMethod::named(&name.to_ascii_uppercase());
+                let asked = asked.filter(|method| charge.methods.contains(method));
+                if asked.is_none() {
+                    fields.reject("method", "must be one of the methods that the charge can be paid by");
+                }
+                asked
+            }
+        };
         fields.text(&root, "payer_name", 0, MAX_NAME_CHARS);
         let payer = match fields.tax_id(&root, "payer_tax_id") {
             Some(document) => Payer::Reported(document),
             None if root.has("payer_tax_id") => Payer::NotReported,
             None => Payer::NotSaid,
         };
-        let end_to_end_id =
+        let payment_id =
             parsed(&mut fields, &root, "end_to_end_id", "must be 1 to 64 letters and digits", |text| {
                 text.parse().ok()
             });
@@ -104,7 +117,7 @@ impl SandboxPayment {
             fields.reject("paid_at", "must not be before the charge was created");
         }
         let amount = fields.optional_amount(&root, "amount");
-        fields.finish(Some(Self { amount, payer, end_to_end_id, paid_at }))
+        fields.finish(method.map(|method| Self { method, amount, payer, payment_id, paid_at }))
     }
 }
 
@@ -148,7 +161,7 @@ async fn expire(
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     let (_, charge) = own_test_charge(&app, &context, id, now).await?;
-    let at = charge.pix.expires_at.min(now);
+    let at = charge.expires_at().min(now);
     apply(&app, charge, &Command::Expire { at }, now).await
 }
 
@@ -170,7 +183,7 @@ async fn review(
             None
         }
     };
-    let terms = caller.settings.terms.of(charge.method);
+    let terms = caller.settings.terms.of(charge.method());
     apply(&app, charge, &Command::Review { decision: fields.finish(decision)?, terms }, now).await
 }
 
@@ -183,6 +196,7 @@ async fn own_test_charge(
 ) -> Result<(Caller, Charge), Problem> {
     let (caller, charge) = tokio::join!(app.api_keys.authenticate(context, now), app.charges.find(id));
     let caller = caller?;
+    // Before the look at what was found: a live key learns nothing here.
     caller.require_test()?;
     let charge = Charges::within(charge?, &caller.scope)?;
     Ok((caller, charge))

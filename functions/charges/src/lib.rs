@@ -1,20 +1,18 @@
 //! `/v1/charges` and `/v1/pix/charges` (contract: Charges).
 
 use axum::extract::{RawQuery, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use shared::app::App;
 use shared::charge::request::{NewCharge, Surface};
 use shared::charge::view::{ChargeListView, ChargeView, QrImage};
-use shared::charge::{ChargeFilter, ChargePath, Charges, Created};
-use shared::http::{JsonBody, Problem, Query, RequestContext, framed};
+use shared::charge::{ChargeFilter, ChargePath, Created, KeySpace};
+use shared::http::{IDEMPOTENT_REPLAYED, JsonBody, Problem, Query, RequestContext, TRUE, framed};
 
 /// Characters of an `Idempotency-Key` (contract: Limits).
 const IDEMPOTENCY_KEY_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
-
-const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// The function's routes.
 pub fn router(app: App) -> Router {
@@ -53,7 +51,8 @@ async fn create_by(
     let caller = app.api_keys.authenticate(context, now).await?;
     let idempotency_key = idempotency_key(context)?;
     let request = NewCharge::parse(&body?.0, surface)?;
-    let created = app.charges.create(&caller, idempotency_key, request, &app.links, now).await?;
+    let created =
+        app.charges.create(&caller, (KeySpace::Charges, idempotency_key), request, &app.links, now).await?;
     let (charge, is_replay) = match &created {
         Created::New(charge) => (charge, false),
         Created::Replayed(charge) => (charge, true),
@@ -61,7 +60,7 @@ async fn create_by(
     let view = Json(ChargeView::new(charge, &app.links, QrImage::Inline));
     let mut response = (StatusCode::CREATED, view).into_response();
     if is_replay {
-        response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+        response.headers_mut().insert(IDEMPOTENT_REPLAYED, TRUE);
     }
     Ok(response)
 }
@@ -80,10 +79,8 @@ async fn read(
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let (caller, charge) = tokio::join!(app.api_keys.authenticate(&context, now), app.charges.find(id));
-    let caller = caller?;
-    let charge = Charges::within(charge?, &caller.scope)?.as_of(now);
-    Ok(Json(ChargeView::new(&charge, &app.links, QrImage::Inline)).into_response())
+    let (_, charge) = app.own_charge(&context, id, now).await?;
+    Ok(Json(ChargeView::new(&charge.as_of(now), &app.links, QrImage::Inline)).into_response())
 }
 
 async fn list(

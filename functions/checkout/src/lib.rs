@@ -6,7 +6,6 @@
 //! every path that nobody else has.
 
 pub mod page;
-mod pt_br;
 
 use axum::Router;
 use axum::extract::rejection::PathRejection;
@@ -14,6 +13,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use shared::acquirer::pdf::{BoletoDocument, boleto_pdf};
 use shared::acquirer::qr;
 use shared::charge::{Charge, Charges};
 use shared::clock::Clock;
@@ -61,6 +61,7 @@ pub fn router(checkout: Checkout) -> Router {
     let routes = Router::new()
         .route("/checkout/{raw_id}", get(show))
         .route("/checkout/{raw_id}/qr.png", get(show_qr))
+        .route("/checkout/{raw_id}/boleto.pdf", get(show_boleto))
         .with_state(checkout);
     framed(routes)
 }
@@ -75,6 +76,34 @@ async fn show(State(checkout): State<Checkout>, context: RequestContext, raw_id:
 
 async fn show_qr(State(checkout): State<Checkout>, raw_id: RawId) -> Result<Response, Problem> {
     qr_of(checkout.find(raw_id).await)
+}
+
+async fn show_boleto(State(checkout): State<Checkout>, raw_id: RawId) -> Result<Response, Problem> {
+    boleto_of(checkout.find(raw_id).await, checkout.clock.now())
+}
+
+/// The boleto, while it can be paid: nobody is to print one that would only come back.
+fn boleto_of(found: Result<Option<Charge>, StoreError>, now: Timestamp) -> Result<Response, Problem> {
+    let charge = found?.ok_or(Problem::NotFound { what: "charge" })?;
+    let open = charge.artefacts.boleto.as_ref().filter(|boleto| charge.is_open() && now <= boleto.expires_at);
+    let boleto = open.ok_or(Problem::NotFound { what: "open boleto" })?;
+    let slip = boleto
+        .slip()
+        .ok_or_else(|| Problem::Internal(format!("the barcode of {} can't be read", charge.id)))?;
+    let pdf = boleto_pdf(&BoletoDocument {
+        boleto: &slip,
+        beneficiary: &boleto.beneficiary,
+        payer: charge.customer.name.as_deref(),
+        document_number: &charge.id.raw(),
+        instructions: &["Não receber após o vencimento."],
+    });
+    let headers: [(HeaderName, &str); 4] = [
+        (header::CONTENT_TYPE, "application/pdf"),
+        (header::CONTENT_DISPOSITION, "inline; filename=\"boleto.pdf\""),
+        (header::CACHE_CONTROL, "private, max-age=300"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    Ok((headers, pdf).into_response())
 }
 
 /// The answer to a payer, who reads no JSON whatever happened.
@@ -100,7 +129,8 @@ fn html(status: StatusCode, body: String) -> Response {
 /// The picture, in every status: the charge object names its address in every status.
 fn qr_of(found: Result<Option<Charge>, StoreError>) -> Result<Response, Problem> {
     let charge = found?.ok_or(Problem::NotFound { what: "charge" })?;
-    let png = qr::png(&charge.pix.br_code).map_err(|error| {
+    let pix = charge.artefacts.pix.as_ref().ok_or(Problem::NotFound { what: "QR code" })?;
+    let png = qr::png(&pix.br_code).map_err(|error| {
         Problem::Internal(format!("the BR Code of {} has no picture: {error}", charge.id))
     })?;
     let headers: [(HeaderName, &str); 3] = [

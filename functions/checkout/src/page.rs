@@ -1,7 +1,8 @@
 //! What a payer sees: one page for each situation of a charge, and those for when there is none.
 //!
 //! Pure: charge and time in, HTML out; [`maud`] escapes every value. An allowlist: the receiver's name (as the
-//! payer's bank will show it), amount, description, times and the code; nothing of the customer or the payer.
+//! payer's bank will show it), amount, description, times and what it is paid by; of the customer the last digits of the
+//! telephone that MB WAY asks, and nothing else.
 //! A page needs nothing from elsewhere but the QR image, and its policy lets nothing else in.
 //!
 //! While something can still happen it loads itself anew: by the script, which waits for a payer who is busy
@@ -9,16 +10,13 @@
 
 use std::sync::LazyLock;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use sha2::{Digest, Sha256};
 use shared::acquirer::brcode::BrCode;
-use shared::charge::{Charge, TransactionStatus};
+use shared::charge::{Charge, PaymentMethod, Pix, TransactionStatus};
+use shared::http::csp_source;
 use shared::ids::Mode;
+use shared::pt_br;
 use shared::time::Timestamp;
-
-use crate::pt_br;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -34,19 +32,14 @@ static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     format!(
         "default-src 'none'; img-src 'self'; style-src '{}'; script-src '{}'; base-uri 'none'; \
          form-action 'none'; frame-ancestors 'none'",
-        source_hash(STYLE),
-        source_hash(SCRIPT),
+        csp_source(STYLE),
+        csp_source(SCRIPT),
     )
 });
 
 /// The policy that lets in the page's own style and script, by their hashes, the QR image, and nothing else.
 pub fn content_security_policy() -> &'static str {
     &CONTENT_SECURITY_POLICY
-}
-
-/// A hash source (CSP Level 3): of exactly the text between the element's tags.
-fn source_hash(text: &str) -> String {
-    format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
 /// Where a charge stands, for its payer.
@@ -72,9 +65,10 @@ impl Situation {
     fn of(charge: &Charge, now: Timestamp) -> Self {
         match charge.status {
             TransactionStatus::Pending => Self::Preparing,
-            TransactionStatus::WaitingPayment if now > charge.pix.expires_at => Self::Closing,
-            TransactionStatus::WaitingPayment => Self::Payable,
-            TransactionStatus::Processing => Self::Processing,
+            TransactionStatus::WaitingPayment | TransactionStatus::Processing if charge.is_open() => {
+                if now > charge.expires_at() { Self::Closing } else { Self::Payable }
+            }
+            TransactionStatus::WaitingPayment | TransactionStatus::Processing => Self::Processing,
             TransactionStatus::Paid | TransactionStatus::Approved => Self::Paid,
             TransactionStatus::Refused => Self::Refused,
             TransactionStatus::Cancelled => Self::Cancelled,
@@ -84,10 +78,11 @@ impl Situation {
         }
     }
 
-    fn title(self) -> &'static str {
+    fn title(self, charge: &Charge) -> &'static str {
         match self {
             Self::Preparing => "Preparando o pagamento",
-            Self::Payable => "Pague com Pix",
+            Self::Payable if charge.methods == [PaymentMethod::Pix] => "Pague com Pix",
+            Self::Payable => "Pague esta cobrança",
             Self::Closing => "Verificando o pagamento",
             Self::Processing => "Pagamento em análise",
             Self::Paid => "Pagamento confirmado",
@@ -101,7 +96,7 @@ impl Situation {
 
     /// What the payer should know, and do.
     fn message(self, charge: &Charge) -> String {
-        let deadline = || pt_br::moment(charge.pix.expires_at);
+        let deadline = || pt_br::moment(charge.expires_at());
         match self {
             Self::Preparing => "O código Pix aparece aqui em instantes.".to_owned(),
             Self::Payable => format!("Pague até {} (horário de Brasília).", deadline()),
@@ -114,8 +109,11 @@ impl Situation {
                 "Seu pagamento está sendo analisado. Não pague de novo: o resultado aparece aqui.".to_owned()
             }
             Self::Paid => match &charge.receipt {
-                Some(receipt) => {
+                Some(receipt) if receipt.method == PaymentMethod::Pix => {
                     format!("Recebemos o seu Pix em {}. Obrigado!", pt_br::moment(receipt.paid_at))
+                }
+                Some(receipt) => {
+                    format!("Recebemos o seu pagamento em {}. Obrigado!", pt_br::moment(receipt.paid_at))
                 }
                 None => "Recebemos o seu pagamento. Obrigado!".to_owned(),
             },
@@ -206,10 +204,11 @@ impl Look {
 pub fn render(charge: &Charge, now: Timestamp) -> String {
     let situation = Situation::of(charge, now);
     let amount = pt_br::amount(charge.amount, charge.currency);
-    let receiver = receiver(&charge.pix.br_code);
+    let receiver = charge.artefacts.pix.as_ref().and_then(|pix| receiver(&pix.br_code));
+    let title = situation.title(charge);
     let tab_title = match receiver {
-        Some(receiver) => format!("{}: {amount} para {receiver}", situation.title()),
-        None => format!("{}: {amount}", situation.title()),
+        Some(receiver) => format!("{title}: {amount} para {receiver}"),
+        None => format!("{title}: {amount}"),
     };
     let frame = Frame {
         tab_title: &tab_title,
@@ -218,7 +217,7 @@ pub fn render(charge: &Charge, now: Timestamp) -> String {
         is_test: charge.scope.mode == Mode::Test,
     };
     let content = html! {
-        h1 #situacao tabindex="-1" { (situation.title()) }
+        h1 #situacao tabindex="-1" { (title) }
         p.message { (situation.message(charge)) }
         dl {
             @if let Some(receiver) = receiver {
@@ -229,17 +228,70 @@ pub fn render(charge: &Charge, now: Timestamp) -> String {
                 div { dt { "Descrição" } dd.description dir="auto" { (description) } }
             }
         }
-        @if situation == Situation::Payable { (how_to_pay(charge)) }
+        @if situation == Situation::Payable { (how_to_pay(charge, now)) }
     };
     frame.around(&content)
 }
 
-fn how_to_pay(charge: &Charge) -> Markup {
+/// Each way that was asked for and whose own time is not over; with its name and its time, where there are several.
+fn how_to_pay(charge: &Charge, now: Timestamp) -> Markup {
+    let several = charge.methods.len() > 1;
+    let ends = |method: &PaymentMethod| charge.artefacts.expires_at(*method).map(|end| (*method, end));
+    html! {
+        @for (method, end) in charge.methods.iter().filter_map(ends).filter(|(_, end)| now <= *end) {
+            section.way {
+                @if several || method != PaymentMethod::Pix {
+                    h2 { (pt_br::method(method)) }
+                }
+                @if several {
+                    p.message { "Até " (pt_br::moment(end)) "." }
+                }
+                (way(charge, method))
+            }
+        }
+    }
+}
+
+fn way(charge: &Charge, method: PaymentMethod) -> Markup {
+    let artefacts = &charge.artefacts;
+    html! {
+        @match method {
+            PaymentMethod::Pix => @if let Some(pix) = &artefacts.pix { (by_pix(charge, pix)) },
+            PaymentMethod::CreditCard => p { a href={ (charge.id.raw()) "/card" } { "Pagar com cartão" } },
+            PaymentMethod::Mbway => @if let Some(mbway) = &artefacts.mbway {
+                p { "Confirme o pagamento no aplicativo MB WAY do telefone terminado em "
+                    strong { (last_digits(&mbway.phone)) } "." }
+            },
+            PaymentMethod::Multibanco => @if let Some(multibanco) = &artefacts.multibanco {
+                dl {
+                    div { dt { "Entidade" } dd { (multibanco.entity) } }
+                    div { dt { "Referência" } dd { (multibanco.reference) } }
+                }
+            },
+            PaymentMethod::Boleto => p { a href={ (charge.id.raw()) "/boleto.pdf" } { "Abrir o boleto" } },
+            PaymentMethod::Crypto => @if let Some(crypto) = &artefacts.crypto {
+                dl {
+                    div { dt { "Rede" } dd { (crypto.network) } }
+                    div { dt { "Endereço" } dd.address { (crypto.address) } }
+                    div { dt { "Valor exato" } dd { (crypto.amount) " " (crypto.currency) } }
+                }
+            },
+        }
+    }
+}
+
+/// Enough of a telephone number for its owner to know it by.
+fn last_digits(phone: &str) -> String {
+    let digits: Vec<char> = phone.chars().rev().take(3).collect();
+    digits.into_iter().rev().collect()
+}
+
+fn by_pix(charge: &Charge, pix: &Pix) -> Markup {
     html! {
         div.ways {
             section.copy aria-labelledby="copia-e-cola" {
                 h2 #copia-e-cola { label for="codigo" { "Pix copia e cola" } }
-                input #codigo type="text" readonly autocomplete="off" spellcheck="false" value=(charge.pix.br_code);
+                input #codigo type="text" readonly autocomplete="off" spellcheck="false" value=(pix.br_code);
                 // Shown by the script, without which it would do nothing.
                 button #copiar type="button" hidden { "Copiar código" }
                 p #copiado role="status" aria-live="polite" {}

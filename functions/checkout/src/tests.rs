@@ -31,12 +31,12 @@ pub(crate) fn charge(differs: &Value) -> Charge {
         "version": 1,
         "amount": 123_456,
         "currency": "BRL",
-        "method": "pix",
-        "pix": {
+        "methods": ["pix"],
+        "artefacts": {"pix": {
             "br_code": br_code("Loja do Bairro"),
             "expires_at": at("2026-11-21T18:04:30Z").millis(),
             "ttl_seconds": 3600,
-        },
+        }},
         "request_hash": "hash-of-the-request",
         "created_at": at("2026-11-21T17:04:30Z").millis(),
         "updated_at": at("2026-11-21T17:04:30Z").millis(),
@@ -156,7 +156,7 @@ async fn a_test_charge_past_its_time_is_shown_as_expired() {
 async fn the_picture_is_served_in_every_status_and_may_be_cached() {
     for status in ["WAITING_PAYMENT", "PAID", "EXPIRED"] {
         let found = charge(&json!({"status": status}));
-        let expected = qr::png(&found.pix.br_code).unwrap();
+        let expected = qr::png(&found.artefacts.pix.as_ref().unwrap().br_code).unwrap();
         let response = qr_of(Ok(Some(found))).unwrap();
         assert_eq!(header_of(&response, "content-type"), Some("image/png"));
         assert_eq!(header_of(&response, "cache-control"), Some("public, max-age=3600, immutable"));
@@ -170,6 +170,7 @@ fn a_picture_that_cannot_be_had_is_a_problem() {
     let status = |found| qr_of(found).unwrap_err().status();
     assert_eq!(status(Ok(None)), StatusCode::NOT_FOUND);
     assert_eq!(status(Err(StoreError::Unavailable("down".to_owned()))), StatusCode::SERVICE_UNAVAILABLE);
-    let without_code = charge(&json!({"pix": {"br_code": "", "expires_at": 0, "ttl_seconds": 60}}));
+    let without_code =
+        charge(&json!({"artefacts": {"pix": {"br_code": "", "expires_at": 0, "ttl_seconds": 60}}}));
     assert_eq!(status(Ok(Some(without_code))), StatusCode::INTERNAL_SERVER_ERROR);
 }

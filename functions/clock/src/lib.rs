@@ -160,7 +160,7 @@ impl DueWork {
             // A live charge expires only after its bank was asked, and no bank is configured.
             Mode::Live => return Err(StoreError::Corrupt("a live charge, and no bank to ask".to_owned())),
         }
-        let at = charge.pix.expires_at;
+        let at = charge.expires_at();
         if now <= at {
             return Ok(());
         }

@@ -1,10 +1,108 @@
-//! The routes of this family are not built yet: every path answers the contract's 404.
+//! `/v1/payments`: charges in the transaction wire format (contract: Payments).
 
-use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use shared::acquirer::Acquirer;
+use shared::acquirer::pdf::{ReceiptDocument, receipt_pdf};
 use shared::app::App;
-use shared::http::framed;
+use shared::charge::transaction::request::NewPayment;
+use shared::charge::transaction::view::{CreatedPaymentView, DocumentView, PaymentView, ProviderStatusView};
+use shared::charge::transition::Command;
+use shared::charge::{ChargePath, Created, KeySpace, PaymentMethod};
+use shared::http::{IDEMPOTENT_REPLAYED, JsonBody, Problem, RequestContext, TRUE, framed};
+use shared::ids::Mode;
+use shared::pt_br;
 
-/// The function's routes: none yet.
-pub fn router(_app: App) -> Router {
-    framed(Router::new())
+/// The function's routes.
+pub fn router(app: App) -> Router {
+    let routes = Router::new()
+        .route("/v1/payments", post(create))
+        .route("/v1/payments/{id}", get(read))
+        .route("/v1/payments/{id}/cancel", post(cancel))
+        .route("/v1/payments/{id}/provider-status", get(provider_status))
+        .route("/v1/payments/{id}/receipt", get(receipt))
+        .with_state(app);
+    framed(routes)
+}
+
+async fn create(
+    State(app): State<App>,
+    context: RequestContext,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
+    let NewPayment { idempotency_key, asked } = NewPayment::parse(&body?.0, app.addresses)?;
+    let key = (KeySpace::Payments, idempotency_key.as_str());
+    let created = app.charges.create(&caller, key, asked, &app.links, now).await?;
+    let (charge, is_replay) = match &created {
+        Created::New(charge) => (charge, false),
+        Created::Replayed(charge) => (charge, true),
+    };
+    let mut response = (StatusCode::CREATED, Json(CreatedPaymentView::new(charge))).into_response();
+    if is_replay {
+        response.headers_mut().insert(IDEMPOTENT_REPLAYED, TRUE);
+    }
+    Ok(response)
+}
+
+async fn read(
+    State(app): State<App>,
+    context: RequestContext,
+    ChargePath(id): ChargePath,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let (_, charge) = app.own_charge(&context, id, now).await?;
+    Ok(Json(PaymentView::new(&charge.as_of(now), &app.links)).into_response())
+}
+
+async fn cancel(
+    State(app): State<App>,
+    context: RequestContext,
+    ChargePath(id): ChargePath,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let (_, charge) = app.own_charge(&context, id, now).await?;
+    let cancelled = app.charges.apply(charge, &Command::Cancel, now).await?;
+    Ok(Json(PaymentView::new(&cancelled, &app.links)).into_response())
+}
+
+async fn provider_status(
+    State(app): State<App>,
+    context: RequestContext,
+    ChargePath(id): ChargePath,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let (caller, charge) = app.own_charge(&context, id, now).await?;
+    let charge = charge.as_of(now);
+    // Where no acquirer is configured, none ever heard of it.
+    let told = Acquirer::of(&caller.scope).ok().and_then(|acquirer| acquirer.status_of(&charge));
+    Ok(Json(ProviderStatusView::new(&charge, told)).into_response())
+}
+
+async fn receipt(
+    State(app): State<App>,
+    context: RequestContext,
+    ChargePath(id): ChargePath,
+) -> Result<Response, Problem> {
+    let (caller, charge) = app.own_charge(&context, id, app.clock.now()).await?;
+    let Some(paid) = charge.receipt.as_ref().filter(|_| charge.settlement.is_some()) else {
+        let text = "Only a settled payment has a receipt.".to_owned();
+        return Err(Problem::Unprocessable(text));
+    };
+    let pdf = receipt_pdf(&ReceiptDocument {
+        merchant: &caller.settings.merchant_name,
+        amount: charge.amount,
+        currency: charge.currency,
+        method: pt_br::method(paid.method),
+        paid_at: paid.paid_at,
+        end_to_end_id: (paid.method == PaymentMethod::Pix).then(|| paid.payment_id.as_str()),
+        transaction_id: &charge.id.raw(),
+        payer: charge.customer.name.as_deref(),
+        is_test: charge.scope.mode == Mode::Test,
+    });
+    Ok(Json(DocumentView::pdf(&pdf)).into_response())
 }

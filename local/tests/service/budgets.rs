@@ -56,6 +56,29 @@ async fn creating_a_charge_is_two_requests_new_or_replayed_and_five_write_units(
 }
 
 #[tokio::test]
+async fn a_payment_costs_what_a_charge_does() {
+    let service = counted().await;
+    let phone = json!({"phone": "+351912345678"});
+    for body in [
+        json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-0001"}),
+        json!({"amount": 1000, "paymentMethods": ["PIX", "BOLETO", "CREDIT_CARD"], "idempotencyKey": "order-0002"}),
+        json!({"amount": 1000, "currency": "EUR", "paymentMethods": ["MBWAY", "MULTIBANCO", "CREDIT_CARD", "CRYPTO"],
+               "metadata": phone, "idempotencyKey": "order-0003", "customerDocument": "PT123456789"}),
+    ] {
+        let (payment, new) = cost(&service, service.post("/v1/payments", &body)).await;
+        within(&new, 2, 2);
+        assert!(new.write_units <= 8.0, "{new:?}");
+        let (_, replayed) = cost(&service, service.post("/v1/payments", &body)).await;
+        within(&replayed, 2, 2);
+        probe(&service).slow_down(LATENCY);
+        let path = format!("/v1/payments/{}", id(&payment.expect(201)));
+        let (_, read) = cost(&service, service.get(&path)).await;
+        within(&read, 2, 1);
+        probe(&service).slow_down(Duration::ZERO);
+    }
+}
+
+#[tokio::test]
 async fn reading_a_charge_is_two_requests_side_by_side() {
     let service = counted().await;
     let charge = service.charge().await;

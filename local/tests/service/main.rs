@@ -19,6 +19,7 @@ mod budgets;
 mod charges;
 mod failures;
 mod listing;
+mod payments;
 mod policies;
 mod requests;
 mod restart;

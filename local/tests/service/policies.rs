@@ -71,6 +71,19 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     service.sandbox(&charge, "pay", &json!({})).await;
     assert_eq!(used(), allowed("AcquirerEventsFunction"));
 
+    let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "k"});
+    let payment = service.post("/v1/payments", &body).await.expect(201);
+    service.get(&format!("/v1/payments/{}", id(&payment))).await.expect(200);
+    service.post(&format!("/v1/payments/{}/cancel", id(&payment)), &json!({})).await.expect(200);
+    let held = service.charge_of(&locked).await;
+    service.sandbox(&held, "pay", &json!({"payer_tax_id": null})).await;
+    used();
+    service.get(&format!("/v1/payments/{}", id(&held))).await.expect(200);
+    service.post(&format!("/v1/payments/{}/cancel", id(&held)), &json!({})).await.expect(200);
+    let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "l"});
+    service.post("/v1/payments", &body).await.expect(201);
+    assert_eq!(used(), allowed("PaymentsFunction"));
+
     service.get("/v1/wallets").await.expect(200);
     service.get("/v1/wallets/balance?currency=BRL").await.expect(200);
     service.get("/v1/wallets/transactions").await.expect(200);

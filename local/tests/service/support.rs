@@ -233,7 +233,7 @@ impl Service {
 
     /// Payments of the first account's test charges that went back to their payers.
     pub(crate) async fn returned(&self) -> usize {
-        let receipts = self.rows(&format!("receipts#{}:test", self.stack.seed.first.id), "E").await;
+        let receipts = self.store().partition(&format!("receipts#{}", self.scope())).await.unwrap();
         receipts.iter().filter(|receipt| receipt.contains_key("returned")).count()
     }
 }

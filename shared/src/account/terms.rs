@@ -7,18 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::charge::PaymentMethod;
 use crate::money::{self, Amount};
-use crate::time::Timestamp;
+use crate::time::{SAO_PAULO_BEHIND_SECONDS, SECONDS_A_DAY, Timestamp};
 
 /// Basis points in a whole.
 const WHOLE_BASIS_POINTS: i128 = 10_000;
 
 /// The longest hold, in days.
 pub const MAX_HOLD_DAYS: u16 = 366;
-
-/// Seconds that São Paulo is behind UTC, all year: Brazil has had no daylight saving time since 2019.
-const SAO_PAULO_BEHIND_SECONDS: i64 = 3 * 60 * 60;
-
-const SECONDS_A_DAY: i64 = 24 * 60 * 60;
 
 /// A fee for one payment: a fixed part, and a part of the amount.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

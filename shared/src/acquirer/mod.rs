@@ -10,11 +10,15 @@ pub mod pdf;
 pub mod qr;
 mod sandbox;
 
+use serde_json::{Map, Value};
+
 use crate::account::AccountSettings;
+use crate::charge::request::NewCharge;
+use crate::charge::{Artefacts, Charge};
 use crate::config::Links;
 use crate::http::Problem;
 use crate::ids::{ChargeId, Mode, Scope};
-use crate::money::Amount;
+use crate::time::Timestamp;
 
 /// Whoever takes the money of a charge.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,7 +27,27 @@ pub enum Acquirer {
     Sandbox,
 }
 
+/// What an acquirer says of a charge. It carries no document of the payer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProviderStatus {
+    /// The acquirer's name.
+    pub provider: &'static str,
+    /// Its own id of the charge.
+    pub transaction_id: String,
+    /// Its own word for the status.
+    pub status: &'static str,
+    /// Its whole answer.
+    pub raw_response: Map<String, Value>,
+}
+
 impl Acquirer {
+    /// What it says of a charge now; `None`: it never heard of it.
+    pub fn status_of(self, charge: &Charge) -> Option<ProviderStatus> {
+        match self {
+            Self::Sandbox => sandbox::status_of(charge),
+        }
+    }
+
     /// The acquirer of a scope.
     ///
     /// # Errors
@@ -33,21 +57,22 @@ impl Acquirer {
         match scope.mode {
             Mode::Test => Ok(Self::Sandbox),
             Mode::Live => Err(Problem::Unprocessable(
-                "No acquirer is configured for pix in live mode. Use an ak_test_ key.".to_owned(),
+                "No acquirer is configured in live mode. Use an ak_test_ key.".to_owned(),
             )),
         }
     }
 
-    /// The BR Code by which a charge is paid.
-    pub fn pix_code(
+    /// What the payer is given, for each method that is asked for.
+    pub fn artefacts(
         self,
         id: ChargeId,
-        amount: Amount,
+        request: &NewCharge,
         settings: &AccountSettings,
         links: &Links,
-    ) -> Result<String, Problem> {
+        now: Timestamp,
+    ) -> Result<Artefacts, Problem> {
         match self {
-            Self::Sandbox => sandbox::pix_code(id, amount, settings, links),
+            Self::Sandbox => sandbox::artefacts(id, request, settings, links, now),
         }
     }
 }

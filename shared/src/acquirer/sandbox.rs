@@ -1,14 +1,150 @@
 //! The sandbox acquirer, behind every test key: real artefacts, no network.
 
+use std::fmt::Display;
+
+use chrono::NaiveDate;
+use serde_json::json;
+
 use super::brcode::DynamicBrCode;
+use super::crypto::Network;
+use super::{ProviderStatus, boleto, crypto, multibanco};
 use crate::account::AccountSettings;
+use crate::charge::request::NewCharge;
+use crate::charge::{
+    Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, PaymentMethod, Pix, TransactionStatus,
+};
 use crate::config::Links;
 use crate::http::Problem;
 use crate::ids::ChargeId;
-use crate::money::Amount;
+use crate::money::{Amount, Currency, Money};
+use crate::time::{SAO_PAULO_BEHIND_SECONDS, SECONDS_A_DAY, Timestamp, TimestampError};
+
+/// How long a card's page can be used, in seconds.
+const CARD_TTL_SECONDS: i64 = 24 * 60 * 60;
+
+/// MB WAY waits about 4 minutes for the payer.
+const MBWAY_TTL_SECONDS: i64 = 4 * 60;
+
+/// How long a Multibanco reference can be paid, in seconds: 3 days.
+const MULTIBANCO_TTL_SECONDS: i64 = 3 * 24 * 60 * 60;
+
+/// A boleto is due so many days after the day in São Paulo on which it was made, and can be paid until that day ends.
+const BOLETO_DUE_DAYS: i64 = 3;
+
+/// How long a price in a token holds, in seconds.
+const CRYPTO_TTL_SECONDS: i64 = 60 * 60;
+
+/// What a dollar's token costs in the sandbox, in hundredths of a currency. Fixed, for there is no network to ask for a
+/// price.
+const TOKEN_PRICES: [(Currency, i128); 3] = [(Currency::USD, 100), (Currency::BRL, 500), (Currency::EUR, 90)];
+
+/// What the payer is given, for each method that is asked for.
+pub(super) fn artefacts(
+    id: ChargeId,
+    request: &NewCharge,
+    settings: &AccountSettings,
+    links: &Links,
+    now: Timestamp,
+) -> Result<Artefacts, Problem> {
+    let mut artefacts = Artefacts::default();
+    let after = |seconds: i64| now.plus_seconds(seconds).map_err(out_of_range);
+    for method in &request.methods {
+        match method {
+            PaymentMethod::Pix => {
+                let ttl_seconds =
+                    request.pix_expires_in_seconds.unwrap_or(settings.charge_expires_in_seconds);
+                let br_code = pix_code(id, request.amount, settings, links)?;
+                artefacts.pix = Some(Pix { br_code, expires_at: after(ttl_seconds)?, ttl_seconds });
+            }
+            PaymentMethod::CreditCard => {
+                let return_url = request.return_url.clone();
+                artefacts.card = Some(Card { return_url, expires_at: after(CARD_TTL_SECONDS)? });
+            }
+            PaymentMethod::Mbway => {
+                let phone = request.customer.phone.clone().unwrap_or_default();
+                artefacts.mbway = Some(Mbway { phone, expires_at: after(MBWAY_TTL_SECONDS)? });
+            }
+            PaymentMethod::Multibanco => {
+                let reference = multibanco::sandbox_reference(id.bytes(), request.amount).map_err(unfit)?;
+                artefacts.multibanco = Some(Multibanco {
+                    entity: multibanco::SANDBOX_ENTITY.to_string(),
+                    reference: reference.to_string(),
+                    expires_at: after(MULTIBANCO_TTL_SECONDS)?,
+                });
+            }
+            PaymentMethod::Boleto => {
+                let (due, expires_at) = due_day(now).map_err(out_of_range)?;
+                let slip = boleto::Boleto::sandbox(id.bytes(), request.amount, due).map_err(unfit)?;
+                artefacts.boleto = Some(Boleto {
+                    barcode: slip.barcode().to_string(),
+                    beneficiary: settings.merchant_name.clone(),
+                    expires_at,
+                });
+            }
+            PaymentMethod::Crypto => {
+                let expires_at = after(CRYPTO_TTL_SECONDS)?;
+                artefacts.crypto = Some(crypto(id, request.amount, request.currency, expires_at)?);
+            }
+        }
+    }
+    Ok(artefacts)
+}
+
+/// A boleto's due day, and its last moment.
+fn due_day(now: Timestamp) -> Result<(NaiveDate, Timestamp), TimestampError> {
+    let in_sao_paulo = now
+        .plus_seconds(-SAO_PAULO_BEHIND_SECONDS)?
+        .plus_seconds(BOLETO_DUE_DAYS.saturating_mul(SECONDS_A_DAY))?;
+    let due = in_sao_paulo.to_chrono().date_naive();
+    let begins = in_sao_paulo.seconds().div_euclid(SECONDS_A_DAY).saturating_mul(SECONDS_A_DAY);
+    let next_begins = begins.saturating_add(SECONDS_A_DAY).saturating_add(SAO_PAULO_BEHIND_SECONDS);
+    Ok((due, Timestamp::MIN.plus_seconds(next_begins)?.plus_millis(-1)?))
+}
+
+/// Bitcoin for what is priced in it, else a dollar's token, rounded up to its last decimal: never less than asked.
+fn crypto(
+    id: ChargeId,
+    amount: Amount,
+    currency: Currency,
+    expires_at: Timestamp,
+) -> Result<Crypto, Problem> {
+    let (network, name, token, minor) = if currency == Currency::BTC {
+        (Network::BitcoinTestnet, "BITCOIN_TESTNET", Currency::BTC, i128::from(amount.minor()))
+    } else {
+        let minor = i128::from(amount.minor());
+        let price = TOKEN_PRICES.iter().find(|(priced, _)| *priced == currency).map(|(_, price)| *price);
+        let millionths = match price {
+            None => minor,
+            Some(price) => minor
+                .saturating_mul(1_000_000)
+                .saturating_add(price.saturating_sub(1))
+                .checked_div(price)
+                .unwrap_or_default(),
+        };
+        // A test network by its name, for its addresses are those of the real one, where what is sent is lost.
+        (Network::Tron, "TRON_SHASTA", Currency::USDT, millionths)
+    };
+    let minor = i64::try_from(minor).map_err(|_| unfit("the amount has no price in a token"))?;
+    Ok(Crypto {
+        address: crypto::sandbox_address(id.bytes(), network),
+        amount: Money { minor, currency: token }.decimal(),
+        network: name.to_owned(),
+        currency: token,
+        expires_at,
+    })
+}
+
+/// What the request's checks let through and an artefact can't carry: a defect of the checks.
+fn unfit(error: impl Display) -> Problem {
+    Problem::Internal(format!("an artefact can't be made: {error}"))
+}
+
+fn out_of_range(error: TimestampError) -> Problem {
+    Problem::Internal(format!("expiry out of range: {error}"))
+}
 
 /// A dynamic BR Code on our own host, never somebody's key.
-pub(super) fn pix_code(
+fn pix_code(
     id: ChargeId,
     amount: Amount,
     settings: &AccountSettings,
@@ -21,4 +157,33 @@ pub(super) fn pix_code(
         merchant_city: &settings.merchant_city,
     };
     code.encode().map_err(|error| Problem::Internal(format!("a BR Code can't be made: {error}")))
+}
+
+/// The sandbox has no state of its own: it says of a charge what an acquirer would whose notices all arrived.
+pub(super) fn status_of(charge: &Charge) -> Option<ProviderStatus> {
+    let status = match charge.status {
+        TransactionStatus::Pending => return None,
+        TransactionStatus::WaitingPayment => "active",
+        TransactionStatus::Processing if charge.is_open() => "authenticating",
+        TransactionStatus::Processing
+        | TransactionStatus::Paid
+        | TransactionStatus::Approved
+        | TransactionStatus::Chargeback
+        | TransactionStatus::Dispute => "paid",
+        TransactionStatus::Refused => "declined",
+        TransactionStatus::Cancelled => "canceled",
+        TransactionStatus::Expired => "expired",
+        TransactionStatus::Refunded => "returned",
+    };
+    let transaction_id = charge.id.txid();
+    let raw_response = json!({
+        "id": transaction_id,
+        "status": status,
+        "amount": charge.amount,
+        "currency": charge.currency,
+        "payment": charge.receipt.as_ref().map(|receipt| &receipt.payment_id),
+        "paid_at": charge.receipt.as_ref().map(|receipt| receipt.paid_at),
+    });
+    let raw_response = raw_response.as_object().cloned().unwrap_or_default();
+    Some(ProviderStatus { provider: "sandbox", transaction_id, status, raw_response })
 }

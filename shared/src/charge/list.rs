@@ -7,7 +7,7 @@ use super::{Charge, Charges, PublicStatus};
 use crate::http::{Fields, Problem, Query};
 use crate::ids::{ChargeId, Scope};
 use crate::store::{Key, ListIndex, Listed, Row, StoreError, from_item, sortable};
-use crate::tax_id::TaxId;
+use crate::tax_id::Document;
 use crate::time::Timestamp;
 
 /// Charges on a page, unless asked otherwise, and at most (contract: Limits).
@@ -30,7 +30,7 @@ pub struct ChargeFilter {
     status: Option<PublicStatus>,
     created_after: Option<Timestamp>,
     created_before: Option<Timestamp>,
-    customer: Option<TaxId>,
+    customer: Option<Document>,
 }
 
 /// A page of charges, newest first.
@@ -61,19 +61,21 @@ impl ChargeFilter {
             status: query.one_of(&mut fields, "status", &PublicStatus::VOCABULARY),
             created_after: query.not_before(&mut fields, "created_after"),
             created_before: query.not_after(&mut fields, "created_before"),
-            customer: query.tax_id(&mut fields, "customer_id"),
+            customer: query.document(&mut fields, "customer_id"),
         };
         fields.finish(Some(filter))
     }
 
     fn admits(&self, charge: &Charge) -> bool {
         self.status.is_none_or(|status| charge.status.public() == status)
-            && self.customer.as_ref().is_none_or(|customer| charge.payer() == Some(customer))
+            && self.customer.as_ref().is_none_or(|customer| charge.payer() == Some(customer.as_str()))
     }
 
     fn partitions(&self, scope: &Scope) -> (ListIndex, Vec<String>) {
         match (&self.customer, self.status) {
-            (Some(customer), _) => (ListIndex::ByCustomer, vec![Charge::customer_partition(scope, customer)]),
+            (Some(customer), _) => {
+                (ListIndex::ByCustomer, vec![Charge::customer_partition(scope, customer.as_str())])
+            }
             (None, Some(status)) => {
                 let statuses = status.transaction_statuses().iter();
                 (

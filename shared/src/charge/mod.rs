@@ -6,6 +6,7 @@
 mod funds;
 mod list;
 mod metadata;
+mod method;
 mod path;
 mod receipt;
 mod repository;
@@ -13,6 +14,7 @@ pub mod request;
 mod status;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod transaction;
 pub mod transition;
 pub mod view;
 
@@ -21,25 +23,18 @@ use serde::{Deserialize, Serialize};
 pub use funds::{CaseEnd, Funds, RefundAsked, RefundRefused, RefundShare, RefundStrategy};
 pub use list::{ChargeFilter, ChargePage};
 pub use metadata::Metadata;
+pub use method::{Artefacts, Boleto, Card, Crypto, Mbway, Multibanco, PaymentMethod, Pix};
 pub use path::ChargePath;
 pub use receipt::{Receipt, Return, ReturnStatus, UnappliedReason};
-pub use repository::{Charges, Created};
+pub use repository::{Charges, Created, KeySpace};
 pub use status::{PublicStatus, TransactionStatus};
 
 use crate::account::terms::{Fees, FeesOnRefund, MethodTerms, ReleaseDay};
-use crate::ids::{ChargeId, EndToEndId, Mode, Scope};
+use crate::ids::{AcquirerPaymentId, ChargeId, Mode, Scope};
 use crate::money::{Amount, Currency};
 use crate::store::{Indexes, Key, Row, sortable};
-use crate::tax_id::TaxId;
+use crate::tax_id::{Document, TaxId};
 use crate::time::Timestamp;
-
-/// How a charge can be paid.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PaymentMethod {
-    /// Pix, by a dynamic BR Code.
-    Pix,
-}
 
 /// Who is asked to pay, as the merchant knows them.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -47,9 +42,9 @@ pub struct Customer {
     /// 1-200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// CPF or CNPJ.
+    /// A CPF or CNPJ; on the payments surface also a NIF or another tax id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub document: Option<TaxId>,
+    pub document: Option<Document>,
     /// At most 254 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
@@ -58,23 +53,13 @@ pub struct Customer {
     pub phone: Option<String>,
 }
 
-/// What a payer needs to pay by Pix.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Pix {
-    /// The BR Code: copy-and-paste text and content of the QR image.
-    pub br_code: String,
-    /// When it stops being payable.
-    #[serde(with = "crate::time::millis")]
-    pub expires_at: Timestamp,
-    /// Its lifetime in seconds.
-    pub ttl_seconds: i64,
-}
-
 /// The payment that a charge took: the money is credited, or held for review.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AppliedReceipt {
-    /// The Pix payment's own id.
-    pub end_to_end_id: EndToEndId,
+    /// The payment's own id: of a Pix, its end-to-end id.
+    pub payment_id: AcquirerPaymentId,
+    /// By which method.
+    pub method: PaymentMethod,
     /// When the bank took it (`horario`), not when its notice arrived.
     #[serde(with = "crate::time::millis")]
     pub paid_at: Timestamp,
@@ -114,6 +99,17 @@ impl Settlement {
     pub fn net(&self, amount: Amount) -> i64 {
         amount.minor().saturating_sub(self.fees.total())
     }
+}
+
+/// What a payment carries beyond what charges have.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Transaction {
+    /// The merchant's own id of its user, echoed in webhooks; at most 200 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub customer_id: Option<String>,
+    /// Where this transaction's legacy events go, instead of the endpoints subscribed to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<String>,
 }
 
 /// Why a charge failed, expired or was cancelled; `metadata.failure` on the wire.
@@ -157,8 +153,8 @@ pub struct Charge {
     pub amount: Amount,
     /// ISO 4217.
     pub currency: Currency,
-    /// How it can be paid.
-    pub method: PaymentMethod,
+    /// How it can be paid, as it was asked for; at least one.
+    pub methods: Vec<PaymentMethod>,
     /// Who is asked to pay.
     #[serde(default)]
     pub customer: Customer,
@@ -168,8 +164,11 @@ pub struct Charge {
     /// The merchant's own map.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
-    /// What the payer needs.
-    pub pix: Pix,
+    /// What the payer is given.
+    pub artefacts: Artefacts,
+    /// What was sent on the payments surface alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transaction: Option<Transaction>,
     /// Hash of the normalised request; tells a replay from a reuse of the key.
     pub request_hash: String,
     /// When it was created.
@@ -211,8 +210,31 @@ impl Charge {
     }
 
     /// The payer that the merchant named: who must pay, else who is asked to. Lists filter by it.
-    pub fn payer(&self) -> Option<&TaxId> {
-        self.expected_payer.as_ref().or(self.customer.document.as_ref())
+    pub fn payer(&self) -> Option<&str> {
+        let expected = self.expected_payer.as_ref().map(TaxId::as_str);
+        expected.or_else(|| self.customer.document.as_ref().map(Document::as_str))
+    }
+
+    /// That payer's CPF or CNPJ, where it is one.
+    pub fn payer_tax_id(&self) -> Option<TaxId> {
+        let asked = || self.customer.document.as_ref().and_then(Document::tax_id);
+        self.expected_payer.or_else(asked)
+    }
+
+    /// What it was paid with; `None` before it was.
+    pub fn paid_with(&self) -> Option<PaymentMethod> {
+        self.receipt.as_ref().map(|receipt| receipt.method)
+    }
+
+    /// What it was paid with, else what it was asked for first.
+    pub fn method(&self) -> PaymentMethod {
+        self.paid_with().or_else(|| self.methods.first().copied()).unwrap_or(PaymentMethod::Pix)
+    }
+
+    /// When it can't be paid any more by any method.
+    pub fn expires_at(&self) -> Timestamp {
+        let ends = self.methods.iter().filter_map(|method| self.artefacts.expires_at(*method));
+        ends.max().unwrap_or(self.created_at)
     }
 
     /// Money of this charge is held until somebody reviews it.
@@ -220,13 +242,35 @@ impl Charge {
         self.status == TransactionStatus::Processing && self.receipt.is_some()
     }
 
+    /// It can be paid: nothing came yet. A card whose holder is being asked counts, and so does what else can be paid
+    /// meanwhile.
+    pub fn is_open(&self) -> bool {
+        match self.status {
+            TransactionStatus::Pending | TransactionStatus::WaitingPayment => true,
+            TransactionStatus::Processing => self.receipt.is_none(),
+            TransactionStatus::Paid
+            | TransactionStatus::Approved
+            | TransactionStatus::Refused
+            | TransactionStatus::Cancelled
+            | TransactionStatus::Expired
+            | TransactionStatus::Refunded
+            | TransactionStatus::Chargeback
+            | TransactionStatus::Dispute => false,
+        }
+    }
+
+    /// Time ends it: it is open, and its acquirer made what it can be paid by.
+    pub fn can_expire(&self) -> bool {
+        self.is_open() && self.status != TransactionStatus::Pending
+    }
+
     /// The charge as it truly is at `now`: a test charge past its time is expired, whether or not `clock` has
     /// written so yet. (A live one expires only after the bank was asked.)
     #[must_use]
     pub fn as_of(self, now: Timestamp) -> Self {
-        let overdue = self.status == TransactionStatus::WaitingPayment && now > self.pix.expires_at;
+        let at = self.expires_at();
+        let overdue = self.can_expire() && now > at;
         if overdue && self.scope.mode == Mode::Test {
-            let at = self.pix.expires_at;
             return transition::expired(self, at);
         }
         self
@@ -243,8 +287,8 @@ impl Charge {
     }
 
     /// The partition of a scope's charges to one customer.
-    pub(crate) fn customer_partition(scope: &Scope, document: &TaxId) -> String {
-        format!("charges#{scope}#{}", document.as_str())
+    pub(crate) fn customer_partition(scope: &Scope, document: &str) -> String {
+        format!("charges#{scope}#{document}")
     }
 
     /// The charge's place in lists: by creation, then by id.
@@ -264,7 +308,7 @@ impl Row for Charge {
             list: Some((Self::list_partition(&self.scope), self.list_sort())),
             status: Some(Self::status_partition(&self.scope, self.status)),
             customer: document.map(|document| Self::customer_partition(&self.scope, document)),
-            due: (self.status == TransactionStatus::WaitingPayment).then_some(self.pix.expires_at),
+            due: self.can_expire().then(|| self.expires_at()),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Payments as the acquirer reported them. Each is a row of its own, named by its end-to-end id and written with
+//! Payments as the acquirer reported them. Each is a row of its own, named by its own id and written with
 //! what it caused, so that the same payment told again finds it and changes nothing.
 
 use serde::{Deserialize, Serialize};
 
-use super::Charge;
 use super::transition::Payment;
-use crate::ids::{EndToEndId, Mode, ReturnId, Scope};
+use super::{Charge, PaymentMethod};
+use crate::ids::{AcquirerPaymentId, Mode, ReturnId, Scope};
 use crate::money::Amount;
 use crate::store::{Key, Row};
 use crate::tax_id::TaxId;
@@ -28,6 +28,8 @@ pub enum UnappliedReason {
     PayerMismatch,
     /// A person decided to return money held for review.
     ReviewReturned,
+    /// The merchant cancelled while it was held for review.
+    Cancelled,
 }
 
 /// How far the return of the money is.
@@ -65,8 +67,10 @@ pub struct Return {
 /// A payment's row.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Receipt {
-    /// The payment's own id.
-    pub end_to_end_id: EndToEndId,
+    /// The payment's own id: of a Pix, its end-to-end id.
+    pub payment_id: AcquirerPaymentId,
+    /// By which method.
+    pub method: PaymentMethod,
     /// Whose charge it was meant for.
     pub scope: Scope,
     /// The charge's raw id.
@@ -93,7 +97,8 @@ impl Receipt {
     /// A payment that its charge takes.
     pub(super) fn taken(charge: &Charge, payment: &Payment, now: Timestamp) -> Self {
         Self {
-            end_to_end_id: payment.end_to_end_id.clone(),
+            payment_id: payment.id.clone(),
+            method: payment.method,
             scope: charge.scope,
             charge: charge.id.raw(),
             amount: payment.amount,
@@ -131,7 +136,7 @@ impl Return {
     fn of(receipt: &Receipt, reason: UnappliedReason) -> Self {
         Self {
             reason,
-            id: ReturnId::derive(&receipt.end_to_end_id, WHOLE),
+            id: ReturnId::derive(&receipt.payment_id, WHOLE),
             status: ReturnStatus::of(receipt.scope.mode),
         }
     }
@@ -139,6 +144,6 @@ impl Return {
 
 impl Row for Receipt {
     fn key(&self) -> Key {
-        Key { pk: format!("receipts#{}", self.scope), sk: self.end_to_end_id.to_string() }
+        Key { pk: format!("receipts#{}", self.scope), sk: self.payment_id.to_string() }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::request::NewCharge;
 use super::transition::{self, Command, Outcome, ReceiptWrite, Rejection};
-use super::{Charge, Funds, PaymentMethod, Pix, TransactionStatus};
+use super::{Charge, Funds, TransactionStatus};
 use crate::acquirer::Acquirer;
 use crate::auth::Caller;
 use crate::config::Links;
@@ -15,8 +15,23 @@ use crate::wallet::counters::Cover;
 /// How often a change is tried anew because somebody else changed the charge in between.
 const MAX_OVERTAKEN: usize = 10;
 
-/// The key space of charges: `/v1/charges` and `/v1/pix/charges` share it.
-const SURFACE: &str = "charges";
+/// Whose idempotency keys: the same key stands for another charge in another space.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum KeySpace {
+    /// `/v1/charges` and `/v1/pix/charges` share it.
+    Charges,
+    /// `/v1/payments`.
+    Payments,
+}
+
+impl KeySpace {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Charges => "charges",
+            Self::Payments => "payments",
+        }
+    }
+}
 
 /// How a creation ended.
 #[derive(Debug)]
@@ -48,18 +63,14 @@ impl Charges {
     pub async fn create(
         &self,
         caller: &Caller,
-        idempotency_key: &str,
+        (key_space, idempotency_key): (KeySpace, &str),
         request: NewCharge,
         links: &Links,
         now: Timestamp,
     ) -> Result<Created, Problem> {
         let acquirer = Acquirer::of(&caller.scope)?;
-        let id = ChargeId::derive(&caller.salt, caller.scope.mode, SURFACE, idempotency_key);
-        let ttl_seconds = request.expires_in_seconds.unwrap_or(caller.settings.charge_expires_in_seconds);
-        let expires_at = now.plus_seconds(ttl_seconds);
-        let expires_at =
-            expires_at.map_err(|error| Problem::Internal(format!("expiry out of range: {error}")))?;
-        let br_code = acquirer.pix_code(id, request.amount, &caller.settings, links)?;
+        let id = ChargeId::derive(&caller.salt, caller.scope.mode, key_space.as_str(), idempotency_key);
+        let artefacts = acquirer.artefacts(id, &request, &caller.settings, links, now)?;
         let charge = Charge {
             id,
             scope: caller.scope,
@@ -67,11 +78,12 @@ impl Charges {
             version: 1,
             amount: request.amount,
             currency: request.currency,
-            method: PaymentMethod::Pix,
+            methods: request.methods,
             customer: request.customer,
             expected_payer: request.expected_payer,
             metadata: request.metadata,
-            pix: Pix { br_code, expires_at, ttl_seconds },
+            artefacts,
+            transaction: request.transaction,
             request_hash: request.hash,
             created_at: now,
             updated_at: now,
@@ -106,7 +118,11 @@ impl Charges {
             let shown = match command {
                 // What writes an expiry down must see that it is not written yet.
                 Command::Expire { .. } => charge,
-                Command::Pay { .. } | Command::Decline { .. } | Command::Review { .. } => charge.as_of(now),
+                Command::Pay { .. }
+                | Command::Authenticate
+                | Command::Cancel
+                | Command::Decline { .. }
+                | Command::Review { .. } => charge.as_of(now),
             };
             let outcome =
                 transition::apply(&shown, command, now).map_err(|rejection| refused(rejection, &shown))?;
@@ -188,6 +204,11 @@ fn refused(rejection: Rejection, charge: &Charge) -> Problem {
     match rejection {
         Rejection::NotHeldForReview => Problem::Unprocessable(format!(
             "The charge is {}; only a payment held for review can be reviewed.",
+            charge.status.as_str()
+        )),
+        Rejection::NotCancellable => Problem::PaymentNotCancellable { status: charge.status.as_str() },
+        Rejection::NotPayableByCard => Problem::Unprocessable(format!(
+            "The charge is {}; it can't be paid by card now.",
             charge.status.as_str()
         )),
     }

@@ -5,11 +5,11 @@ use std::fmt::Write;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Customer, Metadata, metadata};
+use super::{Customer, Metadata, PaymentMethod, Transaction, metadata};
 use crate::hex;
 use crate::http::{Fields, Object, Problem};
 use crate::money::{Amount, Currency};
-use crate::tax_id::TaxId;
+use crate::tax_id::{Document, TaxId};
 
 /// The shortest and longest life of a Pix charge, in seconds (contract: Limits).
 const EXPIRES_IN_SECONDS: std::ops::RangeInclusive<i64> = 60..=86_400;
@@ -17,10 +17,10 @@ const EXPIRES_IN_SECONDS: std::ops::RangeInclusive<i64> = 60..=86_400;
 const MAX_DESCRIPTION_CHARS: usize = 500;
 
 /// API Pix takes a payer's name of at most 200 characters.
-const MAX_NAME_CHARS: usize = 200;
+pub(super) const MAX_NAME_CHARS: usize = 200;
 
 /// RFC 5321: the longest address that mail can carry.
-const MAX_EMAIL_CHARS: usize = 254;
+pub(super) const MAX_EMAIL_CHARS: usize = 254;
 
 const MAX_PHONE_CHARS: usize = 32;
 
@@ -36,21 +36,27 @@ pub enum Surface {
     PixCharges,
 }
 
-/// A valid request for a charge, before the account's defaults.
+/// A valid request for a charge by either surface, before the account's defaults.
 #[derive(Clone, Debug)]
 pub struct NewCharge {
     /// Asked, in minor units.
     pub amount: Amount,
-    /// Always BRL: Pix knows no other.
+    /// One that every method takes.
     pub currency: Currency,
-    /// Seconds until it expires, within the limits; `None`: the account's default.
-    pub expires_in_seconds: Option<i64>,
+    /// How it can be paid; at least one.
+    pub methods: Vec<PaymentMethod>,
+    /// Seconds until its Pix code expires, within the limits; `None`: the account's default.
+    pub pix_expires_in_seconds: Option<i64>,
     /// Who is asked to pay.
     pub customer: Customer,
     /// The payer lock.
     pub expected_payer: Option<TaxId>,
     /// The merchant's map, the description folded in.
     pub metadata: Metadata,
+    /// Where a payer by card comes back to.
+    pub return_url: Option<String>,
+    /// What was sent on the payments surface alone.
+    pub transaction: Option<Transaction>,
     /// Hash of the normalised request: the same JSON spelled otherwise has the same one.
     pub hash: String,
 }
@@ -68,7 +74,7 @@ impl NewCharge {
         let sent_customer = fields.object(&root, "customer");
         let customer = Customer {
             name: name(&mut fields, &sent_customer),
-            document: fields.tax_id(&sent_customer, "document"),
+            document: fields.tax_id(&sent_customer, "document").map(Document::from),
             email: email(&mut fields, &sent_customer),
             phone: fields.text(&sent_customer, "phone", 1, MAX_PHONE_CHARS).map(str::to_owned),
         };
@@ -77,10 +83,13 @@ impl NewCharge {
         let request = amount.map(|amount| Self {
             amount,
             currency,
-            expires_in_seconds,
+            methods: vec![PaymentMethod::Pix],
+            pix_expires_in_seconds: expires_in_seconds,
             customer,
             expected_payer,
             metadata,
+            return_url: None,
+            transaction: None,
             hash: hash(body),
         });
         fields.finish(request)
@@ -139,14 +148,14 @@ fn payer_lock(fields: &mut Fields, root: &Object<'_>, customer: &Customer) -> Op
         fields.reject("customer.name", "is required when expected_payer_tax_id is sent");
     }
     if let (Some(expected), Some(document)) = (&expected, &customer.document)
-        && expected != document
+        && expected.as_str() != document.as_str()
     {
         fields.reject("expected_payer_tax_id", "must equal customer.document when both are sent");
     }
     expected
 }
 
-fn metadata(fields: &mut Fields, root: &Object<'_>, description: Option<&str>) -> Metadata {
+pub(super) fn metadata(fields: &mut Fields, root: &Object<'_>, description: Option<&str>) -> Metadata {
     let empty = Map::new();
     let sent = match root.get("metadata") {
         None => &empty,
@@ -165,11 +174,17 @@ fn metadata(fields: &mut Fields, root: &Object<'_>, description: Option<&str>) -
     Metadata::fold(sent, description)
 }
 
-/// SHA-256 over the body in a canonical form, cut to 128 bits, in hex. Canonical: keys in order, absent and
-/// `null` fields the same, numbers by their value, the method that the route implies filled in.
+/// The hash of a charge's request, the method that the route implies filled in.
 fn hash(body: &Map<String, Value>) -> String {
-    let mut present: Map<String, Value> = body.clone();
-    present.insert("payment_method".to_owned(), Value::String("pix".to_owned()));
+    let mut asked: Map<String, Value> = body.clone();
+    asked.insert("payment_method".to_owned(), Value::String("pix".to_owned()));
+    canonical_hash(asked)
+}
+
+/// SHA-256 over a body in a canonical form, cut to 128 bits, in hex. Canonical: keys in order, absent and
+/// `null` fields the same, numbers by their value.
+pub(super) fn canonical_hash(body: Map<String, Value>) -> String {
+    let mut present = body;
     present.retain(|_, value| !value.is_null());
     if let Some(Value::Object(customer)) = present.get_mut("customer") {
         customer.retain(|_, value| !value.is_null());
@@ -320,9 +335,9 @@ mod tests {
     #[test]
     fn a_longer_life_than_a_day_is_capped_and_the_bounds_are_taken() {
         for (sent, kept) in [(60, 60), (86_400, 86_400), (86_401, 86_400), (i64::MAX, 86_400)] {
-            assert_eq!(parse(&with(json!({"expires_in": sent}))).unwrap().expires_in_seconds, Some(kept));
+            assert_eq!(parse(&with(json!({"expires_in": sent}))).unwrap().pix_expires_in_seconds, Some(kept));
         }
-        assert_eq!(parse(&with(json!({}))).unwrap().expires_in_seconds, None);
+        assert_eq!(parse(&with(json!({}))).unwrap().pix_expires_in_seconds, None);
     }
 
     #[test]

@@ -19,11 +19,15 @@ pub(crate) fn waiting() -> Charge {
         version: 1,
         amount: Amount::parse(1000).unwrap(),
         currency: Currency::BRL,
-        method: PaymentMethod::Pix,
+        methods: vec![PaymentMethod::Pix],
         customer: Customer::default(),
         expected_payer: None,
         metadata: Metadata::default(),
-        pix: Pix { br_code: "code".to_owned(), expires_at: at(3600), ttl_seconds: 3600 },
+        artefacts: Artefacts {
+            pix: Some(Pix { br_code: "code".to_owned(), expires_at: at(3600), ttl_seconds: 3600 }),
+            ..Artefacts::default()
+        },
+        transaction: None,
         request_hash: "0".repeat(32),
         created_at: at(0),
         updated_at: at(0),

@@ -6,9 +6,9 @@
 //! Whatever moves money comes with the ledger's posting.
 
 use super::receipt::{Receipt, ReturnStatus, UnappliedReason};
-use super::{AppliedReceipt, Charge, Decision, Failure, Settlement, TransactionStatus};
+use super::{AppliedReceipt, Charge, Decision, Failure, PaymentMethod, Settlement, TransactionStatus};
 use crate::account::terms::MethodTerms;
-use crate::ids::{EndToEndId, PostingId};
+use crate::ids::{AcquirerPaymentId, PostingId};
 use crate::money::Amount;
 use crate::store::Row;
 use crate::tax_id::TaxId;
@@ -18,8 +18,10 @@ use crate::wallet::{Cause, Posting, Subject, rules};
 /// A payment that the acquirer reports.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Payment {
-    /// The payment's own id.
-    pub end_to_end_id: EndToEndId,
+    /// The payment's own id: of a Pix, its end-to-end id.
+    pub id: AcquirerPaymentId,
+    /// By which method.
+    pub method: PaymentMethod,
     /// What was paid, in minor units of the charge's currency.
     pub amount: Amount,
     /// The payer's document, where the bank reported it whole; a masked one counts as absent.
@@ -38,6 +40,10 @@ pub enum Command {
         /// What holds for it, should it settle.
         terms: MethodTerms,
     },
+    /// The holder of a card is being asked.
+    Authenticate,
+    /// The merchant wants it no more.
+    Cancel,
     /// The acquirer declined.
     Decline {
         /// The acquirer's text.
@@ -107,12 +113,18 @@ pub enum Outcome {
 pub enum Rejection {
     /// A review ends only where money is held for one, or was, with the same end.
     NotHeldForReview,
+    /// Only what is open or held can be cancelled.
+    NotCancellable,
+    /// Only a card that can still be charged is authenticated.
+    NotPayableByCard,
 }
 
 /// Applies what happened at `now` to a charge.
 pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outcome, Rejection> {
     match command {
         Command::Pay { payment, terms } => Ok(pay(charge, payment, terms, now)),
+        Command::Authenticate => authenticate(charge, now),
+        Command::Cancel => cancel(charge, now),
         Command::Decline { reason, code } => Ok(decline(charge, reason, code, now)),
         Command::Expire { at } => Ok(expire(charge, *at)),
         Command::Review { decision, terms } => review(charge, *decision, terms, now),
@@ -120,27 +132,32 @@ pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outco
 }
 
 fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) -> Outcome {
-    let taken_before = charge.receipt.as_ref().map(|receipt| &receipt.end_to_end_id);
-    if taken_before == Some(&payment.end_to_end_id) {
+    let taken_before = charge.receipt.as_ref().map(|receipt| &receipt.payment_id);
+    if taken_before == Some(&payment.id) {
         return Outcome::Unchanged;
     }
     let unapplied = |reason| Outcome::Unapplied(Box::new(goes_back(charge, payment, reason, now)));
-    match charge.status {
-        TransactionStatus::Pending | TransactionStatus::WaitingPayment => {}
-        TransactionStatus::Expired | TransactionStatus::Cancelled | TransactionStatus::Refused => {
-            return unapplied(UnappliedReason::Late);
-        }
-        TransactionStatus::Processing
-        | TransactionStatus::Paid
-        | TransactionStatus::Approved
-        | TransactionStatus::Refunded
-        | TransactionStatus::Chargeback
-        | TransactionStatus::Dispute => return unapplied(UnappliedReason::SecondPayment),
+    if !charge.is_open() {
+        return match charge.status {
+            TransactionStatus::Expired | TransactionStatus::Cancelled | TransactionStatus::Refused => {
+                unapplied(UnappliedReason::Late)
+            }
+            TransactionStatus::Pending
+            | TransactionStatus::WaitingPayment
+            | TransactionStatus::Processing
+            | TransactionStatus::Paid
+            | TransactionStatus::Approved
+            | TransactionStatus::Refunded
+            | TransactionStatus::Chargeback
+            | TransactionStatus::Dispute => unapplied(UnappliedReason::SecondPayment),
+        };
     }
     if payment.amount != charge.amount {
         return unapplied(UnappliedReason::WrongAmount);
     }
-    if payment.paid_at > charge.pix.expires_at {
+    // A method that was not asked for has no time in which it could be used.
+    let expires_at = charge.artefacts.expires_at(payment.method);
+    if expires_at.is_none_or(|expires_at| payment.paid_at > expires_at) {
         return unapplied(UnappliedReason::Late);
     }
     let taken = with_receipt(charge, payment, now);
@@ -153,12 +170,12 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
         }
         (Some(_), None) => {
             let held = Charge { status: TransactionStatus::Processing, ..taken };
-            let posting = rules::held_for_review(cause(&held, &payment.end_to_end_id, now), payment.amount);
+            let posting = rules::held_for_review(cause(&held, &payment.id, now), payment.amount);
             paid(held, Moved { receipt: insert(), posting })
         }
         (None, _) | (Some(_), Some(_)) => {
             let (settled, settlement) = settled(taken, terms, now);
-            let cause = cause(&settled, &payment.end_to_end_id, now);
+            let cause = cause(&settled, &payment.id, now);
             let posting = rules::settled(cause, payment.amount, &settlement);
             paid(settled, Moved { receipt: insert(), posting })
         }
@@ -171,53 +188,32 @@ fn goes_back(charge: &Charge, payment: &Payment, reason: UnappliedReason, now: T
     // The charge may not change, so the payment's own row names the posting.
     let key = receipt.key();
     let id = PostingId::derive(now, &format!("{}#{}", key.pk, key.sk), receipt.version);
-    let cause = Cause { id, ..cause(charge, &payment.end_to_end_id, now) };
+    let cause = Cause { id, ..cause(charge, &payment.id, now) };
     let posting = rules::unapplied(cause, payment.amount, ReturnStatus::of(charge.scope.mode));
     Moved { receipt: ReceiptWrite::Insert(receipt), posting }
 }
 
 /// What a posting of this version of a charge is about.
-fn cause(charge: &Charge, end_to_end_id: &EndToEndId, now: Timestamp) -> Cause {
+fn cause(charge: &Charge, payment: &AcquirerPaymentId, now: Timestamp) -> Cause {
     Cause {
         id: PostingId::derive(now, &charge.key().pk, charge.version),
         scope: charge.scope,
         currency: charge.currency,
         at: now,
-        subject: Subject {
-            charge: Some(charge.id),
-            end_to_end_id: Some(end_to_end_id.clone()),
-            ..Subject::default()
-        },
+        subject: Subject { charge: Some(charge.id), payment: Some(payment.clone()), ..Subject::default() },
     }
 }
 
-fn decline(charge: &Charge, reason: &str, code: &str, now: Timestamp) -> Outcome {
+fn authenticate(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
+    let payable = charge.artefacts.card.as_ref().is_some_and(|card| now <= card.expires_at);
     match charge.status {
-        TransactionStatus::Pending | TransactionStatus::WaitingPayment => {}
-        TransactionStatus::Processing
-        | TransactionStatus::Paid
-        | TransactionStatus::Approved
-        | TransactionStatus::Refused
-        | TransactionStatus::Cancelled
-        | TransactionStatus::Expired
-        | TransactionStatus::Refunded
-        | TransactionStatus::Chargeback
-        | TransactionStatus::Dispute => return Outcome::Unchanged,
-    }
-    let failure = Failure {
-        reason: reason.to_owned(),
-        provider_error_code: code.to_owned(),
-        ttl_seconds: Some(charge.pix.ttl_seconds),
-        at: now,
-    };
-    let next = next_version(charge.clone(), now);
-    changed(Charge { status: TransactionStatus::Refused, failure: Some(failure), ..next })
-}
-
-fn expire(charge: &Charge, at: Timestamp) -> Outcome {
-    match charge.status {
-        TransactionStatus::WaitingPayment => changed(expired(charge.clone(), at)),
+        TransactionStatus::WaitingPayment if payable => {
+            let next = next_version(charge.clone(), now);
+            Ok(changed(Charge { status: TransactionStatus::Processing, ..next }))
+        }
+        TransactionStatus::Processing if payable && charge.is_open() => Ok(Outcome::Unchanged),
         TransactionStatus::Pending
+        | TransactionStatus::WaitingPayment
         | TransactionStatus::Processing
         | TransactionStatus::Paid
         | TransactionStatus::Approved
@@ -226,19 +222,74 @@ fn expire(charge: &Charge, at: Timestamp) -> Outcome {
         | TransactionStatus::Expired
         | TransactionStatus::Refunded
         | TransactionStatus::Chargeback
-        | TransactionStatus::Dispute => Outcome::Unchanged,
+        | TransactionStatus::Dispute => Err(Rejection::NotPayableByCard),
     }
+}
+
+fn cancel(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
+    let failure = failure(charge, "The merchant cancelled the charge.", "canceled", now);
+    let cancelled = Charge {
+        status: TransactionStatus::Cancelled,
+        failure: Some(failure),
+        ..next_version(charge.clone(), now)
+    };
+    match charge.receipt.as_ref().filter(|_| charge.is_held_for_review()) {
+        Some(held) => Ok(held_goes_back(charge, held, cancelled, UnappliedReason::Cancelled, now)),
+        None if charge.is_open() => Ok(changed(cancelled)),
+        None => Err(Rejection::NotCancellable),
+    }
+}
+
+/// Money held for review goes back to its payer.
+fn held_goes_back(
+    charge: &Charge,
+    held: &AppliedReceipt,
+    next: Charge,
+    reason: UnappliedReason,
+    now: Timestamp,
+) -> Outcome {
+    let payment = Payment {
+        id: held.payment_id.clone(),
+        method: held.method,
+        amount: charge.amount,
+        payer_document: held.payer_document,
+        paid_at: held.paid_at,
+    };
+    let receipt = Receipt::given_back(charge, &payment, reason, now);
+    let cause = cause(&next, &held.payment_id, now);
+    let posting = rules::review_returned(cause, charge.amount, ReturnStatus::of(charge.scope.mode));
+    Outcome::Paid {
+        charge: Box::new(next),
+        moved: Box::new(Moved { receipt: ReceiptWrite::Replace(receipt), posting }),
+    }
+}
+
+fn failure(charge: &Charge, reason: &str, code: &str, at: Timestamp) -> Failure {
+    Failure {
+        reason: reason.to_owned(),
+        provider_error_code: code.to_owned(),
+        ttl_seconds: charge.artefacts.pix.as_ref().map(|pix| pix.ttl_seconds),
+        at,
+    }
+}
+
+fn decline(charge: &Charge, reason: &str, code: &str, now: Timestamp) -> Outcome {
+    if !charge.is_open() {
+        return Outcome::Unchanged;
+    }
+    let failure = failure(charge, reason, code, now);
+    let next = next_version(charge.clone(), now);
+    changed(Charge { status: TransactionStatus::Refused, failure: Some(failure), ..next })
+}
+
+fn expire(charge: &Charge, at: Timestamp) -> Outcome {
+    if charge.can_expire() { changed(expired(charge.clone(), at)) } else { Outcome::Unchanged }
 }
 
 /// The charge after its time was over. Every field follows from the charge and `at`, so that a charge read
 /// before `clock` came by looks the same as after.
 pub(super) fn expired(charge: Charge, at: Timestamp) -> Charge {
-    let failure = Failure {
-        reason: "The charge was not paid before it expired.".to_owned(),
-        provider_error_code: "expired".to_owned(),
-        ttl_seconds: Some(charge.pix.ttl_seconds),
-        at,
-    };
+    let failure = failure(&charge, "The charge was not paid before it expired.", "expired", at);
     Charge { status: TransactionStatus::Expired, failure: Some(failure), ..next_version(charge, at) }
 }
 
@@ -255,38 +306,37 @@ fn review(
         return Err(Rejection::NotHeldForReview);
     };
     let next = Charge { reviewed: Some(decision), ..next_version(charge.clone(), now) };
-    let cause = cause(&next, &held.end_to_end_id, now);
     match decision {
         Decision::Approve => {
             let (settled, settlement) = settled(next, terms, now);
+            let cause = cause(&settled, &held.payment_id, now);
             let posting = rules::review_approved(cause, charge.amount, &settlement);
             Ok(Outcome::Credited { charge: Box::new(settled), posting: Box::new(posting) })
         }
         Decision::Return => {
-            let payment = Payment {
-                end_to_end_id: held.end_to_end_id.clone(),
-                amount: charge.amount,
-                payer_document: held.payer_document,
-                paid_at: held.paid_at,
-            };
-            let receipt = Receipt::given_back(charge, &payment, UnappliedReason::ReviewReturned, now);
-            let posting = rules::review_returned(cause, charge.amount, ReturnStatus::of(charge.scope.mode));
-            Ok(Outcome::Paid {
-                charge: Box::new(Charge { status: TransactionStatus::Refunded, ..next }),
-                moved: Box::new(Moved { receipt: ReceiptWrite::Replace(receipt), posting }),
-            })
+            let next = Charge { status: TransactionStatus::Refunded, ..next };
+            Ok(held_goes_back(charge, held, next, UnappliedReason::ReviewReturned, now))
         }
     }
 }
 
 fn settled(charge: Charge, terms: &MethodTerms, now: Timestamp) -> (Charge, Settlement) {
     let settlement = Settlement::on(terms, charge.amount, now);
-    (Charge { status: TransactionStatus::Paid, settlement: Some(settlement), ..charge }, settlement)
+    let status = match charge.method() {
+        PaymentMethod::CreditCard => TransactionStatus::Approved,
+        PaymentMethod::Pix
+        | PaymentMethod::Mbway
+        | PaymentMethod::Multibanco
+        | PaymentMethod::Boleto
+        | PaymentMethod::Crypto => TransactionStatus::Paid,
+    };
+    (Charge { status, settlement: Some(settlement), ..charge }, settlement)
 }
 
 fn with_receipt(charge: &Charge, payment: &Payment, now: Timestamp) -> Charge {
     let receipt = AppliedReceipt {
-        end_to_end_id: payment.end_to_end_id.clone(),
+        payment_id: payment.id.clone(),
+        method: payment.method,
         paid_at: payment.paid_at,
         payer_document: payment.payer_document,
     };
@@ -309,8 +359,10 @@ mod tests {
 
     use super::super::receipt::Return;
     use super::super::testing::{at, waiting};
+    use super::super::{Artefacts, Card};
     use super::*;
     use crate::account::terms::Fee;
+    use crate::ids::EndToEndId;
     use crate::money::Currency;
     use crate::wallet::{LedgerAccount, Wallet};
 
@@ -319,7 +371,8 @@ mod tests {
 
     fn payment(number: u8, amount: i64, document: Option<&str>) -> Payment {
         Payment {
-            end_to_end_id: EndToEndId::sandbox(at(60), [number; 8]),
+            id: EndToEndId::sandbox(at(60), [number; 8]).into(),
+            method: PaymentMethod::Pix,
             amount: Amount::parse(amount).unwrap(),
             payer_document: document.map(|text| text.parse().unwrap()),
             paid_at: at(60),
@@ -381,6 +434,8 @@ mod tests {
             after(&locked(), told(payment(1, 1000, Some(OTHER_CPF)))),
             after(&waiting(), Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() }),
             after(&waiting(), Command::Expire { at: at(3600) }),
+            after(&waiting(), Command::Cancel),
+            after(&by_card(), Command::Authenticate),
         ]
     }
 
@@ -390,7 +445,7 @@ mod tests {
         assert_eq!(paid.status, TransactionStatus::Paid);
         assert_eq!(paid.version, 2);
         assert_eq!(paid.settlement.map(|settlement| settlement.at), Some(at(60)));
-        assert_eq!(paid.receipt.unwrap().end_to_end_id, payment(1, 1000, None).end_to_end_id);
+        assert_eq!(paid.receipt.unwrap().payment_id, payment(1, 1000, None).id);
     }
 
     #[test]
@@ -455,7 +510,7 @@ mod tests {
         assert_eq!(charge.status, TransactionStatus::Refunded);
         assert_eq!(charge.settlement, None);
         assert_eq!(returned(&back).reason, UnappliedReason::PayerMismatch);
-        assert_eq!(back.end_to_end_id, payment(1, 1000, None).end_to_end_id);
+        assert_eq!(back.payment_id, payment(1, 1000, None).id);
 
         let silent = after(&locked(), told(payment(1, 1000, None)));
         assert_eq!(silent.status, TransactionStatus::Processing);
@@ -486,14 +541,71 @@ mod tests {
         assert_eq!(too_late, Err(Rejection::NotHeldForReview));
     }
 
+    fn by_card() -> Charge {
+        let card = Some(Card { return_url: None, expires_at: at(3600) });
+        Charge {
+            methods: vec![PaymentMethod::CreditCard],
+            artefacts: Artefacts { card, ..Artefacts::default() },
+            ..waiting()
+        }
+    }
+
     #[test]
-    fn only_a_waiting_charge_expires_or_fails() {
+    fn a_card_is_in_flight_until_it_is_approved_refused_cancelled_or_its_time_is_over() {
+        let in_flight = after(&by_card(), Command::Authenticate);
+        assert_eq!((in_flight.status, in_flight.receipt.is_none()), (TransactionStatus::Processing, true));
+        assert_eq!(apply(&in_flight, &Command::Authenticate, at(61)), Ok(Outcome::Unchanged));
+        let payment = Payment { method: PaymentMethod::CreditCard, ..payment(1, 1000, None) };
+        for (command, status) in [
+            (told(payment), TransactionStatus::Approved),
+            (
+                Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() },
+                TransactionStatus::Refused,
+            ),
+            (Command::Cancel, TransactionStatus::Cancelled),
+            (Command::Expire { at: at(3600) }, TransactionStatus::Expired),
+        ] {
+            let ended = after(&in_flight, command);
+            assert_eq!(ended.status, status);
+            assert_eq!(apply(&ended, &Command::Authenticate, at(61)), Err(Rejection::NotPayableByCard));
+        }
+        assert_eq!(in_flight.clone().as_of(at(3600)), in_flight);
+        assert_eq!(in_flight.as_of(at(3601)).status, TransactionStatus::Expired);
+        assert_eq!(apply(&waiting(), &Command::Authenticate, at(60)), Err(Rejection::NotPayableByCard));
+        assert_eq!(apply(&by_card(), &Command::Authenticate, at(3601)), Err(Rejection::NotPayableByCard));
+    }
+
+    #[test]
+    fn a_payment_by_a_method_that_was_not_asked_for_goes_back() {
+        let back = unapplied(apply(&by_card(), &told(payment(1, 1000, None)), at(60)).unwrap());
+        assert_eq!(returned(&back).reason, UnappliedReason::Late);
+    }
+
+    #[test]
+    fn only_what_is_open_or_held_is_cancelled_and_what_is_held_goes_back() {
+        for charge in every_state() {
+            let outcome = apply(&charge, &Command::Cancel, at(90));
+            let may = charge.is_open() || charge.is_held_for_review();
+            assert_eq!(outcome.is_ok(), may, "{:?}", charge.status);
+        }
+        let held = after(&locked(), Command::Pay { payment: payment(1, 1000, None), terms: terms() });
+        let outcome = apply(&held, &Command::Cancel, at(90)).unwrap();
+        let Outcome::Paid { charge, moved } = outcome else { panic!("{outcome:?}") };
+        assert_eq!(charge.status, TransactionStatus::Cancelled);
+        assert_eq!(charge.failure.as_ref().unwrap().provider_error_code, "canceled");
+        assert_eq!(returned(&written(moved.receipt)).reason, UnappliedReason::Cancelled);
+        let back = unapplied(apply(&charge, &told(payment(2, 1000, None)), at(95)).unwrap());
+        assert_eq!(returned(&back).reason, UnappliedReason::Late);
+    }
+
+    #[test]
+    fn only_an_open_charge_expires_or_fails() {
         let expire = Command::Expire { at: at(3600) };
         let decline = Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() };
         for charge in every_state() {
-            let may = charge.status == TransactionStatus::WaitingPayment;
             for command in [&expire, &decline] {
                 let outcome = apply(&charge, command, at(90)).unwrap();
+                let may = charge.settlement.is_none() && charge.receipt.is_none() && charge.failure.is_none();
                 assert_eq!(outcome != Outcome::Unchanged, may, "{:?}", charge.status);
             }
         }
@@ -508,7 +620,7 @@ mod tests {
 
     #[test]
     fn a_test_charge_reads_as_expired_exactly_as_clock_will_write_it() {
-        let expires_at = waiting().pix.expires_at;
+        let expires_at = waiting().expires_at();
         assert_eq!(waiting().as_of(expires_at), waiting());
         let seen = waiting().as_of(at(3601));
         assert_eq!(seen, after(&waiting(), Command::Expire { at: expires_at }));
@@ -517,6 +629,8 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Notice {
         Pay { number: u8, amount: i64, payer: u8, paid_at: i64 },
+        Authenticate,
+        Cancel,
         Decline,
         Expire,
         Review(bool),
@@ -525,8 +639,13 @@ mod tests {
     fn notices() -> impl Strategy<Value = Vec<Notice>> {
         let pay = (0..4_u8, prop_oneof![4 => Just(1000_i64), 1 => 1..2000_i64], 0..3_u8, 0..7200_i64)
             .prop_map(|(number, amount, payer, paid_at)| Notice::Pay { number, amount, payer, paid_at });
-        let other =
-            prop_oneof![Just(Notice::Decline), Just(Notice::Expire), any::<bool>().prop_map(Notice::Review)];
+        let other = prop_oneof![
+            Just(Notice::Authenticate),
+            Just(Notice::Cancel),
+            Just(Notice::Decline),
+            Just(Notice::Expire),
+            any::<bool>().prop_map(Notice::Review)
+        ];
         proptest::collection::vec(prop_oneof![3 => pay, 1 => other], 1..12)
     }
 
@@ -536,6 +655,8 @@ mod tests {
                 let document = [None, Some(CPF), Some(OTHER_CPF)][usize::from(*payer)];
                 told(Payment { paid_at: at(*paid_at), ..payment(*number, *amount, document) })
             }
+            Notice::Authenticate => Command::Authenticate,
+            Notice::Cancel => Command::Cancel,
             Notice::Decline => Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() },
             Notice::Expire => Command::Expire { at: at(3600) },
             Notice::Review(true) => reviewed(Decision::Approve),
@@ -544,11 +665,10 @@ mod tests {
     }
 
     fn may_follow(before: TransactionStatus, after: TransactionStatus) -> bool {
-        use TransactionStatus::{Expired, Paid, Processing, Refunded, Refused, WaitingPayment};
+        use TransactionStatus::{Cancelled, Expired, Paid, Processing, Refunded, Refused, WaitingPayment};
         matches!(
             (before, after),
-            (WaitingPayment, Paid | Refunded | Processing | Refused | Expired)
-                | (Processing, Paid | Refunded)
+            (WaitingPayment | Processing, Processing | Paid | Refunded | Refused | Cancelled | Expired)
         )
     }
 
@@ -562,30 +682,36 @@ mod tests {
             notices in notices(),
         ) {
             let mut charge = if is_locked { locked() } else { waiting() };
-            let mut receipts: BTreeMap<EndToEndId, Receipt> = BTreeMap::new();
+            // By card too, so that it can be in flight.
+            charge.methods.push(PaymentMethod::CreditCard);
+            charge.artefacts.card = Some(Card { return_url: None, expires_at: at(7200) });
+            let mut receipts: BTreeMap<AcquirerPaymentId, Receipt> = BTreeMap::new();
             let (mut told, mut posted) = (BTreeSet::new(), BTreeSet::new());
             let mut wallet = Wallet::empty(Currency::BRL);
             for notice in &notices {
                 let command = command(notice);
                 let (next, write, posting) = match apply(&charge, &command, at(60)) {
-                    Ok(Outcome::Unchanged) | Err(Rejection::NotHeldForReview) => (None, None, None),
+                    Ok(Outcome::Unchanged)
+                    | Err(Rejection::NotHeldForReview | Rejection::NotCancellable | Rejection::NotPayableByCard) => {
+                        (None, None, None)
+                    }
                     Ok(Outcome::Unapplied(moved)) => (None, Some(moved.receipt), Some(moved.posting)),
                     Ok(Outcome::Changed(charge)) => (Some(*charge), None, None),
                     Ok(Outcome::Paid { charge, moved }) => (Some(*charge), Some(moved.receipt), Some(moved.posting)),
                     Ok(Outcome::Credited { charge, posting }) => (Some(*charge), None, Some(*posting)),
                 };
                 if let Command::Pay { payment, .. } = command {
-                    told.insert(payment.end_to_end_id);
+                    told.insert(payment.id);
                 }
                 match write {
-                    Some(ReceiptWrite::Insert(receipt)) if receipts.contains_key(&receipt.end_to_end_id) => continue,
+                    Some(ReceiptWrite::Insert(receipt)) if receipts.contains_key(&receipt.payment_id) => continue,
                     Some(ReceiptWrite::Insert(receipt)) => {
                         prop_assert_eq!(receipt.version, 1);
-                        receipts.insert(receipt.end_to_end_id.clone(), receipt);
+                        receipts.insert(receipt.payment_id.clone(), receipt);
                     }
                     Some(ReceiptWrite::Replace(receipt)) => {
-                        prop_assert_eq!(receipts[&receipt.end_to_end_id].version + 1, receipt.version);
-                        receipts.insert(receipt.end_to_end_id.clone(), receipt);
+                        prop_assert_eq!(receipts[&receipt.payment_id].version + 1, receipt.version);
+                        receipts.insert(receipt.payment_id.clone(), receipt);
                     }
                     None => {}
                 }
@@ -595,13 +721,16 @@ mod tests {
                 }
                 if let Some(next) = next {
                     prop_assert!(may_follow(charge.status, next.status), "{:?} to {:?}", charge.status, next.status);
+                    // From a card in flight to held for review: a payment by another method was faster.
+                    let stays = charge.status == next.status;
+                    prop_assert!(!stays || (charge.receipt.is_none() && next.is_held_for_review()));
                     prop_assert_eq!(next.version, charge.version + 1);
                     charge = next;
                 }
             }
             let kept = charge.receipt.as_ref().filter(|_| charge.settlement.is_some() || charge.is_held_for_review());
             for payment in told {
-                let is_kept = kept.is_some_and(|receipt| receipt.end_to_end_id == payment);
+                let is_kept = kept.is_some_and(|receipt| receipt.payment_id == payment);
                 let is_returned = receipts[&payment].returned.is_some();
                 prop_assert!(is_kept != is_returned, "{}: kept {}, returned {}", payment, is_kept, is_returned);
             }

@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use super::{Charge, Failure, PaymentMethod, PublicStatus};
 use crate::acquirer::qr;
 use crate::config::Links;
-use crate::ids::EndToEndId;
+use crate::ids::AcquirerPaymentId;
 use crate::money::{Amount, Currency};
-use crate::tax_id::TaxId;
+use crate::tax_id::{Document, TaxId};
 use crate::time::Timestamp;
 
 /// How the QR image is given.
@@ -30,7 +30,7 @@ pub struct ChargeView<'a> {
     status: PublicStatus,
     payment_method: PaymentMethod,
     customer: CustomerView<'a>,
-    pix: PixView<'a>,
+    pix: Option<PixView<'a>>,
     checkout_url: String,
     settlement: SettlementView<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,7 @@ pub struct ChargeView<'a> {
 #[derive(Debug, Serialize)]
 struct CustomerView<'a> {
     name: Option<&'a str>,
-    document: Option<&'a TaxId>,
+    document: Option<&'a Document>,
 }
 
 #[derive(Debug, Serialize)]
@@ -58,35 +58,37 @@ struct PixView<'a> {
 #[derive(Debug, Serialize)]
 struct SettlementView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    end_to_end_id: Option<&'a EndToEndId>,
+    end_to_end_id: Option<&'a AcquirerPaymentId>,
 }
 
 impl<'a> ChargeView<'a> {
     /// The charge as it stands in its row; callers pass it through [`Charge::as_of`] first.
     pub fn new(charge: &'a Charge, links: &Links, image: QrImage) -> Self {
         let settled = charge.settlement.and(charge.receipt.as_ref());
+        // Others than Pix have no end-to-end id.
+        let settled = settled.filter(|receipt| receipt.method == PaymentMethod::Pix);
         Self {
             id: charge.id.to_string(),
             object: "charge",
             amount: charge.amount,
             currency: charge.currency,
             status: charge.status.public(),
-            payment_method: charge.method,
+            payment_method: charge.method(),
             customer: CustomerView {
                 name: charge.customer.name.as_deref(),
                 document: charge.customer.document.as_ref(),
             },
-            pix: PixView {
-                br_code: &charge.pix.br_code,
+            pix: charge.artefacts.pix.as_ref().map(|pix| PixView {
+                br_code: &pix.br_code,
                 qr_code_url: links.qr_code_url(charge.id),
                 qr_code_base64: (image == QrImage::Inline)
-                    .then(|| qr::png_base64(&charge.pix.br_code))
+                    .then(|| qr::png_base64(&pix.br_code))
                     .and_then(Result::ok),
-                expires_at: charge.pix.expires_at,
+                expires_at: pix.expires_at,
                 txid: charge.id.txid(),
-            },
+            }),
             checkout_url: links.checkout_url(charge.id),
-            settlement: SettlementView { end_to_end_id: settled.map(|receipt| &receipt.end_to_end_id) },
+            settlement: SettlementView { end_to_end_id: settled.map(|receipt| &receipt.payment_id) },
             expected_payer_tax_id: charge.expected_payer.as_ref(),
             metadata: metadata(charge),
             created_at: charge.created_at,
@@ -94,7 +96,7 @@ impl<'a> ChargeView<'a> {
     }
 }
 
-fn metadata(charge: &Charge) -> Map<String, Value> {
+pub(super) fn metadata(charge: &Charge) -> Map<String, Value> {
     let mut map = charge.metadata.to_map();
     if let Some(failure) = &charge.failure {
         map.insert("failure".to_owned(), failure_block(failure));

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::problem::{Detail, Problem};
 use crate::money::{Amount, AmountError, Currency};
-use crate::tax_id::TaxId;
+use crate::tax_id::{Document, TaxId};
 use crate::time::Timestamp;
 
 /// The largest body that is read, in bytes: 256 KiB.
@@ -287,12 +287,11 @@ impl Query {
         parsed
     }
 
-    /// A CPF or CNPJ.
-    pub fn tax_id(&self, fields: &mut Fields, name: &str) -> Option<TaxId> {
-        let text = self.get(name)?;
-        let parsed = text.parse().ok();
+    /// A tax id of any country, as it was sent with a charge.
+    pub fn document(&self, fields: &mut Fields, name: &str) -> Option<Document> {
+        let parsed = Document::parse(self.get(name)?);
         if parsed.is_none() {
-            fields.reject(name, TAX_ID_MESSAGE);
+            fields.reject(name, "must be 1 to 32 characters, without spaces around them");
         }
         parsed
     }

@@ -49,6 +49,11 @@ pub enum Problem {
     IdempotencyKeyReused,
     /// 422 `unprocessable_entity`: well formed, but a rule or a missing configuration forbids it.
     Unprocessable(String),
+    /// 422 `payment_not_cancellable`: it is settled or has ended; what is settled is refunded instead.
+    PaymentNotCancellable {
+        /// Its status in the transaction vocabulary.
+        status: &'static str,
+    },
     /// 429 `rate_limited`: over the key's requests a minute.
     RateLimited {
         /// Seconds until the next minute begins.
@@ -74,7 +79,7 @@ impl Problem {
             Self::LiveKeyNotAllowed => StatusCode::FORBIDDEN,
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => StatusCode::NOT_FOUND,
             Self::IdempotencyKeyReused => StatusCode::CONFLICT,
-            Self::Unprocessable(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Unprocessable(_) | Self::PaymentNotCancellable { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -84,9 +89,11 @@ impl Problem {
     /// `error.type`: one of the contract's seven.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Invalid(_) | Self::InvalidAmount(_) | Self::Unreadable(_) | Self::Unprocessable(_) => {
-                "invalid_request_error"
-            }
+            Self::Invalid(_)
+            | Self::InvalidAmount(_)
+            | Self::Unreadable(_)
+            | Self::Unprocessable(_)
+            | Self::PaymentNotCancellable { .. } => "invalid_request_error",
             Self::Unauthorized => "authentication_error",
             Self::LiveKeyNotAllowed => "permission_error",
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found_error",
@@ -106,6 +113,7 @@ impl Problem {
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
             Self::Unprocessable(_) => "unprocessable_entity",
+            Self::PaymentNotCancellable { .. } => "payment_not_cancellable",
             Self::RateLimited { .. } => "rate_limited",
             Self::Unavailable(_) => "service_unavailable",
             Self::Internal(_) => "internal_error",
@@ -131,6 +139,9 @@ impl Problem {
             Self::IdempotencyKeyReused => {
                 "This Idempotency-Key was used with a different body. Use a new key for a new request.".to_owned()
             }
+            Self::PaymentNotCancellable { status } => format!(
+                "The payment is {status}; only one that waits for its payment can be cancelled. What is settled can be refunded."
+            ),
             Self::RateLimited { retry_after_seconds } => {
                 format!("Too many requests with this key in this minute. Retry in {retry_after_seconds} s.")
             }
@@ -151,6 +162,7 @@ impl Problem {
             | Self::NoSuchRoute { .. }
             | Self::IdempotencyKeyReused
             | Self::Unprocessable(_)
+            | Self::PaymentNotCancellable { .. }
             | Self::RateLimited { .. }
             | Self::Unavailable(_)
             | Self::Internal(_) => None,

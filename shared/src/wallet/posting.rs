@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LedgerAccount;
 use crate::account::terms::ReleaseDay;
-use crate::ids::{ChargeId, EndToEndId, PayoutId, PostingId, Scope};
+use crate::ids::{AcquirerPaymentId, ChargeId, PayoutId, PostingId, Scope};
 use crate::money::{self, Currency};
 use crate::store::{Key, Row};
 use crate::time::Timestamp;
@@ -88,7 +88,7 @@ pub struct Subject {
     pub charge: Option<ChargeId>,
     /// The payment behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub end_to_end_id: Option<EndToEndId>,
+    pub payment: Option<AcquirerPaymentId>,
     /// The refund.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refund: Option<String>,

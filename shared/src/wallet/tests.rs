@@ -11,7 +11,9 @@ use super::*;
 use crate::account::terms::{Fee, FeesOnRefund, MethodTerms};
 use crate::charge::testing::{at, waiting};
 use crate::charge::transition::{self, Command, Outcome, Payment};
-use crate::charge::{CaseEnd, Charge, RefundAsked, RefundShare, RefundStrategy};
+use crate::charge::{
+    Artefacts, CaseEnd, Charge, PaymentMethod, Pix, RefundAsked, RefundShare, RefundStrategy,
+};
 use crate::ids::{ChargeId, EndToEndId, Mode, PostingId};
 use crate::money::Amount;
 use crate::time::Timestamp;
@@ -165,10 +167,12 @@ impl World {
         self.count += 1;
         let number = self.count;
         let id = ChargeId::derive(b"salt", Mode::Test, "charges", &number.to_string());
-        let pix = crate::charge::Pix { expires_at: Timestamp::MAX, ..waiting().pix };
-        let charge = Charge { id, amount, pix, ..waiting() };
-        let end_to_end_id = EndToEndId::sandbox(self.now, number.to_be_bytes());
-        let payment = Payment { end_to_end_id, amount, payer_document: None, paid_at: self.now };
+        let pix = Pix { br_code: "code".to_owned(), expires_at: Timestamp::MAX, ttl_seconds: 3600 };
+        let artefacts = Artefacts { pix: Some(pix), ..Artefacts::default() };
+        let charge = Charge { id, amount, artefacts, ..waiting() };
+        let payment_id = EndToEndId::sandbox(self.now, number.to_be_bytes()).into();
+        let method = PaymentMethod::Pix;
+        let payment = Payment { id: payment_id, method, amount, payer_document: None, paid_at: self.now };
         let outcome = transition::apply(&charge, &Command::Pay { payment, terms }, self.now).unwrap();
         let Outcome::Paid { charge, moved } = outcome else { panic!("{outcome:?}") };
         self.post(&moved.posting);

@@ -17,7 +17,8 @@ fn page(differs: &Value) -> String {
 /// A receipt from a payer whose document must not be seen.
 fn receipt() -> Value {
     json!({
-        "end_to_end_id": "E00000000202611211802a1b2c3d4e5f",
+        "payment_id": "E00000000202611211802a1b2c3d4e5f",
+        "method": "pix",
         "paid_at": at("2026-11-21T18:02:00Z").millis(),
         "payer_document": "52998224725",
     })
@@ -73,7 +74,7 @@ fn every_other_situation_has_its_own_page_without_a_code() {
         ),
         (
             BEFORE_THE_DEADLINE,
-            json!({"status": "PROCESSING"}),
+            json!({"status": "PROCESSING", "receipt": receipt()}),
             "Pagamento em análise",
             "Não pague de novo",
             Some(60),
@@ -142,11 +143,11 @@ fn hostile_values_are_shown_as_text() {
     let description = r#"</dd></style><script>alert(1)</script> "a" & 'b' <img src=x onerror=y>"#;
     let page = page(&json!({
         "metadata": json!({"description": description}).to_string(),
-        "pix": {
+        "artefacts": {"pix": {
             "br_code": br_code(name),
             "expires_at": at("2026-11-21T18:04:30Z").millis(),
             "ttl_seconds": 60,
-        },
+        }},
     }));
     assert!(!page.contains("<script>x") && !page.contains("<script>alert") && !page.contains("<img src=x"));
     assert!(
@@ -197,11 +198,11 @@ fn what_is_absent_leaves_no_empty_line() {
         let page = page(&json!({"metadata": metadata.to_string()}));
         assert!(!page.contains("Descrição"), "{metadata}");
     }
-    let unreadable = json!({"pix": {
+    let unreadable = json!({"artefacts": {"pix": {
         "br_code": "not a BR Code",
         "expires_at": at("2026-11-21T18:04:30Z").millis(),
         "ttl_seconds": 60,
-    }});
+    }}});
     let page = page(&unreadable);
     assert!(!page.contains("Para</dt>") && page.contains("<title>Pague com Pix: R$ 1.234,56</title>"));
 }
@@ -212,8 +213,8 @@ fn the_policy_lets_in_the_style_and_the_script_that_the_pages_have() {
         let expected = format!(
             "default-src 'none'; img-src 'self'; style-src '{}'; script-src '{}'; base-uri 'none'; \
              form-action 'none'; frame-ancestors 'none'",
-            source_hash(inner(&page, "style")),
-            source_hash(inner(&page, "script")),
+            csp_source(inner(&page, "style")),
+            csp_source(inner(&page, "script")),
         );
         assert_eq!(content_security_policy(), expected);
         for outside_the_policy in [" style=", " onclick=", "javascript:", "http://", "https://", "\r"] {
@@ -225,7 +226,7 @@ fn the_policy_lets_in_the_style_and_the_script_that_the_pages_have() {
 #[test]
 fn a_source_hash_is_the_one_that_the_specification_gives_as_example() {
     // CSP Level 2, "Hash usage for script elements".
-    assert_eq!(source_hash("alert('Hello, world.');"), "sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng=");
+    assert_eq!(csp_source("alert('Hello, world.');"), "sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng=");
 }
 
 #[test]
@@ -234,4 +235,35 @@ fn an_address_without_a_charge_and_a_failure_have_pages_of_their_own() {
     assert!(
         unavailable().contains("Página indisponível") && unavailable().contains("http-equiv=\"refresh\"")
     );
+}
+
+#[test]
+fn each_way_to_pay_is_shown_until_its_own_time_is_over() {
+    let ends = |text: &str| at(text).millis();
+    let differs = json!({
+        "status": "PROCESSING",
+        "currency": "EUR",
+        "methods": ["multibanco", "mbway", "credit_card"],
+        "artefacts": {
+            "multibanco": {"entity": "00000", "reference": "123456789", "expires_at": ends("2026-11-24T17:04:30Z")},
+            "mbway": {"phone": "+351912345678", "expires_at": ends("2026-11-21T17:08:30Z")},
+            "card": {"expires_at": ends("2026-11-22T17:04:30Z")},
+        },
+    });
+    // A card in flight closes nothing.
+    let first = page_at("2026-11-21T17:05:00Z", &differs);
+    for expected in [
+        "Pague esta cobrança</h1>",
+        "EUR 1.234,56</dd>",
+        "Entidade</dt><dd>00000</dd>",
+        "Referência</dt><dd>123456789</dd>",
+        "terminado em <strong>678</strong>",
+        "Até 21/11/2026 às 14:08.",
+        &format!(r#"href="{RAW_ID}/card""#),
+    ] {
+        assert!(first.contains(expected), "{expected}: {first}");
+    }
+    assert!(!first.contains("QR code") && !first.contains("91234"), "no code, and not the whole number");
+    let later = page_at("2026-11-21T17:09:00Z", &differs);
+    assert!(later.contains("Entidade") && !later.contains("MB WAY"), "{later}");
 }

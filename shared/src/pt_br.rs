@@ -1,15 +1,13 @@
-//! Money and time as Brazilians write them.
+//! Money, time and methods of payment as Brazilians write them.
 
-use shared::money::{Amount, Currency};
-use shared::time::Timestamp;
-
-/// Brasília's hour is UTC−3 all year: daylight saving ended by decree 9.772 of 2019.
-const BRASILIA_OFFSET_SECONDS: i64 = -3 * 3600;
+use crate::charge::PaymentMethod;
+use crate::money::{Amount, Currency};
+use crate::time::{SAO_PAULO_BEHIND_SECONDS, Timestamp};
 
 const GROUP_DIGITS: usize = 3;
 
 /// `R$ 1.234,56`; another currency than the real by its code, `EUR 1.234,56`.
-pub(crate) fn amount(amount: Amount, currency: Currency) -> String {
+pub fn amount(amount: Amount, currency: Currency) -> String {
     let decimal = amount.decimal(currency.exponent());
     let (whole, fraction) = decimal.split_once('.').unwrap_or((&decimal, ""));
     let groups = whole.as_bytes().rchunks(GROUP_DIGITS).rev();
@@ -20,10 +18,31 @@ pub(crate) fn amount(amount: Amount, currency: Currency) -> String {
 }
 
 /// `21/11/2026 às 15:04`, in Brasília. Seconds are dropped, so that a deadline is never shown too late.
-pub(crate) fn moment(at: Timestamp) -> String {
+pub fn moment(at: Timestamp) -> String {
+    in_brasilia(at, "%d/%m/%Y às %H:%M")
+}
+
+/// `21/11/2026 15:04:05`, in Brasília.
+pub fn second(at: Timestamp) -> String {
+    in_brasilia(at, "%d/%m/%Y %H:%M:%S")
+}
+
+fn in_brasilia(at: Timestamp, format: &str) -> String {
     // Only the first hours of 1970 have no such time; there was no Pix then.
-    let in_brasilia = at.plus_seconds(BRASILIA_OFFSET_SECONDS).unwrap_or(at);
-    in_brasilia.to_chrono().format("%d/%m/%Y às %H:%M").to_string()
+    let in_brasilia = at.plus_seconds(-SAO_PAULO_BEHIND_SECONDS).unwrap_or(at);
+    in_brasilia.to_chrono().format(format).to_string()
+}
+
+/// A method of payment as people call it.
+pub fn method(method: PaymentMethod) -> &'static str {
+    match method {
+        PaymentMethod::Pix => "Pix",
+        PaymentMethod::CreditCard => "Cartão de crédito",
+        PaymentMethod::Mbway => "MB WAY",
+        PaymentMethod::Multibanco => "Multibanco",
+        PaymentMethod::Boleto => "Boleto",
+        PaymentMethod::Crypto => "Cripto",
+    }
 }
 
 #[cfg(test)]

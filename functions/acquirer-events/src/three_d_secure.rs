@@ -1,0 +1,243 @@
+//! The sandbox's 3-D Secure page: the payer of a test charge by card begins, and then approves or declines, as at a card's
+//! issuer; then comes back to the merchant's `returnUrl`.
+//!
+//! Public, as the issuer's page is: whoever has the address may decide. No card number is asked for, and none exists. It
+//! knows test charges alone.
+
+use std::sync::LazyLock;
+
+use axum::extract::rejection::{PathRejection, RawFormRejection};
+use axum::extract::{Path, RawForm, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use shared::app::App;
+use shared::charge::transition::{Command, Payment};
+use shared::charge::{Charge, PaymentMethod, TransactionStatus};
+use shared::http::{Problem, RequestContext, csp_source};
+use shared::ids::{AcquirerPaymentId, ChargeId, Mode};
+use shared::pt_br;
+use shared::time::Timestamp;
+
+const STYLE: &str = include_str!("three_d_secure.css");
+
+static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "default-src 'none'; style-src '{}'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+        csp_source(STYLE)
+    )
+});
+
+/// How long the end of it can be read before the browser goes back to the merchant.
+const SECONDS_BEFORE_RETURN: u32 = 2;
+
+/// The code of a decline by the card's holder, in `metadata.failure`.
+const DECLINED_CODE: &str = "authentication_failed";
+
+/// The id in the path; one that is no text is no charge's.
+type RawId = Result<Path<String>, PathRejection>;
+
+/// `GET /checkout/{raw_id}/card`.
+pub(crate) async fn show(State(app): State<App>, context: RequestContext, raw_id: RawId) -> Response {
+    let now = app.clock.now();
+    match find(&app, raw_id, now).await {
+        Ok(Some(charge)) => page(&charge, now),
+        Ok(None) => not_found(),
+        Err(problem) => unavailable(&context, &problem),
+    }
+}
+
+/// `POST /checkout/{raw_id}/card`, a form: `step` is `begin`, `approve` or `decline`. What was decided before stays.
+pub(crate) async fn decide(
+    State(app): State<App>,
+    context: RequestContext,
+    raw_id: RawId,
+    form: Result<RawForm, RawFormRejection>,
+) -> Response {
+    let now = app.clock.now();
+    let step = form.ok().and_then(|RawForm(bytes)| {
+        let mut pairs = url::form_urlencoded::parse(&bytes).into_owned();
+        pairs.find(|(name, _)| name == "step").map(|(_, value)| value)
+    });
+    let decided = match find(&app, raw_id, now).await {
+        Ok(Some(charge)) => apply(&app, charge, step.as_deref().unwrap_or_default(), now).await,
+        Ok(None) => return not_found(),
+        Err(problem) => Err(problem),
+    };
+    match decided {
+        // See Other: loading the page again decides nothing again. What somebody else decided meanwhile is shown there.
+        Ok(_) | Err(Problem::Unprocessable(_)) => {
+            (StatusCode::SEE_OTHER, [(header::LOCATION, HeaderValue::from_static("card"))]).into_response()
+        }
+        Err(problem) => unavailable(&context, &problem),
+    }
+}
+
+async fn find(app: &App, raw_id: RawId, now: Timestamp) -> Result<Option<Charge>, Problem> {
+    let id = raw_id.ok().and_then(|Path(raw)| format!("ch_{raw}").parse::<ChargeId>().ok());
+    let charge = app.charges.find(id).await?;
+    let by_card = charge.filter(|charge| charge.scope.mode == Mode::Test && charge.artefacts.card.is_some());
+    Ok(by_card.map(|charge| charge.as_of(now)))
+}
+
+/// What the payer is asked next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum CardStep {
+    /// Whether to begin.
+    Begin,
+    /// Whether it was them.
+    Decide,
+    /// Nothing: it can't be paid by card any more, or was.
+    Ended,
+}
+
+impl CardStep {
+    fn of(charge: &Charge, now: Timestamp) -> Self {
+        let in_time = charge.artefacts.card.as_ref().is_some_and(|card| now <= card.expires_at);
+        match charge.status {
+            TransactionStatus::WaitingPayment if in_time => Self::Begin,
+            TransactionStatus::Processing if in_time && charge.is_open() => Self::Decide,
+            TransactionStatus::Pending
+            | TransactionStatus::WaitingPayment
+            | TransactionStatus::Processing
+            | TransactionStatus::Paid
+            | TransactionStatus::Approved
+            | TransactionStatus::Refused
+            | TransactionStatus::Cancelled
+            | TransactionStatus::Expired
+            | TransactionStatus::Refunded
+            | TransactionStatus::Chargeback
+            | TransactionStatus::Dispute => Self::Ended,
+        }
+    }
+}
+
+async fn apply(app: &App, charge: Charge, step: &str, now: Timestamp) -> Result<Charge, Problem> {
+    let command = match (CardStep::of(&charge, now), step) {
+        (CardStep::Begin, "begin") => Command::Authenticate,
+        (CardStep::Decide, "approve") => {
+            let account = app.accounts.find(&charge.scope.account).await?;
+            let account = account.ok_or_else(|| Problem::Internal("a charge has no account".to_owned()))?;
+            let payment = Payment {
+                // One authorisation a charge: approved twice, it is one payment.
+                id: AcquirerPaymentId::of_card(charge.id),
+                method: PaymentMethod::CreditCard,
+                amount: charge.amount,
+                payer_document: charge.payer_tax_id(),
+                paid_at: now,
+            };
+            Command::Pay { payment, terms: account.settings.terms.of(PaymentMethod::CreditCard) }
+        }
+        (CardStep::Decide, "decline") => Command::Decline {
+            reason: "The holder did not authenticate the payment.".to_owned(),
+            code: DECLINED_CODE.to_owned(),
+        },
+        _ => return Ok(charge),
+    };
+    app.charges.apply(charge, &command, now).await
+}
+
+fn page(charge: &Charge, now: Timestamp) -> Response {
+    let amount = pt_br::amount(charge.amount, charge.currency);
+    let step = CardStep::of(charge, now);
+    let (title, content) = match step {
+        CardStep::Begin => (
+            "Pagar com cartão",
+            html! {
+                p { "Este é o cartão de teste: nenhum número é pedido. Continue para a autenticação do emissor." }
+                form method="post" { button name="step" value="begin" { "Continuar" } }
+            },
+        ),
+        CardStep::Decide => (
+            "Autenticação 3-D Secure",
+            html! {
+                p { "Aqui o emissor do cartão pergunta se foi você. Escolha o que o titular responde." }
+                form method="post" {
+                    button name="step" value="approve" { "Aprovar" }
+                    button.decline name="step" value="decline" { "Recusar" }
+                }
+            },
+        ),
+        CardStep::Ended => (end_of(charge), html! {}),
+    };
+    let return_url = charge.artefacts.card.as_ref().and_then(|card| card.return_url.as_deref());
+    let ended = step == CardStep::Ended;
+    let content = html! {
+        h1 { (title) }
+        p.amount { (amount) }
+        (content)
+        @if ended { (back(return_url)) }
+    };
+    framed(StatusCode::OK, title, return_url.filter(|_| ended), &content)
+}
+
+fn end_of(charge: &Charge) -> &'static str {
+    match charge.status {
+        TransactionStatus::Approved => "Pagamento aprovado",
+        TransactionStatus::Refused => "Pagamento recusado",
+        TransactionStatus::Pending
+        | TransactionStatus::WaitingPayment
+        | TransactionStatus::Processing
+        | TransactionStatus::Paid
+        | TransactionStatus::Cancelled
+        | TransactionStatus::Expired
+        | TransactionStatus::Refunded
+        | TransactionStatus::Chargeback
+        | TransactionStatus::Dispute => "Esta cobrança não pode mais ser paga com cartão",
+    }
+}
+
+fn back(return_url: Option<&str>) -> Markup {
+    html! {
+        @if let Some(url) = return_url { a.back href=(url) { "Voltar para a loja" } }
+        @else { p { "Você já pode fechar esta página." } }
+    }
+}
+
+fn not_found() -> Response {
+    let content = html! {
+        h1 { "Cobrança não encontrada" }
+        p { "Confira se o endereço está completo ou peça um novo link à loja." }
+    };
+    framed(StatusCode::NOT_FOUND, "Cobrança não encontrada", None, &content)
+}
+
+fn unavailable(context: &RequestContext, problem: &Problem) -> Response {
+    tracing::error!(request_id = %context.id, ?problem, "the 3-D Secure page failed");
+    let body = html! {
+        h1 { "Página indisponível no momento" }
+        p { "Nada foi decidido. Tente de novo em alguns segundos." }
+    };
+    framed(StatusCode::SERVICE_UNAVAILABLE, "Página indisponível no momento", None, &body)
+}
+
+/// `leave_for`: where the browser goes by itself after a moment.
+fn framed(status: StatusCode, title: &str, leave_for: Option<&str>, content: &Markup) -> Response {
+    let body = html! {
+        (DOCTYPE)
+        html lang="pt-BR" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="robots" content="noindex, nofollow";
+                @if let Some(url) = leave_for {
+                    meta http-equiv="refresh" content={ (SECONDS_BEFORE_RETURN) "; url=" (url) };
+                }
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                p.test { strong { "Ambiente de teste" } ": nenhum dinheiro é cobrado." }
+                main { (content) }
+            }
+        }
+    };
+    let headers: [(HeaderName, &str); 5] = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::CONTENT_SECURITY_POLICY, &CONTENT_SECURITY_POLICY),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (status, headers, body.into_string()).into_response()
+}

@@ -1,0 +1,474 @@
+//! The payments surface (contract: Payments): the same object as a charge, in the transaction wire format.
+
+use std::sync::Arc;
+
+use axum::http::Method;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use local::stack::Options;
+use serde_json::{Value, json};
+use shared::account::terms::{Fee, MethodTerms};
+use shared::acquirer::boleto::Boleto;
+use shared::acquirer::crypto::{self, Network};
+use shared::acquirer::digits::Digits;
+use shared::acquirer::multibanco;
+use shared::money::Amount;
+use tokio::task::JoinSet;
+
+use crate::support::{Answer, Listener, Service, eventually, id};
+
+const METHOD_FIELDS: [&str; 15] = [
+    "pixQrCode",
+    "pixCopyPaste",
+    "pixExpiresAt",
+    "cardRedirectUrl",
+    "mbEntity",
+    "mbReference",
+    "mbExpiresAt",
+    "boletoBarcode",
+    "boletoLine",
+    "boletoPdfUrl",
+    "boletoExpiresAt",
+    "cryptoAddress",
+    "cryptoAmount",
+    "cryptoNetwork",
+    "cryptoCurrency",
+];
+
+impl Service {
+    async fn payment_answer(&self, body: &Value) -> Answer {
+        self.post("/v1/payments", body).await
+    }
+
+    async fn payment(&self, extra: Value) -> Value {
+        let key = format!("key-{}", shared::hex::encode(&shared::random::bytes::<8>().unwrap()));
+        let mut body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": key});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        self.payment_answer(&body).await.expect(201)
+    }
+
+    async fn read_payment(&self, payment: &Value) -> Value {
+        self.get(&format!("/v1/payments/{}", id(payment))).await.expect(200)
+    }
+
+    async fn page(&self, url: &str) -> Answer {
+        self.raw(Method::GET, url, &[], "").await
+    }
+
+    async fn step(&self, url: &str, step: &str) -> Answer {
+        let form = [("content-type", "application/x-www-form-urlencoded")];
+        self.raw(Method::POST, url, &form, format!("step={step}")).await
+    }
+}
+
+/// The method fields that are not null.
+fn filled(payment: &Value) -> Vec<&'static str> {
+    METHOD_FIELDS.into_iter().filter(|field| !payment[field].is_null()).collect()
+}
+
+#[tokio::test]
+async fn a_payment_is_created_and_read_in_the_transaction_format() {
+    let service = Service::start().await;
+    let body = json!({
+        "amount": 1990, "paymentMethods": ["PIX"], "customerId": "user-7", "customerName": "Maria da Silva",
+        "customerDocument": "29537995593", "customerEmail": "maria@example.com",
+        "metadata": {"order": 7, "_secret": 1, "med": {}}, "idempotencyKey": "order-7",
+    });
+    let created = service.payment_answer(&body).await.expect(201);
+    assert_eq!(
+        created,
+        json!({
+            "id": created["id"], "status": "WAITING_PAYMENT", "amount": 1990, "currency": "BRL",
+            "paymentMethods": ["PIX"], "customerName": "Maria da Silva", "customerDocument": "29537995593",
+            "customerEmail": "maria@example.com", "metadata": {"order": 7}, "createdAt": created["createdAt"],
+        })
+    );
+    let read = service.read_payment(&created).await;
+    for field in METHOD_FIELDS {
+        assert!(read.get(field).is_some(), "{field} is there, null or not");
+    }
+    assert_eq!(filled(&read), ["pixQrCode", "pixCopyPaste", "pixExpiresAt"]);
+    assert!(read["pixQrCode"].as_str().unwrap().starts_with("data:image/png;base64,iVBOR"));
+    assert_eq!(
+        (&read["paidWith"], &read["paidAt"], &read["providerFee"], &read["platformFee"], &read["netAmount"]),
+        (&json!(null), &json!(null), &json!(0), &json!(0), &json!(1990))
+    );
+    // The same object by each spelling of its id, and on the other surface.
+    let raw = id(&created);
+    for spelt in [raw.to_owned(), format!("ch_{raw}"), format!("tx_{raw}")] {
+        assert_eq!(service.get(&format!("/v1/payments/{spelt}")).await.expect(200), read);
+    }
+    let charge = service.get(&format!("/v1/charges/{raw}")).await.expect(200);
+    assert_eq!((&charge["status"], &charge["payment_method"]), (&json!("pending"), &json!("pix")));
+    assert_eq!(charge["pix"]["br_code"], read["pixCopyPaste"]);
+}
+
+#[tokio::test]
+async fn a_paid_payment_shows_its_fees_and_what_is_left() {
+    let service = Service::start().await;
+    let terms = MethodTerms {
+        acquirer_fee: Fee::new(5, 99).unwrap(),
+        platform_fee: Fee::new(0, 100).unwrap(),
+        ..MethodTerms::default()
+    };
+    service.set_terms(terms).await;
+    let payment = service.payment(json!({"amount": 10_000})).await;
+    service.sandbox(&payment, "pay", &json!({})).await;
+    let paid = service.read_payment(&payment).await;
+    assert_eq!(
+        (&paid["status"], &paid["paidWith"], &paid["providerFee"], &paid["platformFee"], &paid["netAmount"]),
+        (&json!("PAID"), &json!("PIX"), &json!(104), &json!(100), &json!(9_796))
+    );
+    assert!(paid["paidAt"].as_str().unwrap().ends_with('Z'));
+}
+
+#[tokio::test]
+async fn each_method_makes_what_it_is_paid_by_and_settles() {
+    let service = Service::start().await;
+    let fields = |payment: &Value, names: &[&str]| {
+        names.iter().map(|name| payment[name].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    let card = service.payment(json!({"paymentMethods": ["CREDIT_CARD"], "currency": "USD"})).await;
+    assert_eq!(filled(&service.read_payment(&card).await), ["cardRedirectUrl"]);
+
+    let phone = json!({"phone": "+351912345678"});
+    let mbway = json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "metadata": phone});
+    let mbway = service.payment(mbway).await;
+    assert_eq!(filled(&service.read_payment(&mbway).await), [""; 0]);
+    assert_eq!(mbway["metadata"], phone);
+
+    let multibanco = json!({"paymentMethods": ["MULTIBANCO"], "currency": "EUR", "amount": 43_211});
+    let multibanco = service.payment(multibanco).await;
+    let read = service.read_payment(&multibanco).await;
+    assert_eq!(filled(&read), ["mbEntity", "mbReference", "mbExpiresAt"]);
+    let [entity, reference] = fields(&read, &["mbEntity", "mbReference"]).try_into().unwrap();
+    let amount = Amount::parse(43_211).unwrap();
+    assert!(multibanco::holds(&Digits::parse(&entity).unwrap(), &Digits::parse(&reference).unwrap(), amount));
+
+    let boleto = service.payment(json!({"paymentMethods": ["BOLETO"], "customerName": "Maria"})).await;
+    let read = service.read_payment(&boleto).await;
+    assert_eq!(filled(&read), ["boletoBarcode", "boletoLine", "boletoPdfUrl", "boletoExpiresAt"]);
+    let [barcode, line, url] =
+        fields(&read, &["boletoBarcode", "boletoLine", "boletoPdfUrl"]).try_into().unwrap();
+    let today = service.stack.clock.now().to_chrono().date_naive();
+    let slip = Boleto::from_line(&line, today).unwrap();
+    assert_eq!((slip.barcode().to_string(), slip.amount().minor()), (barcode, 1000));
+    let expires_at = read["boletoExpiresAt"].as_str().unwrap();
+    assert!(expires_at.ends_with("T02:59:59.999Z"), "the end of a day in São Paulo: {expires_at}");
+    let pdf = service.page(&url).await;
+    assert_eq!((pdf.status.as_u16(), pdf.header("content-type")), (200, Some("application/pdf")));
+    assert!(pdf.bytes.starts_with(b"%PDF-") && pdf.bytes.len() < 20_000);
+    let boleto_url = url;
+
+    for (currency, amount, asked, network, token) in [
+        ("BRL", 1_000, "2.000000", Network::Tron, "USDT"),
+        ("USDT", 1_234_567, "1.234567", Network::Tron, "USDT"),
+        // 0.90 EUR a token, rounded up.
+        ("EUR", 100, "1.111112", Network::Tron, "USDT"),
+        ("BTC", 1, "0.00000001", Network::BitcoinTestnet, "BTC"),
+    ] {
+        let body = json!({"paymentMethods": ["CRYPTO"], "currency": currency, "amount": amount});
+        let read = service.read_payment(&service.payment(body).await).await;
+        assert_eq!(filled(&read), ["cryptoAddress", "cryptoAmount", "cryptoNetwork", "cryptoCurrency"]);
+        assert_eq!((&read["cryptoAmount"], &read["cryptoCurrency"]), (&json!(asked), &json!(token)));
+        assert!(crypto::is_well_formed(read["cryptoAddress"].as_str().unwrap(), network));
+    }
+    let crypto = service.payment(json!({"paymentMethods": ["CRYPTO"], "currency": "USDT"})).await;
+
+    for (payment, method, status) in [
+        (card, "CREDIT_CARD", "APPROVED"),
+        (mbway, "MBWAY", "PAID"),
+        (multibanco, "MULTIBANCO", "PAID"),
+        (boleto, "BOLETO", "PAID"),
+        (crypto, "CRYPTO", "PAID"),
+    ] {
+        let charge = service.sandbox(&payment, "pay", &json!({})).await;
+        assert_eq!((&charge["status"], &charge["pix"]), (&json!("paid"), &json!(null)));
+        assert_eq!(
+            (&charge["payment_method"], &charge["settlement"]),
+            (&json!(method.to_lowercase()), &json!({}))
+        );
+        let paid = service.read_payment(&payment).await;
+        assert_eq!((&paid["status"], &paid["paidWith"]), (&json!(status), &json!(method)));
+    }
+    // Nobody is to print what is paid.
+    assert_eq!(service.page(&boleto_url).await.status, 404);
+    let wallets = service.get("/v1/wallets").await.expect(200);
+    let codes: Vec<&str> =
+        wallets.as_array().unwrap().iter().map(|w| w["currency"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["BRL", "EUR", "USD", "USDT"]);
+}
+
+#[tokio::test]
+async fn paying_by_one_method_closes_the_others() {
+    let service = Service::start().await;
+    let methods = json!({"paymentMethods": ["BOLETO", "PIX", "CREDIT_CARD"]});
+    let payment = service.payment(methods).await;
+    let charge = service.get(&format!("/v1/charges/{}", id(&payment))).await.expect(200);
+    assert_eq!(charge["payment_method"], "boleto", "the first that was asked for");
+    let refused = service.sandbox_answer(&payment, "pay", &json!({"method": "MBWAY"})).await;
+    assert_eq!((refused.problem().0, refused.params()), (400, vec!["method"]));
+    let paid = service.sandbox(&payment, "pay", &json!({"method": "PIX"})).await;
+    assert_eq!((&paid["status"], &paid["payment_method"]), (&json!("paid"), &json!("pix")));
+    let again = service.sandbox(&payment, "pay", &json!({"method": "BOLETO"})).await;
+    assert_eq!(again, paid);
+    assert_eq!(service.returned().await, 1);
+    let url = service.read_payment(&payment).await["cardRedirectUrl"].as_str().unwrap().to_owned();
+    assert!(
+        String::from_utf8_lossy(&service.page(&url).await.bytes)
+            .contains("não pode mais ser paga com cartão")
+    );
+}
+
+#[tokio::test]
+async fn one_idempotency_key_is_one_payment() {
+    let service = Arc::new(Service::start().await);
+    let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "same-key-1"});
+    let mut clients = JoinSet::new();
+    for _ in 0..20 {
+        let (service, body) = (Arc::clone(&service), body.clone());
+        clients.spawn(async move { service.payment_answer(&body).await });
+    }
+    let answers = clients.join_all().await;
+    let fresh = answers.iter().filter(|answer| answer.header("idempotent-replayed").is_none()).count();
+    assert_eq!(fresh, 1);
+    let ids: std::collections::BTreeSet<String> =
+        answers.into_iter().map(|answer| id(&answer.expect(201)).to_owned()).collect();
+    assert_eq!(ids.len(), 1);
+    let other = json!({"amount": 1001, "paymentMethods": ["PIX"], "idempotencyKey": "same-key-1"});
+    let reused = service.payment_answer(&other).await;
+    assert_eq!(reused.problem(), (409, "conflict_error", "idempotency_key_reused"));
+    // The charges surface has keys of its own.
+    let charge = service.create_with("same-key-1", &json!({"amount": 1000})).await.expect(201);
+    assert!(!ids.contains(id(&charge).trim_start_matches("ch_")));
+}
+
+#[tokio::test]
+async fn what_is_not_a_payment_is_refused_with_every_reason() {
+    let service = Service::start().await;
+    let body = json!({"amount": -1, "paymentMethods": ["PIX", "MBWAY"], "customerEmail": "x", "webhookUrl": "ftp://x"});
+    let refused = service.payment_answer(&body).await;
+    assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_amount"));
+    let params = refused.params();
+    for param in
+        ["amount", "paymentMethods", "idempotencyKey", "customerEmail", "webhookUrl", "metadata.phone"]
+    {
+        assert!(params.contains(&param), "{param}: {params:?}");
+    }
+    let seed = &service.stack.seed;
+    let valid = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "k"});
+    let live = service.post_as(&seed.first.live_api_key, "/v1/payments", &valid, &[]).await;
+    assert_eq!(live.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+    let payment = service.payment(json!({})).await;
+    for key in [&seed.first.live_api_key, &seed.other.test_api_key] {
+        let path = format!("/v1/payments/{}", id(&payment));
+        assert_eq!(service.get_as(key, &path).await.problem(), (404, "not_found_error", "not_found"));
+        let cancel = service.post_as(key, &format!("{path}/cancel"), &json!({}), &[]).await;
+        assert_eq!(cancel.problem(), (404, "not_found_error", "not_found"));
+    }
+    assert_eq!(service.get("/v1/payments/none").await.code(), "not_found");
+}
+
+#[tokio::test]
+async fn what_waits_is_cancelled_once_and_what_is_settled_is_not() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["charge.failed"]).await;
+    let cancel = async |payment: &Value| {
+        service.post(&format!("/v1/payments/{}/cancel", id(payment)), &json!({})).await
+    };
+    let payment = service.payment(json!({"paymentMethods": ["PIX", "BOLETO"]})).await;
+    let cancelled = cancel(&payment).await.expect(200);
+    assert_eq!((&cancelled["status"], &cancelled["id"]), (&json!("CANCELLED"), &payment["id"]));
+    assert_eq!(cancelled["metadata"]["failure"]["providerErrorCode"], "canceled");
+    assert_eq!(cancelled, service.read_payment(&payment).await);
+    let told = listener.event("charge.failed").await.json();
+    assert_eq!(told["data"]["object"]["status"], "cancelled");
+    let again = cancel(&payment).await;
+    assert_eq!(again.problem(), (422, "invalid_request_error", "payment_not_cancellable"));
+    // Whoever pays all the same gets it back.
+    service.sandbox(&payment, "pay", &json!({})).await;
+    assert_eq!(service.returned().await, 1);
+
+    let paid = service.payment(json!({})).await;
+    service.sandbox(&paid, "pay", &json!({})).await;
+    assert_eq!(cancel(&paid).await.code(), "payment_not_cancellable");
+
+    // What is held for review goes back to its payer.
+    let locked =
+        json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
+    let held = service.charge_of(&locked).await;
+    service.sandbox(&held, "pay", &json!({"payer_tax_id": null})).await;
+    assert_eq!(cancel(&held).await.expect(200)["status"], "CANCELLED");
+    assert_eq!(service.returned().await, 2);
+    let review = service.sandbox_answer(&held, "review", &json!({"decision": "approve"})).await;
+    assert_eq!(review.code(), "unprocessable_entity");
+    assert_eq!(service.get("/v1/wallets/balance").await.expect(200)["available"], 1000);
+}
+
+#[tokio::test]
+async fn the_3_d_secure_page_approves_or_declines_and_returns() {
+    let service = Service::start().await;
+    for (step, status, title) in
+        [("approve", "APPROVED", "Pagamento aprovado"), ("decline", "REFUSED", "Pagamento recusado")]
+    {
+        let body = json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": "https://shop.example/back?o=7"}});
+        let payment = service.payment(body).await;
+        let url = service.read_payment(&payment).await["cardRedirectUrl"].as_str().unwrap().to_owned();
+        let first = service.page(&url).await;
+        assert_eq!(
+            (first.status.as_u16(), first.header("content-type")),
+            (200, Some("text/html; charset=utf-8"))
+        );
+        let policy = first.header("content-security-policy").unwrap();
+        assert!(policy.contains("form-action 'self';"), "{policy}");
+        assert!(String::from_utf8_lossy(&first.bytes).contains(r#"value="begin""#));
+        // Nothing is decided before the holder is asked.
+        assert_eq!(service.step(&url, step).await.status, 303);
+        assert_eq!(service.read_payment(&payment).await["status"], "WAITING_PAYMENT");
+
+        let begun = service.step(&url, "begin").await;
+        assert_eq!((begun.status.as_u16(), begun.header("location")), (303, Some("card")));
+        assert_eq!(service.read_payment(&payment).await["status"], "PROCESSING");
+        let asked = String::from_utf8_lossy(&service.page(&url).await.bytes).into_owned();
+        assert!(asked.contains(r#"value="approve""#) && asked.contains(r#"value="decline""#));
+        let decided = service.step(&url, step).await;
+        assert_eq!((decided.status.as_u16(), decided.header("location")), (303, Some("card")));
+        assert_eq!(service.read_payment(&payment).await["status"], status);
+        // What was decided stays.
+        for other in ["approve", "decline", "begin", ""] {
+            assert_eq!(service.step(&url, other).await.status, 303);
+        }
+        assert_eq!(service.read_payment(&payment).await["status"], status);
+        let last = String::from_utf8_lossy(&service.page(&url).await.bytes).into_owned();
+        assert!(last.contains(title) && last.contains(r#"href="https://shop.example/back?o=7""#), "{last}");
+        assert!(last.contains(r#"content="2; url=https://shop.example/back?o=7""#), "{last}");
+    }
+    assert_eq!(service.get("/v1/wallets/balance").await.expect(200)["available"], 1000);
+    let pix = service.payment(json!({})).await;
+    let none = service.page(&format!("/checkout/{}/card", id(&pix))).await;
+    assert_eq!(none.status, 404);
+    let garbled = service.page("/checkout/%FF/card").await;
+    assert_eq!(
+        (garbled.status.as_u16(), garbled.header("content-type")),
+        (404, Some("text/html; charset=utf-8"))
+    );
+    let unknown = service.step("/checkout/none/card", "approve").await;
+    assert_eq!(
+        (unknown.status.as_u16(), unknown.header("content-type")),
+        (404, Some("text/html; charset=utf-8"))
+    );
+}
+
+#[tokio::test]
+async fn a_payment_ends_when_the_last_of_its_methods_does() {
+    let service = Service::with(Options { pumps: true, ..Options::in_memory() }).await;
+    let body =
+        json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "metadata": {"phone": "+351912345678"}});
+    let short = service.payment(body).await;
+    let long = service.payment(json!({"paymentMethods": ["PIX", "BOLETO"]})).await;
+    service.advance(241).await;
+    assert_eq!(service.read_payment(&short).await["status"], "EXPIRED");
+    service.advance(3_600).await;
+    // The code's time is over, the boleto's is not.
+    assert_eq!(service.read_payment(&long).await["status"], "WAITING_PAYMENT");
+    service.sandbox(&long, "pay", &json!({"method": "PIX"})).await;
+    assert_eq!(
+        (service.returned().await, service.read_payment(&long).await["status"].clone()),
+        (1, json!("WAITING_PAYMENT"))
+    );
+    service.advance(5 * 86_400).await;
+    assert_eq!(service.read_payment(&long).await["status"], "EXPIRED");
+    // A card that was left in flight ends too.
+    let card = service.payment(json!({"paymentMethods": ["CREDIT_CARD"]})).await;
+    let url = service.read_payment(&card).await["cardRedirectUrl"].as_str().unwrap().to_owned();
+    service.step(&url, "begin").await;
+    service.advance(86_401).await;
+    eventually("the expiry is written", async || {
+        let page = service.get("/v1/charges?status=expired").await.expect(200);
+        (page["data"].as_array().unwrap().len() == 3).then_some(())
+    })
+    .await;
+    assert_eq!(service.read_payment(&card).await["status"], "EXPIRED");
+}
+
+#[tokio::test]
+async fn a_settled_payment_has_a_receipt_without_the_payers_document() {
+    let service = Service::start().await;
+    let payment = service.payment(json!({"customerName": "Maria", "customerDocument": "29537995593"})).await;
+    let path = format!("/v1/payments/{}/receipt", id(&payment));
+    let early = service.get(&path).await;
+    assert_eq!(early.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+    service.sandbox(&payment, "pay", &json!({"payer_tax_id": "29537995593"})).await;
+    let receipt = service.get(&path).await.expect(200);
+    assert_eq!(receipt["contentType"], "application/pdf");
+    let pdf = STANDARD.decode(receipt["base64"].as_str().unwrap()).unwrap();
+    let text = String::from_utf8_lossy(&pdf).into_owned();
+    assert!(text.starts_with("%PDF-") && text.contains(id(&payment)), "{text}");
+    assert!(!text.contains("29537995593") && !text.contains("295.379"));
+    let seed = &service.stack.seed;
+    assert_eq!(service.get_as(&seed.other.test_api_key, &path).await.code(), "not_found");
+}
+
+#[tokio::test]
+async fn the_acquirer_says_how_a_payment_stands() {
+    let service = Service::start().await;
+    let payment = service.payment(json!({"customerDocument": "29537995593"})).await;
+    let path = format!("/v1/payments/{}/provider-status", id(&payment));
+    let waiting = service.get(&path).await.expect(200);
+    assert_eq!(
+        (&waiting["localStatus"], &waiting["provider"], &waiting["providerStatus"], waiting.get("error")),
+        (&json!("WAITING_PAYMENT"), &json!("sandbox"), &json!("active"), None)
+    );
+    service.sandbox(&payment, "pay", &json!({})).await;
+    let paid = service.get(&path).await.expect(200);
+    assert_eq!((&paid["localStatus"], &paid["providerStatus"]), (&json!("PAID"), &json!("paid")));
+    assert_eq!(paid["rawResponse"]["id"], paid["providerTransactionId"]);
+    assert!(!paid.to_string().contains("29537995593"));
+}
+
+#[tokio::test]
+async fn a_card_that_is_approved_twice_or_too_late_is_no_second_payment() {
+    let service = Arc::new(Service::start().await);
+    let card_url = async |payment: &Value| {
+        service.read_payment(payment).await["cardRedirectUrl"].as_str().unwrap().to_owned()
+    };
+    let payment = service.payment(json!({"paymentMethods": ["CREDIT_CARD"]})).await;
+    let url = card_url(&payment).await;
+    service.step(&url, "begin").await;
+    let mut clicks = JoinSet::new();
+    for _ in 0..8 {
+        let (service, url) = (Arc::clone(&service), url.clone());
+        clicks.spawn(async move { service.step(&url, "approve").await.status });
+    }
+    assert!(clicks.join_all().await.iter().all(|status| *status == 303));
+    assert_eq!(service.read_payment(&payment).await["status"], "APPROVED");
+    assert_eq!(service.returned().await, 0);
+
+    // The card's own time is over, the boleto's is not.
+    let payment = service.payment(json!({"paymentMethods": ["CREDIT_CARD", "BOLETO"]})).await;
+    let begun = service.payment(json!({"paymentMethods": ["CREDIT_CARD", "BOLETO"]})).await;
+    let (url, begun_url) = (card_url(&payment).await, card_url(&begun).await);
+    service.step(&begun_url, "begin").await;
+    service.advance(86_401).await;
+    for (payment, url, status) in [(&payment, &url, "WAITING_PAYMENT"), (&begun, &begun_url, "PROCESSING")] {
+        let page = String::from_utf8_lossy(&service.page(url).await.bytes).into_owned();
+        assert!(page.contains("não pode mais ser paga com cartão") && !page.contains("<button"), "{page}");
+        for step in ["begin", "approve", "decline"] {
+            assert_eq!(service.step(url, step).await.status, 303);
+        }
+        assert_eq!(service.read_payment(payment).await["status"], status);
+        assert_eq!(service.sandbox(payment, "pay", &json!({"method": "BOLETO"})).await["status"], "paid");
+    }
+    assert_eq!(service.returned().await, 0);
+}
+
+#[tokio::test]
+async fn charges_are_found_by_any_tax_id_as_it_was_sent() {
+    let service = Service::start().await;
+    let payment = service.payment(json!({"customerDocument": "PT 123456789"})).await;
+    service.payment(json!({"customerDocument": "29537995593"})).await;
+    let page = service.get("/v1/charges?customer_id=PT%20123456789").await.expect(200);
+    let found: Vec<&str> = page["data"].as_array().unwrap().iter().map(id).collect();
+    assert_eq!(found, [format!("ch_{}", id(&payment))]);
+}

@@ -1,0 +1,316 @@
+//! What a client sends to create a payment (contract: `POST /v1/payments`).
+
+use email_address::{EmailAddress, Options};
+use serde_json::{Map, Value};
+
+use super::super::request::{MAX_EMAIL_CHARS, MAX_NAME_CHARS, NewCharge, canonical_hash, metadata};
+use super::super::{Customer, Metadata, PaymentMethod, Transaction};
+use crate::http::{Fields, Object, Problem};
+use crate::money::{Amount, Currency};
+use crate::tax_id::Document;
+use crate::webhook::address::{AddressPolicy, MAX_URL_LENGTH, check_url};
+
+/// Characters of an `idempotencyKey` (design: Identity and idempotency).
+const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (1, 255);
+
+const MAX_CUSTOMER_ID_CHARS: usize = 200;
+
+/// MB WAY takes at most 5,000 EUR.
+const MAX_MBWAY_CENTS: i64 = 500_000;
+
+/// A Multibanco reference is checked against eight digits of cents, a boleto's barcode has ten of centavos.
+const MAX_MULTIBANCO_CENTS: i64 = 99_999_999;
+const MAX_BOLETO_CENTAVOS: i64 = 9_999_999_999;
+
+/// A valid request for a payment.
+#[derive(Clone, Debug)]
+pub struct NewPayment {
+    /// Unique per intended request.
+    pub idempotency_key: String,
+    /// What is asked.
+    pub asked: NewCharge,
+}
+
+impl NewPayment {
+    /// Reads a request's body; every failing field is reported.
+    pub fn parse(body: &Map<String, Value>, policy: AddressPolicy) -> Result<Self, Problem> {
+        let mut fields = Fields::new();
+        let root = Object::root(body);
+        let amount = fields.amount(&root, "amount");
+        let currency = currency(&mut fields, &root);
+        let methods = methods(&mut fields, &root);
+        if let (Some(currency), Some(methods)) = (currency, &methods) {
+            fit_currency(&mut fields, methods, currency);
+        }
+        if let (Some(amount), Some(methods)) = (amount, &methods) {
+            fit_amount(&mut fields, methods, amount);
+        }
+        let (min, max) = IDEMPOTENCY_KEY_CHARS;
+        if root.get("idempotencyKey").is_none() {
+            fields.reject("idempotencyKey", "is required");
+        }
+        let idempotency_key = fields.text(&root, "idempotencyKey", min, max);
+        let document = fields.text(&root, "customerDocument", 1, Document::MAX_CHARS);
+        let document = document.and_then(|text| {
+            let document = Document::parse(text);
+            if document.is_none() {
+                fields.reject("customerDocument", "must not have spaces around it or control characters");
+            }
+            document
+        });
+        let customer_id = fields.text(&root, "customerId", 1, MAX_CUSTOMER_ID_CHARS).map(str::to_owned);
+        let transaction = Transaction { customer_id, webhook_url: webhook_url(&mut fields, &root, policy) };
+        let sent = fields.object(&root, "metadata");
+        let is_asked = |method| methods.as_ref().is_some_and(|methods| methods.contains(&method));
+        let phone = phone(&mut fields, &sent, is_asked(PaymentMethod::Mbway));
+        let return_url = return_url(&mut fields, &sent, is_asked(PaymentMethod::CreditCard));
+        let customer = Customer {
+            name: fields.text(&root, "customerName", 1, MAX_NAME_CHARS).map(str::to_owned),
+            document,
+            email: email(&mut fields, &root),
+            phone,
+        };
+        let metadata = if fields.has_rejected("metadata") {
+            Metadata::default()
+        } else {
+            metadata(&mut fields, &root, None)
+        };
+        let asked = amount.zip(currency).zip(methods).map(|((amount, currency), methods)| NewCharge {
+            amount,
+            currency,
+            methods,
+            pix_expires_in_seconds: None,
+            customer,
+            expected_payer: None,
+            metadata,
+            return_url,
+            transaction: Some(transaction),
+            hash: hash(body),
+        });
+        let key = idempotency_key.map(str::to_owned);
+        fields.finish(asked.zip(key).map(|(asked, idempotency_key)| Self { idempotency_key, asked }))
+    }
+}
+
+fn currency(fields: &mut Fields, root: &Object<'_>) -> Option<Currency> {
+    if root.get("currency").is_none() {
+        return Some(Currency::BRL);
+    }
+    let known = fields.text(root, "currency", 3, 8)?;
+    let known = Currency::parse(known).ok().filter(|currency| currency.is_known());
+    if known.is_none() {
+        fields.reject("currency", "must be the code of a currency, such as BRL");
+    }
+    known
+}
+
+fn methods(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<PaymentMethod>> {
+    let names: Vec<&str> = PaymentMethod::VOCABULARY.iter().map(|(name, _)| *name).collect();
+    let message = format!("must be a list of one or more of {}, each at most once", names.join(", "));
+    let listed = root.get("paymentMethods").and_then(Value::as_array);
+    let mut methods = Vec::new();
+    for name in listed.into_iter().flatten() {
+        match name.as_str().and_then(PaymentMethod::named) {
+            Some(method) if !methods.contains(&method) => methods.push(method),
+            _ => {
+                fields.reject("paymentMethods", message);
+                return None;
+            }
+        }
+    }
+    if methods.is_empty() {
+        fields.reject("paymentMethods", message);
+        return None;
+    }
+    Some(methods)
+}
+
+/// All methods of a payment take its currency (design: Money).
+fn fit_currency(fields: &mut Fields, methods: &[PaymentMethod], currency: Currency) {
+    let unfit: Vec<&str> =
+        methods.iter().filter(|method| !method.takes(currency)).map(|method| method.as_str()).collect();
+    if !unfit.is_empty() {
+        fields.reject("paymentMethods", format!("{} can't be paid in {currency}", unfit.join(", ")));
+    }
+}
+
+fn fit_amount(fields: &mut Fields, methods: &[PaymentMethod], amount: Amount) {
+    let most = |method: &PaymentMethod| match method {
+        PaymentMethod::Mbway => MAX_MBWAY_CENTS,
+        PaymentMethod::Multibanco => MAX_MULTIBANCO_CENTS,
+        PaymentMethod::Boleto => MAX_BOLETO_CENTAVOS,
+        PaymentMethod::Pix | PaymentMethod::CreditCard | PaymentMethod::Crypto => Amount::MAX.minor(),
+    };
+    if let Some(method) = methods.iter().find(|method| amount.minor() > most(method)) {
+        fields.reject("amount", format!("must be at most {} by {}", most(method), method.as_str()));
+    }
+}
+
+fn email(fields: &mut Fields, root: &Object<'_>) -> Option<String> {
+    let text = fields.text(root, "customerEmail", 3, MAX_EMAIL_CHARS)?;
+    let options = Options::default().without_display_text();
+    let is_address = EmailAddress::parse_with_options(text, options).is_ok();
+    if !is_address || text.chars().any(char::is_control) {
+        fields.reject("customerEmail", "must be an e-mail address (RFC 5322)");
+    }
+    Some(text.to_owned())
+}
+
+/// E.164: a plus, a country code that does not begin with 0, at most 15 digits in all.
+fn phone(fields: &mut Fields, metadata: &Object<'_>, is_required: bool) -> Option<String> {
+    let Some(value) = metadata.get("phone") else {
+        if is_required {
+            fields.reject("metadata.phone", "is required by MBWAY, in E.164: +351912345678");
+        }
+        return None;
+    };
+    let text = value.as_str().unwrap_or_default();
+    let digits = text.strip_prefix('+').unwrap_or_default();
+    let is_number = (8..=15).contains(&digits.len())
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && !digits.starts_with('0');
+    if is_number {
+        return Some(text.to_owned());
+    }
+    // Without MB WAY it is the merchant's own key, and may be anything.
+    if is_required {
+        fields.reject("metadata.phone", "must be a phone number in E.164: +351912345678");
+    }
+    None
+}
+
+/// Kept as it was sent. Without a card it is the merchant's own key, and may be anything.
+fn return_url(fields: &mut Fields, metadata: &Object<'_>, by_card: bool) -> Option<String> {
+    let value = metadata.get("returnUrl").filter(|_| by_card)?;
+    let text = value.as_str().filter(|text| text.len() <= MAX_URL_LENGTH);
+    let url = text.and_then(|text| url::Url::parse(text).ok());
+    let may_be = url.is_some_and(|url| {
+        matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
+    });
+    if !may_be {
+        fields.reject(
+            "metadata.returnUrl",
+            "must be an absolute http or https address without credentials, at most 2048 bytes",
+        );
+    }
+    text.filter(|_| may_be).map(str::to_owned)
+}
+
+fn webhook_url(fields: &mut Fields, root: &Object<'_>, policy: AddressPolicy) -> Option<String> {
+    let text = fields.text(root, "webhookUrl", 1, MAX_URL_LENGTH)?;
+    match check_url(text, policy) {
+        Ok(url) => Some(url.into()),
+        Err(refusal) => {
+            fields.reject("webhookUrl", refusal.to_string());
+            None
+        }
+    }
+}
+
+/// The key names the request, and is no part of what it asks.
+fn hash(body: &Map<String, Value>) -> String {
+    let mut asked = body.clone();
+    asked.remove("idempotencyKey");
+    canonical_hash(asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(body: &Value) -> Result<NewPayment, Problem> {
+        NewPayment::parse(body.as_object().unwrap(), AddressPolicy::PublicOnly)
+    }
+
+    fn with(extra: Value) -> Value {
+        let mut body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "k"});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        body
+    }
+
+    fn failing(extra: Value) -> Vec<String> {
+        match parse(&with(extra)).unwrap_err() {
+            Problem::Invalid(details) | Problem::InvalidAmount(details) => {
+                details.into_iter().map(|detail| detail.param).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn each_failing_field_is_named() {
+        for (extra, param) in [
+            (json!({"amount": 0}), "amount"),
+            (json!({"currency": "BLR"}), "currency"),
+            (json!({"currency": "BR"}), "currency"),
+            (json!({"currency": "EUR"}), "paymentMethods"),
+            (json!({"paymentMethods": []}), "paymentMethods"),
+            (json!({"paymentMethods": "PIX"}), "paymentMethods"),
+            (json!({"paymentMethods": ["pix"]}), "paymentMethods"),
+            (json!({"paymentMethods": ["PIX", "PIX"]}), "paymentMethods"),
+            (json!({"paymentMethods": ["PIX", "MULTIBANCO"]}), "paymentMethods"),
+            (json!({"paymentMethods": null}), "paymentMethods"),
+            (json!({"idempotencyKey": null}), "idempotencyKey"),
+            (json!({"idempotencyKey": ""}), "idempotencyKey"),
+            (json!({"idempotencyKey": "k".repeat(256)}), "idempotencyKey"),
+            (json!({"customerEmail": "maria@"}), "customerEmail"),
+            (json!({"customerEmail": "maria silva@example.com"}), "customerEmail"),
+            (json!({"customerDocument": " 123"}), "customerDocument"),
+            (json!({"customerDocument": "1".repeat(33)}), "customerDocument"),
+            (json!({"customerName": 7}), "customerName"),
+            (json!({"metadata": []}), "metadata"),
+            (
+                json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": "javascript:alert(1)"}}),
+                "metadata.returnUrl",
+            ),
+            (
+                json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": "https://a:b@example.com"}}),
+                "metadata.returnUrl",
+            ),
+            (json!({"customerEmail": "Maria <m@example.com>"}), "customerEmail"),
+            (json!({"customerEmail": "x\r\nBcc: v@example.com <a@example.com>"}), "customerEmail"),
+            (json!({"webhookUrl": "http://example.com/hook"}), "webhookUrl"),
+            (json!({"webhookUrl": "https://10.0.0.1/hook"}), "webhookUrl"),
+            (json!({"paymentMethods": ["MBWAY"], "currency": "EUR"}), "metadata.phone"),
+            (
+                json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "metadata": {"phone": "912345678"}}),
+                "metadata.phone",
+            ),
+            (
+                json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "amount": 500_001, "metadata": {"phone": "+351912345678"}}),
+                "amount",
+            ),
+            (json!({"paymentMethods": ["MULTIBANCO"], "currency": "EUR", "amount": 100_000_000}), "amount"),
+            (json!({"paymentMethods": ["BOLETO"], "amount": 10_000_000_000_i64}), "amount"),
+        ] {
+            let failed = failing(extra.clone());
+            assert_eq!(failed, [param], "{extra}");
+        }
+        let all =
+            failing(json!({"amount": 0, "currency": "x", "customerEmail": "x", "idempotencyKey": null}));
+        assert_eq!(all, ["amount", "currency", "idempotencyKey", "customerEmail"]);
+    }
+
+    #[test]
+    fn what_is_right_is_taken() {
+        for extra in [
+            json!({}),
+            json!({"paymentMethods": ["PIX", "CREDIT_CARD", "BOLETO"], "currency": "BRL"}),
+            json!({"paymentMethods": ["MBWAY", "MULTIBANCO"], "currency": "EUR", "metadata": {"phone": "+351912345678"}}),
+            json!({"paymentMethods": ["CRYPTO"], "currency": "USDT"}),
+            json!({"customerDocument": "PT 123456789", "customerEmail": "\"m s\"@example.com"}),
+            json!({"metadata": {"phone": 7, "order": 1, "returnUrl": "/pedido/7"}, "webhookUrl": "https://example.com/hook"}),
+        ] {
+            parse(&with(extra.clone())).unwrap_or_else(|problem| panic!("{extra}: {problem:?}"));
+        }
+    }
+
+    #[test]
+    fn the_key_is_no_part_of_what_is_asked() {
+        let hash = |extra| parse(&with(extra)).unwrap().asked.hash;
+        assert_eq!(hash(json!({})), hash(json!({"idempotencyKey": "other", "customerName": null})));
+        assert_ne!(hash(json!({})), hash(json!({"amount": 1001})));
+    }
+}
