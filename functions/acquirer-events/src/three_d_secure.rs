@@ -93,21 +93,12 @@ enum CardStep {
 
 impl CardStep {
     fn of(charge: &Charge, now: Timestamp) -> Self {
-        let in_time = charge.artefacts.card.as_ref().is_some_and(|card| now <= card.expires_at);
-        match charge.status {
-            TransactionStatus::WaitingPayment if in_time => Self::Begin,
-            TransactionStatus::Processing if in_time && charge.is_open() => Self::Decide,
-            TransactionStatus::Pending
-            | TransactionStatus::WaitingPayment
-            | TransactionStatus::Processing
-            | TransactionStatus::Paid
-            | TransactionStatus::Approved
-            | TransactionStatus::Refused
-            | TransactionStatus::Cancelled
-            | TransactionStatus::Expired
-            | TransactionStatus::Refunded
-            | TransactionStatus::Chargeback
-            | TransactionStatus::Dispute => Self::Ended,
+        if !charge.is_payable_by_card(now) {
+            Self::Ended
+        } else if charge.status == TransactionStatus::Processing {
+            Self::Decide
+        } else {
+            Self::Begin
         }
     }
 }

@@ -1,15 +1,14 @@
 //! `/v1/charges` and `/v1/pix/charges` (contract: Charges).
 
 use axum::extract::{RawQuery, State};
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use shared::app::App;
 use shared::charge::request::{NewCharge, Surface};
 use shared::charge::view::{ChargeListView, ChargeView, QrImage};
-use shared::charge::{ChargeFilter, ChargePath, Created, KeySpace};
-use shared::http::{IDEMPOTENT_REPLAYED, JsonBody, Problem, Query, RequestContext, TRUE, framed};
+use shared::charge::{ChargeFilter, ChargePath, KeySpace};
+use shared::http::{JsonBody, Problem, Query, RequestContext, framed};
 
 /// Characters of an `Idempotency-Key` (contract: Limits).
 const IDEMPOTENCY_KEY_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
@@ -53,16 +52,7 @@ async fn create_by(
     let request = NewCharge::parse(&body?.0, surface)?;
     let created =
         app.charges.create(&caller, (KeySpace::Charges, idempotency_key), request, &app.links, now).await?;
-    let (charge, is_replay) = match &created {
-        Created::New(charge) => (charge, false),
-        Created::Replayed(charge) => (charge, true),
-    };
-    let view = Json(ChargeView::new(charge, &app.links, QrImage::Inline));
-    let mut response = (StatusCode::CREATED, view).into_response();
-    if is_replay {
-        response.headers_mut().insert(IDEMPOTENT_REPLAYED, TRUE);
-    }
-    Ok(response)
+    Ok(created.respond(ChargeView::new(created.charge(), &app.links, QrImage::Inline)))
 }
 
 fn idempotency_key(context: &RequestContext) -> Result<&str, Problem> {

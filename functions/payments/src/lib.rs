@@ -1,7 +1,6 @@
 //! `/v1/payments`: charges in the transaction wire format (contract: Payments).
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -11,8 +10,8 @@ use shared::app::App;
 use shared::charge::transaction::request::NewPayment;
 use shared::charge::transaction::view::{CreatedPaymentView, DocumentView, PaymentView, ProviderStatusView};
 use shared::charge::transition::Command;
-use shared::charge::{ChargePath, Created, KeySpace, PaymentMethod};
-use shared::http::{IDEMPOTENT_REPLAYED, JsonBody, Problem, RequestContext, TRUE, framed};
+use shared::charge::{ChargePath, KeySpace, PaymentMethod};
+use shared::http::{JsonBody, Problem, RequestContext, framed};
 use shared::ids::Mode;
 use shared::pt_br;
 
@@ -38,15 +37,7 @@ async fn create(
     let NewPayment { idempotency_key, asked } = NewPayment::parse(&body?.0, app.addresses)?;
     let key = (KeySpace::Payments, idempotency_key.as_str());
     let created = app.charges.create(&caller, key, asked, &app.links, now).await?;
-    let (charge, is_replay) = match &created {
-        Created::New(charge) => (charge, false),
-        Created::Replayed(charge) => (charge, true),
-    };
-    let mut response = (StatusCode::CREATED, Json(CreatedPaymentView::new(charge))).into_response();
-    if is_replay {
-        response.headers_mut().insert(IDEMPOTENT_REPLAYED, TRUE);
-    }
-    Ok(response)
+    Ok(created.respond(CreatedPaymentView::new(created.charge())))
 }
 
 async fn read(

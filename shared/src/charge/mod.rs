@@ -264,6 +264,12 @@ impl Charge {
         self.is_open() && self.status != TransactionStatus::Pending
     }
 
+    /// A card can still be charged for it at `now`.
+    pub fn is_payable_by_card(&self, now: Timestamp) -> bool {
+        let in_time = self.artefacts.card.as_ref().is_some_and(|card| now <= card.expires_at);
+        in_time && self.can_expire()
+    }
+
     /// The charge as it truly is at `now`: a test charge past its time is expired, whether or not `clock` has
     /// written so yet. (A live one expires only after the bank was asked.)
     #[must_use]

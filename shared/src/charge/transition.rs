@@ -205,25 +205,14 @@ fn cause(charge: &Charge, payment: &AcquirerPaymentId, now: Timestamp) -> Cause 
 }
 
 fn authenticate(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
-    let payable = charge.artefacts.card.as_ref().is_some_and(|card| now <= card.expires_at);
-    match charge.status {
-        TransactionStatus::WaitingPayment if payable => {
-            let next = next_version(charge.clone(), now);
-            Ok(changed(Charge { status: TransactionStatus::Processing, ..next }))
-        }
-        TransactionStatus::Processing if payable && charge.is_open() => Ok(Outcome::Unchanged),
-        TransactionStatus::Pending
-        | TransactionStatus::WaitingPayment
-        | TransactionStatus::Processing
-        | TransactionStatus::Paid
-        | TransactionStatus::Approved
-        | TransactionStatus::Refused
-        | TransactionStatus::Cancelled
-        | TransactionStatus::Expired
-        | TransactionStatus::Refunded
-        | TransactionStatus::Chargeback
-        | TransactionStatus::Dispute => Err(Rejection::NotPayableByCard),
+    if !charge.is_payable_by_card(now) {
+        return Err(Rejection::NotPayableByCard);
     }
+    if charge.status == TransactionStatus::Processing {
+        return Ok(Outcome::Unchanged);
+    }
+    let next = next_version(charge.clone(), now);
+    Ok(changed(Charge { status: TransactionStatus::Processing, ..next }))
 }
 
 fn cancel(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {

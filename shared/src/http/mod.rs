@@ -12,18 +12,11 @@ pub use intake::{Fields, JsonBody, Object, Query};
 pub use problem::{Detail, Problem};
 
 use axum::Router;
-use axum::http::{HeaderName, HeaderValue};
 use axum::response::IntoResponse;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use tower_http::catch_panic::CatchPanicLayer;
-
-/// On the answer to a creation that came before: the object as it stands now.
-pub const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
-
-/// The value of a header that is there or not.
-pub const TRUE: HeaderValue = HeaderValue::from_static("true");
 
 /// A hash source (CSP Level 3): of exactly the text between an element's tags.
 pub fn csp_source(text: &str) -> String {
