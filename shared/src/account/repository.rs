@@ -7,7 +7,7 @@ use crate::api_key::ApiKeys;
 use crate::audit::{Audit, Operator};
 use crate::ids::AccountId;
 use crate::random::RandomError;
-use crate::store::{Committed, Key, ListIndex, Store, StoreError, Write, from_item};
+use crate::store::{Committed, Key, ListIndex, Store, StoreError, Write};
 use crate::time::Timestamp;
 
 /// How often a change is tried anew because somebody else changed the account in between.
@@ -76,10 +76,7 @@ impl Accounts {
             // The bound takes in the last entry of the page before.
             let new = entries.into_iter().filter(|entry| entry.sort != to).collect::<Vec<_>>();
             let keys: Vec<Key> = new.iter().map(|entry| entry.key.clone()).collect();
-            let mut page: Vec<Account> =
-                self.store.batch_get(&keys).await?.into_iter().map(from_item).collect::<Result<_, _>>()?;
-            page.sort_by_key(|account| std::cmp::Reverse(account.created_at));
-            accounts.extend(page);
+            accounts.extend(self.store.get_in_order::<Account>(&keys).await?);
             match new.into_iter().next_back() {
                 Some(entry) if !is_last => to = entry.sort,
                 _ => return Ok(accounts),

@@ -1,12 +1,10 @@
 //! Lists of charges: newest first, by cursor, with filters. A page costs at most five requests, three of them
 //! one after another, however many charges there are.
 
-use std::collections::HashMap;
-
 use super::{Charge, Charges, PublicStatus};
 use crate::http::{Fields, Problem, Query};
 use crate::ids::{ChargeId, Scope};
-use crate::store::{Key, ListIndex, Listed, Row, StoreError, from_item, sortable};
+use crate::store::{Key, ListIndex, Listed, StoreError, sortable};
 use crate::tax_id::Document;
 use crate::time::Timestamp;
 
@@ -166,12 +164,8 @@ impl Charges {
         now: Timestamp,
     ) -> Result<ChargePage, Problem> {
         let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
-        let mut rows = HashMap::new();
-        for item in self.store.batch_get(&keys).await? {
-            let charge: Charge = from_item(item)?;
-            rows.insert(charge.key(), charge.as_of(now));
-        }
-        let in_order: Vec<Charge> = entries.iter().filter_map(|entry| rows.remove(&entry.key)).collect();
+        let rows: Vec<Charge> = self.store.get_in_order(&keys).await?;
+        let in_order: Vec<Charge> = rows.into_iter().map(|charge| charge.as_of(now)).collect();
         let last_seen = in_order.last().map(|charge| charge.id);
         let mut admitted: Vec<Charge> = in_order.into_iter().filter(|charge| filter.admits(charge)).collect();
         let cut = admitted.len() > filter.limit;

@@ -1,6 +1,5 @@
 //! Reads and writes of payouts.
 
-use std::collections::HashMap;
 use std::fmt;
 
 use super::{Payout, PayoutEnd, PayoutStatus};
@@ -8,7 +7,7 @@ use crate::audit::{Audit, Operator};
 use crate::ids::{PayoutId, PostingId, Scope};
 use crate::money::{Amount, Currency};
 use crate::random::RandomError;
-use crate::store::{Committed, Key, ListIndex, Row, Store, StoreError, Write, from_item};
+use crate::store::{Committed, Key, ListIndex, Row, Store, StoreError, Write};
 use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
 use crate::wallet::{Cause, Covered, Posting, Subject, Wallets, rules};
@@ -153,12 +152,7 @@ impl Payouts {
         let entries = self.store.list(ListIndex::All, &partition, ("po_", &to), wanted).await?;
         let keys = entries.into_iter().filter(|entry| entry.sort != to).map(|entry| entry.key);
         let keys: Vec<Key> = keys.take(LISTED).collect();
-        let mut payouts = HashMap::new();
-        for item in self.store.batch_get(&keys).await? {
-            let payout: Payout = from_item(item)?;
-            payouts.insert(payout.key(), payout);
-        }
-        Ok(keys.iter().filter_map(|key| payouts.remove(key)).collect())
+        self.store.get_in_order(&keys).await
     }
 }
 

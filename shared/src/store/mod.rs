@@ -448,6 +448,16 @@ impl Store {
         Ok(items)
     }
 
+    /// Reads many rows as [`Store::batch_get`] does, in the order of their keys.
+    pub async fn get_in_order<R: Row>(&self, keys: &[Key]) -> Result<Vec<R>, StoreError> {
+        let mut rows = HashMap::new();
+        for item in self.batch_get(keys).await? {
+            let row: R = from_item(item)?;
+            rows.insert(row.key(), row);
+        }
+        Ok(keys.iter().filter_map(|key| rows.remove(key)).collect())
+    }
+
     async fn batch_get_chunk(&self, keys: Vec<Item>) -> Result<Vec<Item>, StoreError> {
         let mut items = Vec::new();
         let mut keys = keys;
