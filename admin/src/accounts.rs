@@ -8,6 +8,7 @@ use shared::account::Account;
 use shared::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
 use shared::charge::PaymentMethod;
 use shared::ids::AccountId;
+use shared::money::Amount;
 
 use crate::target::Stack;
 use crate::{OperatorArguments, announce, print_json};
@@ -47,6 +48,16 @@ pub(crate) enum Command {
         /// Calendar days in São Paulo; 0: it can be spent at once
         #[arg(long, value_parser = clap::value_parser!(u16).range(0..=i64::from(MAX_HOLD_DAYS)))]
         days: u16,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Set what a Pix out costs: refunds by cash-out, from the next one on
+    SetPixOutFee {
+        /// The account (acc_…)
+        id: AccountId,
+        /// In centavos
+        #[arg(long, value_parser = clap::value_parser!(i64).range(0..=Amount::MAX.minor()))]
+        centavos: i64,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -133,6 +144,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let set = in_terms(method, move |terms| terms.hold_days = days);
             change(id, "account.set-hold", set, operator).await?
         }
+        Command::SetPixOutFee { id, centavos, operator } => {
+            let set: Change = Box::new(move |settings| settings.pix_out_fee = centavos);
+            change(id, "account.set-pix-out-fee", set, operator).await?
+        }
         Command::SetFeesOnRefund { id, method, fees, operator } => {
             let fees = match fees {
                 OnRefund::Return => FeesOnRefund::Return,
@@ -169,6 +184,7 @@ fn print(account: &Account) -> Result<(), Box<dyn Error>> {
         "merchant_city": settings.merchant_city,
         "charge_expires_in_seconds": settings.charge_expires_in_seconds,
         "rate_limit_per_minute": settings.rate_limit_per_minute,
+        "pix_out_fee": settings.pix_out_fee,
         "terms": methods.collect::<Vec<_>>(),
         "created_at": account.created_at,
     }))

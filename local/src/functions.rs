@@ -61,6 +61,14 @@ pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Cloc
                     async move { Ok::<_, Error>(worker.handle(event).await) }
                 })
             }
+            "AcquirerWorkerFunction" => {
+                let worker =
+                    acquirer_worker::Worker::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
+                event_function(move |event: sqs::SqsEvent| {
+                    let worker = worker.clone();
+                    async move { Ok::<_, Error>(worker.handle(event).await) }
+                })
+            }
             "ClockFunction" => {
                 let work = DueWork::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
                 event_function(move |_tick: Value| {

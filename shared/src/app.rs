@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::config::{ConfigError, Links, required};
 use crate::http::{Problem, RequestContext};
 use crate::ids::ChargeId;
+use crate::refund::Refunds;
 use crate::store::{Aws, Store};
 use crate::time::Timestamp;
 use crate::wallet::Wallets;
@@ -24,6 +25,8 @@ pub struct App {
     pub api_keys: ApiKeys,
     /// Charges.
     pub charges: Charges,
+    /// Refunds.
+    pub refunds: Refunds,
     /// Accounts.
     pub accounts: Accounts,
     /// Wallets.
@@ -57,6 +60,7 @@ impl App {
             accounts: Accounts::new(store.clone(), api_keys.clone()),
             api_keys,
             charges: Charges::new(store.clone()),
+            refunds: Refunds::new(store.clone()),
             wallets: Wallets::new(store.clone()),
             endpoints: Endpoints::new(store.clone()),
             deliveries: Deliveries::new(store),

@@ -358,6 +358,63 @@ impl EndpointId {
     }
 }
 
+/// A refund of a charge: `re_`, 26 characters that are its charge's, 16 of its idempotency key. So it says where its row
+/// lives, and the same key names the same refund.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RefundId {
+    charge: ChargeId,
+    /// 80 bits.
+    key: u128,
+}
+
+impl RefundId {
+    const PREFIX: &str = "re_";
+    const EXPECTED: IdError = IdError { expected: "re_ and 42 lower-case letters and digits" };
+
+    /// Characters of 80 bits, at the end of those of 128.
+    const KEY_LEN: usize = 16;
+
+    /// The refund of a charge that an idempotency key stands for.
+    pub fn derive(charge: ChargeId, idempotency_key: &str) -> Self {
+        let hash = digest("refund", &[charge.0.as_bytes(), idempotency_key.as_bytes()]);
+        Self { charge, key: timed(0, &hash) }
+    }
+
+    /// The charge that it refunds.
+    pub fn charge(&self) -> ChargeId {
+        self.charge
+    }
+
+    /// What tells it from the charge's other refunds.
+    pub fn key(&self) -> String {
+        let padded = base32::encode(self.key);
+        padded.as_str().get(base32::LEN.saturating_sub(Self::KEY_LEN)..).unwrap_or_default().to_owned()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (charge, key) = text.strip_prefix(Self::PREFIX)?.split_at_checked(base32::LEN)?;
+        if key.len() != Self::KEY_LEN {
+            return None;
+        }
+        let padded = format!("{key:0>width$}", width = base32::LEN);
+        Some(Self { charge: ChargeId::from_txid(charge).ok()?, key: base32::decode(&padded).ok()? })
+    }
+}
+
+impl fmt::Display for RefundId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}{}", Self::PREFIX, self.charge.txid(), self.key())
+    }
+}
+
+impl FromStr for RefundId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        Self::parse(text).ok_or(Self::EXPECTED)
+    }
+}
+
 /// An id that banks give, kept as it came: they publish ids of the wrong length, so only the alphabet and a
 /// bound on the length are checked.
 macro_rules! bank_id {
@@ -476,6 +533,7 @@ id_traits!(
     EndpointId,
     PostingId,
     PayoutId,
+    RefundId,
     AuditId,
     EndToEndId,
     AcquirerPaymentId,
@@ -566,6 +624,21 @@ mod tests {
         let id = ChargeId::derive(b"salt", Mode::Test, "charges", "order-1");
         insta::assert_snapshot!(id, @"ch_fe5392dd-e865-8656-a544-24ef3d590c1b");
         assert_eq!((id.0.get_version_num(), id.0.get_variant()), (8, uuid::Variant::RFC4122));
+    }
+
+    #[test]
+    fn a_refund_id_names_its_charge_and_its_key() {
+        let charge = ChargeId::derive(b"salt", Mode::Test, "charges", "order-1");
+        let id = RefundId::derive(charge, "refund-01");
+        insta::assert_snapshot!(id, @"re_7yae9dvt35gsbaah14xwynj30v141xek78gn2xq9dp");
+        assert_eq!((id.to_string().parse(), id.charge()), (Ok(id), charge));
+        assert_ne!(id, RefundId::derive(charge, "refund-02"));
+        assert_ne!(id.key(), RefundId::derive(ChargeId(Uuid::nil()), "refund-01").key());
+        for text in
+            ["", "re_", UUID, &format!("re_{UUID}"), &format!("{id}0"), &id.to_string().to_uppercase()]
+        {
+            assert_eq!(text.parse::<RefundId>(), Err(RefundId::EXPECTED), "{text}");
+        }
     }
 
     #[test]

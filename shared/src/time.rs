@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use chrono::{DateTime, NaiveDate, NaiveTime, SecondsFormat, Timelike, Utc};
 
@@ -71,6 +72,11 @@ impl Timestamp {
     /// Later by so many milliseconds, or earlier if they are negative.
     pub fn plus_millis(self, millis: i64) -> Result<Self, TimestampError> {
         self.0.checked_add(millis).ok_or(TimestampError::OutOfRange).and_then(Self::from_millis)
+    }
+
+    /// How long it is from `now` until then; nothing when it is past.
+    pub fn until_from(self, now: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.millis_since(now)).unwrap_or_default())
     }
 
     /// Milliseconds from an instant to this one; negative where this one is the earlier.

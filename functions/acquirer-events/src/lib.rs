@@ -3,7 +3,7 @@
 
 mod three_d_secure;
 
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -16,6 +16,7 @@ use shared::charge::{Charge, ChargePath, Charges, Decision, PaymentMethod};
 use shared::http::{Fields, JsonBody, Object, Problem, RequestContext, framed};
 use shared::ids::{AcquirerPaymentId, ChargeId, EndToEndId};
 use shared::money::Amount;
+use shared::refund::{RefundEnd, RefundView};
 use shared::tax_id::TaxId;
 use shared::time::Timestamp;
 
@@ -31,6 +32,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/sandbox/charges/{id}/fail", post(fail))
         .route("/v1/sandbox/charges/{id}/expire", post(expire))
         .route("/v1/sandbox/charges/{id}/review", post(review))
+        .route("/v1/sandbox/refunds/{id}/resolve", post(resolve_refund))
         .route("/checkout/{raw_id}/card", get(three_d_secure::show).post(three_d_secure::decide))
         .with_state(app);
     framed(routes)
@@ -185,6 +187,33 @@ async fn review(
     };
     let terms = caller.settings.terms.of(charge.method());
     apply(&app, charge, &Command::Review { decision: fields.finish(decision)?, terms }, now).await
+}
+
+async fn resolve_refund(
+    State(app): State<App>,
+    context: RequestContext,
+    Path(id): Path<String>,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let (caller, refund) =
+        tokio::join!(app.api_keys.authenticate(&context, now), app.refunds.find(id.parse().ok()));
+    let caller = caller?;
+    caller.require_test()?;
+    let refund = refund?.filter(|refund| refund.scope == caller.scope);
+    let refund = refund.ok_or(Problem::NotFound { what: "refund" })?;
+    let body = body?;
+    let mut fields = Fields::new();
+    let end = match Object::root(&body.0).get("status").and_then(Value::as_str) {
+        Some("REFUNDED") => Some(RefundEnd::Refunded),
+        Some("FAILED") => Some(RefundEnd::Failed),
+        _ => {
+            fields.reject("status", "must be REFUNDED or FAILED");
+            None
+        }
+    };
+    let refund = app.refunds.end(refund, fields.finish(end)?, now).await?;
+    Ok(Json(RefundView::new(&refund)).into_response())
 }
 
 /// The charge of that id, read while the key is proved; only a test key may play the acquirer.

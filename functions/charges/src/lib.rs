@@ -52,7 +52,7 @@ async fn create_by(
     let request = NewCharge::parse(&body?.0, surface)?;
     let created =
         app.charges.create(&caller, (KeySpace::Charges, idempotency_key), request, &app.links, now).await?;
-    Ok(created.respond(ChargeView::new(created.charge(), &app.links, QrImage::Inline)))
+    Ok(created.respond(ChargeView::new(created.get(), &app.links, QrImage::Inline)))
 }
 
 fn idempotency_key(context: &RequestContext) -> Result<&str, Problem> {

@@ -1,5 +1,5 @@
-//! What is due: charges whose time is over, tranches of held money whose day has come, deliveries whose next attempt
-//! has come or whose message was lost.
+//! What is due: charges whose time is over, tranches of held money whose day has come, refunds that take long, deliveries
+//! whose next attempt has come or whose message was lost.
 //!
 //! Rows that wait are in a sparse, sharded index by due time. Each run reads what is due and moves it on by the
 //! same conditional writes that any other path uses, so that two runs at once, or a run that dies, do no harm.
@@ -12,6 +12,7 @@ use shared::config::{ConfigError, required};
 use shared::http::Problem;
 use shared::ids::{Mode, Scope};
 use shared::money::Currency;
+use shared::refund::{AcquirerMessage, AcquirerQueue, Refund};
 use shared::store::{Aws, DUE_SHARDS, Due, Store, StoreError, from_item};
 use shared::time::Timestamp;
 use shared::wallet::Wallets;
@@ -26,6 +27,17 @@ const MAX_PAGES: usize = 50;
 /// When a row that can't be moved on is looked at again, in seconds: it must not stand before the others.
 const SET_ASIDE_SECONDS: i64 = 300;
 
+/// The longest time after which an acquirer is asked again about what it has not done, in seconds: 6 hours.
+const LONGEST_ASK_SECONDS: i64 = 21_600;
+
+/// Whom a row that was due is handed to.
+enum Wake {
+    Delivery(DeliveryMessage),
+    Acquirer(AcquirerMessage),
+    /// It is done, or somebody else's.
+    Nobody,
+}
+
 /// The function's state.
 #[derive(Clone, Debug)]
 pub struct DueWork {
@@ -33,12 +45,14 @@ pub struct DueWork {
     pub store: Store,
     /// Where deliveries start.
     pub queue: DeliveryQueue,
+    /// Where what is to be asked of acquirers starts.
+    pub acquirers: AcquirerQueue,
     /// The time.
     pub clock: Clock,
 }
 
 impl DueWork {
-    /// Reads `TABLE_NAME` and `DELIVERY_QUEUE_URL`.
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL` and `ACQUIRER_QUEUE_URL`.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -47,6 +61,7 @@ impl DueWork {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
             queue: DeliveryQueue::new(aws.sqs(), required(var, "DELIVERY_QUEUE_URL")?),
+            acquirers: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             clock,
         })
     }
@@ -90,54 +105,70 @@ impl DueWork {
             let work = self.clone();
             rows.spawn(async move { work.move_one(&due, now).await });
         }
-        let mut messages = Vec::new();
+        let (mut deliveries, mut asked) = (Vec::new(), Vec::new());
         let mut moved: usize = 0;
         let mut failure = None;
-        for message in rows.join_all().await {
-            match message {
-                Ok(message) => {
-                    messages.extend(message);
+        for wake in rows.join_all().await {
+            match wake {
+                Ok(wake) => {
+                    match wake {
+                        Wake::Delivery(message) => deliveries.push(message),
+                        Wake::Acquirer(message) => asked.push(message),
+                        Wake::Nobody => {}
+                    }
                     moved = moved.saturating_add(1);
                 }
                 Err(error) => failure = Some(error),
             }
         }
-        // Whatever else failed, the deliveries that were postponed get their messages. A message that is refused is sent
-        // again when its delivery is looked at next.
-        let refused = self.queue.send(&messages).await?;
-        if !refused.is_empty() {
-            tracing::warn!(refused = refused.len(), "the delivery queue refused messages");
+        // Whatever else failed, the rows that were postponed get their messages. A message that is refused is sent again
+        // when its row is looked at next.
+        let (deliveries, asked) =
+            tokio::try_join!(self.queue.send(&deliveries), self.acquirers.send(&asked))?;
+        let refused = deliveries.len().saturating_add(asked.len());
+        if refused > 0 {
+            tracing::warn!(refused, "a queue refused messages");
         }
         failure.map_or(Ok(moved), Err)
     }
 
-    /// Moves one row on; one that fails is set aside for a while, so that the others are reached. Gives the message
-    /// that is to be sent.
-    async fn move_one(&self, due: &Due, now: Timestamp) -> Result<Option<DeliveryMessage>, StoreError> {
+    /// Moves one row on; one that fails is set aside for a while, so that the others are reached.
+    async fn move_one(&self, due: &Due, now: Timestamp) -> Result<Wake, StoreError> {
         let moved = if Delivery::is_at(&due.key) {
             self.start_delivery(due, now).await
         } else if Charge::is_at(&due.key) {
-            self.expire(due, now).await.map(|()| None)
+            self.expire(due, now).await.map(|()| Wake::Nobody)
+        } else if Refund::is_at(&due.key) {
+            self.ask_about(due, now).await
         } else if let Some((scope, currency, CounterRow::Release(day))) = counters::parse(&due.key) {
-            self.release(scope, currency, day, now).await.map(|()| None)
+            self.release(scope, currency, day, now).await.map(|()| Wake::Nobody)
         } else {
             Err(StoreError::Corrupt("nothing here knows this kind of row".to_owned()))
         };
         match moved {
-            Ok(message) => Ok(message),
+            Ok(wake) => Ok(wake),
             Err(error) => {
                 tracing::error!(pk = due.key.pk, sk = due.key.sk, %error, "a due row can't be moved on");
                 self.store.postpone(due, later(now, SET_ASIDE_SECONDS)).await?;
-                Ok(None)
+                Ok(Wake::Nobody)
             }
         }
     }
 
-    async fn start_delivery(&self, due: &Due, now: Timestamp) -> Result<Option<DeliveryMessage>, StoreError> {
+    async fn start_delivery(&self, due: &Due, now: Timestamp) -> Result<Wake, StoreError> {
         let again = later(now, NEXT_LOOK_SECONDS);
-        let Some(item) = self.store.postpone(due, again).await? else { return Ok(None) };
+        let Some(item) = self.store.postpone(due, again).await? else { return Ok(Wake::Nobody) };
         let delivery: Delivery = from_item(item)?;
-        Ok(Some(DeliveryMessage::of(&delivery)))
+        Ok(Wake::Delivery(DeliveryMessage::of(&delivery)))
+    }
+
+    /// Whoever waits for an acquirer asks it again, the more rarely the longer it takes.
+    async fn ask_about(&self, due: &Due, now: Timestamp) -> Result<Wake, StoreError> {
+        let Some(refund) = self.store.get::<Refund>(&due.key).await? else { return Ok(Wake::Nobody) };
+        let age_seconds = now.millis_since(refund.created_at).div_euclid(1_000);
+        let pause = age_seconds.clamp(NEXT_LOOK_SECONDS, LONGEST_ASK_SECONDS);
+        let moved = self.store.postpone(due, later(now, pause)).await?;
+        Ok(moved.map_or(Wake::Nobody, |_| Wake::Acquirer(AcquirerMessage::of(&refund))))
     }
 
     async fn release(

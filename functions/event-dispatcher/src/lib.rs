@@ -17,6 +17,8 @@ use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
 use shared::ids::Scope;
 use shared::payout::Payout;
+use shared::queue::{Message, Queue};
+use shared::refund::{AcquirerMessage, AcquirerQueue, Refund};
 use shared::store::{Aws, Inserted, Key, Store, StoreError};
 use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
@@ -38,6 +40,8 @@ pub struct Dispatcher {
     pub store: Store,
     /// Where deliveries start.
     pub queue: DeliveryQueue,
+    /// Where what is to be asked of acquirers starts.
+    pub acquirers: AcquirerQueue,
     /// Where records go that can't be read.
     pub s3: aws_sdk_s3::Client,
     /// The bucket for them.
@@ -52,11 +56,12 @@ pub struct Dispatcher {
 enum Change {
     Events(Vec<Event>),
     NewDelivery(Box<Delivery>),
+    NewRefund(Box<Refund>),
     Nothing,
 }
 
 impl Dispatcher {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `DOCUMENTS_BUCKET` and `CHECKOUT_BASE_URL`.
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`, `DOCUMENTS_BUCKET` and `CHECKOUT_BASE_URL`.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -65,6 +70,7 @@ impl Dispatcher {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
             queue: DeliveryQueue::new(aws.sqs(), required(var, "DELIVERY_QUEUE_URL")?),
+            acquirers: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             s3: aws.s3(),
             bucket: required(var, "DOCUMENTS_BUCKET")?,
             clock,
@@ -78,6 +84,7 @@ impl Dispatcher {
     pub async fn handle(&self, batch: StreamEvent) -> DynamoDbEventResponse {
         let mut changes = Vec::new();
         let mut messages = Vec::new();
+        let mut asked = Vec::new();
         let mut failed = Vec::new();
         for record in batch.records {
             let sequence_number = record.change.sequence_number.clone().unwrap_or_default();
@@ -86,6 +93,7 @@ impl Dispatcher {
                 Ok(Change::NewDelivery(delivery)) => {
                     messages.push((sequence_number, DeliveryMessage::of(&delivery)));
                 }
+                Ok(Change::NewRefund(refund)) => asked.push((sequence_number, AcquirerMessage::of(&refund))),
                 Ok(Change::Events(events)) => changes.push((sequence_number, events)),
                 Err(error) => {
                     tracing::error!(sequence_number, %error, "a stream record can't be read");
@@ -96,7 +104,8 @@ impl Dispatcher {
                 }
             }
         }
-        failed.extend(self.send(&messages).await);
+        failed.extend(send(&self.queue, &messages).await);
+        failed.extend(send(&self.acquirers, &asked).await);
         failed.extend(self.announce_all(changes).await);
         let mut response = DynamoDbEventResponse::default();
         // Sequence numbers are numbers of varying length.
@@ -116,21 +125,6 @@ impl Dispatcher {
         let put = self.s3.put_object().bucket(&self.bucket).key(key).body(body.into());
         put.send().await.map_err(|error| StoreError::Unavailable(DisplayErrorContext(error).to_string()))?;
         Ok(())
-    }
-
-    /// Sends the messages; gives the sequence numbers of those that could not be sent.
-    async fn send(&self, messages: &[(String, DeliveryMessage)]) -> Vec<String> {
-        let bodies: Vec<DeliveryMessage> = messages.iter().map(|(_, message)| message.clone()).collect();
-        match self.queue.send(&bodies).await {
-            Ok(refused) => {
-                let refused = refused.into_iter().filter_map(|place| messages.get(place));
-                refused.map(|(number, _)| number.clone()).collect()
-            }
-            Err(error) => {
-                tracing::error!(%error, "the delivery queue did not take messages");
-                messages.iter().map(|(number, _)| number.clone()).collect()
-            }
-        }
     }
 
     /// Announces changes, some at a time; gives the sequence numbers of those that could not be.
@@ -188,6 +182,9 @@ impl Dispatcher {
             let events = events.map(|event_type| Event::of_charge(event_type, &new, &self.links));
             return Ok(Change::Events(events.collect::<Result<_, _>>()?));
         }
+        if Refund::is_at(&key) && record.event_name == "INSERT" {
+            return Ok(Change::NewRefund(Box::new(row(image)?)));
+        }
         if Payout::is_at(&key) {
             let (old, new): (Option<Payout>, Payout) = before_and_after(record)?;
             let event = event_of_payout(old.as_ref(), &new);
@@ -201,6 +198,21 @@ impl Dispatcher {
             }
         }
         Ok(Change::Nothing)
+    }
+}
+
+/// Sends the messages; gives the sequence numbers of those that could not be sent.
+async fn send<M: Message + Clone>(queue: &Queue<M>, messages: &[(String, M)]) -> Vec<String> {
+    let bodies: Vec<M> = messages.iter().map(|(_, message)| message.clone()).collect();
+    match queue.send(&bodies).await {
+        Ok(refused) => {
+            let refused = refused.into_iter().filter_map(|place| messages.get(place));
+            refused.map(|(number, _)| number.clone()).collect()
+        }
+        Err(error) => {
+            tracing::error!(%error, "a queue did not take messages");
+            messages.iter().map(|(number, _)| number.clone()).collect()
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! `/v1/payments`: charges in the transaction wire format (contract: Payments).
 
+mod refunds;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -23,6 +25,8 @@ pub fn router(app: App) -> Router {
         .route("/v1/payments/{id}/cancel", post(cancel))
         .route("/v1/payments/{id}/provider-status", get(provider_status))
         .route("/v1/payments/{id}/receipt", get(receipt))
+        .route("/v1/payments/{id}/refund", post(refunds::create))
+        .route("/v1/payments/{id}/refunds", get(refunds::list))
         .with_state(app);
     framed(routes)
 }
@@ -37,7 +41,7 @@ async fn create(
     let NewPayment { idempotency_key, asked } = NewPayment::parse(&body?.0, app.addresses)?;
     let key = (KeySpace::Payments, idempotency_key.as_str());
     let created = app.charges.create(&caller, key, asked, &app.links, now).await?;
-    Ok(created.respond(CreatedPaymentView::new(created.charge())))
+    Ok(created.respond(CreatedPaymentView::new(created.get())))
 }
 
 async fn read(

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
-use aws_lambda_events::streams::{SqsBatchItemFailure, SqsEventResponse};
+use aws_lambda_events::sqs::SqsEvent;
+use aws_lambda_events::streams::SqsEventResponse;
 use hyper::body::Bytes;
 use hyper::http::{HeaderMap, HeaderName, HeaderValue, header};
 use shared::app::address_policy;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
+use shared::queue::{self, MAX_DELAY_SECONDS};
 use shared::random;
 use shared::store::{Aws, Store, StoreError};
 use shared::time::Timestamp;
 use shared::webhook::delivery::{AttemptEnd, Claim, Deliveries, Delivery};
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::event::Event;
-use shared::webhook::queue::{DeliveryMessage, DeliveryQueue, MAX_DELAY_SECONDS};
+use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use shared::webhook::{schedule, signature};
-use tokio::task::JoinSet;
 
 use crate::sender::{Attempt, Sender};
 
@@ -58,38 +58,21 @@ impl Worker {
     /// Works on a batch, its messages side by side. Reports the messages that were not done; the others are not
     /// handed over again.
     pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
-        let mut attempts = JoinSet::new();
-        for message in batch.records {
-            let worker = self.clone();
-            attempts.spawn(async move {
-                let done = worker.work(&message).await;
-                (message.message_id, done)
-            });
-        }
-        let mut response = SqsEventResponse::default();
-        while let Some(joined) = attempts.join_next().await {
-            // A panic within an attempt leaves its row to the lease and the due-index.
-            let Ok((message_id, Err(error))) = joined else {
-                continue;
-            };
-            tracing::error!(message_id, %error, "a delivery message failed");
-            let mut failure = SqsBatchItemFailure::default();
-            failure.item_identifier = message_id;
-            response.batch_item_failures.push(failure);
-        }
-        response
+        let worker = self.clone();
+        queue::work_on(batch, move |message: DeliveryMessage| {
+            let worker = worker.clone();
+            async move { worker.work(message).await }
+        })
+        .await
     }
 
-    async fn work(&self, message: &SqsMessage) -> Result<(), StoreError> {
-        let body = message.body.as_deref().unwrap_or_default();
-        let message: DeliveryMessage = serde_json::from_str(body)
-            .map_err(|error| StoreError::Corrupt(format!("not a delivery message: {error}")))?;
+    async fn work(&self, message: DeliveryMessage) -> Result<(), StoreError> {
         let now = self.clock.now();
         let claim = random::bytes().map(u64::from_le_bytes);
         let claim = claim.map_err(|error| StoreError::Unavailable(error.to_string()))?;
         match self.deliveries.claim(&message.scope, message.delivery, claim, now).await? {
             Claim::NotNow => Ok(()),
-            Claim::Early { due_at } => self.queue.send_later(&message, until(due_at, now)).await,
+            Claim::Early { due_at } => self.queue.send_later(&message, due_at.until_from(now)).await,
             Claim::Claimed(delivery) => self.attempt(&delivery, &message).await,
         }
     }
@@ -109,7 +92,7 @@ impl Worker {
             return Ok(());
         }
         if let AttemptEnd::Retry { next_attempt_at, .. } = end {
-            let delay = until(next_attempt_at, now);
+            let delay = next_attempt_at.until_from(now);
             if delay <= Duration::from_secs(MAX_DELAY_SECONDS) {
                 self.queue.send_later(message, delay).await?;
             }
@@ -166,11 +149,6 @@ impl Worker {
         let headers: HeaderMap = headers.into_iter().filter_map(value).collect();
         self.sender.post(&endpoint.url, headers, body).await
     }
-}
-
-/// How long it is until then; nothing when it is past.
-fn until(at: Timestamp, now: Timestamp) -> Duration {
-    Duration::from_millis(u64::try_from(at.millis_since(now)).unwrap_or_default())
 }
 
 fn end_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> AttemptEnd {

@@ -21,6 +21,7 @@ mod failures;
 mod listing;
 mod payments;
 mod policies;
+mod refunds;
 mod requests;
 mod restart;
 mod settlement;

@@ -25,6 +25,8 @@ use shared::audit::Operator;
 use shared::charge::PaymentMethod;
 use shared::ids::{Mode, Scope};
 use shared::store::Store;
+use shared::wallet::Wallets;
+use shared::wallet::verify::Verification;
 
 /// A merchant's client: an address and a key.
 pub(crate) struct Client {
@@ -208,13 +210,30 @@ impl Service {
 
     /// Sets the first account's terms for Pix, as an operator does.
     pub(crate) async fn set_terms(&self, terms: MethodTerms) {
+        self.change_settings(|settings| {
+            settings.terms.0.insert(PaymentMethod::Pix, terms);
+        })
+        .await;
+    }
+
+    /// Changes the first account's settings, as an operator does.
+    pub(crate) async fn change_settings(&self, change: impl Fn(&mut AccountSettings)) {
         let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
         let accounts = Accounts::new(self.store(), ApiKeys::new(client, "ApiKeysTable"));
-        let set = |settings: &mut AccountSettings| {
-            settings.terms.0.insert(PaymentMethod::Pix, terms);
-        };
         let now = self.stack.clock.now();
-        accounts.change_settings(&self.scope().account, "test", set, &operator(), now).await.unwrap();
+        accounts.change_settings(&self.scope().account, "test", change, &operator(), now).await.unwrap();
+    }
+
+    /// The wallets of all scopes.
+    pub(crate) fn wallets(&self) -> Wallets {
+        Wallets::new(self.store())
+    }
+
+    /// The first account's ledger, whose postings and balances agree.
+    pub(crate) async fn verified(&self) -> Verification {
+        let found = self.wallets().verify(&self.scope(), self.stack.clock.now(), &|_count| {}).await.unwrap();
+        assert_eq!((&found.differences, found.moved), (&Vec::new(), false));
+        found
     }
 
     /// The rows of a partition of the state table whose sort keys begin so.

@@ -14,7 +14,6 @@ use shared::money::{Amount, Currency};
 use shared::payout::{PayoutEnd, PayoutRefused, Payouts};
 use shared::store::{Committed, Write};
 use shared::wallet::counters::Cover;
-use shared::wallet::verify::Verification;
 use shared::wallet::{Adjusted, Adjustment, Cause, Covered, LedgerAccount, Posting, Subject, Wallets, rules};
 use tokio::task::JoinSet;
 
@@ -32,22 +31,12 @@ fn fees() -> MethodTerms {
 }
 
 impl Service {
-    fn wallets(&self) -> Wallets {
-        Wallets::new(self.store())
-    }
-
     async fn balance(&self) -> Value {
         self.get("/v1/wallets/balance").await.expect(200)
     }
 
     async fn balance_of(&self, account: LedgerAccount) -> i64 {
         self.wallets().in_currency(&self.scope(), Currency::BRL).await.unwrap().balance(account)
-    }
-
-    async fn verified(&self) -> Verification {
-        let found = self.wallets().verify(&self.scope(), self.stack.clock.now(), &|_count| {}).await.unwrap();
-        assert_eq!((&found.differences, found.moved), (&Vec::new(), false));
-        found
     }
 
     async fn pay(&self, amount: i64) -> Value {

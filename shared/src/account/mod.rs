@@ -9,6 +9,7 @@ pub use repository::{AccountRefused, Accounts};
 
 use self::terms::Terms;
 use crate::ids::AccountId;
+use crate::money;
 use crate::store::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
@@ -24,6 +25,9 @@ pub struct AccountSettings {
     pub charge_expires_in_seconds: i64,
     /// Requests a minute for each key.
     pub rate_limit_per_minute: u64,
+    /// What a Pix out costs, in centavos (refunds by cash-out).
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub pix_out_fee: i64,
     /// Fees and holds.
     #[serde(default)]
     pub terms: Terms,
@@ -37,6 +41,7 @@ impl AccountSettings {
             merchant_city: merchant_city.to_owned(),
             charge_expires_in_seconds: 3_600,
             rate_limit_per_minute: 600,
+            pix_out_fee: 0,
             terms: Terms::default(),
         }
     }

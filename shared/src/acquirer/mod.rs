@@ -14,10 +14,11 @@ use serde_json::{Map, Value};
 
 use crate::account::AccountSettings;
 use crate::charge::request::NewCharge;
-use crate::charge::{Artefacts, Charge};
+use crate::charge::{Artefacts, Charge, PaymentMethod};
 use crate::config::Links;
 use crate::http::Problem;
 use crate::ids::{ChargeId, Mode, Scope};
+use crate::refund::{Refund, RefundEnd};
 use crate::time::Timestamp;
 
 /// Whoever takes the money of a charge.
@@ -40,7 +41,39 @@ pub struct ProviderStatus {
     pub raw_response: Map<String, Value>,
 }
 
+/// What an acquirer says of a refund that it was asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RefundProgress {
+    /// Nothing new; to be asked again then.
+    AskAgain(Timestamp),
+    /// Nothing new, and a notice will come. `clock` asks now and then all the same.
+    Waiting,
+    /// It is over.
+    Ended(RefundEnd),
+}
+
 impl Acquirer {
+    /// Whether it refunds payments by a method.
+    pub fn refunds(self, method: PaymentMethod) -> bool {
+        match self {
+            Self::Sandbox => sandbox::refunds(method),
+        }
+    }
+
+    /// Whether it sends a Pix of its own: a refund by cash-out.
+    pub fn sends_pix(self) -> bool {
+        match self {
+            Self::Sandbox => true,
+        }
+    }
+
+    /// What it says of a refund that is in progress.
+    pub fn refund_progress(self, refund: &Refund, now: Timestamp) -> RefundProgress {
+        match self {
+            Self::Sandbox => sandbox::refund_progress(refund, now),
+        }
+    }
+
     /// What it says of a charge now; `None`: it never heard of it.
     pub fn status_of(self, charge: &Charge) -> Option<ProviderStatus> {
         match self {

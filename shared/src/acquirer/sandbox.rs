@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::brcode::DynamicBrCode;
 use super::crypto::Network;
-use super::{ProviderStatus, boleto, crypto, multibanco};
+use super::{ProviderStatus, RefundProgress, boleto, crypto, multibanco};
 use crate::account::AccountSettings;
 use crate::charge::request::NewCharge;
 use crate::charge::{
@@ -17,6 +17,7 @@ use crate::config::Links;
 use crate::http::Problem;
 use crate::ids::ChargeId;
 use crate::money::{Amount, Currency, Money};
+use crate::refund::{Refund, RefundEnd};
 use crate::time::{SAO_PAULO_BEHIND_SECONDS, SECONDS_A_DAY, Timestamp, TimestampError};
 
 /// How long a card's page can be used, in seconds.
@@ -33,6 +34,9 @@ const BOLETO_DUE_DAYS: i64 = 3;
 
 /// How long a price in a token holds, in seconds.
 const CRYPTO_TTL_SECONDS: i64 = 60 * 60;
+
+/// How long a refund takes, in seconds.
+const REFUND_SECONDS: i64 = 2;
 
 /// What a dollar's token costs in the sandbox, in hundredths of a currency. Fixed, for there is no network to ask for a
 /// price.
@@ -157,6 +161,29 @@ fn pix_code(
         merchant_city: &settings.merchant_city,
     };
     code.encode().map_err(|error| Problem::Internal(format!("a BR Code can't be made: {error}")))
+}
+
+/// Pix and card, as the live providers do.
+pub(super) fn refunds(method: PaymentMethod) -> bool {
+    match method {
+        PaymentMethod::Pix | PaymentMethod::CreditCard => true,
+        PaymentMethod::Mbway | PaymentMethod::Multibanco | PaymentMethod::Boleto | PaymentMethod::Crypto => {
+            false
+        }
+    }
+}
+
+/// Refunds end by themselves two seconds after they began, as their reason says.
+pub(super) fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress {
+    let end = match refund.reason.as_deref() {
+        Some("sandbox:hold") => return RefundProgress::Waiting,
+        Some("sandbox:fail") => RefundEnd::Failed,
+        _ => RefundEnd::Refunded,
+    };
+    match refund.updated_at.plus_seconds(REFUND_SECONDS) {
+        Ok(at) if now < at => RefundProgress::AskAgain(at),
+        _ => RefundProgress::Ended(end),
+    }
 }
 
 /// The sandbox has no state of its own: it says of a charge what an acquirer would whose notices all arrived.

@@ -122,8 +122,8 @@ impl Funds {
     }
 
     /// In refunds, done and under way.
-    fn refunded(&self) -> i64 {
-        [self.devolution_reserved, self.cashout_reserved, self.refunded_devolution, self.refunded_cashout]
+    fn in_refunds(&self) -> i64 {
+        [self.devolution_reserved, self.cashout_reserved, self.refunded()]
             .into_iter()
             .fold(0, i64::saturating_add)
     }
@@ -134,7 +134,7 @@ impl Funds {
 
     /// What a refund may still take of a charge of this amount.
     pub fn refundable(&self, amount: Amount) -> i64 {
-        amount.minor().saturating_sub(self.refunded()).saturating_sub(self.contested()).max(0)
+        amount.minor().saturating_sub(self.in_refunds()).saturating_sub(self.contested()).max(0)
     }
 
     /// What a case may still hold: a devolution gave the contested payment back, a cash-out was another Pix.
@@ -143,9 +143,14 @@ impl Funds {
         amount.minor().saturating_sub(devolved).saturating_sub(self.contested()).max(0)
     }
 
-    /// Whether refunds that are done gave all of it back.
+    /// What refunds that are done gave back.
+    pub fn refunded(&self) -> i64 {
+        self.refunded_devolution.saturating_add(self.refunded_cashout)
+    }
+
+    /// Whether they gave all of it back.
     pub fn is_refunded(&self, amount: Amount) -> bool {
-        self.refunded_devolution.saturating_add(self.refunded_cashout) >= amount.minor()
+        self.refunded() >= amount.minor()
     }
 
     /// Takes a refund out of a settled charge.
@@ -189,7 +194,7 @@ impl Funds {
     /// Fees go back in proportion, rounded down; the refund that makes the whole amount refunded takes the rest.
     fn fees_for(&self, amount: Amount, settlement: &Settlement, gross: Amount) -> Fees {
         let paid = settlement.fees;
-        let is_last = self.refunded().saturating_add(gross.minor()) >= amount.minor();
+        let is_last = self.in_refunds().saturating_add(gross.minor()) >= amount.minor();
         let part = |fee: i64, returned: i64| match settlement.fees_on_refund {
             FeesOnRefund::Keep => 0,
             FeesOnRefund::Return if is_last => fee.saturating_sub(returned),

@@ -26,7 +26,7 @@ pub use metadata::Metadata;
 pub use method::{Artefacts, Boleto, Card, Crypto, Mbway, Multibanco, PaymentMethod, Pix};
 pub use path::ChargePath;
 pub use receipt::{Receipt, Return, ReturnStatus, UnappliedReason};
-pub use repository::{Charges, Created, KeySpace};
+pub use repository::{Charges, KeySpace};
 pub use status::{PublicStatus, TransactionStatus};
 
 use crate::account::terms::{Fees, FeesOnRefund, MethodTerms, ReleaseDay};
@@ -235,6 +235,11 @@ impl Charge {
     pub fn expires_at(&self) -> Timestamp {
         let ends = self.methods.iter().filter_map(|method| self.artefacts.expires_at(*method));
         ends.max().unwrap_or(self.created_at)
+    }
+
+    /// The day on which its net can be spent; `None`: it is not settled, or could be at once.
+    pub fn release_on(&self) -> Option<ReleaseDay> {
+        self.settlement.and_then(|settlement| settlement.release_on)
     }
 
     /// Money of this charge is held until somebody reviews it.

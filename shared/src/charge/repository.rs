@@ -1,17 +1,12 @@
 //! Reads and writes of charges.
 
-use axum::Json;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
-use serde::Serialize;
-
 use super::request::NewCharge;
 use super::transition::{self, Command, Outcome, ReceiptWrite, Rejection};
 use super::{Charge, Funds, TransactionStatus};
 use crate::acquirer::Acquirer;
 use crate::auth::Caller;
 use crate::config::Links;
-use crate::http::Problem;
+use crate::http::{Created, Problem};
 use crate::ids::{ChargeId, Scope};
 use crate::store::{Committed, Inserted, Store, StoreError, Write};
 use crate::time::Timestamp;
@@ -19,9 +14,6 @@ use crate::wallet::counters::Cover;
 
 /// How often a change is tried anew because somebody else changed the charge in between.
 const MAX_OVERTAKEN: usize = 10;
-
-/// On the answer to a creation that came before.
-const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Whose idempotency keys: the same key stands for another charge in another space.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -38,35 +30,6 @@ impl KeySpace {
             Self::Charges => "charges",
             Self::Payments => "payments",
         }
-    }
-}
-
-/// How a creation ended.
-#[derive(Debug)]
-pub enum Created {
-    /// The charge is new.
-    New(Charge),
-    /// The same request came before; the charge as it stands now.
-    Replayed(Charge),
-}
-
-impl Created {
-    /// The charge as it stands now.
-    pub fn charge(&self) -> &Charge {
-        let (Self::New(charge) | Self::Replayed(charge)) = self;
-        charge
-    }
-
-    /// 201 with the charge in a surface's form; a replay says that it is one.
-    pub fn respond(&self, body: impl Serialize) -> Response {
-        let mut response = (StatusCode::CREATED, Json(body)).into_response();
-        match self {
-            Self::New(_) => {}
-            Self::Replayed(_) => {
-                response.headers_mut().insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
-            }
-        }
-        response
     }
 }
 
@@ -95,7 +58,7 @@ impl Charges {
         request: NewCharge,
         links: &Links,
         now: Timestamp,
-    ) -> Result<Created, Problem> {
+    ) -> Result<Created<Charge>, Problem> {
         let acquirer = Acquirer::of(&caller.scope)?;
         let id = ChargeId::derive(&caller.salt, caller.scope.mode, key_space.as_str(), idempotency_key);
         let artefacts = acquirer.artefacts(id, &request, &caller.settings, links, now)?;

@@ -183,7 +183,7 @@ fn hash(body: &Map<String, Value>) -> String {
 
 /// SHA-256 over a body in a canonical form, cut to 128 bits, in hex. Canonical: keys in order, absent and
 /// `null` fields the same, numbers by their value.
-pub(super) fn canonical_hash(body: Map<String, Value>) -> String {
+pub(crate) fn canonical_hash(body: Map<String, Value>) -> String {
     let mut present = body;
     present.retain(|_, value| !value.is_null());
     if let Some(Value::Object(customer)) = present.get_mut("customer") {

@@ -332,7 +332,8 @@ fn with_receipt(charge: &Charge, payment: &Payment, now: Timestamp) -> Charge {
     Charge { receipt: Some(receipt), ..next_version(charge.clone(), now) }
 }
 
-fn next_version(charge: Charge, at: Timestamp) -> Charge {
+/// The charge, about to change at that time.
+pub(crate) fn next_version(charge: Charge, at: Timestamp) -> Charge {
     Charge { version: charge.version.saturating_add(1), updated_at: at, ..charge }
 }
 

@@ -3,11 +3,13 @@
 
 mod accept;
 mod context;
+mod created;
 mod intake;
 mod problem;
 
 pub use accept::MediaType;
 pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, refuse};
+pub use created::Created;
 pub use intake::{Fields, JsonBody, Object, Query};
 pub use problem::{Detail, Problem};
 

@@ -54,6 +54,25 @@ pub enum Problem {
         /// Its status in the transaction vocabulary.
         status: &'static str,
     },
+    /// 422 `payment_not_refundable`: only what is settled and not yet refunded can be refunded.
+    PaymentNotRefundable {
+        /// Its status in the transaction vocabulary.
+        status: &'static str,
+    },
+    /// 422 `charge_disputed`: a MED case or a dispute has its money.
+    ChargeDisputed,
+    /// 422 `refund_exceeds_remaining`: more than refunds, done and under way, left.
+    RefundExceedsRemaining {
+        /// What is left, in minor units.
+        remaining: i64,
+    },
+    /// 422 `insufficient_balance`: the wallet has less than that.
+    InsufficientBalance {
+        /// What can be spent, in minor units; it may be below zero.
+        available: i64,
+    },
+    /// 422 `REFUND_NOT_SUPPORTED`: its acquirer has no refunds, or none of this kind.
+    RefundNotSupported(String),
     /// 429 `rate_limited`: over the key's requests a minute.
     RateLimited {
         /// Seconds until the next minute begins.
@@ -79,7 +98,13 @@ impl Problem {
             Self::LiveKeyNotAllowed => StatusCode::FORBIDDEN,
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => StatusCode::NOT_FOUND,
             Self::IdempotencyKeyReused => StatusCode::CONFLICT,
-            Self::Unprocessable(_) | Self::PaymentNotCancellable { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Unprocessable(_)
+            | Self::PaymentNotCancellable { .. }
+            | Self::PaymentNotRefundable { .. }
+            | Self::ChargeDisputed
+            | Self::RefundExceedsRemaining { .. }
+            | Self::InsufficientBalance { .. }
+            | Self::RefundNotSupported(_) => StatusCode::UNPROCESSABLE_ENTITY,
             Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -93,7 +118,12 @@ impl Problem {
             | Self::InvalidAmount(_)
             | Self::Unreadable(_)
             | Self::Unprocessable(_)
-            | Self::PaymentNotCancellable { .. } => "invalid_request_error",
+            | Self::PaymentNotCancellable { .. }
+            | Self::PaymentNotRefundable { .. }
+            | Self::ChargeDisputed
+            | Self::RefundExceedsRemaining { .. }
+            | Self::InsufficientBalance { .. }
+            | Self::RefundNotSupported(_) => "invalid_request_error",
             Self::Unauthorized => "authentication_error",
             Self::LiveKeyNotAllowed => "permission_error",
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found_error",
@@ -114,6 +144,11 @@ impl Problem {
             Self::IdempotencyKeyReused => "idempotency_key_reused",
             Self::Unprocessable(_) => "unprocessable_entity",
             Self::PaymentNotCancellable { .. } => "payment_not_cancellable",
+            Self::PaymentNotRefundable { .. } => "payment_not_refundable",
+            Self::ChargeDisputed => "charge_disputed",
+            Self::RefundExceedsRemaining { .. } => "refund_exceeds_remaining",
+            Self::InsufficientBalance { .. } => "insufficient_balance",
+            Self::RefundNotSupported(_) => "REFUND_NOT_SUPPORTED",
             Self::RateLimited { .. } => "rate_limited",
             Self::Unavailable(_) => "service_unavailable",
             Self::Internal(_) => "internal_error",
@@ -127,7 +162,9 @@ impl Problem {
                 [only] => format!("{}: {}", only.param, only.message),
                 many => format!("{} fields are not valid; see details.", many.len()),
             },
-            Self::Unreadable(message) | Self::Unprocessable(message) => message.clone(),
+            Self::Unreadable(message)
+            | Self::Unprocessable(message)
+            | Self::RefundNotSupported(message) => message.clone(),
             Self::Unauthorized => {
                 "The apikey header is missing, or its key is not valid. Send the key exactly as it was issued.".to_owned()
             }
@@ -142,6 +179,16 @@ impl Problem {
             Self::PaymentNotCancellable { status } => format!(
                 "The payment is {status}; only one that waits for its payment can be cancelled. What is settled can be refunded."
             ),
+            Self::PaymentNotRefundable { status } => {
+                format!("The payment is {status}; only one that is PAID or APPROVED can be refunded.")
+            }
+            Self::ChargeDisputed => "The payment is disputed; it can't be refunded meanwhile.".to_owned(),
+            Self::RefundExceedsRemaining { remaining } => {
+                format!("Only {remaining} is left to refund, in the smallest unit, refunds under way taken off.")
+            }
+            Self::InsufficientBalance { available } => {
+                format!("The wallet has only {available} available, in the smallest unit.")
+            }
             Self::RateLimited { retry_after_seconds } => {
                 format!("Too many requests with this key in this minute. Retry in {retry_after_seconds} s.")
             }
@@ -163,6 +210,11 @@ impl Problem {
             | Self::IdempotencyKeyReused
             | Self::Unprocessable(_)
             | Self::PaymentNotCancellable { .. }
+            | Self::PaymentNotRefundable { .. }
+            | Self::ChargeDisputed
+            | Self::RefundExceedsRemaining { .. }
+            | Self::InsufficientBalance { .. }
+            | Self::RefundNotSupported(_)
             | Self::RateLimited { .. }
             | Self::Unavailable(_)
             | Self::Internal(_) => None,

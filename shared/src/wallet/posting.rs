@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LedgerAccount;
 use crate::account::terms::ReleaseDay;
-use crate::ids::{AcquirerPaymentId, ChargeId, PayoutId, PostingId, Scope};
+use crate::ids::{AcquirerPaymentId, ChargeId, PayoutId, PostingId, RefundId, Scope};
 use crate::money::{self, Currency};
 use crate::store::{Key, Row};
 use crate::time::Timestamp;
@@ -91,7 +91,7 @@ pub struct Subject {
     pub payment: Option<AcquirerPaymentId>,
     /// The refund.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refund: Option<String>,
+    pub refund: Option<RefundId>,
     /// The MED case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<String>,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::statement::{Changes, StatementPage};
 use super::{PRIMARY_CURRENCY, Posting, Wallet};
-use crate::ids::{PayoutId, PostingId};
+use crate::ids::{PayoutId, PostingId, RefundId};
 use crate::money::Currency;
 use crate::time::Timestamp;
 
@@ -124,7 +124,7 @@ pub struct MovementView<'a> {
     currency: Currency,
     changes: Changes,
     charge_id: Option<String>,
-    refund_id: Option<&'a str>,
+    refund_id: Option<RefundId>,
     med_case_id: Option<&'a str>,
     payout_id: Option<PayoutId>,
     note: Option<&'a str>,
@@ -145,7 +145,7 @@ impl<'a> MovementView<'a> {
             currency: posting.currency,
             changes: Changes::of(posting),
             charge_id: subject.charge.map(|id| id.to_string()),
-            refund_id: subject.refund.as_deref(),
+            refund_id: subject.refund,
             med_case_id: subject.case.as_deref(),
             payout_id: subject.payout,
             note: subject.note.as_deref(),
@@ -217,7 +217,7 @@ pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, csv::Error> {
             pending.to_string(),
             retained.to_string(),
             movement.charge_id.unwrap_or_default(),
-            movement.refund_id.unwrap_or_default().to_owned(),
+            movement.refund_id.map(|id| id.to_string()).unwrap_or_default(),
             movement.med_case_id.unwrap_or_default().to_owned(),
             movement.payout_id.map(|id| id.to_string()).unwrap_or_default(),
             no_formula(movement.note.unwrap_or_default()),

@@ -1,0 +1,43 @@
+//! Refunds of a payment.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use shared::app::App;
+use shared::charge::{ChargePath, Charges};
+use shared::http::{JsonBody, Problem, RequestContext};
+use shared::refund::{NewRefund, RefundView};
+
+pub(crate) async fn create(
+    State(app): State<App>,
+    context: RequestContext,
+    ChargePath(id): ChargePath,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let asked = body.and_then(|body| NewRefund::parse(&body.0));
+    let earlier = id.zip(asked.as_ref().ok()).map(|(id, asked)| asked.id(id));
+    let (own, earlier) = tokio::join!(app.own_charge(&context, id, now), app.refunds.find(earlier));
+    let (caller, charge) = own?;
+    let created = app.refunds.create(&caller, (charge, earlier?), &asked?, now).await?;
+    Ok(created.respond(RefundView::new(created.get())))
+}
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    context: RequestContext,
+    ChargePath(id): ChargePath,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let (caller, charge, refunds) = tokio::join!(
+        app.api_keys.authenticate(&context, now),
+        app.charges.find(id),
+        app.refunds.of_charge(id)
+    );
+    let caller = caller?;
+    Charges::within(charge?, &caller.scope)?;
+    let refunds = refunds?;
+    let views: Vec<RefundView<'_>> = refunds.iter().map(RefundView::new).collect();
+    Ok(Json(json!({ "data": views })).into_response())
+}

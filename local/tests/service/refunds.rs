@@ -1,0 +1,340 @@
+//! Refunds (contract: Refund, Refund status): taken once, whoever asks how often, and given back whole when they fail.
+
+use axum::http::Method;
+use local::stack::Options;
+use serde_json::{Value, json};
+use shared::account::terms::{Fee, MethodTerms};
+use shared::money::Currency;
+use tokio::task::JoinSet;
+
+use crate::support::{Answer, Client, Service, eventually, id};
+
+impl Service {
+    /// A charge of this many centavos, paid.
+    async fn paid(&self, amount: i64) -> Value {
+        let charge = self.charge_of(&json!({"amount": amount})).await;
+        self.sandbox(&charge, "pay", &json!({})).await;
+        charge
+    }
+
+    async fn available(&self) -> i64 {
+        self.get("/v1/wallets/balance?currency=BRL").await.expect(200)["available"].as_i64().unwrap()
+    }
+
+    /// The wallet's available and pending money.
+    async fn spendable_and_held(&self) -> (i64, i64) {
+        let balance = self.get("/v1/wallets/balance?currency=BRL").await.expect(200);
+        (balance["available"].as_i64().unwrap(), balance["pending"].as_i64().unwrap())
+    }
+}
+
+fn raw(charge: &Value) -> &str {
+    id(charge).trim_start_matches("ch_")
+}
+
+impl Client {
+    async fn refund(&self, charge: &Value, key: &str, extra: Value) -> Answer {
+        let mut body = json!({ "idempotencyKey": key });
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        self.post(&format!("/v1/payments/{}/refund", raw(charge)), &body).await
+    }
+
+    async fn refunds(&self, charge: &Value) -> Vec<Value> {
+        let list = self.get(&format!("/v1/payments/{}/refunds", raw(charge))).await.expect(200);
+        list["data"].as_array().unwrap().clone()
+    }
+
+    async fn resolve(&self, refund: &Value, status: &str) -> Answer {
+        self.post(&format!("/v1/sandbox/refunds/{}/resolve", id(refund)), &json!({ "status": status })).await
+    }
+
+    /// Waits until the newest refund of a charge has this status.
+    async fn refund_becomes(&self, charge: &Value, status: &str) -> Value {
+        eventually(status, async || {
+            self.refunds(charge).await.into_iter().next().filter(|refund| refund["status"] == status)
+        })
+        .await
+    }
+
+    async fn status(&self, charge: &Value) -> (String, String) {
+        let payment = self.get(&format!("/v1/payments/{}", raw(charge))).await.expect(200);
+        let status = self.read(charge).await["status"].as_str().unwrap().to_owned();
+        (payment["status"].as_str().unwrap().to_owned(), status)
+    }
+}
+
+fn both(transaction: &str, public: &str) -> (String, String) {
+    (transaction.to_owned(), public.to_owned())
+}
+
+#[tokio::test]
+async fn a_refund_is_asked_for_and_reaches_the_payer_by_itself() {
+    let service = Service::start().await;
+    let charge = service.paid(1000).await;
+    let refund = service.refund(&charge, "refund-01", json!({"reason": "Devolvido"})).await.expect(201);
+    assert_eq!(
+        refund,
+        json!({
+            "id": refund["id"], "transactionId": raw(&charge), "amount": 1000, "currency": "BRL",
+            "status": "PENDING", "reason": "Devolvido", "createdAt": refund["createdAt"],
+        })
+    );
+    assert!(id(&refund).starts_with("re_"));
+    assert_eq!(service.available().await, 0);
+    let done = service.refund_becomes(&charge, "REFUNDED").await;
+    assert_eq!(done["id"], refund["id"]);
+    assert_eq!(service.status(&charge).await, both("REFUNDED", "refunded"));
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn a_refund_that_fails_gives_all_of_it_back() {
+    let service = Service::start().await;
+    let terms = MethodTerms {
+        acquirer_fee: Fee::new(5, 99).unwrap(),
+        platform_fee: Fee::new(0, 100).unwrap(),
+        ..MethodTerms::default()
+    };
+    service.set_terms(terms).await;
+    let charge = service.paid(10_000).await;
+    let before = service.spendable_and_held().await;
+    service
+        .refund(&charge, "refund-01", json!({"amount": 3_333, "reason": "sandbox:fail"}))
+        .await
+        .expect(201);
+    assert!(service.spendable_and_held().await < before);
+    service.refund_becomes(&charge, "FAILED").await;
+    assert_eq!(service.spendable_and_held().await, before);
+    assert_eq!(service.status(&charge).await, both("PAID", "paid"));
+    // What was taken and given back can be taken again.
+    service.refund(&charge, "refund-02", json!({})).await.expect(201);
+    service.refund_becomes(&charge, "REFUNDED").await;
+    assert_eq!(service.spendable_and_held().await, (0, 0));
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn partial_refunds_add_up_and_are_listed_newest_first() {
+    let service = Service::start().await;
+    let charge = service.paid(1000).await;
+    let hold = |amount: i64| json!({"amount": amount, "reason": "sandbox:hold"});
+    let first = service.refund(&charge, "refund-01", hold(300)).await.expect(201);
+    service.advance(1).await;
+    let second = service.refund(&charge, "refund-02", hold(700)).await.expect(201);
+    let exceeding = service.refund(&charge, "refund-03", hold(1)).await;
+    assert_eq!(exceeding.problem(), (422, "invalid_request_error", "refund_exceeds_remaining"));
+    let listed: Vec<Value> =
+        service.refunds(&charge).await.iter().map(|refund| refund["id"].clone()).collect();
+    assert_eq!(listed, [second["id"].clone(), first["id"].clone()]);
+
+    assert_eq!(service.resolve(&first, "REFUNDED").await.expect(200)["status"], "REFUNDED");
+    assert_eq!(service.status(&charge).await, both("PAID", "paid"));
+    // The same end again, and another one, change nothing.
+    for status in ["REFUNDED", "FAILED"] {
+        assert_eq!(service.resolve(&first, status).await.expect(200)["status"], "REFUNDED");
+    }
+    service.resolve(&second, "REFUNDED").await.expect(200);
+    assert_eq!(service.status(&charge).await, both("REFUNDED", "refunded"));
+    let again = service.refund(&charge, "refund-03", json!({})).await;
+    assert_eq!(again.problem(), (422, "invalid_request_error", "payment_not_refundable"));
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn a_replay_is_recognised_before_state_and_balance() {
+    let service = Service::start().await;
+    let charge = service.paid(1000).await;
+    let refund = service.refund(&charge, "refund-01", json!({})).await.expect(201);
+    service.refund_becomes(&charge, "REFUNDED").await;
+    // Neither the balance nor the status would allow it now.
+    let replay = service.refund(&charge, "refund-01", json!({})).await;
+    assert_eq!(replay.header("idempotent-replayed"), Some("true"));
+    let replay = replay.expect(201);
+    assert_eq!((&replay["id"], &replay["status"]), (&refund["id"], &json!("REFUNDED")));
+    let reused = service.refund(&charge, "refund-01", json!({"amount": 5})).await;
+    assert_eq!(reused.problem(), (409, "conflict_error", "idempotency_key_reused"));
+    assert_eq!(service.refunds(&charge).await.len(), 1);
+    // Each payment has its own keys.
+    let other = service.paid(1000).await;
+    let other = service.refund(&other, "refund-01", json!({})).await.expect(201);
+    assert_ne!(other["id"], refund["id"]);
+}
+
+#[tokio::test]
+async fn however_many_ask_at_once_no_more_is_taken_than_there_is() {
+    let service = Service::start().await;
+    // Another charge's money is in the wallet, so that only the charge itself bounds its refunds.
+    service.paid(5000).await;
+    let charge = service.paid(1000).await;
+    let (base_url, key) = (service.base_url.clone(), service.key());
+    let mut requests = JoinSet::new();
+    for number in 0..24 {
+        let (client, charge) = (Client::new(&base_url, &key), charge.clone());
+        // Every key is sent twice at once.
+        let idempotency_key = format!("refund-{:02}", number / 2);
+        let body = json!({"amount": 100, "reason": "sandbox:hold"});
+        requests.spawn(async move { (number, client.refund(&charge, &idempotency_key, body).await) });
+    }
+    let mut answers: Vec<(i32, Answer)> = requests.join_all().await;
+    answers.sort_by_key(|(number, _)| *number);
+    let mut refunds = Vec::new();
+    for twins in answers.chunks(2) {
+        let [(_, first), (_, second)] = twins else { panic!("{twins:?}") };
+        assert_eq!(first.status, second.status);
+        if first.status == 201 {
+            assert_eq!(first.body["id"], second.body["id"]);
+            refunds.push(first.body["id"].clone());
+        } else {
+            assert_eq!(first.problem(), (422, "invalid_request_error", "refund_exceeds_remaining"));
+        }
+    }
+    assert_eq!(refunds.len(), 10);
+    assert_eq!(service.refunds(&charge).await.len(), 10);
+    assert_eq!(service.available().await, 5000);
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn a_refund_takes_only_what_the_wallet_has() {
+    let service = Service::start().await;
+    let fee = MethodTerms { platform_fee: Fee::new(100, 0).unwrap(), ..MethodTerms::default() };
+    service.set_terms(fee).await;
+    let charge = service.paid(1000).await;
+    let other = service.paid(1000).await;
+    // 900 each. The fee of a partial refund comes back in proportion.
+    service.refund(&other, "refund-01", json!({"amount": 500, "reason": "sandbox:hold"})).await.expect(201);
+    assert_eq!(service.available().await, 1350);
+    let body = json!({"strategy": "cashout", "passFeeToTenant": true, "reason": "sandbox:hold"});
+    service.change_settings(|settings| settings.pix_out_fee = 451).await;
+    let short = service.refund(&charge, "refund-01", body.clone()).await;
+    assert_eq!(short.problem(), (422, "invalid_request_error", "insufficient_balance"));
+    // What was refused stored nothing: the same key serves.
+    service.change_settings(|settings| settings.pix_out_fee = 450).await;
+    let refund = service.refund(&charge, "refund-01", body).await.expect(201);
+    assert_eq!(service.available().await, 0);
+    service.resolve(&refund, "FAILED").await.expect(200);
+    assert_eq!(service.available().await, 1350);
+    // Unless the merchant bears it, the Pix out is the platform's expense.
+    service.refund(&charge, "refund-02", json!({"reason": "sandbox:hold"})).await.expect(201);
+    assert_eq!(service.available().await, 450);
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn held_money_is_refunded_from_its_own_tranche_first() {
+    let service = Service::start().await;
+    service.set_terms(MethodTerms { hold_days: 2, ..MethodTerms::default() }).await;
+    let charge = service.paid(1000).await;
+    assert_eq!(service.spendable_and_held().await, (0, 1000));
+    let refund = service.refund(&charge, "refund-01", json!({"amount": 400, "reason": "sandbox:hold"})).await;
+    let refund = refund.expect(201);
+    assert_eq!(service.spendable_and_held().await, (0, 600));
+    service.resolve(&refund, "FAILED").await.expect(200);
+    assert_eq!(service.spendable_and_held().await, (0, 1000));
+    let refund = service.refund(&charge, "refund-02", json!({"amount": 400, "reason": "sandbox:hold"})).await;
+    let refund = refund.expect(201);
+    service.advance(3 * 86_400).await;
+    eventually("the release", async || {
+        Some(service.spendable_and_held().await).filter(|balance| balance.1 == 0)
+    })
+    .await;
+    assert_eq!(service.spendable_and_held().await, (600, 0));
+    // Its day has passed: what failed is given back where it can be spent.
+    service.resolve(&refund, "FAILED").await.expect(200);
+    assert_eq!(service.spendable_and_held().await, (1000, 0));
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn a_tranche_whose_day_has_come_can_be_refunded_before_anybody_released_it() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
+    let charge = service.paid(1000).await;
+    service.stack.clock.advance(2 * 86_400_000);
+    assert_eq!(service.spendable_and_held().await, (0, 1000));
+    service.refund(&charge, "refund-01", json!({})).await.expect(201);
+    assert_eq!(service.spendable_and_held().await, (0, 0));
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn what_is_not_settled_or_not_supported_is_not_refunded() {
+    let service = Service::start().await;
+    let pending = service.charge().await;
+    let refused = service.refund(&pending, "refund-01", json!({})).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "payment_not_refundable"));
+    let body = json!({"amount": 1000, "paymentMethods": ["BOLETO"], "idempotencyKey": "boleto-1"});
+    let boleto = service.post("/v1/payments", &body).await.expect(201);
+    service.sandbox(&boleto, "pay", &json!({})).await;
+    let refused = service.refund(&boleto, "refund-01", json!({})).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "REFUND_NOT_SUPPORTED"));
+    let paid = service.paid(1000).await;
+    let refused = service.refund(&paid, "short", json!({"amount": 0, "strategy": "pix"})).await;
+    assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_amount"));
+    assert_eq!(refused.params(), ["amount", "idempotencyKey", "strategy"]);
+    let nobody = service.raw(Method::POST, &format!("/v1/payments/{}/refund", raw(&paid)), &[], "").await;
+    assert_eq!(nobody.problem(), (401, "authentication_error", "unauthorized"));
+    // Nothing of it is there for another account, or for a live key.
+    let refund = service.refund(&paid, "refund-01", json!({"reason": "sandbox:hold"})).await.expect(201);
+    let other = &service.stack.seed.other;
+    for key in [&other.test_api_key, &service.stack.seed.first.live_api_key] {
+        let stranger = Client::new(&service.base_url, key);
+        assert_eq!(stranger.refund(&paid, "refund-02", json!({})).await.code(), "not_found");
+        let listed = stranger.get(&format!("/v1/payments/{}/refunds", raw(&paid))).await;
+        assert_eq!(listed.code(), "not_found");
+    }
+    let stranger = Client::new(&service.base_url, &other.test_api_key);
+    assert_eq!(stranger.resolve(&refund, "FAILED").await.problem().0, 404);
+    assert_eq!(service.resolve(&json!({"id": "re_x"}), "FAILED").await.problem().0, 404);
+    let live = Client::new(&service.base_url, &service.stack.seed.first.live_api_key);
+    assert_eq!(live.resolve(&refund, "FAILED").await.problem().0, 403);
+    assert_eq!(service.resolve(&refund, "PENDING").await.params(), ["status"]);
+}
+
+#[tokio::test]
+async fn a_card_payment_is_refunded() {
+    let service = Service::start().await;
+    let body = json!({"amount": 1000, "currency": "USD", "paymentMethods": ["CREDIT_CARD"], "idempotencyKey": "card-1"});
+    let card = service.post("/v1/payments", &body).await.expect(201);
+    service.sandbox(&card, "pay", &json!({})).await;
+    assert_eq!(service.status(&card).await, both("APPROVED", "paid"));
+    let refused = service.refund(&card, "refund-01", json!({"strategy": "cashout"})).await;
+    assert_eq!(refused.params(), ["strategy"]);
+    service.refund(&card, "refund-01", json!({"amount": 400})).await.expect(201);
+    service.refund_becomes(&card, "REFUNDED").await;
+    assert_eq!(service.status(&card).await, both("APPROVED", "paid"));
+    service.refund(&card, "refund-02", json!({})).await.expect(201);
+    service.refund_becomes(&card, "REFUNDED").await;
+    assert_eq!(service.status(&card).await, both("REFUNDED", "refunded"));
+    let wallet = service.wallets().in_currency(&service.scope(), Currency::USD).await.unwrap();
+    assert_eq!(wallet.available(), 0);
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn a_refund_whose_message_was_lost_is_asked_about_again() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let charge = service.paid(1000).await;
+    service.refund(&charge, "refund-01", json!({})).await.expect(201);
+    service.stack.clock.advance(130_000);
+    let queue = local::template::queue_url(&service.stack.endpoints.sqs_url, "AcquirerQueue");
+    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
+    let invoke = |name: &str| service.stack.functions.get(name).unwrap().clone();
+    // Nobody handed the change on; the row alone says that it is due. Its first message claims it, the next ends it.
+    for (status, wait) in [("IN_PROGRESS", 0), ("REFUNDED", 600_000)] {
+        service.stack.clock.advance(wait);
+        invoke("ClockFunction")(json!({})).await.unwrap();
+        let received = sqs.receive_message().queue_url(&queue).send().await.unwrap().messages.unwrap();
+        let [message] = received.as_slice() else { panic!("{received:?}") };
+        let body = message.body.as_deref().unwrap();
+        // Twice: a message too many does nothing.
+        for _ in 0..2 {
+            let batch = json!({"Records": [{"messageId": "1", "body": body}]});
+            let answer = invoke("AcquirerWorkerFunction")(batch).await.unwrap();
+            assert_eq!(answer["batchItemFailures"], json!([]));
+        }
+        sqs.purge_queue().queue_url(&queue).send().await.unwrap();
+        assert_eq!(service.refunds(&charge).await[0]["status"], status);
+    }
+    service.verified().await;
+}

@@ -1,0 +1,330 @@
+//! Refunds: money of a settled charge on its way back to its payer (contract: Refund; design: Money). The type and its
+//! moves, with no I/O; reads and writes are in [`repository`], what a client sends in [`request`].
+//!
+//! A refund is asked of the acquirer by `acquirer-worker`. PENDING → IN_PROGRESS is its claim: whoever makes that move
+//! asks, and whoever finds it IN_PROGRESS asks what became of it. So an unknown outcome stays IN_PROGRESS until it is
+//! known, and nothing is sent twice.
+
+mod queue;
+mod repository;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+pub use queue::{AcquirerMessage, AcquirerQueue};
+pub use repository::Refunds;
+pub use request::NewRefund;
+
+use crate::account::terms::{Fees, ReleaseDay};
+use crate::charge::{
+    Charge, Metadata, PaymentMethod, RefundAsked, RefundRefused, RefundShare, TransactionStatus, transition,
+};
+use crate::ids::{AcquirerPaymentId, PostingId, RefundId, Scope};
+use crate::money::{Amount, Currency};
+use crate::pix_key::PixKey;
+use crate::store::{Indexes, Key, Row};
+use crate::time::Timestamp;
+use crate::wallet::{Cause, Posting, Subject, rules};
+
+/// When `clock` first looks at a refund that is not done, in seconds: by then its queue message was lost.
+const FIRST_LOOK_SECONDS: i64 = 120;
+
+/// How far a refund is (contract: Refund status).
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum RefundStatus {
+    /// Its money left the wallet; the acquirer was not asked.
+    Pending,
+    /// The acquirer was asked, or is being asked.
+    InProgress,
+    /// It reached the payer.
+    Refunded,
+    /// It did not, and all of it is given back.
+    Failed,
+}
+
+/// How a refund ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RefundEnd {
+    /// It reached the payer.
+    Refunded,
+    /// It did not.
+    Failed,
+}
+
+/// The transaction as this step of a refund leaves it. The refund's row carries it, for the records of one change arrive
+/// apart, and each must tell all that its events say.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Transaction {
+    /// Minor units.
+    pub amount: Amount,
+    /// Before this step.
+    pub previous_status: TransactionStatus,
+    /// After it.
+    pub status: TransactionStatus,
+    /// What refunds that are done gave back, in minor units.
+    pub refunded: i64,
+    /// What was paid with.
+    pub paid_with: PaymentMethod,
+    /// What of the amount the merchant did not get.
+    pub fees: Fees,
+    /// What the merchant sent with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent: Option<crate::charge::Transaction>,
+    /// The merchant's own map.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
+}
+
+impl Transaction {
+    fn of(before: TransactionStatus, charge: &Charge) -> Self {
+        Self {
+            amount: charge.amount,
+            previous_status: before,
+            status: charge.status,
+            refunded: charge.funds.refunded(),
+            paid_with: charge.method(),
+            fees: charge.settlement.map(|settlement| settlement.fees).unwrap_or_default(),
+            sent: charge.transaction.clone(),
+            metadata: charge.metadata.clone(),
+        }
+    }
+}
+
+/// A refund's row.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Refund {
+    /// `re_…`; says which charge it refunds.
+    pub id: RefundId,
+    /// Whose it is.
+    pub scope: Scope,
+    /// How far it is.
+    pub status: RefundStatus,
+    /// The charge's currency.
+    pub currency: Currency,
+    /// What it took, and from where.
+    pub share: RefundShare,
+    /// The day whose tranche it took from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_on: Option<ReleaseDay>,
+    /// The payment that goes back.
+    pub payment: AcquirerPaymentId,
+    /// The merchant's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Where a cash-out goes, if not to the payer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<PixKey>,
+    /// Hash of the normalised request; tells a replay from a reuse of the key.
+    pub request_hash: String,
+    /// The transaction, as this step leaves it.
+    pub transaction: Transaction,
+    /// When it was asked for.
+    #[serde(with = "crate::time::millis")]
+    pub created_at: Timestamp,
+    /// When it last changed.
+    #[serde(with = "crate::time::millis")]
+    pub updated_at: Timestamp,
+    /// Counts the row's changes, from 1.
+    pub version: u64,
+}
+
+/// What a step of a refund writes: its row, its charge's next version, and what moved.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RefundStep {
+    /// The refund after it.
+    pub refund: Refund,
+    /// The charge after it.
+    pub charge: Charge,
+    /// What moved.
+    pub posting: Posting,
+}
+
+/// How a refund travels, and what that costs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RefundPlan {
+    /// What is taken of the charge.
+    pub asked: RefundAsked,
+    /// Where a cash-out goes, if not to the payer.
+    pub destination: Option<PixKey>,
+    /// The merchant's words.
+    pub reason: Option<String>,
+    /// Hash of the request.
+    pub request_hash: String,
+}
+
+const SORT: &str = "refund#";
+
+impl Refund {
+    /// Where a refund lives: with its charge.
+    pub fn key_of(id: RefundId) -> Key {
+        Key { sk: format!("{SORT}{}", id.key()), ..Charge::key_of(id.charge()) }
+    }
+
+    /// Whether a row of the state table is a refund.
+    pub fn is_at(key: &Key) -> bool {
+        key.sk.starts_with(SORT) && key.pk.starts_with("charge#")
+    }
+
+    /// Whether it ended.
+    pub fn is_done(&self) -> bool {
+        match self.status {
+            RefundStatus::Pending | RefundStatus::InProgress => false,
+            RefundStatus::Refunded | RefundStatus::Failed => true,
+        }
+    }
+
+    /// Takes a refund out of a settled charge.
+    pub fn request(
+        id: RefundId,
+        charge: &Charge,
+        plan: RefundPlan,
+        now: Timestamp,
+    ) -> Result<RefundStep, RefundRefused> {
+        match charge.status {
+            TransactionStatus::Paid | TransactionStatus::Approved => {}
+            TransactionStatus::Dispute | TransactionStatus::Chargeback => {
+                return Err(RefundRefused::Disputed);
+            }
+            TransactionStatus::Pending
+            | TransactionStatus::WaitingPayment
+            | TransactionStatus::Processing
+            | TransactionStatus::Refused
+            | TransactionStatus::Cancelled
+            | TransactionStatus::Expired
+            | TransactionStatus::Refunded => return Err(RefundRefused::NotSettled),
+        }
+        let Some(receipt) = &charge.receipt else { return Err(RefundRefused::NotSettled) };
+        let (funds, share) = charge.reserve_refund(&plan.asked)?;
+        let next = Charge { funds, ..transition::next_version(charge.clone(), now) };
+        let refund = Self {
+            id,
+            scope: charge.scope,
+            status: RefundStatus::Pending,
+            currency: charge.currency,
+            share,
+            release_on: charge.release_on().filter(|_| share.from_pending > 0),
+            payment: receipt.payment_id.clone(),
+            reason: plan.reason,
+            destination: plan.destination,
+            request_hash: plan.request_hash,
+            transaction: Transaction::of(charge.status, &next),
+            created_at: now,
+            updated_at: now,
+            version: 1,
+        };
+        let posting = rules::refund_requested(refund.cause(now), &share, refund.release_on);
+        Ok(RefundStep { refund, charge: next, posting })
+    }
+
+    /// The acquirer is going to be asked: the claim of whoever asks. `None`: somebody did before.
+    pub fn started(&self, now: Timestamp) -> Option<Self> {
+        match self.status {
+            RefundStatus::Pending => {
+                let next = self.next_version(now);
+                let transaction =
+                    Transaction { previous_status: self.transaction.status, ..next.transaction };
+                Some(Self { status: RefundStatus::InProgress, transaction, ..next })
+            }
+            RefundStatus::InProgress | RefundStatus::Refunded | RefundStatus::Failed => None,
+        }
+    }
+
+    /// The acquirer said what became of it. `None`: it is not in progress; a notice that comes again, or too late,
+    /// changes nothing.
+    pub fn ended(&self, charge: &Charge, end: RefundEnd, now: Timestamp) -> Option<RefundStep> {
+        match self.status {
+            RefundStatus::InProgress => {}
+            RefundStatus::Pending | RefundStatus::Refunded | RefundStatus::Failed => return None,
+        }
+        let next = transition::next_version(charge.clone(), now);
+        let refund = self.next_version(now);
+        let cause = refund.cause(now);
+        let (status, charge_after, posting) = match end {
+            RefundEnd::Refunded => {
+                let funds = charge.funds.completed(&self.share);
+                // What is disputed stays so until its case ends.
+                let status = match charge.status {
+                    TransactionStatus::Paid | TransactionStatus::Approved
+                        if funds.is_refunded(charge.amount) =>
+                    {
+                        TransactionStatus::Refunded
+                    }
+                    status => status,
+                };
+                let posting = rules::refund_completed(cause, &self.share);
+                (RefundStatus::Refunded, Charge { funds, status, ..next }, posting)
+            }
+            RefundEnd::Failed => {
+                let funds = charge.funds.failed(&self.share);
+                let held = self.release_on.filter(|day| now < day.starts_at());
+                let posting = rules::refund_failed(cause, &self.share, held);
+                (RefundStatus::Failed, Charge { funds, ..next }, posting)
+            }
+        };
+        let transaction = Transaction::of(charge.status, &charge_after);
+        Some(RefundStep { refund: Self { status, transaction, ..refund }, charge: charge_after, posting })
+    }
+
+    fn next_version(&self, now: Timestamp) -> Self {
+        Self { updated_at: now, version: self.version.saturating_add(1), ..self.clone() }
+    }
+
+    /// What the posting of this version is about.
+    fn cause(&self, now: Timestamp) -> Cause {
+        let Key { pk, sk } = self.key();
+        Cause {
+            id: PostingId::derive(now, &format!("{pk}#{sk}"), self.version),
+            scope: self.scope,
+            currency: self.currency,
+            at: now,
+            subject: Subject {
+                charge: Some(self.id.charge()),
+                payment: Some(self.payment.clone()),
+                refund: Some(self.id),
+                ..Subject::default()
+            },
+        }
+    }
+}
+
+impl Row for Refund {
+    fn key(&self) -> Key {
+        Self::key_of(self.id)
+    }
+
+    fn indexes(&self) -> Indexes {
+        let look = self.created_at.plus_seconds(FIRST_LOOK_SECONDS).ok();
+        Indexes { due: look.filter(|_| !self.is_done()), ..Indexes::default() }
+    }
+}
+
+/// A refund on the wire (contract: Refund).
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RefundView<'a> {
+    id: RefundId,
+    transaction_id: String,
+    amount: Amount,
+    currency: Currency,
+    status: RefundStatus,
+    reason: Option<&'a str>,
+    created_at: Timestamp,
+}
+
+impl<'a> RefundView<'a> {
+    /// As its row stands.
+    pub fn new(refund: &'a Refund) -> Self {
+        Self {
+            id: refund.id,
+            transaction_id: refund.id.charge().raw(),
+            amount: refund.share.gross,
+            currency: refund.currency,
+            status: refund.status,
+            reason: refund.reason.as_deref(),
+            created_at: refund.created_at,
+        }
+    }
+}

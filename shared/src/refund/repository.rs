@@ -1,0 +1,199 @@
+//! Reads and writes of refunds.
+
+use std::time::Duration;
+
+use super::{NewRefund, Refund, RefundEnd, RefundStep};
+use crate::acquirer::Acquirer;
+use crate::auth::Caller;
+use crate::charge::{Charge, RefundRefused};
+use crate::http::{Created, Problem};
+use crate::ids::{ChargeId, RefundId};
+use crate::random;
+use crate::store::{Committed, Store, StoreError, Write, from_item};
+use crate::time::Timestamp;
+use crate::wallet::counters::Cover;
+use crate::wallet::{Covered, Wallets};
+
+/// How often a change is tried anew because somebody else changed the charge in between: refunds of one charge wait for one
+/// another.
+const MAX_OVERTAKEN: u64 = 40;
+
+/// The longest pause before such a try, in milliseconds, for each try so far.
+const PAUSE_MS: u64 = 5;
+
+/// The refunds of all scopes.
+#[derive(Clone, Debug)]
+pub struct Refunds {
+    store: Store,
+}
+
+impl Refunds {
+    /// Refunds in a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Reads a refund, whatever its scope; none has no id.
+    pub async fn find(&self, id: Option<RefundId>) -> Result<Option<Refund>, StoreError> {
+        match id {
+            Some(id) => self.store.get(&Refund::key_of(id)).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The refunds of a charge, whatever its scope, newest first.
+    pub async fn of_charge(&self, charge: Option<ChargeId>) -> Result<Vec<Refund>, StoreError> {
+        let Some(charge) = charge else { return Ok(Vec::new()) };
+        let items = self.store.partition_prefix(&Charge::key_of(charge).pk, super::SORT).await?;
+        let mut refunds: Vec<Refund> = items.into_iter().map(from_item).collect::<Result<_, _>>()?;
+        refunds.sort_by_key(|refund| std::cmp::Reverse((refund.created_at, refund.id)));
+        Ok(refunds)
+    }
+
+    /// Takes a refund out of a charge that was just read, or finds the one that its idempotency key made. However many are
+    /// asked for at once, they take no more than there is, of the charge and of the wallet.
+    ///
+    /// # Errors
+    ///
+    /// 409 `idempotency_key_reused` when the key belongs to another body; 422 with `payment_not_refundable`,
+    /// `charge_disputed`, `refund_exceeds_remaining`, `insufficient_balance` or `REFUND_NOT_SUPPORTED`.
+    pub async fn create(
+        &self,
+        caller: &Caller,
+        (charge, earlier): (Charge, Option<Refund>),
+        asked: &NewRefund,
+        now: Timestamp,
+    ) -> Result<Created<Refund>, Problem> {
+        let acquirer = Acquirer::of(&caller.scope)?;
+        let id = asked.id(charge.id);
+        let (mut charge, mut earlier) = (charge, earlier);
+        for attempt in 0..MAX_OVERTAKEN {
+            // Before state and balance: whatever became of the charge since, a replay is a replay.
+            if let Some(earlier) = earlier {
+                return replayed(earlier, asked);
+            }
+            let charge_then = charge.as_of(now);
+            match self.take(caller, acquirer, &charge_then, asked, now).await? {
+                Taken::Done(refund) => return Ok(Created::New(*refund)),
+                Taken::Refused(problem) => {
+                    // The twin of this request may have been what took the money.
+                    return match self.find(Some(id)).await? {
+                        Some(twin) => replayed(twin, asked),
+                        None => Err(problem),
+                    };
+                }
+                Taken::Overtaken => {}
+            }
+            tokio::time::sleep(Duration::from_millis(random::below(
+                attempt.saturating_mul(PAUSE_MS).saturating_add(1),
+            )))
+            .await;
+            let (found, twin) = tokio::try_join!(self.charge(id), self.find(Some(id)))?;
+            charge = found;
+            earlier = twin;
+        }
+        Err(Problem::Unavailable("a charge kept changing under a refund".to_owned()))
+    }
+
+    async fn take(
+        &self,
+        caller: &Caller,
+        acquirer: Acquirer,
+        charge: &Charge,
+        asked: &NewRefund,
+        now: Timestamp,
+    ) -> Result<Taken, Problem> {
+        if charge.settlement.is_none() {
+            return Ok(Taken::Refused(refused(RefundRefused::NotSettled, charge)));
+        }
+        let plan = match asked.plan(charge, acquirer, caller.settings.pix_out_fee, now) {
+            Ok(plan) => plan,
+            Err(problem) => return Ok(Taken::Refused(problem)),
+        };
+        let RefundStep { refund, charge: next, posting } =
+            match Refund::request(asked.id(charge.id), charge, plan, now) {
+                Ok(step) => step,
+                Err(why) => return Ok(Taken::Refused(refused(why, charge))),
+            };
+        let wallets = Wallets::new(self.store.clone());
+        let change = || Ok(vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?]);
+        match wallets.commit_covered(&posting, change).await? {
+            Covered::Done => Ok(Taken::Done(Box::new(refund))),
+            Covered::Overtaken => Ok(Taken::Overtaken),
+            Covered::Short { available } => {
+                // Its own money may lie in a tranche whose day has come and that nobody released yet.
+                let released = match charge.release_on().filter(|day| now >= day.starts_at()) {
+                    Some(day) => wallets.release(charge.scope, charge.currency, day, now).await?,
+                    None => false,
+                };
+                Ok(if released {
+                    Taken::Overtaken
+                } else {
+                    Taken::Refused(Problem::InsufficientBalance { available })
+                })
+            }
+        }
+    }
+
+    /// Claims a refund that is to be asked of its acquirer. Gives the refund as it stands after.
+    pub async fn start(&self, refund: Refund, now: Timestamp) -> Result<Refund, StoreError> {
+        let Some(next) = refund.started(now) else { return Ok(refund) };
+        match self.store.commit(vec![Write::replace(&next, refund.version)?]).await? {
+            Committed::Done => Ok(next),
+            Committed::Overtaken { .. } => self.known(refund.id).await,
+        }
+    }
+
+    /// Ends a refund, by way of IN_PROGRESS. One that ended before stays as it is.
+    pub async fn end(&self, refund: Refund, end: RefundEnd, now: Timestamp) -> Result<Refund, StoreError> {
+        let mut refund = refund;
+        for _try in 0..MAX_OVERTAKEN {
+            refund = self.start(refund, now).await?;
+            let charge = self.charge(refund.id).await?;
+            let Some(step) = refund.ended(&charge, end, now) else { return Ok(refund) };
+            let mut writes = vec![
+                Write::replace(&step.refund, refund.version)?,
+                Write::replace(&step.charge, charge.version)?,
+            ];
+            writes.extend(step.posting.writes(Cover::NotNeeded)?);
+            match self.store.commit(writes).await? {
+                Committed::Done => return Ok(step.refund),
+                Committed::Overtaken { .. } => refund = self.known(refund.id).await?,
+            }
+        }
+        Err(StoreError::Unavailable("a refund kept changing under its end".to_owned()))
+    }
+
+    async fn charge(&self, refund: RefundId) -> Result<Charge, StoreError> {
+        let charge = self.store.get(&Charge::key_of(refund.charge())).await?;
+        charge.ok_or_else(|| StoreError::Corrupt("a refund has no charge".to_owned()))
+    }
+
+    async fn known(&self, id: RefundId) -> Result<Refund, StoreError> {
+        self.find(Some(id)).await?.ok_or_else(|| StoreError::Corrupt("a refund vanished".to_owned()))
+    }
+}
+
+/// How taking a refund out of a charge ended.
+enum Taken {
+    Done(Box<Refund>),
+    Refused(Problem),
+    /// The charge or its tranche changed meanwhile.
+    Overtaken,
+}
+
+fn replayed(earlier: Refund, asked: &NewRefund) -> Result<Created<Refund>, Problem> {
+    if asked.is_replay_of(&earlier.request_hash) {
+        Ok(Created::Replayed(earlier))
+    } else {
+        Err(Problem::IdempotencyKeyReused)
+    }
+}
+
+fn refused(why: RefundRefused, charge: &Charge) -> Problem {
+    match why {
+        RefundRefused::NotSettled => Problem::PaymentNotRefundable { status: charge.status.as_str() },
+        RefundRefused::Disputed => Problem::ChargeDisputed,
+        RefundRefused::ExceedsRemaining { remaining } => Problem::RefundExceedsRemaining { remaining },
+    }
+}

@@ -1,0 +1,173 @@
+//! What a client sends to refund a payment (contract: `POST /v1/payments/{id}/refund`).
+
+use serde_json::{Map, Value};
+
+use super::RefundPlan;
+use crate::acquirer::Acquirer;
+use crate::charge::request::canonical_hash;
+use crate::charge::{Charge, PaymentMethod, RefundAsked, RefundStrategy};
+use crate::http::{Fields, Object, Problem};
+use crate::ids::{ChargeId, RefundId};
+use crate::money::Amount;
+use crate::pix_key::PixKey;
+use crate::time::Timestamp;
+
+/// Characters of an `idempotencyKey` (contract: Limits).
+const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (8, 128);
+
+/// The longest reason, in characters (contract: Limits).
+const MAX_REASON_CHARS: usize = 500;
+
+/// A valid request for a refund.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NewRefund {
+    idempotency_key: String,
+    amount: Option<Amount>,
+    reason: Option<String>,
+    strategy: Option<RefundStrategy>,
+    pass_fee_to_tenant: bool,
+    destination: Option<PixKey>,
+    hash: String,
+}
+
+impl NewRefund {
+    /// Reads a request's body; every failing field is reported.
+    pub fn parse(body: &Map<String, Value>) -> Result<Self, Problem> {
+        let mut fields = Fields::new();
+        let root = Object::root(body);
+        let amount = fields.optional_amount(&root, "amount");
+        let (min, max) = IDEMPOTENCY_KEY_CHARS;
+        if root.get("idempotencyKey").is_none() {
+            fields.reject("idempotencyKey", "is required");
+        }
+        let idempotency_key = fields.text(&root, "idempotencyKey", min, max);
+        let reason = fields.text(&root, "reason", 0, MAX_REASON_CHARS);
+        let strategy = strategy(&mut fields, &root);
+        let pass_fee_to_tenant = match root.get("passFeeToTenant") {
+            None => false,
+            Some(Value::Bool(passed)) => *passed,
+            Some(_) => {
+                fields.reject("passFeeToTenant", "must be true or false");
+                false
+            }
+        };
+        let destination = destination(&mut fields, &root);
+        if strategy == Some(RefundStrategy::Devolution) {
+            let only_cashout = "is for refunds by cashout; a devolution goes back the way it came";
+            if destination.is_some() {
+                fields.reject("destinationKey", only_cashout);
+            }
+            if pass_fee_to_tenant {
+                fields.reject("passFeeToTenant", only_cashout);
+            }
+        }
+        let mut asked = body.clone();
+        asked.remove("idempotencyKey");
+        fields.finish(idempotency_key.map(|idempotency_key| Self {
+            idempotency_key: idempotency_key.to_owned(),
+            amount,
+            reason: reason.map(str::to_owned),
+            strategy,
+            pass_fee_to_tenant,
+            destination,
+            hash: canonical_hash(asked),
+        }))
+    }
+
+    /// The refund that it asks for.
+    pub fn id(&self, charge: ChargeId) -> RefundId {
+        RefundId::derive(charge, &self.idempotency_key)
+    }
+
+    /// Whether an earlier request asked for the same.
+    pub fn is_replay_of(&self, request_hash: &str) -> bool {
+        self.hash == request_hash
+    }
+
+    /// How it travels from this charge.
+    ///
+    /// # Errors
+    ///
+    /// `REFUND_NOT_SUPPORTED` where its acquirer can't; 400 for a strategy, destination or fee that is not the method's.
+    pub fn plan(
+        &self,
+        charge: &Charge,
+        acquirer: Acquirer,
+        pix_out_fee: i64,
+        now: Timestamp,
+    ) -> Result<RefundPlan, Problem> {
+        let method = charge.method();
+        if !acquirer.refunds(method) {
+            let text = format!("The acquirer has no refunds of payments by {}.", method.as_str());
+            return Err(Problem::RefundNotSupported(text));
+        }
+        let strategy = match method {
+            PaymentMethod::Pix => self.strategy_of_pix(acquirer)?,
+            PaymentMethod::CreditCard
+            | PaymentMethod::Mbway
+            | PaymentMethod::Multibanco
+            | PaymentMethod::Boleto
+            | PaymentMethod::Crypto => self.only_back()?,
+        };
+        Ok(RefundPlan {
+            asked: RefundAsked {
+                gross: self.amount,
+                strategy,
+                pix_out_fee: match strategy {
+                    RefundStrategy::Devolution => 0,
+                    RefundStrategy::Cashout => pix_out_fee,
+                },
+                merchant_bears_pix_out: self.pass_fee_to_tenant,
+                is_held: charge.release_on().is_some_and(|day| now < day.starts_at()),
+            },
+            destination: self.destination.clone(),
+            reason: self.reason.clone(),
+            request_hash: self.hash.clone(),
+        })
+    }
+
+    /// A cash-out, unless asked otherwise; a devolution where the acquirer sends none.
+    fn strategy_of_pix(&self, acquirer: Acquirer) -> Result<RefundStrategy, Problem> {
+        let wants_cashout = self.strategy == Some(RefundStrategy::Cashout)
+            || self.destination.is_some()
+            || self.pass_fee_to_tenant;
+        match (self.strategy, acquirer.sends_pix()) {
+            (Some(RefundStrategy::Devolution), _) => Ok(RefundStrategy::Devolution),
+            (Some(RefundStrategy::Cashout) | None, true) => Ok(RefundStrategy::Cashout),
+            (Some(RefundStrategy::Cashout) | None, false) if wants_cashout => Err(
+                Problem::RefundNotSupported("The acquirer sends no Pix; refund by devolution.".to_owned()),
+            ),
+            (Some(RefundStrategy::Cashout) | None, false) => Ok(RefundStrategy::Devolution),
+        }
+    }
+
+    /// What is no Pix goes back the way it came.
+    fn only_back(&self) -> Result<RefundStrategy, Problem> {
+        let mut fields = Fields::new();
+        let given = [
+            ("strategy", self.strategy.is_some()),
+            ("destinationKey", self.destination.is_some()),
+            ("passFeeToTenant", self.pass_fee_to_tenant),
+        ];
+        for (name, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
+            fields.reject(name, "is for payments by Pix");
+        }
+        fields.finish(Some(RefundStrategy::Devolution))
+    }
+}
+
+fn strategy(fields: &mut Fields, root: &Object<'_>) -> Option<RefundStrategy> {
+    match root.get("strategy")?.as_str() {
+        Some("devolution") => Some(RefundStrategy::Devolution),
+        Some("cashout") => Some(RefundStrategy::Cashout),
+        _ => {
+            fields.reject("strategy", "must be devolution or cashout");
+            None
+        }
+    }
+}
+
+fn destination(fields: &mut Fields, root: &Object<'_>) -> Option<PixKey> {
+    let parsed = root.get("destinationKey")?.as_str().unwrap_or_default().parse::<PixKey>();
+    parsed.map_err(|error| fields.reject("destinationKey", error.to_string())).ok()
+}

@@ -1,0 +1,186 @@
+//! A refund's moves, and what may be asked. What they do to wallets is in the wallet's tests.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::account::terms::MethodTerms;
+use crate::acquirer::Acquirer;
+use crate::charge::RefundStrategy;
+use crate::charge::testing::{at, waiting};
+use crate::charge::transition::{Command, Outcome, Payment, apply};
+use crate::http::Problem;
+use crate::ids::EndToEndId;
+
+fn paid() -> Charge {
+    let payment = Payment {
+        id: EndToEndId::sandbox(at(60), [1; 8]).into(),
+        method: PaymentMethod::Pix,
+        amount: Amount::parse(1000).unwrap(),
+        payer_document: None,
+        paid_at: at(60),
+    };
+    let command = Command::Pay { payment, terms: MethodTerms::default() };
+    match apply(&waiting(), &command, at(60)).unwrap() {
+        Outcome::Paid { charge, .. } => *charge,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn parse(extra: Value) -> Result<NewRefund, Problem> {
+    let mut body = json!({"idempotencyKey": "refund-01"});
+    body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    NewRefund::parse(body.as_object().unwrap())
+}
+
+fn requested(charge: &Charge, key: &str, extra: Value) -> Result<RefundStep, RefundRefused> {
+    let mut extra = extra;
+    extra["idempotencyKey"] = json!(key);
+    let asked = parse(extra).unwrap();
+    let plan = asked.plan(charge, Acquirer::Sandbox, 0, at(100)).unwrap();
+    Refund::request(asked.id(charge.id), charge, plan, at(100))
+}
+
+fn ended(refund: &Refund, charge: &Charge, end: RefundEnd) -> RefundStep {
+    refund.started(at(101)).unwrap().ended(charge, end, at(103)).unwrap()
+}
+
+#[test]
+fn a_refund_goes_through_in_progress_and_ends_once() {
+    let step = requested(&paid(), "refund-01", json!({})).unwrap();
+    assert_eq!((step.refund.status, step.charge.status), (RefundStatus::Pending, TransactionStatus::Paid));
+    assert_eq!(step.refund.ended(&step.charge, RefundEnd::Refunded, at(101)), None);
+    let started = step.refund.started(at(101)).unwrap();
+    assert_eq!(
+        (started.status, started.version, started.started(at(102))),
+        (RefundStatus::InProgress, 2, None)
+    );
+    for (end, status, charge_status) in [
+        (RefundEnd::Refunded, RefundStatus::Refunded, TransactionStatus::Refunded),
+        (RefundEnd::Failed, RefundStatus::Failed, TransactionStatus::Paid),
+    ] {
+        let done = started.ended(&step.charge, end, at(103)).unwrap();
+        assert_eq!((done.refund.status, done.refund.version, done.charge.status), (status, 3, charge_status));
+        assert!(done.refund.indexes().due.is_none() && started.indexes().due.is_some());
+        for again in [RefundEnd::Refunded, RefundEnd::Failed] {
+            assert_eq!(done.refund.ended(&done.charge, again, at(104)), None);
+        }
+        assert_eq!(done.refund.started(at(104)), None);
+    }
+}
+
+#[test]
+fn partial_refunds_leave_a_payment_paid_until_they_reach_its_amount() {
+    let first = requested(&paid(), "refund-01", json!({"amount": 400})).unwrap();
+    let first = ended(&first.refund, &first.charge, RefundEnd::Refunded);
+    assert_eq!(first.charge.status, TransactionStatus::Paid);
+    let told = |refund: &Refund| {
+        (refund.transaction.previous_status, refund.transaction.status, refund.transaction.refunded)
+    };
+    assert_eq!(told(&first.refund), (TransactionStatus::Paid, TransactionStatus::Paid, 400));
+    let exceeding = requested(&first.charge, "refund-02", json!({"amount": 601}));
+    assert_eq!(exceeding, Err(RefundRefused::ExceedsRemaining { remaining: 600 }));
+    let rest = requested(&first.charge, "refund-02", json!({})).unwrap();
+    assert_eq!(rest.refund.share.gross.minor(), 600);
+    // All of it is under way, and none of it is left.
+    let more = requested(&rest.charge, "refund-03", json!({"amount": 1}));
+    assert_eq!(more, Err(RefundRefused::ExceedsRemaining { remaining: 0 }));
+    let rest = ended(&rest.refund, &rest.charge, RefundEnd::Refunded);
+    assert_eq!(told(&rest.refund), (TransactionStatus::Paid, TransactionStatus::Refunded, 1000));
+    assert_eq!(requested(&rest.charge, "refund-03", json!({})), Err(RefundRefused::NotSettled));
+}
+
+#[test]
+fn a_refund_that_fails_leaves_what_it_took_to_others() {
+    let step = requested(&paid(), "refund-01", json!({})).unwrap();
+    let failed = ended(&step.refund, &step.charge, RefundEnd::Failed);
+    assert!(failed.charge.funds.is_whole());
+    requested(&failed.charge, "refund-02", json!({})).unwrap();
+}
+
+#[test]
+fn only_what_is_settled_and_not_disputed_is_refunded() {
+    for (status, refused) in [
+        (TransactionStatus::WaitingPayment, RefundRefused::NotSettled),
+        (TransactionStatus::Processing, RefundRefused::NotSettled),
+        (TransactionStatus::Expired, RefundRefused::NotSettled),
+        (TransactionStatus::Refunded, RefundRefused::NotSettled),
+        (TransactionStatus::Dispute, RefundRefused::Disputed),
+        (TransactionStatus::Chargeback, RefundRefused::Disputed),
+    ] {
+        let charge = Charge { status, ..paid() };
+        assert_eq!(requested(&charge, "refund-01", json!({})), Err(refused), "{status:?}");
+    }
+}
+
+#[test]
+fn a_refund_that_ends_during_a_dispute_leaves_it_disputed() {
+    let step = requested(&paid(), "refund-01", json!({})).unwrap();
+    let disputed = Charge { status: TransactionStatus::Dispute, ..step.charge };
+    let done = ended(&step.refund, &disputed, RefundEnd::Refunded);
+    assert_eq!((done.charge.status, done.charge.funds.refunded()), (TransactionStatus::Dispute, 1000));
+}
+
+#[test]
+fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
+    let strategy = |extra: Value| {
+        let asked = parse(extra).unwrap();
+        asked
+            .plan(&paid(), Acquirer::Sandbox, 25, at(100))
+            .map(|plan| (plan.asked.strategy, plan.asked.pix_out_fee))
+    };
+    let cashout = (RefundStrategy::Cashout, 25);
+    assert_eq!(strategy(json!({})).unwrap(), cashout);
+    assert_eq!(
+        strategy(json!({"strategy": "cashout", "destinationKey": "maria@example.com"})).unwrap(),
+        cashout
+    );
+    assert_eq!(strategy(json!({"strategy": "devolution"})).unwrap(), (RefundStrategy::Devolution, 0));
+    let by = |method| {
+        let mut charge = paid();
+        charge.receipt.as_mut().unwrap().method = method;
+        charge
+    };
+    let plan = |method, extra| parse(extra).unwrap().plan(&by(method), Acquirer::Sandbox, 25, at(100));
+    let card = plan(PaymentMethod::CreditCard, json!({})).unwrap();
+    assert_eq!((card.asked.strategy, card.asked.pix_out_fee), (RefundStrategy::Devolution, 0));
+    for extra in [
+        json!({"strategy": "devolution"}),
+        json!({"destinationKey": "29537995593"}),
+        json!({"passFeeToTenant": true}),
+    ] {
+        assert!(matches!(plan(PaymentMethod::CreditCard, extra), Err(Problem::Invalid(_))));
+    }
+    for method in
+        [PaymentMethod::Boleto, PaymentMethod::Mbway, PaymentMethod::Multibanco, PaymentMethod::Crypto]
+    {
+        assert!(matches!(plan(method, json!({})), Err(Problem::RefundNotSupported(_))), "{method:?}");
+    }
+}
+
+#[test]
+fn every_failing_field_of_a_request_is_reported() {
+    let failing = |extra: Value| match parse(extra).unwrap_err() {
+        Problem::Invalid(details) | Problem::InvalidAmount(details) => {
+            details.into_iter().map(|detail| detail.param).collect::<Vec<_>>()
+        }
+        other => panic!("{other:?}"),
+    };
+    for (extra, param) in [
+        (json!({"idempotencyKey": null}), "idempotencyKey"),
+        (json!({"idempotencyKey": "k".repeat(7)}), "idempotencyKey"),
+        (json!({"idempotencyKey": "k".repeat(129)}), "idempotencyKey"),
+        (json!({"amount": 0}), "amount"),
+        (json!({"amount": "10"}), "amount"),
+        (json!({"reason": "r".repeat(501)}), "reason"),
+        (json!({"strategy": "pix"}), "strategy"),
+        (json!({"strategy": 1}), "strategy"),
+        (json!({"passFeeToTenant": "yes"}), "passFeeToTenant"),
+        (json!({"destinationKey": "nobody"}), "destinationKey"),
+        (json!({"strategy": "devolution", "destinationKey": "29537995593"}), "destinationKey"),
+        (json!({"strategy": "devolution", "passFeeToTenant": true}), "passFeeToTenant"),
+    ] {
+        assert_eq!(failing(extra.clone()), [param], "{extra}");
+    }
+    assert!(matches!(parse(json!({"amount": -1})), Err(Problem::InvalidAmount(_))));
+    parse(json!({"reason": "r".repeat(500), "amount": null, "strategy": null})).unwrap();
+}
