@@ -185,6 +185,27 @@ async fn a_charge_created_paid_and_told_of_stays_within_its_write_units() {
 }
 
 #[tokio::test]
+async fn a_refund_through_to_its_end_stays_within_its_write_units() {
+    for hold_days in [0, 1] {
+        let service = counted().await;
+        service.set_terms(MethodTerms { hold_days, ..MethodTerms::default() }).await;
+        let charge = service.charge().await;
+        service.sandbox(&charge, "pay", &json!({})).await;
+        let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
+        let body = json!({"idempotencyKey": "refund-01", "reason": "Devolvido pelo cliente"});
+        let (refund, asked) = cost(&service, service.post(&path, &body)).await;
+        let refund = refund.expect(201);
+        let (_, begun) = cost(&service, ask_acquirer(&service, &refund)).await;
+        service.stack.clock.advance(3_000);
+        let (_, ended) = cost(&service, ask_acquirer(&service, &refund)).await;
+        let total = asked.write_units + begun.write_units + ended.write_units;
+        assert!(total <= 24.0, "{total}, of 26: {asked:?} {begun:?} {ended:?}");
+        let read = service.read(&charge).await;
+        assert_eq!(read["status"], "refunded");
+    }
+}
+
+#[tokio::test]
 async fn a_usual_charges_row_is_under_a_kilobyte() {
     let service = counted().await;
     let charge = service
@@ -235,6 +256,16 @@ pub(crate) async fn work(service: &Service, delivery: &Value) {
     let scope = format!("{}:test", service.stack.seed.first.id);
     let body =
         json!({"scope": scope, "delivery": delivery["id"], "endpoint": delivery["endpointId"]}).to_string();
+    let answer = worker(json!({"Records": [{"messageId": "m", "body": body, "eventSource": "aws:sqs"}]}))
+        .await
+        .unwrap();
+    assert_eq!(answer["batchItemFailures"], json!([]));
+}
+
+/// Hands a refund's message to the worker, as its event source would.
+pub(crate) async fn ask_acquirer(service: &Service, refund: &Value) {
+    let worker = service.stack.functions.get("AcquirerWorkerFunction").unwrap().clone();
+    let body = json!({ "refund": refund["id"] }).to_string();
     let answer = worker(json!({"Records": [{"messageId": "m", "body": body, "eventSource": "aws:sqs"}]}))
         .await
         .unwrap();

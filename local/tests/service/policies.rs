@@ -10,7 +10,7 @@ use serde_json::json;
 use serde_yaml_ng::Value;
 use shared::account::terms::MethodTerms;
 
-use crate::budgets::{dispatch, work};
+use crate::budgets::{ask_acquirer, dispatch, work};
 use crate::support::{Listener, Service, id};
 
 /// The DynamoDB actions that a function's statements allow.
@@ -82,7 +82,30 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     service.post(&format!("/v1/payments/{}/cancel", id(&held)), &json!({})).await.expect(200);
     let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "l"});
     service.post("/v1/payments", &body).await.expect(201);
-    assert_eq!(used(), allowed("PaymentsFunction"));
+    let mut payments = used();
+    // A refund of held money whose day has come.
+    service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
+    let held = service.charge_of(&json!({"amount": 100_000})).await;
+    service.sandbox(&held, "pay", &json!({})).await;
+    service.set_terms(MethodTerms::default()).await;
+    service.stack.clock.advance(2 * 86_400_000);
+    used();
+    let raw = id(&held).trim_start_matches("ch_");
+    let body = json!({"idempotencyKey": "refund-01"});
+    let refund = service.post(&format!("/v1/payments/{raw}/refund"), &body).await.expect(201);
+    service.get(&format!("/v1/payments/{raw}/refunds")).await.expect(200);
+    payments.extend(used());
+    assert_eq!(payments, allowed("PaymentsFunction"));
+
+    ask_acquirer(&service, &refund).await;
+    service.stack.clock.advance(3_000);
+    ask_acquirer(&service, &refund).await;
+    let refunds = service.get(&format!("/v1/payments/{raw}/refunds")).await.expect(200);
+    assert_eq!(refunds["data"][0]["status"], "REFUNDED");
+    let mut worker = used();
+    // The test's own reading.
+    worker.remove("dynamodb:Query");
+    assert_eq!(worker, allowed("AcquirerWorkerFunction"));
 
     service.get("/v1/wallets").await.expect(200);
     service.get("/v1/wallets/balance?currency=BRL").await.expect(200);

@@ -1,8 +1,8 @@
 //! Refunds: money of a settled charge on its way back to its payer (contract: Refund; design: Money). The type and its
 //! moves, with no I/O; reads and writes are in [`repository`], what a client sends in [`request`].
 //!
-//! A refund is asked of the acquirer by `acquirer-worker`. PENDING → IN_PROGRESS is its claim: whoever makes that move
-//! asks, and whoever finds it IN_PROGRESS asks what became of it. So an unknown outcome stays IN_PROGRESS until it is
+//! A refund is asked of the acquirer by `acquirer-worker`. PENDING → `IN_PROGRESS` is its claim: whoever makes that move
+//! asks, and whoever finds it `IN_PROGRESS` asks what became of it. So an unknown outcome stays `IN_PROGRESS` until it is
 //! known, and nothing is sent twice.
 
 mod queue;
@@ -255,7 +255,7 @@ impl Refund {
                     status => status,
                 };
                 let posting = rules::refund_completed(cause, &self.share);
-                (RefundStatus::Refunded, Charge { funds, status, ..next }, posting)
+                (RefundStatus::Refunded, Charge { status, funds, ..next }, posting)
             }
             RefundEnd::Failed => {
                 let funds = charge.funds.failed(&self.share);

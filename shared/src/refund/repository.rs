@@ -116,8 +116,8 @@ impl Refunds {
                 Err(why) => return Ok(Taken::Refused(refused(why, charge))),
             };
         let wallets = Wallets::new(self.store.clone());
-        let change = || Ok(vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?]);
-        match wallets.commit_covered(&posting, change).await? {
+        let rows = || Ok(vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?]);
+        match wallets.commit_covered(&posting, rows).await? {
             Covered::Done => Ok(Taken::Done(Box::new(refund))),
             Covered::Overtaken => Ok(Taken::Overtaken),
             Covered::Short { available } => {
@@ -144,7 +144,7 @@ impl Refunds {
         }
     }
 
-    /// Ends a refund, by way of IN_PROGRESS. One that ended before stays as it is.
+    /// Ends a refund, by way of `IN_PROGRESS`. One that ended before stays as it is.
     pub async fn end(&self, refund: Refund, end: RefundEnd, now: Timestamp) -> Result<Refund, StoreError> {
         let mut refund = refund;
         for _try in 0..MAX_OVERTAKEN {

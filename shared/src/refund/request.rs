@@ -102,7 +102,7 @@ impl NewRefund {
             return Err(Problem::RefundNotSupported(text));
         }
         let strategy = match method {
-            PaymentMethod::Pix => self.strategy_of_pix(acquirer)?,
+            PaymentMethod::Pix => self.strategy_of_pix(acquirer.sends_pix())?,
             PaymentMethod::CreditCard
             | PaymentMethod::Mbway
             | PaymentMethod::Multibanco
@@ -127,18 +127,16 @@ impl NewRefund {
     }
 
     /// A cash-out, unless asked otherwise; a devolution where the acquirer sends none.
-    fn strategy_of_pix(&self, acquirer: Acquirer) -> Result<RefundStrategy, Problem> {
-        let wants_cashout = self.strategy == Some(RefundStrategy::Cashout)
-            || self.destination.is_some()
-            || self.pass_fee_to_tenant;
-        match (self.strategy, acquirer.sends_pix()) {
-            (Some(RefundStrategy::Devolution), _) => Ok(RefundStrategy::Devolution),
-            (Some(RefundStrategy::Cashout) | None, true) => Ok(RefundStrategy::Cashout),
-            (Some(RefundStrategy::Cashout) | None, false) if wants_cashout => Err(
-                Problem::RefundNotSupported("The acquirer sends no Pix; refund by devolution.".to_owned()),
-            ),
-            (Some(RefundStrategy::Cashout) | None, false) => Ok(RefundStrategy::Devolution),
+    pub(super) fn strategy_of_pix(&self, sends_pix: bool) -> Result<RefundStrategy, Problem> {
+        if sends_pix {
+            return Ok(self.strategy.unwrap_or(RefundStrategy::Cashout));
         }
+        let is_cashout = self.strategy == Some(RefundStrategy::Cashout);
+        if is_cashout || self.destination.is_some() || self.pass_fee_to_tenant {
+            let text = "The acquirer sends no Pix; refund by devolution.".to_owned();
+            return Err(Problem::RefundNotSupported(text));
+        }
+        Ok(RefundStrategy::Devolution)
     }
 
     /// What is no Pix goes back the way it came.

@@ -135,6 +135,16 @@ fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
         cashout
     );
     assert_eq!(strategy(json!({"strategy": "devolution"})).unwrap(), (RefundStrategy::Devolution, 0));
+    // Where the acquirer sends no Pix, what asks for one is refused.
+    let without = |extra: Value| parse(extra).unwrap().strategy_of_pix(false);
+    assert_eq!(without(json!({})).unwrap(), RefundStrategy::Devolution);
+    for extra in [
+        json!({"strategy": "cashout"}),
+        json!({"destinationKey": "29537995593"}),
+        json!({"passFeeToTenant": true}),
+    ] {
+        assert!(matches!(without(extra), Err(Problem::RefundNotSupported(_))));
+    }
     let by = |method| {
         let mut charge = paid();
         charge.receipt.as_mut().unwrap().method = method;
