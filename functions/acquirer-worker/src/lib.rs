@@ -1,4 +1,4 @@
-//! Asks acquirers for what takes them a while: refunds.
+//! Asks acquirers for what takes them a while: what a payer is given, refunds.
 //!
 //! A message names a row; what is to be done follows from the row alone, so a message too many does nothing, and for a lost
 //! one `clock` sends another. What fails is received again, and goes to the dead-letter queue in the end; its row stays in
@@ -6,33 +6,47 @@
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
-use shared::acquirer::{Acquirer, RefundProgress};
+use shared::account::Account;
+use shared::acquirer::{Acquirer, AcquirerMessage, AcquirerQueue, Finalised, RefundProgress};
+use shared::charge::transition::Command;
+use shared::charge::{Charges, TransactionStatus};
 use shared::clock::Clock;
-use shared::config::{ConfigError, required};
-use shared::ids::RefundId;
+use shared::config::{ConfigError, Links, required};
+use shared::ids::{ChargeId, RefundId};
 use shared::queue;
-use shared::refund::{AcquirerMessage, AcquirerQueue, Refunds};
+use shared::refund::Refunds;
 use shared::store::{Aws, Store, StoreError};
+
+/// How long a charge waits for an acquirer that does not answer, in milliseconds: 10 minutes. Then it is refused, for it
+/// must not stay as it is.
+const PATIENCE_MS: i64 = 600_000;
 
 /// The function's state. Clones share clients.
 #[derive(Clone, Debug)]
 pub struct Worker {
+    store: Store,
+    charges: Charges,
     refunds: Refunds,
     queue: AcquirerQueue,
     clock: Clock,
+    links: Links,
 }
 
 impl Worker {
-    /// Reads `TABLE_NAME` and `ACQUIRER_QUEUE_URL`.
+    /// Reads `TABLE_NAME`, `ACQUIRER_QUEUE_URL` and `CHECKOUT_BASE_URL`.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
         var: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
+        let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self {
-            refunds: Refunds::new(Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?)),
+            charges: Charges::new(store.clone()),
+            refunds: Refunds::new(store.clone()),
+            store,
             queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             clock,
+            links: Links::new(&required(var, "CHECKOUT_BASE_URL")?)?,
         })
     }
 
@@ -48,8 +62,37 @@ impl Worker {
 
     async fn work(&self, message: AcquirerMessage) -> Result<(), StoreError> {
         match message {
+            AcquirerMessage::Finalise(id) => self.finalise(id).await,
             AcquirerMessage::Refund(id) => self.refund(id, message).await,
         }
+    }
+
+    async fn finalise(&self, id: ChargeId) -> Result<(), StoreError> {
+        let Some(charge) = self.charges.find(Some(id)).await? else {
+            return Err(StoreError::Corrupt("a message names a charge that is not there".to_owned()));
+        };
+        if charge.status != TransactionStatus::Pending {
+            return Ok(());
+        }
+        let account = self.store.get::<Account>(&Account::key_of(&charge.scope.account)).await?;
+        let account = account.ok_or_else(|| StoreError::Corrupt("a charge has no account".to_owned()))?;
+        let acquirer = Acquirer::of(&charge.scope)?;
+        let now = self.clock.now();
+        let command = match acquirer.finalise(&charge, &account.settings, &self.links, now) {
+            Ok(Finalised::Made(artefacts)) => Command::Finalise { artefacts },
+            Ok(Finalised::Refused { reason, code }) => Command::Decline { reason, code },
+            Err(problem) if now.millis_since(charge.created_at) < PATIENCE_MS => {
+                return Err(problem.into());
+            }
+            // The payer has gone by now; the merchant hears that it failed, and can ask anew.
+            Err(problem) => {
+                tracing::error!(charge = %charge.id, ?problem, "a charge could not be finalised");
+                let reason = "The acquirer did not answer in time.".to_owned();
+                Command::Decline { reason, code: "acquirer_unavailable".to_owned() }
+            }
+        };
+        self.charges.apply(charge, &command, now).await?;
+        Ok(())
     }
 
     async fn refund(&self, id: RefundId, message: AcquirerMessage) -> Result<(), StoreError> {
@@ -59,8 +102,7 @@ impl Worker {
         if refund.is_done() {
             return Ok(());
         }
-        let acquirer =
-            Acquirer::of(&refund.scope).map_err(|problem| StoreError::Corrupt(problem.message()))?;
+        let acquirer = Acquirer::of(&refund.scope)?;
         let refund = self.refunds.start(refund, self.clock.now()).await?;
         let now = self.clock.now();
         match acquirer.refund_progress(&refund, now) {

@@ -5,14 +5,14 @@
 //! same conditional writes that any other path uses, so that two runs at once, or a run that dies, do no harm.
 
 use shared::account::terms::ReleaseDay;
+use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::charge::transition::Command;
-use shared::charge::{Charge, Charges};
+use shared::charge::{Charge, Charges, TransactionStatus};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::http::Problem;
 use shared::ids::{Mode, Scope};
 use shared::money::Currency;
-use shared::refund::{AcquirerMessage, AcquirerQueue, Refund};
+use shared::refund::Refund;
 use shared::store::{Aws, DUE_SHARDS, Due, Store, StoreError, from_item};
 use shared::time::Timestamp;
 use shared::wallet::Wallets;
@@ -137,9 +137,9 @@ impl DueWork {
         let moved = if Delivery::is_at(&due.key) {
             self.start_delivery(due, now).await
         } else if Charge::is_at(&due.key) {
-            self.expire(due, now).await.map(|()| Wake::Nobody)
+            self.end_or_finalise(due, now).await
         } else if Refund::is_at(&due.key) {
-            self.ask_about(due, now).await
+            self.refund(due, now).await
         } else if let Some((scope, currency, CounterRow::Release(day))) = counters::parse(&due.key) {
             self.release(scope, currency, day, now).await.map(|()| Wake::Nobody)
         } else {
@@ -162,13 +162,23 @@ impl DueWork {
         Ok(Wake::Delivery(DeliveryMessage::of(&delivery)))
     }
 
-    /// Whoever waits for an acquirer asks it again, the more rarely the longer it takes.
-    async fn ask_about(&self, due: &Due, now: Timestamp) -> Result<Wake, StoreError> {
+    async fn refund(&self, due: &Due, now: Timestamp) -> Result<Wake, StoreError> {
         let Some(refund) = self.store.get::<Refund>(&due.key).await? else { return Ok(Wake::Nobody) };
-        let age_seconds = now.millis_since(refund.created_at).div_euclid(1_000);
+        self.ask(due, AcquirerMessage::Refund(refund.id), refund.created_at, now).await
+    }
+
+    /// An acquirer is asked again, the more rarely the longer it takes.
+    async fn ask(
+        &self,
+        due: &Due,
+        message: AcquirerMessage,
+        since: Timestamp,
+        now: Timestamp,
+    ) -> Result<Wake, StoreError> {
+        let age_seconds = now.millis_since(since).div_euclid(1_000);
         let pause = age_seconds.clamp(NEXT_LOOK_SECONDS, LONGEST_ASK_SECONDS);
         let moved = self.store.postpone(due, later(now, pause)).await?;
-        Ok(moved.map_or(Wake::Nobody, |_| Wake::Acquirer(AcquirerMessage::of(&refund))))
+        Ok(moved.map_or(Wake::Nobody, |_| Wake::Acquirer(message)))
     }
 
     async fn release(
@@ -184,8 +194,15 @@ impl DueWork {
         Ok(())
     }
 
-    async fn expire(&self, due: &Due, now: Timestamp) -> Result<(), StoreError> {
-        let Some(charge) = self.store.get::<Charge>(&due.key).await? else { return Ok(()) };
+    async fn end_or_finalise(&self, due: &Due, now: Timestamp) -> Result<Wake, StoreError> {
+        let Some(charge) = self.store.get::<Charge>(&due.key).await? else { return Ok(Wake::Nobody) };
+        if charge.status == TransactionStatus::Pending {
+            return self.ask(due, AcquirerMessage::Finalise(charge.id), charge.created_at, now).await;
+        }
+        self.expire(charge, now).await.map(|()| Wake::Nobody)
+    }
+
+    async fn expire(&self, charge: Charge, now: Timestamp) -> Result<(), StoreError> {
         match charge.scope.mode {
             Mode::Test => {}
             // A live charge expires only after its bank was asked, and no bank is configured.
@@ -195,11 +212,8 @@ impl DueWork {
         if now <= at {
             return Ok(());
         }
-        match Charges::new(self.store.clone()).apply(charge, &Command::Expire { at }, now).await {
-            Ok(_) => Ok(()),
-            Err(Problem::Unavailable(cause)) => Err(StoreError::Unavailable(cause)),
-            Err(problem) => Err(StoreError::Corrupt(problem.message())),
-        }
+        Charges::new(self.store.clone()).apply(charge, &Command::Expire { at }, now).await?;
+        Ok(())
     }
 }
 

@@ -12,13 +12,14 @@ use std::sync::Arc;
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use aws_sdk_s3::error::DisplayErrorContext;
-use shared::charge::Charge;
+use shared::acquirer::{AcquirerMessage, AcquirerQueue};
+use shared::charge::{Charge, TransactionStatus};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
 use shared::ids::Scope;
 use shared::payout::Payout;
 use shared::queue::{Message, Queue};
-use shared::refund::{AcquirerMessage, AcquirerQueue, Refund};
+use shared::refund::Refund;
 use shared::store::{Aws, Inserted, Key, Store, StoreError};
 use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
@@ -56,7 +57,7 @@ pub struct Dispatcher {
 enum Change {
     Events(Vec<Event>),
     NewDelivery(Box<Delivery>),
-    NewRefund(Box<Refund>),
+    Asked(AcquirerMessage),
     Nothing,
 }
 
@@ -93,7 +94,7 @@ impl Dispatcher {
                 Ok(Change::NewDelivery(delivery)) => {
                     messages.push((sequence_number, DeliveryMessage::of(&delivery)));
                 }
-                Ok(Change::NewRefund(refund)) => asked.push((sequence_number, AcquirerMessage::of(&refund))),
+                Ok(Change::Asked(message)) => asked.push((sequence_number, message)),
                 Ok(Change::Events(events)) => changes.push((sequence_number, events)),
                 Err(error) => {
                     tracing::error!(sequence_number, %error, "a stream record can't be read");
@@ -178,12 +179,16 @@ impl Dispatcher {
         let key = Key { pk: attribute("pk"), sk: attribute("sk") };
         if Charge::is_at(&key) {
             let (old, new): (Option<Charge>, Charge) = before_and_after(record)?;
+            if old.is_none() && new.status == TransactionStatus::Pending {
+                return Ok(Change::Asked(AcquirerMessage::Finalise(new.id)));
+            }
             let events = events_of_charge(old.as_ref(), &new).into_iter();
             let events = events.map(|event_type| Event::of_charge(event_type, &new, &self.links));
             return Ok(Change::Events(events.collect::<Result<_, _>>()?));
         }
         if Refund::is_at(&key) && record.event_name == "INSERT" {
-            return Ok(Change::NewRefund(Box::new(row(image)?)));
+            let refund: Refund = row(image)?;
+            return Ok(Change::Asked(AcquirerMessage::Refund(refund.id)));
         }
         if Payout::is_at(&key) {
             let (old, new): (Option<Payout>, Payout) = before_and_after(record)?;

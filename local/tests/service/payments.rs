@@ -472,3 +472,58 @@ async fn charges_are_found_by_any_tax_id_as_it_was_sent() {
     let found: Vec<&str> = page["data"].as_array().unwrap().iter().map(id).collect();
     assert_eq!(found, [format!("ch_{}", id(&payment))]);
 }
+
+#[tokio::test]
+async fn what_takes_its_acquirer_a_while_is_pending_until_it_is_finalised() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["charge.created", "charge.failed"]).await;
+    let methods = json!({"paymentMethods": ["PIX", "CREDIT_CARD"]});
+    let later = |sandbox: &str| {
+        let mut body = methods.clone();
+        body["metadata"] = json!({"sandbox": sandbox, "returnUrl": "https://loja.example/volta"});
+        body
+    };
+    let payment = service.payment(later("finalise:later")).await;
+    assert_eq!(payment["status"], "PENDING");
+    let finalised = eventually("the artefacts", async || {
+        Some(service.read_payment(&payment).await).filter(|payment| payment["status"] == "WAITING_PAYMENT")
+    })
+    .await;
+    assert_eq!(filled(&finalised), ["pixQrCode", "pixCopyPaste", "pixExpiresAt", "cardRedirectUrl"]);
+    let created = listener.event("charge.created").await.json();
+    assert_eq!(created["data"]["object"]["pix"]["br_code"], finalised["pixCopyPaste"]);
+    service.sandbox(&payment, "pay", &json!({})).await;
+    assert_eq!(service.read_payment(&payment).await["status"], "PAID");
+
+    let refused = service.payment(later("finalise:refuse")).await;
+    eventually("the refusal", async || {
+        Some(service.read_payment(&refused).await).filter(|payment| payment["status"] == "REFUSED")
+    })
+    .await;
+    let failed = listener.event("charge.failed").await.json();
+    assert_eq!(failed["data"]["object"]["metadata"]["failure"]["providerErrorCode"], "refused");
+    let status = service.get(&format!("/v1/payments/{}/provider-status", id(&refused))).await.expect(200);
+    assert_eq!(status["error"], "TRANSACTION_HAS_NO_PROVIDER_REFERENCE");
+
+    // It can be cancelled while nobody made anything of it.
+    let cancelled = service.payment(later("finalise:unavailable")).await;
+    let cancel =
+        service.post(&format!("/v1/payments/{}/cancel", id(&cancelled)), &json!({})).await.expect(200);
+    assert_eq!(cancel["status"], "CANCELLED");
+}
+
+#[tokio::test]
+async fn a_payment_whose_acquirer_is_away_is_refused_in_the_end() {
+    let service = Service::start().await;
+    let away = service.payment(json!({"metadata": {"sandbox": "finalise:unavailable"}})).await;
+    assert_eq!(service.read_payment(&away).await["status"], "PENDING");
+    let page = format!("{}/checkout/{}", service.base_url, id(&away));
+    assert_eq!(service.page(&page).await.status, 200);
+    service.advance(601).await;
+    let refused = eventually("the refusal", async || {
+        Some(service.read_payment(&away).await).filter(|payment| payment["status"] == "REFUSED")
+    })
+    .await;
+    assert_eq!(refused["metadata"]["failure"]["providerErrorCode"], "acquirer_unavailable");
+}

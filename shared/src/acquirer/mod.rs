@@ -8,16 +8,17 @@ pub mod interleaved;
 pub mod multibanco;
 pub mod pdf;
 pub mod qr;
+mod queue;
 mod sandbox;
 
+pub use queue::{AcquirerMessage, AcquirerQueue};
 use serde_json::{Map, Value};
 
 use crate::account::AccountSettings;
-use crate::charge::request::NewCharge;
 use crate::charge::{Artefacts, Charge, PaymentMethod};
 use crate::config::Links;
 use crate::http::Problem;
-use crate::ids::{ChargeId, Mode, Scope};
+use crate::ids::{Mode, Scope};
 use crate::refund::{Refund, RefundEnd};
 use crate::time::Timestamp;
 
@@ -50,6 +51,20 @@ pub enum RefundProgress {
     Waiting,
     /// It is over.
     Ended(RefundEnd),
+}
+
+/// What an acquirer made of a charge.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Finalised {
+    /// What the payer is given.
+    Made(Box<Artefacts>),
+    /// It takes no such payment.
+    Refused {
+        /// Its text.
+        reason: String,
+        /// Its status.
+        code: String,
+    },
 }
 
 impl Acquirer {
@@ -95,17 +110,50 @@ impl Acquirer {
         }
     }
 
-    /// What the payer is given, for each method that is asked for.
+    /// Whether what the payer is given takes it a while: `acquirer-worker` finalises such a charge.
+    pub fn finalises_later(self, charge: &Charge) -> bool {
+        match self {
+            Self::Sandbox => sandbox::Finalisation::of(charge).is_some(),
+        }
+    }
+
+    /// What the payer is given, for each method that is asked for. `pix_expires_in_seconds` is the merchant's wish for a Pix,
+    /// instead of the account's.
     pub fn artefacts(
         self,
-        id: ChargeId,
-        request: &NewCharge,
+        charge: &Charge,
+        pix_expires_in_seconds: Option<i64>,
         settings: &AccountSettings,
         links: &Links,
         now: Timestamp,
     ) -> Result<Artefacts, Problem> {
         match self {
-            Self::Sandbox => sandbox::artefacts(id, request, settings, links, now),
+            Self::Sandbox => sandbox::artefacts(charge, pix_expires_in_seconds, settings, links, now),
+        }
+    }
+
+    /// Makes what the payer of a charge that waits for it is given.
+    pub fn finalise(
+        self,
+        charge: &Charge,
+        settings: &AccountSettings,
+        links: &Links,
+        now: Timestamp,
+    ) -> Result<Finalised, Problem> {
+        match self {
+            Self::Sandbox => match sandbox::Finalisation::of(charge) {
+                None | Some(sandbox::Finalisation::Later) => {
+                    let artefacts = self.artefacts(charge, None, settings, links, now)?;
+                    Ok(Finalised::Made(Box::new(artefacts)))
+                }
+                Some(sandbox::Finalisation::Refused) => Ok(Finalised::Refused {
+                    reason: "The sandbox refused the payment.".to_owned(),
+                    code: "refused".to_owned(),
+                }),
+                Some(sandbox::Finalisation::Unavailable) => {
+                    Err(Problem::Unavailable("the sandbox plays an acquirer that is away".to_owned()))
+                }
+            },
         }
     }
 }

@@ -9,7 +9,6 @@ use super::brcode::DynamicBrCode;
 use super::crypto::Network;
 use super::{ProviderStatus, RefundProgress, boleto, crypto, multibanco};
 use crate::account::AccountSettings;
-use crate::charge::request::NewCharge;
 use crate::charge::{
     Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, PaymentMethod, Pix, TransactionStatus,
 };
@@ -44,32 +43,32 @@ const TOKEN_PRICES: [(Currency, i128); 3] = [(Currency::USD, 100), (Currency::BR
 
 /// What the payer is given, for each method that is asked for.
 pub(super) fn artefacts(
-    id: ChargeId,
-    request: &NewCharge,
+    charge: &Charge,
+    pix_expires_in_seconds: Option<i64>,
     settings: &AccountSettings,
     links: &Links,
     now: Timestamp,
 ) -> Result<Artefacts, Problem> {
+    let (id, amount) = (charge.id, charge.amount);
     let mut artefacts = Artefacts::default();
     let after = |seconds: i64| now.plus_seconds(seconds).map_err(out_of_range);
-    for method in &request.methods {
+    for method in &charge.methods {
         match method {
             PaymentMethod::Pix => {
-                let ttl_seconds =
-                    request.pix_expires_in_seconds.unwrap_or(settings.charge_expires_in_seconds);
-                let br_code = pix_code(id, request.amount, settings, links)?;
+                let ttl_seconds = pix_expires_in_seconds.unwrap_or(settings.charge_expires_in_seconds);
+                let br_code = pix_code(id, amount, settings, links)?;
                 artefacts.pix = Some(Pix { br_code, expires_at: after(ttl_seconds)?, ttl_seconds });
             }
             PaymentMethod::CreditCard => {
-                let return_url = request.return_url.clone();
+                let return_url = charge.return_url();
                 artefacts.card = Some(Card { return_url, expires_at: after(CARD_TTL_SECONDS)? });
             }
             PaymentMethod::Mbway => {
-                let phone = request.customer.phone.clone().unwrap_or_default();
+                let phone = charge.customer.phone.clone().unwrap_or_default();
                 artefacts.mbway = Some(Mbway { phone, expires_at: after(MBWAY_TTL_SECONDS)? });
             }
             PaymentMethod::Multibanco => {
-                let reference = multibanco::sandbox_reference(id.bytes(), request.amount).map_err(unfit)?;
+                let reference = multibanco::sandbox_reference(id.bytes(), amount).map_err(unfit)?;
                 artefacts.multibanco = Some(Multibanco {
                     entity: multibanco::SANDBOX_ENTITY.to_string(),
                     reference: reference.to_string(),
@@ -78,7 +77,7 @@ pub(super) fn artefacts(
             }
             PaymentMethod::Boleto => {
                 let (due, expires_at) = due_day(now).map_err(out_of_range)?;
-                let slip = boleto::Boleto::sandbox(id.bytes(), request.amount, due).map_err(unfit)?;
+                let slip = boleto::Boleto::sandbox(id.bytes(), amount, due).map_err(unfit)?;
                 artefacts.boleto = Some(Boleto {
                     barcode: slip.barcode().to_string(),
                     beneficiary: settings.merchant_name.clone(),
@@ -87,7 +86,7 @@ pub(super) fn artefacts(
             }
             PaymentMethod::Crypto => {
                 let expires_at = after(CRYPTO_TTL_SECONDS)?;
-                artefacts.crypto = Some(crypto(id, request.amount, request.currency, expires_at)?);
+                artefacts.crypto = Some(crypto(id, amount, charge.currency, expires_at)?);
             }
         }
     }
@@ -163,6 +162,31 @@ fn pix_code(
     code.encode().map_err(|error| Problem::Internal(format!("a BR Code can't be made: {error}")))
 }
 
+/// How the sandbox plays an acquirer that takes a while, as a payment's `metadata.sandbox` says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Finalisation {
+    /// `finalise:later`.
+    Later,
+    /// `finalise:refuse`.
+    Refused,
+    /// `finalise:unavailable`.
+    Unavailable,
+}
+
+impl Finalisation {
+    /// `None`: at once.
+    pub(super) fn of(charge: &Charge) -> Option<Self> {
+        // Only payments have a status in which they wait for their acquirer.
+        charge.transaction.as_ref()?;
+        match charge.metadata.text("sandbox")?.as_str() {
+            "finalise:later" => Some(Self::Later),
+            "finalise:refuse" => Some(Self::Refused),
+            "finalise:unavailable" => Some(Self::Unavailable),
+            _ => None,
+        }
+    }
+}
+
 /// Pix and card, as the live providers do.
 pub(super) fn refunds(method: PaymentMethod) -> bool {
     match method {
@@ -188,6 +212,9 @@ pub(super) fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress
 
 /// The sandbox has no state of its own: it says of a charge what an acquirer would whose notices all arrived.
 pub(super) fn status_of(charge: &Charge) -> Option<ProviderStatus> {
+    if charge.artefacts == Artefacts::default() {
+        return None;
+    }
     let status = match charge.status {
         TransactionStatus::Pending => return None,
         TransactionStatus::WaitingPayment => "active",

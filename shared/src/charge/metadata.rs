@@ -41,6 +41,15 @@ impl Metadata {
         self.0 == "{}"
     }
 
+    /// A value that is a text.
+    pub fn text(&self, key: &str) -> Option<String> {
+        // Most maps have no such key, which their text tells faster than their values.
+        if !self.0.contains(key) {
+            return None;
+        }
+        self.to_map().get(key)?.as_str().map(str::to_owned)
+    }
+
     /// The map.
     pub fn to_map(&self) -> Map<String, Value> {
         serde_json::from_str(&self.0).unwrap_or_default()

@@ -194,6 +194,9 @@ pub struct Charge {
     pub reviewed: Option<Decision>,
 }
 
+/// When `clock` first looks at a charge that its acquirer has not finalised, in seconds: by then its queue message was lost.
+const FIRST_LOOK_SECONDS: i64 = 120;
+
 /// The sort key of every charge row; what else belongs to a charge shares its partition.
 const CHARGE_SORT: &str = "charge";
 
@@ -219,6 +222,14 @@ impl Charge {
     pub fn payer_tax_id(&self) -> Option<TaxId> {
         let asked = || self.customer.document.as_ref().and_then(Document::tax_id);
         self.expected_payer.or_else(asked)
+    }
+
+    /// Where a payer by card comes back to: `metadata.returnUrl`, as it was checked.
+    pub fn return_url(&self) -> Option<String> {
+        if !self.methods.contains(&PaymentMethod::CreditCard) {
+            return None;
+        }
+        self.metadata.text("returnUrl")
     }
 
     /// What it was paid with; `None` before it was.
@@ -319,7 +330,20 @@ impl Row for Charge {
             list: Some((Self::list_partition(&self.scope), self.list_sort())),
             status: Some(Self::status_partition(&self.scope, self.status)),
             customer: document.map(|document| Self::customer_partition(&self.scope, document)),
-            due: self.can_expire().then(|| self.expires_at()),
+            due: match self.status {
+                // Whatever makes what it is paid by, `clock` looks after it.
+                TransactionStatus::Pending => self.created_at.plus_seconds(FIRST_LOOK_SECONDS).ok(),
+                TransactionStatus::WaitingPayment
+                | TransactionStatus::Processing
+                | TransactionStatus::Paid
+                | TransactionStatus::Approved
+                | TransactionStatus::Refused
+                | TransactionStatus::Cancelled
+                | TransactionStatus::Expired
+                | TransactionStatus::Refunded
+                | TransactionStatus::Chargeback
+                | TransactionStatus::Dispute => self.can_expire().then(|| self.expires_at()),
+            },
         }
     }
 }

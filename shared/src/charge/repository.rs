@@ -2,7 +2,7 @@
 
 use super::request::NewCharge;
 use super::transition::{self, Command, Outcome, ReceiptWrite, Rejection};
-use super::{Charge, Funds, TransactionStatus};
+use super::{Artefacts, Charge, Funds, TransactionStatus};
 use crate::acquirer::Acquirer;
 use crate::auth::Caller;
 use crate::config::Links;
@@ -61,7 +61,7 @@ impl Charges {
     ) -> Result<Created<Charge>, Problem> {
         let acquirer = Acquirer::of(&caller.scope)?;
         let id = ChargeId::derive(&caller.salt, caller.scope.mode, key_space.as_str(), idempotency_key);
-        let artefacts = acquirer.artefacts(id, &request, &caller.settings, links, now)?;
+        let pix_expires_in_seconds = request.pix_expires_in_seconds;
         let charge = Charge {
             id,
             scope: caller.scope,
@@ -73,7 +73,7 @@ impl Charges {
             customer: request.customer,
             expected_payer: request.expected_payer,
             metadata: request.metadata,
-            artefacts,
+            artefacts: Artefacts::default(),
             transaction: request.transaction,
             request_hash: request.hash,
             created_at: now,
@@ -83,6 +83,13 @@ impl Charges {
             funds: Funds::default(),
             failure: None,
             reviewed: None,
+        };
+        let charge = if acquirer.finalises_later(&charge) {
+            Charge { status: TransactionStatus::Pending, ..charge }
+        } else {
+            let artefacts =
+                acquirer.artefacts(&charge, pix_expires_in_seconds, &caller.settings, links, now)?;
+            Charge { artefacts, ..charge }
         };
         match self.store.insert(&charge).await? {
             Inserted::New => Ok(Created::New(charge)),
@@ -109,7 +116,8 @@ impl Charges {
             let shown = match command {
                 // What writes an expiry down must see that it is not written yet.
                 Command::Expire { .. } => charge,
-                Command::Pay { .. }
+                Command::Finalise { .. }
+                | Command::Pay { .. }
                 | Command::Authenticate
                 | Command::Cancel
                 | Command::Decline { .. }

@@ -53,8 +53,6 @@ pub struct NewCharge {
     pub expected_payer: Option<TaxId>,
     /// The merchant's map, the description folded in.
     pub metadata: Metadata,
-    /// Where a payer by card comes back to.
-    pub return_url: Option<String>,
     /// What was sent on the payments surface alone.
     pub transaction: Option<Transaction>,
     /// Hash of the normalised request: the same JSON spelled otherwise has the same one.
@@ -88,7 +86,6 @@ impl NewCharge {
             customer,
             expected_payer,
             metadata,
-            return_url: None,
             transaction: None,
             hash: hash(body),
         });

@@ -6,7 +6,9 @@
 //! Whatever moves money comes with the ledger's posting.
 
 use super::receipt::{Receipt, ReturnStatus, UnappliedReason};
-use super::{AppliedReceipt, Charge, Decision, Failure, PaymentMethod, Settlement, TransactionStatus};
+use super::{
+    AppliedReceipt, Artefacts, Charge, Decision, Failure, PaymentMethod, Settlement, TransactionStatus,
+};
 use crate::account::terms::MethodTerms;
 use crate::ids::{AcquirerPaymentId, PostingId};
 use crate::money::Amount;
@@ -33,6 +35,11 @@ pub struct Payment {
 /// What can happen to a charge.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Command {
+    /// The acquirer made what it can be paid by.
+    Finalise {
+        /// What that is.
+        artefacts: Box<Artefacts>,
+    },
     /// The payer paid.
     Pay {
         /// The payment.
@@ -122,6 +129,7 @@ pub enum Rejection {
 /// Applies what happened at `now` to a charge.
 pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outcome, Rejection> {
     match command {
+        Command::Finalise { artefacts } => Ok(finalise(charge, artefacts, now)),
         Command::Pay { payment, terms } => Ok(pay(charge, payment, terms, now)),
         Command::Authenticate => authenticate(charge, now),
         Command::Cancel => cancel(charge, now),
@@ -129,6 +137,16 @@ pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outco
         Command::Expire { at } => Ok(expire(charge, *at)),
         Command::Review { decision, terms } => review(charge, *decision, terms, now),
     }
+}
+
+fn finalise(charge: &Charge, artefacts: &Artefacts, now: Timestamp) -> Outcome {
+    // What was cancelled meanwhile stays so.
+    if charge.status != TransactionStatus::Pending {
+        return Outcome::Unchanged;
+    }
+    let next = next_version(charge.clone(), now);
+    let status = TransactionStatus::WaitingPayment;
+    changed(Charge { status, artefacts: artefacts.clone(), ..next })
 }
 
 fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) -> Outcome {
@@ -427,6 +445,24 @@ mod tests {
             after(&waiting(), Command::Cancel),
             after(&by_card(), Command::Authenticate),
         ]
+    }
+
+    #[test]
+    fn what_the_acquirer_made_is_taken_once_and_by_what_waits_for_it() {
+        let artefacts = Box::new(waiting().artefacts);
+        let pending =
+            Charge { status: TransactionStatus::Pending, artefacts: Artefacts::default(), ..waiting() };
+        let finalise = Command::Finalise { artefacts };
+        let finalised = after(&pending, finalise.clone());
+        assert_eq!((finalised.status, finalised.version), (TransactionStatus::WaitingPayment, 2));
+        assert_eq!(finalised.artefacts, waiting().artefacts);
+        for charge in every_state() {
+            assert_eq!(apply(&charge, &finalise, at(90)), Ok(Outcome::Unchanged), "{:?}", charge.status);
+        }
+        // A charge that is not payable yet: what comes goes back, and it can be cancelled.
+        let back = unapplied(apply(&pending, &told(payment(1, 1000, None)), at(60)).unwrap());
+        assert_eq!(returned(&back).reason, UnappliedReason::Late);
+        assert_eq!(after(&pending, Command::Cancel).status, TransactionStatus::Cancelled);
     }
 
     #[test]

@@ -254,6 +254,16 @@ impl From<StoreError> for Problem {
     }
 }
 
+/// Where no request waits for an answer: what may go through later, and what will not.
+impl From<Problem> for StoreError {
+    fn from(problem: Problem) -> Self {
+        match problem {
+            Problem::Unavailable(cause) => Self::Unavailable(cause),
+            problem => Self::Corrupt(problem.message()),
+        }
+    }
+}
+
 impl From<RandomError> for Problem {
     fn from(error: RandomError) -> Self {
         Self::Internal(error.to_string())

@@ -5,7 +5,6 @@
 //! asks, and whoever finds it `IN_PROGRESS` asks what became of it. So an unknown outcome stays `IN_PROGRESS` until it is
 //! known, and nothing is sent twice.
 
-mod queue;
 mod repository;
 mod request;
 #[cfg(test)]
@@ -13,7 +12,6 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use queue::{AcquirerMessage, AcquirerQueue};
 pub use repository::Refunds;
 pub use request::NewRefund;
 

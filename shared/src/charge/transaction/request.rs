@@ -63,7 +63,7 @@ impl NewPayment {
         let sent = fields.object(&root, "metadata");
         let is_asked = |method| methods.as_ref().is_some_and(|methods| methods.contains(&method));
         let phone = phone(&mut fields, &sent, is_asked(PaymentMethod::Mbway));
-        let return_url = return_url(&mut fields, &sent, is_asked(PaymentMethod::CreditCard));
+        check_return_url(&mut fields, &sent, is_asked(PaymentMethod::CreditCard));
         let customer = Customer {
             name: fields.text(&root, "customerName", 1, MAX_NAME_CHARS).map(str::to_owned),
             document,
@@ -83,7 +83,6 @@ impl NewPayment {
             customer,
             expected_payer: None,
             metadata,
-            return_url,
             transaction: Some(transaction),
             hash: hash(body),
         });
@@ -180,8 +179,8 @@ fn phone(fields: &mut Fields, metadata: &Object<'_>, is_required: bool) -> Optio
 }
 
 /// Kept as it was sent. Without a card it is the merchant's own key, and may be anything.
-fn return_url(fields: &mut Fields, metadata: &Object<'_>, by_card: bool) -> Option<String> {
-    let value = metadata.get("returnUrl").filter(|_| by_card)?;
+fn check_return_url(fields: &mut Fields, metadata: &Object<'_>, by_card: bool) {
+    let Some(value) = metadata.get("returnUrl").filter(|_| by_card) else { return };
     let text = value.as_str().filter(|text| text.len() <= MAX_URL_LENGTH);
     let url = text.and_then(|text| url::Url::parse(text).ok());
     let may_be = url.is_some_and(|url| {
@@ -193,7 +192,6 @@ fn return_url(fields: &mut Fields, metadata: &Object<'_>, by_card: bool) -> Opti
             "must be an absolute http or https address without credentials, at most 2048 bytes",
         );
     }
-    text.filter(|_| may_be).map(str::to_owned)
 }
 
 fn webhook_url(fields: &mut Fields, root: &Object<'_>, policy: AddressPolicy) -> Option<String> {

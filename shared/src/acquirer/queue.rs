@@ -2,14 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Refund;
-use crate::ids::RefundId;
+use crate::ids::{ChargeId, RefundId};
 use crate::queue::{Message, Queue};
 
 /// What a message says: the row that an acquirer must be asked about.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AcquirerMessage {
+    /// A charge whose payer is given nothing yet.
+    Finalise(ChargeId),
     /// A refund that is not done.
     Refund(RefundId),
 }
@@ -17,17 +18,11 @@ pub enum AcquirerMessage {
 /// The queue of what is to be asked of acquirers.
 pub type AcquirerQueue = Queue<AcquirerMessage>;
 
-impl AcquirerMessage {
-    /// The message about a refund.
-    pub fn of(refund: &Refund) -> Self {
-        Self::Refund(refund.id)
-    }
-}
-
 impl Message for AcquirerMessage {
     /// By charge: the steps of one wait for one another, those of others don't.
     fn group(&self) -> String {
         match self {
+            Self::Finalise(id) => id.raw(),
             Self::Refund(id) => id.charge().raw(),
         }
     }
