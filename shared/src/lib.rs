@@ -30,6 +30,7 @@ pub mod pt_br;
 pub mod queue;
 pub mod random;
 pub mod refund;
+pub mod rollup;
 pub mod store;
 pub mod tax_id;
 mod text;

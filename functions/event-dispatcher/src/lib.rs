@@ -1,10 +1,12 @@
 //! The state table's stream, turned into what follows from a change: events, their deliveries, and the queue
-//! messages that start them.
+//! messages that start them; and counted in the rollups.
 //!
 //! Two hops, both safe to repeat: a charge's or payout's change makes its event and delivery rows, named by the change, so
 //! that a replayed record writes nothing twice; a new delivery row makes a queue message, and a doubled message
 //! meets a claimed row. If this dies anywhere, the stream hands the batch over again from the first record that
 //! was not done. Rows removed by TTL mean nothing.
+
+mod rollups;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use shared::ids::Scope;
 use shared::payout::Payout;
 use shared::queue::{Message, Queue};
 use shared::refund::Refund;
+use shared::rollup::{Counted, counted};
 use shared::store::{Aws, Inserted, Key, Store, StoreError};
 use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
@@ -54,11 +57,16 @@ pub struct Dispatcher {
 }
 
 /// What one record asks for.
-enum Change {
-    Events(Vec<Event>),
-    NewDelivery(Box<Delivery>),
-    Asked(AcquirerMessage),
-    Nothing,
+#[derive(Default)]
+struct Asks {
+    /// What it tells.
+    events: Vec<Event>,
+    /// What it adds to the rollups.
+    counted: Option<Box<Counted>>,
+    /// A delivery that starts.
+    delivery: Option<DeliveryMessage>,
+    /// What an acquirer is to be asked.
+    acquirer: Option<AcquirerMessage>,
 }
 
 impl Dispatcher {
@@ -83,19 +91,21 @@ impl Dispatcher {
     /// A record that can't be read goes aside whole, and counts as done. Reports the first record that could not be
     /// done now; the stream starts there again.
     pub async fn handle(&self, batch: StreamEvent) -> DynamoDbEventResponse {
-        let mut changes = Vec::new();
-        let mut messages = Vec::new();
-        let mut asked = Vec::new();
+        let (mut changes, mut counts) = (Vec::new(), Vec::new());
+        let (mut deliveries, mut acquirers) = (Vec::new(), Vec::new());
         let mut failed = Vec::new();
         for record in batch.records {
             let sequence_number = record.change.sequence_number.clone().unwrap_or_default();
+            let number = || sequence_number.clone();
             match self.read(&record) {
-                Ok(Change::Nothing) => {}
-                Ok(Change::NewDelivery(delivery)) => {
-                    messages.push((sequence_number, DeliveryMessage::of(&delivery)));
+                Ok(Asks { events, counted, delivery, acquirer }) => {
+                    if !events.is_empty() {
+                        changes.push((number(), events));
+                    }
+                    counts.extend(counted.map(|counted| (number(), *counted)));
+                    deliveries.extend(delivery.map(|message| (number(), message)));
+                    acquirers.extend(acquirer.map(|message| (number(), message)));
                 }
-                Ok(Change::Asked(message)) => asked.push((sequence_number, message)),
-                Ok(Change::Events(events)) => changes.push((sequence_number, events)),
                 Err(error) => {
                     tracing::error!(sequence_number, %error, "a stream record can't be read");
                     if let Err(error) = self.put_aside(&record, &sequence_number).await {
@@ -105,9 +115,13 @@ impl Dispatcher {
                 }
             }
         }
-        failed.extend(send(&self.queue, &messages).await);
-        failed.extend(send(&self.acquirers, &asked).await);
-        failed.extend(self.announce_all(changes).await);
+        let not_done = tokio::join!(
+            send(&self.queue, &deliveries),
+            send(&self.acquirers, &acquirers),
+            self.announce_all(changes),
+            self.count(counts)
+        );
+        failed.extend([not_done.0, not_done.1, not_done.2, not_done.3].into_iter().flatten());
         let mut response = DynamoDbEventResponse::default();
         // Sequence numbers are numbers of varying length.
         failed.sort_by_key(|number| (number.len(), number.clone()));
@@ -166,43 +180,48 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// What a record asks for: of a charge and a payout, the events that its change means.
-    fn read(&self, record: &EventRecord) -> Result<Change, StoreError> {
+    /// What a record asks for: all of it is named by the change, so that a record that comes again asks for the same.
+    fn read(&self, record: &EventRecord) -> Result<Asks, StoreError> {
         let image = &record.change.new_image;
         if record.event_name == "REMOVE" {
-            return Ok(Change::Nothing);
+            return Ok(Asks::default());
         }
         let attribute = |name: &str| match image.inner().get(name) {
             Some(serde_dynamo::AttributeValue::S(text)) => text.clone(),
             _ => String::new(),
         };
         let key = Key { pk: attribute("pk"), sk: attribute("sk") };
+        let is_new = record.event_name == "INSERT";
         if Charge::is_at(&key) {
             let (old, new): (Option<Charge>, Charge) = before_and_after(record)?;
-            if old.is_none() && new.status == TransactionStatus::Pending {
-                return Ok(Change::Asked(AcquirerMessage::Finalise(new.id)));
-            }
             let events = events_of_charge(old.as_ref(), &new).into_iter();
             let events = events.map(|event_type| Event::of_charge(event_type, &new, &self.links));
-            return Ok(Change::Events(events.collect::<Result<_, _>>()?));
+            let waits_for_acquirer = is_new && new.status == TransactionStatus::Pending;
+            return Ok(Asks {
+                events: events.collect::<Result<_, _>>()?,
+                counted: counted(old.as_ref(), &new).map(Box::new),
+                acquirer: waits_for_acquirer.then_some(AcquirerMessage::Finalise(new.id)),
+                ..Asks::default()
+            });
         }
-        if Refund::is_at(&key) && record.event_name == "INSERT" {
+        if Refund::is_at(&key) {
             let refund: Refund = row(image)?;
-            return Ok(Change::Asked(AcquirerMessage::Refund(refund.id)));
+            let acquirer = is_new.then_some(AcquirerMessage::Refund(refund.id));
+            return Ok(Asks { acquirer, ..Asks::default() });
         }
         if Payout::is_at(&key) {
             let (old, new): (Option<Payout>, Payout) = before_and_after(record)?;
             let event = event_of_payout(old.as_ref(), &new);
             let event = event.map(|event_type| Event::of_payout(event_type, &new)).transpose()?;
-            return Ok(Change::Events(event.into_iter().collect()));
+            return Ok(Asks { events: event.into_iter().collect(), ..Asks::default() });
         }
-        if Delivery::is_at(&key) && record.event_name == "INSERT" {
+        if Delivery::is_at(&key) && is_new {
             let delivery: Delivery = row(image)?;
-            if delivery.status == DeliveryStatus::Pending {
-                return Ok(Change::NewDelivery(Box::new(delivery)));
-            }
+            let starts = delivery.status == DeliveryStatus::Pending;
+            let delivery = starts.then(|| DeliveryMessage::of(&delivery));
+            return Ok(Asks { delivery, ..Asks::default() });
         }
-        Ok(Change::Nothing)
+        Ok(Asks::default())
     }
 }
 

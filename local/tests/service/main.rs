@@ -24,6 +24,7 @@ mod policies;
 mod refunds;
 mod requests;
 mod restart;
+mod rollups;
 mod settlement;
 mod support;
 mod wallets;

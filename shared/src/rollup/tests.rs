@@ -1,0 +1,223 @@
+//! What changes add up to is what the charges, counted anew, come to.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::account::terms::MethodTerms;
+use crate::charge::testing::{at, waiting};
+use crate::charge::transition::{Command, Outcome, Payment, apply};
+use crate::charge::{Artefacts, Card, Decision};
+use crate::ids::EndToEndId;
+use crate::money::Amount;
+
+/// All counters that there are.
+fn all_counters() -> Vec<Counter> {
+    let statuses = PublicStatus::VOCABULARY.into_iter().map(|(_, status)| status);
+    let mut counters =
+        vec![Counter::Created, Counter::Attempted, Counter::Paid, Counter::Volume, Counter::SecondsToPay];
+    for status in statuses {
+        counters.push(Counter::Became(status));
+        counters.extend(status.transaction_statuses().iter().map(|status| Counter::InStatus(*status)));
+    }
+    for (_, method) in PaymentMethod::VOCABULARY {
+        counters.extend([Counter::PaidBy(method), Counter::VolumeBy(method)]);
+    }
+    for hour in 0..HOURS_A_DAY {
+        counters.extend([Counter::CreatedInHour(hour), Counter::PaidInHour(hour)]);
+    }
+    counters
+}
+
+#[test]
+fn every_counter_has_an_attribute_of_its_own() {
+    let attributes: BTreeSet<String> = all_counters().into_iter().map(Counter::attribute).collect();
+    assert_eq!(attributes.len(), all_counters().len());
+    assert!(!attributes.iter().any(|attribute| ["pk", "sk"].contains(&attribute.as_str())));
+}
+
+#[test]
+fn a_busy_merchants_day_is_under_a_kilobyte() {
+    // Millions of charges, and a volume of 13 digits; as DynamoDB counts sizes.
+    let size_of_number = |digits: usize| digits.div_ceil(2) + 1;
+    let digits = |counter| match counter {
+        Counter::Volume | Counter::VolumeBy(_) => 13,
+        Counter::SecondsToPay => 10,
+        _ => 7,
+    };
+    let sums: usize = all_counters()
+        .into_iter()
+        .map(|counter| counter.attribute().len() + size_of_number(digits(counter)))
+        .sum();
+    let key = day_key(&waiting().scope, Day::of(at(0)), "ABCDEFGH".parse().unwrap());
+    let size = "pk".len() + key.pk.len() + "sk".len() + key.sk.len() + sums;
+    assert!(size < 1024, "{size} bytes");
+}
+
+#[test]
+fn a_days_row_says_whose_day_it_is() {
+    let key = day_key(&waiting().scope, Day::of(at(0)), Currency::BRL);
+    insta::assert_snapshot!(key.pk, @"rollup#acc_0w3ge1r70w3ge1r7:test");
+    insta::assert_snapshot!(key.sk, @"day#2026-11-21#BRL");
+    assert_eq!(parse_day(&key.sk), Some((Day::of(at(0)), Currency::BRL)));
+    assert_eq!(parse_day("total"), None);
+}
+
+#[test]
+fn a_charge_counts_on_the_day_and_in_the_currency_of_its_creation() {
+    let late = at(14 * 60 * 60 + 59 * 60);
+    let made = Charge { created_at: late, currency: Currency::EUR, ..waiting() };
+    let paid =
+        Charge { version: 2, status: TransactionStatus::Refused, updated_at: at(900_000), ..made.clone() };
+    for change in [counted(None, &made), counted(Some(&made), &paid)] {
+        let change = change.unwrap();
+        assert_eq!((change.day.to_string(), change.currency), ("2026-11-21".to_owned(), Currency::EUR));
+    }
+}
+
+#[test]
+fn what_its_acquirer_refused_to_make_nobody_tried_to_pay() {
+    let pending = Charge { status: TransactionStatus::Pending, ..waiting() };
+    let tried = |before: &Charge, status| {
+        let after = Charge { status, version: 2, ..before.clone() };
+        counted(Some(before), &after).unwrap().of_day.get(Counter::Attempted)
+    };
+    assert_eq!(tried(&pending, TransactionStatus::Refused), 0);
+    assert_eq!(tried(&pending, TransactionStatus::Paid), 1);
+    assert_eq!(tried(&waiting(), TransactionStatus::Refused), 1);
+    assert_eq!(tried(&waiting(), TransactionStatus::Processing), 1);
+    assert_eq!(tried(&waiting(), TransactionStatus::Refunded), 1);
+    assert_eq!(tried(&waiting(), TransactionStatus::Expired), 0);
+    assert_eq!(tried(&waiting(), TransactionStatus::Cancelled), 0);
+    let processing = Charge { status: TransactionStatus::Processing, ..waiting() };
+    assert_eq!(tried(&processing, TransactionStatus::Approved), 0);
+}
+
+#[test]
+fn a_change_of_neither_status_nor_settlement_counts_nothing() {
+    let charge = waiting();
+    let mut partly_refunded = Charge { version: 2, ..charge.clone() };
+    partly_refunded.funds.refunded_cashout = 1;
+    assert_eq!(counted(Some(&charge), &partly_refunded), None);
+}
+
+/// Payable by Pix and card.
+fn by_two_methods(created_at: Timestamp) -> Charge {
+    let waiting = waiting();
+    let card = Card { return_url: None, expires_at: at(3600) };
+    Charge {
+        methods: vec![PaymentMethod::Pix, PaymentMethod::CreditCard],
+        artefacts: Artefacts { card: Some(card), ..waiting.artefacts.clone() },
+        created_at,
+        ..waiting
+    }
+}
+
+/// One thing that may happen, if it may.
+fn step(charge: &Charge, what: u8, seconds: i64) -> Option<Charge> {
+    let now = at(seconds);
+    let pay = |method, amount| Command::Pay {
+        payment: Payment {
+            id: EndToEndId::sandbox(now, [what; 8]).into(),
+            method,
+            amount: Amount::parse(amount).unwrap(),
+            payer_document: None,
+            paid_at: now,
+        },
+        terms: MethodTerms::default(),
+    };
+    // What refunds and cases will make of a settled charge.
+    let becomes = |from: &[TransactionStatus], status| {
+        let next = Charge { status, version: charge.version + 1, updated_at: now, ..charge.clone() };
+        from.contains(&charge.status).then_some(next)
+    };
+    let settled = [TransactionStatus::Paid, TransactionStatus::Approved];
+    let command = match what {
+        0 => pay(PaymentMethod::Pix, 1000),
+        1 => pay(PaymentMethod::CreditCard, 1000),
+        2 => pay(PaymentMethod::Pix, 999),
+        3 => Command::Authenticate,
+        4 => Command::Cancel,
+        5 => Command::Decline { reason: "no".to_owned(), code: "no".to_owned() },
+        6 => Command::Expire { at: now },
+        7 => Command::Review { decision: Decision::Approve, terms: MethodTerms::default() },
+        8 => Command::Review { decision: Decision::Return, terms: MethodTerms::default() },
+        9 => return becomes(&settled, TransactionStatus::Dispute),
+        10 => return becomes(&settled, TransactionStatus::Chargeback),
+        11 => return becomes(&[TransactionStatus::Dispute], TransactionStatus::Paid),
+        _ => return becomes(&settled, TransactionStatus::Refunded),
+    };
+    match apply(charge, &command, now).ok()? {
+        Outcome::Changed(next)
+        | Outcome::Paid { charge: next, .. }
+        | Outcome::Credited { charge: next, .. } => Some(*next),
+        Outcome::Unchanged | Outcome::Unapplied(_) => None,
+    }
+}
+
+/// A charge's versions.
+fn history(created_at: i64, is_locked: bool, steps: &[(u8, i64)]) -> Vec<Charge> {
+    let expected_payer = is_locked.then(|| "29537995593".parse().unwrap());
+    let mut versions = vec![Charge { expected_payer, ..by_two_methods(at(created_at)) }];
+    for (what, seconds) in steps {
+        versions.extend(step(versions.last().unwrap(), *what, *seconds));
+    }
+    versions
+}
+
+/// The sums that one charge comes to, from its last version and the statuses that it had.
+fn recounted(versions: &[Charge]) -> Sums {
+    let (first, last) = (&versions[0], versions.last().unwrap());
+    let mut sums = Sums::default();
+    sums.add(Counter::Created, 1);
+    sums.add(Counter::CreatedInHour(hour_of(first.created_at)), 1);
+    sums.add(Counter::InStatus(last.status), 1);
+    let touched = ["PROCESSING", "PAID", "APPROVED", "REFUSED", "REFUNDED"];
+    sums.add(
+        Counter::Attempted,
+        i64::from(versions.iter().any(|version| touched.contains(&version.status.as_str()))),
+    );
+    let mut publics: Vec<PublicStatus> = versions.iter().map(|version| version.status.public()).collect();
+    publics.dedup();
+    for status in publics {
+        let counts = !matches!(status, PublicStatus::Pending | PublicStatus::Processing | PublicStatus::Paid);
+        sums.add(Counter::Became(status), i64::from(counts));
+    }
+    if last.settlement.is_some() {
+        let receipt = last.receipt.as_ref().unwrap();
+        sums.add(Counter::Paid, 1);
+        sums.add(Counter::Volume, 1000);
+        sums.add(Counter::SecondsToPay, receipt.paid_at.millis_since(first.created_at) / 1000);
+        sums.add(Counter::PaidBy(receipt.method), 1);
+        sums.add(Counter::VolumeBy(receipt.method), 1000);
+        sums.add(Counter::PaidInHour(hour_of(receipt.paid_at)), 1);
+    }
+    sums
+}
+
+proptest! {
+    #[test]
+    fn whatever_happened_the_changes_add_up_to_the_charge(
+        created_at in -86_400_i64..0,
+        is_locked: bool,
+        steps in prop::collection::vec((0_u8..=12, 0_i64..3600), 0..8),
+    ) {
+        let versions = history(created_at, is_locked, &steps);
+        let (mut of_day, mut of_all_time) = (Sums::default(), Sums::default());
+        let before = std::iter::once(None).chain(versions.iter().map(Some));
+        for (old, new) in before.zip(&versions) {
+            if let Some(change) = counted(old, new) {
+                prop_assert_eq!((change.version, change.day), (new.version, Day::of(versions[0].created_at)));
+                of_day.add_all(&change.of_day);
+                of_all_time.add_all(&change.of_all_time);
+            }
+        }
+        let expected = recounted(&versions);
+        for counter in all_counters() {
+            prop_assert_eq!(of_day.get(counter), expected.get(counter), "{:?} of {:?}", counter, versions);
+            let is_kept = matches!(counter, Counter::Created | Counter::InStatus(_));
+            prop_assert_eq!(of_all_time.get(counter), if is_kept { expected.get(counter) } else { 0 });
+        }
+    }
+}
