@@ -11,6 +11,7 @@ use crate::config::{ConfigError, Links, required};
 use crate::http::{Problem, RequestContext};
 use crate::ids::ChargeId;
 use crate::refund::Refunds;
+use crate::rollup::Rollups;
 use crate::store::{Aws, Store};
 use crate::time::Timestamp;
 use crate::wallet::Wallets;
@@ -29,6 +30,8 @@ pub struct App {
     pub refunds: Refunds,
     /// Accounts.
     pub accounts: Accounts,
+    /// Sums of charges.
+    pub rollups: Rollups,
     /// Wallets.
     pub wallets: Wallets,
     /// Webhook endpoints.
@@ -61,6 +64,7 @@ impl App {
             api_keys,
             charges: Charges::new(store.clone()),
             refunds: Refunds::new(store.clone()),
+            rollups: Rollups::new(store.clone()),
             wallets: Wallets::new(store.clone()),
             endpoints: Endpoints::new(store.clone()),
             deliveries: Deliveries::new(store),

@@ -1,6 +1,7 @@
 //! `/v1/payments`: charges in the transaction wire format (contract: Payments).
 
 mod refunds;
+mod stats;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -21,6 +22,8 @@ use shared::pt_br;
 pub fn router(app: App) -> Router {
     let routes = Router::new()
         .route("/v1/payments", post(create))
+        .route("/v1/payments/stats", get(stats::stats))
+        .route("/v1/payments/metrics", get(stats::metrics))
         .route("/v1/payments/{id}", get(read))
         .route("/v1/payments/{id}/cancel", post(cancel))
         .route("/v1/payments/{id}/provider-status", get(provider_status))

@@ -26,6 +26,7 @@ mod requests;
 mod restart;
 mod rollups;
 mod settlement;
+mod statistics;
 mod support;
 mod wallets;
 mod webhooks;

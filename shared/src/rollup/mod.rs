@@ -10,6 +10,8 @@ mod repository;
 #[cfg(test)]
 mod tests;
 
+pub mod view;
+
 use std::collections::BTreeMap;
 
 pub use day::{Day, HOURS_A_DAY, Window, hour_of};

@@ -1,0 +1,167 @@
+//! `GET /v1/payments/stats` and `GET /v1/payments/metrics` (contract: Payments).
+
+use serde_json::{Value, json};
+
+use crate::support::{Service, eventually, id};
+
+/// Reads until so many payments are counted as made and paid.
+async fn counted(service: &Service, path: &str, made: i64, paid: i64) -> Value {
+    eventually("the counts", async || {
+        let body = service.get(path).await.expect(200);
+        let funnel = &body["funnel"];
+        let found = if funnel.is_null() {
+            (&body["totalTransactions"], &body["paidTransactions"])
+        } else {
+            (&funnel["created"], &funnel["paid"])
+        };
+        (found == (&json!(made), &json!(paid))).then_some(body)
+    })
+    .await
+}
+
+/// Moves the clock to an instant.
+fn go_to(service: &Service, at: &str) {
+    let at: shared::time::Timestamp = at.parse().unwrap();
+    let by = at.millis_since(service.stack.clock.now());
+    assert!(by >= 0, "{at} is over");
+    service.stack.clock.advance(by);
+}
+
+async fn payment(service: &Service, key: &str, amount: i64, currency: &str, method: &str) -> Value {
+    let body =
+        json!({"amount": amount, "currency": currency, "paymentMethods": [method], "idempotencyKey": key});
+    service.post("/v1/payments", &body).await.expect(201)
+}
+
+#[tokio::test]
+async fn stats_of_an_account_without_payments_are_zeros() {
+    let service = Service::start().await;
+    let stats = service.get("/v1/payments/stats").await.expect(200);
+    let points = stats["dailyVolume"].as_array().unwrap();
+    assert!((7..=20).contains(&points.len()), "{stats}");
+    assert!(points.iter().all(|point| point["currencies"] == json!({})));
+    let mut rest = stats.clone();
+    rest.as_object_mut().unwrap().remove("dailyVolume");
+    assert_eq!(
+        rest,
+        json!({
+            "totalTransactions": 0, "paidTransactions": 0, "todayTransactions": 0, "successRate": 0,
+            "volumeByCurrency": [], "todayVolumeByCurrency": {}, "methodBreakdown": [],
+        })
+    );
+    let metrics = service.get("/v1/payments/metrics?days=366&currency=BRL").await.expect(200);
+    assert_eq!((&metrics["days"], &metrics["currency"]), (&json!(366), &json!("BRL")));
+    assert_eq!(metrics["hourly"].as_array().unwrap().len(), 24);
+    assert_eq!((&metrics["averageTicket"], &metrics["conversionRate"]), (&Value::Null, &json!(0.0)));
+}
+
+#[tokio::test]
+async fn payments_count_on_the_day_of_their_creation_in_sao_paulo() {
+    let service = Service::start().await;
+    // A Thursday, one minute before midnight in São Paulo; the Friday after it is no holiday.
+    go_to(&service, "2099-03-06T02:59:00Z");
+    let late = payment(&service, "key-1", 1000, "BRL", "PIX").await;
+    payment(&service, "key-2", 5000, "BRL", "PIX").await;
+    service.stack.clock.advance(120_000);
+    let early = payment(&service, "key-3", 250, "EUR", "CREDIT_CARD").await;
+    service.sandbox(&late, "pay", &json!({})).await;
+    service.sandbox(&early, "pay", &json!({})).await;
+    let stats = counted(&service, "/v1/payments/stats?days=2", 3, 2).await;
+    assert_eq!(
+        stats,
+        json!({
+            "totalTransactions": 3, "paidTransactions": 2, "todayTransactions": 1, "successRate": 67,
+            "volumeByCurrency": [{"currency": "BRL", "volume": 1000, "count": 1}, {"currency": "EUR", "volume": 250, "count": 1}],
+            "todayVolumeByCurrency": {"EUR": 250},
+            "dailyVolume": [
+                {"date": "2099-03-05", "currencies": {"BRL": 1000}},
+                {"date": "2099-03-06", "currencies": {"EUR": 250}},
+            ],
+            "methodBreakdown": [{"method": "PIX", "volume": 1000, "count": 1}, {"method": "CREDIT_CARD", "volume": 250, "count": 1}],
+        })
+    );
+    let today = service.get("/v1/payments/stats?days=1").await.expect(200);
+    assert_eq!((&today["totalTransactions"], &today["todayTransactions"]), (&json!(1), &json!(1)));
+
+    let metrics = service.get("/v1/payments/metrics?days=2&currency=BRL").await.expect(200);
+    assert_eq!(
+        metrics["funnel"],
+        json!({"created": 2, "attempted": 1, "paid": 1, "failed": 0, "expired": 0, "cancelled": 0, "refunded": 0, "disputed": 0})
+    );
+    assert_eq!(metrics["conversionRate"], json!(0.5));
+    assert_eq!(metrics["averageTicket"], 1000);
+    assert_eq!(metrics["averageTimeToPaySeconds"], 120);
+    assert_eq!(metrics["hourly"][23], json!({"hour": 23, "created": 2, "paid": 0}));
+    assert_eq!(metrics["hourly"][0], json!({"hour": 0, "created": 0, "paid": 1}));
+    let all = service.get("/v1/payments/metrics?days=2").await.expect(200);
+    assert_eq!((&all["currency"], &all["averageTicket"]), (&Value::Null, &Value::Null));
+}
+
+#[tokio::test]
+async fn the_funnel_counts_what_became_of_payments() {
+    let service = Service::start().await;
+    for what in ["fail", "expire", "pay"] {
+        let charge = service.charge().await;
+        service.sandbox(&charge, what, &json!({})).await;
+    }
+    let cancelled = service.charge().await;
+    service.post(&format!("/v1/payments/{}/cancel", id(&cancelled)), &json!({})).await.expect(200);
+    let locked =
+        json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
+    let locked = service.charge_of(&locked).await;
+    service.sandbox(&locked, "pay", &json!({"payer_tax_id": "25524893033"})).await;
+    let expected = json!({"created": 5, "attempted": 3, "paid": 1, "failed": 1, "expired": 1, "cancelled": 1, "refunded": 1, "disputed": 0});
+    eventually("the funnel", async || {
+        let metrics = service.get("/v1/payments/metrics").await.expect(200);
+        (metrics["funnel"] == expected).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_window_is_of_business_days() {
+    let service = Service::start().await;
+    // The Wednesday after Carnival.
+    go_to(&service, "2099-02-25T15:00:00Z");
+    let dates = async |days: u32| {
+        let stats = service.get(&format!("/v1/payments/stats?days={days}")).await.expect(200);
+        let points = stats["dailyVolume"].as_array().unwrap();
+        (points[0]["date"].as_str().unwrap().to_owned(), points.len())
+    };
+    assert_eq!(dates(1).await, ("2099-02-25".to_owned(), 1));
+    assert_eq!(dates(2).await, ("2099-02-20".to_owned(), 6));
+    assert_eq!(dates(300).await, ("2098-02-25".to_owned(), 366));
+    assert_eq!(dates(36_500).await.1, 366);
+}
+
+#[tokio::test]
+async fn a_parameter_that_is_not_understood_is_refused() {
+    let service = Service::start().await;
+    for (path, param) in [
+        ("stats?days=0", "days"),
+        ("stats?days=-1", "days"),
+        ("stats?days=36501", "days"),
+        ("stats?days=7.5", "days"),
+        ("stats?days=week", "days"),
+        ("stats?days=", "days"),
+        ("stats?days=1&days=2", "days"),
+        ("stats?currency=BRL", "currency"),
+        ("stats?from=2026-01-01", "from"),
+        ("metrics?days=0", "days"),
+        ("metrics?currency=brl", "currency"),
+        ("metrics?currency=XXX", "currency"),
+        ("metrics?currency=", "currency"),
+        ("metrics?limit=1", "limit"),
+    ] {
+        let answer = service.get(&format!("/v1/payments/{path}")).await;
+        assert_eq!(
+            (answer.problem(), answer.params()),
+            ((400, "invalid_request_error", "invalid_request"), vec![param]),
+            "{path}"
+        );
+    }
+    for path in ["stats", "metrics"] {
+        let answer = service.get_as("ak_test_wrong", &format!("/v1/payments/{path}?days=0")).await;
+        assert_eq!(answer.problem(), (401, "authentication_error", "unauthorized"));
+    }
+}

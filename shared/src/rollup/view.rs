@@ -1,0 +1,413 @@
+//! Statistics as clients see them (contract: `GET /v1/payments/stats`; design: metrics body), from the sums of a window's
+//! days.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Counter, Day, DayRow, HOURS_A_DAY, Sums, Window};
+use crate::charge::{PaymentMethod, PublicStatus};
+use crate::http::{Fields, Problem, Query};
+use crate::money::Currency;
+
+/// Points of `dailyVolume`, at most (contract: Limits).
+const MAX_DAILY_POINTS: u64 = 366;
+
+/// Business days, unless asked otherwise.
+const DEFAULT_DAYS: u32 = 7;
+
+/// The most business days: more than a century.
+const MAX_DAYS: u32 = 36_500;
+
+/// What a client asks of the statistics.
+#[derive(Clone, Copy, Debug)]
+pub struct StatsQuery {
+    /// Business days, today included.
+    pub days: u32,
+    /// Of one currency alone; `None`: of all.
+    pub currency: Option<Currency>,
+}
+
+impl StatsQuery {
+    /// Of `stats`: `days`.
+    pub fn of_stats(query: &Query) -> Result<Self, Problem> {
+        Self::parse(query, &["days"])
+    }
+
+    /// Of `metrics`: `days` and `currency`.
+    pub fn of_metrics(query: &Query) -> Result<Self, Problem> {
+        Self::parse(query, &["days", "currency"])
+    }
+
+    fn parse(query: &Query, parameters: &[&str]) -> Result<Self, Problem> {
+        let mut fields = Fields::new();
+        query.allow_only(&mut fields, parameters);
+        let days = query.integer(&mut fields, "days", 1, MAX_DAYS, DEFAULT_DAYS);
+        let currency = query.currency(&mut fields, "currency");
+        fields.finish(Some(Self { days, currency }))
+    }
+}
+
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+struct CurrencyVolume {
+    currency: Currency,
+    volume: i64,
+    count: i64,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+struct MethodVolume {
+    method: &'static str,
+    volume: i64,
+    count: i64,
+}
+
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+struct DailyVolume {
+    date: Day,
+    currencies: BTreeMap<Currency, i64>,
+}
+
+/// The sums of all rows.
+fn sum<'a>(rows: impl IntoIterator<Item = &'a DayRow>) -> Sums {
+    let mut all = Sums::default();
+    for row in rows {
+        all.add_all(&row.sums);
+    }
+    all
+}
+
+/// The sums of each currency in which something was paid.
+fn paid_by_currency<'a>(rows: impl IntoIterator<Item = &'a DayRow>) -> BTreeMap<Currency, Sums> {
+    let mut by_currency: BTreeMap<Currency, Sums> = BTreeMap::new();
+    for row in rows.into_iter().filter(|row| row.sums.get(Counter::Paid) > 0) {
+        by_currency.entry(row.currency).or_default().add_all(&row.sums);
+    }
+    by_currency
+}
+
+fn volumes(by_currency: &BTreeMap<Currency, Sums>) -> Vec<CurrencyVolume> {
+    let volume = |(currency, sums): (&Currency, &Sums)| CurrencyVolume {
+        currency: *currency,
+        volume: sums.get(Counter::Volume),
+        count: sums.get(Counter::Paid),
+    };
+    by_currency.iter().map(volume).collect()
+}
+
+/// The methods with which something was paid. The contract's entry has no currency: minor units of a method that takes
+/// several add up here.
+fn methods(sums: &Sums) -> Vec<MethodVolume> {
+    let volume = |(name, method)| MethodVolume {
+        method: name,
+        volume: sums.get(Counter::VolumeBy(method)),
+        count: sums.get(Counter::PaidBy(method)),
+    };
+    PaymentMethod::VOCABULARY.into_iter().map(volume).filter(|method| method.count > 0).collect()
+}
+
+/// `part` of `whole` in units of 1/`scale`, rounded half-up; 0 of nothing. A payment may be counted a moment before
+/// its charge: the part is never more than the whole.
+fn share(part: i64, whole: i64, scale: u32) -> u32 {
+    let [part, whole] = [part.min(whole), whole].map(|count| u128::try_from(count).unwrap_or_default());
+    let doubled = part.saturating_mul(2).saturating_mul(u128::from(scale)).saturating_add(whole);
+    let share = doubled.checked_div(whole.saturating_mul(2)).unwrap_or_default();
+    u32::try_from(share).unwrap_or_default()
+}
+
+/// `sum` divided by `count`, rounded half-up; `None` of nothing.
+fn average(sum: i64, count: i64) -> Option<i64> {
+    let [sum, count] = [sum, count].map(i128::from);
+    let doubled = sum.saturating_mul(2).saturating_add(count);
+    i64::try_from(doubled.checked_div(count.saturating_mul(2))?).ok()
+}
+
+/// `GET /v1/payments/stats`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatsView {
+    total_transactions: i64,
+    paid_transactions: i64,
+    today_transactions: i64,
+    success_rate: u32,
+    volume_by_currency: Vec<CurrencyVolume>,
+    today_volume_by_currency: BTreeMap<Currency, i64>,
+    daily_volume: Vec<DailyVolume>,
+    method_breakdown: Vec<MethodVolume>,
+}
+
+impl StatsView {
+    /// Of the rows of a window.
+    pub fn new(window: Window, rows: &[DayRow]) -> Self {
+        let all = sum(rows);
+        let today = || rows.iter().filter(|row| row.day == window.today);
+        let mut volume_of_days: BTreeMap<Day, BTreeMap<Currency, i64>> = BTreeMap::new();
+        for row in rows.iter().filter(|row| row.sums.get(Counter::Paid) > 0) {
+            volume_of_days.entry(row.day).or_default().insert(row.currency, row.sums.get(Counter::Volume));
+        }
+        let (total, paid) = (all.get(Counter::Created), all.get(Counter::Paid));
+        Self {
+            total_transactions: total,
+            paid_transactions: paid,
+            today_transactions: sum(today()).get(Counter::Created),
+            success_rate: share(paid, total, 100),
+            volume_by_currency: volumes(&paid_by_currency(rows)),
+            today_volume_by_currency: volume_of_days.get(&window.today).cloned().unwrap_or_default(),
+            daily_volume: window
+                .latest(MAX_DAILY_POINTS)
+                .map(|date| DailyVolume {
+                    date,
+                    currencies: volume_of_days.remove(&date).unwrap_or_default(),
+                })
+                .collect(),
+            method_breakdown: methods(&all),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Funnel {
+    created: i64,
+    attempted: i64,
+    paid: i64,
+    failed: i64,
+    expired: i64,
+    cancelled: i64,
+    refunded: i64,
+    disputed: i64,
+}
+
+#[derive(Debug, Serialize)]
+struct HourOfDay {
+    hour: u8,
+    created: i64,
+    paid: i64,
+}
+
+/// `GET /v1/payments/metrics`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricsView {
+    days: u32,
+    currency: Option<Currency>,
+    funnel: Funnel,
+    conversion_rate: f64,
+    average_ticket: Option<i64>,
+    average_time_to_pay_seconds: Option<i64>,
+    volume_by_currency: Vec<CurrencyVolume>,
+    method_breakdown: Vec<MethodVolume>,
+    hourly: Vec<HourOfDay>,
+}
+
+/// Four decimals of the conversion rate.
+const RATE_SCALE: u32 = 10_000;
+
+impl MetricsView {
+    /// Of the rows of a window, those in the currency that is asked for.
+    pub fn new(asked: &StatsQuery, rows: &[DayRow]) -> Self {
+        let rows =
+            || rows.iter().filter(|row| asked.currency.is_none_or(|currency| row.currency == currency));
+        let all = sum(rows());
+        let became = |status| all.get(Counter::Became(status));
+        let (created, paid) = (all.get(Counter::Created), all.get(Counter::Paid));
+        let by_currency = paid_by_currency(rows());
+        // Minor units of two currencies have no average.
+        let ticket = match by_currency.len() {
+            1 => average(all.get(Counter::Volume), paid),
+            _ => None,
+        };
+        Self {
+            days: asked.days,
+            currency: asked.currency,
+            funnel: Funnel {
+                created,
+                attempted: all.get(Counter::Attempted),
+                paid,
+                failed: became(PublicStatus::Failed),
+                expired: became(PublicStatus::Expired),
+                cancelled: became(PublicStatus::Cancelled),
+                refunded: became(PublicStatus::Refunded),
+                disputed: became(PublicStatus::Disputed),
+            },
+            conversion_rate: f64::from(share(paid, created, RATE_SCALE)) / f64::from(RATE_SCALE),
+            average_ticket: ticket,
+            average_time_to_pay_seconds: average(all.get(Counter::SecondsToPay), paid),
+            volume_by_currency: volumes(&by_currency),
+            method_breakdown: methods(&all),
+            hourly: (0..HOURS_A_DAY)
+                .map(|hour| HourOfDay {
+                    hour,
+                    created: all.get(Counter::CreatedInHour(hour)),
+                    paid: all.get(Counter::PaidInHour(hour)),
+                })
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_share_is_rounded_half_up_and_nothing_of_nothing() {
+        for (part, whole, expected) in [
+            (0, 0, 0),
+            (0, 7, 0),
+            (1, 200, 1),
+            (1, 201, 0),
+            (2, 3, 67),
+            (1, 3, 33),
+            (199, 200, 100),
+            (5, 5, 100),
+            (3, 2, 100),
+        ] {
+            assert_eq!(share(part, whole, 100), expected, "{part} of {whole}");
+        }
+        assert_eq!(share(1, 8, RATE_SCALE), 1250);
+        assert_eq!(share(2, 3, RATE_SCALE), 6667);
+    }
+
+    #[test]
+    fn an_average_is_rounded_half_up_and_there_is_none_of_nothing() {
+        assert_eq!(average(0, 0), None);
+        assert_eq!(average(3, 2), Some(2));
+        assert_eq!(average(4, 3), Some(1));
+        assert_eq!(average(5, 3), Some(2));
+        assert_eq!(average(i64::MAX, 1), Some(i64::MAX));
+    }
+
+    fn day(text: &str) -> Day {
+        text.parse().unwrap()
+    }
+
+    fn row(date: &str, currency: Currency, sums: &[(Counter, i64)]) -> DayRow {
+        let mut row = DayRow { day: day(date), currency, sums: Sums::default() };
+        for (counter, by) in sums {
+            row.sums.add(*counter, *by);
+        }
+        row
+    }
+
+    fn rows() -> Vec<DayRow> {
+        let pix = PaymentMethod::Pix;
+        let card = PaymentMethod::CreditCard;
+        vec![
+            row("2026-11-18", Currency::BRL, &[(Counter::Created, 5), (Counter::CreatedInHour(9), 5)]),
+            row(
+                "2026-11-19",
+                Currency::BRL,
+                &[
+                    (Counter::Created, 3),
+                    (Counter::Attempted, 2),
+                    (Counter::Paid, 2),
+                    (Counter::Volume, 2500),
+                    (Counter::SecondsToPay, 61),
+                    (Counter::PaidBy(pix), 1),
+                    (Counter::VolumeBy(pix), 1000),
+                    (Counter::PaidBy(card), 1),
+                    (Counter::VolumeBy(card), 1500),
+                    (Counter::Became(PublicStatus::Expired), 1),
+                    (Counter::CreatedInHour(0), 3),
+                    (Counter::PaidInHour(23), 2),
+                ],
+            ),
+            row(
+                "2026-11-21",
+                Currency::EUR,
+                &[
+                    (Counter::Created, 1),
+                    (Counter::Paid, 1),
+                    (Counter::Volume, 700),
+                    (Counter::PaidBy(card), 1),
+                    (Counter::VolumeBy(card), 700),
+                ],
+            ),
+        ]
+    }
+
+    #[test]
+    fn stats_have_the_contracts_shape() {
+        let window = Window { first: day("2026-11-18"), today: day("2026-11-21") };
+        assert_eq!(
+            serde_json::to_value(StatsView::new(window, &rows())).unwrap(),
+            json!({
+                "totalTransactions": 9, "paidTransactions": 3, "todayTransactions": 1, "successRate": 33,
+                "volumeByCurrency": [
+                    {"currency": "BRL", "volume": 2500, "count": 2},
+                    {"currency": "EUR", "volume": 700, "count": 1},
+                ],
+                "todayVolumeByCurrency": {"EUR": 700},
+                "dailyVolume": [
+                    {"date": "2026-11-18", "currencies": {}},
+                    {"date": "2026-11-19", "currencies": {"BRL": 2500}},
+                    {"date": "2026-11-20", "currencies": {}},
+                    {"date": "2026-11-21", "currencies": {"EUR": 700}},
+                ],
+                "methodBreakdown": [
+                    {"method": "PIX", "volume": 1000, "count": 1},
+                    {"method": "CREDIT_CARD", "volume": 2200, "count": 2},
+                ],
+            })
+        );
+    }
+
+    #[test]
+    fn a_long_window_has_its_latest_366_points_and_all_its_totals() {
+        let rows = [row(
+            "2020-01-02",
+            Currency::BRL,
+            &[(Counter::Created, 2), (Counter::Paid, 2), (Counter::Volume, 9)],
+        )];
+        let window = Window { first: day("2020-01-02"), today: day("2026-11-21") };
+        let stats = StatsView::new(window, &rows);
+        assert_eq!((stats.total_transactions, stats.volume_by_currency[0].volume), (2, 9));
+        assert_eq!(stats.daily_volume.len(), 366);
+        assert_eq!(stats.daily_volume[0].date, day("2025-11-21"));
+        assert_eq!(stats.daily_volume[365].date, day("2026-11-21"));
+        assert!(stats.daily_volume.iter().all(|point| point.currencies.is_empty()));
+    }
+
+    #[test]
+    fn metrics_have_their_shape() {
+        let asked = StatsQuery { days: 7, currency: Some(Currency::BRL) };
+        let mut metrics = MetricsView::new(&asked, &rows());
+        assert_eq!(metrics.hourly.len(), 24);
+        metrics.hourly.retain(|hour| [0, 9, 23].contains(&hour.hour));
+        assert_eq!(
+            serde_json::to_value(metrics).unwrap(),
+            json!({
+                "days": 7, "currency": "BRL",
+                "funnel": {
+                    "created": 8, "attempted": 2, "paid": 2, "failed": 0, "expired": 1, "cancelled": 0, "refunded": 0,
+                    "disputed": 0,
+                },
+                "conversionRate": 0.25, "averageTicket": 1250, "averageTimeToPaySeconds": 31,
+                "volumeByCurrency": [{"currency": "BRL", "volume": 2500, "count": 2}],
+                "methodBreakdown": [
+                    {"method": "PIX", "volume": 1000, "count": 1},
+                    {"method": "CREDIT_CARD", "volume": 1500, "count": 1},
+                ],
+                "hourly": [
+                    {"hour": 0, "created": 3, "paid": 0},
+                    {"hour": 9, "created": 5, "paid": 0},
+                    {"hour": 23, "created": 0, "paid": 2},
+                ],
+            })
+        );
+    }
+
+    #[test]
+    fn amounts_of_several_currencies_have_no_average() {
+        let of = |currency| MetricsView::new(&StatsQuery { days: 7, currency }, &rows());
+        assert_eq!(of(None).average_ticket, None);
+        assert_eq!(of(None).funnel.created, 9);
+        assert_eq!(of(Some(Currency::BRL)).average_ticket, Some(1250));
+        assert_eq!(of(Some(Currency::EUR)).average_ticket, Some(700));
+        let nothing = of(Some(Currency::JPY));
+        assert_eq!((nothing.average_ticket, nothing.average_time_to_pay_seconds), (None, None));
+        assert!(nothing.conversion_rate.abs() < f64::EPSILON);
+    }
+}
