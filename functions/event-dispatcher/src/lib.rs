@@ -26,7 +26,7 @@ use shared::rollup::{Counted, counted};
 use shared::store::{Aws, Inserted, Key, Store, StoreError};
 use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
-use shared::webhook::event::{Event, event_of_payout, events_of_charge};
+use shared::webhook::event::Event;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
@@ -170,9 +170,10 @@ impl Dispatcher {
         for event in events {
             let _stored_now_or_before: Inserted<Event> = self.store.insert(event).await?;
             let now = self.clock.now();
-            for endpoint in endpoints.of(event.scope).await?.iter() {
-                if endpoint.takes(event.event_type) {
-                    let delivery = Delivery::first(event, endpoint, now);
+            let endpoints = endpoints.of(event.scope).await?;
+            for endpoint in endpoints.iter() {
+                for event_type in event.types.iter().filter(|event_type| endpoint.takes(**event_type)) {
+                    let delivery = Delivery::first(event, *event_type, endpoint, now);
                     let _made_now_or_before: Inserted<Delivery> = self.store.insert(&delivery).await?;
                 }
             }
@@ -194,11 +195,9 @@ impl Dispatcher {
         let is_new = record.event_name == "INSERT";
         if Charge::is_at(&key) {
             let (old, new): (Option<Charge>, Charge) = before_and_after(record)?;
-            let events = events_of_charge(old.as_ref(), &new).into_iter();
-            let events = events.map(|event_type| Event::of_charge(event_type, &new, &self.links));
             let waits_for_acquirer = is_new && new.status == TransactionStatus::Pending;
             return Ok(Asks {
-                events: events.collect::<Result<_, _>>()?,
+                events: Event::of_charge(old.as_ref(), &new, &self.links)?,
                 counted: counted(old.as_ref(), &new).map(Box::new),
                 acquirer: waits_for_acquirer.then_some(AcquirerMessage::Finalise(new.id)),
                 ..Asks::default()
@@ -211,9 +210,7 @@ impl Dispatcher {
         }
         if Payout::is_at(&key) {
             let (old, new): (Option<Payout>, Payout) = before_and_after(record)?;
-            let event = event_of_payout(old.as_ref(), &new);
-            let event = event.map(|event_type| Event::of_payout(event_type, &new)).transpose()?;
-            return Ok(Asks { events: event.into_iter().collect(), ..Asks::default() });
+            return Ok(Asks { events: Event::of_payout(old.as_ref(), &new)?, ..Asks::default() });
         }
         if Delivery::is_at(&key) && is_new {
             let delivery: Delivery = row(image)?;

@@ -17,6 +17,7 @@ use shared::time::Timestamp;
 use shared::webhook::delivery::{AttemptEnd, Claim, Deliveries, Delivery};
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::event::Event;
+use shared::webhook::event_type::Family;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use shared::webhook::{schedule, signature};
 
@@ -122,7 +123,7 @@ impl Worker {
             (Some(event), Some(endpoint)) if endpoint.status == EndpointStatus::Active => {
                 let attempt = self.post(delivery, &event, &endpoint).await;
                 let (status, error) = (attempt.status_code(), attempt.error());
-                let told = event.event_type.as_str();
+                let told = delivery.event_type.as_str();
                 tracing::info!(delivery = %delivery.id, number = delivery.attempts, status, error, "{told} sent");
                 end_of(&attempt, delivery, self.clock.now())
             }
@@ -134,14 +135,17 @@ impl Worker {
     }
 
     async fn post(&self, delivery: &Delivery, event: &Event, endpoint: &Endpoint) -> Attempt {
-        let body = Bytes::from(event.payload.clone());
-        let seconds = self.clock.now().seconds();
-        let signature = signature::canonical(endpoint.secret.as_secret(), seconds, &body);
+        let body = Bytes::from(event.body_as(delivery.event_type));
+        let secret = endpoint.secret.as_secret();
+        let signature = match delivery.event_type.family() {
+            Family::Canonical => signature::canonical(secret, self.clock.now().seconds(), &body),
+            Family::Legacy => signature::legacy(secret, &body),
+        };
         let headers = [
             (header::CONTENT_TYPE, "application/json".to_owned()),
             (X_SERVICE_SIGNATURE, signature),
             (X_SERVICE_DELIVERY_ID, delivery.id.to_string()),
-            (X_SERVICE_EVENT_TYPE, event.event_type.as_str().to_owned()),
+            (X_SERVICE_EVENT_TYPE, delivery.event_type.as_str().to_owned()),
             (X_SERVICE_MODE, delivery.scope.mode.to_string()),
         ];
         let value =

@@ -11,18 +11,41 @@ use crate::support::{Hook, Listener, Service, eventually, id};
 
 const ALL: [&str; 4] = ["charge.created", "charge.paid", "charge.failed", "charge.expired"];
 
+const LEGACY: [&str; 6] = [
+    "payment.created",
+    "payment.completed",
+    "payment.failed",
+    "payment.expired",
+    "payment.refunded",
+    "payment.status_changed",
+];
+
+fn hmac(secret: &str, parts: &[&[u8]]) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    for part in parts {
+        mac.update(part);
+    }
+    let digest = mac.finalize().into_bytes();
+    digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
 /// Verifies a signature as a merchant would, from the contract's text alone.
 fn verify(hook: &Hook, secret: &str) -> i64 {
     let signature = hook.header("x-service-signature");
     let (t, v1) = signature.split_once(",v1=").unwrap();
     let t = t.strip_prefix("t=").unwrap();
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
-    mac.update(format!("{t}.").as_bytes());
-    mac.update(&hook.body);
-    let digest = mac.finalize().into_bytes();
-    let expected = digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
-    assert_eq!(v1, expected);
+    assert_eq!(v1, hmac(secret, &[t.as_bytes(), b".", &hook.body]));
     t.parse().unwrap()
+}
+
+/// The same for the legacy family.
+pub(crate) fn verify_legacy(hook: &Hook, secret: &str) {
+    let expected = format!("sha256={}", hmac(secret, &[&hook.body]));
+    assert_eq!(hook.header("x-service-signature"), expected);
+}
+
+fn secret(endpoint: &Value) -> &str {
+    endpoint["secret"].as_str().unwrap()
 }
 
 #[tokio::test]
@@ -153,6 +176,87 @@ async fn a_return_or_a_hold_is_told_by_no_canonical_event() {
 }
 
 #[tokio::test]
+async fn each_change_is_told_in_the_legacy_envelope_and_signed_over_the_body() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    let endpoint = service.register(&listener.url, &LEGACY).await;
+    let body = json!({
+        "amount": 1990, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "customerId": "user-7",
+        "metadata": {"order": "é"},
+    });
+    let payment = service.post("/v1/payments", &body).await.expect(201);
+    let created = listener.event("payment.created").await;
+    service.sandbox(&payment, "pay", &json!({})).await;
+    let hook = listener.event("payment.completed").await;
+    verify_legacy(&hook, secret(&endpoint));
+    verify_legacy(&created, secret(&endpoint));
+    assert_eq!(hook.header("content-type"), "application/json");
+    assert!(hook.header("x-service-delivery-id").starts_with("wd_"));
+    assert_eq!(hook.header("x-service-mode"), "test");
+
+    let mut completed = hook.json();
+    let occurred_at = completed["data"].as_object_mut().unwrap().remove("occurredAt").unwrap();
+    assert!(occurred_at.as_str().unwrap().ends_with('Z'));
+    let expected = json!({
+        "transactionId": payment["id"], "amount": 1990, "status": "PAID", "previousStatus": "WAITING_PAYMENT",
+        "paidWith": "PIX", "providerFee": 0, "platformFee": 0, "netAmount": 1990,
+        "customerId": "user-7", "metadata": {"order": "é"},
+    });
+    assert_eq!(completed, json!({"event": "payment.completed", "data": expected}));
+
+    let created = created.json();
+    assert_eq!(created["data"]["status"], "WAITING_PAYMENT");
+    assert_eq!(created["data"]["previousStatus"], "PENDING");
+    assert_eq!(created["data"].get("netAmount"), None);
+    let changed: Vec<Value> = listener
+        .received(4)
+        .await
+        .iter()
+        .filter(|hook| hook.header("x-service-event-type") == "payment.status_changed")
+        .map(Hook::json)
+        .collect();
+    assert_eq!(changed.len(), 2);
+    for alias in changed {
+        assert_eq!(alias["event"], "payment.status_changed");
+        let sibling = if alias["data"]["status"] == "PAID" { hook.json() } else { created.clone() };
+        assert_eq!(alias["data"], sibling["data"]);
+    }
+}
+
+#[tokio::test]
+async fn every_outcome_has_its_legacy_events() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &LEGACY).await;
+    let locked =
+        json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
+    let cases = [
+        ("fail", json!({}), vec!["payment.failed"]),
+        ("expire", json!({}), vec!["payment.expired", "payment.failed"]),
+        ("pay", json!({"payer_tax_id": "25524893033"}), vec!["payment.refunded"]),
+        ("pay", json!({"payer_tax_id": null}), vec![]),
+    ];
+    for (what, body, mut expected) in cases {
+        let charge = service.charge_of(&locked).await;
+        service.sandbox(&charge, what, &body).await;
+        expected.extend(["payment.created", "payment.status_changed", "payment.status_changed"]);
+        expected.sort_unstable();
+        let raw = id(&charge).trim_start_matches("ch_");
+        let told = eventually("the events", async || {
+            let hooks = listener.hooks().into_iter().map(|hook| hook.json());
+            let mut names: Vec<String> = hooks
+                .filter(|hook| hook["data"]["transactionId"] == raw)
+                .map(|hook| hook["event"].as_str().unwrap().to_owned())
+                .collect();
+            names.sort_unstable();
+            (names.len() >= expected.len()).then_some(names)
+        })
+        .await;
+        assert_eq!(told, expected, "{what} {body}");
+    }
+}
+
+#[tokio::test]
 async fn a_failed_attempt_is_repeated_on_schedule_with_the_same_ids_until_it_is_taken() {
     let service = Service::start().await;
     let listener = Listener::answering(|number| match number {
@@ -267,14 +371,12 @@ async fn after_the_last_attempt_a_delivery_is_failed_and_in_the_dead_letter_queu
 async fn a_change_handed_over_again_writes_nothing_twice_and_tells_nothing_twice() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &ALL).await;
+    service.register(&listener.url, &[&ALL[..], &LEGACY].concat()).await;
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &json!({})).await;
-    listener.received(2).await;
-    eventually("both done", async || {
-        (service.deliveries("&status=DELIVERED").await.len() == 2).then_some(())
-    })
-    .await;
+    listener.received(6).await;
+    eventually("all done", async || (service.deliveries("&status=DELIVERED").await.len() == 6).then_some(()))
+        .await;
 
     let records =
         local::pumps::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable").await.unwrap();
@@ -289,11 +391,11 @@ async fn a_change_handed_over_again_writes_nothing_twice_and_tells_nothing_twice
     // Every message that the repeated records could have caused is worked on before anything is counted.
     queue_is_empty(&service).await;
     let deliveries = service.deliveries("").await;
-    assert_eq!(deliveries.len(), 2);
+    assert_eq!(deliveries.len(), 6);
     assert!(deliveries.iter().all(|delivery| delivery["attempts"] == 1), "{deliveries:?}");
-    assert_eq!(listener.hooks().len(), 2);
+    assert_eq!(listener.hooks().len(), 6);
     let scope = format!("events#{}:test", service.stack.seed.first.id);
-    assert_eq!(service.rows(&scope, "evt_").await.len(), 2);
+    assert_eq!(service.rows(&scope, "evt_").await.len(), 4, "a row for each change and family");
 }
 
 /// Waits until no message is in the delivery queue, nor with a worker.

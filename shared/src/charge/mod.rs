@@ -128,6 +128,18 @@ pub struct Failure {
     pub at: Timestamp,
 }
 
+/// How a charge came into its status.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Entry {
+    /// The status before; of a new charge `PENDING`.
+    pub from: TransactionStatus,
+    /// The version that the move made.
+    pub version: u64,
+    /// When.
+    #[serde(with = "crate::time::millis")]
+    pub at: Timestamp,
+}
+
 /// The end of a manual review.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]

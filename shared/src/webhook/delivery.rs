@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::endpoint::Endpoint;
-use super::event::{Event, EventType, KEPT_SECONDS};
+use super::event::{Event, KEPT_SECONDS};
+use super::event_type::EventType;
 use super::schedule::MAX_ATTEMPTS;
 use crate::http::{Fields, Problem, Query};
 use crate::ids::{DeliveryId, EndpointId, EventId, Scope};
@@ -87,9 +88,9 @@ pub struct Delivery {
     pub id: DeliveryId,
     /// Whose it is.
     pub scope: Scope,
-    /// What it tells.
+    /// The row of what it tells.
     pub event: EventId,
-    /// What kind of event that is.
+    /// Under which of the event's names.
     pub event_type: EventType,
     /// Whom it tells.
     pub endpoint: EndpointId,
@@ -129,13 +130,13 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// The first delivery of an event to an endpoint.
-    pub fn first(event: &Event, endpoint: &Endpoint, now: Timestamp) -> Self {
+    /// The first delivery of an event, under one of its names, to an endpoint.
+    pub fn first(event: &Event, event_type: EventType, endpoint: &Endpoint, now: Timestamp) -> Self {
         Self {
-            id: DeliveryId::derive(&event.id, &endpoint.id, 0),
+            id: DeliveryId::derive(&event.id_as(event_type), &endpoint.id, 0),
             scope: event.scope,
             event: event.id,
-            event_type: event.event_type,
+            event_type,
             endpoint: endpoint.id,
             status: DeliveryStatus::Pending,
             attempts: 0,
@@ -402,16 +403,16 @@ impl Deliveries {
         let mut keys: Vec<Key> = page.iter().map(|delivery| Event::key_of(scope, delivery.event)).collect();
         keys.sort_by(|left, right| left.sk.cmp(&right.sk));
         keys.dedup();
-        let mut payloads = HashMap::new();
+        let mut events = HashMap::new();
         for item in self.store.batch_get(&keys).await? {
             // One that can't be read must not hide the others.
             match from_item::<Event>(item) {
-                Ok(event) => drop(payloads.insert(event.id, event.payload)),
+                Ok(event) => drop(events.insert(event.id, event)),
                 Err(error) => tracing::error!(%error, "an event can't be read"),
             }
         }
         let with_payload = |delivery: Delivery| {
-            let payload = payloads.get(&delivery.event).cloned();
+            let payload = events.get(&delivery.event).map(|event| event.body_as(delivery.event_type));
             (delivery, payload)
         };
         Ok(DeliveryPage { deliveries: page.into_iter().map(with_payload).collect(), total })
@@ -524,7 +525,7 @@ impl DeliveryFilter {
         });
         let filter = Self {
             status: query.one_of(&mut fields, "status", &DeliveryStatus::VOCABULARY),
-            event_type: query.one_of(&mut fields, "eventType", &EventType::ALL),
+            event_type: query.one_of(&mut fields, "eventType", EventType::ALL),
             endpoint,
             limit: usize::try_from(query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT))
                 .unwrap_or_default(),

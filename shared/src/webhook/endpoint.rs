@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::address::{AddressPolicy, check_url};
-use super::event::EventType;
+use super::event_type::EventType;
 use super::signature::EndpointSecret;
 use crate::http::{Fields, Object, Problem};
 use crate::ids::{EndpointId, Scope};
@@ -122,7 +122,7 @@ fn events(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<EventType>> {
             Some(event) => events.push(event),
             None => {
                 all_known = false;
-                let known: Vec<&str> = EventType::ALL.iter().map(|(name, _)| *name).collect();
+                let known: Vec<&str> = EventType::subscribable().map(EventType::as_str).collect();
                 fields.reject(format!("events[{index}]"), format!("must be one of {}", known.join(", ")));
             }
         }

@@ -1,13 +1,16 @@
-//! Events: what subscribers are told. Which events a change means is a pure function of the row before and
-//! after; each is stored once, and its stored text is the very body that is signed and sent.
+//! Events: what subscribers are told. A change is stored once for each family (the canonical one once for each event, for its
+//! envelope names the event), and what is sent follows from the row alone.
 
 use serde::{Deserialize, Serialize};
 
+use super::event_type::{EventType, Family};
+use super::legacy::LegacyData;
+use super::meaning;
 use crate::charge::view::{ChargeView, QrImage};
-use crate::charge::{Charge, TransactionStatus};
+use crate::charge::{Charge, Entry, TransactionStatus};
 use crate::config::Links;
 use crate::ids::{EventId, Scope};
-use crate::payout::{Payout, PayoutStatus, PayoutView};
+use crate::payout::{Payout, PayoutView};
 use crate::store::{Key, Row, StoreError};
 use crate::time::Timestamp;
 
@@ -17,113 +20,39 @@ pub const API_VERSION: &str = "2026-11-01";
 /// How long events and deliveries are kept, in seconds: 90 days.
 pub const KEPT_SECONDS: i64 = 90 * 24 * 60 * 60;
 
-/// Every event that an endpoint can subscribe to (contract: Events).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-pub enum EventType {
-    /// Charge created and awaiting payment.
-    #[serde(rename = "charge.created")]
-    ChargeCreated,
-    /// Charge paid and confirmed.
-    #[serde(rename = "charge.paid")]
-    ChargePaid,
-    /// Charge failed or was cancelled.
-    #[serde(rename = "charge.failed")]
-    ChargeFailed,
-    /// Charge expired without payment.
-    #[serde(rename = "charge.expired")]
-    ChargeExpired,
-    /// Withdrawal requested.
-    #[serde(rename = "payout.created")]
-    PayoutCreated,
-    /// Withdrawal settled successfully.
-    #[serde(rename = "payout.paid")]
-    PayoutPaid,
-    /// Withdrawal failed or was rejected.
-    #[serde(rename = "payout.failed")]
-    PayoutFailed,
-}
-
-impl EventType {
-    /// Every event with its name.
-    pub const ALL: [(&'static str, Self); 7] = [
-        ("charge.created", Self::ChargeCreated),
-        ("charge.paid", Self::ChargePaid),
-        ("charge.failed", Self::ChargeFailed),
-        ("charge.expired", Self::ChargeExpired),
-        ("payout.created", Self::PayoutCreated),
-        ("payout.paid", Self::PayoutPaid),
-        ("payout.failed", Self::PayoutFailed),
-    ];
-
-    /// The name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ChargeCreated => "charge.created",
-            Self::ChargePaid => "charge.paid",
-            Self::ChargeFailed => "charge.failed",
-            Self::ChargeExpired => "charge.expired",
-            Self::PayoutCreated => "payout.created",
-            Self::PayoutPaid => "payout.paid",
-            Self::PayoutFailed => "payout.failed",
-        }
-    }
-
-    /// The event of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, event)| *event)
-    }
-}
-
-/// The events that a charge's change means, from the row before (`None`: it is new) and after.
-pub fn events_of_charge(old: Option<&Charge>, new: &Charge) -> Vec<EventType> {
-    let before = old.map_or(TransactionStatus::Pending, |charge| charge.status);
-    let was_created = before != TransactionStatus::Pending;
-    match new.status {
-        after if after == before => Vec::new(),
-        TransactionStatus::Pending
-        | TransactionStatus::Processing
-        | TransactionStatus::Refunded
-        | TransactionStatus::Chargeback
-        | TransactionStatus::Dispute => Vec::new(),
-        TransactionStatus::WaitingPayment => vec![EventType::ChargeCreated],
-        TransactionStatus::Paid | TransactionStatus::Approved => match before {
-            // A dispute that ends in the merchant's favour is no second payment.
-            TransactionStatus::Dispute | TransactionStatus::Chargeback => Vec::new(),
-            _ if was_created => vec![EventType::ChargePaid],
-            _ => vec![EventType::ChargeCreated, EventType::ChargePaid],
-        },
-        TransactionStatus::Refused | TransactionStatus::Cancelled => vec![EventType::ChargeFailed],
-        TransactionStatus::Expired => vec![EventType::ChargeExpired],
-    }
-}
-
-/// The event that a payout's change means.
-pub fn event_of_payout(old: Option<&Payout>, new: &Payout) -> Option<EventType> {
-    if old.map(|payout| payout.status) == Some(new.status) {
-        return None;
-    }
-    Some(match new.status {
-        PayoutStatus::Pending => EventType::PayoutCreated,
-        PayoutStatus::Paid => EventType::PayoutPaid,
-        PayoutStatus::Failed => EventType::PayoutFailed,
-    })
-}
+/// What a legacy row's id is derived from in the place of an event's name.
+const LEGACY: &str = "legacy";
 
 /// An event's row.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Event {
-    /// Named by the row, its version and the event's type: a replayed change has the same id.
+    /// Named by the row that changed, its version, and the event or family: a replayed change has the same id.
     pub id: EventId,
     /// Whose it is.
     pub scope: Scope,
-    /// What it tells.
-    #[serde(rename = "type")]
-    pub event_type: EventType,
-    /// The body that subscribers get, byte for byte.
+    /// The names under which it is told: one canonical name, or all legacy names of a change.
+    pub types: Vec<EventType>,
+    /// Of a canonical event the body, byte for byte; of legacy ones their common `data`.
     pub payload: String,
+    /// The transaction's own address, which gets its legacy events instead of the endpoints subscribed to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_url: Option<String>,
     /// When the change happened.
     #[serde(with = "crate::time::millis")]
     pub created_at: Timestamp,
+}
+
+/// The change that an event tells of: which row, its version, whose, when.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// Whose row.
+    pub scope: Scope,
+    /// The row.
+    pub row: Key,
+    /// The version that the change made.
+    pub version: u64,
+    /// When.
+    pub at: Timestamp,
 }
 
 #[derive(Serialize)]
@@ -143,42 +72,112 @@ struct EnvelopeData<T> {
 }
 
 impl Event {
-    /// The event of a charge's change, with its canonical envelope.
-    pub fn of_charge(event_type: EventType, charge: &Charge, links: &Links) -> Result<Self, StoreError> {
-        let view = ChargeView::new(charge, links, QrImage::ByUrl);
-        Self::canonical(event_type, charge.scope, (&charge.key(), charge.version, charge.updated_at), view)
+    /// The events that a charge's change means, from the row before (`None`: it is new) and after.
+    pub fn of_charge(old: Option<&Charge>, new: &Charge, links: &Links) -> Result<Vec<Self>, StoreError> {
+        let from = old.map_or(TransactionStatus::Pending, |charge| charge.status);
+        if from == new.status {
+            return Ok(Vec::new());
+        }
+        let entry = Entry { from, version: new.version, at: new.updated_at };
+        Self::of_entry(new, &entry, links)
     }
 
-    /// The event of a payout's change, with its canonical envelope.
-    pub fn of_payout(event_type: EventType, payout: &Payout) -> Result<Self, StoreError> {
-        let row = (&payout.key(), payout.version, payout.updated_at);
-        Self::canonical(event_type, payout.scope, row, PayoutView::new(payout))
+    /// The events of a charge's coming into its status.
+    pub fn of_entry(charge: &Charge, entry: &Entry, links: &Links) -> Result<Vec<Self>, StoreError> {
+        let origin = Origin { scope: charge.scope, row: charge.key(), version: entry.version, at: entry.at };
+        let canonical = meaning::canonical_of_charge(entry.from, charge.status);
+        let view = || ChargeView::new(charge, links, QrImage::ByUrl);
+        let canonical = canonical.into_iter().map(|name| Self::canonical(name, &origin, view()));
+        let mut events = canonical.collect::<Result<Vec<_>, _>>()?;
+        let legacy = meaning::legacy_of_charge(entry.from, charge.status);
+        let url = charge.transaction.as_ref().and_then(|transaction| transaction.webhook_url.clone());
+        events.extend(Self::legacy(legacy, &origin, &LegacyData::of_charge(charge, entry), url)?);
+        Ok(events)
     }
 
-    fn canonical<T: Serialize>(
+    /// The events that a payout's change means.
+    pub fn of_payout(old: Option<&Payout>, new: &Payout) -> Result<Vec<Self>, StoreError> {
+        let from = old.map(|payout| payout.status);
+        let origin = Origin { scope: new.scope, row: new.key(), version: new.version, at: new.updated_at };
+        let (canonical, legacy) = meaning::of_payout(from, new.status);
+        let view = || PayoutView::new(new);
+        let canonical = canonical.into_iter().map(|name| Self::canonical(name, &origin, view()));
+        let mut events = canonical.collect::<Result<Vec<_>, _>>()?;
+        events.extend(Self::legacy(legacy, &origin, &LegacyData::of_payout(from, new), None)?);
+        Ok(events)
+    }
+
+    /// A canonical event about a public object.
+    pub fn canonical<T: Serialize>(
         event_type: EventType,
-        scope: Scope,
-        (row, version, created_at): (&Key, u64, Timestamp),
+        origin: &Origin,
         object: T,
     ) -> Result<Self, StoreError> {
-        let id = EventId::derive(created_at, &row.pk, version, event_type.as_str());
+        let id = origin.event_id(event_type.as_str());
         let envelope = Envelope {
             id,
             object: "event",
             api_version: API_VERSION,
             event_type,
-            created_at,
+            created_at: origin.at,
             data: EnvelopeData { object },
         };
-        let payload =
-            serde_json::to_string(&envelope).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-        Ok(Self { id, scope, event_type, payload, created_at })
+        let payload = json(&envelope)?;
+        Ok(Self {
+            id,
+            scope: origin.scope,
+            types: vec![event_type],
+            payload,
+            webhook_url: None,
+            created_at: origin.at,
+        })
+    }
+
+    /// The legacy events of a change, under all their names; `None`: it has none.
+    pub fn legacy(
+        types: Vec<EventType>,
+        origin: &Origin,
+        data: &LegacyData<'_>,
+        webhook_url: Option<String>,
+    ) -> Result<Option<Self>, StoreError> {
+        if types.is_empty() {
+            return Ok(None);
+        }
+        let id = origin.event_id(LEGACY);
+        let (scope, created_at) = (origin.scope, origin.at);
+        Ok(Some(Self { id, scope, types, payload: json(data)?, webhook_url, created_at }))
+    }
+
+    /// The stable id of the event under one of its names.
+    pub fn id_as(&self, event_type: EventType) -> EventId {
+        match event_type.family() {
+            Family::Canonical => self.id,
+            Family::Legacy => EventId::derive(self.created_at, &self.id.to_string(), 0, event_type.as_str()),
+        }
+    }
+
+    /// The body that subscribers get under one of its names.
+    pub fn body_as(&self, event_type: EventType) -> String {
+        match event_type.family() {
+            Family::Canonical => self.payload.clone(),
+            Family::Legacy => format!(r#"{{"event":"{}","data":{}}}"#, event_type.as_str(), self.payload),
+        }
     }
 
     /// Where an event lives.
     pub fn key_of(scope: &Scope, id: EventId) -> Key {
         Key { pk: format!("events#{scope}"), sk: id.to_string() }
     }
+}
+
+impl Origin {
+    fn event_id(&self, name: &str) -> EventId {
+        EventId::derive(self.at, &self.row.pk, self.version, name)
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
 impl Row for Event {
@@ -188,5 +187,168 @@ impl Row for Event {
 
     fn removable_at(&self) -> Option<Timestamp> {
         self.created_at.plus_seconds(KEPT_SECONDS).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::terms::{Fee, MethodTerms};
+    use crate::charge::testing::{at, waiting};
+    use crate::charge::transition::{Command, Outcome, Payment, apply};
+    use crate::charge::{Metadata, PaymentMethod, Transaction};
+    use crate::ids::{EndToEndId, PayoutId};
+    use crate::money::{Amount, Currency};
+    use crate::payout::{PayoutEnd, PayoutStatus};
+    use crate::webhook::legacy::RefundData;
+
+    fn links() -> Links {
+        Links::new("https://pay.example.com/checkout").unwrap()
+    }
+
+    fn order() -> Charge {
+        let sent = serde_json::json!({"order": "1"});
+        Charge {
+            metadata: Metadata::fold(sent.as_object().unwrap(), None),
+            transaction: Some(Transaction {
+                customer_id: Some("user-7".to_owned()),
+                webhook_url: Some("https://shop.example.com/hook".to_owned()),
+            }),
+            ..waiting()
+        }
+    }
+
+    fn after(charge: &Charge, command: &Command) -> Charge {
+        match apply(charge, command, at(60)).unwrap() {
+            Outcome::Changed(charge) | Outcome::Paid { charge, .. } | Outcome::Credited { charge, .. } => {
+                *charge
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn pay() -> Command {
+        let payment = Payment {
+            id: EndToEndId::sandbox(at(60), [7; 8]).into(),
+            method: PaymentMethod::Pix,
+            amount: Amount::parse(1000).unwrap(),
+            payer_document: None,
+            paid_at: at(60),
+        };
+        let terms = MethodTerms {
+            acquirer_fee: Fee::new(0, 99).unwrap(),
+            platform_fee: Fee::new(10, 0).unwrap(),
+            ..MethodTerms::default()
+        };
+        Command::Pay { payment, terms }
+    }
+
+    /// Every body that a change's subscribers get, one a line.
+    fn told(events: &[Event]) -> String {
+        let bodies = |event: &Event| -> Vec<String> {
+            event.types.iter().map(|event_type| event.body_as(*event_type)).collect()
+        };
+        events.iter().flat_map(bodies).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_new_charge_is_told_in_both_envelopes() {
+        let events = Event::of_charge(None, &waiting(), &links()).unwrap();
+        insta::assert_snapshot!(told(&events), @r#"
+        {"id":"evt_01m7yzmhg0cavxyzbktq0jycz4","object":"event","api_version":"2026-11-01","type":"charge.created","created_at":"2026-11-21T12:00:00.000Z","data":{"object":{"id":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9","object":"charge","amount":1000,"currency":"BRL","status":"pending","payment_method":"pix","customer":{"name":null,"document":null},"pix":{"br_code":"code","qr_code_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9/qr.png","expires_at":"2026-11-21T13:00:00.000Z","txid":"7m6nt71kcbhzd8xb6nhy78wpds"},"checkout_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9","settlement":{},"metadata":{},"created_at":"2026-11-21T12:00:00.000Z"}}}
+        {"event":"payment.created","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"WAITING_PAYMENT","previousStatus":"PENDING","occurredAt":"2026-11-21T12:00:00.000Z"}}
+        {"event":"payment.status_changed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"WAITING_PAYMENT","previousStatus":"PENDING","occurredAt":"2026-11-21T12:00:00.000Z"}}
+        "#);
+    }
+
+    #[test]
+    fn a_paid_charge_is_told_with_its_fees_and_what_the_merchant_sent() {
+        let paid = after(&order(), &pay());
+        let events = Event::of_charge(Some(&order()), &paid, &links()).unwrap();
+        insta::assert_snapshot!(told(&events), @r#"
+        {"id":"evt_01m7yzpc30qadh8cdzz7c360rc","object":"event","api_version":"2026-11-01","type":"charge.paid","created_at":"2026-11-21T12:01:00.000Z","data":{"object":{"id":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9","object":"charge","amount":1000,"currency":"BRL","status":"paid","payment_method":"pix","customer":{"name":null,"document":null},"pix":{"br_code":"code","qr_code_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9/qr.png","expires_at":"2026-11-21T13:00:00.000Z","txid":"7m6nt71kcbhzd8xb6nhy78wpds"},"checkout_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9","settlement":{"end_to_end_id":"E00000000202611211201Fqe4UALEPb0"},"metadata":{"order":"1"},"created_at":"2026-11-21T12:00:00.000Z"}}}
+        {"event":"payment.completed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"WAITING_PAYMENT","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"occurredAt":"2026-11-21T12:01:00.000Z"}}
+        {"event":"payment.status_changed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"WAITING_PAYMENT","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"occurredAt":"2026-11-21T12:01:00.000Z"}}
+        "#);
+        let urls: Vec<Option<&str>> = events.iter().map(|event| event.webhook_url.as_deref()).collect();
+        assert_eq!(urls, [None, Some("https://shop.example.com/hook")]);
+    }
+
+    #[test]
+    fn an_expired_charge_is_told_without_fees() {
+        let expired = after(&waiting(), &Command::Expire { at: at(3600) });
+        let events = Event::of_charge(Some(&waiting()), &expired, &links()).unwrap();
+        let legacy = events.last().unwrap();
+        insta::assert_snapshot!(told(std::slice::from_ref(legacy)), @r#"
+        {"event":"payment.expired","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"EXPIRED","previousStatus":"WAITING_PAYMENT","occurredAt":"2026-11-21T13:00:00.000Z"}}
+        {"event":"payment.failed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"EXPIRED","previousStatus":"WAITING_PAYMENT","occurredAt":"2026-11-21T13:00:00.000Z"}}
+        {"event":"payment.status_changed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"EXPIRED","previousStatus":"WAITING_PAYMENT","occurredAt":"2026-11-21T13:00:00.000Z"}}
+        "#);
+    }
+
+    #[test]
+    fn a_payout_is_told_in_both_envelopes() {
+        let asked = Payout {
+            id: PayoutId::new(at(0), [7; 10]),
+            scope: waiting().scope,
+            amount: Amount::parse(1000).unwrap(),
+            currency: Currency::BRL,
+            status: PayoutStatus::Pending,
+            failure_reason: None,
+            created_at: at(0),
+            updated_at: at(0),
+            paid_at: None,
+            version: 1,
+        };
+        let paid = asked.ended(&PayoutEnd::Paid, at(60)).unwrap().unwrap();
+        let mut events = Event::of_payout(None, &asked).unwrap();
+        events.extend(Event::of_payout(Some(&asked), &paid).unwrap());
+        insta::assert_snapshot!(told(&events), @r#"
+        {"id":"evt_01m7yzmhg0sxp8c31084c420rc","object":"event","api_version":"2026-11-01","type":"payout.created","created_at":"2026-11-21T12:00:00.000Z","data":{"object":{"id":"po_01m7yzmhg00w3ge1r70w3ge1r7","object":"payout","amount":1000,"currency":"BRL","status":"pending","failure_reason":null,"created_at":"2026-11-21T12:00:00.000Z","paid_at":null}}}
+        {"event":"withdrawal.created","data":{"transactionId":"po_01m7yzmhg00w3ge1r70w3ge1r7","amount":1000,"status":"PENDING","previousStatus":"PENDING","occurredAt":"2026-11-21T12:00:00.000Z"}}
+        {"id":"evt_01m7yzpc30vb4t0nhafw33n365","object":"event","api_version":"2026-11-01","type":"payout.paid","created_at":"2026-11-21T12:01:00.000Z","data":{"object":{"id":"po_01m7yzmhg00w3ge1r70w3ge1r7","object":"payout","amount":1000,"currency":"BRL","status":"paid","failure_reason":null,"created_at":"2026-11-21T12:00:00.000Z","paid_at":"2026-11-21T12:01:00.000Z"}}}
+        {"event":"withdrawal.completed","data":{"transactionId":"po_01m7yzmhg00w3ge1r70w3ge1r7","amount":1000,"status":"PAID","previousStatus":"PENDING","occurredAt":"2026-11-21T12:01:00.000Z"}}
+        {"event":"withdrawal.status_changed","data":{"transactionId":"po_01m7yzmhg00w3ge1r70w3ge1r7","amount":1000,"status":"PAID","previousStatus":"PENDING","occurredAt":"2026-11-21T12:01:00.000Z"}}
+        "#);
+    }
+
+    #[test]
+    fn a_refunds_step_is_told_with_the_refund() {
+        let entry = Entry { from: TransactionStatus::Paid, version: 3, at: at(90) };
+        let charge = waiting();
+        let refund =
+            RefundData { id: "re_1".to_owned(), amount: Amount::parse(400).unwrap(), status: "REFUNDED" };
+        let data = LegacyData {
+            refund: Some(refund),
+            refunded_amount: Some(400),
+            ..LegacyData::of_charge(&charge, &entry)
+        };
+        let origin = Origin { scope: charge.scope, row: charge.key(), version: 3, at: at(90) };
+        let event = Event::legacy(vec![EventType::PaymentRefunded], &origin, &data, None).unwrap();
+        insta::assert_snapshot!(told(event.as_slice()), @r#"
+        {"event":"payment.refunded","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"WAITING_PAYMENT","previousStatus":"PAID","refund":{"id":"re_1","amount":400,"status":"REFUNDED"},"refundedAmount":400,"occurredAt":"2026-11-21T12:01:30.000Z"}}
+        "#);
+    }
+
+    #[test]
+    fn a_change_that_leaves_the_status_tells_nothing() {
+        let changed = Charge { version: 2, ..waiting() };
+        assert_eq!(Event::of_charge(Some(&waiting()), &changed, &links()).unwrap(), []);
+    }
+
+    #[test]
+    fn each_name_has_a_stable_id_of_its_own() {
+        let paid = after(&order(), &pay());
+        let told = || Event::of_charge(Some(&order()), &paid, &links()).unwrap();
+        let ids = |events: &[Event]| -> Vec<EventId> {
+            let ids = |event: &Event| -> Vec<EventId> {
+                event.types.iter().map(|event_type| event.id_as(*event_type)).collect()
+            };
+            events.iter().flat_map(ids).collect()
+        };
+        let first = ids(&told());
+        assert_eq!(first, ids(&told()));
+        let distinct: std::collections::HashSet<_> = first.iter().collect();
+        assert_eq!(distinct.len(), 3);
     }
 }

@@ -1,0 +1,107 @@
+//! Every event that there is: its name, its family and what it means. What clients may subscribe to, what the catalog
+//! lists and what lists filter by are all read from this one table.
+
+use serde::{Deserialize, Serialize};
+
+/// How an event is wrapped and signed (contract: Events).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Family {
+    /// An envelope with an id and a public object; also of MED events.
+    Canonical,
+    /// `{event, data}`, deprecated.
+    Legacy,
+}
+
+macro_rules! event_types {
+    ($($variant:ident, $name:literal, $family:ident, $description:literal;)+) => {
+        /// An event's name.
+        #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+        pub enum EventType {
+            $(#[doc = $description] #[serde(rename = $name)] $variant,)+
+        }
+
+        impl EventType {
+            /// Every event with its name.
+            pub const ALL: &'static [(&'static str, Self)] = &[$(($name, Self::$variant)),+];
+
+            /// The name on the wire.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+
+            /// How it is wrapped and signed.
+            pub fn family(self) -> Family {
+                match self {
+                    $(Self::$variant => Family::$family,)+
+                }
+            }
+
+            /// What it means, in a sentence.
+            pub fn description(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $description,)+
+                }
+            }
+        }
+    };
+}
+
+event_types! {
+    ChargeCreated, "charge.created", Canonical, "Charge created and awaiting payment.";
+    ChargePaid, "charge.paid", Canonical, "Charge paid and confirmed.";
+    ChargeFailed, "charge.failed", Canonical, "Charge failed or was cancelled.";
+    ChargeExpired, "charge.expired", Canonical, "Charge expired without payment.";
+    PayoutCreated, "payout.created", Canonical, "Withdrawal requested.";
+    PayoutPaid, "payout.paid", Canonical, "Withdrawal settled successfully.";
+    PayoutFailed, "payout.failed", Canonical, "Withdrawal failed or was rejected.";
+    MedCaseCreated, "med_case.created", Canonical, "A MED case opened.";
+    MedCaseUpdated, "med_case.updated", Canonical,
+        "A MED case changed its status, or evidence was asked for.";
+    MedResolved, "med.resolved", Canonical, "Where the money of a MED case ended.";
+    PaymentCreated, "payment.created", Legacy, "Payment created and awaiting its payer.";
+    PaymentCompleted, "payment.completed", Legacy, "Payment settled.";
+    PaymentFailed, "payment.failed", Legacy,
+        "Payment declined, cancelled, expired, charged back or disputed.";
+    PaymentExpired, "payment.expired", Legacy, "Payment expired unpaid.";
+    PaymentRefunded, "payment.refunded", Legacy, "A refund of the payment moved on.";
+    PaymentStatusChanged, "payment.status_changed", Legacy, "The payment's status changed.";
+    WithdrawalCreated, "withdrawal.created", Legacy, "Withdrawal requested.";
+    WithdrawalCompleted, "withdrawal.completed", Legacy, "Withdrawal settled.";
+    WithdrawalFailed, "withdrawal.failed", Legacy, "Withdrawal failed or was rejected.";
+    WithdrawalStatusChanged, "withdrawal.status_changed", Legacy, "The withdrawal's status changed.";
+    WebhookTest, "webhook.test", Canonical, "A test of one endpoint, asked for by hand.";
+}
+
+impl EventType {
+    /// Every event that an endpoint can subscribe to. A test goes to the endpoint that is tested, subscribed or not.
+    pub fn subscribable() -> impl Iterator<Item = Self> {
+        Self::ALL.iter().map(|(_, event)| *event).filter(|event| *event != Self::WebhookTest)
+    }
+
+    /// The event of that name, where one can subscribe to it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::subscribable().find(|event| event.as_str() == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_stored_by_its_name() {
+        for (name, event) in EventType::ALL {
+            assert_eq!(serde_json::to_value(event).unwrap(), *name);
+            assert_eq!(event.as_str(), *name);
+        }
+    }
+
+    #[test]
+    fn a_test_can_not_be_subscribed_to() {
+        assert_eq!(EventType::named("webhook.test"), None);
+        assert_eq!(EventType::named("charge.paid"), Some(EventType::ChargePaid));
+        assert_eq!(EventType::subscribable().count(), 20);
+    }
+}

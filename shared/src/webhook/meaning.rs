@@ -1,0 +1,182 @@
+//! Which events a change means: a pure function of the status before and after (contract: Emission rules; design:
+//! Settled here).
+
+use super::event_type::EventType;
+use crate::charge::TransactionStatus;
+use crate::payout::PayoutStatus;
+
+/// Money was credited, or had been: whatever comes after is no first payment, and only refunds give it back.
+fn was_settled(status: TransactionStatus) -> bool {
+    match status {
+        TransactionStatus::Paid
+        | TransactionStatus::Approved
+        | TransactionStatus::Refunded
+        | TransactionStatus::Chargeback
+        | TransactionStatus::Dispute => true,
+        TransactionStatus::Pending
+        | TransactionStatus::WaitingPayment
+        | TransactionStatus::Processing
+        | TransactionStatus::Refused
+        | TransactionStatus::Cancelled
+        | TransactionStatus::Expired => false,
+    }
+}
+
+/// The canonical events of a charge's move. What did not exist yet comes from `PENDING`.
+pub fn canonical_of_charge(from: TransactionStatus, to: TransactionStatus) -> Vec<EventType> {
+    if from == to {
+        return Vec::new();
+    }
+    let is_new = from == TransactionStatus::Pending;
+    match to {
+        TransactionStatus::WaitingPayment if is_new => vec![EventType::ChargeCreated],
+        // A dispute that ends in the merchant's favour is no second payment.
+        TransactionStatus::Paid | TransactionStatus::Approved if was_settled(from) => Vec::new(),
+        TransactionStatus::Paid | TransactionStatus::Approved if is_new => {
+            vec![EventType::ChargeCreated, EventType::ChargePaid]
+        }
+        TransactionStatus::Paid | TransactionStatus::Approved => vec![EventType::ChargePaid],
+        TransactionStatus::Refused | TransactionStatus::Cancelled => vec![EventType::ChargeFailed],
+        TransactionStatus::Expired => vec![EventType::ChargeExpired],
+        TransactionStatus::Pending
+        | TransactionStatus::WaitingPayment
+        | TransactionStatus::Processing
+        | TransactionStatus::Refunded
+        | TransactionStatus::Chargeback
+        | TransactionStatus::Dispute => Vec::new(),
+    }
+}
+
+/// The legacy events of a charge's move.
+pub fn legacy_of_charge(from: TransactionStatus, to: TransactionStatus) -> Vec<EventType> {
+    if from == to {
+        return Vec::new();
+    }
+    let is_new = from == TransactionStatus::Pending;
+    let mut events = match to {
+        TransactionStatus::WaitingPayment if is_new => vec![EventType::PaymentCreated],
+        TransactionStatus::Paid | TransactionStatus::Approved if was_settled(from) => Vec::new(),
+        TransactionStatus::Paid | TransactionStatus::Approved if is_new => {
+            vec![EventType::PaymentCreated, EventType::PaymentCompleted]
+        }
+        TransactionStatus::Paid | TransactionStatus::Approved => vec![EventType::PaymentCompleted],
+        TransactionStatus::Expired => vec![EventType::PaymentExpired, EventType::PaymentFailed],
+        TransactionStatus::Refused
+        | TransactionStatus::Cancelled
+        | TransactionStatus::Chargeback
+        | TransactionStatus::Dispute => vec![EventType::PaymentFailed],
+        // Each refund tells its own steps; what was never credited goes back without one.
+        TransactionStatus::Refunded if !was_settled(from) => vec![EventType::PaymentRefunded],
+        TransactionStatus::Pending
+        | TransactionStatus::WaitingPayment
+        | TransactionStatus::Processing
+        | TransactionStatus::Refunded => Vec::new(),
+    };
+    events.push(EventType::PaymentStatusChanged);
+    events
+}
+
+/// The canonical and the legacy events of a payout's move; `None`: it is new.
+pub fn of_payout(from: Option<PayoutStatus>, to: PayoutStatus) -> (Vec<EventType>, Vec<EventType>) {
+    if from == Some(to) {
+        return (Vec::new(), Vec::new());
+    }
+    match to {
+        PayoutStatus::Pending => (vec![EventType::PayoutCreated], vec![EventType::WithdrawalCreated]),
+        PayoutStatus::Paid => (
+            vec![EventType::PayoutPaid],
+            vec![EventType::WithdrawalCompleted, EventType::WithdrawalStatusChanged],
+        ),
+        PayoutStatus::Failed => (
+            vec![EventType::PayoutFailed],
+            vec![EventType::WithdrawalFailed, EventType::WithdrawalStatusChanged],
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use TransactionStatus as Status;
+
+    use super::*;
+
+    const STATUSES: [Status; 11] = [
+        Status::Pending,
+        Status::WaitingPayment,
+        Status::Processing,
+        Status::Paid,
+        Status::Approved,
+        Status::Refused,
+        Status::Cancelled,
+        Status::Expired,
+        Status::Refunded,
+        Status::Chargeback,
+        Status::Dispute,
+    ];
+
+    /// From (a line) to (a column), both in the order of `STATUSES`. `.` nothing, `s` the alias alone, `C` created, `P` paid,
+    /// `B` both, `F` failed, `X` expired, `R` given back, `D` failed for the legacy family alone.
+    const MOVES: [&str; 11] = [
+        ". C s B B F F X R D D",
+        "s . s P P F F X R D D",
+        "s s . P P F F X R D D",
+        "s s s . s F F X s D D",
+        "s s s s . F F X s D D",
+        "s s s P P . F X R D D",
+        "s s s P P F . X R D D",
+        "s s s P P F F . R D D",
+        "s s s s s F F X . D D",
+        "s s s s s F F X s . D",
+        "s s s s s F F X s D .",
+    ];
+
+    fn names(events: &[EventType]) -> String {
+        events.iter().map(|event| event.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn every_move_between_two_statuses_means_what_the_table_says() {
+        for (from, line) in STATUSES.into_iter().zip(MOVES) {
+            let cells: Vec<&str> = line.split(' ').collect();
+            assert_eq!(cells.len(), STATUSES.len());
+            for (to, cell) in STATUSES.into_iter().zip(cells) {
+                let (canonical, legacy) = match cell {
+                    "." => ("", ""),
+                    "s" => ("", "payment.status_changed"),
+                    "C" => ("charge.created", "payment.created payment.status_changed"),
+                    "P" => ("charge.paid", "payment.completed payment.status_changed"),
+                    "B" => (
+                        "charge.created charge.paid",
+                        "payment.created payment.completed payment.status_changed",
+                    ),
+                    "F" => ("charge.failed", "payment.failed payment.status_changed"),
+                    "X" => ("charge.expired", "payment.expired payment.failed payment.status_changed"),
+                    "R" => ("", "payment.refunded payment.status_changed"),
+                    "D" => ("", "payment.failed payment.status_changed"),
+                    other => panic!("{other}"),
+                };
+                assert_eq!(names(&canonical_of_charge(from, to)), canonical, "{from:?} to {to:?}");
+                assert_eq!(names(&legacy_of_charge(from, to)), legacy, "{from:?} to {to:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_payouts_move_means_one_canonical_event_and_its_legacy_form() {
+        let told = |from, to| {
+            let (canonical, legacy) = of_payout(from, to);
+            format!("{} | {}", names(&canonical), names(&legacy))
+        };
+        let pending = Some(PayoutStatus::Pending);
+        assert_eq!(told(None, PayoutStatus::Pending), "payout.created | withdrawal.created");
+        assert_eq!(
+            told(pending, PayoutStatus::Paid),
+            "payout.paid | withdrawal.completed withdrawal.status_changed"
+        );
+        assert_eq!(
+            told(pending, PayoutStatus::Failed),
+            "payout.failed | withdrawal.failed withdrawal.status_changed"
+        );
+        assert_eq!(told(pending, PayoutStatus::Pending), " | ");
+    }
+}
