@@ -18,6 +18,7 @@ use crate::wallet::Wallets;
 use crate::webhook::address::AddressPolicy;
 use crate::webhook::delivery::Deliveries;
 use crate::webhook::endpoint::Endpoints;
+use crate::webhook::override_secret::OverrideSecrets;
 
 /// The state of an HTTP function. Clones share clients and clock.
 #[derive(Clone, Debug)]
@@ -38,6 +39,8 @@ pub struct App {
     pub endpoints: Endpoints,
     /// Webhook deliveries.
     pub deliveries: Deliveries,
+    /// What signs deliveries to transactions' own addresses.
+    pub override_secrets: OverrideSecrets,
     /// The time.
     pub clock: Clock,
     /// Public addresses of charges.
@@ -67,7 +70,8 @@ impl App {
             rollups: Rollups::new(store.clone()),
             wallets: Wallets::new(store.clone()),
             endpoints: Endpoints::new(store.clone()),
-            deliveries: Deliveries::new(store),
+            deliveries: Deliveries::new(store.clone()),
+            override_secrets: OverrideSecrets::new(store),
             clock,
             links: Links::new(&required(var, "CHECKOUT_BASE_URL")?)?,
             addresses: address_policy(var),

@@ -342,12 +342,16 @@ impl EventId {
 }
 
 impl DeliveryId {
-    /// The delivery of an event to an endpoint; `resend` is 0 for the first and counts those asked for by hand.
-    /// It begins with the event's time.
-    pub fn derive(event: &EventId, endpoint: &EndpointId, resend: u32) -> Self {
-        let hash =
-            digest("delivery", &[&event.0.to_be_bytes(), &endpoint.0.to_be_bytes(), &resend.to_be_bytes()]);
-        Self(timed(event.0 >> TAIL_BITS, &hash))
+    /// The first delivery of an event to an endpoint, or to its transaction's own address (`None`). It begins with the
+    /// event's time.
+    pub fn derive(event: &EventId, endpoint: Option<EndpointId>) -> Self {
+        Self(timed(event.0 >> TAIL_BITS, &Self::hash(event, endpoint, &[0; 4])))
+    }
+
+    fn hash(event: &EventId, endpoint: Option<EndpointId>, resend: &[u8]) -> [u8; 32] {
+        let endpoint = endpoint.map(|endpoint| endpoint.0.to_be_bytes());
+        let endpoint: &[u8] = endpoint.as_ref().map_or(&[], |bytes| bytes);
+        digest("delivery", &[&event.0.to_be_bytes(), endpoint, resend])
     }
 }
 
@@ -686,11 +690,11 @@ mod tests {
         let created = at("2026-11-21");
         let event = EventId::derive(created, "CH#1", 2, "charge.paid");
         let endpoint = EndpointId::new(at("2026-01-01"), [7; 10]);
-        let id = DeliveryId::derive(&event, &endpoint, 0);
+        let id = DeliveryId::derive(&event, Some(endpoint));
         insta::assert_snapshot!(id, @"wd_01m7xpe60063pqsxx1gmvkjbw5");
         assert_eq!(id.timestamp(), Some(created));
-        assert_ne!(id, DeliveryId::derive(&event, &endpoint, 1));
-        assert_ne!(id, DeliveryId::derive(&event, &EndpointId::new(created, [7; 10]), 0));
+        assert_ne!(id, DeliveryId::derive(&event, None));
+        assert_ne!(id, DeliveryId::derive(&event, Some(EndpointId::new(created, [7; 10]))));
     }
 
     #[test]

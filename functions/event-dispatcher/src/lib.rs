@@ -171,11 +171,8 @@ impl Dispatcher {
             let _stored_now_or_before: Inserted<Event> = self.store.insert(event).await?;
             let now = self.clock.now();
             let endpoints = endpoints.of(event.scope).await?;
-            for endpoint in endpoints.iter() {
-                for event_type in event.types.iter().filter(|event_type| endpoint.takes(**event_type)) {
-                    let delivery = Delivery::first(event, *event_type, endpoint, now);
-                    let _made_now_or_before: Inserted<Delivery> = self.store.insert(&delivery).await?;
-                }
+            for delivery in Delivery::of_event(event, &endpoints, now) {
+                let _made_now_or_before: Inserted<Delivery> = self.store.insert(&delivery).await?;
             }
         }
         Ok(())

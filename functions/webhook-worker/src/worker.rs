@@ -14,11 +14,13 @@ use shared::queue::{self, MAX_DELAY_SECONDS};
 use shared::random;
 use shared::store::{Aws, Store, StoreError};
 use shared::time::Timestamp;
-use shared::webhook::delivery::{AttemptEnd, Claim, Deliveries, Delivery};
-use shared::webhook::endpoint::{Endpoint, EndpointStatus};
+use shared::webhook::delivery::{AttemptEnd, Claim, Deliveries, Delivery, Recipient};
+use shared::webhook::endpoint::EndpointStatus;
 use shared::webhook::event::Event;
 use shared::webhook::event_type::Family;
+use shared::webhook::override_secret::OverrideSecrets;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
+use shared::webhook::signature::EndpointSecret;
 use shared::webhook::{schedule, signature};
 
 use crate::sender::{Attempt, Sender};
@@ -32,6 +34,7 @@ const X_SERVICE_MODE: HeaderName = HeaderName::from_static("x-service-mode");
 #[derive(Clone, Debug)]
 pub struct Worker {
     deliveries: Deliveries,
+    override_secrets: OverrideSecrets,
     queue: DeliveryQueue,
     dead_letters: DeliveryQueue,
     sender: Arc<Sender>,
@@ -47,8 +50,10 @@ impl Worker {
     ) -> Result<Self, ConfigError> {
         let sqs = aws.sqs();
         let sender = Sender::new(address_policy(var)).map_err(|error| ConfigError::new(error.to_string()))?;
+        let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self {
-            deliveries: Deliveries::new(Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?)),
+            deliveries: Deliveries::new(store.clone()),
+            override_secrets: OverrideSecrets::new(store),
             queue: DeliveryQueue::new(sqs.clone(), required(var, "DELIVERY_QUEUE_URL")?),
             dead_letters: DeliveryQueue::new(sqs, required(var, "DELIVERY_DEAD_LETTER_QUEUE_URL")?),
             sender: Arc::new(sender),
@@ -119,24 +124,52 @@ impl Worker {
             }
             Err(error) => return Err(error),
         };
-        Ok(match (material.event, material.endpoint) {
-            (Some(event), Some(endpoint)) if endpoint.status == EndpointStatus::Active => {
-                let attempt = self.post(delivery, &event, &endpoint).await;
-                let (status, error) = (attempt.status_code(), attempt.error());
-                let told = delivery.event_type.as_str();
-                tracing::info!(delivery = %delivery.id, number = delivery.attempts, status, error, "{told} sent");
-                end_of(&attempt, delivery, self.clock.now())
-            }
-            (Some(_), _) => {
-                AttemptEnd::Cancelled { reason: "the endpoint was deleted or deactivated".to_owned() }
-            }
-            (None, _) => AttemptEnd::Cancelled { reason: "the event is no longer kept".to_owned() },
-        })
+        let Some(event) = material.event else {
+            return Ok(AttemptEnd::Cancelled { reason: "the event is no longer kept".to_owned() });
+        };
+        let Some((url, secret)) = self.destination(delivery, &event, material.recipient).await? else {
+            let reason = "the endpoint was deleted or deactivated".to_owned();
+            return Ok(AttemptEnd::Cancelled { reason });
+        };
+        let attempt = self.post(delivery, &event, &url, &secret).await;
+        let (status, error) = (attempt.status_code(), attempt.error());
+        let told = delivery.event_type.as_str();
+        tracing::info!(delivery = %delivery.id, number = delivery.attempts, status, error, "{told} sent");
+        Ok(end_of(&attempt, delivery, self.clock.now()))
     }
 
-    async fn post(&self, delivery: &Delivery, event: &Event, endpoint: &Endpoint) -> Attempt {
+    /// Where a delivery goes, and what signs it; `None`: nowhere any more.
+    async fn destination(
+        &self,
+        delivery: &Delivery,
+        event: &Event,
+        recipient: Recipient,
+    ) -> Result<Option<(String, EndpointSecret)>, StoreError> {
+        match recipient {
+            Recipient::Endpoint(endpoint) => {
+                let active = endpoint.filter(|endpoint| endpoint.status == EndpointStatus::Active);
+                Ok(active.map(|endpoint| (endpoint.url, endpoint.secret)))
+            }
+            Recipient::Override(known) => {
+                let Some(url) = event.webhook_url.clone() else { return Ok(None) };
+                let secret = match known {
+                    Some(known) => known.secret,
+                    None => self.first_override_secret(delivery).await?,
+                };
+                Ok(Some((url, secret)))
+            }
+        }
+    }
+
+    async fn first_override_secret(&self, delivery: &Delivery) -> Result<EndpointSecret, StoreError> {
+        let random = random::bytes().map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        let secret = EndpointSecret::from_random(&random);
+        self.override_secrets.get_or_set(delivery.scope, secret, self.clock.now()).await
+    }
+
+    async fn post(&self, delivery: &Delivery, event: &Event, url: &str, secret: &EndpointSecret) -> Attempt {
         let body = Bytes::from(event.body_as(delivery.event_type));
-        let secret = endpoint.secret.as_secret();
+        let secret = secret.as_secret();
         let signature = match delivery.event_type.family() {
             Family::Canonical => signature::canonical(secret, self.clock.now().seconds(), &body),
             Family::Legacy => signature::legacy(secret, &body),
@@ -151,7 +184,7 @@ impl Worker {
         let value =
             |(name, text): (HeaderName, String)| HeaderValue::from_str(&text).ok().map(|value| (name, value));
         let headers: HeaderMap = headers.into_iter().filter_map(value).collect();
-        self.sender.post(&endpoint.url, headers, body).await
+        self.sender.post(url, headers, body).await
     }
 }
 

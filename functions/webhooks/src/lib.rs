@@ -11,7 +11,7 @@ use shared::http::{JsonBody, Problem, Query, RequestContext, framed};
 use shared::ids::EndpointId;
 use shared::random;
 use shared::webhook::delivery::{DeliveryFilter, DeliveryListView};
-use shared::webhook::endpoint::{EndpointView, NewEndpoint};
+use shared::webhook::endpoint::{EndpointView, NewEndpoint, SecretView};
 use shared::webhook::signature::EndpointSecret;
 
 /// The function's routes.
@@ -19,6 +19,7 @@ pub fn router(app: App) -> Router {
     let routes = Router::new()
         .route("/v1/webhooks/endpoints", post(register).get(list_endpoints))
         .route("/v1/webhooks/deliveries", get(list_deliveries))
+        .route("/v1/webhooks/override-secret/rotate", post(rotate_override_secret))
         .with_state(app);
     framed(routes)
 }
@@ -42,6 +43,17 @@ async fn list_endpoints(State(app): State<App>, context: RequestContext) -> Resu
     let endpoints = app.endpoints.of(&caller.scope).await?;
     let views: Vec<EndpointView<'_>> = endpoints.iter().map(EndpointView::new).collect();
     Ok(Json(json!({ "data": views })).into_response())
+}
+
+async fn rotate_override_secret(
+    State(app): State<App>,
+    context: RequestContext,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
+    let secret = EndpointSecret::from_random(&random::bytes()?);
+    app.override_secrets.rotate(caller.scope, &secret, now).await?;
+    Ok(Json(SecretView::new(&secret)).into_response())
 }
 
 async fn list_deliveries(

@@ -107,6 +107,11 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     // The test's own reading.
     worker.remove("dynamodb:Query");
     assert_eq!(worker, allowed("AcquirerWorkerFunction"));
+    let body = json!({
+        "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "m", "webhookUrl": listener.url,
+    });
+    service.post("/v1/payments", &body).await.expect(201);
+    used();
 
     service.get("/v1/wallets").await.expect(200);
     service.get("/v1/wallets/balance?currency=BRL").await.expect(200);
@@ -131,6 +136,7 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     service.register(&listener.url, &["charge.created"]).await;
     service.get("/v1/webhooks/endpoints").await.expect(200);
     service.deliveries("").await;
+    service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
     webhooks.extend(used());
     assert_eq!(webhooks, allowed("WebhooksFunction"));
 

@@ -257,6 +257,76 @@ async fn every_outcome_has_its_legacy_events() {
 }
 
 #[tokio::test]
+async fn a_transactions_own_address_gets_its_legacy_events_instead_of_the_subscribed_endpoints() {
+    let service = Service::start().await;
+    let own = Listener::start().await;
+    let subscribed = Listener::start().await;
+    let endpoint = service.register(&subscribed.url, &[&ALL[..], &LEGACY].concat()).await;
+    let rotate = async || {
+        let answer = service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
+        assert_eq!(answer.as_object().unwrap().len(), 1);
+        let secret = secret(&answer).to_owned();
+        assert_eq!(secret.len(), 64);
+        assert!(secret.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
+        secret
+    };
+    let first = rotate().await;
+    let body = json!({
+        "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "webhookUrl": own.url,
+    });
+    let payment = service.post("/v1/payments", &body).await.expect(201);
+    for hook in own.received(2).await {
+        verify_legacy(&hook, &first);
+    }
+    let second = rotate().await;
+    assert_ne!(first, second);
+    service.sandbox(&payment, "pay", &json!({})).await;
+    let completed = own.event("payment.completed").await;
+    verify_legacy(&completed, &second);
+    assert_eq!(completed.json()["data"]["transactionId"], payment["id"]);
+
+    own.received(4).await;
+    subscribed.received(2).await;
+    queue_is_empty(&service).await;
+    let mut names: Vec<String> =
+        own.hooks().iter().map(|hook| hook.header("x-service-event-type").to_owned()).collect();
+    names.sort_unstable();
+    let alias = "payment.status_changed";
+    assert_eq!(names, ["payment.completed", "payment.created", alias, alias]);
+    let mut names: Vec<String> =
+        subscribed.hooks().iter().map(|hook| hook.header("x-service-event-type").to_owned()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["charge.created", "charge.paid"]);
+
+    let deliveries = eventually("all delivered", async || {
+        Some(service.deliveries("&status=DELIVERED").await).filter(|deliveries| deliveries.len() == 6)
+    })
+    .await;
+    let to_own: Vec<&Value> =
+        deliveries.iter().filter(|delivery| delivery["endpointId"] == Value::Null).collect();
+    assert_eq!(to_own.len(), 4);
+    assert!(to_own.iter().any(|delivery| delivery["payload"] == completed.json()));
+    let filtered = service.deliveries(&format!("&endpointId={}", id(&endpoint))).await;
+    assert_eq!(filtered.len(), 2);
+}
+
+#[tokio::test]
+async fn a_secret_for_own_addresses_is_made_when_the_first_delivery_needs_one() {
+    let service = Service::start().await;
+    let own = Listener::start().await;
+    let body = json!({
+        "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "webhookUrl": own.url,
+    });
+    service.post("/v1/payments", &body).await.expect(201);
+    let hooks = own.received(2).await;
+    let rows = service.rows(&format!("override-secret#{}", service.scope()), "").await;
+    let made = rows[0]["secret"].as_s().unwrap();
+    for hook in &hooks {
+        verify_legacy(hook, made);
+    }
+}
+
+#[tokio::test]
 async fn a_failed_attempt_is_repeated_on_schedule_with_the_same_ids_until_it_is_taken() {
     let service = Service::start().await;
     let listener = Listener::answering(|number| match number {

@@ -1,4 +1,4 @@
-//! Deliveries: one event on its way to one endpoint (contract: Webhook delivery).
+//! Deliveries: one event on its way to one endpoint, or to its transaction's own address (contract: Webhook delivery).
 //!
 //! A worker claims a delivery by a conditional update with a lease before it posts, and ends the attempt by one
 //! that holds only while the lease is its own: a duplicated message does nothing twice, and a worker that dies
@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 use super::endpoint::Endpoint;
 use super::event::{Event, KEPT_SECONDS};
 use super::event_type::EventType;
+use super::override_secret::OverrideSecret;
 use super::schedule::MAX_ATTEMPTS;
 use crate::http::{Fields, Problem, Query};
 use crate::ids::{DeliveryId, EndpointId, EventId, Scope};
@@ -92,8 +93,9 @@ pub struct Delivery {
     pub event: EventId,
     /// Under which of the event's names.
     pub event_type: EventType,
-    /// Whom it tells.
-    pub endpoint: EndpointId,
+    /// Whom it tells; `None`: the transaction's own address, which its event has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointId>,
     /// Where it stands.
     pub status: DeliveryStatus,
     /// Attempts begun.
@@ -130,14 +132,19 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// The first delivery of an event, under one of its names, to an endpoint.
-    pub fn first(event: &Event, event_type: EventType, endpoint: &Endpoint, now: Timestamp) -> Self {
+    /// The first deliveries of an event: each of its names to the endpoints that take it, or to the transaction's own
+    /// address instead.
+    pub fn of_event(event: &Event, endpoints: &[Endpoint], now: Timestamp) -> Vec<Self> {
+        event.recipients(endpoints).map(|(name, endpoint)| Self::first(event, name, endpoint, now)).collect()
+    }
+
+    fn first(event: &Event, event_type: EventType, endpoint: Option<EndpointId>, now: Timestamp) -> Self {
         Self {
-            id: DeliveryId::derive(&event.id_as(event_type), &endpoint.id, 0),
+            id: DeliveryId::derive(&event.id_as(event_type), endpoint),
             scope: event.scope,
             event: event.id,
             event_type,
-            endpoint: endpoint.id,
+            endpoint,
             status: DeliveryStatus::Pending,
             attempts: 0,
             max_attempts: MAX_ATTEMPTS,
@@ -236,8 +243,17 @@ pub enum AttemptEnd {
 pub struct Material {
     /// What to tell; `None` when it was removed.
     pub event: Option<Event>,
-    /// Whom to tell; `None` when it was deleted.
-    pub endpoint: Option<Endpoint>,
+    /// Whom to tell.
+    pub recipient: Recipient,
+}
+
+/// Whom a delivery tells.
+#[derive(Debug)]
+pub enum Recipient {
+    /// An endpoint; `None` when it was deleted.
+    Endpoint(Option<Endpoint>),
+    /// The transaction's own address. With the scope's secret; `None`: it has none yet.
+    Override(Option<OverrideSecret>),
 }
 
 /// The deliveries of all scopes.
@@ -305,19 +321,26 @@ impl Deliveries {
         }
     }
 
-    /// Reads the event and the endpoint of a delivery, in one request.
+    /// Reads the event and the recipient of a delivery, in one request.
     pub async fn material(&self, delivery: &Delivery) -> Result<Material, StoreError> {
         let event_key = Event::key_of(&delivery.scope, delivery.event);
-        let endpoint_key = Endpoint::key_of(&delivery.scope, delivery.endpoint);
-        let mut material = Material { event: None, endpoint: None };
-        for item in self.store.batch_get(&[event_key.clone(), endpoint_key]).await? {
+        let recipient_key = delivery.endpoint.map_or_else(
+            || OverrideSecret::key_of(&delivery.scope),
+            |endpoint| Endpoint::key_of(&delivery.scope, endpoint),
+        );
+        let (mut event, mut recipient) = (None, None);
+        for item in self.store.batch_get(&[event_key.clone(), recipient_key]).await? {
             if text(&item, "pk").as_deref() == Some(event_key.pk.as_str()) {
-                material.event = Some(from_item(item)?);
+                event = Some(from_item(item)?);
             } else {
-                material.endpoint = Some(from_item(item)?);
+                recipient = Some(item);
             }
         }
-        Ok(material)
+        let recipient = match delivery.endpoint {
+            Some(_) => Recipient::Endpoint(recipient.map(from_item).transpose()?),
+            None => Recipient::Override(recipient.map(from_item).transpose()?),
+        };
+        Ok(Material { event, recipient })
     }
 
     /// Ends a claimed attempt. `false`: the lease was lost meanwhile, and the row is another's to end.
@@ -603,7 +626,7 @@ impl<'a> DeliveryListView<'a> {
 #[serde(rename_all = "camelCase")]
 struct DeliveryView<'a> {
     id: DeliveryId,
-    endpoint_id: EndpointId,
+    endpoint_id: Option<EndpointId>,
     event_type: EventType,
     status: DeliveryStatus,
     attempts: u32,

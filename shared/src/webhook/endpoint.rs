@@ -218,3 +218,18 @@ impl<'a> EndpointView<'a> {
         Self { secret: Some(endpoint.secret.as_secret().expose_secret()), ..Self::new(endpoint) }
     }
 }
+
+/// A new secret on the wire: shown once.
+#[derive(Debug, Serialize)]
+pub struct SecretView<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<EndpointId>,
+    secret: &'a str,
+}
+
+impl<'a> SecretView<'a> {
+    /// A secret that is no endpoint's.
+    pub fn new(secret: &'a EndpointSecret) -> Self {
+        Self { id: None, secret: secret.as_secret().expose_secret() }
+    }
+}

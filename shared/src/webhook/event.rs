@@ -3,13 +3,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::endpoint::Endpoint;
 use super::event_type::{EventType, Family};
 use super::legacy::LegacyData;
 use super::meaning;
 use crate::charge::view::{ChargeView, QrImage};
 use crate::charge::{Charge, Entry, TransactionStatus};
 use crate::config::Links;
-use crate::ids::{EventId, Scope};
+use crate::ids::{EndpointId, EventId, Scope};
 use crate::payout::{Payout, PayoutView};
 use crate::store::{Key, Row, StoreError};
 use crate::time::Timestamp;
@@ -146,6 +147,18 @@ impl Event {
         let id = origin.event_id(LEGACY);
         let (scope, created_at) = (origin.scope, origin.at);
         Ok(Some(Self { id, scope, types, payload: json(data)?, webhook_url, created_at }))
+    }
+
+    /// Who is told of it now: each of its names, with an endpoint that takes it. `None`: the transaction's own address.
+    pub fn recipients<'a>(
+        &'a self,
+        endpoints: &'a [Endpoint],
+    ) -> impl Iterator<Item = (EventType, Option<EndpointId>)> + 'a {
+        self.types.iter().flat_map(move |name| {
+            let own = self.webhook_url.is_some().then_some((*name, None));
+            let subscribed = endpoints.iter().filter(move |endpoint| own.is_none() && endpoint.takes(*name));
+            own.into_iter().chain(subscribed.map(|endpoint| (*name, Some(endpoint.id))))
+        })
     }
 
     /// The stable id of the event under one of its names.

@@ -9,6 +9,7 @@ pub mod event;
 pub mod event_type;
 pub mod legacy;
 pub mod meaning;
+pub mod override_secret;
 pub mod queue;
 pub mod schedule;
 pub mod signature;

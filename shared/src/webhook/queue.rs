@@ -13,8 +13,9 @@ pub struct DeliveryMessage {
     pub scope: Scope,
     /// Which.
     pub delivery: DeliveryId,
-    /// Whom it tells: the message's group, so that one dead endpoint does not starve the others.
-    pub endpoint: EndpointId,
+    /// Whom it tells; `None`: a transaction's own address.
+    #[serde(default)]
+    pub endpoint: Option<EndpointId>,
 }
 
 /// The queue of deliveries.
@@ -29,6 +30,6 @@ impl DeliveryMessage {
 
 impl Message for DeliveryMessage {
     fn group(&self) -> String {
-        self.endpoint.to_string()
+        self.endpoint.map_or_else(|| format!("override#{}", self.scope), |endpoint| endpoint.to_string())
     }
 }
