@@ -29,4 +29,5 @@ mod settlement;
 mod statistics;
 mod support;
 mod wallets;
+mod webhook_endpoints;
 mod webhooks;

@@ -133,7 +133,10 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     assert_eq!(used(), allowed("WebhookWorkerFunction"));
 
     let mut webhooks = BTreeSet::new();
-    service.register(&listener.url, &["charge.created"]).await;
+    let endpoint = service.register(&listener.url, &["charge.created"]).await;
+    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    service.patch(&path, &json!({"events": ["charge.paid"]})).await.expect(200);
+    service.delete(&path).await.expect(200);
     service.get("/v1/webhooks/endpoints").await.expect(200);
     service.deliveries("").await;
     service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);

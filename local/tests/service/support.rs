@@ -138,6 +138,15 @@ impl Client {
         self.post_as(&self.key, path, body, &[]).await
     }
 
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Answer {
+        let headers = [("apikey", self.key.as_str()), ("content-type", "application/json")];
+        self.raw(Method::PATCH, path, &headers, body.to_string()).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.raw(Method::DELETE, path, &[("apikey", &self.key)], "").await
+    }
+
     pub(crate) async fn create_with(&self, idempotency_key: &str, body: &Value) -> Answer {
         self.post_as(&self.key, "/v1/pix/charges", body, &[("idempotency-key", idempotency_key)]).await
     }

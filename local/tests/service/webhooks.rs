@@ -9,9 +9,9 @@ use sha2::Sha256;
 
 use crate::support::{Hook, Listener, Service, eventually, id};
 
-const ALL: [&str; 4] = ["charge.created", "charge.paid", "charge.failed", "charge.expired"];
+pub(crate) const ALL: [&str; 4] = ["charge.created", "charge.paid", "charge.failed", "charge.expired"];
 
-const LEGACY: [&str; 6] = [
+pub(crate) const LEGACY: [&str; 6] = [
     "payment.created",
     "payment.completed",
     "payment.failed",
@@ -30,7 +30,7 @@ fn hmac(secret: &str, parts: &[&[u8]]) -> String {
 }
 
 /// Verifies a signature as a merchant would, from the contract's text alone.
-fn verify(hook: &Hook, secret: &str) -> i64 {
+pub(crate) fn verify(hook: &Hook, secret: &str) -> i64 {
     let signature = hook.header("x-service-signature");
     let (t, v1) = signature.split_once(",v1=").unwrap();
     let t = t.strip_prefix("t=").unwrap();
@@ -44,7 +44,7 @@ pub(crate) fn verify_legacy(hook: &Hook, secret: &str) {
     assert_eq!(hook.header("x-service-signature"), expected);
 }
 
-fn secret(endpoint: &Value) -> &str {
+pub(crate) fn secret(endpoint: &Value) -> &str {
     endpoint["secret"].as_str().unwrap()
 }
 
@@ -469,7 +469,7 @@ async fn a_change_handed_over_again_writes_nothing_twice_and_tells_nothing_twice
 }
 
 /// Waits until no message is in the delivery queue, nor with a worker.
-async fn queue_is_empty(service: &Service) {
+pub(crate) async fn queue_is_empty(service: &Service) {
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
     let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryQueue");
     eventually("an empty queue", async || {

@@ -5,12 +5,14 @@ mod accept;
 mod context;
 mod created;
 mod intake;
+mod path;
 mod problem;
 
 pub use accept::MediaType;
 pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, refuse};
 pub use created::Created;
 pub use intake::{Fields, JsonBody, Object, Query};
+pub use path::IdPath;
 pub use problem::{Detail, Problem};
 
 use axum::Router;

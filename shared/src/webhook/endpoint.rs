@@ -15,6 +15,11 @@ use crate::time::Timestamp;
 /// Endpoints a scope may have: a bound on what one change fans out to.
 pub const MAX_ENDPOINTS: usize = 50;
 
+/// How often a change is tried anew because somebody else changed the endpoint in between.
+const MAX_OVERTAKEN: usize = 10;
+
+const NO_ENDPOINT: Problem = Problem::NotFound { what: "webhook endpoint" };
+
 /// Whether an endpoint is told anything.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
@@ -23,6 +28,12 @@ pub enum EndpointStatus {
     Active,
     /// It is not.
     Inactive,
+}
+
+impl EndpointStatus {
+    /// Both with their words.
+    pub const VOCABULARY: [(&'static str, Self); 2] =
+        [("ACTIVE", Self::Active), ("INACTIVE", Self::Inactive)];
 }
 
 /// An endpoint's row.
@@ -89,6 +100,60 @@ impl NewEndpoint {
         let request = url.zip(events).map(|(url, events)| Self { url, events });
         fields.finish(request)
     }
+}
+
+/// What changes of an endpoint.
+#[derive(Clone, Debug, Default)]
+pub struct EndpointChange {
+    url: Option<String>,
+    events: Option<Vec<EventType>>,
+    status: Option<EndpointStatus>,
+    secret: Option<EndpointSecret>,
+}
+
+impl EndpointChange {
+    /// Reads a request's body, of which every field may be left out; every failing field is reported.
+    pub fn parse(body: &Map<String, Value>, policy: AddressPolicy) -> Result<Self, Problem> {
+        let mut fields = Fields::new();
+        let root = Object::root(body);
+        let change = Self {
+            url: root.get("url").and_then(|_| url(&mut fields, &root, policy)),
+            events: root.get("events").and_then(|_| events(&mut fields, &root)),
+            status: root.get("status").and_then(|value| status(&mut fields, value)),
+            secret: None,
+        };
+        fields.finish(Some(change))
+    }
+
+    /// Another secret, and nothing else.
+    pub fn of_secret(secret: EndpointSecret) -> Self {
+        Self { secret: Some(secret), ..Self::default() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.url.is_none() && self.events.is_none() && self.status.is_none() && self.secret.is_none()
+    }
+
+    fn apply(&self, endpoint: Endpoint, now: Timestamp) -> Endpoint {
+        let change = self.clone();
+        Endpoint {
+            url: change.url.unwrap_or(endpoint.url),
+            events: change.events.unwrap_or(endpoint.events),
+            status: change.status.unwrap_or(endpoint.status),
+            secret: change.secret.unwrap_or(endpoint.secret),
+            updated_at: now,
+            version: endpoint.version.saturating_add(1),
+            ..endpoint
+        }
+    }
+}
+
+fn status(fields: &mut Fields, value: &Value) -> Option<EndpointStatus> {
+    let known = EndpointStatus::VOCABULARY.iter().find(|(word, _)| value == word);
+    if known.is_none() {
+        fields.reject("status", "must be one of ACTIVE, INACTIVE");
+    }
+    known.map(|(_, status)| *status)
 }
 
 fn url(fields: &mut Fields, root: &Object<'_>, policy: AddressPolicy) -> Option<String> {
@@ -178,6 +243,69 @@ impl Endpoints {
         }
     }
 
+    /// The id that a path names.
+    ///
+    /// # Errors
+    ///
+    /// 404 for what is no id, as for an id of nothing.
+    pub fn named(id: Option<EndpointId>) -> Result<EndpointId, Problem> {
+        id.ok_or(NO_ENDPOINT)
+    }
+
+    /// A scope's endpoint.
+    ///
+    /// # Errors
+    ///
+    /// 404 for what is not there and what is another scope's.
+    pub async fn find(&self, scope: &Scope, id: EndpointId) -> Result<Endpoint, Problem> {
+        self.store.get(&Endpoint::key_of(scope, id)).await?.ok_or(NO_ENDPOINT)
+    }
+
+    /// Changes an endpoint; gives it as it stands after.
+    ///
+    /// # Errors
+    ///
+    /// 404 for what is not there and what is another scope's.
+    pub async fn change(
+        &self,
+        scope: &Scope,
+        id: EndpointId,
+        change: &EndpointChange,
+        now: Timestamp,
+    ) -> Result<Endpoint, Problem> {
+        for _try in 0..MAX_OVERTAKEN {
+            let endpoint = self.find(scope, id).await?;
+            if change.is_empty() {
+                return Ok(endpoint);
+            }
+            let version = endpoint.version;
+            let next = change.apply(endpoint, now);
+            match self.store.commit(vec![Write::replace(&next, version)?]).await? {
+                Committed::Done => return Ok(next),
+                Committed::Overtaken { .. } => {}
+            }
+        }
+        Err(Problem::Unavailable("an endpoint kept changing".to_owned()))
+    }
+
+    /// Deletes an endpoint for good. What waits to be delivered to it is cancelled when its turn comes.
+    ///
+    /// # Errors
+    ///
+    /// 404 for what is not there and what is another scope's.
+    pub async fn delete(&self, scope: &Scope, id: EndpointId) -> Result<(), Problem> {
+        for _try in 0..MAX_OVERTAKEN {
+            let version = self.find(scope, id).await?.version;
+            let version = i64::try_from(version).unwrap_or(i64::MAX);
+            let remove = Write::remove(Endpoint::key_of(scope, id), "version", version);
+            match self.store.commit(vec![remove]).await? {
+                Committed::Done => return Ok(()),
+                Committed::Overtaken { .. } => {}
+            }
+        }
+        Err(Problem::Unavailable("an endpoint kept changing".to_owned()))
+    }
+
     /// A scope's endpoints, oldest first.
     pub async fn of(&self, scope: &Scope) -> Result<Vec<Endpoint>, StoreError> {
         let items = self.store.partition(&partition(scope)).await?;
@@ -228,7 +356,12 @@ pub struct SecretView<'a> {
 }
 
 impl<'a> SecretView<'a> {
-    /// A secret that is no endpoint's.
+    /// An endpoint's.
+    pub fn of(endpoint: &'a Endpoint) -> Self {
+        Self { id: Some(endpoint.id), ..Self::new(&endpoint.secret) }
+    }
+
+    /// One that is no endpoint's.
     pub fn new(secret: &'a EndpointSecret) -> Self {
         Self { id: None, secret: secret.as_secret().expose_secret() }
     }

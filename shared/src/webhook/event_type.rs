@@ -86,6 +86,25 @@ impl EventType {
     }
 }
 
+/// An event as `GET /v1/webhooks/event-catalog` lists it.
+#[derive(Debug, Serialize)]
+pub struct CatalogEntry {
+    event: EventType,
+    description: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    legacy: Option<bool>,
+}
+
+/// All that can be subscribed to.
+pub fn catalog() -> Vec<CatalogEntry> {
+    let entry = |event: EventType| CatalogEntry {
+        event,
+        description: event.description(),
+        legacy: (event.family() == Family::Legacy).then_some(true),
+    };
+    EventType::subscribable().map(entry).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,90 @@
+//! `/v1/webhooks/endpoints`, and the secret for transactions' own addresses.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use shared::app::App;
+use shared::http::{IdPath, JsonBody, Problem, RequestContext};
+use shared::ids::EndpointId;
+use shared::random;
+use shared::webhook::endpoint::{EndpointChange, EndpointView, Endpoints, NewEndpoint, SecretView};
+use shared::webhook::signature::EndpointSecret;
+
+pub(crate) async fn register(
+    State(app): State<App>,
+    context: RequestContext,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
+    let request = NewEndpoint::parse(&body?.0, app.addresses)?;
+    let id = EndpointId::new(now, random::bytes()?);
+    let endpoint = app.endpoints.register(&caller.scope, request, (id, new_secret()?), now).await?;
+    Ok((StatusCode::CREATED, Json(EndpointView::with_secret(&endpoint))).into_response())
+}
+
+pub(crate) async fn list(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
+    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
+    let endpoints = app.endpoints.of(&caller.scope).await?;
+    let views: Vec<EndpointView<'_>> = endpoints.iter().map(EndpointView::new).collect();
+    Ok(Json(json!({ "data": views })).into_response())
+}
+
+pub(crate) async fn change(
+    State(app): State<App>,
+    context: RequestContext,
+    IdPath(id): IdPath<EndpointId>,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
+    let change = EndpointChange::parse(&body?.0, app.addresses)?;
+    let endpoint = app.endpoints.change(&caller.scope, Endpoints::named(id)?, &change, now).await?;
+    Ok(Json(EndpointView::new(&endpoint)).into_response())
+}
+
+pub(crate) async fn delete(
+    State(app): State<App>,
+    context: RequestContext,
+    IdPath(id): IdPath<EndpointId>,
+) -> Result<Response, Problem> {
+    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
+    app.endpoints.delete(&caller.scope, Endpoints::named(id)?).await?;
+    Ok(Json(json!({ "deleted": true })).into_response())
+}
+
+pub(crate) async fn rotate_secret(
+    State(app): State<App>,
+    context: RequestContext,
+    IdPath(id): IdPath<EndpointId>,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
+    let id = Endpoints::named(id)?;
+    // The documented body repeats the path's id; one that names another endpoint is a mistake to be told of.
+    let named = body?.0.remove("id").filter(|named| !named.is_null());
+    if named.is_some_and(|named| named != Value::String(id.to_string())) {
+        return Err(Problem::field("id", "must be the id in the path"));
+    }
+    let change = EndpointChange::of_secret(new_secret()?);
+    let endpoint = app.endpoints.change(&caller.scope, id, &change, now).await?;
+    Ok(Json(SecretView::of(&endpoint)).into_response())
+}
+
+pub(crate) async fn rotate_override_secret(
+    State(app): State<App>,
+    context: RequestContext,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
+    let secret = new_secret()?;
+    app.override_secrets.rotate(caller.scope, &secret, now).await?;
+    Ok(Json(SecretView::new(&secret)).into_response())
+}
+
+fn new_secret() -> Result<EndpointSecret, Problem> {
+    Ok(EndpointSecret::from_random(&random::bytes()?))
+}

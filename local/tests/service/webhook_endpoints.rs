@@ -1,0 +1,210 @@
+//! Changing endpoints, and what becomes of what is on its way to them (contract: Webhooks).
+
+use axum::http::{Method, StatusCode};
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+
+use crate::support::{Listener, Service, eventually, id};
+use crate::webhooks::{queue_is_empty, secret, verify};
+
+fn path(endpoint: &Value) -> String {
+    format!("/v1/webhooks/endpoints/{}", id(endpoint))
+}
+
+/// A listener that fails each time, and a delivery that waits for its second attempt to it.
+async fn with_a_waiting_delivery(service: &Service) -> (Listener, Value) {
+    let listener = Listener::answering(|_number| StatusCode::BAD_GATEWAY.into_response()).await;
+    let endpoint = service.register(&listener.url, &["charge.created"]).await;
+    service.charge().await;
+    eventually("the first failure", async || {
+        let waiting = service.deliveries("&status=PENDING").await;
+        waiting.into_iter().find(|delivery| delivery["attempts"] == 1)
+    })
+    .await;
+    (listener, endpoint)
+}
+
+async fn is_cancelled_when_its_turn_comes(service: &Service, listener: &Listener) {
+    service.advance(37).await;
+    let cancelled = eventually("it is cancelled", async || {
+        service.deliveries("&status=CANCELLED").await.into_iter().next()
+    })
+    .await;
+    assert!(cancelled["lastError"].as_str().unwrap().contains("deleted or deactivated"), "{cancelled}");
+    assert_eq!(cancelled["nextRetryAt"], Value::Null);
+    assert_eq!(listener.hooks().len(), 1);
+}
+
+#[tokio::test]
+async fn a_change_takes_only_the_fields_that_are_sent() {
+    let service = Service::start().await;
+    let made = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let mut expected = made.clone();
+    expected.as_object_mut().unwrap().remove("secret");
+    for (change, field, value) in [
+        (json!({"url": "http://127.0.0.1:9/other"}), "url", json!("http://127.0.0.1:9/other")),
+        (
+            json!({"events": ["payment.completed", "med.resolved"]}),
+            "events",
+            json!(["payment.completed", "med.resolved"]),
+        ),
+        (json!({"status": "INACTIVE", "url": null}), "status", json!("INACTIVE")),
+        (json!({}), "status", json!("INACTIVE")),
+    ] {
+        let changed = service.patch(&path(&made), &change).await.expect(200);
+        expected[field] = value;
+        expected["updatedAt"] = changed["updatedAt"].clone();
+        assert_eq!(changed, expected, "{change}");
+    }
+    assert_eq!(service.get("/v1/webhooks/endpoints").await.expect(200), json!({"data": [expected]}));
+}
+
+#[tokio::test]
+async fn a_change_is_held_to_the_rules_of_registration() {
+    let service = Service::start().await;
+    let made = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    for (change, params) in [
+        (json!({"url": "http://example.com/hook"}), vec!["url"]),
+        (json!({"url": 5, "events": [], "status": "active"}), vec!["url", "events", "status"]),
+        (json!({"events": ["charge.paid", "webhook.test"]}), vec!["events[1]"]),
+        (json!({"status": true}), vec!["status"]),
+    ] {
+        let answer = service.patch(&path(&made), &change).await;
+        assert_eq!(answer.problem(), (400, "invalid_request_error", "invalid_request"), "{change}");
+        assert_eq!(answer.params(), params, "{change}");
+    }
+}
+
+#[tokio::test]
+async fn another_scopes_endpoint_is_not_found() {
+    let service = Service::start().await;
+    let made = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let strangers = [&service.stack.seed.other.test_api_key, &service.stack.seed.first.live_api_key];
+    let own = service.key();
+    let mut cases = Vec::new();
+    for stranger in strangers {
+        cases.push((stranger.as_str(), path(&made)));
+    }
+    cases.push((own.as_str(), "/v1/webhooks/endpoints/wh_00000000000000000000000000".to_owned()));
+    cases.push((own.as_str(), "/v1/webhooks/endpoints/nothing".to_owned()));
+    for (key, path) in cases {
+        let json = ("content-type", "application/json");
+        for (method, path, body) in [
+            (Method::PATCH, path.clone(), "{\"status\": \"INACTIVE\"}"),
+            (Method::POST, format!("{path}/rotate-secret"), "{}"),
+            (Method::DELETE, path.clone(), ""),
+        ] {
+            let answer = service.raw(method.clone(), &path, &[("apikey", key), json], body).await;
+            assert_eq!(answer.problem(), (404, "not_found_error", "not_found"), "{method} {path}");
+        }
+    }
+    let listed = service.get("/v1/webhooks/endpoints").await.expect(200);
+    assert_eq!(listed["data"][0]["status"], "ACTIVE");
+}
+
+#[tokio::test]
+async fn what_waits_for_an_endpoint_that_is_switched_off_is_cancelled() {
+    let service = Service::start().await;
+    let (listener, endpoint) = with_a_waiting_delivery(&service).await;
+    service.patch(&path(&endpoint), &json!({"status": "INACTIVE"})).await.expect(200);
+    is_cancelled_when_its_turn_comes(&service, &listener).await;
+    // And nothing new is made for it.
+    service.charge().await;
+    let told = Listener::start().await;
+    service.register(&told.url, &["charge.created"]).await;
+    service.charge().await;
+    told.received(1).await;
+    assert_eq!(service.deliveries(&format!("&endpointId={}", id(&endpoint))).await.len(), 1);
+}
+
+#[tokio::test]
+async fn what_waits_for_a_deleted_endpoint_is_cancelled() {
+    let service = Service::start().await;
+    let (listener, endpoint) = with_a_waiting_delivery(&service).await;
+    let deleted = service.delete(&path(&endpoint)).await.expect(200);
+    assert_eq!(deleted, json!({"deleted": true}));
+    assert_eq!(service.get("/v1/webhooks/endpoints").await.expect(200), json!({"data": []}));
+    assert_eq!(service.delete(&path(&endpoint)).await.status, 404);
+    is_cancelled_when_its_turn_comes(&service, &listener).await;
+}
+
+#[tokio::test]
+async fn a_rotated_secret_signs_the_next_delivery() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    let made = service.register(&listener.url, &["charge.created"]).await;
+    service.charge().await;
+    verify(&listener.received(1).await[0], secret(&made));
+    let path = format!("{}/rotate-secret", path(&made));
+    let rotated = service.post(&path, &json!({"id": made["id"]})).await.expect(200);
+    assert_eq!(rotated.as_object().unwrap().len(), 2);
+    assert_eq!(rotated["id"], made["id"]);
+    assert_eq!(secret(&rotated).len(), 64);
+    assert_ne!(secret(&rotated), secret(&made));
+    service.charge().await;
+    verify(&listener.received(2).await[1], secret(&rotated));
+
+    let other = json!({"id": "wh_00000000000000000000000000"});
+    let refused = service.post(&path, &other).await;
+    assert_eq!((refused.problem().0, refused.params()), (400, vec!["id"]));
+    assert_eq!(service.post(&path, &json!({"id": 7})).await.status, 400);
+    service.charge().await;
+    verify(&listener.received(3).await[2], secret(&rotated));
+    let without_body = service.raw(Method::POST, &path, &[("apikey", &service.key())], "").await;
+    assert_eq!(without_body.status, 200);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_changes_its_events_hears_the_new_ones() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    let made = service.register(&listener.url, &["charge.created"]).await;
+    service.patch(&path(&made), &json!({"events": ["payment.completed"]})).await.expect(200);
+    let charge = service.charge().await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    listener.event("payment.completed").await;
+    queue_is_empty(&service).await;
+    assert_eq!(listener.hooks().len(), 1);
+}
+
+#[tokio::test]
+async fn the_catalog_is_public_and_lists_what_can_be_subscribed_to() {
+    let service = Service::start().await;
+    let answer = service.raw(Method::GET, "/v1/webhooks/event-catalog", &[], "").await;
+    assert!(answer.header("x-request-id").is_some());
+    let catalog = answer.expect(200);
+    let entries = catalog.as_array().unwrap();
+    let names: Vec<&str> = entries.iter().map(|entry| entry["event"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "charge.created",
+            "charge.paid",
+            "charge.failed",
+            "charge.expired",
+            "payout.created",
+            "payout.paid",
+            "payout.failed",
+            "med_case.created",
+            "med_case.updated",
+            "med.resolved",
+            "payment.created",
+            "payment.completed",
+            "payment.failed",
+            "payment.expired",
+            "payment.refunded",
+            "payment.status_changed",
+            "withdrawal.created",
+            "withdrawal.completed",
+            "withdrawal.failed",
+            "withdrawal.status_changed",
+        ]
+    );
+    for entry in entries {
+        let name = entry["event"].as_str().unwrap();
+        let is_legacy = name.starts_with("payment.") || name.starts_with("withdrawal.");
+        assert_eq!(entry.get("legacy"), is_legacy.then_some(&json!(true)), "{name}");
+        assert!(!entry["description"].as_str().unwrap().is_empty());
+    }
+    service.register("http://127.0.0.1:9/hook", &names).await;
+}
