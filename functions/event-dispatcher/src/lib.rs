@@ -201,9 +201,12 @@ impl Dispatcher {
             });
         }
         if Refund::is_at(&key) {
-            let refund: Refund = row(image)?;
-            let acquirer = is_new.then_some(AcquirerMessage::Refund(refund.id));
-            return Ok(Asks { acquirer, ..Asks::default() });
+            let (old, new): (Option<Refund>, Refund) = before_and_after(record)?;
+            return Ok(Asks {
+                events: Event::of_refund(old.as_ref(), &new)?.into_iter().collect(),
+                acquirer: is_new.then_some(AcquirerMessage::Refund(new.id)),
+                ..Asks::default()
+            });
         }
         if Payout::is_at(&key) {
             let (old, new): (Option<Payout>, Payout) = before_and_after(record)?;

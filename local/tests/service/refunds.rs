@@ -1,5 +1,7 @@
 //! Refunds (contract: Refund, Refund status): taken once, whoever asks how often, and given back whole when they fail.
 
+use std::collections::BTreeSet;
+
 use axum::http::Method;
 use local::stack::Options;
 use serde_json::{Value, json};
@@ -7,7 +9,7 @@ use shared::account::terms::{Fee, MethodTerms};
 use shared::money::Currency;
 use tokio::task::JoinSet;
 
-use crate::support::{Answer, Client, Service, eventually, id};
+use crate::support::{Answer, Client, Listener, Service, eventually, id};
 
 impl Service {
     /// A charge of this many centavos, paid.
@@ -337,4 +339,43 @@ async fn a_refund_whose_message_was_lost_is_asked_about_again() {
         assert_eq!(service.refunds(&charge).await[0]["status"], status);
     }
     service.verified().await;
+}
+
+#[tokio::test]
+async fn each_step_of_a_refund_is_told() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["payment.refunded", "payment.status_changed"]).await;
+    let charge = service.paid(1000).await;
+    service.refund(&charge, "refund-01", json!({})).await.expect(201);
+    service.refund_becomes(&charge, "REFUNDED").await;
+    // The charge waits, is paid and is refunded; the refund has three steps.
+    let hooks = listener.received(6).await;
+    let steps: BTreeSet<(String, i64, String, String)> = hooks
+        .iter()
+        .filter(|hook| hook.header("x-service-event-type") == "payment.refunded")
+        .map(|hook| {
+            let data = hook.json()["data"].clone();
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            assert_eq!(data["transactionId"], raw(&charge));
+            assert_eq!(data["refund"]["amount"], 1000);
+            (
+                text(&data["refund"]["status"]),
+                data["refundedAmount"].as_i64().unwrap(),
+                text(&data["previousStatus"]),
+                text(&data["status"]),
+            )
+        })
+        .collect();
+    let step = |refund: &str, refunded: i64, before: &str, after: &str| {
+        (refund.to_owned(), refunded, before.to_owned(), after.to_owned())
+    };
+    assert_eq!(
+        steps,
+        BTreeSet::from([
+            step("PENDING", 0, "PAID", "PAID"),
+            step("IN_PROGRESS", 0, "PAID", "PAID"),
+            step("REFUNDED", 1000, "PAID", "REFUNDED"),
+        ])
+    );
 }

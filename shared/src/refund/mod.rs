@@ -43,6 +43,18 @@ pub enum RefundStatus {
     Failed,
 }
 
+impl RefundStatus {
+    /// The word in rows and on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::InProgress => "IN_PROGRESS",
+            Self::Refunded => "REFUNDED",
+            Self::Failed => "FAILED",
+        }
+    }
+}
+
 /// How a refund ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RefundEnd {

@@ -12,6 +12,7 @@ use crate::charge::{Charge, Entry, TransactionStatus};
 use crate::config::Links;
 use crate::ids::{EndpointId, EventId, Scope};
 use crate::payout::{Payout, PayoutView};
+use crate::refund::Refund;
 use crate::store::{Key, Row, StoreError};
 use crate::time::Timestamp;
 
@@ -94,6 +95,19 @@ impl Event {
         let url = charge.transaction.as_ref().and_then(|transaction| transaction.webhook_url.clone());
         events.extend(Self::legacy(legacy, &origin, &LegacyData::of_charge(charge, entry), url)?);
         Ok(events)
+    }
+
+    /// The event that a refund's step means: each is told as `payment.refunded` (contract: Emission rules).
+    pub fn of_refund(old: Option<&Refund>, new: &Refund) -> Result<Option<Self>, StoreError> {
+        if old.map(|refund| refund.status) == Some(new.status) {
+            return Ok(None);
+        }
+        // Its charge is in the same partition, and counts versions of its own.
+        let Key { pk, sk } = new.key();
+        let row = Key { pk: format!("{pk}#{sk}"), sk };
+        let origin = Origin { scope: new.scope, row, version: new.version, at: new.updated_at };
+        let url = new.transaction.sent.as_ref().and_then(|sent| sent.webhook_url.clone());
+        Self::legacy(vec![EventType::PaymentRefunded], &origin, &LegacyData::of_refund(new), url)
     }
 
     /// The events that a payout's change means.
@@ -209,11 +223,11 @@ mod tests {
     use crate::account::terms::{Fee, MethodTerms};
     use crate::charge::testing::{at, waiting};
     use crate::charge::transition::{Command, Outcome, Payment, apply};
-    use crate::charge::{Metadata, PaymentMethod, Transaction};
-    use crate::ids::{EndToEndId, PayoutId};
+    use crate::charge::{Metadata, PaymentMethod, RefundAsked, RefundStrategy, Transaction};
+    use crate::ids::{EndToEndId, PayoutId, RefundId};
     use crate::money::{Amount, Currency};
     use crate::payout::{PayoutEnd, PayoutStatus};
-    use crate::webhook::legacy::RefundData;
+    use crate::refund::{RefundEnd, RefundPlan};
 
     fn links() -> Links {
         Links::new("https://pay.example.com/checkout").unwrap()
@@ -326,21 +340,30 @@ mod tests {
     }
 
     #[test]
-    fn a_refunds_step_is_told_with_the_refund() {
-        let entry = Entry { from: TransactionStatus::Paid, version: 3, at: at(90) };
-        let charge = waiting();
-        let refund =
-            RefundData { id: "re_1".to_owned(), amount: Amount::parse(400).unwrap(), status: "REFUNDED" };
-        let data = LegacyData {
-            refund: Some(refund),
-            refunded_amount: Some(400),
-            ..LegacyData::of_charge(&charge, &entry)
+    fn each_step_of_a_refund_is_told_once_with_what_was_refunded_so_far() {
+        let paid = after(&order(), &pay());
+        let id = RefundId::derive(paid.id, "refund-01");
+        let asked = RefundAsked {
+            gross: Some(Amount::parse(400).unwrap()),
+            strategy: RefundStrategy::Cashout,
+            pix_out_fee: 0,
+            merchant_bears_pix_out: false,
+            is_held: false,
         };
-        let origin = Origin { scope: charge.scope, row: charge.key(), version: 3, at: at(90) };
-        let event = Event::legacy(vec![EventType::PaymentRefunded], &origin, &data, None).unwrap();
-        insta::assert_snapshot!(told(event.as_slice()), @r#"
-        {"event":"payment.refunded","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"WAITING_PAYMENT","previousStatus":"PAID","refund":{"id":"re_1","amount":400,"status":"REFUNDED"},"refundedAmount":400,"occurredAt":"2026-11-21T12:01:30.000Z"}}
+        let plan = RefundPlan { asked, destination: None, reason: None, request_hash: String::new() };
+        let step = Refund::request(id, &paid, plan, at(90)).unwrap();
+        let started = step.refund.started(at(91)).unwrap();
+        let ended = started.ended(&step.charge, RefundEnd::Refunded, at(93)).unwrap().refund;
+        let steps = [(None, &step.refund), (Some(&step.refund), &started), (Some(&started), &ended)];
+        let events: Vec<Event> =
+            steps.into_iter().filter_map(|(old, new)| Event::of_refund(old, new).unwrap()).collect();
+        insta::assert_snapshot!(told(&events), @r#"
+        {"event":"payment.refunded","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"PAID","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"refund":{"id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","amount":400,"status":"PENDING"},"refundedAmount":0,"occurredAt":"2026-11-21T12:01:30.000Z"}}
+        {"event":"payment.refunded","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"PAID","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"refund":{"id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","amount":400,"status":"IN_PROGRESS"},"refundedAmount":0,"occurredAt":"2026-11-21T12:01:31.000Z"}}
+        {"event":"payment.refunded","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"PAID","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"refund":{"id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","amount":400,"status":"REFUNDED"},"refundedAmount":400,"occurredAt":"2026-11-21T12:01:33.000Z"}}
         "#);
+        assert_eq!(events.iter().filter(|event| event.webhook_url.is_some()).count(), 3);
+        assert_eq!(Event::of_refund(Some(&ended), &ended).unwrap(), None);
     }
 
     #[test]

@@ -3,9 +3,11 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::account::terms::Fees;
 use crate::charge::{Charge, Entry, PaymentMethod, TransactionStatus};
 use crate::money::Amount;
 use crate::payout::{Payout, PayoutStatus};
+use crate::refund::Refund;
 use crate::time::Timestamp;
 
 /// What a legacy event tells. The same for all names that one change is told under.
@@ -31,7 +33,7 @@ pub struct LegacyData<'a> {
     pub metadata: Option<Map<String, Value>>,
     /// The refund that moved on, on `payment.refunded`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub refund: Option<RefundData<'a>>,
+    pub refund: Option<RefundData>,
     /// All that was refunded so far, in minor units, beside `refund`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refunded_amount: Option<i64>,
@@ -55,13 +57,13 @@ pub struct SettledData {
 
 /// A refund, as `payment.refunded` names it.
 #[derive(Debug, Serialize)]
-pub struct RefundData<'a> {
+pub struct RefundData {
     /// Its id.
     pub id: String,
     /// What goes back, in minor units.
     pub amount: Amount,
     /// How far it is.
-    pub status: &'a str,
+    pub status: &'static str,
 }
 
 impl<'a> LegacyData<'a> {
@@ -82,6 +84,29 @@ impl<'a> LegacyData<'a> {
         }
     }
 
+    /// Of a refund's last step.
+    pub fn of_refund(refund: &'a Refund) -> Self {
+        let transaction = &refund.transaction;
+        let sent = transaction.sent.as_ref();
+        Self {
+            transaction_id: refund.id.charge().raw(),
+            amount: transaction.amount,
+            status: transaction.status.as_str(),
+            previous_status: transaction.previous_status.as_str(),
+            settled: is_settled(transaction.status)
+                .then(|| SettledData::new(transaction.paid_with, transaction.amount, transaction.fees)),
+            customer_id: sent.and_then(|sent| sent.customer_id.as_deref()),
+            metadata: (!transaction.metadata.is_empty()).then(|| transaction.metadata.to_map()),
+            refund: Some(RefundData {
+                id: refund.id.to_string(),
+                amount: refund.share.gross,
+                status: refund.status.as_str(),
+            }),
+            refunded_amount: Some(transaction.refunded),
+            occurred_at: refund.updated_at,
+        }
+    }
+
     /// Of a payout's last change.
     pub fn of_payout(from: Option<PayoutStatus>, payout: &Payout) -> Self {
         Self {
@@ -99,9 +124,25 @@ impl<'a> LegacyData<'a> {
     }
 }
 
+impl SettledData {
+    fn new(paid_with: PaymentMethod, amount: Amount, fees: Fees) -> Self {
+        Self {
+            paid_with: paid_with.as_str(),
+            provider_fee: fees.acquirer,
+            platform_fee: fees.platform,
+            net_amount: amount.minor().saturating_sub(fees.total()),
+        }
+    }
+}
+
 fn settled(charge: &Charge) -> Option<SettledData> {
-    match charge.status {
-        TransactionStatus::Paid | TransactionStatus::Approved => {}
+    let settlement = charge.settlement.filter(|_| is_settled(charge.status))?;
+    Some(SettledData::new(charge.method(), charge.amount, settlement.fees))
+}
+
+fn is_settled(status: TransactionStatus) -> bool {
+    match status {
+        TransactionStatus::Paid | TransactionStatus::Approved => true,
         TransactionStatus::Pending
         | TransactionStatus::WaitingPayment
         | TransactionStatus::Processing
@@ -110,15 +151,8 @@ fn settled(charge: &Charge) -> Option<SettledData> {
         | TransactionStatus::Expired
         | TransactionStatus::Refunded
         | TransactionStatus::Chargeback
-        | TransactionStatus::Dispute => return None,
+        | TransactionStatus::Dispute => false,
     }
-    let settlement = charge.settlement.as_ref()?;
-    Some(SettledData {
-        paid_with: PaymentMethod::as_str(charge.method()),
-        provider_fee: settlement.fees.acquirer,
-        platform_fee: settlement.fees.platform,
-        net_amount: settlement.net(charge.amount),
-    })
 }
 
 /// The legacy family's words are in upper case.
