@@ -19,6 +19,7 @@ use crate::webhook::address::AddressPolicy;
 use crate::webhook::delivery::Deliveries;
 use crate::webhook::endpoint::Endpoints;
 use crate::webhook::override_secret::OverrideSecrets;
+use crate::webhook::resend::Resends;
 
 /// The state of an HTTP function. Clones share clients and clock.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub struct App {
     pub endpoints: Endpoints,
     /// Webhook deliveries.
     pub deliveries: Deliveries,
+    /// What is told again.
+    pub resends: Resends,
     /// What signs deliveries to transactions' own addresses.
     pub override_secrets: OverrideSecrets,
     /// The time.
@@ -71,7 +74,8 @@ impl App {
             wallets: Wallets::new(store.clone()),
             endpoints: Endpoints::new(store.clone()),
             deliveries: Deliveries::new(store.clone()),
-            override_secrets: OverrideSecrets::new(store),
+            override_secrets: OverrideSecrets::new(store.clone()),
+            resends: Resends::new(store),
             clock,
             links: Links::new(&required(var, "CHECKOUT_BASE_URL")?)?,
             addresses: address_policy(var),

@@ -277,6 +277,11 @@ timed_id! {
 }
 
 timed_id! {
+    /// A request to tell something again: `rs_` and 26 characters.
+    ResendId, "rs_"
+}
+
+timed_id! {
     /// A posting of the ledger, and the wallet's movement that it is: `mv_` and 26 characters.
     PostingId, "mv_"
 }
@@ -348,10 +353,22 @@ impl DeliveryId {
         Self(timed(event.0 >> TAIL_BITS, &Self::hash(event, endpoint, &[0; 4])))
     }
 
+    /// Another delivery of it, because somebody asked. It begins with the time of the request.
+    pub fn of_resend(event: &EventId, endpoint: Option<EndpointId>, resend: &ResendId) -> Self {
+        Self(timed(resend.0 >> TAIL_BITS, &Self::hash(event, endpoint, &resend.0.to_be_bytes())))
+    }
+
     fn hash(event: &EventId, endpoint: Option<EndpointId>, resend: &[u8]) -> [u8; 32] {
         let endpoint = endpoint.map(|endpoint| endpoint.0.to_be_bytes());
         let endpoint: &[u8] = endpoint.as_ref().map_or(&[], |bytes| bytes);
         digest("delivery", &[&event.0.to_be_bytes(), endpoint, resend])
+    }
+}
+
+impl ResendId {
+    /// A new request's id from its time and 80 random bits.
+    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
+        Self(timed(head(at), &random))
     }
 }
 
@@ -534,6 +551,7 @@ id_traits!(
     ChargeId,
     EventId,
     DeliveryId,
+    ResendId,
     EndpointId,
     PostingId,
     PayoutId,
@@ -694,6 +712,11 @@ mod tests {
         insta::assert_snapshot!(id, @"wd_01m7xpe60063pqsxx1gmvkjbw5");
         assert_eq!(id.timestamp(), Some(created));
         assert_ne!(id, DeliveryId::derive(&event, None));
+        let asked = at("2026-11-22");
+        let resent = |random| DeliveryId::of_resend(&event, Some(endpoint), &ResendId::new(asked, random));
+        assert_eq!(resent([7; 10]).timestamp(), Some(asked));
+        assert_eq!(resent([7; 10]), resent([7; 10]));
+        assert_ne!(resent([7; 10]), resent([8; 10]));
         assert_ne!(id, DeliveryId::derive(&event, Some(EndpointId::new(created, [7; 10]))));
     }
 

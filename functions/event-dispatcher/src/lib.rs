@@ -18,7 +18,7 @@ use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::charge::{Charge, TransactionStatus};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
-use shared::ids::Scope;
+use shared::ids::{ResendId, Scope};
 use shared::payout::Payout;
 use shared::queue::{Message, Queue};
 use shared::refund::Refund;
@@ -28,6 +28,7 @@ use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
+use shared::webhook::resend::Resend;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 
@@ -61,6 +62,8 @@ pub struct Dispatcher {
 struct Asks {
     /// What it tells.
     events: Vec<Event>,
+    /// The request that tells it again.
+    resend: Option<ResendId>,
     /// What it adds to the rollups.
     counted: Option<Box<Counted>>,
     /// A delivery that starts.
@@ -98,9 +101,9 @@ impl Dispatcher {
             let sequence_number = record.change.sequence_number.clone().unwrap_or_default();
             let number = || sequence_number.clone();
             match self.read(&record) {
-                Ok(Asks { events, counted, delivery, acquirer }) => {
+                Ok(Asks { events, resend, counted, delivery, acquirer }) => {
                     if !events.is_empty() {
-                        changes.push((number(), events));
+                        changes.push((number(), events, resend));
                     }
                     counts.extend(counted.map(|counted| (number(), *counted)));
                     deliveries.extend(delivery.map(|message| (number(), message)));
@@ -143,15 +146,15 @@ impl Dispatcher {
     }
 
     /// Announces changes, some at a time; gives the sequence numbers of those that could not be.
-    async fn announce_all(&self, changes: Vec<(String, Vec<Event>)>) -> Vec<String> {
+    async fn announce_all(&self, changes: Vec<(String, Vec<Event>, Option<ResendId>)>) -> Vec<String> {
         let endpoints = EndpointsOfBatch::new(self.store.clone());
         let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
         let mut work = JoinSet::new();
-        for (sequence_number, events) in changes {
+        for (sequence_number, events, resend) in changes {
             let (dispatcher, endpoints, slots) = (self.clone(), endpoints.clone(), Arc::clone(&slots));
             work.spawn(async move {
                 let _slot = slots.acquire().await;
-                let done = dispatcher.announce(&events, &endpoints).await;
+                let done = dispatcher.announce(&events, resend, &endpoints).await;
                 (sequence_number, done)
             });
         }
@@ -166,12 +169,21 @@ impl Dispatcher {
     }
 
     /// Stores a change's events and their deliveries, each only if it is not there yet.
-    async fn announce(&self, events: &[Event], endpoints: &EndpointsOfBatch) -> Result<(), StoreError> {
+    async fn announce(
+        &self,
+        events: &[Event],
+        resend: Option<ResendId>,
+        endpoints: &EndpointsOfBatch,
+    ) -> Result<(), StoreError> {
         for event in events {
             let _stored_now_or_before: Inserted<Event> = self.store.insert(event).await?;
             let now = self.clock.now();
             let endpoints = endpoints.of(event.scope).await?;
-            for delivery in Delivery::of_event(event, &endpoints, now) {
+            let deliveries = match resend {
+                Some(resend) => Delivery::of_resend(event, &endpoints, &resend, now),
+                None => Delivery::of_event(event, &endpoints, now),
+            };
+            for delivery in deliveries {
                 let _made_now_or_before: Inserted<Delivery> = self.store.insert(&delivery).await?;
             }
         }
@@ -211,6 +223,11 @@ impl Dispatcher {
         if Payout::is_at(&key) {
             let (old, new): (Option<Payout>, Payout) = before_and_after(record)?;
             return Ok(Asks { events: Event::of_payout(old.as_ref(), &new)?, ..Asks::default() });
+        }
+        if Resend::is_at(&key) && is_new {
+            let resend: Resend = row(image)?;
+            let events = resend.events(&self.links)?;
+            return Ok(Asks { events, resend: Some(resend.id), ..Asks::default() });
         }
         if Delivery::is_at(&key) && is_new {
             let delivery: Delivery = row(image)?;

@@ -1,6 +1,7 @@
 //! `/v1/payments`: charges in the transaction wire format (contract: Payments).
 
 mod refunds;
+mod resend;
 mod stats;
 
 use axum::extract::State;
@@ -30,6 +31,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/payments/{id}/receipt", get(receipt))
         .route("/v1/payments/{id}/refund", post(refunds::create))
         .route("/v1/payments/{id}/refunds", get(refunds::list))
+        .route("/v1/payments/{id}/resend-webhook", post(resend::resend_webhook))
         .with_state(app);
     framed(routes)
 }

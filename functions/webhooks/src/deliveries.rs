@@ -4,8 +4,10 @@ use axum::Json;
 use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use shared::app::App;
-use shared::http::{Problem, Query, RequestContext};
-use shared::webhook::delivery::{DeliveryFilter, DeliveryListView};
+use shared::http::{IdPath, Problem, Query, RequestContext};
+use shared::ids::{DeliveryId, ResendId};
+use shared::random;
+use shared::webhook::delivery::{DeliveryFilter, DeliveryListView, DeliveryView};
 
 pub(crate) async fn list(
     State(app): State<App>,
@@ -16,4 +18,16 @@ pub(crate) async fn list(
     let filter = DeliveryFilter::parse(&Query::of(query.as_deref()))?;
     let page = app.deliveries.list(&caller.scope, &filter).await?;
     Ok(Json(DeliveryListView::new(&page, &filter)).into_response())
+}
+
+pub(crate) async fn resend(
+    State(app): State<App>,
+    context: RequestContext,
+    IdPath(id): IdPath<DeliveryId>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
+    let resend = ResendId::new(now, random::bytes()?);
+    let (delivery, body) = app.resends.of_delivery(&caller.scope, id, resend, now).await?;
+    Ok(Json(DeliveryView::new(&delivery, Some(&body))).into_response())
 }

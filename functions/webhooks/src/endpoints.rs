@@ -7,8 +7,9 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use shared::app::App;
 use shared::http::{IdPath, JsonBody, Problem, RequestContext};
-use shared::ids::EndpointId;
+use shared::ids::{EndpointId, ResendId};
 use shared::random;
+use shared::webhook::delivery::DeliveryView;
 use shared::webhook::endpoint::{EndpointChange, EndpointView, Endpoints, NewEndpoint, SecretView};
 use shared::webhook::signature::EndpointSecret;
 
@@ -72,6 +73,19 @@ pub(crate) async fn rotate_secret(
     let change = EndpointChange::of_secret(new_secret()?);
     let endpoint = app.endpoints.change(&caller.scope, id, &change, now).await?;
     Ok(Json(SecretView::of(&endpoint)).into_response())
+}
+
+pub(crate) async fn test(
+    State(app): State<App>,
+    context: RequestContext,
+    IdPath(id): IdPath<EndpointId>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
+    let endpoint = app.endpoints.find(&caller.scope, Endpoints::named(id)?).await?;
+    let resend = ResendId::new(now, random::bytes()?);
+    let (delivery, body) = app.resends.test(&endpoint, resend, now).await?;
+    Ok(Json(DeliveryView::new(&delivery, Some(&body))).into_response())
 }
 
 pub(crate) async fn rotate_override_secret(

@@ -15,9 +15,11 @@ pub fn router(app: App) -> Router {
         .route("/v1/webhooks/endpoints", post(endpoints::register).get(endpoints::list))
         .route("/v1/webhooks/endpoints/{id}", patch(endpoints::change).delete(endpoints::delete))
         .route("/v1/webhooks/endpoints/{id}/rotate-secret", post(endpoints::rotate_secret))
+        .route("/v1/webhooks/endpoints/{id}/test", post(endpoints::test))
         .route("/v1/webhooks/override-secret/rotate", post(endpoints::rotate_override_secret))
         .route("/v1/webhooks/event-catalog", get(event_catalog))
         .route("/v1/webhooks/deliveries", get(deliveries::list))
+        .route("/v1/webhooks/deliveries/{id}/resend", post(deliveries::resend))
         .with_state(app);
     framed(routes)
 }

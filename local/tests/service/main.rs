@@ -30,4 +30,5 @@ mod statistics;
 mod support;
 mod wallets;
 mod webhook_endpoints;
+mod webhook_resends;
 mod webhooks;

@@ -95,6 +95,7 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     let refund = service.post(&format!("/v1/payments/{raw}/refund"), &body).await.expect(201);
     service.get(&format!("/v1/payments/{raw}/refunds")).await.expect(200);
     service.get("/v1/payments/stats").await.expect(200);
+    service.post(&format!("/v1/payments/{raw}/resend-webhook"), &json!({})).await.expect(200);
     payments.extend(used());
     assert_eq!(payments, allowed("PaymentsFunction"));
 
@@ -136,7 +137,10 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     let endpoint = service.register(&listener.url, &["charge.created"]).await;
     let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
     service.patch(&path, &json!({"events": ["charge.paid"]})).await.expect(200);
+    service.post(&format!("{path}/test"), &json!({})).await.expect(200);
     service.delete(&path).await.expect(200);
+    let resend = format!("/v1/webhooks/deliveries/{}/resend", id(&deliveries[0]));
+    service.post(&resend, &json!({})).await.expect(200);
     service.get("/v1/webhooks/endpoints").await.expect(200);
     service.deliveries("").await;
     service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);

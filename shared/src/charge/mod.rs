@@ -140,6 +140,16 @@ pub struct Entry {
     pub at: Timestamp,
 }
 
+/// What a charge was before its last change.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Past {
+    /// Its status.
+    pub status: TransactionStatus,
+    /// How it had come into it; `None`: it was created so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<Entry>,
+}
+
 /// The end of a manual review.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -204,6 +214,9 @@ pub struct Charge {
     /// How its review ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewed: Option<Decision>,
+    /// What it was before its last change; `None`: it is new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub past: Option<Past>,
 }
 
 /// When `clock` first looks at a charge that its acquirer has not finalised, in seconds: by then its queue message was lost.
@@ -242,6 +255,23 @@ impl Charge {
             return None;
         }
         self.metadata.text("returnUrl")
+    }
+
+    /// How it came into its status: what the events of that move are named by, though other changes came after.
+    pub fn entry(&self) -> Entry {
+        let created = Entry { from: TransactionStatus::Pending, version: 1, at: self.created_at };
+        match self.past {
+            Some(past) if past.status == self.status => past.entry.unwrap_or(created),
+            Some(past) => Entry { from: past.status, version: self.version, at: self.updated_at },
+            None => created,
+        }
+    }
+
+    /// What the next version keeps of this one.
+    pub(crate) fn as_past(&self) -> Past {
+        // What follows from the row anyway takes no room in it.
+        let entry = Some(self.entry()).filter(|entry| entry.version > 1);
+        Past { status: self.status, entry }
     }
 
     /// What it was paid with; `None` before it was.

@@ -83,6 +83,7 @@ impl Charges {
             funds: Funds::default(),
             failure: None,
             reviewed: None,
+            past: None,
         };
         let charge = if acquirer.finalises_later(&charge) {
             Charge { status: TransactionStatus::Pending, ..charge }
@@ -140,6 +141,15 @@ impl Charges {
             }
         }
         Err(Problem::Unavailable("a charge kept changing under a notice".to_owned()))
+    }
+
+    /// The charge with its expiry written down, where it reads as expired and `clock` did not come by yet.
+    pub async fn caught_up(&self, charge: Charge, now: Timestamp) -> Result<Charge, Problem> {
+        let at = charge.expires_at();
+        if charge.clone().as_of(now).status == charge.status {
+            return Ok(charge);
+        }
+        self.apply(charge, &Command::Expire { at }, now).await
     }
 
     async fn known(&self, id: ChargeId) -> Result<Charge, Problem> {

@@ -36,5 +36,6 @@ pub(crate) fn waiting() -> Charge {
         funds: Funds::default(),
         failure: None,
         reviewed: None,
+        past: None,
     }
 }

@@ -352,7 +352,8 @@ fn with_receipt(charge: &Charge, payment: &Payment, now: Timestamp) -> Charge {
 
 /// The charge, about to change at that time.
 pub(crate) fn next_version(charge: Charge, at: Timestamp) -> Charge {
-    Charge { version: charge.version.saturating_add(1), updated_at: at, ..charge }
+    let past = Some(charge.as_past());
+    Charge { version: charge.version.saturating_add(1), updated_at: at, past, ..charge }
 }
 
 fn changed(charge: Charge) -> Outcome {
@@ -367,7 +368,7 @@ mod tests {
 
     use super::super::receipt::Return;
     use super::super::testing::{at, waiting};
-    use super::super::{Artefacts, Card};
+    use super::super::{Artefacts, Card, Entry};
     use super::*;
     use crate::account::terms::Fee;
     use crate::ids::EndToEndId;
@@ -463,6 +464,24 @@ mod tests {
         let back = unapplied(apply(&pending, &told(payment(1, 1000, None)), at(60)).unwrap());
         assert_eq!(returned(&back).reason, UnappliedReason::Late);
         assert_eq!(after(&pending, Command::Cancel).status, TransactionStatus::Cancelled);
+    }
+
+    #[test]
+    fn a_charge_remembers_how_it_came_into_its_status_whatever_else_changes() {
+        let new = waiting();
+        let created = Entry { from: TransactionStatus::Pending, version: 1, at: at(0) };
+        assert_eq!(new.entry(), created);
+        assert_eq!(next_version(next_version(new.clone(), at(10)), at(20)).entry(), created);
+        let paid = after(&new, told(payment(1, 1000, None)));
+        let settled = Entry { from: TransactionStatus::WaitingPayment, version: 2, at: at(60) };
+        assert_eq!(paid.entry(), settled);
+        let changed = next_version(next_version(paid, at(70)), at(80));
+        assert_eq!((changed.version, changed.entry()), (4, settled));
+        let refunded = Charge { status: TransactionStatus::Refunded, ..next_version(changed, at(90)) };
+        let last = Entry { from: TransactionStatus::Paid, version: 5, at: at(90) };
+        assert_eq!(refunded.entry(), last);
+        let disputed = Charge { status: TransactionStatus::Dispute, ..next_version(refunded, at(95)) };
+        assert_eq!(disputed.entry().from, TransactionStatus::Refunded);
     }
 
     #[test]

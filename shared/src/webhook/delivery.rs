@@ -18,7 +18,7 @@ use super::event_type::EventType;
 use super::override_secret::OverrideSecret;
 use super::schedule::MAX_ATTEMPTS;
 use crate::http::{Fields, Problem, Query};
-use crate::ids::{DeliveryId, EndpointId, EventId, Scope};
+use crate::ids::{DeliveryId, EndpointId, EventId, ResendId, Scope};
 use crate::store::{
     Indexes, Item, Key, Row, Store, StoreError, due_attributes, from_item, text, unavailable,
 };
@@ -135,12 +135,40 @@ impl Delivery {
     /// The first deliveries of an event: each of its names to the endpoints that take it, or to the transaction's own
     /// address instead.
     pub fn of_event(event: &Event, endpoints: &[Endpoint], now: Timestamp) -> Vec<Self> {
-        event.recipients(endpoints).map(|(name, endpoint)| Self::first(event, name, endpoint, now)).collect()
+        let first = |(name, endpoint)| {
+            let id = DeliveryId::derive(&event.id_as(name), endpoint);
+            Self::new(id, event, name, endpoint, (event.created_at, now))
+        };
+        event.recipients(endpoints).map(first).collect()
     }
 
-    fn first(event: &Event, event_type: EventType, endpoint: Option<EndpointId>, now: Timestamp) -> Self {
+    /// The same again, because somebody asked.
+    pub fn of_resend(event: &Event, endpoints: &[Endpoint], resend: &ResendId, now: Timestamp) -> Vec<Self> {
+        let again = |(name, endpoint)| Self::again(event, name, endpoint, resend, now);
+        event.recipients(endpoints).map(again).collect()
+    }
+
+    /// One of them.
+    pub fn again(
+        event: &Event,
+        event_type: EventType,
+        endpoint: Option<EndpointId>,
+        resend: &ResendId,
+        now: Timestamp,
+    ) -> Self {
+        let id = DeliveryId::of_resend(&event.id_as(event_type), endpoint, resend);
+        Self::new(id, event, event_type, endpoint, (now, now))
+    }
+
+    fn new(
+        id: DeliveryId,
+        event: &Event,
+        event_type: EventType,
+        endpoint: Option<EndpointId>,
+        (next_attempt_at, now): (Timestamp, Timestamp),
+    ) -> Self {
         Self {
-            id: DeliveryId::derive(&event.id_as(event_type), endpoint),
+            id,
             scope: event.scope,
             event: event.id,
             event_type,
@@ -148,7 +176,7 @@ impl Delivery {
             status: DeliveryStatus::Pending,
             attempts: 0,
             max_attempts: MAX_ATTEMPTS,
-            next_attempt_at: event.created_at,
+            next_attempt_at,
             leased_until: None,
             claim: None,
             last_status_code: None,
@@ -622,9 +650,10 @@ impl<'a> DeliveryListView<'a> {
     }
 }
 
+/// A delivery on the wire.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct DeliveryView<'a> {
+pub struct DeliveryView<'a> {
     id: DeliveryId,
     endpoint_id: Option<EndpointId>,
     event_type: EventType,
@@ -643,7 +672,8 @@ struct DeliveryView<'a> {
 }
 
 impl<'a> DeliveryView<'a> {
-    fn new(delivery: &'a Delivery, payload: Option<&'a str>) -> Self {
+    /// With the body that is sent, where it is still kept.
+    pub fn new(delivery: &'a Delivery, payload: Option<&'a str>) -> Self {
         let waits = delivery.status == DeliveryStatus::Pending;
         Self {
             id: delivery.id,

@@ -42,6 +42,9 @@ pub struct Event {
     /// When the change happened.
     #[serde(with = "crate::time::millis")]
     pub created_at: Timestamp,
+    /// From when it is kept, where it was made anew after it was gone.
+    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub kept_from: Option<Timestamp>,
 }
 
 /// The change that an event tells of: which row, its version, whose, when.
@@ -145,6 +148,7 @@ impl Event {
             payload,
             webhook_url: None,
             created_at: origin.at,
+            kept_from: None,
         })
     }
 
@@ -160,7 +164,7 @@ impl Event {
         }
         let id = origin.event_id(LEGACY);
         let (scope, created_at) = (origin.scope, origin.at);
-        Ok(Some(Self { id, scope, types, payload: json(data)?, webhook_url, created_at }))
+        Ok(Some(Self { id, scope, types, payload: json(data)?, webhook_url, created_at, kept_from: None }))
     }
 
     /// Who is told of it now: each of its names, with an endpoint that takes it. `None`: the transaction's own address.
@@ -213,7 +217,7 @@ impl Row for Event {
     }
 
     fn removable_at(&self) -> Option<Timestamp> {
-        self.created_at.plus_seconds(KEPT_SECONDS).ok()
+        self.kept_from.unwrap_or(self.created_at).plus_seconds(KEPT_SECONDS).ok()
     }
 }
 

@@ -11,5 +11,6 @@ pub mod legacy;
 pub mod meaning;
 pub mod override_secret;
 pub mod queue;
+pub mod resend;
 pub mod schedule;
 pub mod signature;

@@ -1,0 +1,233 @@
+//! What is told again because somebody asked: a payment's status, one delivery, a test of an endpoint.
+
+use std::collections::HashSet;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use local::stack::Options;
+use serde_json::{Value, json};
+
+use crate::budgets::dispatch;
+use crate::support::{Hook, Listener, Service, eventually, id};
+use crate::webhooks::{ALL, LEGACY, queue_is_empty, secret, verify, verify_legacy};
+
+async fn resend(service: &Service, payment: &Value) -> Value {
+    let path = format!("/v1/payments/{}/resend-webhook", id(payment).trim_start_matches("ch_"));
+    service.post(&path, &json!({})).await.expect(200)
+}
+
+fn named<'a>(hooks: &'a [Hook], name: &str) -> Vec<&'a Hook> {
+    hooks.iter().filter(|hook| hook.header("x-service-event-type") == name).collect()
+}
+
+#[tokio::test]
+async fn the_events_of_a_payments_status_are_sent_again_under_their_ids_at_each_request() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    let endpoint = service.register(&listener.url, &[&ALL[..], &LEGACY].concat()).await;
+    let charge = service.charge().await;
+    listener.received(3).await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    listener.received(6).await;
+    for click in 1..=2 {
+        assert_eq!(resend(&service, &charge).await, json!({"resent": true, "status": "PAID"}));
+        listener.received(6 + 3 * click).await;
+    }
+    // Every record once more, as after a failed batch: nothing of it is made twice.
+    dispatch(&service).await;
+    queue_is_empty(&service).await;
+    let hooks = listener.hooks();
+    assert_eq!(hooks.len(), 12);
+    let ids: HashSet<&str> = hooks.iter().map(|hook| hook.header("x-service-delivery-id")).collect();
+    assert_eq!(ids.len(), 12, "each a delivery of its own");
+    for name in ["charge.paid", "payment.completed"] {
+        let told = named(&hooks, name);
+        assert_eq!(told.len(), 3, "{name}");
+        assert!(told.iter().all(|hook| hook.body == told[0].body), "{name}");
+    }
+    assert_eq!(named(&hooks, "payment.status_changed").len(), 4);
+    assert_eq!(named(&hooks, "charge.created").len(), 1, "of the current status alone");
+    for hook in named(&hooks, "charge.paid") {
+        verify(hook, secret(&endpoint));
+    }
+    for hook in named(&hooks, "payment.completed") {
+        verify_legacy(hook, secret(&endpoint));
+    }
+    assert_eq!(service.deliveries("&status=DELIVERED").await.len(), 12);
+}
+
+#[tokio::test]
+async fn nothing_is_sent_again_where_nobody_listens() {
+    let service = Service::start().await;
+    let charge = service.charge().await;
+    let nobody = json!({"resent": false, "status": "WAITING_PAYMENT"});
+    assert_eq!(resend(&service, &charge).await, nobody);
+    let listener = Listener::start().await;
+    let endpoint = service.register(&listener.url, &["charge.paid"]).await;
+    assert_eq!(resend(&service, &charge).await, nobody, "subscribed to other events");
+    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    service.patch(&path, &json!({"events": ["charge.created"], "status": "INACTIVE"})).await.expect(200);
+    assert_eq!(resend(&service, &charge).await, nobody, "switched off");
+    // Who subscribes later hears of it on request.
+    service.patch(&path, &json!({"status": "ACTIVE"})).await.expect(200);
+    assert_eq!(resend(&service, &charge).await["resent"], true);
+    let hook = listener.event("charge.created").await;
+    assert_eq!(hook.json()["data"]["object"]["id"], charge["id"]);
+
+    let path = format!("/v1/payments/{}/resend-webhook", id(&charge));
+    let other = service.stack.seed.other.test_api_key.clone();
+    let answer = service.post_as(&other, &path, &json!({}), &[]).await;
+    assert_eq!(answer.problem(), (404, "not_found_error", "not_found"));
+}
+
+#[tokio::test]
+async fn a_transactions_own_address_is_told_again() {
+    let service = Service::start().await;
+    let own = Listener::start().await;
+    let body = json!({
+        "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "webhookUrl": own.url,
+    });
+    let payment = service.post("/v1/payments", &body).await.expect(201);
+    own.received(2).await;
+    assert_eq!(resend(&service, &payment).await["resent"], true);
+    let hooks = own.received(4).await;
+    let created = named(&hooks, "payment.created");
+    assert_eq!(created.len(), 2);
+    assert_eq!(created[0].body, created[1].body);
+}
+
+#[tokio::test]
+async fn an_expiry_that_is_not_written_yet_is_written_before_it_is_told() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    service.register("http://127.0.0.1:9/hook", &["charge.expired", "payment.expired"]).await;
+    let charge = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
+    service.stack.clock.advance(61_000);
+    assert_eq!(resend(&service, &charge).await, json!({"resent": true, "status": "EXPIRED"}));
+    let page = service.get("/v1/charges?status=expired").await.expect(200);
+    assert_eq!(page["data"][0]["id"], charge["id"]);
+    dispatch(&service).await;
+    // Once for the change, once for the request.
+    assert_eq!(service.deliveries("&eventType=charge.expired").await.len(), 2);
+    assert_eq!(service.deliveries("&eventType=payment.expired").await.len(), 2);
+    let payloads: HashSet<String> = service
+        .deliveries("&eventType=charge.expired")
+        .await
+        .iter()
+        .map(|delivery| delivery["payload"].to_string())
+        .collect();
+    assert_eq!(payloads.len(), 1);
+}
+
+#[tokio::test]
+async fn an_event_that_is_no_longer_kept_is_made_anew_as_it_was() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["charge.paid", "payment.completed"]).await;
+    let charge = service.charge().await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    listener.received(2).await;
+    let scope = format!("events#{}", service.scope());
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    for row in service.rows(&scope, "evt_").await {
+        let delete = client.delete_item().table_name("StateTable");
+        let delete = delete.key("pk", row["pk"].clone()).key("sk", row["sk"].clone());
+        delete.send().await.unwrap();
+    }
+    service.advance(91 * 24 * 60 * 60).await;
+    resend(&service, &charge).await;
+    let hooks = listener.received(4).await;
+    for name in ["charge.paid", "payment.completed"] {
+        let told = named(&hooks, name);
+        assert_eq!(told.len(), 2);
+        assert_eq!(told[0].body, told[1].body);
+    }
+    let now = service.stack.clock.now().seconds();
+    for row in service.rows(&scope, "evt_").await {
+        let AttributeValue::N(ttl) = &row["ttl"] else { panic!("{row:?}") };
+        assert!(ttl.parse::<i64>().unwrap() > now + 80 * 24 * 60 * 60, "it must outlive its delivery");
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_is_made_anew_on_request_with_the_same_event() {
+    let service = Service::start().await;
+    let listener = Listener::answering(|number| match number {
+        0 => StatusCode::GONE.into_response(),
+        _ => StatusCode::OK.into_response(),
+    })
+    .await;
+    let endpoint = service.register(&listener.url, &["charge.created"]).await;
+    service.charge().await;
+    let failed = eventually("the failure", async || {
+        service.deliveries("&status=PENDING").await.into_iter().find(|delivery| delivery["attempts"] == 1)
+    })
+    .await;
+    // Not subscribed any more, but it is this endpoint that is to be told.
+    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    service.patch(&path, &json!({"events": ["charge.paid"]})).await.expect(200);
+    let again = format!("/v1/webhooks/deliveries/{}/resend", id(&failed));
+    let first = service.post(&again, &json!({})).await.expect(200);
+    let second = service.post(&again, &json!({})).await.expect(200);
+    assert_ne!(first["id"], second["id"]);
+    for made in [&first, &second] {
+        assert_ne!(made["id"], failed["id"]);
+        for field in ["endpointId", "eventType", "payload"] {
+            assert_eq!(made[field], failed[field], "{field}");
+        }
+        assert_eq!((&made["status"], &made["attempts"]), (&json!("PENDING"), &json!(0)));
+    }
+    let hooks = listener.received(3).await;
+    assert!(hooks.iter().all(|hook| hook.body == hooks[0].body));
+    let ids: HashSet<&str> = hooks.iter().map(|hook| hook.header("x-service-delivery-id")).collect();
+    assert_eq!(ids, HashSet::from([id(&failed), id(&first), id(&second)]));
+    let listed = eventually("both delivered", async || {
+        Some(service.deliveries("&status=DELIVERED").await).filter(|delivered| delivered.len() == 2)
+    })
+    .await;
+    assert_eq!(service.deliveries("").await[..2], listed[..], "newest first");
+
+    let unknown = ["wd_00000000000000000000000000", "nothing"];
+    for unknown in unknown {
+        let answer = service.post(&format!("/v1/webhooks/deliveries/{unknown}/resend"), &json!({})).await;
+        assert_eq!(answer.problem(), (404, "not_found_error", "not_found"));
+    }
+    let other = service.stack.seed.other.test_api_key.clone();
+    assert_eq!(service.post_as(&other, &again, &json!({}), &[]).await.status, 404);
+    service.patch(&path, &json!({"status": "INACTIVE"})).await.expect(200);
+    let refused = service.post(&again, &json!({})).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+    service.delete(&path).await.expect(200);
+    assert_eq!(service.post(&again, &json!({})).await.status, 422);
+}
+
+#[tokio::test]
+async fn a_test_reaches_its_endpoint_alone_subscribed_or_not() {
+    let service = Service::start().await;
+    let tested = Listener::start().await;
+    let other = Listener::start().await;
+    let endpoint = service.register(&tested.url, &["charge.paid"]).await;
+    service.register(&other.url, &ALL).await;
+    let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    let made = service.post(&format!("{path}/test"), &json!({})).await.expect(200);
+    let hook = tested.event("webhook.test").await;
+    verify(&hook, secret(&endpoint));
+    assert_eq!(hook.header("x-service-delivery-id"), id(&made));
+    let event = hook.json();
+    assert_eq!(made["payload"], event);
+    assert_eq!((&event["object"], &event["type"]), (&json!("event"), &json!("webhook.test")));
+    let mut expected = endpoint.clone();
+    expected.as_object_mut().unwrap().remove("secret");
+    assert_eq!(event["data"]["object"], expected);
+    service.post(&format!("{path}/test"), &json!({})).await.expect(200);
+    let hooks = tested.received(2).await;
+    assert_ne!(hooks[0].json()["id"], hooks[1].json()["id"]);
+    queue_is_empty(&service).await;
+    assert_eq!(other.hooks().len(), 0);
+    assert_eq!(service.deliveries("&eventType=webhook.test").await.len(), 2);
+
+    service.patch(&path, &json!({"status": "INACTIVE"})).await.expect(200);
+    assert_eq!(service.post(&format!("{path}/test"), &json!({})).await.status, 422);
+    let stranger = service.stack.seed.other.test_api_key.clone();
+    assert_eq!(service.post_as(&stranger, &format!("{path}/test"), &json!({}), &[]).await.status, 404);
+}

@@ -1,0 +1,156 @@
+//! What is told again because somebody asked: the events of a charge's status, one delivery, or a test of an endpoint.
+//!
+//! Each is ONE write. A delivery that is made anew, and a test's event with its delivery, are rows from which the stream
+//! makes messages as ever. The events of a charge's status go to up to fifty endpoints, so they are a row of their own,
+//! from which the dispatcher makes the deliveries; nothing is lost between the two.
+
+use serde::{Deserialize, Serialize};
+
+use super::delivery::{Deliveries, Delivery, Material, Recipient};
+use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
+use super::event::{Event, Origin};
+use super::event_type::EventType;
+use crate::charge::{Charge, TransactionStatus};
+use crate::config::Links;
+use crate::http::Problem;
+use crate::ids::{DeliveryId, ResendId, Scope};
+use crate::store::{Committed, Inserted, Key, Row, Store, StoreError, Write};
+use crate::time::Timestamp;
+
+/// How long a request is kept, in seconds: 7 days, for whoever asks what happened. The stream has it by then.
+const KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
+
+const NO_DELIVERY: Problem = Problem::NotFound { what: "webhook delivery" };
+
+/// A request to tell the events of a charge's status again.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Resend {
+    /// `rs_…`; begins with the time of the request.
+    pub id: ResendId,
+    /// The charge as it stood.
+    pub charge: Charge,
+    /// When it was asked for.
+    #[serde(with = "crate::time::millis")]
+    pub at: Timestamp,
+}
+
+impl Resend {
+    /// Whether a row of the state table is such a request.
+    pub fn is_at(key: &Key) -> bool {
+        key.pk.starts_with("resends#")
+    }
+
+    /// The events of the charge's status, under the ids that they always had. One that is no longer kept is made anew.
+    pub fn events(&self, links: &Links) -> Result<Vec<Event>, StoreError> {
+        let events = Event::of_entry(&self.charge, &self.charge.entry(), links)?;
+        Ok(events.into_iter().map(|event| Event { kept_from: Some(self.at), ..event }).collect())
+    }
+}
+
+impl Row for Resend {
+    fn key(&self) -> Key {
+        Key { pk: format!("resends#{}", self.charge.scope), sk: self.id.to_string() }
+    }
+
+    fn removable_at(&self) -> Option<Timestamp> {
+        self.at.plus_seconds(KEPT_SECONDS).ok()
+    }
+}
+
+/// Resends of all scopes.
+#[derive(Clone, Debug)]
+pub struct Resends {
+    store: Store,
+}
+
+impl Resends {
+    /// Resends in a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Has the events of a charge's status told again. `false`: there is nothing to tell, or nobody to tell it to.
+    pub async fn of_charge(&self, resend: &Resend, links: &Links) -> Result<bool, StoreError> {
+        let events = resend.events(links)?;
+        if events.is_empty() {
+            return Ok(false);
+        }
+        let endpoints = Endpoints::new(self.store.clone()).of(&resend.charge.scope).await?;
+        if events.iter().all(|event| event.recipients(&endpoints).next().is_none()) {
+            return Ok(false);
+        }
+        let _made_now_or_before: Inserted<Resend> = self.store.insert(resend).await?;
+        Ok(true)
+    }
+
+    /// Makes a delivery anew. Gives the new one, with its body.
+    ///
+    /// # Errors
+    ///
+    /// 404 for what is not there and what is another scope's; 422 when its event is no longer kept, or its endpoint is
+    /// deleted or switched off.
+    pub async fn of_delivery(
+        &self,
+        scope: &Scope,
+        id: Option<DeliveryId>,
+        resend: ResendId,
+        now: Timestamp,
+    ) -> Result<(Delivery, String), Problem> {
+        let key = Delivery::key_of(scope, id.ok_or(NO_DELIVERY)?);
+        let earlier: Delivery = self.store.get(&key).await?.ok_or(NO_DELIVERY)?;
+        let Material { event, recipient } = Deliveries::new(self.store.clone()).material(&earlier).await?;
+        let event = event.ok_or_else(|| Problem::Unprocessable("Its event is no longer kept.".to_owned()))?;
+        match &recipient {
+            Recipient::Endpoint(endpoint) => expect_active(endpoint.as_ref())?,
+            Recipient::Override(_) => {}
+        }
+        let delivery = Delivery::again(&event, earlier.event_type, earlier.endpoint, &resend, now);
+        let _made_now_or_before: Inserted<Delivery> = self.store.insert(&delivery).await?;
+        Ok((delivery, event.body_as(earlier.event_type)))
+    }
+
+    /// Sends an endpoint a test, whatever it is subscribed to. Gives the delivery, with its body.
+    ///
+    /// # Errors
+    ///
+    /// 422 when it is switched off.
+    pub async fn test(
+        &self,
+        endpoint: &Endpoint,
+        resend: ResendId,
+        now: Timestamp,
+    ) -> Result<(Delivery, String), Problem> {
+        expect_active(Some(endpoint))?;
+        // The test is no row's change: the request names it.
+        let row = Key { pk: resend.to_string(), sk: String::new() };
+        let origin = Origin { scope: endpoint.scope, row, version: 1, at: now };
+        let event = Event::canonical(EventType::WebhookTest, &origin, EndpointView::new(endpoint))?;
+        let delivery = Delivery::again(&event, EventType::WebhookTest, Some(endpoint.id), &resend, now);
+        match self.store.commit(vec![Write::insert(&event)?, Write::insert(&delivery)?]).await? {
+            Committed::Done => Ok((delivery, event.body_as(EventType::WebhookTest))),
+            Committed::Overtaken { .. } => {
+                Err(Problem::Internal("a resend's random id was taken".to_owned()))
+            }
+        }
+    }
+}
+
+/// What `POST /v1/payments/{id}/resend-webhook` answers.
+#[derive(Debug, Serialize)]
+pub struct ResentView {
+    /// Whether somebody is told.
+    pub resent: bool,
+    /// What is told.
+    pub status: TransactionStatus,
+}
+
+/// A delivery to an endpoint that is gone or switched off would only be cancelled.
+fn expect_active(endpoint: Option<&Endpoint>) -> Result<(), Problem> {
+    match endpoint.map(|endpoint| endpoint.status) {
+        Some(EndpointStatus::Active) => Ok(()),
+        Some(EndpointStatus::Inactive) => {
+            Err(Problem::Unprocessable("The webhook endpoint is INACTIVE.".to_owned()))
+        }
+        None => Err(Problem::Unprocessable("The webhook endpoint was deleted.".to_owned())),
+    }
+}
