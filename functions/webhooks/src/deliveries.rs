@@ -1,4 +1,4 @@
-//! `/v1/webhooks/deliveries`.
+//! `/v1/webhooks/deliveries` and `/v1/webhooks/stats`.
 
 use axum::Json;
 use axum::extract::{RawQuery, State};
@@ -30,4 +30,9 @@ pub(crate) async fn resend(
     let resend = ResendId::new(now, random::bytes()?);
     let (delivery, body) = app.resends.of_delivery(&caller.scope, id, resend, now).await?;
     Ok(Json(DeliveryView::new(&delivery, Some(&body))).into_response())
+}
+
+pub(crate) async fn stats(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
+    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
+    Ok(Json(app.deliveries.stats(&caller.scope).await?).into_response())
 }

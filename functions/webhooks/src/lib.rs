@@ -20,6 +20,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/webhooks/event-catalog", get(event_catalog))
         .route("/v1/webhooks/deliveries", get(deliveries::list))
         .route("/v1/webhooks/deliveries/{id}/resend", post(deliveries::resend))
+        .route("/v1/webhooks/stats", get(deliveries::stats))
         .with_state(app);
     framed(routes)
 }

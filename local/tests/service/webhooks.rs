@@ -590,6 +590,13 @@ async fn deliveries_are_listed_newest_first_with_every_filter() {
         assert_eq!(page["total"], total, "{query}");
         assert_eq!(page["data"].as_array().unwrap().len(), total, "{query}");
     }
+    let stats = service.get("/v1/webhooks/stats").await.expect(200);
+    let expected = json!({
+        "total": 3, "PENDING": 1, "PROCESSING": 0, "DELIVERED": 2, "FAILED": 0, "CANCELLED": 0,
+    });
+    assert_eq!(stats, expected);
+    let other = service.get_as(&service.stack.seed.other.test_api_key, "/v1/webhooks/stats").await;
+    assert_eq!(other.expect(200)["total"], 0);
     let second = service.get("/v1/webhooks/deliveries?limit=1&offset=1").await.expect(200);
     assert_eq!(second["data"], json!([page["data"][1]]));
     assert_eq!(second["total"], 3);

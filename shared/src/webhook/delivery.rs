@@ -499,6 +499,34 @@ impl Deliveries {
         }
     }
 
+    /// How many of a scope's deliveries stand where. Reads them all.
+    pub async fn stats(&self, scope: &Scope) -> Result<DeliveryStats, StoreError> {
+        let mut stats = DeliveryStats::default();
+        let mut after = None;
+        loop {
+            let query = self.store.client().query().table_name(self.store.table());
+            let answer = query
+                .key_condition_expression("pk = :pk")
+                .expression_attribute_values(":pk", AttributeValue::S(partition(scope)))
+                .projection_expression("#status")
+                .expression_attribute_names("#status", "status")
+                .set_exclusive_start_key(after)
+                .send()
+                .await
+                .map_err(unavailable)?;
+            for item in answer.items.unwrap_or_default() {
+                let word = text(&item, "status");
+                let known =
+                    DeliveryStatus::VOCABULARY.iter().find(|(name, _)| Some(*name) == word.as_deref());
+                stats.add(known.map(|(_, status)| *status));
+            }
+            after = answer.last_evaluated_key;
+            if after.is_none() {
+                return Ok(stats);
+            }
+        }
+    }
+
     async fn count(&self, scope: &Scope, filter: &DeliveryFilter) -> Result<u64, StoreError> {
         let mut total: u64 = 0;
         let mut after = None;
@@ -616,6 +644,35 @@ impl DeliveryFilter {
             query = query.expression_attribute_values(":endpoint", AttributeValue::S(endpoint.to_string()));
         }
         if conditions.is_empty() { query } else { query.filter_expression(conditions.join(" AND ")) }
+    }
+}
+
+/// How many deliveries stand where, on the wire (contract: Delivery stats object).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub struct DeliveryStats {
+    #[serde(rename = "total")]
+    total: u64,
+    pending: u64,
+    processing: u64,
+    delivered: u64,
+    failed: u64,
+    cancelled: u64,
+}
+
+impl DeliveryStats {
+    /// Counts one more; `None`: its row can't be read.
+    fn add(&mut self, status: Option<DeliveryStatus>) {
+        self.total = self.total.saturating_add(1);
+        let counter = match status {
+            Some(DeliveryStatus::Pending) => &mut self.pending,
+            Some(DeliveryStatus::Processing) => &mut self.processing,
+            Some(DeliveryStatus::Delivered) => &mut self.delivered,
+            Some(DeliveryStatus::Failed) => &mut self.failed,
+            Some(DeliveryStatus::Cancelled) => &mut self.cancelled,
+            None => return,
+        };
+        *counter = counter.saturating_add(1);
     }
 }
 
