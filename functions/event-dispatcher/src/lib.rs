@@ -1,10 +1,10 @@
 //! The state table's stream, turned into what follows from a change: events, their deliveries, and the queue
 //! messages that start them; and counted in the rollups.
 //!
-//! Two hops, both safe to repeat: a charge's or payout's change, or a request to tell it again, makes its event and delivery
-//! rows, named by the change or request, so that a replayed record writes nothing twice; a new delivery row makes a queue message, and a doubled message
-//! meets a claimed row. If this dies anywhere, the stream hands the batch over again from the first record that
-//! was not done. Rows removed by TTL mean nothing.
+//! Two hops, both safe to repeat: a charge's or payout's change, or a request to tell it again, makes its event and
+//! delivery rows, named by the change or request, so that a replayed record writes nothing twice; a new delivery row makes
+//! a queue message, and a doubled message meets a claimed row. If this dies anywhere, the stream hands the batch over
+//! again from the first record that was not done. Rows removed by TTL mean nothing.
 
 mod rollups;
 

@@ -163,6 +163,23 @@ async fn a_delivery_taken_at_once_is_three_requests() {
 }
 
 #[tokio::test]
+async fn a_delivery_to_a_transactions_own_address_costs_the_same_once_the_scope_has_a_secret() {
+    let service = counted().await;
+    let listener = Listener::start().await;
+    let body = json!({
+        "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "webhookUrl": listener.url,
+    });
+    service.post("/v1/payments", &body).await.expect(201);
+    dispatch(&service).await;
+    let deliveries = service.deliveries("").await;
+    let (_, first) = cost(&service, work(&service, &deliveries[0])).await;
+    within(&first, 4, 4);
+    let (_, second) = cost(&service, work(&service, &deliveries[1])).await;
+    within(&second, 3, 3);
+    assert_eq!(listener.hooks().len(), 2);
+}
+
+#[tokio::test]
 async fn a_charge_created_paid_and_told_of_stays_within_its_write_units() {
     let service = counted().await;
     let listener = Listener::start().await;

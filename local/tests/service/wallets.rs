@@ -456,6 +456,9 @@ async fn payouts_move_money_and_are_told_of() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     service.register(&listener.url, &["payout.created", "payout.paid", "payout.failed"]).await;
+    let legacy = Listener::start().await;
+    let names = ["created", "completed", "failed", "status_changed"].map(|name| format!("withdrawal.{name}"));
+    service.register(&legacy.url, &names.each_ref().map(String::as_str)).await;
     service.pay(1_000).await;
     let payouts = Payouts::new(service.store());
     let now = || service.stack.clock.now();
@@ -513,6 +516,27 @@ async fn payouts_move_money_and_are_told_of() {
         (&failure["status"], &failure["failure_reason"]),
         (&json!("failed"), &json!("account closed"))
     );
+    let told: BTreeSet<(String, String, String)> = legacy
+        .received(6)
+        .await
+        .iter()
+        .map(|hook| {
+            let body = hook.json();
+            let text = |field: &str| body["data"][field].as_str().unwrap().to_owned();
+            let moved = format!("{} {}", text("previousStatus"), text("status"));
+            (body["event"].as_str().unwrap().to_owned(), text("transactionId"), moved)
+        })
+        .collect();
+    let expected = [
+        ("withdrawal.created", paid.id, "PENDING PENDING"),
+        ("withdrawal.created", failed.id, "PENDING PENDING"),
+        ("withdrawal.completed", paid.id, "PENDING PAID"),
+        ("withdrawal.status_changed", paid.id, "PENDING PAID"),
+        ("withdrawal.failed", failed.id, "PENDING FAILED"),
+        ("withdrawal.status_changed", failed.id, "PENDING FAILED"),
+    ];
+    let expected = expected.map(|(name, id, moved)| (name.to_owned(), id.to_string(), moved.to_owned()));
+    assert_eq!(told, expected.into_iter().collect());
     let audit = service.rows(&format!("audit#{}", service.scope().account), "aud_").await;
     assert_eq!(audit.len(), 4, "{audit:?}");
 }

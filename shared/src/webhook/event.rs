@@ -371,6 +371,28 @@ mod tests {
     }
 
     #[test]
+    fn a_status_is_told_again_exactly_as_its_change_was() {
+        let waiting = order();
+        let processing =
+            after(&Charge { expected_payer: Some("29537995593".parse().unwrap()), ..order() }, &pay());
+        let (paid, cancelled) = (after(&waiting, &pay()), after(&waiting, &Command::Cancel));
+        let expired = after(&waiting, &Command::Expire { at: at(3600) });
+        let given_back = after(&processing, &Command::Cancel);
+        for (old, new) in [
+            (None, &waiting),
+            (Some(&waiting), &paid),
+            (Some(&waiting), &cancelled),
+            (Some(&waiting), &expired),
+            (Some(&waiting), &processing),
+            (Some(&processing), &given_back),
+        ] {
+            let told = Event::of_charge(old, new, &links()).unwrap();
+            assert!(!told.is_empty());
+            assert_eq!(Event::of_entry(new, &new.entry(), &links()).unwrap(), told, "{:?}", new.status);
+        }
+    }
+
+    #[test]
     fn a_change_that_leaves_the_status_tells_nothing() {
         let changed = Charge { version: 2, ..waiting() };
         assert_eq!(Event::of_charge(Some(&waiting()), &changed, &links()).unwrap(), []);
