@@ -1,5 +1,6 @@
 //! `/v1/payments`: charges in the transaction wire format (contract: Payments).
 
+mod list;
 mod refunds;
 mod resend;
 mod stats;
@@ -22,7 +23,7 @@ use shared::pt_br;
 /// The function's routes.
 pub fn router(app: App) -> Router {
     let routes = Router::new()
-        .route("/v1/payments", post(create))
+        .route("/v1/payments", post(create).get(list::list))
         .route("/v1/payments/stats", get(stats::stats))
         .route("/v1/payments/metrics", get(stats::metrics))
         .route("/v1/payments/{id}", get(read))

@@ -19,6 +19,7 @@ mod budgets;
 mod charges;
 mod failures;
 mod listing;
+mod payment_list;
 mod payments;
 mod policies;
 mod refunds;

@@ -94,6 +94,7 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     let body = json!({"idempotencyKey": "refund-01"});
     let refund = service.post(&format!("/v1/payments/{raw}/refund"), &body).await.expect(201);
     service.get(&format!("/v1/payments/{raw}/refunds")).await.expect(200);
+    service.get("/v1/payments").await.expect(200);
     service.get("/v1/payments/stats").await.expect(200);
     service.post(&format!("/v1/payments/{raw}/resend-webhook"), &json!({})).await.expect(200);
     payments.extend(used());

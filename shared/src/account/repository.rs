@@ -7,7 +7,7 @@ use crate::api_key::ApiKeys;
 use crate::audit::{Audit, Operator};
 use crate::ids::AccountId;
 use crate::random::RandomError;
-use crate::store::{Committed, Key, ListIndex, Store, StoreError, Write};
+use crate::store::{Committed, Key, ListIndex, Order, Store, StoreError, Write};
 use crate::time::Timestamp;
 
 /// How often a change is tried anew because somebody else changed the account in between.
@@ -71,7 +71,8 @@ impl Accounts {
         let mut accounts = Vec::new();
         let mut to = "~".to_owned();
         loop {
-            let entries = self.store.list(ListIndex::All, ACCOUNTS, ("0", &to), PAGE).await?;
+            let entries =
+                self.store.list(ListIndex::All, ACCOUNTS, ("0", &to), Order::NewestFirst, PAGE).await?;
             let is_last = entries.len() < PAGE;
             // The bound takes in the last entry of the page before.
             let new = entries.into_iter().filter(|entry| entry.sort != to).collect::<Vec<_>>();

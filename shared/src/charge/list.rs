@@ -4,7 +4,7 @@
 use super::{Charge, Charges, PublicStatus};
 use crate::http::{Fields, Problem, Query};
 use crate::ids::{ChargeId, Scope};
-use crate::store::{Key, ListIndex, Listed, StoreError, sortable};
+use crate::store::{Key, ListIndex, Listed, Order, StoreError, sortable};
 use crate::tax_id::Document;
 use crate::time::Timestamp;
 
@@ -86,6 +86,14 @@ impl ChargeFilter {
     }
 }
 
+/// The places in a list from one instant to another, both taken in.
+pub(super) fn sort_range(from: Option<Timestamp>, to: Option<Timestamp>) -> (String, String) {
+    // DynamoDB takes no empty text in a key condition; '0' sorts before every time.
+    let from = from.map_or_else(|| "0".to_owned(), sortable);
+    // '$' sorts after the '#' that follows the time in an entry, so this bound takes in all of `to`.
+    (from, format!("{}$", sortable(to.unwrap_or(Timestamp::MAX))))
+}
+
 impl Charges {
     /// A page of a scope's charges. `cursor` is the charge that `starting_after` names, read beforehand.
     ///
@@ -105,11 +113,7 @@ impl Charges {
                 Problem::field("starting_after", "is not a charge of this account and mode")
             })?),
         };
-        // DynamoDB takes no empty text in a key condition; '0' sorts before every time.
-        let from = filter.created_after.map_or_else(|| "0".to_owned(), sortable);
-        let to = filter.created_before.unwrap_or(Timestamp::MAX);
-        // '$' sorts after the '#' that follows the time in an entry, so this bound takes in all of `to`.
-        let to = format!("{}$", sortable(to));
+        let (from, to) = sort_range(filter.created_after, filter.created_before);
         let cursor = cursor.map(|charge| charge.list_sort());
         let to = cursor.clone().filter(|cursor| *cursor < to).unwrap_or(to);
         if from > to {
@@ -137,15 +141,17 @@ impl Charges {
         let mut entries = match partitions.as_slice() {
             [first, second] => {
                 let (first, second) = tokio::try_join!(
-                    self.store.list(index, first, (from, to), wanted),
-                    self.store.list(index, second, (from, to), wanted)
+                    self.store.list(index, first, (from, to), Order::NewestFirst, wanted),
+                    self.store.list(index, second, (from, to), Order::NewestFirst, wanted)
                 )?;
                 [first, second].concat()
             }
             partitions => {
                 let mut entries = Vec::new();
                 for partition in partitions {
-                    entries.extend(self.store.list(index, partition, (from, to), wanted).await?);
+                    entries.extend(
+                        self.store.list(index, partition, (from, to), Order::NewestFirst, wanted).await?,
+                    );
                 }
                 entries
             }

@@ -31,6 +31,21 @@ pub enum TransactionStatus {
 }
 
 impl TransactionStatus {
+    /// Every status.
+    pub const ALL: [Self; 11] = [
+        Self::Pending,
+        Self::WaitingPayment,
+        Self::Processing,
+        Self::Paid,
+        Self::Approved,
+        Self::Refused,
+        Self::Cancelled,
+        Self::Expired,
+        Self::Refunded,
+        Self::Chargeback,
+        Self::Dispute,
+    ];
+
     /// The word on the wire and in index keys.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -129,10 +144,17 @@ mod tests {
 
     #[test]
     fn a_status_is_stored_as_it_is_written() {
-        for (_, public) in PublicStatus::VOCABULARY {
-            for status in public.transaction_statuses() {
-                assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
-            }
+        for status in TransactionStatus::ALL {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+        }
+    }
+
+    #[test]
+    fn every_status_is_read_as_a_public_one() {
+        let publics = PublicStatus::VOCABULARY.map(|(_, public)| public.transaction_statuses());
+        assert_eq!(publics.concat().len(), TransactionStatus::ALL.len());
+        for status in TransactionStatus::ALL {
+            assert!(status.public().transaction_statuses().contains(&status));
         }
     }
 }

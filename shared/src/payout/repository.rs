@@ -7,7 +7,7 @@ use crate::audit::{Audit, Operator};
 use crate::ids::{PayoutId, PostingId, Scope};
 use crate::money::{Amount, Currency};
 use crate::random::RandomError;
-use crate::store::{Committed, Key, ListIndex, Row, Store, StoreError, Write};
+use crate::store::{Committed, Key, ListIndex, Order, Row, Store, StoreError, Write};
 use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
 use crate::wallet::{Cause, Covered, Posting, Subject, Wallets, rules};
@@ -149,7 +149,8 @@ impl Payouts {
         let to = after.map_or_else(|| "po_~".to_owned(), |id| id.to_string());
         // One more, for the bound takes in the one that is named.
         let wanted = LISTED.saturating_add(1);
-        let entries = self.store.list(ListIndex::All, &partition, ("po_", &to), wanted).await?;
+        let entries =
+            self.store.list(ListIndex::All, &partition, ("po_", &to), Order::NewestFirst, wanted).await?;
         let keys = entries.into_iter().filter(|entry| entry.sort != to).map(|entry| entry.key);
         let keys: Vec<Key> = keys.take(LISTED).collect();
         self.store.get_in_order(&keys).await

@@ -109,7 +109,8 @@ impl Rollups {
         Ok(early)
     }
 
-    async fn between(&self, scope: &Scope, first: Day, last: Day) -> Result<Vec<DayRow>, StoreError> {
+    /// The sums of the days from one to another, both taken in, oldest first: one query.
+    pub async fn between(&self, scope: &Scope, first: Day, last: Day) -> Result<Vec<DayRow>, StoreError> {
         // '$' sorts after the '#' that follows the day, so this bound takes in all of the last.
         let (from, to) = (format!("{DAY_SORT}{first}"), format!("{DAY_SORT}{last}$"));
         let items = self.store.range(&partition(scope), (&from, &to), Order::OldestFirst, usize::MAX).await?;

@@ -19,7 +19,7 @@ use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, Delete, KeysAndAttributes, Put, ReturnValue,
-    ReturnValuesOnConditionCheckFailure, TransactWriteItem, Update,
+    ReturnValuesOnConditionCheckFailure, Select, TransactWriteItem, Update,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -581,17 +581,44 @@ impl Store {
         Err(Failed::Otherwise(unavailable(error)))
     }
 
-    /// A page of an index, newest first: entries of `partition` whose sort key is within `from..=to`.
+    /// Entries of an index: those of `partition` whose sort key is within `from..=to`, in order, at most `limit`.
     pub async fn list(
         &self,
         index: ListIndex,
         partition: &str,
-        (from, to): (&str, &str),
+        range: (&str, &str),
+        order: Order,
         limit: usize,
     ) -> Result<Vec<Listed>, StoreError> {
+        let query = self.entries(index, partition, range).scan_index_forward(order == Order::OldestFirst);
+        // Boxed, for a query takes kilobytes, and pages put several side by side.
+        let items = Box::pin(self.at_most(query, limit)).await?;
+        Ok(items.iter().filter_map(listed).collect())
+    }
+
+    /// How many entries there are. DynamoDB counts 1 MB at a time, some 6,000 entries.
+    pub async fn count(
+        &self,
+        index: ListIndex,
+        partition: &str,
+        range: (&str, &str),
+    ) -> Result<usize, StoreError> {
+        let query = self.entries(index, partition, range).select(Select::Count);
+        let mut count: usize = 0;
+        let mut after = None;
+        loop {
+            let answer = query.clone().set_exclusive_start_key(after).send().await.map_err(unavailable)?;
+            count = count.saturating_add(usize::try_from(answer.count).unwrap_or_default());
+            after = answer.last_evaluated_key;
+            if after.is_none() {
+                return Ok(count);
+            }
+        }
+    }
+
+    fn entries(&self, index: ListIndex, partition: &str, (from, to): (&str, &str)) -> QueryFluentBuilder {
         let (name, partition_attribute) = index.name_and_partition();
-        let answer = self
-            .client
+        self.client
             .query()
             .table_name(&self.table)
             .index_name(name)
@@ -600,12 +627,6 @@ impl Store {
             .expression_attribute_values(":partition", AttributeValue::S(partition.to_owned()))
             .expression_attribute_values(":from", AttributeValue::S(from.to_owned()))
             .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
-            .scan_index_forward(false)
-            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
-            .send()
-            .await
-            .map_err(unavailable)?;
-        Ok(answer.items.unwrap_or_default().iter().filter_map(listed).collect())
     }
 
     /// Rows that are due in one shard, the longest overdue first; a page after `after`, with where it ends.
@@ -715,9 +736,13 @@ impl Store {
             .expression_attribute_values(":from", AttributeValue::S(from.to_owned()))
             .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
             .scan_index_forward(order == Order::OldestFirst);
+        Box::pin(self.at_most(query, limit)).await
+    }
+
+    /// The first items of a query. It ends at 1 MB: rows that are longer than usual take several.
+    async fn at_most(&self, query: QueryFluentBuilder, limit: usize) -> Result<Vec<Item>, StoreError> {
         let mut items = Vec::new();
         let mut after = None;
-        // A query ends at 1 MB: rows that are longer than usual take several.
         while items.len() < limit {
             let left = i32::try_from(limit.saturating_sub(items.len())).unwrap_or(i32::MAX);
             let page = query.clone().set_exclusive_start_key(after).limit(left).send().await;

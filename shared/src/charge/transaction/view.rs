@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::super::view::metadata;
 use super::super::{Boleto, Charge, PaymentMethod, TransactionStatus};
+use super::list::PaymentPage;
 use crate::acquirer::{ProviderStatus, qr};
 use crate::config::Links;
 use crate::money::{Amount, Currency};
@@ -85,9 +86,48 @@ pub struct PaymentView<'a> {
 }
 
 impl<'a> PaymentView<'a> {
+    /// Its fields on the wire: what a list can be sorted by.
+    pub const FIELDS: [&'static str; 27] = [
+        "id",
+        "status",
+        "amount",
+        "currency",
+        "paymentMethods",
+        "paidWith",
+        "pixQrCode",
+        "pixCopyPaste",
+        "pixExpiresAt",
+        "cardRedirectUrl",
+        "mbEntity",
+        "mbReference",
+        "mbExpiresAt",
+        "boletoBarcode",
+        "boletoLine",
+        "boletoPdfUrl",
+        "boletoExpiresAt",
+        "cryptoAddress",
+        "cryptoAmount",
+        "cryptoNetwork",
+        "cryptoCurrency",
+        "providerFee",
+        "platformFee",
+        "netAmount",
+        "metadata",
+        "createdAt",
+        "paidAt",
+    ];
+
     /// The payment as it stands in its row; callers pass it through [`Charge::as_of`] first. Fees are those of its
     /// settlement, and 0 before.
     pub fn new(charge: &'a Charge, links: &Links) -> Self {
+        let pix = charge.artefacts.pix.as_ref();
+        let png = pix.and_then(|pix| qr::png_base64(&pix.br_code).ok());
+        let picture = png.map(|png| format!("data:image/png;base64,{png}"));
+        Self { pix_qr_code: picture, ..Self::without_picture(charge, links) }
+    }
+
+    /// As [`PaymentView::new`], but without the QR image, which takes longer than all the rest.
+    pub(super) fn without_picture(charge: &'a Charge, links: &Links) -> Self {
         let artefacts = &charge.artefacts;
         let (pix, boleto) = (artefacts.pix.as_ref(), artefacts.boleto.as_ref());
         let (multibanco, crypto) = (artefacts.multibanco.as_ref(), artefacts.crypto.as_ref());
@@ -99,9 +139,7 @@ impl<'a> PaymentView<'a> {
             currency: charge.currency,
             payment_methods: methods(charge),
             paid_with: charge.settlement.and(charge.paid_with()).map(PaymentMethod::as_str),
-            pix_qr_code: pix
-                .and_then(|pix| qr::png_base64(&pix.br_code).ok())
-                .map(|png| format!("data:image/png;base64,{png}")),
+            pix_qr_code: None,
             pix_copy_paste: pix.map(|pix| pix.br_code.as_str()),
             pix_expires_at: pix.map(|pix| pix.expires_at),
             card_redirect_url: artefacts.card.as_ref().map(|_| links.card_url(charge.id)),
@@ -122,6 +160,27 @@ impl<'a> PaymentView<'a> {
             metadata: metadata(charge),
             created_at: charge.created_at,
             paid_at: charge.settlement.and(charge.receipt.as_ref()).map(|receipt| receipt.paid_at),
+        }
+    }
+}
+
+/// A page of payments on the wire.
+#[derive(Debug, Serialize)]
+pub struct PaymentListView<'a> {
+    data: Vec<PaymentView<'a>>,
+    total: usize,
+    page: u32,
+    limit: u32,
+}
+
+impl<'a> PaymentListView<'a> {
+    /// The page as the list gives it.
+    pub fn new(page: &'a PaymentPage, links: &Links) -> Self {
+        Self {
+            data: page.payments.iter().map(|payment| PaymentView::new(payment, links)).collect(),
+            total: page.total,
+            page: page.page,
+            limit: page.limit,
         }
     }
 }
@@ -171,5 +230,21 @@ impl ProviderStatusView {
             provider_status: status,
             raw_response: raw,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::waiting;
+    use super::*;
+
+    #[test]
+    fn the_fields_are_those_on_the_wire() {
+        let links = Links::new("https://pay.example.com/checkout").unwrap();
+        let view = serde_json::to_value(PaymentView::new(&waiting(), &links)).unwrap();
+        let fields: Vec<&String> = view.as_object().unwrap().keys().collect();
+        let mut named = PaymentView::FIELDS;
+        named.sort_unstable();
+        assert_eq!(fields, named);
     }
 }

@@ -1,0 +1,219 @@
+//! `GET /v1/payments` (contract: Payments).
+
+use serde_json::{Value, json};
+
+use crate::support::{Service, eventually, id};
+
+fn ids(page: &Value) -> Vec<String> {
+    page["data"].as_array().unwrap().iter().map(|payment| id(payment).to_owned()).collect()
+}
+
+async fn list(service: &Service, query: &str) -> Value {
+    service.get(&format!("/v1/payments?{query}")).await.expect(200)
+}
+
+fn raw(charge: &Value) -> String {
+    id(charge).trim_start_matches("ch_").to_owned()
+}
+
+/// Payments and charges, some milliseconds apart, oldest first.
+async fn made(service: &Service, count: usize) -> Vec<String> {
+    let mut made = Vec::new();
+    for number in 0..count {
+        if number % 3 == 0 {
+            made.push(raw(&service.charge().await));
+        } else {
+            let body = json!({"amount": 1000 + number, "paymentMethods": ["PIX"], "idempotencyKey": format!("key-{number}")});
+            made.push(id(&service.post("/v1/payments", &body).await.expect(201)).to_owned());
+        }
+        service.stack.clock.advance(10);
+    }
+    made
+}
+
+#[tokio::test]
+async fn pages_go_by_number_newest_first_and_know_the_total() {
+    let service = Service::start().await;
+    let mut made = made(&service, 25).await;
+    let oldest_first = list(&service, "sortOrder=asc&limit=100").await;
+    assert_eq!(ids(&oldest_first), made);
+    made.reverse();
+    let first = list(&service, "").await;
+    assert_eq!(
+        (ids(&first), &first["total"], &first["page"], &first["limit"]),
+        (made[..20].to_vec(), &json!(25), &json!(1), &json!(20))
+    );
+    let second = list(&service, "page=2").await;
+    assert_eq!(
+        (ids(&second), &second["total"], &second["page"]),
+        (made[20..].to_vec(), &json!(25), &json!(2))
+    );
+    let beyond = list(&service, "page=3").await;
+    assert_eq!((&beyond["data"], &beyond["total"]), (&json!([]), &json!(25)));
+    for (page, expected) in made.chunks(7).enumerate() {
+        let query = format!("limit=7&page={}&sortBy=createdAt&sortOrder=desc", page + 1);
+        assert_eq!(ids(&list(&service, &query).await), expected);
+    }
+}
+
+#[tokio::test]
+async fn an_item_has_the_fields_of_get() {
+    let service = Service::start().await;
+    let charge = service.charge_of(&json!({"amount": 1000, "description": "Pedido 1"})).await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let page = list(&service, "").await;
+    let payment = service.get(&format!("/v1/payments/{}", id(&charge))).await.expect(200);
+    assert!(payment["pixQrCode"].is_string());
+    assert_eq!(page["data"], json!([payment]));
+}
+
+#[tokio::test]
+async fn an_empty_list_has_a_total_of_nothing() {
+    let service = Service::start().await;
+    let empty = json!({"data": [], "total": 0, "page": 1, "limit": 20});
+    for query in [
+        "",
+        "status=PAID",
+        "sortBy=amount",
+        "startDate=2026-01-02&endDate=2026-01-01",
+        "startDate=2026-01-01",
+    ] {
+        assert_eq!(list(&service, query).await, empty, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn filters_narrow_the_list_and_its_total() {
+    let service = Service::start().await;
+    let mut charges = Vec::new();
+    for what in ["pay", "fail", "pay", "expire", ""] {
+        let charge = service.charge().await;
+        if !what.is_empty() {
+            service.sandbox(&charge, what, &json!({})).await;
+        }
+        charges.push(charge);
+        service.stack.clock.advance(10);
+    }
+    let nth =
+        |numbers: &[usize]| -> Vec<String> { numbers.iter().map(|number| raw(&charges[*number])).collect() };
+    let at = |number: usize| charges[number]["created_at"].as_str().unwrap();
+    let cases = [
+        ("status=PAID".to_owned(), nth(&[2, 0])),
+        ("status=PAID&sortOrder=asc".to_owned(), nth(&[0, 2])),
+        ("status=REFUSED".to_owned(), nth(&[1])),
+        ("status=EXPIRED".to_owned(), nth(&[3])),
+        ("status=WAITING_PAYMENT".to_owned(), nth(&[4])),
+        ("status=CHARGEBACK".to_owned(), nth(&[])),
+        (format!("startDate={}", at(2)), nth(&[4, 3, 2])),
+        (format!("endDate={}", at(2)), nth(&[2, 1, 0])),
+        (format!("startDate={}&endDate={}", at(1), at(3)), nth(&[3, 2, 1])),
+        (format!("startDate={}&status=PAID", at(1)), nth(&[2])),
+        (format!("endDate={}&status=PAID&sortBy=id", at(1)), nth(&[0])),
+        (format!("startDate={}&sortBy=amount&sortOrder=asc", at(3)), nth(&[3, 4])),
+    ];
+    for (query, expected) in cases {
+        let page = list(&service, &query).await;
+        assert_eq!((ids(&page), &page["total"]), (expected.clone(), &json!(expected.len())), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn any_field_sorts_and_what_has_none_comes_last() {
+    let service = Service::start().await;
+    let mut made = Vec::new();
+    for (number, amount) in [300, 100, 200, 100].into_iter().enumerate() {
+        let charge = service.charge_of(&json!({"amount": amount})).await;
+        service.stack.clock.advance(1_000);
+        if number % 2 == 0 {
+            service.sandbox(&charge, "pay", &json!({})).await;
+        }
+        made.push(raw(&charge));
+    }
+    let nth = |numbers: [usize; 4]| numbers.map(|number| made[number].clone()).to_vec();
+    for (query, expected) in [
+        ("sortBy=amount&sortOrder=asc", [1, 3, 2, 0]),
+        ("sortBy=amount&sortOrder=desc", [0, 2, 3, 1]),
+        ("sortBy=amount", [0, 2, 3, 1]),
+        ("sortBy=paidAt&sortOrder=asc", [0, 2, 1, 3]),
+        ("sortBy=paidAt&sortOrder=desc", [2, 0, 3, 1]),
+        ("sortBy=status&sortOrder=asc", [0, 2, 1, 3]),
+        ("sortBy=currency&sortOrder=asc", [0, 1, 2, 3]),
+        ("sortBy=netAmount&sortOrder=asc", [1, 3, 2, 0]),
+    ] {
+        assert_eq!(ids(&list(&service, query).await), nth(expected), "{query}");
+    }
+    let page = list(&service, "sortBy=amount&sortOrder=asc&limit=3&page=2").await;
+    assert_eq!((ids(&page), &page["total"]), (vec![made[0].clone()], &json!(4)));
+    let mut by_id = made.clone();
+    by_id.sort();
+    assert_eq!(ids(&list(&service, "sortBy=id&sortOrder=asc").await), by_id);
+}
+
+#[tokio::test]
+async fn a_parameter_that_is_not_understood_is_refused_never_ignored() {
+    let service = Service::start().await;
+    let cases = [
+        ("page=0", "page"),
+        ("page=-1", "page"),
+        ("page=1.5", "page"),
+        ("page=", "page"),
+        ("page=99999999999", "page"),
+        ("page=252", "page"),
+        ("limit=100&page=52", "page"),
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("limit=1&limit=2", "limit"),
+        ("status=paid", "status"),
+        ("status=", "status"),
+        ("startDate=yesterday", "startDate"),
+        ("endDate=2026-13-01", "endDate"),
+        ("sortBy=", "sortBy"),
+        ("sortBy=customerName", "sortBy"),
+        ("sortBy=metadata.order", "sortBy"),
+        ("sortOrder=DESC", "sortOrder"),
+        ("offset=0", "offset"),
+        ("starting_after=x", "starting_after"),
+    ];
+    for (query, param) in cases {
+        let answer = service.get(&format!("/v1/payments?{query}")).await;
+        assert_eq!(
+            (answer.problem(), answer.params()),
+            ((400, "invalid_request_error", "invalid_request"), vec![param]),
+            "{query}"
+        );
+    }
+    let far = service.get("/v1/payments?page=252").await;
+    assert!(far.body["error"]["message"].as_str().unwrap().contains("startDate"), "{far:?}");
+    list(&service, "page=251").await;
+    list(&service, "limit=1&page=5001").await;
+    let several = service.get("/v1/payments?limit=0&status=x&offset=2").await;
+    assert_eq!(several.params(), ["offset", "limit", "status"]);
+}
+
+#[tokio::test]
+async fn a_payment_past_its_time_is_not_listed_as_waiting() {
+    let service = Service::start().await;
+    service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
+    service.stack.clock.advance(60_001);
+    for query in ["status=WAITING_PAYMENT", "status=WAITING_PAYMENT&sortBy=amount"] {
+        assert_eq!(list(&service, query).await["data"], json!([]), "{query}");
+    }
+    assert_eq!(list(&service, "").await["data"][0]["status"], "EXPIRED");
+    eventually("the clock writes it down", async || {
+        (list(&service, "status=EXPIRED").await["total"] == 1).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn another_scopes_payments_are_not_listed() {
+    let service = Service::start().await;
+    service.charge().await;
+    let seed = &service.stack.seed;
+    for key in [&seed.first.live_api_key, &seed.other.test_api_key] {
+        for query in ["", "?status=WAITING_PAYMENT", "?sortBy=amount"] {
+            let page = service.get_as(key, &format!("/v1/payments{query}")).await.expect(200);
+            assert_eq!((&page["data"], &page["total"]), (&json!([]), &json!(0)), "{query}");
+        }
+    }
+}
