@@ -39,7 +39,7 @@ async fn unknown_routes_and_wrong_methods_answer_in_the_contracts_shape() {
         (Method::DELETE, "/v1/charges"),
         (Method::GET, "/v1/pix/charges"),
         (Method::PATCH, "/v1/charges/ch_1"),
-        (Method::GET, "/v1/payments"),
+        (Method::PUT, "/v1/payments"),
         (Method::POST, "/v1/wallets/balance"),
         (Method::GET, "/v1/med/cases"),
         (Method::GET, "/v1/infractions"),
