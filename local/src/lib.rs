@@ -14,6 +14,7 @@
     )
 )]
 
+pub mod commands;
 pub mod embedded;
 pub mod error;
 pub mod functions;

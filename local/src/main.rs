@@ -1,15 +1,20 @@
-//! `cargo run`: the whole service on this machine.
+//! `cargo run`: the whole service on this machine; and the developer's commands for it.
 
 use std::fs::{File, TryLockError};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use clap::Parser;
+use clap::{Args, Parser, Subcommand};
+use local::commands::listen::Print;
+use local::commands::{Running, listen, trigger};
 use local::embedded::State;
 use local::seed::write_whole;
 use local::stack::{Options, Stack};
 use local::{Error, Result};
+use shared::money::Amount;
+use shared::webhook::event_type::EventType;
 use tracing_subscriber::EnvFilter;
 
 /// Where state lives, below the directory that the service is started in.
@@ -17,8 +22,60 @@ const STATE_DIRECTORY: &str = ".local";
 
 /// The payment service, whole, on this machine.
 #[derive(Parser)]
-#[command(version)]
+#[command(version, args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+/// What to do with a service that runs already.
+#[derive(Subcommand)]
+enum Command {
+    /// Print each event as it arrives, and forward it, still signed
+    Listen {
+        /// Forward to this http address, whose answer the service gets
+        #[arg(long, value_name = "URL")]
+        forward_to: Option<String>,
+        /// Listen to these alone [default: all but the legacy ones]
+        #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = event)]
+        events: Vec<EventType>,
+        /// Print whole events
+        #[arg(long)]
+        print_json: bool,
+        /// The service's ready file [default: .local/ready.json]
+        #[arg(long, value_name = "PATH")]
+        ready_file: Option<PathBuf>,
+    },
+    /// Make an event happen: create, pay, decline, expire, refund, pay out
+    Trigger {
+        /// Its name, such as charge.paid
+        #[arg(value_parser = event)]
+        event: EventType,
+        /// In centavos
+        #[arg(long, default_value = "1990", value_parser = amount)]
+        amount: Amount,
+        /// The service's ready file [default: .local/ready.json]
+        #[arg(long, value_name = "PATH")]
+        ready_file: Option<PathBuf>,
+    },
+}
+
+fn event(text: &str) -> std::result::Result<EventType, String> {
+    let found = EventType::ALL.iter().find(|(name, _)| *name == text).map(|(_, event)| *event);
+    let names = || EventType::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    found.ok_or_else(|| format!("no such event; there are {}", names()))
+}
+
+fn amount(text: &str) -> std::result::Result<Amount, String> {
+    let minor: i64 = text.parse().map_err(|_| "must be an integer".to_owned())?;
+    Amount::parse(minor).map_err(|error| error.to_string())
+}
+
+/// How to serve.
+#[derive(Args)]
+struct Serve {
     /// The port to serve on; 0 takes a free one
     #[arg(long, default_value_t = 3000)]
     port: u16,
@@ -48,6 +105,24 @@ async fn main() -> ExitCode {
 }
 
 async fn run(arguments: Arguments) -> Result<()> {
+    let print: Print = Arc::new(|line: &str| {
+        // Nobody reads a closed terminal.
+        let _ = writeln!(std::io::stdout(), "{line}");
+    });
+    match arguments.command {
+        None => serve(arguments.serve).await,
+        Some(Command::Listen { forward_to, events, print_json, ready_file }) => {
+            let events = events.into_iter().map(|event| event.as_str().to_owned()).collect();
+            let options = listen::Options { events, forward_to, print_json };
+            listen::listen(&Running::find(ready_file).await?, options, print, stopped()).await
+        }
+        Some(Command::Trigger { event, amount, ready_file }) => {
+            trigger::trigger(&Running::find(ready_file).await?, event, amount, &print).await
+        }
+    }
+}
+
+async fn serve(arguments: Serve) -> Result<()> {
     let directory = Path::new(STATE_DIRECTORY);
     let (state, _lock) = if arguments.in_memory {
         (State::InMemory, None)

@@ -34,7 +34,7 @@ const MAX_ADVANCE_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;
 
 /// The table and the bucket that the ready file names.
 const STATE_TABLE: &str = "StateTable";
-const API_KEYS_TABLE: &str = "ApiKeysTable";
+pub(crate) const API_KEYS_TABLE: &str = "ApiKeysTable";
 const BUCKET: &str = "DocumentsBucket";
 
 /// How to run the service.

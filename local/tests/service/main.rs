@@ -17,6 +17,7 @@
 mod auth;
 mod budgets;
 mod charges;
+mod commands;
 mod failures;
 mod listing;
 mod payment_list;

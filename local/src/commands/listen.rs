@@ -1,0 +1,227 @@
+//! `cargo run -- listen`: registers an endpoint, prints each event as it arrives and forwards it as it came, still signed.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Method, Request};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use serde_json::{Value, json};
+use shared::webhook::event_type::{EventType, Family};
+use tokio::net::TcpListener;
+use url::{Host, Url};
+
+use super::Running;
+use crate::error::{Error, Result};
+use crate::wire::http_client;
+
+/// Where the endpoint listens; tells one that an earlier run left behind from the merchant's own.
+const PATH: &str = "/cargo-run-listen";
+
+/// How long the address that events are forwarded to may take, as the service itself waits.
+const FORWARD_LIMIT: Duration = Duration::from_secs(30);
+
+/// The most that is read of its answer, in bytes.
+const MAX_ANSWER_BYTES: usize = 65_536;
+
+/// What to listen to, and what to do with it.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Which events; empty: all but the legacy ones.
+    pub events: Vec<String>,
+    /// Where to forward each event.
+    pub forward_to: Option<String>,
+    /// Print whole events.
+    pub print_json: bool,
+}
+
+/// Prints a line, or some.
+pub type Print = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Listens until `end` comes, then deletes the endpoint.
+///
+/// # Errors
+///
+/// When the endpoint can't be registered.
+pub async fn listen(
+    running: &Running,
+    options: Options,
+    print: Print,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> Result<()> {
+    let forward_to = options.forward_to.as_deref().map(forward_address).transpose()?;
+    let socket = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|e| Error::because("listening", &e))?;
+    let address = socket.local_addr().map_err(|e| Error::because("listening", &e))?;
+    let events = if options.events.is_empty() { all_but_legacy() } else { options.events.clone() };
+    delete_left_behind(running).await?;
+    let endpoint = json!({"url": format!("http://{address}{PATH}"), "events": events});
+    let endpoint = running.post("/v1/webhooks/endpoints", &endpoint).await?;
+    let text = |name: &str| endpoint.get(name).and_then(Value::as_str).unwrap_or_default();
+    print(&format!(
+        "Listening to {} events of {}\n\n  endpoint  {}\n  secret    {}{}\n\nCtrl-C ends it and deletes the endpoint. Make something happen: cargo run -- trigger charge.paid\n",
+        events.len(),
+        running.ready.base_url,
+        text("id"),
+        text("secret"),
+        forward_to.as_ref().map(|url| format!("\n  forwards  {url}")).unwrap_or_default(),
+    ));
+    let listener = Listener {
+        print: Arc::clone(&print),
+        print_json: options.print_json,
+        forward_to,
+        http: http_client(),
+    };
+    let router = Router::new().fallback(receive).with_state(listener);
+    let served = axum::serve(socket, router).with_graceful_shutdown(end).await;
+    running.call(Method::DELETE, &format!("/v1/webhooks/endpoints/{}", text("id")), &Value::Null).await?;
+    print("The endpoint is deleted.");
+    served.map_err(|e| Error::because("listening", &e))
+}
+
+fn all_but_legacy() -> Vec<String> {
+    let kept = EventType::subscribable().filter(|event| match event.family() {
+        Family::Canonical => true,
+        Family::Legacy => false,
+    });
+    kept.map(|event| event.as_str().to_owned()).collect()
+}
+
+fn forward_address(text: &str) -> Result<String> {
+    let url = Url::parse(text).ok().filter(|url| url.scheme() == "http" && url.host().is_some());
+    url.map(String::from)
+        .ok_or_else(|| Error::new("--forward-to takes an http address, such as http://127.0.0.1:4000/hook"))
+}
+
+/// A run that was killed left its endpoint, at an address where nobody listens any more.
+async fn delete_left_behind(running: &Running) -> Result<()> {
+    let endpoints = running.get("/v1/webhooks/endpoints").await?;
+    let text = |endpoint: &Value, name: &str| {
+        endpoint.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
+    for endpoint in endpoints.get("data").and_then(Value::as_array).into_iter().flatten() {
+        let Ok(url) = Url::parse(&text(endpoint, "url")) else { continue };
+        let (Some(Host::Ipv4(host)), Some(port), PATH) = (url.host(), url.port(), url.path()) else {
+            continue;
+        };
+        if tokio::net::TcpStream::connect((host, port)).await.is_err() {
+            let path = format!("/v1/webhooks/endpoints/{}", text(endpoint, "id"));
+            running.call(Method::DELETE, &path, &Value::Null).await?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Clone)]
+struct Listener {
+    print: Print,
+    print_json: bool,
+    forward_to: Option<String>,
+    http: Client<HttpConnector, Full<Bytes>>,
+}
+
+async fn receive(State(listener): State<Listener>, headers: HeaderMap, body: Bytes) -> Response {
+    let event: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let mut line = line_of(&event);
+    let response = match &listener.forward_to {
+        None => StatusCode::NO_CONTENT.into_response(),
+        Some(url) => {
+            let begun = Instant::now();
+            let forwarded =
+                tokio::time::timeout(FORWARD_LIMIT, forward(&listener.http, url, &headers, body)).await;
+            let forwarded =
+                forwarded.unwrap_or_else(|_| Err(format!("no answer within {} s", FORWARD_LIMIT.as_secs())));
+            let took = begun.elapsed().as_millis();
+            match forwarded {
+                Ok(response) => {
+                    let _ = write!(line, "  -> {} in {took} ms", response.status().as_u16());
+                    response
+                }
+                // The service takes it for a failed attempt, and comes again.
+                Err(error) => {
+                    let _ = write!(line, "  -> {error}");
+                    (StatusCode::BAD_GATEWAY, error).into_response()
+                }
+            }
+        }
+    };
+    if listener.print_json {
+        let _ = write!(line, "\n{event:#}");
+    }
+    (listener.print)(&line);
+    response
+}
+
+/// Hands an event on as it came: its body byte for byte, and the headers that a receiver checks.
+async fn forward(
+    http: &Client<HttpConnector, Full<Bytes>>,
+    url: &str,
+    headers: &HeaderMap,
+    body: Bytes,
+) -> std::result::Result<Response, String> {
+    let mut request = Request::post(url).body(Full::new(body)).map_err(|e| e.to_string())?;
+    let kept =
+        headers.iter().filter(|(name, _)| name.as_str().starts_with("x-service-") || *name == "content-type");
+    request.headers_mut().extend(kept.map(|(name, value)| (name.clone(), value.clone())));
+    let answer = http.request(request).await.map_err(|_| format!("{url} does not answer"))?;
+    let (head, body) = answer.into_parts();
+    let body = Limited::new(body, MAX_ANSWER_BYTES)
+        .collect()
+        .await
+        .map_err(|_| "the answer is too long".to_owned())?;
+    let mut response = Response::new(Body::from(body.to_bytes()));
+    *response.status_mut() = head.status;
+    if let Some(retry_after) = head.headers.get("retry-after") {
+        response.headers_mut().insert("retry-after", retry_after.clone());
+    }
+    Ok(response)
+}
+
+/// `12:00:01  charge.paid  ch_…  paid  1990 BRL`.
+fn line_of(event: &Value) -> String {
+    let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
+    let name = text("/type").or_else(|| text("/event")).unwrap_or("?");
+    let at = text("/created_at").or_else(|| text("/data/occurredAt")).unwrap_or_default();
+    let at = at.get(11..19).unwrap_or("--:--:--");
+    let id = text("/data/object/id").or_else(|| text("/data/transactionId")).unwrap_or("?");
+    let status = text("/data/object/status").or_else(|| text("/data/status")).unwrap_or_default();
+    let amount = event.pointer("/data/object/amount").or_else(|| event.pointer("/data/amount"));
+    let amount = amount.map(Value::to_string).unwrap_or_default();
+    let currency = text("/data/object/currency").unwrap_or_default();
+    format!("{at}  {name:<24}  {id}  {status}  {amount} {currency}").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_family_is_a_line() {
+        let canonical = json!({
+            "type": "charge.paid", "created_at": "2026-11-21T12:00:01.123Z",
+            "data": {"object": {"id": "ch_1", "status": "paid", "amount": 1990, "currency": "BRL"}},
+        });
+        assert_eq!(line_of(&canonical), "12:00:01  charge.paid               ch_1  paid  1990 BRL");
+        let legacy = json!({
+            "event": "payment.completed",
+            "data": {"transactionId": "1", "status": "PAID", "amount": 1990, "occurredAt": "2026-11-21T12:00:01.123Z"},
+        });
+        assert_eq!(line_of(&legacy), "12:00:01  payment.completed         1  PAID  1990");
+        assert_eq!(line_of(&Value::Null), "--:--:--  ?                         ?");
+    }
+
+    #[test]
+    fn events_are_forwarded_to_http_addresses_alone() {
+        forward_address("http://127.0.0.1:4000/hook").unwrap();
+        forward_address("http://localhost:4000").unwrap();
+        for text in ["", "localhost:4000", "https://127.0.0.1/hook", "/hook", "ftp://127.0.0.1"] {
+            forward_address(text).unwrap_err();
+        }
+    }
+}

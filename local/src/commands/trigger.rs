@@ -1,0 +1,160 @@
+//! `cargo run -- trigger EVENT`: makes an event happen, by doing what leads to it.
+
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use shared::api_key::Fingerprint;
+use shared::audit::Operator;
+use shared::ids::{AccountId, Mode, PayoutId, Scope};
+use shared::money::{Amount, Currency};
+use shared::payout::{PayoutEnd, Payouts};
+use shared::random;
+use shared::store::{Store, text};
+use shared::webhook::event_type::EventType;
+
+use super::Running;
+use super::listen::Print;
+use crate::error::{Error, Result};
+use crate::sdk;
+use crate::stack::API_KEYS_TABLE;
+
+/// The payer's name and document of triggered charges.
+const PAYER: (&str, &str) = ("Maria da Silva", "29537995593");
+
+/// Makes an event happen to something of this many centavos.
+///
+/// # Errors
+///
+/// When the service refuses a step, or nothing leads to such an event yet.
+pub async fn trigger(running: &Running, event: EventType, amount: Amount, print: &Print) -> Result<()> {
+    let steps = Steps { running, amount, print };
+    match event {
+        EventType::ChargeCreated | EventType::PaymentCreated => steps.charge().await.map(drop),
+        EventType::ChargePaid | EventType::PaymentCompleted | EventType::PaymentStatusChanged => {
+            steps.paid().await.map(drop)
+        }
+        EventType::ChargeFailed | EventType::PaymentFailed => steps.ended("fail").await,
+        EventType::ChargeExpired | EventType::PaymentExpired => steps.ended("expire").await,
+        EventType::PaymentRefunded => steps.refund().await,
+        EventType::PayoutCreated | EventType::WithdrawalCreated => steps.payout(None).await,
+        EventType::PayoutPaid | EventType::WithdrawalCompleted | EventType::WithdrawalStatusChanged => {
+            steps.payout(Some(PayoutEnd::Paid)).await
+        }
+        EventType::PayoutFailed | EventType::WithdrawalFailed => {
+            let reason = "The bank refused it, for it was triggered to fail.".to_owned();
+            steps.payout(Some(PayoutEnd::Failed { reason })).await
+        }
+        EventType::WebhookTest => steps.test_endpoints().await,
+        EventType::MedCaseCreated | EventType::MedCaseUpdated | EventType::MedResolved => {
+            Err(Error::new(format!("nothing opens a MED case yet, so {} can't be triggered", event.as_str())))
+        }
+    }
+}
+
+struct Steps<'a> {
+    running: &'a Running,
+    amount: Amount,
+    print: &'a Print,
+}
+
+impl Steps<'_> {
+    fn did(&self, object: &Value, what: &str) {
+        let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+        (self.print)(&format!("{}  {}  ({what})", text("id"), text("status")));
+    }
+
+    async fn charge(&self) -> Result<Value> {
+        let (name, document) = PAYER;
+        let body = json!({
+            "amount": self.amount, "description": "Triggered", "customer": {"name": name, "document": document},
+        });
+        let charge = self.running.post("/v1/pix/charges", &body).await?;
+        self.did(&charge, "a charge");
+        Ok(charge)
+    }
+
+    async fn sandbox(&self, charge: &Value, what: &str) -> Result<Value> {
+        self.running.post(&format!("/v1/sandbox/charges/{}/{what}", id(charge)), &json!({})).await
+    }
+
+    async fn paid(&self) -> Result<Value> {
+        let charge = self.charge().await?;
+        let paid = self.sandbox(&charge, "pay").await?;
+        self.did(&paid, "the payer paid");
+        Ok(paid)
+    }
+
+    async fn ended(&self, how: &str) -> Result<()> {
+        let charge = self.charge().await?;
+        let ended = self.sandbox(&charge, how).await?;
+        self.did(&ended, "nobody paid");
+        Ok(())
+    }
+
+    async fn refund(&self) -> Result<()> {
+        let charge = self.paid().await?;
+        let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
+        let body = json!({"idempotencyKey": "triggered", "reason": "Triggered"});
+        let refund = self.running.post(&path, &body).await?;
+        self.did(&refund, "a refund; it reaches the payer in about 2 s");
+        Ok(())
+    }
+
+    /// Payouts have no route: this does what the operator's command does, with money that was paid before.
+    async fn payout(&self, end: Option<PayoutEnd>) -> Result<()> {
+        self.paid().await?;
+        let ready = &self.running.ready;
+        let failed = |e: &(dyn std::error::Error + 'static)| Error::because("making a payout", e);
+        let payouts = Payouts::new(Store::new(sdk::dynamodb(&ready.dynamodb_url), &ready.table));
+        let now = self.now().await?;
+        let operator = Operator { actor: "cargo run -- trigger".to_owned(), reason: "triggered".to_owned() };
+        let payout_id = PayoutId::new(now, random::bytes().map_err(|e| failed(&e))?);
+        let money = (self.amount, Currency::BRL);
+        let scope = self.scope().await?;
+        let mut payout =
+            payouts.create(payout_id, scope, money, &operator, now).await.map_err(|e| failed(&e))?;
+        (self.print)(&format!("{}  {}  (a payout)", payout.id, payout.status.as_str()));
+        if let Some(end) = end {
+            payout = payouts.end(payout_id, &end, &operator, now).await.map_err(|e| failed(&e))?;
+            (self.print)(&format!("{}  {}  (its end)", payout.id, payout.status.as_str()));
+        }
+        Ok(())
+    }
+
+    /// The service's time, which may have been moved.
+    async fn now(&self) -> Result<shared::time::Timestamp> {
+        let moved = self.running.post("/_local/clock/advance", &json!({"seconds": 0})).await?;
+        let now = moved.get("now").and_then(Value::as_str).unwrap_or_default();
+        now.parse().map_err(|e| Error::because("reading the service's time", &e))
+    }
+
+    /// Whose the test key is.
+    async fn scope(&self) -> Result<Scope> {
+        let ready = &self.running.ready;
+        let key = Fingerprint::of(&SecretString::from(ready.test_api_key.clone()));
+        let found = sdk::dynamodb(&ready.dynamodb_url).get_item().table_name(API_KEYS_TABLE);
+        let found = found.key("pk", aws_sdk_dynamodb::types::AttributeValue::S(key.as_str().to_owned()));
+        let found = found.send().await.map_err(|e| Error::because("reading the key", &e))?;
+        let account = found.item.and_then(|item| text(&item, "account"));
+        let account: Option<AccountId> = account.and_then(|account| account.parse().ok());
+        let account = account.ok_or_else(|| Error::new("the service does not know its own key"))?;
+        Ok(Scope { account, mode: Mode::Test })
+    }
+
+    async fn test_endpoints(&self) -> Result<()> {
+        let endpoints = self.running.get("/v1/webhooks/endpoints").await?;
+        let endpoints = endpoints.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
+        if endpoints.is_empty() {
+            return Err(Error::new("no endpoint is registered; `cargo run -- listen` registers one"));
+        }
+        for endpoint in &endpoints {
+            let path = format!("/v1/webhooks/endpoints/{}/test", id(endpoint));
+            let delivery = self.running.post(&path, &json!({})).await?;
+            self.did(&delivery, "a test");
+        }
+        Ok(())
+    }
+}
+
+fn id(object: &Value) -> &str {
+    object.get("id").and_then(Value::as_str).unwrap_or_default()
+}
