@@ -11,24 +11,34 @@
     reason = "a benchmark that fails may panic, and prints"
 )]
 
+#[path = "../tests/service/seeding.rs"]
+mod seeding;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::State as Shared;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use local::embedded::State;
 use local::embedded::probe::{Probe, Report};
 use local::stack::{Options, Stack};
 use serde_json::{Value, json};
+use shared::charge::Charge;
+use shared::ids::ChargeId;
+use shared::store::Store;
 
 /// Requests of each kind that are timed.
 const SAMPLES: usize = 300;
+
+/// Those that are timed among many payments.
+const SAMPLES_AMONG_MANY: usize = 50;
 
 /// Charges that are created and paid while their events are delivered.
 const CHARGES_TOLD_OF: usize = 500;
@@ -97,14 +107,19 @@ impl Row {
     }
 }
 
-async fn sample<F: AsyncFnMut(usize)>(
+async fn sample<F: AsyncFnMut(usize)>(probe: &Probe, what: &'static str, budget: (usize, usize), work: F) {
+    sample_some(SAMPLES, probe, what, budget, work).await;
+}
+
+async fn sample_some<F: AsyncFnMut(usize)>(
+    samples: usize,
     probe: &Probe,
     what: &'static str,
     budget: (usize, usize),
     mut work: F,
 ) {
     let mut row = Row { what, budget, reports: Vec::new(), times: Vec::new() };
-    for number in 0..SAMPLES {
+    for number in 0..samples {
         probe.reset();
         let began = Instant::now();
         work(number).await;
@@ -114,14 +129,18 @@ async fn sample<F: AsyncFnMut(usize)>(
     row.print();
 }
 
-async fn requests() {
-    let stack = Stack::start(Options { probe: true, pumps: false, ..Options::in_memory() }).await.unwrap();
-    let probe = stack.probe.as_ref().unwrap();
-    let client = Client::of(&stack);
+fn print_heads() {
     println!(
         "{:<34} {:>11} {:>12} {:>8} {:>6} {:>9} {:>9}",
         "request", "requests", "in a row", "WRU", "RRU", "median", "99 %"
     );
+}
+
+async fn requests() {
+    let stack = Stack::start(Options { probe: true, pumps: false, ..Options::in_memory() }).await.unwrap();
+    let probe = stack.probe.as_ref().unwrap();
+    let client = Client::of(&stack);
+    print_heads();
     let mut ids = Vec::new();
     sample(probe, "POST /v1/pix/charges", (2, 2), async |number| ids.push(client.create(number).await)).await;
     sample(probe, "POST /v1/pix/charges (replayed)", (2, 2), async |number| {
@@ -177,9 +196,44 @@ async fn requests() {
     stack.stop().await;
 }
 
+/// Lists and statistics among so many payments, made over 40 days.
+async fn among(payments: usize) {
+    // In a file, whose stream has an index: without it each write takes longer than the one before.
+    let directory = std::env::temp_dir().join(format!("budgets-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let state = State::Directory(directory.clone());
+    let options = Options { state, probe: true, pumps: false, ..Options::in_memory() };
+    let stack = Stack::start(options).await.unwrap();
+    let probe = stack.probe.as_ref().unwrap();
+    let client = Client::of(&stack);
+    let key = Charge::key_of(ChargeId::parse_any(&client.create(0).await).unwrap());
+    let dynamodb = local::sdk::dynamodb(&stack.endpoints.dynamodb_url);
+    let template: Charge = Store::new(dynamodb.clone(), "StateTable").get(&key).await.unwrap().unwrap();
+    let began = Instant::now();
+    seeding::seed(&dynamodb, &template, payments, 40, &[1, payments / 2, payments - 2]).await;
+    println!("\namong {payments} payments (put there in {:.1?})", began.elapsed());
+    print_heads();
+    for (path, budget) in [
+        ("/v1/payments", (5, 3)),
+        ("/v1/payments?limit=100", (5, 3)),
+        ("/v1/payments?limit=100&page=40", (5, 3)),
+        ("/v1/payments?status=REFUSED", (5, 3)),
+        ("/v1/payments/stats?days=7", (3, 2)),
+        ("/v1/payments/stats?days=366", (3, 2)),
+        ("/v1/payments/metrics?days=366", (3, 2)),
+    ] {
+        sample_some(SAMPLES_AMONG_MANY, probe, path, budget, async |_| {
+            client.send(Method::GET, path, "", &Value::Null).await;
+        })
+        .await;
+    }
+    stack.stop().await;
+    std::fs::remove_dir_all(&directory).unwrap();
+}
+
 async fn told_of() {
     let received = Arc::new(AtomicUsize::new(0));
-    let count = async |State(received): State<Arc<AtomicUsize>>| {
+    let count = async |Shared(received): Shared<Arc<AtomicUsize>>| {
         received.fetch_add(1, Ordering::Relaxed);
     };
     let router = Router::new().fallback(count).with_state(Arc::clone(&received));
@@ -237,5 +291,8 @@ async fn told_of() {
 #[tokio::main]
 async fn main() {
     requests().await;
+    for payments in [100, 100_000] {
+        among(payments).await;
+    }
     told_of().await;
 }

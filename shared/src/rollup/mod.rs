@@ -126,9 +126,14 @@ impl Sums {
 
     /// Adds other sums to these.
     pub fn add_all(&mut self, other: &Self) {
-        for (attribute, by) in &other.0 {
-            self.add_to(attribute.clone(), *by);
+        for (attribute, by) in other.iter() {
+            self.add_to(attribute.to_owned(), by);
         }
+    }
+
+    /// All of them, by their attributes.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.0.iter().map(|(attribute, sum)| (attribute.as_str(), *sum))
     }
 
     fn add_to(&mut self, attribute: String, by: i64) {

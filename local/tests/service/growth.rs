@@ -1,0 +1,112 @@
+//! What lists and statistics cost does not grow with the account (design: Budgets). A hundred thousand payments are in
+//! `cargo bench -p local`, which prints the figures.
+
+use std::time::Duration;
+
+use local::embedded::probe::Report;
+use local::stack::Options;
+use serde_json::{Value, json};
+use shared::charge::Charge;
+use shared::ids::ChargeId;
+
+use crate::seeding::seed;
+use crate::support::{Service, id};
+
+/// Long enough that requests sent side by side are seen to overlap.
+const LATENCY: Duration = Duration::from_millis(100);
+
+/// A service with so many payments over 40 days, three of them refused, and none past its time.
+async fn with(payments: usize) -> Service {
+    let service = Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    let first = service.charge_of(&json!({"amount": 1000, "expires_in": 86_400})).await;
+    let key = Charge::key_of(ChargeId::parse_any(id(&first)).unwrap());
+    let template: Charge = service.store().get(&key).await.unwrap().unwrap();
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    client.delete_item().table_name("StateTable").set_key(Some(key.attributes())).send().await.unwrap();
+    seed(&client, &template, payments, 40, &[1, payments / 2, payments - 2]).await;
+    service
+}
+
+async fn cost(service: &Service, path: &str) -> (Value, Report) {
+    let probe = service.stack.probe.as_ref().unwrap();
+    probe.reset();
+    let body = service.get(path).await.expect(200);
+    (body, probe.report())
+}
+
+const LISTS: [&str; 5] = [
+    "/v1/payments",
+    "/v1/payments?limit=100&page=40",
+    "/v1/payments?sortOrder=asc&limit=100",
+    "/v1/payments?status=REFUSED",
+    "/v1/payments?status=WAITING_PAYMENT&limit=100&page=40",
+];
+
+const STATISTICS: [&str; 3] =
+    ["/v1/payments/stats?days=7", "/v1/payments/metrics?days=366", "/v1/payments/stats?days=366"];
+
+#[tokio::test]
+async fn a_page_and_a_statistic_cost_the_same_among_few_and_many() {
+    let (few, many) = (with(100).await, with(5_000).await);
+    for service in [&few, &many] {
+        service.stack.probe.as_ref().unwrap().slow_down(LATENCY);
+    }
+    for path in LISTS.into_iter().chain(STATISTICS) {
+        let ((_, few), (_, many)) = tokio::join!(cost(&few, path), cost(&many, path));
+        let is_list = LISTS.contains(&path);
+        for report in [&few, &many] {
+            let (requests, in_a_row) = if is_list { (5, 3) } else { (3, 2) };
+            assert!(
+                report.requests() <= requests && report.one_after_another <= in_a_row,
+                "{path}: {report:?}"
+            );
+        }
+        // A page beyond the end has no rows to read.
+        let is_beyond = path.contains("page=40");
+        assert_eq!(few.requests() + usize::from(is_beyond), many.requests(), "{path}: {few:?} {many:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_list_has_its_total_from_the_sums() {
+    let service = with(1_500).await;
+    let total = async |query: &str| {
+        let page = service.get(&format!("/v1/payments?{query}")).await.expect(200);
+        (page["total"].as_u64().unwrap(), page["data"].as_array().unwrap().len())
+    };
+    assert_eq!(total("").await, (1_500, 20));
+    assert_eq!(total("status=WAITING_PAYMENT&limit=100").await, (1_497, 100));
+    assert_eq!(total("status=REFUSED").await, (3, 3));
+    assert_eq!(total("limit=100&page=15").await, (1_500, 100));
+    assert_eq!(total("limit=100&page=16").await, (1_500, 0));
+
+    // Whole days, and parts of days at either end.
+    let all = service.get("/v1/payments?limit=100&page=1").await.expect(200);
+    let newest = all["data"][10]["createdAt"].as_str().unwrap();
+    let oldest = service.get("/v1/payments?limit=100&sortOrder=asc").await.expect(200);
+    let oldest = oldest["data"][10]["createdAt"].as_str().unwrap();
+    assert_eq!(total(&format!("startDate={oldest}")).await, (1_490, 20));
+    assert_eq!(total(&format!("endDate={newest}")).await, (1_490, 20));
+    assert_eq!(total(&format!("startDate={oldest}&endDate={newest}")).await, (1_480, 20));
+    assert_eq!(
+        total(&format!("startDate={oldest}&endDate={newest}&status=WAITING_PAYMENT")).await,
+        (1_479, 20)
+    );
+    let path = format!("/v1/payments?startDate={oldest}&endDate={newest}");
+    let (_, report) = cost(&service, &path).await;
+    assert!(report.requests() <= 6 && report.one_after_another <= 3, "{report:?}");
+}
+
+#[tokio::test]
+async fn a_sort_that_would_take_too_much_is_refused() {
+    let service = with(1_003).await;
+    let refused = service.get("/v1/payments?sortBy=amount").await;
+    assert_eq!(
+        (refused.problem(), refused.params()),
+        ((400, "invalid_request_error", "invalid_request"), vec!["sortBy"])
+    );
+    let message = refused.body["error"]["message"].as_str().unwrap();
+    assert!(message.contains("1000") && message.contains("startDate"), "{message}");
+    let sorted = service.get("/v1/payments?sortBy=amount&status=WAITING_PAYMENT&limit=100").await.expect(200);
+    assert_eq!((&sorted["total"], sorted["data"].as_array().unwrap().len()), (&json!(1_000), 100));
+}

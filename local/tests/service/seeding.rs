@@ -1,0 +1,76 @@
+//! Payments put straight into the store, with their sums, as if each had been made and counted: for tests and benchmarks of
+//! what lists and statistics cost when there are many.
+
+use std::collections::{BTreeMap, HashMap};
+
+use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
+use shared::charge::{Charge, TransactionStatus};
+use shared::ids::{ChargeId, Mode};
+use shared::rollup::counted;
+use shared::store::{Item, to_item};
+
+/// Rows of one `BatchWriteItem`.
+const BATCH: usize = 25;
+
+/// Batches that are written at the same time.
+const AT_ONCE: usize = 8;
+
+/// Payments one after another up to an instant, spread over so many days, all like `template` but for ids and times. Those
+/// of the places in `refused` are refused.
+pub(crate) async fn seed(
+    client: &aws_sdk_dynamodb::Client,
+    template: &Charge,
+    count: usize,
+    days: usize,
+    refused: &[usize],
+) {
+    let step = i64::try_from(days * 86_400_000 / count).unwrap();
+    let mut sums: BTreeMap<String, BTreeMap<String, i64>> = BTreeMap::new();
+    let mut items = Vec::with_capacity(count);
+    for number in 0..count {
+        let back = step * i64::try_from(count - number).unwrap();
+        let charge = Charge {
+            id: ChargeId::derive(b"seed", Mode::Test, "seed", &number.to_string()),
+            status: if refused.contains(&number) { TransactionStatus::Refused } else { template.status },
+            created_at: template.created_at.plus_millis(-back).unwrap(),
+            ..template.clone()
+        };
+        let added_by = counted(None, &charge).unwrap();
+        let day = format!("day#{}#{}", added_by.day, added_by.currency);
+        for (row, added) in [(day, &added_by.of_day), ("total".to_owned(), &added_by.of_all_time)] {
+            let row = sums.entry(row).or_default();
+            for (attribute, by) in added.iter() {
+                *row.entry(attribute.to_owned()).or_default() += by;
+            }
+        }
+        items.push(to_item(&charge).unwrap());
+    }
+    let rollup = format!("rollup#{}", template.scope);
+    items.extend(sums.into_iter().map(|(sort, sums)| {
+        let sums = sums.into_iter().map(|(attribute, sum)| (attribute, AttributeValue::N(sum.to_string())));
+        let mut item: Item = sums.collect();
+        item.insert("pk".to_owned(), AttributeValue::S(rollup.clone()));
+        item.insert("sk".to_owned(), AttributeValue::S(sort));
+        item
+    }));
+    write(client, &items).await;
+}
+
+async fn write(client: &aws_sdk_dynamodb::Client, items: &[Item]) {
+    for some in items.chunks(BATCH * AT_ONCE) {
+        let mut work = tokio::task::JoinSet::new();
+        for batch in some.chunks(BATCH) {
+            let puts = batch.iter().map(|item| {
+                let put = PutRequest::builder().set_item(Some(item.clone())).build().unwrap();
+                WriteRequest::builder().put_request(put).build()
+            });
+            let requests = HashMap::from([("StateTable".to_owned(), puts.collect())]);
+            let write = client.batch_write_item().set_request_items(Some(requests));
+            work.spawn(async move {
+                let answer = write.send().await.unwrap();
+                assert!(answer.unprocessed_items.unwrap_or_default().is_empty());
+            });
+        }
+        work.join_all().await;
+    }
+}
