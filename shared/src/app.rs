@@ -10,6 +10,7 @@ use crate::clock::Clock;
 use crate::config::{ConfigError, Links, required};
 use crate::http::{Problem, RequestContext};
 use crate::ids::ChargeId;
+use crate::med::MedCases;
 use crate::refund::Refunds;
 use crate::rollup::Rollups;
 use crate::store::{Aws, Store};
@@ -30,6 +31,8 @@ pub struct App {
     pub charges: Charges,
     /// Refunds.
     pub refunds: Refunds,
+    /// MED cases.
+    pub cases: MedCases,
     /// Accounts.
     pub accounts: Accounts,
     /// Sums of charges.
@@ -71,6 +74,7 @@ impl App {
             charges: Charges::new(store.clone()),
             refunds: Refunds::new(store.clone()),
             rollups: Rollups::new(store.clone()),
+            cases: MedCases::new(store.clone()),
             wallets: Wallets::new(store.clone()),
             endpoints: Endpoints::new(store.clone()),
             deliveries: Deliveries::new(store.clone()),

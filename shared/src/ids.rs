@@ -379,61 +379,75 @@ impl EndpointId {
     }
 }
 
-/// A refund of a charge: `re_`, 26 characters that are its charge's, 16 of its idempotency key. So it says where its row
-/// lives, and the same key names the same refund.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RefundId {
-    charge: ChargeId,
-    /// 80 bits.
-    key: u128,
-}
-
-impl RefundId {
-    const PREFIX: &str = "re_";
-    const EXPECTED: IdError = IdError { expected: "re_ and 42 lower-case letters and digits" };
-
-    /// Characters of 80 bits, at the end of those of 128.
-    const KEY_LEN: usize = 16;
-
-    /// The refund of a charge that an idempotency key stands for.
-    pub fn derive(charge: ChargeId, idempotency_key: &str) -> Self {
-        let hash = digest("refund", &[charge.0.as_bytes(), idempotency_key.as_bytes()]);
-        Self { charge, key: timed(0, &hash) }
-    }
-
-    /// The charge that it refunds.
-    pub fn charge(&self) -> ChargeId {
-        self.charge
-    }
-
-    /// What tells it from the charge's other refunds.
-    pub fn key(&self) -> String {
-        let padded = base32::encode(self.key);
-        padded.as_str().get(base32::LEN.saturating_sub(Self::KEY_LEN)..).unwrap_or_default().to_owned()
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        let (charge, key) = text.strip_prefix(Self::PREFIX)?.split_at_checked(base32::LEN)?;
-        if key.len() != Self::KEY_LEN {
-            return None;
+/// A prefix, 26 characters that are a charge's, and 16 that tell what belongs to it apart. So the id says where the row
+/// lives, and what it is derived from names the same row again.
+macro_rules! part_of_charge_id {
+    ($(#[$doc:meta])* $type:ident, $prefix:literal, $domain:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type {
+            charge: ChargeId,
+            /// 80 bits.
+            key: u128,
         }
-        let padded = format!("{key:0>width$}", width = base32::LEN);
-        Some(Self { charge: ChargeId::from_txid(charge).ok()?, key: base32::decode(&padded).ok()? })
-    }
+
+        impl $type {
+            const EXPECTED: IdError = IdError { expected: concat!($prefix, " and 42 lower-case letters and digits") };
+
+            /// The one of a charge that this text names: an idempotency key, or a notice's own id.
+            pub fn derive(charge: ChargeId, name: &str) -> Self {
+                let hash = digest($domain, &[charge.0.as_bytes(), name.as_bytes()]);
+                Self { charge, key: timed(0, &hash) }
+            }
+
+            /// The charge that it belongs to.
+            pub fn charge(&self) -> ChargeId {
+                self.charge
+            }
+
+            /// What tells it from the charge's others.
+            pub fn key(&self) -> String {
+                let padded = base32::encode(self.key);
+                padded.as_str().get(base32::LEN.saturating_sub(PART_KEY_LEN)..).unwrap_or_default().to_owned()
+            }
+
+            fn parse(text: &str) -> Option<Self> {
+                let (charge, key) = text.strip_prefix($prefix)?.split_at_checked(base32::LEN)?;
+                if key.len() != PART_KEY_LEN {
+                    return None;
+                }
+                let padded = format!("{key:0>width$}", width = base32::LEN);
+                Some(Self { charge: ChargeId::from_txid(charge).ok()?, key: base32::decode(&padded).ok()? })
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}{}{}", $prefix, self.charge.txid(), self.key())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Self::parse(text).ok_or(Self::EXPECTED)
+            }
+        }
+    };
 }
 
-impl fmt::Display for RefundId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", Self::PREFIX, self.charge.txid(), self.key())
-    }
+/// Characters of 80 bits, at the end of those of 128.
+const PART_KEY_LEN: usize = 16;
+
+part_of_charge_id! {
+    /// A refund of a charge: `re_` and 42 characters, from its idempotency key.
+    RefundId, "re_", "refund"
 }
 
-impl FromStr for RefundId {
-    type Err = IdError;
-
-    fn from_str(text: &str) -> Result<Self, IdError> {
-        Self::parse(text).ok_or(Self::EXPECTED)
-    }
+part_of_charge_id! {
+    /// A MED case of a charge: `med_` and 42 characters, from its notice's own id.
+    MedCaseId, "med_", "med_case"
 }
 
 /// An id that banks give, kept as it came: they publish ids of the wrong length, so only the alphabet and a
@@ -556,6 +570,7 @@ id_traits!(
     PostingId,
     PayoutId,
     RefundId,
+    MedCaseId,
     AuditId,
     EndToEndId,
     AcquirerPaymentId,

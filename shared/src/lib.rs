@@ -23,6 +23,7 @@ pub mod hex;
 pub mod http;
 pub mod ids;
 pub mod log;
+pub mod med;
 pub mod money;
 pub mod payout;
 pub mod pix_key;

@@ -1,13 +1,13 @@
 //! What acquirers tell us. Here: `/v1/sandbox/*`, where a test key plays the acquirer (design: Acquirers). The
 //! routes run the very code that a real acquirer's notice runs. And the sandbox's 3-D Secure page, where a payer does.
 
+mod med;
 mod three_d_secure;
 
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde_json::Value;
 use shared::app::App;
 use shared::auth::Caller;
 use shared::charge::transition::{Command, Payment};
@@ -33,6 +33,9 @@ pub fn router(app: App) -> Router {
         .route("/v1/sandbox/charges/{id}/expire", post(expire))
         .route("/v1/sandbox/charges/{id}/review", post(review))
         .route("/v1/sandbox/refunds/{id}/resolve", post(resolve_refund))
+        .route("/v1/sandbox/charges/{id}/med-cases", post(med::open))
+        .route("/v1/sandbox/med/cases/{id}/request-evidence", post(med::request_evidence))
+        .route("/v1/sandbox/med/cases/{id}/resolve", post(med::resolve))
         .route("/checkout/{raw_id}/card", get(three_d_secure::show).post(three_d_secure::decide))
         .with_state(app);
     framed(routes)
@@ -177,14 +180,8 @@ async fn review(
     let (caller, charge) = own_test_charge(&app, &context, id, now).await?;
     let body = body?;
     let mut fields = Fields::new();
-    let decision = match Object::root(&body.0).get("decision").and_then(Value::as_str) {
-        Some("approve") => Some(Decision::Approve),
-        Some("return") => Some(Decision::Return),
-        _ => {
-            fields.reject("decision", "must be approve or return");
-            None
-        }
-    };
+    let decisions = [("approve", Decision::Approve), ("return", Decision::Return)];
+    let decision = fields.required_word(&Object::root(&body.0), "decision", &decisions);
     let terms = caller.settings.terms.of(charge.method());
     apply(&app, charge, &Command::Review { decision: fields.finish(decision)?, terms }, now).await
 }
@@ -204,14 +201,8 @@ async fn resolve_refund(
     let refund = refund.ok_or(Problem::NotFound { what: "refund" })?;
     let body = body?;
     let mut fields = Fields::new();
-    let end = match Object::root(&body.0).get("status").and_then(Value::as_str) {
-        Some("REFUNDED") => Some(RefundEnd::Refunded),
-        Some("FAILED") => Some(RefundEnd::Failed),
-        _ => {
-            fields.reject("status", "must be REFUNDED or FAILED");
-            None
-        }
-    };
+    let ends = [("REFUNDED", RefundEnd::Refunded), ("FAILED", RefundEnd::Failed)];
+    let end = fields.required_word(&Object::root(&body.0), "status", &ends);
     let refund = app.refunds.end(refund, fields.finish(end)?, now).await?;
     Ok(Json(RefundView::new(&refund)).into_response())
 }

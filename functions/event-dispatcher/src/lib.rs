@@ -19,6 +19,7 @@ use shared::charge::{Charge, TransactionStatus};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
 use shared::ids::{ResendId, Scope};
+use shared::med::MedCase;
 use shared::payout::Payout;
 use shared::queue::{Message, Queue};
 use shared::refund::Refund;
@@ -55,6 +56,8 @@ pub struct Dispatcher {
     pub clock: Clock,
     /// Public addresses of charges.
     pub links: Links,
+    /// Whether merchants are told how MED cases ended (contract: MED events).
+    pub med_outcome_notices: bool,
 }
 
 /// What one record asks for.
@@ -73,7 +76,8 @@ struct Asks {
 }
 
 impl Dispatcher {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`, `DOCUMENTS_BUCKET` and `CHECKOUT_BASE_URL`.
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`, `DOCUMENTS_BUCKET`, `CHECKOUT_BASE_URL` and
+    /// `MED_OUTCOME_NOTICES` (`off` tells nobody how MED cases ended).
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -87,6 +91,7 @@ impl Dispatcher {
             bucket: required(var, "DOCUMENTS_BUCKET")?,
             clock,
             links: Links::new(&required(var, "CHECKOUT_BASE_URL")?)?,
+            med_outcome_notices: var("MED_OUTCOME_NOTICES").as_deref() != Some("off"),
         })
     }
 
@@ -219,6 +224,11 @@ impl Dispatcher {
                 acquirer: is_new.then_some(AcquirerMessage::Refund(new.id)),
                 ..Asks::default()
             });
+        }
+        if MedCase::is_at(&key) {
+            let (old, new): (Option<MedCase>, MedCase) = before_and_after(record)?;
+            let events = Event::of_case(old.as_ref(), &new, self.med_outcome_notices)?;
+            return Ok(Asks { events, ..Asks::default() });
         }
         if Payout::is_at(&key) {
             let (old, new): (Option<Payout>, Payout) = before_and_after(record)?;

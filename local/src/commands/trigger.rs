@@ -24,7 +24,7 @@ const PAYER: (&str, &str) = ("Maria da Silva", "29537995593");
 ///
 /// # Errors
 ///
-/// When the service refuses a step, or nothing leads to such an event yet.
+/// When the service refuses a step.
 pub async fn trigger(running: &Running, event: EventType, amount: Amount, print: &Print) -> Result<()> {
     let steps = Steps { running, amount, print };
     match event {
@@ -44,9 +44,8 @@ pub async fn trigger(running: &Running, event: EventType, amount: Amount, print:
             steps.payout(Some(PayoutEnd::Failed { reason })).await
         }
         EventType::WebhookTest => steps.test_endpoints().await,
-        EventType::MedCaseCreated | EventType::MedCaseUpdated | EventType::MedResolved => {
-            Err(Error::new(format!("nothing opens a MED case yet, so {} can't be triggered", event.as_str())))
-        }
+        EventType::MedCaseCreated => steps.case().await.map(drop),
+        EventType::MedCaseUpdated | EventType::MedResolved => steps.resolved_case().await,
     }
 }
 
@@ -96,6 +95,23 @@ impl Steps<'_> {
         let body = json!({"idempotencyKey": "triggered", "reason": "Triggered"});
         let refund = self.running.post(&path, &body).await?;
         self.did(&refund, "a refund; it reaches the payer in about 2 s");
+        Ok(())
+    }
+
+    async fn case(&self) -> Result<Value> {
+        let charge = self.paid().await?;
+        let body = json!({"reason": "Triggered", "method": "scam"});
+        let case =
+            self.running.post(&format!("/v1/sandbox/charges/{}/med-cases", id(&charge)), &body).await?;
+        self.did(&case, "a MED case");
+        Ok(case)
+    }
+
+    async fn resolved_case(&self) -> Result<()> {
+        let case = self.case().await?;
+        let path = format!("/v1/sandbox/med/cases/{}/resolve", id(&case));
+        let resolved = self.running.post(&path, &json!({"decision": "merchant"})).await?;
+        self.did(&resolved, "decided for the merchant");
         Ok(())
     }
 

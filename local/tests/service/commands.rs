@@ -63,12 +63,7 @@ async fn every_event_that_can_be_triggered_is_listened_to_and_forwarded_as_it_ca
     let amount = Amount::parse(1990).unwrap();
     for (name, event) in EventType::ALL {
         let steps = Printed::default();
-        let triggered = trigger::trigger(&running(&service), *event, amount, &steps.print()).await;
-        if name.starts_with("med") {
-            triggered.unwrap_err();
-            continue;
-        }
-        triggered.unwrap();
+        trigger::trigger(&running(&service), *event, amount, &steps.print()).await.unwrap();
         printed.says(&[name, "-> 204 in"]).await;
         let hook = merchant.event(name).await;
         assert!(!hook.header("x-service-signature").is_empty());

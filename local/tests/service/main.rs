@@ -21,6 +21,7 @@ mod commands;
 mod failures;
 mod growth;
 mod listing;
+mod med;
 mod payment_list;
 mod payments;
 mod policies;

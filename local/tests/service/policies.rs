@@ -115,6 +115,18 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     service.post("/v1/payments", &body).await.expect(201);
     used();
 
+    let contested = service.charge().await;
+    service.sandbox(&contested, "pay", &json!({})).await;
+    let case = service.sandbox_answer(&contested, "med-cases", &json!({})).await.expect(201);
+    used();
+    let path = format!("/v1/med/cases/{}", id(&case));
+    service.get(&path).await.expect(200);
+    for query in ["", "?status=open", "?type=med", "?charge_id=ch_00000000-0000-8000-8000-000000000000"] {
+        service.get(&format!("/v1/med/cases{query}")).await.expect(200);
+    }
+    service.post(&format!("{path}/accept"), &json!({})).await.expect(200);
+    assert_eq!(used(), allowed("MedFunction"));
+
     service.get("/v1/wallets").await.expect(200);
     service.get("/v1/wallets/balance?currency=BRL").await.expect(200);
     service.get("/v1/wallets/transactions").await.expect(200);

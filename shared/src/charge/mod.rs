@@ -3,6 +3,7 @@
 //!
 //! Charges and payments are the same object; the surfaces differ in their wire format alone.
 
+mod dispute;
 mod funds;
 mod list;
 mod metadata;
@@ -20,6 +21,7 @@ pub mod view;
 
 use serde::{Deserialize, Serialize};
 
+pub use dispute::{Disputes, MedBlock, MedStatus};
 pub use funds::{CaseEnd, Funds, RefundAsked, RefundRefused, RefundShare, RefundStrategy};
 pub use list::{ChargeFilter, ChargePage};
 pub use metadata::Metadata;
@@ -214,6 +216,9 @@ pub struct Charge {
     /// How its review ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewed: Option<Decision>,
+    /// Its MED cases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disputes: Option<Disputes>,
     /// What it was before its last change; `None`: it is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub past: Option<Past>,

@@ -83,6 +83,7 @@ impl Charges {
             funds: Funds::default(),
             failure: None,
             reviewed: None,
+            disputes: None,
             past: None,
         };
         let charge = if acquirer.finalises_later(&charge) {

@@ -36,6 +36,7 @@ pub(crate) fn waiting() -> Charge {
         funds: Funds::default(),
         failure: None,
         reviewed: None,
+        disputes: None,
         past: None,
     }
 }

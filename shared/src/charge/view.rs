@@ -101,6 +101,10 @@ pub(super) fn metadata(charge: &Charge) -> Map<String, Value> {
     if let Some(failure) = &charge.failure {
         map.insert("failure".to_owned(), failure_block(failure));
     }
+    let med = charge.disputes.as_ref().and_then(|disputes| serde_json::to_value(&disputes.latest).ok());
+    if let Some(med) = med {
+        map.insert("med".to_owned(), med);
+    }
     map
 }
 

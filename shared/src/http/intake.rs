@@ -170,6 +170,29 @@ impl Fields {
         }
     }
 
+    /// An optional word of a closed vocabulary.
+    pub fn word<T: Copy>(&mut self, from: &Object<'_>, name: &str, vocabulary: &[(&str, T)]) -> Option<T> {
+        let value = from.get(name)?;
+        let found = vocabulary.iter().find(|(word, _)| value.as_str() == Some(word)).map(|(_, value)| *value);
+        if found.is_none() {
+            self.reject(from.param(name), must_be_one_of(vocabulary));
+        }
+        found
+    }
+
+    /// As [`Fields::word`], but it must be there.
+    pub fn required_word<T: Copy>(
+        &mut self,
+        from: &Object<'_>,
+        name: &str,
+        vocabulary: &[(&str, T)],
+    ) -> Option<T> {
+        if from.get(name).is_none() {
+            self.reject(from.param(name), must_be_one_of(vocabulary));
+        }
+        self.word(from, name, vocabulary)
+    }
+
     /// An optional CPF or CNPJ with valid check digits.
     pub fn tax_id(&mut self, from: &Object<'_>, name: &str) -> Option<TaxId> {
         let value = from.get(name)?;
@@ -197,6 +220,11 @@ impl Fields {
 /// What is said of a document that is neither a CPF nor a CNPJ.
 const TAX_ID_MESSAGE: &str =
     "must be an 11-digit CPF or a 14-character CNPJ with valid check digits, without punctuation";
+
+fn must_be_one_of<T>(vocabulary: &[(&str, T)]) -> String {
+    let words: Vec<&str> = vocabulary.iter().map(|(word, _)| *word).collect();
+    format!("must be one of {}", words.join(", "))
+}
 
 fn length_message(min: usize, max: usize) -> String {
     match min {
@@ -254,8 +282,7 @@ impl Query {
         let text = self.get(name)?;
         let found = vocabulary.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
         if found.is_none() {
-            let words: Vec<&str> = vocabulary.iter().map(|(word, _)| *word).collect();
-            fields.reject(name, format!("must be one of {}", words.join(", ")));
+            fields.reject(name, must_be_one_of(vocabulary));
         }
         found
     }

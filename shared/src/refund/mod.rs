@@ -206,6 +206,9 @@ impl Refund {
             | TransactionStatus::Expired
             | TransactionStatus::Refunded => return Err(RefundRefused::NotSettled),
         }
+        if charge.has_open_case() {
+            return Err(RefundRefused::Disputed);
+        }
         let Some(receipt) = &charge.receipt else { return Err(RefundRefused::NotSettled) };
         let (funds, share) = charge.reserve_refund(&plan.asked)?;
         let next = Charge { funds, ..transition::next_version(charge.clone(), now) };

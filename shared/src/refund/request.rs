@@ -18,6 +18,9 @@ const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (8, 128);
 /// The longest reason, in characters (contract: Limits).
 const MAX_REASON_CHARS: usize = 500;
 
+const STRATEGIES: [(&str, RefundStrategy); 2] =
+    [("devolution", RefundStrategy::Devolution), ("cashout", RefundStrategy::Cashout)];
+
 /// A valid request for a refund.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NewRefund {
@@ -42,7 +45,7 @@ impl NewRefund {
         }
         let idempotency_key = fields.text(&root, "idempotencyKey", min, max);
         let reason = fields.text(&root, "reason", 0, MAX_REASON_CHARS);
-        let strategy = strategy(&mut fields, &root);
+        let strategy = fields.word(&root, "strategy", &STRATEGIES);
         let pass_fee_to_tenant = match root.get("passFeeToTenant") {
             None => false,
             Some(Value::Bool(passed)) => *passed,
@@ -151,17 +154,6 @@ impl NewRefund {
             fields.reject(name, "is for payments by Pix");
         }
         fields.finish(Some(RefundStrategy::Devolution))
-    }
-}
-
-fn strategy(fields: &mut Fields, root: &Object<'_>) -> Option<RefundStrategy> {
-    match root.get("strategy")?.as_str() {
-        Some("devolution") => Some(RefundStrategy::Devolution),
-        Some("cashout") => Some(RefundStrategy::Cashout),
-        _ => {
-            fields.reject("strategy", "must be devolution or cashout");
-            None
-        }
     }
 }
 

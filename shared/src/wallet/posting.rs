@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::LedgerAccount;
 use crate::account::terms::ReleaseDay;
-use crate::ids::{AcquirerPaymentId, ChargeId, PayoutId, PostingId, RefundId, Scope};
+use crate::ids::{AcquirerPaymentId, ChargeId, MedCaseId, PayoutId, PostingId, RefundId, Scope};
 use crate::money::{self, Currency};
 use crate::store::{Key, Row};
 use crate::time::Timestamp;
@@ -94,7 +94,7 @@ pub struct Subject {
     pub refund: Option<RefundId>,
     /// The MED case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub case: Option<String>,
+    pub case: Option<MedCaseId>,
     /// The payout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payout: Option<PayoutId>,

@@ -143,6 +143,13 @@ pub fn case_lost(cause: Cause, held: i64) -> Posting {
     Posting { amount: held.saturating_neg(), ..Posting::new(cause, Kind::CaseLost, &[lost]) }
 }
 
+/// A MED case for which nothing was retained was lost: what it takes is debited and gone at once.
+pub fn case_lost_at_once(cause: Cause, minor: i64) -> Posting {
+    let transfers =
+        [transfer(MerchantAvailable, MerchantRetained, minor), transfer(MerchantRetained, MedLosses, minor)];
+    Posting { amount: minor.saturating_neg(), ..Posting::new(cause, Kind::CaseLost, &transfers) }
+}
+
 /// A payout is asked for. Its debit must be covered.
 pub fn payout_requested(cause: Cause, amount: Amount) -> Posting {
     let taken = transfer(MerchantAvailable, Payouts, amount.minor());

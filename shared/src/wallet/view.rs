@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::statement::{Changes, StatementPage};
 use super::{PRIMARY_CURRENCY, Posting, Wallet};
-use crate::ids::{PayoutId, PostingId, RefundId};
+use crate::ids::{MedCaseId, PayoutId, PostingId, RefundId};
 use crate::money::Currency;
 use crate::time::Timestamp;
 
@@ -125,7 +125,7 @@ pub struct MovementView<'a> {
     changes: Changes,
     charge_id: Option<String>,
     refund_id: Option<RefundId>,
-    med_case_id: Option<&'a str>,
+    med_case_id: Option<MedCaseId>,
     payout_id: Option<PayoutId>,
     note: Option<&'a str>,
     created_at: Timestamp,
@@ -146,7 +146,7 @@ impl<'a> MovementView<'a> {
             changes: Changes::of(posting),
             charge_id: subject.charge.map(|id| id.to_string()),
             refund_id: subject.refund,
-            med_case_id: subject.case.as_deref(),
+            med_case_id: subject.case,
             payout_id: subject.payout,
             note: subject.note.as_deref(),
             created_at: posting.at,
@@ -218,7 +218,7 @@ pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, csv::Error> {
             retained.to_string(),
             movement.charge_id.unwrap_or_default(),
             movement.refund_id.map(|id| id.to_string()).unwrap_or_default(),
-            movement.med_case_id.unwrap_or_default().to_owned(),
+            movement.med_case_id.map(|id| id.to_string()).unwrap_or_default(),
             movement.payout_id.map(|id| id.to_string()).unwrap_or_default(),
             no_formula(movement.note.unwrap_or_default()),
         ])?;

@@ -11,6 +11,7 @@ use crate::charge::view::{ChargeView, QrImage};
 use crate::charge::{Charge, Entry, TransactionStatus};
 use crate::config::Links;
 use crate::ids::{EndpointId, EventId, Scope};
+use crate::med::{CaseView, MedCase, ResolvedView};
 use crate::payout::{Payout, PayoutView};
 use crate::refund::Refund;
 use crate::store::{Key, Row, StoreError};
@@ -111,6 +112,24 @@ impl Event {
         let origin = Origin { scope: new.scope, row, version: new.version, at: new.updated_at };
         let url = new.transaction.sent.as_ref().and_then(|sent| sent.webhook_url.clone());
         Self::legacy(vec![EventType::PaymentRefunded], &origin, &LegacyData::of_refund(new), url)
+    }
+
+    /// The events that a case's change means.
+    pub fn of_case(
+        old: Option<&MedCase>,
+        new: &MedCase,
+        outcome_notices: bool,
+    ) -> Result<Vec<Self>, StoreError> {
+        // Its charge is in the same partition, and counts versions of its own.
+        let Key { pk, sk } = new.key();
+        let row = Key { pk: format!("{pk}#{sk}"), sk };
+        let origin = Origin { scope: new.scope, row, version: new.version, at: new.updated_at };
+        let names = meaning::of_case(old, new, outcome_notices).into_iter();
+        let events = names.map(|name| match name {
+            EventType::MedResolved => Self::canonical(name, &origin, ResolvedView::new(new)),
+            _ => Self::canonical(name, &origin, CaseView::new(new)),
+        });
+        events.collect()
     }
 
     /// The events that a payout's change means.

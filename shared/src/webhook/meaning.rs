@@ -3,6 +3,7 @@
 
 use super::event_type::EventType;
 use crate::charge::TransactionStatus;
+use crate::med::MedCase;
 use crate::payout::PayoutStatus;
 
 /// Money was credited, or had been: whatever comes after is no first payment, and only refunds give it back.
@@ -73,6 +74,22 @@ pub fn legacy_of_charge(from: TransactionStatus, to: TransactionStatus) -> Vec<E
         | TransactionStatus::Refunded => Vec::new(),
     };
     events.push(EventType::PaymentStatusChanged);
+    events
+}
+
+/// The events of a case's change (contract: MED events). Outcome notices, `med.resolved` and the change to a status that is
+/// over, can be turned off by the platform.
+pub fn of_case(old: Option<&MedCase>, new: &MedCase, outcome_notices: bool) -> Vec<EventType> {
+    let Some(old) = old else { return vec![EventType::MedCaseCreated] };
+    let mut events = Vec::new();
+    let came_to_end = new.status.is_over() && !old.status.is_over();
+    let asked_for_evidence = new.evidence_requested_at != old.evidence_requested_at;
+    if asked_for_evidence || (old.status != new.status && (outcome_notices || !came_to_end)) {
+        events.push(EventType::MedCaseUpdated);
+    }
+    if came_to_end && outcome_notices {
+        events.push(EventType::MedResolved);
+    }
     events
 }
 

@@ -1,0 +1,70 @@
+//! MED cases, where a test key plays the payer's bank and the Central Bank.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use shared::app::App;
+use shared::charge::ChargePath;
+use shared::hex;
+use shared::http::{Fields, IdPath, JsonBody, Object, Problem, RequestContext};
+use shared::ids::MedCaseId;
+use shared::med::{CaseNotice, CaseView, Decision, MedCase, MedCases};
+use shared::random;
+use shared::time::Timestamp;
+
+use crate::own_test_charge;
+
+pub(crate) async fn open(
+    State(app): State<App>,
+    context: RequestContext,
+    ChargePath(id): ChargePath,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let (_, charge) = own_test_charge(&app, &context, id, now).await?;
+    let notice = CaseNotice::parse(&body?.0)?;
+    // Each request is a notice of its own.
+    let name = hex::encode(&random::bytes::<16>()?);
+    let case = app.cases.open(charge, &name, &notice, now).await?;
+    Ok((StatusCode::CREATED, Json(CaseView::new(&case))).into_response())
+}
+
+pub(crate) async fn request_evidence(
+    State(app): State<App>,
+    context: RequestContext,
+    IdPath(id): IdPath<MedCaseId>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let case = own_test_case(&app, &context, id, now).await?;
+    let case = app.cases.request_evidence(case, now).await?;
+    Ok(Json(CaseView::new(&case)).into_response())
+}
+
+pub(crate) async fn resolve(
+    State(app): State<App>,
+    context: RequestContext,
+    IdPath(id): IdPath<MedCaseId>,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let case = own_test_case(&app, &context, id, now).await?;
+    let body = body?;
+    let mut fields = Fields::new();
+    let decision = fields.required_word(&Object::root(&body.0), "decision", &Decision::VOCABULARY);
+    let case = app.cases.decide(case, fields.finish(decision)?, now).await?;
+    Ok(Json(CaseView::new(&case)).into_response())
+}
+
+async fn own_test_case(
+    app: &App,
+    context: &RequestContext,
+    id: Option<MedCaseId>,
+    now: Timestamp,
+) -> Result<MedCase, Problem> {
+    let (caller, case) = tokio::join!(app.api_keys.authenticate(context, now), app.cases.find(id));
+    let caller = caller?;
+    // Before the look at what was found: a live key learns nothing here.
+    caller.require_test()?;
+    MedCases::within(case?, &caller.scope)
+}

@@ -1,0 +1,377 @@
+//! MED cases (contract: MED case, MED case status, MED cases, MED events): money is retained once and given back once, and
+//! every step is told.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+use shared::ids::MedCaseId;
+use shared::med::MedCases;
+
+use crate::support::{Answer, Client, Listener, Service, eventually, id};
+
+const ALL_EVENTS: [&str; 9] = [
+    "med_case.created",
+    "med_case.updated",
+    "med.resolved",
+    "charge.paid",
+    "charge.failed",
+    "charge.expired",
+    "payment.failed",
+    "payment.completed",
+    "payment.status_changed",
+];
+
+impl Service {
+    async fn paid_charge(&self, amount: i64) -> Value {
+        let charge = self.charge_of(&json!({"amount": amount})).await;
+        self.sandbox(&charge, "pay", &json!({})).await
+    }
+
+    async fn open_case(&self, charge: &Value, body: Value) -> Value {
+        self.sandbox_answer(charge, "med-cases", &body).await.expect(201)
+    }
+
+    /// What can be spent, and what is retained.
+    async fn available_and_retained(&self) -> (i64, i64) {
+        let balance = self.get("/v1/wallets/balance").await.expect(200);
+        (balance["available"].as_i64().unwrap(), balance["retained"].as_i64().unwrap())
+    }
+
+    async fn status_of(&self, charge: &Value) -> Value {
+        self.read(charge).await["status"].clone()
+    }
+
+    async fn cases(&self, query: &str) -> Vec<String> {
+        let page = self.get(&format!("/v1/med/cases?{query}")).await.expect(200);
+        page["data"].as_array().unwrap().iter().map(|case| id(case).to_owned()).collect()
+    }
+}
+
+impl Client {
+    async fn answer_case(&self, case: &Value, what: &str, body: Value) -> Answer {
+        self.post(&format!("/v1/med/cases/{}/{what}", id(case)), &body).await
+    }
+
+    async fn decide_case(&self, case: &Value, decision: &str) -> Answer {
+        let path = format!("/v1/sandbox/med/cases/{}/resolve", id(case));
+        self.post(&path, &json!({ "decision": decision })).await
+    }
+
+    async fn refund_of(&self, charge: &Value, key: &str, body: Value) -> Answer {
+        let mut body = body;
+        body["idempotencyKey"] = json!(key);
+        self.post(&format!("/v1/payments/{}/refund", id(charge).trim_start_matches("ch_")), &body).await
+    }
+}
+
+#[tokio::test]
+async fn a_case_retains_the_money_until_it_is_won() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &ALL_EVENTS).await;
+    let charge = service.paid_charge(1000).await;
+    let notice = json!({"reason": "Golpe", "method": "scam", "response_deadline": "2026-12-01T00:00:00Z"});
+    let case = service.open_case(&charge, notice).await;
+    assert_eq!(
+        case,
+        json!({
+            "id": case["id"], "object": "med_case", "type": "med", "status": "open", "amount": 1000, "currency": "BRL",
+            "charge_id": charge["id"], "reason": "Golpe", "response_deadline": "2026-12-01T00:00:00.000Z",
+            "evidence_requested_at": null, "appeal_reason": null, "appealed_at": null, "evidence_count": 0,
+            "money_outcome": null, "opened_at": case["created_at"], "closed_at": null,
+            "created_at": case["created_at"], "updated_at": case["created_at"],
+        })
+    );
+    assert!(id(&case).starts_with("med_"));
+    assert_eq!(service.available_and_retained().await, (0, 1000));
+    let disputed = service.read(&charge).await;
+    assert_eq!(disputed["status"], "disputed");
+    let med = &disputed["metadata"]["med"];
+    assert_eq!(
+        (&med["referenceId"], &med["status"], &med["method"], &med["amountMismatch"]),
+        (&disputed["settlement"]["end_to_end_id"], &json!("created"), &json!("scam"), &Value::Null)
+    );
+    let refused = service.refund_of(&charge, "refund-01", json!({})).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "charge_disputed"));
+
+    let evidence = format!("/v1/sandbox/med/cases/{}/request-evidence", id(&case));
+    assert!(service.post(&evidence, &json!({})).await.expect(200)["evidence_requested_at"].is_string());
+    let short = service.answer_case(&case, "appeal", json!({"reason": "oi"})).await;
+    assert_eq!((short.status.as_u16(), short.params()), (400, vec!["reason"]));
+    let appealed = service.answer_case(&case, "appeal", json!({"reason": "Entregue em 3 de novembro"})).await;
+    let appealed = appealed.expect(200);
+    assert_eq!((&appealed["status"], &appealed["money_outcome"]), (&json!("appealed"), &Value::Null));
+    assert_eq!(appealed["appeal_reason"], "Entregue em 3 de novembro");
+    for (what, body) in [("appeal", json!({"reason": "Outra vez"})), ("accept", json!({}))] {
+        let refused = service.answer_case(&case, what, body).await;
+        assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_request"));
+    }
+    let won = service.decide_case(&case, "merchant").await.expect(200);
+    assert_eq!((&won["status"], &won["money_outcome"]), (&json!("closed"), &json!("refunded_to_merchant")));
+    assert_eq!(service.available_and_retained().await, (1000, 0));
+    let paid = service.read(&charge).await;
+    assert_eq!((&paid["status"], &paid["metadata"]["med"]["result"]), (&json!("paid"), &json!("disagreed")));
+    // A decision that comes again, or another that comes late, changes nothing.
+    for decision in ["merchant", "payer"] {
+        assert_eq!(service.decide_case(&case, decision).await.expect(200), won);
+    }
+    assert_eq!(service.post(&evidence, &json!({})).await.expect(200), won);
+    service.verified().await;
+
+    let resolved = listener.event("med.resolved").await.json();
+    assert_eq!(
+        resolved["data"]["object"],
+        json!({
+            "id": case["id"], "object": "med_case", "charge_id": charge["id"], "amount": 1000, "currency": "BRL",
+            "money_outcome": "refunded_to_merchant", "resolved_at": won["closed_at"],
+        })
+    );
+    let created = listener.event("med_case.created").await;
+    assert_eq!(created.json()["data"]["object"], case);
+    assert!(created.header("x-service-signature").starts_with("t="));
+    // Asked for evidence, appealed, closed; created, paid, disputed and undisputed for the alias, and no charge.* but the payment's.
+    let hooks = listener.received(12).await;
+    let count = |name: &str| hooks.iter().filter(|hook| hook.header("x-service-event-type") == name).count();
+    let counts: Vec<usize> = ALL_EVENTS.iter().map(|name| count(name)).collect();
+    assert_eq!(counts, [1, 3, 1, 1, 0, 0, 1, 1, 4]);
+}
+
+#[tokio::test]
+async fn each_end_of_a_case_leaves_the_money_where_it_says() {
+    let service = Service::start().await;
+    let mut available = 0;
+    for (decision, status, outcome, charge_status) in [
+        ("payer", "rejected", "lost", "disputed"),
+        ("merchant", "closed", "refunded_to_merchant", "paid"),
+        ("withdrawn", "closed", "refunded_to_merchant", "paid"),
+        ("closed_without_refund", "closed", "closed_without_refund", "disputed"),
+        ("accept", "accepted", "lost", "disputed"),
+    ] {
+        let charge = service.paid_charge(1000).await;
+        let case = service.open_case(&charge, json!({})).await;
+        assert_eq!(service.available_and_retained().await, (available, 1000));
+        let ended = match decision {
+            "accept" => service.answer_case(&case, "accept", json!({})).await,
+            decision => service.decide_case(&case, decision).await,
+        };
+        let ended = ended.expect(200);
+        assert_eq!(
+            (&ended["status"], &ended["money_outcome"]),
+            (&json!(status), &json!(outcome)),
+            "{decision}"
+        );
+        assert!(ended["closed_at"].is_string());
+        available += if outcome == "refunded_to_merchant" { 1000 } else { 0 };
+        assert_eq!(service.available_and_retained().await, (available, 0), "{decision}");
+        assert_eq!(service.status_of(&charge).await, charge_status, "{decision}");
+        let block = &service.read(&charge).await["metadata"]["med"];
+        assert_eq!(block["status"], if decision == "withdrawn" { "canceled" } else { "closed" });
+        let refused = service.answer_case(&case, "accept", json!({})).await;
+        assert_eq!(refused.status, 400);
+        if charge_status == "disputed" {
+            assert_eq!(service.refund_of(&charge, "refund-01", json!({})).await.code(), "charge_disputed");
+        } else {
+            service.refund_of(&charge, "refund-01", json!({"reason": "sandbox:hold"})).await.expect(201);
+            available -= 1000;
+        }
+    }
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn refunds_and_cases_never_take_the_same_money_twice() {
+    let service = Service::start().await;
+    // A cash-out was another Pix: the payment can still be contested, all of it, below zero.
+    let charge = service.paid_charge(1000).await;
+    let refund =
+        service.refund_of(&charge, "refund-01", json!({"amount": 400, "reason": "sandbox:hold"})).await;
+    let refund = refund.expect(201);
+    let case = service.open_case(&charge, json!({})).await;
+    assert_eq!(service.available_and_retained().await, (-400, 1000));
+    service.decide_case(&case, "merchant").await.expect(200);
+    let resolve = |refund: &Value, status: &str| {
+        (format!("/v1/sandbox/refunds/{}/resolve", id(refund)), json!({ "status": status }))
+    };
+    let (path, body) = resolve(&refund, "FAILED");
+    service.post(&path, &body).await.expect(200);
+    assert_eq!(service.available_and_retained().await, (1000, 0));
+
+    // A devolution gives the contested payment back: what is under way and done is not retained again.
+    let body = json!({"amount": 300, "strategy": "devolution", "reason": "sandbox:hold"});
+    let refund = service.refund_of(&charge, "refund-02", body).await.expect(201);
+    let case = service.open_case(&charge, json!({})).await;
+    assert_eq!(service.available_and_retained().await, (0, 700));
+    let (path, body) = resolve(&refund, "REFUNDED");
+    service.post(&path, &body).await.expect(200);
+    assert_eq!(service.status_of(&charge).await, "disputed");
+
+    // A second case finds nothing left, and the charge stays disputed until the last of them ends.
+    let second = service.open_case(&charge, json!({"type": "fraud"})).await;
+    assert_eq!(service.available_and_retained().await, (0, 700));
+    service.decide_case(&case, "withdrawn").await.expect(200);
+    assert_eq!(service.available_and_retained().await, (700, 0));
+    assert_eq!(service.status_of(&charge).await, "disputed");
+    service.decide_case(&second, "merchant").await.expect(200);
+    assert_eq!(service.status_of(&charge).await, "paid");
+
+    // Refunded whole by devolution: a case on it retains nothing, and leaves it refunded.
+    let refund = service.refund_of(&charge, "refund-03", json!({"strategy": "devolution"})).await.expect(201);
+    let (path, body) = resolve(&refund, "REFUNDED");
+    service.post(&path, &body).await.expect(200);
+    assert_eq!(service.status_of(&charge).await, "refunded");
+    let late = service.open_case(&charge, json!({})).await;
+    assert_eq!(service.available_and_retained().await, (0, 0));
+    assert_eq!(service.status_of(&charge).await, "disputed");
+    service.decide_case(&late, "merchant").await.expect(200);
+    assert_eq!(service.status_of(&charge).await, "refunded");
+    assert_eq!(service.available_and_retained().await, (0, 0));
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn a_case_that_claims_another_amount_waits_for_somebody_to_confirm_it() {
+    let service = Service::start().await;
+    let charge = service.paid_charge(1000).await;
+    let case = service.open_case(&charge, json!({"amount": 300})).await;
+    assert_eq!((&case["status"], &case["amount"]), (&json!("open"), &json!(300)));
+    assert_eq!(service.available_and_retained().await, (1000, 0));
+    let read = service.read(&charge).await;
+    assert_eq!((&read["status"], &read["metadata"]["med"]["amountMismatch"]), (&json!("paid"), &json!(true)));
+    assert_eq!(service.refund_of(&charge, "refund-01", json!({})).await.code(), "charge_disputed");
+    service.decide_case(&case, "merchant").await.expect(200);
+    assert_eq!(
+        (service.status_of(&charge).await, service.available_and_retained().await),
+        (json!("paid"), (1000, 0))
+    );
+
+    // Accepted before anybody confirmed it: what it claims is gone at once, and no more.
+    let case = service.open_case(&charge, json!({"amount": 300})).await;
+    service.answer_case(&case, "accept", json!({})).await.expect(200);
+    assert_eq!(
+        (service.status_of(&charge).await, service.available_and_retained().await),
+        (json!("paid"), (700, 0))
+    );
+
+    // Confirmed by an operator: from then on it is as any other.
+    let case = service.open_case(&charge, json!({"amount": 200})).await;
+    let cases = MedCases::new(service.store());
+    let row = cases.find(id(&case).parse::<MedCaseId>().ok()).await.unwrap().unwrap();
+    cases.confirm(row, service.stack.clock.now()).await.unwrap();
+    assert_eq!(
+        (service.status_of(&charge).await, service.available_and_retained().await),
+        (json!("disputed"), (500, 200))
+    );
+    service.decide_case(&case, "merchant").await.expect(200);
+    assert_eq!(service.available_and_retained().await, (700, 0));
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn a_chargeback_disputes_a_card_payment() {
+    let service = Service::start().await;
+    let body = json!({"amount": 1000, "paymentMethods": ["CREDIT_CARD"], "idempotencyKey": "card-1"});
+    let card = service.post("/v1/payments", &body).await.expect(201);
+    service.sandbox(&card, "pay", &json!({})).await;
+    let case = service.open_case(&card, json!({"type": "chargeback"})).await;
+    assert_eq!(case["charge_id"], format!("ch_{}", id(&card)));
+    let status =
+        async || service.get(&format!("/v1/payments/{}", id(&card))).await.expect(200)["status"].clone();
+    assert_eq!(status().await, "CHARGEBACK");
+    service.decide_case(&case, "merchant").await.expect(200);
+    assert_eq!(status().await, "APPROVED");
+}
+
+#[tokio::test]
+async fn what_was_never_credited_is_not_contested() {
+    let service = Service::start().await;
+    let charge = service.charge().await;
+    let refused = service.sandbox_answer(&charge, "med-cases", &json!({})).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+    let paid = service.paid_charge(1000).await;
+    let body =
+        json!({"type": "theft", "reason": 7, "response_deadline": "soon", "amount": -1, "method": "magic"});
+    let invalid = service.sandbox_answer(&paid, "med-cases", &body).await;
+    assert_eq!(invalid.params(), ["type", "reason", "method", "response_deadline", "amount"]);
+    assert_eq!(service.available_and_retained().await, (1000, 0));
+}
+
+#[tokio::test]
+async fn cases_are_listed_by_any_filter_and_nothing_is_ignored() {
+    let service = Service::start().await;
+    let mut cases = Vec::new();
+    for kind in ["med", "fraud", "med", "chargeback", "med"] {
+        let charge = service.paid_charge(1000).await;
+        service.advance(1).await;
+        cases.push(service.open_case(&charge, json!({ "type": kind })).await);
+    }
+    service.answer_case(&cases[0], "accept", json!({})).await.expect(200);
+    service.answer_case(&cases[1], "accept", json!({})).await.expect(200);
+    let ids = |places: &[usize]| places.iter().map(|place| id(&cases[*place]).to_owned()).collect::<Vec<_>>();
+    let (third, charge) = (cases[2]["created_at"].as_str().unwrap(), cases[3]["charge_id"].as_str().unwrap());
+    for (query, expected) in [
+        ("", ids(&[4, 3, 2, 1, 0])),
+        ("limit=2", ids(&[4, 3])),
+        ("status=open", ids(&[4, 3, 2])),
+        ("status=accepted", ids(&[1, 0])),
+        ("type=med", ids(&[4, 2, 0])),
+        ("type=med&status=open", ids(&[4, 2])),
+        ("type=med&status=open&limit=1", ids(&[4])),
+        ("type=dispute", ids(&[])),
+        (&format!("charge_id={charge}"), ids(&[3])),
+        (&format!("charge_id={charge}&status=accepted"), ids(&[])),
+        // The bounds are exclusive.
+        (&format!("created_after={third}"), ids(&[4, 3])),
+        (&format!("created_before={third}"), ids(&[1, 0])),
+        (&format!("created_before={third}&status=accepted&type=fraud"), ids(&[1])),
+    ] {
+        eventually(query, async || Some(service.cases(query).await).filter(|found| *found == expected)).await;
+    }
+    // Page by page, on both paths.
+    for path in ["/v1/med/cases", "/v1/infractions"] {
+        for (filter, expected) in [("", ids(&[4, 3, 2, 1, 0])), ("&type=med&status=open", ids(&[4, 2]))] {
+            let (mut seen, mut cursor) = (Vec::new(), String::new());
+            loop {
+                let page = service.get(&format!("{path}?limit=1{filter}{cursor}")).await.expect(200);
+                seen.extend(page["data"].as_array().unwrap().iter().map(|case| id(case).to_owned()));
+                let Some(next) = page["next_cursor"].as_str() else {
+                    assert_eq!(page["has_more"], false);
+                    break;
+                };
+                assert_eq!(page["has_more"], true);
+                cursor = format!("&starting_after={next}");
+            }
+            assert_eq!(seen, expected, "{path} {filter}");
+        }
+    }
+    for (query, param) in [
+        ("status=lost", "status"),
+        ("type=pix", "type"),
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("created_after=yesterday", "created_after"),
+        ("charge_id=1", "charge_id"),
+        ("starting_after=med_1", "starting_after"),
+        ("page=2", "page"),
+    ] {
+        let refused = service.get(&format!("/v1/med/cases?{query}")).await;
+        assert_eq!((refused.status.as_u16(), refused.params()), (400, vec![param]), "{query}");
+    }
+
+    // Nobody else sees them.
+    let other = Client::new(&service.base_url, &service.stack.seed.other.test_api_key);
+    let live = Client::new(&service.base_url, &service.stack.seed.first.live_api_key);
+    for stranger in [&other, &live] {
+        let path = format!("/v1/med/cases/{}", id(&cases[2]));
+        assert_eq!(stranger.get(&path).await.code(), "not_found");
+        let appeal = stranger.answer_case(&cases[2], "appeal", json!({"reason": "Não é meu"})).await;
+        assert_eq!(appeal.code(), "not_found");
+        let page = stranger.get("/v1/med/cases").await.expect(200);
+        assert_eq!(page["data"], json!([]));
+        let cursor = stranger.get(&format!("/v1/med/cases?starting_after={}", id(&cases[2]))).await;
+        assert_eq!(cursor.params(), ["starting_after"]);
+        let by_charge = stranger.get(&format!("/v1/med/cases?charge_id={charge}")).await.expect(200);
+        assert_eq!(by_charge["data"], json!([]));
+    }
+    assert_eq!(live.decide_case(&cases[2], "payer").await.status, 403);
+    let nobody = service.raw(Method::GET, "/v1/med/cases", &[], "").await;
+    assert_eq!(nobody.problem(), (401, "authentication_error", "unauthorized"));
+}

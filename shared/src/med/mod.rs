@@ -1,0 +1,508 @@
+//! MED cases: a payer's claim to have a paid Pix back, and card disputes, which are the same object (contract: MED case;
+//! design: Money). The type and its moves, with no I/O; reads and writes are in [`repository`], lists in [`list`], what a
+//! client sends in [`request`], what it reads in [`view`].
+//!
+//! A case holds at most what is left to contest of its charge. One that claims another amount than the charge's moves
+//! nothing until an operator confirms it; refunds of its charge wait all the same.
+
+mod list;
+mod repository;
+mod request;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use serde::{Deserialize, Serialize};
+
+pub use list::{CaseFilter, CasePage};
+pub use repository::MedCases;
+pub use request::{AppealReason, CaseNotice};
+pub use view::{CaseListView, CaseView, ResolvedView};
+
+use crate::charge::{CaseEnd, Charge, Disputes, MedBlock, MedStatus, TransactionStatus, transition};
+use crate::ids::{MedCaseId, PostingId, Scope};
+use crate::money::{Amount, Currency};
+use crate::store::{Indexes, Key, Row, sortable};
+use crate::time::Timestamp;
+use crate::wallet::{Cause, Posting, Subject, rules};
+
+/// What a case is (contract: MED case, `type`).
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CaseKind {
+    /// A reversal claim on a Pix.
+    Med,
+    /// An issuer's, on a card.
+    Chargeback,
+    /// A cardholder's.
+    Dispute,
+    /// A report of fraud.
+    Fraud,
+}
+
+impl CaseKind {
+    /// Every kind with its word.
+    pub const VOCABULARY: [(&'static str, Self); 4] = [
+        ("med", Self::Med),
+        ("chargeback", Self::Chargeback),
+        ("dispute", Self::Dispute),
+        ("fraud", Self::Fraud),
+    ];
+
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Med => "med",
+            Self::Chargeback => "chargeback",
+            Self::Dispute => "dispute",
+            Self::Fraud => "fraud",
+        }
+    }
+
+    /// The status of a charge that it disputes.
+    fn disputed(self) -> TransactionStatus {
+        match self {
+            Self::Chargeback => TransactionStatus::Chargeback,
+            Self::Med | Self::Dispute | Self::Fraud => TransactionStatus::Dispute,
+        }
+    }
+}
+
+/// How far a case is (contract: MED case status).
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CaseStatus {
+    /// The merchant may appeal or accept.
+    Open,
+    /// The merchant contests it.
+    Appealed,
+    /// The merchant accepted it; lost.
+    Accepted,
+    /// It was decided for the payer; lost.
+    Rejected,
+    /// It is over otherwise; `money_outcome` says how.
+    Closed,
+}
+
+impl CaseStatus {
+    /// Every status with its word.
+    pub const VOCABULARY: [(&'static str, Self); 5] = [
+        ("open", Self::Open),
+        ("appealed", Self::Appealed),
+        ("accepted", Self::Accepted),
+        ("rejected", Self::Rejected),
+        ("closed", Self::Closed),
+    ];
+
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Appealed => "appealed",
+            Self::Accepted => "accepted",
+            Self::Rejected => "rejected",
+            Self::Closed => "closed",
+        }
+    }
+
+    /// Whether it is over.
+    pub fn is_over(self) -> bool {
+        match self {
+            Self::Open | Self::Appealed => false,
+            Self::Accepted | Self::Rejected | Self::Closed => true,
+        }
+    }
+}
+
+/// Where a case's money ended (contract: Meaning of `money_outcome`).
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MoneyOutcome {
+    /// It is back in the balance.
+    RefundedToMerchant,
+    /// The case is closed, and it is not.
+    ClosedWithoutRefund,
+    /// The case ended as a loss.
+    Lost,
+}
+
+/// How a case was decided.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Decision {
+    /// In the merchant's favour.
+    Merchant,
+    /// In the payer's.
+    Payer,
+    /// The payer withdrew it.
+    Withdrawn,
+    /// Closed, and the money does not come back.
+    ClosedWithoutRefund,
+}
+
+impl Decision {
+    /// Every decision with its word.
+    pub const VOCABULARY: [(&'static str, Self); 4] = [
+        ("merchant", Self::Merchant),
+        ("payer", Self::Payer),
+        ("withdrawn", Self::Withdrawn),
+        ("closed_without_refund", Self::ClosedWithoutRefund),
+    ];
+
+    fn end(self) -> End {
+        match self {
+            Self::Merchant => End {
+                status: CaseStatus::Closed,
+                outcome: MoneyOutcome::RefundedToMerchant,
+                withdrawn: false,
+            },
+            Self::Withdrawn => {
+                End { status: CaseStatus::Closed, outcome: MoneyOutcome::RefundedToMerchant, withdrawn: true }
+            }
+            Self::ClosedWithoutRefund => End {
+                status: CaseStatus::Closed,
+                outcome: MoneyOutcome::ClosedWithoutRefund,
+                withdrawn: false,
+            },
+            Self::Payer => {
+                End { status: CaseStatus::Rejected, outcome: MoneyOutcome::Lost, withdrawn: false }
+            }
+        }
+    }
+}
+
+/// How a case ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct End {
+    status: CaseStatus,
+    outcome: MoneyOutcome,
+    withdrawn: bool,
+}
+
+impl End {
+    const ACCEPTED: Self =
+        Self { status: CaseStatus::Accepted, outcome: MoneyOutcome::Lost, withdrawn: false };
+
+    /// Where what is retained goes.
+    fn money(self) -> CaseEnd {
+        match self.outcome {
+            MoneyOutcome::RefundedToMerchant => CaseEnd::Won,
+            MoneyOutcome::ClosedWithoutRefund | MoneyOutcome::Lost => CaseEnd::Lost,
+        }
+    }
+}
+
+/// A case's row.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct MedCase {
+    /// `med_…`; says which charge it contests.
+    pub id: MedCaseId,
+    /// Whose it is.
+    pub scope: Scope,
+    /// What it is.
+    pub kind: CaseKind,
+    /// How far it is.
+    pub status: CaseStatus,
+    /// Claimed, in minor units.
+    pub amount: Amount,
+    /// The charge's currency.
+    pub currency: Currency,
+    /// What it retains, or retained until it was over.
+    #[serde(default, skip_serializing_if = "crate::money::is_zero")]
+    pub held: i64,
+    /// It claims another amount than the charge's, and nobody confirmed it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unconfirmed: bool,
+    /// What the payer alleges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Until when to answer; `None`: not communicated.
+    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub response_deadline: Option<Timestamp>,
+    /// When evidence was asked for.
+    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub evidence_requested_at: Option<Timestamp>,
+    /// The merchant's appeal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub appeal_reason: Option<String>,
+    /// When the merchant appealed.
+    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub appealed_at: Option<Timestamp>,
+    /// Evidence that arrived.
+    #[serde(default)]
+    pub evidence_count: u32,
+    /// Where the money ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub money_outcome: Option<MoneyOutcome>,
+    /// When it was over.
+    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub closed_at: Option<Timestamp>,
+    /// When it opened.
+    #[serde(with = "crate::time::millis")]
+    pub created_at: Timestamp,
+    /// When it last changed.
+    #[serde(with = "crate::time::millis")]
+    pub updated_at: Timestamp,
+    /// Counts the row's changes, from 1.
+    pub version: u64,
+}
+
+/// What a move of a case writes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaseStep {
+    /// The case after it.
+    pub case: MedCase,
+    /// The charge after it.
+    pub charge: Charge,
+    /// What moved.
+    pub posting: Option<Posting>,
+}
+
+/// Why a case does not open.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum CaseRefused {
+    /// Nothing was credited, so nothing is contested.
+    NotSettled,
+}
+
+const SORT: &str = "case#";
+
+impl MedCase {
+    /// Where a case lives: with its charge.
+    pub fn key_of(id: MedCaseId) -> Key {
+        Key { sk: format!("{SORT}{}", id.key()), ..Charge::key_of(id.charge()) }
+    }
+
+    /// Whether a row of the state table is a case.
+    pub fn is_at(key: &Key) -> bool {
+        key.sk.starts_with(SORT) && key.pk.starts_with("charge#")
+    }
+
+    /// A payer's bank contests a charge.
+    ///
+    /// # Errors
+    ///
+    /// When nothing was credited for it.
+    pub fn open(
+        id: MedCaseId,
+        charge: &Charge,
+        notice: &CaseNotice,
+        now: Timestamp,
+    ) -> Result<CaseStep, CaseRefused> {
+        let Some(receipt) = charge.receipt.as_ref().filter(|_| charge.settlement.is_some()) else {
+            return Err(CaseRefused::NotSettled);
+        };
+        let amount = notice.amount.unwrap_or(charge.amount);
+        let case = Self {
+            id,
+            scope: charge.scope,
+            kind: notice.kind,
+            status: CaseStatus::Open,
+            amount,
+            currency: charge.currency,
+            held: 0,
+            unconfirmed: amount != charge.amount,
+            reason: notice.reason.clone(),
+            response_deadline: notice.response_deadline,
+            evidence_requested_at: None,
+            appeal_reason: None,
+            appealed_at: None,
+            evidence_count: 0,
+            money_outcome: None,
+            closed_at: None,
+            created_at: now,
+            updated_at: now,
+            version: 1,
+        };
+        let latest = MedBlock {
+            reference_id: receipt.payment_id.to_string(),
+            status: MedStatus::Created,
+            result: None,
+            method: notice.method.map(str::to_owned),
+            reason: notice.reason.clone(),
+            opened_at: now,
+            updated_at: now,
+            closed_at: None,
+            last_event_at: now,
+            amount_mismatch: case.unconfirmed,
+        };
+        let (open, unconfirmed) =
+            charge.disputes.as_ref().map_or((0, 0), |disputes| (disputes.open, disputes.unconfirmed));
+        let disputes = Disputes { open, unconfirmed, latest };
+        if case.unconfirmed {
+            let disputes = Disputes { unconfirmed: unconfirmed.saturating_add(1), ..disputes };
+            let charge = Charge { disputes: Some(disputes), ..transition::next_version(charge.clone(), now) };
+            return Ok(CaseStep { case, charge, posting: None });
+        }
+        Ok(case.disputes(charge, disputes, now))
+    }
+
+    /// The case retains what is left of its charge, which is disputed from now on.
+    fn disputes(self, charge: &Charge, disputes: Disputes, now: Timestamp) -> CaseStep {
+        let (funds, held) = charge.funds.case_opened(charge.amount, self.amount);
+        let status = match charge.status {
+            // The first case says how it is disputed.
+            status @ (TransactionStatus::Dispute | TransactionStatus::Chargeback) => status,
+            TransactionStatus::Pending
+            | TransactionStatus::WaitingPayment
+            | TransactionStatus::Processing
+            | TransactionStatus::Paid
+            | TransactionStatus::Approved
+            | TransactionStatus::Refused
+            | TransactionStatus::Cancelled
+            | TransactionStatus::Expired
+            | TransactionStatus::Refunded => self.kind.disputed(),
+        };
+        let disputes = Disputes { open: disputes.open.saturating_add(1), ..disputes };
+        let next = transition::next_version(charge.clone(), now);
+        let case = Self { held, unconfirmed: false, ..self };
+        let posting = (held > 0).then(|| rules::case_opened(case.cause(charge, now), held));
+        CaseStep { charge: Charge { status, funds, disputes: Some(disputes), ..next }, case, posting }
+    }
+
+    /// An operator confirms a case that claims another amount than its charge's. `None`: there is nothing to confirm.
+    pub fn confirmed(&self, charge: &Charge, now: Timestamp) -> Option<CaseStep> {
+        if !self.unconfirmed || self.status.is_over() {
+            return None;
+        }
+        let disputes = charge.disputes.clone()?;
+        let disputes = Disputes { unconfirmed: disputes.unconfirmed.saturating_sub(1), ..disputes };
+        Some(self.next_version(now).disputes(charge, disputes, now))
+    }
+
+    /// The merchant contests it. `None`: it is not open.
+    pub fn appealed(&self, reason: &AppealReason, now: Timestamp) -> Option<Self> {
+        (self.status == CaseStatus::Open).then(|| Self {
+            status: CaseStatus::Appealed,
+            appeal_reason: Some(reason.as_str().to_owned()),
+            appealed_at: Some(now),
+            ..self.next_version(now)
+        })
+    }
+
+    /// The merchant accepts it: lost. `None`: it is not open.
+    pub fn accepted(&self, charge: &Charge, now: Timestamp) -> Option<CaseStep> {
+        (self.status == CaseStatus::Open).then(|| self.ended(charge, End::ACCEPTED, now))
+    }
+
+    /// It was decided. `None`: it is over, and a notice that comes again or too late changes nothing.
+    pub fn decided(&self, charge: &Charge, decision: Decision, now: Timestamp) -> Option<CaseStep> {
+        (!self.status.is_over()).then(|| self.ended(charge, decision.end(), now))
+    }
+
+    /// The platform asks for evidence. `None`: it is over.
+    pub fn evidence_requested(&self, now: Timestamp) -> Option<Self> {
+        (!self.status.is_over()).then(|| Self { evidence_requested_at: Some(now), ..self.next_version(now) })
+    }
+
+    fn ended(&self, charge: &Charge, end: End, now: Timestamp) -> CaseStep {
+        let next_case = Self {
+            status: end.status,
+            money_outcome: Some(end.outcome),
+            closed_at: Some(now),
+            unconfirmed: false,
+            ..self.next_version(now)
+        };
+        let cause = next_case.cause(charge, now);
+        let (funds, held, posting) = match (self.unconfirmed, end.money()) {
+            // What was lost before anybody confirmed it is taken now.
+            (true, CaseEnd::Lost) => {
+                let (funds, taken) = charge.funds.case_opened(charge.amount, self.amount);
+                let funds = funds.case_closed(taken, CaseEnd::Lost);
+                (funds, taken, (taken > 0).then(|| rules::case_lost_at_once(cause, taken)))
+            }
+            (true, CaseEnd::Won) => (charge.funds, 0, None),
+            (false, money) => {
+                let held = self.held;
+                let posting = (held > 0).then(|| match money {
+                    CaseEnd::Won => rules::case_won(cause, held),
+                    CaseEnd::Lost => rules::case_lost(cause, held),
+                });
+                (charge.funds.case_closed(held, money), held, posting)
+            }
+        };
+        let next = Charge { funds, ..transition::next_version(charge.clone(), now) };
+        let disputes = charge.disputes.clone().map(|disputes| self.closed_in(disputes, end, now));
+        let is_last = !self.unconfirmed && disputes.as_ref().is_none_or(|disputes| disputes.open == 0);
+        // Who lost money to a case stays disputed: the contract has no other status for it.
+        let status = if is_last && funds.med_lost == 0 { next.undisputed_status() } else { next.status };
+        CaseStep { case: Self { held, ..next_case }, charge: Charge { status, disputes, ..next }, posting }
+    }
+
+    fn closed_in(&self, disputes: Disputes, end: End, now: Timestamp) -> Disputes {
+        let (open, unconfirmed) = if self.unconfirmed {
+            (disputes.open, disputes.unconfirmed.saturating_sub(1))
+        } else {
+            (disputes.open.saturating_sub(1), disputes.unconfirmed)
+        };
+        let result = match end.money() {
+            CaseEnd::Won => "disagreed",
+            CaseEnd::Lost => "agreed",
+        };
+        let status = if end.withdrawn { MedStatus::Canceled } else { MedStatus::Closed };
+        let latest = MedBlock {
+            status,
+            result: (!end.withdrawn).then(|| result.to_owned()),
+            updated_at: now,
+            closed_at: Some(now),
+            last_event_at: now,
+            ..disputes.latest
+        };
+        Disputes { open, unconfirmed, latest }
+    }
+
+    fn next_version(&self, now: Timestamp) -> Self {
+        Self { updated_at: now, version: self.version.saturating_add(1), ..self.clone() }
+    }
+
+    /// What the posting of this version is about.
+    fn cause(&self, charge: &Charge, now: Timestamp) -> Cause {
+        let Key { pk, sk } = self.key();
+        Cause {
+            id: PostingId::derive(now, &format!("{pk}#{sk}"), self.version),
+            scope: self.scope,
+            currency: self.currency,
+            at: now,
+            subject: Subject {
+                charge: Some(self.id.charge()),
+                payment: charge.receipt.as_ref().map(|receipt| receipt.payment_id.clone()),
+                case: Some(self.id),
+                ..Subject::default()
+            },
+        }
+    }
+
+    /// The partition of a scope's cases in the list index.
+    fn list_partition(scope: &Scope) -> String {
+        format!("cases#{scope}")
+    }
+
+    /// The partition of a scope's cases in one status.
+    fn status_partition(scope: &Scope, status: CaseStatus) -> String {
+        format!("cases#{scope}#{}", status.as_str())
+    }
+
+    /// The partition of a scope's cases of one kind.
+    fn kind_partition(scope: &Scope, kind: CaseKind) -> String {
+        format!("cases#{scope}#{}", kind.as_str())
+    }
+
+    /// Its place in lists: by creation, then by id.
+    fn list_sort(&self) -> String {
+        format!("{}#{}", sortable(self.created_at), self.id)
+    }
+}
+
+impl Row for MedCase {
+    fn key(&self) -> Key {
+        Self::key_of(self.id)
+    }
+
+    fn indexes(&self) -> Indexes {
+        Indexes {
+            list: Some((Self::list_partition(&self.scope), self.list_sort())),
+            status: Some(Self::status_partition(&self.scope, self.status)),
+            customer: Some(Self::kind_partition(&self.scope, self.kind)),
+            due: None,
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Reads and writes of cases.
+
+use super::{AppealReason, CaseNotice, CaseRefused, CaseStep, Decision, MedCase};
+use crate::charge::Charge;
+use crate::http::Problem;
+use crate::ids::{MedCaseId, Scope};
+use crate::store::{Committed, Store, StoreError, Write};
+use crate::time::Timestamp;
+use crate::wallet::counters::Cover;
+
+/// How often a change is tried anew because somebody else changed the case or its charge in between.
+const MAX_OVERTAKEN: usize = 20;
+
+/// The cases of all scopes.
+#[derive(Clone, Debug)]
+pub struct MedCases {
+    pub(super) store: Store,
+}
+
+impl MedCases {
+    /// Cases in a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Reads a case, whatever its scope; none has no id.
+    pub async fn find(&self, id: Option<MedCaseId>) -> Result<Option<MedCase>, StoreError> {
+        match id {
+            Some(id) => self.store.get(&MedCase::key_of(id)).await,
+            None => Ok(None),
+        }
+    }
+
+    /// A case of this scope, or the 404 that hides other scopes' cases.
+    pub fn within(found: Option<MedCase>, scope: &Scope) -> Result<MedCase, Problem> {
+        found.filter(|case| case.scope == *scope).ok_or(Problem::NotFound { what: "MED case" })
+    }
+
+    /// Opens a case on a charge that was just read. `name` is the notice's own: told again, it is one case.
+    ///
+    /// # Errors
+    ///
+    /// 422 when nothing was credited for the charge.
+    pub async fn open(
+        &self,
+        charge: Charge,
+        name: &str,
+        notice: &CaseNotice,
+        now: Timestamp,
+    ) -> Result<MedCase, Problem> {
+        let id = MedCaseId::derive(charge.id, name);
+        let mut charge = charge;
+        for _try in 0..MAX_OVERTAKEN {
+            if let Some(told_before) = self.find(Some(id)).await? {
+                return Ok(told_before);
+            }
+            let step = MedCase::open(id, &charge, notice, now).map_err(|refused| match refused {
+                CaseRefused::NotSettled => Problem::Unprocessable(format!(
+                    "The charge is {}; a case contests a payment that was credited.",
+                    charge.status.as_str()
+                )),
+            })?;
+            let insert = Write::insert(&step.case)?;
+            if self.commit(insert, &step, &charge).await? == Committed::Done {
+                return Ok(step.case);
+            }
+            charge = self.charge(id).await?;
+        }
+        Err(Problem::Unavailable("a charge kept changing under a case".to_owned()))
+    }
+
+    /// The merchant contests a case that was just read.
+    ///
+    /// # Errors
+    ///
+    /// 400 when it is not open.
+    pub async fn appeal(
+        &self,
+        case: MedCase,
+        reason: &AppealReason,
+        now: Timestamp,
+    ) -> Result<MedCase, Problem> {
+        self.change_alone(case, |case| case.appealed(reason, now).ok_or_else(|| not_open(case)).map(Some))
+            .await
+    }
+
+    /// The platform asks for evidence. A case that is over stays as it is.
+    pub async fn request_evidence(&self, case: MedCase, now: Timestamp) -> Result<MedCase, Problem> {
+        self.change_alone(case, |case| Ok(case.evidence_requested(now))).await
+    }
+
+    /// The merchant accepts a case that was just read.
+    ///
+    /// # Errors
+    ///
+    /// 400 when it is not open.
+    pub async fn accept(&self, case: MedCase, now: Timestamp) -> Result<MedCase, Problem> {
+        self.change(case, |case, charge| case.accepted(charge, now).ok_or_else(|| not_open(case)).map(Some))
+            .await
+    }
+
+    /// A case that was just read is decided. One that is over stays as it is.
+    pub async fn decide(
+        &self,
+        case: MedCase,
+        decision: Decision,
+        now: Timestamp,
+    ) -> Result<MedCase, Problem> {
+        self.change(case, |case, charge| Ok(case.decided(charge, decision, now))).await
+    }
+
+    /// A case that claims another amount than its charge's is confirmed. Another stays as it is.
+    pub async fn confirm(&self, case: MedCase, now: Timestamp) -> Result<MedCase, Problem> {
+        self.change(case, |case, charge| Ok(case.confirmed(charge, now))).await
+    }
+
+    /// A move that touches the case alone.
+    async fn change_alone(
+        &self,
+        case: MedCase,
+        step: impl Fn(&MedCase) -> Result<Option<MedCase>, Problem>,
+    ) -> Result<MedCase, Problem> {
+        let mut case = case;
+        for _try in 0..MAX_OVERTAKEN {
+            let Some(next) = step(&case)? else { return Ok(case) };
+            match self.store.commit(vec![Write::replace(&next, case.version)?]).await? {
+                Committed::Done => return Ok(next),
+                Committed::Overtaken { .. } => case = self.known(case.id).await?,
+            }
+        }
+        Err(Problem::Unavailable("a case kept changing".to_owned()))
+    }
+
+    /// A move of the case and its charge.
+    async fn change(
+        &self,
+        case: MedCase,
+        step: impl Fn(&MedCase, &Charge) -> Result<Option<CaseStep>, Problem>,
+    ) -> Result<MedCase, Problem> {
+        let mut case = case;
+        for _try in 0..MAX_OVERTAKEN {
+            let charge = self.charge(case.id).await?;
+            let Some(step) = step(&case, &charge)? else { return Ok(case) };
+            let replace = Write::replace(&step.case, case.version)?;
+            match self.commit(replace, &step, &charge).await? {
+                Committed::Done => return Ok(step.case),
+                Committed::Overtaken { .. } => case = self.known(case.id).await?,
+            }
+        }
+        Err(Problem::Unavailable("a case kept changing".to_owned()))
+    }
+
+    /// What is debited need not be covered: only a case takes a balance below zero.
+    async fn commit(&self, case: Write, step: &CaseStep, charge: &Charge) -> Result<Committed, StoreError> {
+        let mut writes = vec![case, Write::replace(&step.charge, charge.version)?];
+        if let Some(posting) = &step.posting {
+            writes.extend(posting.writes(Cover::NotNeeded)?);
+        }
+        self.store.commit(writes).await
+    }
+
+    async fn charge(&self, id: MedCaseId) -> Result<Charge, StoreError> {
+        let charge = self.store.get(&Charge::key_of(id.charge())).await?;
+        charge.ok_or_else(|| StoreError::Corrupt("a case has no charge".to_owned()))
+    }
+
+    async fn known(&self, id: MedCaseId) -> Result<MedCase, StoreError> {
+        let case = self.store.get(&MedCase::key_of(id)).await?;
+        case.ok_or_else(|| StoreError::Corrupt("a case vanished".to_owned()))
+    }
+}
+
+/// 400, as the contract has it for a case in the wrong state.
+fn not_open(case: &MedCase) -> Problem {
+    Problem::Unreadable(format!("The case is {}; only an open one can be answered.", case.status.as_str()))
+}

@@ -1,0 +1,82 @@
+//! What opens a case, and what a merchant answers.
+
+use serde_json::{Map, Value};
+
+use super::CaseKind;
+use crate::http::{Fields, Object, Problem};
+use crate::money::Amount;
+use crate::time::Timestamp;
+
+/// Characters of an appeal (contract: Limits).
+const APPEAL_CHARS: (usize, usize) = (5, 2_000);
+
+/// The longest alleged reason, in characters.
+const MAX_REASON_CHARS: usize = 2_000;
+
+/// What is said to have happened (contract: `metadata.med`).
+const METHODS: [&str; 5] = ["scam", "unauthorized", "coercion", "invasion", "other"];
+
+/// A payer's bank contests a payment.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CaseNotice {
+    /// What the case is.
+    pub kind: CaseKind,
+    /// What the payer alleges.
+    pub reason: Option<String>,
+    /// What is said to have happened.
+    pub method: Option<&'static str>,
+    /// Until when to answer.
+    pub response_deadline: Option<Timestamp>,
+    /// Claimed; `None`: the charge's whole amount.
+    pub amount: Option<Amount>,
+}
+
+impl CaseNotice {
+    /// Reads what the sandbox is told: `{type?, reason?, method?, response_deadline?, amount?}`.
+    pub fn parse(body: &Map<String, Value>) -> Result<Self, Problem> {
+        let mut fields = Fields::new();
+        let root = Object::root(body);
+        let kind = fields.word(&root, "type", &CaseKind::VOCABULARY);
+        let methods = METHODS.map(|method| (method, method));
+        let notice = Self {
+            kind: kind.unwrap_or(CaseKind::Med),
+            reason: fields.text(&root, "reason", 0, MAX_REASON_CHARS).map(str::to_owned),
+            method: fields.word(&root, "method", &methods),
+            response_deadline: deadline(&mut fields, &root),
+            amount: fields.optional_amount(&root, "amount"),
+        };
+        fields.finish(Some(notice))
+    }
+}
+
+fn deadline(fields: &mut Fields, root: &Object<'_>) -> Option<Timestamp> {
+    let value = root.get("response_deadline")?;
+    let parsed = value.as_str().and_then(|text| Timestamp::parse_floor(text).ok());
+    if parsed.is_none() {
+        fields.reject("response_deadline", "must be an ISO 8601 date-time");
+    }
+    parsed
+}
+
+/// A merchant's appeal: 5 to 2,000 characters.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AppealReason(String);
+
+impl AppealReason {
+    /// Reads `{reason}`.
+    pub fn parse(body: &Map<String, Value>) -> Result<Self, Problem> {
+        let mut fields = Fields::new();
+        let root = Object::root(body);
+        let (min, max) = APPEAL_CHARS;
+        if root.get("reason").is_none() {
+            fields.reject("reason", "is required");
+        }
+        let reason = fields.text(&root, "reason", min, max).map(|text| Self(text.to_owned()));
+        fields.finish(reason)
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}

@@ -1,0 +1,113 @@
+//! A case's moves. What they do to wallets is in the wallet's tests, what they tell in those of events.
+
+use super::*;
+use crate::account::terms::MethodTerms;
+use crate::charge::PaymentMethod;
+use crate::charge::testing::{at, waiting};
+use crate::charge::transition::{Command, Outcome, Payment, apply};
+use crate::ids::EndToEndId;
+use crate::wallet::LedgerAccount;
+
+fn paid() -> Charge {
+    let payment = Payment {
+        id: EndToEndId::sandbox(at(60), [1; 8]).into(),
+        method: PaymentMethod::Pix,
+        amount: Amount::parse(1000).unwrap(),
+        payer_document: None,
+        paid_at: at(60),
+    };
+    let command = Command::Pay { payment, terms: MethodTerms::default() };
+    match apply(&waiting(), &command, at(60)).unwrap() {
+        Outcome::Paid { charge, .. } => *charge,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn notice(amount: Option<i64>) -> CaseNotice {
+    CaseNotice {
+        kind: CaseKind::Med,
+        reason: None,
+        method: None,
+        response_deadline: None,
+        amount: amount.map(|amount| Amount::parse(amount).unwrap()),
+    }
+}
+
+fn opened(charge: &Charge, name: &str, amount: Option<i64>) -> CaseStep {
+    MedCase::open(MedCaseId::derive(charge.id, name), charge, &notice(amount), at(100)).unwrap()
+}
+
+fn reason() -> AppealReason {
+    let body = serde_json::json!({"reason": "Entregue"});
+    AppealReason::parse(body.as_object().unwrap()).unwrap()
+}
+
+#[test]
+fn a_case_takes_only_the_moves_of_the_contract() {
+    let step = opened(&paid(), "1", None);
+    let (open, charge) = (&step.case, &step.charge);
+    let appealed = open.appealed(&reason(), at(110)).unwrap();
+    assert_eq!((appealed.status, appealed.money_outcome), (CaseStatus::Appealed, None));
+    assert!(appealed.appealed(&reason(), at(120)).is_none() && appealed.accepted(charge, at(120)).is_none());
+    let lost = (CaseStatus::Rejected, Some(MoneyOutcome::Lost));
+    let won = (CaseStatus::Closed, Some(MoneyOutcome::RefundedToMerchant));
+    let kept = (CaseStatus::Closed, Some(MoneyOutcome::ClosedWithoutRefund));
+    for case in [open, &appealed] {
+        for (decision, expected) in [
+            (Decision::Payer, lost),
+            (Decision::Merchant, won),
+            (Decision::Withdrawn, won),
+            (Decision::ClosedWithoutRefund, kept),
+        ] {
+            let end = case.decided(charge, decision, at(130)).unwrap();
+            assert_eq!((end.case.status, end.case.money_outcome), expected);
+            assert_eq!(end.case.closed_at, Some(at(130)));
+            assert_eq!(end.posting.unwrap().change(LedgerAccount::MerchantRetained), -1000);
+            // What is over is over.
+            for (_, again) in Decision::VOCABULARY {
+                assert!(end.case.decided(&end.charge, again, at(140)).is_none());
+            }
+            assert!(end.case.accepted(&end.charge, at(140)).is_none());
+            assert!(end.case.appealed(&reason(), at(140)).is_none());
+            assert!(end.case.evidence_requested(at(140)).is_none());
+            assert!(end.case.confirmed(&end.charge, at(140)).is_none());
+        }
+    }
+    let accepted = open.accepted(charge, at(120)).unwrap().case;
+    assert_eq!((accepted.status, accepted.money_outcome), (CaseStatus::Accepted, Some(MoneyOutcome::Lost)));
+}
+
+#[test]
+fn a_case_that_was_lost_leaves_its_charge_disputed_whatever_else_is_won() {
+    let first = opened(&paid(), "1", None);
+    let second = opened(&first.charge, "2", None);
+    assert_eq!((first.case.held, second.case.held), (1000, 0));
+    assert_eq!(second.posting, None);
+    let lost = first.case.decided(&second.charge, Decision::Payer, at(110)).unwrap();
+    assert_eq!(lost.charge.status, TransactionStatus::Dispute);
+    let won = second.case.decided(&lost.charge, Decision::Merchant, at(120)).unwrap();
+    assert_eq!((won.charge.status, won.posting), (TransactionStatus::Dispute, None));
+    assert!(!won.charge.has_open_case());
+}
+
+#[test]
+fn an_unconfirmed_case_moves_nothing_and_holds_refunds_back() {
+    let step = opened(&paid(), "1", Some(300));
+    assert_eq!(
+        (step.charge.status, step.posting.clone(), step.case.held),
+        (TransactionStatus::Paid, None, 0)
+    );
+    assert!(step.charge.has_open_case() && step.charge.disputes.as_ref().unwrap().latest.amount_mismatch);
+    let confirmed = step.case.confirmed(&step.charge, at(110)).unwrap();
+    assert_eq!((confirmed.charge.status, confirmed.case.held), (TransactionStatus::Dispute, 300));
+    assert!(confirmed.case.confirmed(&confirmed.charge, at(120)).is_none());
+    let disputes = confirmed.charge.disputes.as_ref().unwrap();
+    assert_eq!((disputes.open, disputes.unconfirmed), (1, 0));
+    let lost = step.case.decided(&step.charge, Decision::Payer, at(110)).unwrap();
+    let posting = lost.posting.unwrap();
+    assert_eq!(posting.change(LedgerAccount::MerchantAvailable), -300);
+    assert_eq!(posting.change(LedgerAccount::MedLosses), 300);
+    assert_eq!((lost.charge.status, lost.charge.funds.med_lost), (TransactionStatus::Paid, 300));
+    let won = step.case.decided(&step.charge, Decision::Merchant, at(110)).unwrap();
+    assert_eq!((won.posting, won.charge.status), (None, TransactionStatus::Paid));
+}
