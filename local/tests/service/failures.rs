@@ -30,6 +30,14 @@ async fn a_lost_answer_makes_no_second_charge_and_no_second_settlement() {
     let again = service.create_with("order-0001", &json!({"amount": 1000})).await.expect(201);
     assert_eq!(charge, again);
 
+    // What the lost answer told of is this request's own doing, whatever the row says by now.
+    let unwanted = service.charge().await;
+    probe(&service).inject("PutItem", Fault::AnswerLost);
+    let path = format!("/v1/payments/{}/cancel", id(&unwanted).trim_start_matches("ch_"));
+    assert_eq!(service.post(&path, &json!({})).await.expect(200)["status"], "CANCELLED");
+    probe(&service).inject("PutItem", Fault::AnswerLost);
+    service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+
     probe(&service).inject("TransactWriteItems", Fault::AnswerLost);
     let paid = service.sandbox(&charge, "pay", &json!({})).await;
     assert_eq!(paid["status"], "paid");

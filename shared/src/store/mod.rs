@@ -546,6 +546,12 @@ impl Store {
             .await;
         let Err(error) = answer else { return Ok(Written::Done) };
         match error.as_service_error() {
+            // The client asks again when an answer is lost, and then finds what it wrote itself.
+            Some(PutItemError::ConditionalCheckFailedException(failed))
+                if failed.item() == Some(put.item()) =>
+            {
+                Ok(Written::Done)
+            }
             Some(PutItemError::ConditionalCheckFailedException(failed)) => {
                 Ok(Written::ConditionFailed { at: vec![0], found: failed.item().cloned() })
             }
