@@ -20,7 +20,7 @@ pub(crate) async fn create(
     let earlier = id.zip(asked.as_ref().ok()).map(|(id, asked)| asked.id(id));
     let (own, earlier) = tokio::join!(app.own_charge(&context, id, now), app.refunds.find(earlier));
     let (caller, charge) = own?;
-    let created = app.refunds.create(&caller, (charge, earlier?), &asked?, now).await?;
+    let created = app.refunds.create(&caller, (charge, earlier?), &asked?, &app.clock).await?;
     Ok(created.respond(RefundView::new(created.get())))
 }
 

@@ -233,13 +233,11 @@ impl Refund {
     }
 
     /// The acquirer is going to be asked: the claim of whoever asks. `None`: somebody did before.
-    pub fn started(&self, now: Timestamp) -> Option<Self> {
+    pub fn started(&self, charge: &Charge, now: Timestamp) -> Option<Self> {
         match self.status {
             RefundStatus::Pending => {
-                let next = self.next_version(now);
-                let transaction =
-                    Transaction { previous_status: self.transaction.status, ..next.transaction };
-                Some(Self { status: RefundStatus::InProgress, transaction, ..next })
+                let transaction = Transaction::of(charge.status, charge);
+                Some(Self { status: RefundStatus::InProgress, transaction, ..self.next_version(now) })
             }
             RefundStatus::InProgress | RefundStatus::Refunded | RefundStatus::Failed => None,
         }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{NewRefund, Refund, RefundEnd, RefundStep};
+use super::{NewRefund, Refund, RefundEnd, RefundStatus, RefundStep};
 use crate::acquirer::Acquirer;
 use crate::auth::Caller;
 use crate::charge::{Charge, RefundRefused};
+use crate::clock::Clock;
 use crate::http::{Created, Problem};
 use crate::ids::{ChargeId, RefundId};
 use crate::random;
@@ -62,7 +63,7 @@ impl Refunds {
         caller: &Caller,
         (charge, earlier): (Charge, Option<Refund>),
         asked: &NewRefund,
-        now: Timestamp,
+        clock: &Clock,
     ) -> Result<Created<Refund>, Problem> {
         let acquirer = Acquirer::of(&caller.scope)?;
         let id = asked.id(charge.id);
@@ -72,8 +73,9 @@ impl Refunds {
             if let Some(earlier) = earlier {
                 return replayed(earlier, asked);
             }
-            let charge_then = charge.as_of(now);
-            match self.take(caller, acquirer, &charge_then, asked, now).await? {
+            // Anew for each try: a tranche may be released meanwhile, because its day has come.
+            let now = clock.now();
+            match self.take(caller, acquirer, &charge.as_of(now), asked, now).await? {
                 Taken::Done(refund) => return Ok(Created::New(*refund)),
                 Taken::Refused(problem) => {
                     // The twin of this request may have been what took the money.
@@ -137,7 +139,11 @@ impl Refunds {
 
     /// Claims a refund that is to be asked of its acquirer. Gives the refund as it stands after.
     pub async fn start(&self, refund: Refund, now: Timestamp) -> Result<Refund, StoreError> {
-        let Some(next) = refund.started(now) else { return Ok(refund) };
+        if refund.status != RefundStatus::Pending {
+            return Ok(refund);
+        }
+        let charge = self.charge(refund.id).await?;
+        let Some(next) = refund.started(&charge, now) else { return Ok(refund) };
         match self.store.commit(vec![Write::replace(&next, refund.version)?]).await? {
             Committed::Done => Ok(next),
             Committed::Overtaken { .. } => self.known(refund.id).await,

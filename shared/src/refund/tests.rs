@@ -41,7 +41,7 @@ fn requested(charge: &Charge, key: &str, extra: Value) -> Result<RefundStep, Ref
 }
 
 fn ended(refund: &Refund, charge: &Charge, end: RefundEnd) -> RefundStep {
-    refund.started(at(101)).unwrap().ended(charge, end, at(103)).unwrap()
+    refund.started(charge, at(101)).unwrap().ended(charge, end, at(103)).unwrap()
 }
 
 #[test]
@@ -49,9 +49,9 @@ fn a_refund_goes_through_in_progress_and_ends_once() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
     assert_eq!((step.refund.status, step.charge.status), (RefundStatus::Pending, TransactionStatus::Paid));
     assert_eq!(step.refund.ended(&step.charge, RefundEnd::Refunded, at(101)), None);
-    let started = step.refund.started(at(101)).unwrap();
+    let started = step.refund.started(&step.charge, at(101)).unwrap();
     assert_eq!(
-        (started.status, started.version, started.started(at(102))),
+        (started.status, started.version, started.started(&step.charge, at(102))),
         (RefundStatus::InProgress, 2, None)
     );
     for (end, status, charge_status) in [
@@ -64,7 +64,7 @@ fn a_refund_goes_through_in_progress_and_ends_once() {
         for again in [RefundEnd::Refunded, RefundEnd::Failed] {
             assert_eq!(done.refund.ended(&done.charge, again, at(104)), None);
         }
-        assert_eq!(done.refund.started(at(104)), None);
+        assert_eq!(done.refund.started(&done.charge, at(104)), None);
     }
 }
 
@@ -193,4 +193,18 @@ fn every_failing_field_of_a_request_is_reported() {
     }
     assert!(matches!(parse(json!({"amount": -1})), Err(Problem::InvalidAmount(_))));
     parse(json!({"reason": "r".repeat(500), "amount": null, "strategy": null})).unwrap();
+}
+
+#[test]
+fn each_step_tells_the_transaction_as_it_is_then() {
+    let first = requested(&paid(), "refund-01", json!({"amount": 300})).unwrap();
+    let second = requested(&first.charge, "refund-02", json!({"amount": 500})).unwrap();
+    let ended = ended(&second.refund, &second.charge, RefundEnd::Refunded);
+    let started = first.refund.started(&ended.charge, at(104)).unwrap();
+    assert_eq!(started.transaction.refunded, 500);
+    let disputed = Charge { status: TransactionStatus::Dispute, ..ended.charge };
+    assert_eq!(
+        first.refund.started(&disputed, at(105)).unwrap().transaction.status,
+        TransactionStatus::Dispute
+    );
 }

@@ -375,7 +375,7 @@ mod tests {
         };
         let plan = RefundPlan { asked, destination: None, reason: None, request_hash: String::new() };
         let step = Refund::request(id, &paid, plan, at(90)).unwrap();
-        let started = step.refund.started(at(91)).unwrap();
+        let started = step.refund.started(&step.charge, at(91)).unwrap();
         let ended = started.ended(&step.charge, RefundEnd::Refunded, at(93)).unwrap().refund;
         let steps = [(None, &step.refund), (Some(&step.refund), &started), (Some(&started), &ended)];
         let events: Vec<Event> =
