@@ -4,7 +4,7 @@
 mod med;
 mod three_d_secure;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -13,8 +13,8 @@ use shared::auth::Caller;
 use shared::charge::transition::{Command, Payment};
 use shared::charge::view::{ChargeView, QrImage};
 use shared::charge::{Charge, ChargePath, Charges, Decision, PaymentMethod};
-use shared::http::{Fields, JsonBody, Object, Problem, RequestContext, framed};
-use shared::ids::{AcquirerPaymentId, ChargeId, EndToEndId};
+use shared::http::{Fields, IdPath, JsonBody, Object, Problem, RequestContext, framed};
+use shared::ids::{AcquirerPaymentId, ChargeId, EndToEndId, RefundId};
 use shared::money::Amount;
 use shared::refund::{RefundEnd, RefundView};
 use shared::tax_id::TaxId;
@@ -189,12 +189,11 @@ async fn review(
 async fn resolve_refund(
     State(app): State<App>,
     context: RequestContext,
-    Path(id): Path<String>,
+    IdPath(id): IdPath<RefundId>,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let (caller, refund) =
-        tokio::join!(app.api_keys.authenticate(&context, now), app.refunds.find(id.parse().ok()));
+    let (caller, refund) = tokio::join!(app.api_keys.authenticate(&context, now), app.refunds.find(id));
     let caller = caller?;
     caller.require_test()?;
     let refund = refund?.filter(|refund| refund.scope == caller.scope);

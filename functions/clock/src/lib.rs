@@ -123,11 +123,13 @@ impl DueWork {
         }
         // Whatever else failed, the rows that were postponed get their messages. A message that is refused is sent again
         // when its row is looked at next.
-        let (deliveries, asked) =
-            tokio::try_join!(self.queue.send(&deliveries), self.acquirers.send(&asked))?;
-        let refused = deliveries.len().saturating_add(asked.len());
-        if refused > 0 {
-            tracing::warn!(refused, "a queue refused messages");
+        let sent = tokio::join!(self.queue.send(&deliveries), self.acquirers.send(&asked));
+        for refused in [sent.0, sent.1] {
+            match refused {
+                Ok(refused) if refused.is_empty() => {}
+                Ok(refused) => tracing::warn!(refused = refused.len(), "a queue refused messages"),
+                Err(error) => failure = Some(error),
+            }
         }
         failure.map_or(Ok(moved), Err)
     }

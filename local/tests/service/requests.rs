@@ -45,6 +45,7 @@ async fn unknown_routes_and_wrong_methods_answer_in_the_contracts_shape() {
         (Method::DELETE, "/v1/infractions"),
         (Method::GET, "/v1/api-keys"),
         (Method::POST, "/v1/sandbox/charges/x/nothing"),
+        (Method::POST, "/v1/sandbox/refunds/%FF/resolve"),
         (Method::GET, "/v1/webhooks/nothing"),
         (Method::GET, "/%00/../\u{7f}"),
     ];

@@ -309,7 +309,11 @@ impl Endpoints {
     /// A scope's endpoints, oldest first.
     pub async fn of(&self, scope: &Scope) -> Result<Vec<Endpoint>, StoreError> {
         let items = self.store.partition(&partition(scope)).await?;
-        items.into_iter().map(from_item).collect()
+        // One that can't be read must not keep the others from being told.
+        let read = |item| {
+            from_item(item).inspect_err(|error| tracing::error!(%scope, %error, "an endpoint can't be read"))
+        };
+        Ok(items.into_iter().filter_map(|item| read(item).ok()).collect())
     }
 }
 
