@@ -19,6 +19,7 @@ use crate::wallet::Wallets;
 use crate::webhook::address::AddressPolicy;
 use crate::webhook::delivery::Deliveries;
 use crate::webhook::endpoint::Endpoints;
+use crate::webhook::log::EventLog;
 use crate::webhook::override_secret::OverrideSecrets;
 use crate::webhook::resend::Resends;
 
@@ -43,6 +44,8 @@ pub struct App {
     pub endpoints: Endpoints,
     /// Webhook deliveries.
     pub deliveries: Deliveries,
+    /// What was told.
+    pub events: EventLog,
     /// What is told again.
     pub resends: Resends,
     /// What signs deliveries to transactions' own addresses.
@@ -78,6 +81,7 @@ impl App {
             wallets: Wallets::new(store.clone()),
             endpoints: Endpoints::new(store.clone()),
             deliveries: Deliveries::new(store.clone()),
+            events: EventLog::new(store.clone()),
             override_secrets: OverrideSecrets::new(store.clone()),
             resends: Resends::new(store),
             clock,

@@ -239,6 +239,16 @@ macro_rules! timed_id {
             pub fn timestamp(&self) -> Option<Timestamp> {
                 i64::try_from(self.0 >> TAIL_BITS).ok().and_then(|millis| Timestamp::from_millis(millis).ok())
             }
+
+            /// Not after any id of that instant.
+            pub fn first_at(at: Timestamp) -> Self {
+                Self(timed(head(at), &[0; TAIL_BYTES]))
+            }
+
+            /// Not before any id of that instant.
+            pub fn last_at(at: Timestamp) -> Self {
+                Self(timed(head(at), &[255; TAIL_BYTES]))
+            }
         }
 
         impl fmt::Display for $type {
@@ -306,16 +316,6 @@ impl PostingId {
     /// A posting that no row's version names: from its time and 80 random bits.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(timed(head(at), &random))
-    }
-
-    /// Not after any posting of that instant.
-    pub fn first_at(at: Timestamp) -> Self {
-        Self(timed(head(at), &[0; TAIL_BYTES]))
-    }
-
-    /// Not before any posting of that instant.
-    pub fn last_at(at: Timestamp) -> Self {
-        Self(timed(head(at), &[255; TAIL_BYTES]))
     }
 
     /// A number that spreads postings evenly: the last bits of what is random or hashed in the id.

@@ -1,7 +1,8 @@
-//! `/v1/webhooks/*` (contract: Webhooks).
+//! `/v1/webhooks/*` (contract: Webhooks), and `/v1/events`, the log of what was told.
 
 mod deliveries;
 mod endpoints;
+mod events;
 
 use axum::routing::{get, patch, post};
 use axum::{Json, Router};
@@ -21,6 +22,8 @@ pub fn router(app: App) -> Router {
         .route("/v1/webhooks/deliveries", get(deliveries::list))
         .route("/v1/webhooks/deliveries/{id}/resend", post(deliveries::resend))
         .route("/v1/webhooks/stats", get(deliveries::stats))
+        .route("/v1/events", get(events::list))
+        .route("/v1/events/{id}", get(events::read))
         .with_state(app);
     framed(routes)
 }

@@ -150,6 +150,42 @@ async fn a_page_costs_the_same_however_long_the_list_and_rare_the_match() {
 }
 
 #[tokio::test]
+async fn a_page_of_the_event_log_is_within_its_budget_by_any_filter() {
+    let service = counted().await;
+    let mut paid = Value::Null;
+    for _ in 0..50 {
+        paid = service.charge().await;
+        service.sandbox(&paid, "pay", &json!({})).await;
+    }
+    let raw = id(&paid).trim_start_matches("ch_").to_owned();
+    service
+        .post(&format!("/v1/payments/{raw}/refund"), &json!({"idempotencyKey": "refund-01"}))
+        .await
+        .expect(201);
+    dispatch(&service).await;
+    let first = service.get("/v1/events?limit=100").await.expect(200);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let queries = [
+        "limit=100".to_owned(),
+        format!("limit=100&starting_after={cursor}"),
+        "type=charge.paid".to_owned(),
+        "type=med.resolved".to_owned(),
+        format!("type=payment.refunded&starting_after={cursor}"),
+        format!("object={raw}"),
+        format!("object={raw}&type=payment.refunded"),
+        "created_after=2020-01-01&type=payout.paid".to_owned(),
+    ];
+    probe(&service).slow_down(LATENCY);
+    for query in queries {
+        let (_, report) = cost(&service, service.get(&format!("/v1/events?{query}"))).await;
+        assert!(report.requests() <= 3 && report.one_after_another <= 3, "{query}: {report:?}");
+    }
+    let one = format!("/v1/events/{}", id(&first["data"][0]));
+    let (_, report) = cost(&service, service.get(&one)).await;
+    within(&report, 2, 2);
+}
+
+#[tokio::test]
 async fn a_delivery_taken_at_once_is_three_requests() {
     let service = counted().await;
     let listener = Listener::start().await;

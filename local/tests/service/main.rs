@@ -18,6 +18,7 @@ mod auth;
 mod budgets;
 mod charges;
 mod commands;
+mod event_log;
 mod failures;
 mod growth;
 mod listing;

@@ -156,6 +156,8 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     service.post(&resend, &json!({})).await.expect(200);
     service.get("/v1/webhooks/endpoints").await.expect(200);
     service.deliveries("").await;
+    service.get("/v1/events").await.expect(200);
+    service.get(&format!("/v1/events?object={}", id(&charge))).await.expect(200);
     service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
     webhooks.extend(used());
     assert_eq!(webhooks, allowed("WebhooksFunction"));

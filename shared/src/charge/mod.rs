@@ -143,14 +143,21 @@ pub struct Entry {
 }
 
 /// What a charge was before its last change.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Past {
     /// Its status.
     pub status: TransactionStatus,
     /// How it had come into it; `None`: it was created so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<Entry>,
+    /// The moves before that one, oldest first, without its creation: most charges have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Entry>,
 }
+
+/// Moves that a charge's row remembers, but for its creation and the last. The contract's table has no way through it that
+/// is longer without disputes; the row stays small however many of those there are.
+const MAX_EARLIER: usize = 16;
 
 /// The end of a manual review.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -265,18 +272,31 @@ impl Charge {
     /// How it came into its status: what the events of that move are named by, though other changes came after.
     pub fn entry(&self) -> Entry {
         let created = Entry { from: TransactionStatus::Pending, version: 1, at: self.created_at };
-        match self.past {
+        match &self.past {
             Some(past) if past.status == self.status => past.entry.unwrap_or(created),
             Some(past) => Entry { from: past.status, version: self.version, at: self.updated_at },
             None => created,
         }
     }
 
+    /// Every move of it, oldest first, each with the status that it led to.
+    pub fn moves(&self) -> Vec<(Entry, TransactionStatus)> {
+        let created = Entry { from: TransactionStatus::Pending, version: 1, at: self.created_at };
+        let past = self.past.iter().flat_map(|past| past.earlier.iter().copied().chain(past.entry));
+        let mut entries: Vec<Entry> = std::iter::once(created).chain(past).chain([self.entry()]).collect();
+        entries.dedup();
+        let led_to = entries.iter().skip(1).map(|entry| entry.from).chain([self.status]);
+        entries.iter().copied().zip(led_to).collect()
+    }
+
     /// What the next version keeps of this one.
     pub(crate) fn as_past(&self) -> Past {
         // What follows from the row anyway takes no room in it.
-        let entry = Some(self.entry()).filter(|entry| entry.version > 1);
-        Past { status: self.status, entry }
+        let mut earlier: Vec<Entry> =
+            self.moves().into_iter().map(|(entry, _)| entry).filter(|entry| entry.version > 1).collect();
+        let entry = earlier.pop();
+        let forgotten = earlier.len().saturating_sub(MAX_EARLIER);
+        Past { status: self.status, entry, earlier: earlier.split_off(forgotten) }
     }
 
     /// What it was paid with; `None` before it was.

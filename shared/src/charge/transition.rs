@@ -485,6 +485,31 @@ mod tests {
     }
 
     #[test]
+    fn a_charge_remembers_every_move_and_nothing_that_follows_from_the_row_anyway() {
+        use TransactionStatus::{Dispute, Paid, Refunded, WaitingPayment};
+        let turned = |charge: Charge, status, seconds| Charge { status, ..next_version(charge, at(seconds)) };
+        let paid = after(&waiting(), told(payment(1, 1000, None)));
+        let history = |charge: &Charge| -> Vec<(u64, TransactionStatus, i64)> {
+            let each = charge.moves().into_iter();
+            each.map(|(entry, to)| (entry.version, to, entry.at.millis_since(at(0)) / 1000)).collect()
+        };
+        assert_eq!(history(&waiting()), [(1, WaitingPayment, 0)]);
+        assert_eq!(history(&paid), [(1, WaitingPayment, 0), (2, Paid, 60)]);
+        assert!(paid.past.as_ref().unwrap().earlier.is_empty());
+        let told_later = next_version(turned(next_version(paid, at(70)), Refunded, 80), at(90));
+        let all = [(1, WaitingPayment, 0), (2, Paid, 60), (4, Refunded, 80)];
+        assert_eq!(history(&told_later), all);
+        let disputed = turned(turned(told_later, Dispute, 100), Refunded, 110);
+        assert_eq!(history(&disputed), [&all[..], &[(6, Dispute, 100), (7, Refunded, 110)]].concat());
+        assert!(disputed.moves().windows(2).all(|pair| pair[1].0.from == pair[0].1));
+        let endless = (0..50).fold(disputed, |charge, _| {
+            let other = if charge.status == Dispute { Refunded } else { Dispute };
+            turned(charge, other, 120)
+        });
+        assert!(endless.moves().len() <= 20, "a row stays small");
+    }
+
+    #[test]
     fn the_exact_amount_settles() {
         let paid = after(&waiting(), told(payment(1, 1000, Some(CPF))));
         assert_eq!(paid.status, TransactionStatus::Paid);

@@ -134,6 +134,9 @@ pub struct Refund {
     /// When it was asked for.
     #[serde(with = "crate::time::millis")]
     pub created_at: Timestamp,
+    /// When its acquirer was going to be asked.
+    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
     /// When it last changed.
     #[serde(with = "crate::time::millis")]
     pub updated_at: Timestamp,
@@ -225,6 +228,7 @@ impl Refund {
             request_hash: plan.request_hash,
             transaction: Transaction::of(charge.status, &next),
             created_at: now,
+            started_at: None,
             updated_at: now,
             version: 1,
         };
@@ -237,7 +241,8 @@ impl Refund {
         match self.status {
             RefundStatus::Pending => {
                 let transaction = Transaction::of(charge.status, charge);
-                Some(Self { status: RefundStatus::InProgress, transaction, ..self.next_version(now) })
+                let status = RefundStatus::InProgress;
+                Some(Self { status, transaction, started_at: Some(now), ..self.next_version(now) })
             }
             RefundStatus::InProgress | RefundStatus::Refunded | RefundStatus::Failed => None,
         }
@@ -277,6 +282,13 @@ impl Refund {
         };
         let transaction = Transaction::of(charge.status, &charge_after);
         Some(RefundStep { refund: Self { status, transaction, ..refund }, charge: charge_after, posting })
+    }
+
+    /// When it came to each of its versions, oldest first: each was a step.
+    pub fn steps(&self) -> impl Iterator<Item = (u64, Timestamp)> {
+        let times =
+            [Some(self.created_at), self.started_at, Some(self.updated_at).filter(|_| self.is_done())];
+        (1..).zip(times.into_iter().flatten())
     }
 
     fn next_version(&self, now: Timestamp) -> Self {

@@ -67,7 +67,8 @@ impl Key {
         ])
     }
 
-    fn of(item: &Item) -> Option<Self> {
+    /// The key of an item.
+    pub fn of(item: &Item) -> Option<Self> {
         Some(Self { pk: text(item, "pk")?, sk: text(item, "sk")? })
     }
 }

@@ -12,7 +12,7 @@ use crate::charge::{Charge, Entry, TransactionStatus};
 use crate::config::Links;
 use crate::ids::{EndpointId, EventId, Scope};
 use crate::med::{CaseView, MedCase, ResolvedView};
-use crate::payout::{Payout, PayoutView};
+use crate::payout::{Payout, PayoutStatus, PayoutView};
 use crate::refund::Refund;
 use crate::store::{Key, Row, StoreError};
 use crate::time::Timestamp;
@@ -61,6 +61,17 @@ pub struct Origin {
     pub at: Timestamp,
 }
 
+/// An event's row as the change names it, known without reading it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct EventName {
+    /// The row.
+    pub id: EventId,
+    /// The names under which it is told.
+    pub types: Vec<EventType>,
+    /// When the change happened.
+    pub at: Timestamp,
+}
+
 #[derive(Serialize)]
 struct Envelope<T> {
     id: EventId,
@@ -90,7 +101,7 @@ impl Event {
 
     /// The events of a charge's coming into its status.
     pub fn of_entry(charge: &Charge, entry: &Entry, links: &Links) -> Result<Vec<Self>, StoreError> {
-        let origin = Origin { scope: charge.scope, row: charge.key(), version: entry.version, at: entry.at };
+        let origin = Origin::of_charge(charge, entry);
         let canonical = meaning::canonical_of_charge(entry.from, charge.status);
         let view = || ChargeView::new(charge, links, QrImage::ByUrl);
         let canonical = canonical.into_iter().map(|name| Self::canonical(name, &origin, view()));
@@ -106,10 +117,7 @@ impl Event {
         if old.map(|refund| refund.status) == Some(new.status) {
             return Ok(None);
         }
-        // Its charge is in the same partition, and counts versions of its own.
-        let Key { pk, sk } = new.key();
-        let row = Key { pk: format!("{pk}#{sk}"), sk };
-        let origin = Origin { scope: new.scope, row, version: new.version, at: new.updated_at };
+        let origin = Origin::of_refund(new, new.version, new.updated_at);
         let url = new.transaction.sent.as_ref().and_then(|sent| sent.webhook_url.clone());
         Self::legacy(vec![EventType::PaymentRefunded], &origin, &LegacyData::of_refund(new), url)
     }
@@ -135,7 +143,7 @@ impl Event {
     /// The events that a payout's change means.
     pub fn of_payout(old: Option<&Payout>, new: &Payout) -> Result<Vec<Self>, StoreError> {
         let from = old.map(|payout| payout.status);
-        let origin = Origin { scope: new.scope, row: new.key(), version: new.version, at: new.updated_at };
+        let origin = Origin::of_payout(new, new.version, new.updated_at);
         let (canonical, legacy) = meaning::of_payout(from, new.status);
         let view = || PayoutView::new(new);
         let canonical = canonical.into_iter().map(|name| Self::canonical(name, &origin, view()));
@@ -200,10 +208,7 @@ impl Event {
 
     /// The stable id of the event under one of its names.
     pub fn id_as(&self, event_type: EventType) -> EventId {
-        match event_type.family() {
-            Family::Canonical => self.id,
-            Family::Legacy => EventId::derive(self.created_at, &self.id.to_string(), 0, event_type.as_str()),
-        }
+        id_as(self.id, self.created_at, event_type)
     }
 
     /// The body that subscribers get under one of its names.
@@ -216,11 +221,81 @@ impl Event {
 
     /// Where an event lives.
     pub fn key_of(scope: &Scope, id: EventId) -> Key {
-        Key { pk: format!("events#{scope}"), sk: id.to_string() }
+        Key { pk: Self::partition(scope), sk: id.to_string() }
+    }
+
+    /// A scope's events share a partition, in the order of their changes.
+    pub(super) fn partition(scope: &Scope) -> String {
+        format!("events#{scope}")
+    }
+}
+
+/// The stable id of an event's row under one of its names.
+fn id_as(row: EventId, at: Timestamp, event_type: EventType) -> EventId {
+    match event_type.family() {
+        Family::Canonical => row,
+        Family::Legacy => EventId::derive(at, &row.to_string(), 0, event_type.as_str()),
+    }
+}
+
+impl EventName {
+    /// All that a charge told so far, but for the steps of its refunds.
+    pub fn of_charge(charge: &Charge) -> Vec<Self> {
+        let of_move = |(entry, to): (Entry, TransactionStatus)| {
+            let (canonical, legacy) =
+                (meaning::canonical_of_charge(entry.from, to), meaning::legacy_of_charge(entry.from, to));
+            Self::of(&Origin::of_charge(charge, &entry), canonical, legacy)
+        };
+        charge.moves().into_iter().flat_map(of_move).collect()
+    }
+
+    /// All that a refund told so far.
+    pub fn of_refund(refund: &Refund) -> Vec<Self> {
+        let of_step = |(version, at)| {
+            Self::of(&Origin::of_refund(refund, version, at), Vec::new(), vec![EventType::PaymentRefunded])
+        };
+        refund.steps().flat_map(of_step).collect()
+    }
+
+    /// All that a payout told so far.
+    pub fn of_payout(payout: &Payout) -> Vec<Self> {
+        let of_move = |(from, to, version, at)| {
+            let (canonical, legacy) = meaning::of_payout(from, to);
+            Self::of(&Origin::of_payout(payout, version, at), canonical, legacy)
+        };
+        let created = (None, PayoutStatus::Pending, 1, payout.created_at);
+        let ended = (Some(PayoutStatus::Pending), payout.status, payout.version, payout.updated_at);
+        [created, ended].into_iter().flat_map(of_move).collect()
+    }
+
+    fn of(origin: &Origin, canonical: Vec<EventType>, legacy: Vec<EventType>) -> Vec<Self> {
+        let name = |id, types| Self { id, types, at: origin.at };
+        let canonical = canonical.into_iter().map(|told| name(origin.event_id(told.as_str()), vec![told]));
+        let legacy = (!legacy.is_empty()).then(|| name(origin.event_id(LEGACY), legacy));
+        canonical.chain(legacy).collect()
+    }
+
+    /// The stable id of the event under one of its names.
+    pub fn id_as(&self, event_type: EventType) -> EventId {
+        id_as(self.id, self.at, event_type)
     }
 }
 
 impl Origin {
+    fn of_charge(charge: &Charge, entry: &Entry) -> Self {
+        Self { scope: charge.scope, row: charge.key(), version: entry.version, at: entry.at }
+    }
+
+    fn of_refund(refund: &Refund, version: u64, at: Timestamp) -> Self {
+        // Its charge is in the same partition, and counts versions of its own.
+        let Key { pk, sk } = refund.key();
+        Self { scope: refund.scope, row: Key { pk: format!("{pk}#{sk}"), sk }, version, at }
+    }
+
+    fn of_payout(payout: &Payout, version: u64, at: Timestamp) -> Self {
+        Self { scope: payout.scope, row: payout.key(), version, at }
+    }
+
     fn event_id(&self, name: &str) -> EventId {
         EventId::derive(self.at, &self.row.pk, self.version, name)
     }

@@ -8,6 +8,7 @@ pub mod endpoint;
 pub mod event;
 pub mod event_type;
 pub mod legacy;
+pub mod log;
 pub mod meaning;
 pub mod override_secret;
 pub mod queue;

@@ -1,0 +1,30 @@
+//! `/v1/events`.
+
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use shared::app::App;
+use shared::http::{IdPath, Problem, Query, RequestContext};
+use shared::ids::EventId;
+use shared::webhook::log::{EventFilter, EventListView};
+
+pub(crate) async fn list(
+    State(app): State<App>,
+    context: RequestContext,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
+    let filter = EventFilter::parse(&Query::of(query.as_deref()))?;
+    let page = app.events.list(&caller.scope, &filter, now).await?;
+    Ok(Json(EventListView::new(&page)?).into_response())
+}
+
+pub(crate) async fn read(
+    State(app): State<App>,
+    context: RequestContext,
+    IdPath(id): IdPath<EventId>,
+) -> Result<Response, Problem> {
+    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
+    Ok(Json(app.events.find(&caller.scope, id).await?).into_response())
+}

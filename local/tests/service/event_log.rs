@@ -1,0 +1,271 @@
+//! `/v1/events`: from which a merchant catches up after an outage.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use shared::ids::EventId;
+use shared::payout::Payouts;
+use shared::random;
+use shared::time::Timestamp;
+use shared::webhook::event::Event;
+use shared::webhook::event_type::EventType;
+
+use crate::support::{Listener, Service, eventually, id, operator};
+use crate::webhooks::{ALL, LEGACY};
+
+/// Every event of a query, by pages of `limit`.
+async fn all(service: &Service, query: &str, limit: usize) -> Vec<Value> {
+    let (mut events, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = service.get(&format!("/v1/events?limit={limit}{query}{cursor}")).await.expect(200);
+        assert_eq!((&page["object"], page.as_object().unwrap().len()), (&json!("list"), 4));
+        let data = page["data"].as_array().unwrap();
+        assert!(data.len() <= limit);
+        events.extend(data.iter().cloned());
+        assert_eq!(page["has_more"], !page["next_cursor"].is_null());
+        match page["next_cursor"].as_str() {
+            Some(next) => cursor = format!("&starting_after={next}"),
+            None => return events,
+        }
+        assert!(events.len() < 1000, "pages without an end");
+    }
+}
+
+fn name(event: &Value) -> &str {
+    event["type"].as_str().or_else(|| event["event"].as_str()).unwrap()
+}
+
+fn names(events: &[Value]) -> Vec<&str> {
+    events.iter().map(name).collect()
+}
+
+/// Waits until so many events are in the log.
+async fn logged(service: &Service, query: &str, count: usize) -> Vec<Value> {
+    eventually("the events are in the log", async || {
+        Some(all(service, query, 100).await).filter(|events| events.len() >= count)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_was_told_is_in_the_log_as_it_was_sent_whoever_listened() {
+    let service = Service::start().await;
+    let before = service.charge().await;
+    logged(&service, "", 3).await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &[&ALL[..], &LEGACY].concat()).await;
+    let charge = service.charge().await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let hooks = listener.received(6).await;
+    let events = logged(&service, "", 9).await;
+    assert_eq!(events.len(), 9);
+    let missed = events.iter().filter(|event| event["data"]["object"]["id"] == before["id"]).count();
+    assert_eq!(missed, 1, "nobody listened, and it is there");
+    for hook in &hooks {
+        let sent = hook.json();
+        let event = events.iter().find(|event| match sent.get("type") {
+            Some(_) => **event == sent,
+            None => event["event"] == sent["event"] && event["data"] == sent["data"],
+        });
+        let event = event.unwrap_or_else(|| panic!("{sent} is not in the log"));
+        assert_eq!(service.get(&format!("/v1/events/{}", id(event))).await.expect(200), *event);
+    }
+    let legacy = events.iter().find(|event| event.get("event").is_some()).unwrap();
+    let fields: Vec<&String> = legacy.as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["created_at", "data", "event", "id"]);
+    assert_eq!(legacy["created_at"], legacy["data"]["occurredAt"]);
+    let times: Vec<&str> = events.iter().map(|event| event["created_at"].as_str().unwrap()).collect();
+    assert!(times.is_sorted_by(|left, right| left >= right), "newest first: {times:?}");
+    let ids: BTreeSet<&str> = events.iter().map(id).collect();
+    assert_eq!(ids.len(), 9);
+    // However it is cut into pages.
+    for limit in [1, 2, 4, 9] {
+        assert_eq!(all(&service, "", limit).await, events, "by {limit}");
+    }
+    let other = service.stack.seed.other.test_api_key.clone();
+    assert_eq!(service.get_as(&other, "/v1/events").await.expect(200)["data"], json!([]));
+    for path in [id(&events[0]), "evt_00000000000000000000000000", "nothing"] {
+        let key = if path == id(&events[0]) { other.clone() } else { service.key() };
+        let answer = service.get_as(&key, &format!("/v1/events/{path}")).await;
+        assert_eq!(answer.problem(), (404, "not_found_error", "not_found"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_log_is_filtered_by_type_and_time_and_no_filter_is_ignored() {
+    let service = Service::start().await;
+    for _ in 0..4 {
+        let charge = service.charge().await;
+        service.sandbox(&charge, "pay", &json!({})).await;
+    }
+    let events = logged(&service, "", 24).await;
+    for (event_type, count) in [
+        ("charge.paid", 4),
+        ("payment.completed", 4),
+        ("payment.status_changed", 8),
+        ("payout.paid", 0),
+        ("webhook.test", 0),
+    ] {
+        for limit in [1, 3, 100] {
+            let found = all(&service, &format!("&type={event_type}"), limit).await;
+            let expected: Vec<Value> =
+                events.iter().filter(|event| name(event) == event_type).cloned().collect();
+            assert_eq!(found, expected, "{event_type} by {limit}");
+            assert_eq!(found.len(), count, "{event_type}");
+        }
+    }
+    let at = events[11]["created_at"].as_str().unwrap();
+    let since = all(&service, &format!("&created_after={at}"), 5).await;
+    let until = all(&service, &format!("&created_before={at}"), 5).await;
+    let both = all(&service, &format!("&created_after={at}&created_before={at}"), 5).await;
+    assert!(both.contains(&events[11]), "both bounds take in what they name");
+    assert_eq!(since.len() + until.len() - both.len(), 24);
+    let paid = all(&service, &format!("&created_after={at}&type=charge.paid"), 1).await;
+    let expected = since.iter().filter(|event| name(event) == "charge.paid").count();
+    assert_eq!(paid.len(), expected);
+    for (query, param) in [
+        ("type=charge", "type"),
+        ("type=", "type"),
+        ("object=re_1", "object"),
+        ("object=ch_1", "object"),
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("starting_after=ch_1", "starting_after"),
+        ("starting_after=evt_00000000000000000000000000x", "starting_after"),
+        ("created_after=yesterday", "created_after"),
+        ("created_before=x", "created_before"),
+        ("status=paid", "status"),
+        ("limit=1&limit=2", "limit"),
+    ] {
+        let answer = service.get(&format!("/v1/events?{query}")).await;
+        assert_eq!((answer.problem().0, answer.params()), (400, vec![param]), "{query}");
+    }
+    // Of nobody; and of another scope.
+    let made_up = EventId::derive(service.stack.clock.now(), "row", 1, "charge.paid").to_string();
+    for (key, cursor) in
+        [(service.key(), made_up.as_str()), (service.stack.seed.other.test_api_key.clone(), id(&events[3]))]
+    {
+        for more in ["", "&type=charge.paid"] {
+            let path = format!("/v1/events?starting_after={cursor}{more}");
+            let answer = service.get_as(&key, &path).await;
+            assert_eq!((answer.problem().0, answer.params()), (400, vec!["starting_after"]), "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_objects_events_are_all_that_it_and_its_refunds_told() {
+    let service = Service::start().await;
+    for _ in 0..3 {
+        let charge = service.charge().await;
+        service.sandbox(&charge, "pay", &json!({})).await;
+    }
+    let charge = service.charge().await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let raw = id(&charge).trim_start_matches("ch_").to_owned();
+    for (part, key) in [(400, "refund-01"), (600, "refund-02")] {
+        let body = json!({"amount": part, "idempotencyKey": key});
+        service.post(&format!("/v1/payments/{raw}/refund"), &body).await.expect(201);
+    }
+    eventually("both refunds are done", async || {
+        service.advance(3).await;
+        (service.read(&charge).await["status"] == "refunded").then_some(())
+    })
+    .await;
+    // Created, paid, refunded: 3 + 3 + the alias; two refunds in three steps each.
+    let events = logged(&service, &format!("&object={raw}"), 13).await;
+    assert_eq!(events.len(), 13, "{:?}", names(&events));
+    let every = logged(&service, "", 18 + 13).await;
+    let about = |event: &&Value| {
+        event["data"]["object"]["id"] == charge["id"] || event["data"]["transactionId"] == *raw
+    };
+    let expected: Vec<Value> = every.iter().filter(about).cloned().collect();
+    assert_eq!(events, expected, "the same as in the whole log, in its order");
+    for spelt in [id(&charge).to_owned(), format!("tx_{raw}")] {
+        assert_eq!(all(&service, &format!("&object={spelt}"), 4).await, events);
+    }
+    let refunded = all(&service, &format!("&object={raw}&type=payment.refunded"), 2).await;
+    assert_eq!(refunded.len(), 6);
+    let at = events[6]["created_at"].as_str().unwrap();
+    let until = all(&service, &format!("&object={raw}&created_before={at}"), 100).await;
+    assert_eq!(until, events[events.iter().position(|event| event["created_at"] == at).unwrap()..]);
+
+    let other = service.stack.seed.other.test_api_key.clone();
+    let strangers = service.get_as(&other, &format!("/v1/events?object={raw}")).await.expect(200);
+    assert_eq!(strangers["data"], json!([]));
+    let elsewhere = every.iter().find(|event| !about(event)).unwrap();
+    let answer = service.get(&format!("/v1/events?object={raw}&starting_after={}", id(elsewhere))).await;
+    assert_eq!(answer.params(), ["starting_after"]);
+}
+
+#[tokio::test]
+async fn a_payouts_events_are_found_by_its_id() {
+    let service = Service::start().await;
+    let charge = service.charge().await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let payouts = Payouts::new(service.store());
+    let now = service.stack.clock.now();
+    let payout = shared::ids::PayoutId::new(now, random::bytes().unwrap());
+    let money = (shared::money::Amount::parse(300).unwrap(), shared::money::Currency::BRL);
+    payouts.create(payout, service.scope(), money, &operator(), now).await.unwrap();
+    let later = now.plus_seconds(1).unwrap();
+    payouts.end(payout, &shared::payout::PayoutEnd::Paid, &operator(), later).await.unwrap();
+    let events = logged(&service, &format!("&object={payout}"), 5).await;
+    let mut told = names(&events);
+    told.sort_unstable();
+    let expected = [
+        "payout.created",
+        "payout.paid",
+        "withdrawal.completed",
+        "withdrawal.created",
+        "withdrawal.status_changed",
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(all(&service, &format!("&object={payout}"), 1).await, events);
+}
+
+#[tokio::test]
+async fn the_list_goes_back_thirty_days_and_an_event_can_be_read_for_as_long_as_it_is_kept() {
+    let service = Service::start().await;
+    service.charge().await;
+    let events = logged(&service, "", 3).await;
+    service.advance(29 * 24 * 60 * 60).await;
+    assert_eq!(all(&service, "", 100).await.iter().filter(|event| events.contains(event)).count(), 3);
+    service.advance(2 * 24 * 60 * 60).await;
+    assert!(
+        !all(&service, "&created_after=2020-01-01", 100).await.iter().any(|event| events.contains(event))
+    );
+    let path = format!("/v1/events/{}", id(&events[0]));
+    assert_eq!(service.get(&path).await.expect(200), events[0]);
+}
+
+#[tokio::test]
+async fn a_rare_type_is_found_by_bounded_pages_that_may_be_empty() {
+    let service = Service::start().await;
+    let store = service.store();
+    let now = service.stack.clock.now();
+    let event = |number: i64, event_type: EventType| {
+        let created_at = now.plus_millis(-number).unwrap();
+        let made = EventId::derive(created_at, "row", 1, event_type.as_str());
+        let payload = json!({"id": made.to_string(), "type": event_type.as_str(), "pad": "x".repeat(3000)});
+        Event {
+            id: made,
+            scope: service.scope(),
+            types: vec![event_type],
+            payload: payload.to_string(),
+            webhook_url: None,
+            created_at,
+            kept_from: None::<Timestamp>,
+        }
+    };
+    for number in 0..1500 {
+        store.insert(&event(number, EventType::ChargeCreated)).await.unwrap();
+    }
+    let rare = event(1500, EventType::MedResolved);
+    store.insert(&rare).await.unwrap();
+    let first = service.get("/v1/events?type=med.resolved").await.expect(200);
+    assert_eq!((&first["data"], &first["has_more"]), (&json!([]), &json!(true)));
+    let found = all(&service, "&type=med.resolved", 25).await;
+    assert_eq!(found.len(), 1);
+    assert_eq!(id(&found[0]), rare.id.to_string());
+}

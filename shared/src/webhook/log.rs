@@ -1,0 +1,402 @@
+//! The log of events, from which a merchant catches up after an outage: what was told, or would have been, to anybody.
+//!
+//! A scope's events share a partition in the order of their changes, so a page is read from there. The events of one
+//! object are named by its rows, which remember their moves, so they are read by name. There is no index of events:
+//! it would cost a write unit for each. A rare `type` is looked for among as many rows as a page may cost, hence such a
+//! page may be shorter than `limit`, even empty, while `has_more` is true.
+//!
+//! An event stands at the time of its change and appears some moments after it; after an outage of the dispatcher,
+//! later. Who polls asks again from a little before the last event that was seen.
+
+use std::cmp::Reverse;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::event::{Event, EventName};
+use super::event_type::{EventType, Family};
+use crate::charge::Charge;
+use crate::http::{Fields, Problem, Query};
+use crate::ids::{ChargeId, EventId, PayoutId, Scope};
+use crate::payout::Payout;
+use crate::refund::Refund;
+use crate::store::{Item, Key, Order, Store, StoreError, from_item, text, unavailable};
+use crate::time::Timestamp;
+
+/// How far back the list goes, in seconds: 30 days. Rows are kept for longer, for deliveries refer to them.
+const LISTED_SECONDS: i64 = 30 * 24 * 60 * 60;
+
+/// Events on a page, unless asked otherwise, and at most.
+const DEFAULT_LIMIT: u32 = 25;
+const MAX_LIMIT: u32 = 100;
+
+/// Queries that a page takes at most, one after another. DynamoDB ends each at 1 MB, some thousand rows.
+const MAX_QUERIES: usize = 2;
+
+/// Rows of a scope that may share a millisecond: an event is found among them by its id, for a legacy one is not its row's.
+const SAME_INSTANT: usize = 32;
+
+/// Rows of the first query for each event of one type that is wanted: enough for a usual type, so that only a rare one
+/// is looked for further.
+const ROWS_PER_MATCH: usize = 8;
+
+const PARAMETERS: [&str; 6] =
+    ["limit", "starting_after", "type", "object", "created_after", "created_before"];
+
+const NO_EVENT: Problem = Problem::NotFound { what: "event" };
+
+/// What events are about.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum ObjectId {
+    /// A charge, with its refunds.
+    Charge(ChargeId),
+    /// A payout.
+    Payout(PayoutId),
+}
+
+impl ObjectId {
+    fn parse(text: &str) -> Option<Self> {
+        let charge = ChargeId::parse_any(text).map(Self::Charge).ok();
+        charge.or_else(|| text.parse().map(Self::Payout).ok())
+    }
+}
+
+/// What a client asks of the log.
+#[derive(Clone, Debug)]
+pub struct EventFilter {
+    limit: usize,
+    starting_after: Option<EventId>,
+    event_type: Option<EventType>,
+    object: Option<ObjectId>,
+    created_after: Option<Timestamp>,
+    created_before: Option<Timestamp>,
+}
+
+impl EventFilter {
+    /// Reads a query string; every failing parameter is reported, an unknown one too.
+    pub fn parse(query: &Query) -> Result<Self, Problem> {
+        let mut fields = Fields::new();
+        query.allow_only(&mut fields, &PARAMETERS);
+        let limit = query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT);
+        let starting_after = query.get("starting_after").and_then(|text| {
+            let id = text.parse().ok();
+            if id.is_none() {
+                fields.reject("starting_after", "must be an event id (evt_…)");
+            }
+            id
+        });
+        let object = query.get("object").and_then(|text| {
+            let id = ObjectId::parse(text);
+            if id.is_none() {
+                fields.reject("object", "must be the id of a charge (ch_…), payment or payout (po_…)");
+            }
+            id
+        });
+        let filter = Self {
+            limit: usize::try_from(limit).unwrap_or_default(),
+            starting_after,
+            event_type: query.one_of(&mut fields, "type", EventType::ALL),
+            object,
+            created_after: query.not_before(&mut fields, "created_after"),
+            created_before: query.not_after(&mut fields, "created_before"),
+        };
+        fields.finish(Some(filter))
+    }
+
+    fn admits(&self, event_type: EventType) -> bool {
+        self.event_type.is_none_or(|wanted| wanted == event_type)
+    }
+
+    /// The ids from the oldest to the newest that may be on a page, both taken in, and the cursor, where it is among them.
+    fn range(&self, now: Timestamp) -> (EventId, EventId, Option<EventId>) {
+        let oldest = now.plus_seconds(LISTED_SECONDS.saturating_neg()).unwrap_or(Timestamp::MIN);
+        let from = EventId::first_at(self.created_after.unwrap_or(oldest).max(oldest));
+        let to = EventId::last_at(self.created_before.unwrap_or(Timestamp::MAX));
+        let cursor = self.starting_after.filter(|cursor| *cursor <= to);
+        // Every row of the cursor's instant is read: a legacy event's id is not its row's.
+        let at = cursor.and_then(|cursor| cursor.timestamp());
+        (from, at.map_or(to, EventId::last_at).min(to), cursor)
+    }
+}
+
+/// An event of a page: a row, under one of its names.
+#[derive(Clone, Debug)]
+struct Told {
+    row: Event,
+    event_type: EventType,
+}
+
+/// A page of events, newest first.
+#[derive(Debug)]
+pub struct EventPage {
+    events: Vec<Told>,
+    next_cursor: Option<EventId>,
+}
+
+/// The events of all scopes, as they were told.
+#[derive(Clone, Debug)]
+pub struct EventLog {
+    store: Store,
+}
+
+impl EventLog {
+    /// The log of a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// A page of a scope's events.
+    ///
+    /// # Errors
+    ///
+    /// 400 when `starting_after` names no event of what is listed.
+    pub async fn list(
+        &self,
+        scope: &Scope,
+        filter: &EventFilter,
+        now: Timestamp,
+    ) -> Result<EventPage, Problem> {
+        match filter.object {
+            Some(object) => self.of_object(scope, object, filter, now).await,
+            None => self.of_scope(scope, filter, now).await,
+        }
+    }
+
+    /// One event, as long as it is kept: for 90 days.
+    ///
+    /// # Errors
+    ///
+    /// 404 for what is not there and what is another scope's.
+    pub async fn find(&self, scope: &Scope, id: Option<EventId>) -> Result<EventView, Problem> {
+        let id = id.ok_or(NO_EVENT)?;
+        let at = id.timestamp().ok_or(NO_EVENT)?;
+        let [from, to] = [EventId::first_at(at), EventId::last_at(at)].map(|id| id.to_string());
+        let partition = Event::partition(scope);
+        let items = self.store.range(&partition, (&from, &to), Order::OldestFirst, SAME_INSTANT).await?;
+        let mut told = items.into_iter().filter_map(readable).flat_map(|row| told_as(&row));
+        let told = told.find(|told| told.row.id_as(told.event_type) == id).ok_or(NO_EVENT)?;
+        EventView::new(&told)
+    }
+
+    async fn of_scope(
+        &self,
+        scope: &Scope,
+        filter: &EventFilter,
+        now: Timestamp,
+    ) -> Result<EventPage, Problem> {
+        let (from, to, cursor) = filter.range(now);
+        let mut events = Vec::new();
+        if from > to {
+            return Ok(EventPage { events, next_cursor: None });
+        }
+        let mut before_cursor = cursor;
+        let mut after = None;
+        for query in 0..MAX_QUERIES {
+            let (items, last) = self.rows(scope, (from, to), filter, query == 0, after.take()).await?;
+            for row in items.into_iter().filter_map(readable) {
+                let told = told_as(&row);
+                let place = before_cursor.map(|cursor| place_of(cursor, &told));
+                let skipped = match place {
+                    None => 0,
+                    Some(Some(place)) => {
+                        before_cursor = None;
+                        place
+                    }
+                    Some(None) => continue,
+                };
+                let rest = told.into_iter().skip(skipped);
+                events.extend(rest.filter(|told| filter.admits(told.event_type)));
+            }
+            after = last;
+            if after.is_none() || events.len() > filter.limit {
+                break;
+            }
+        }
+        if before_cursor.is_some() {
+            return Err(Problem::field("starting_after", "is not an event of this account and mode"));
+        }
+        let cut = events.len() > filter.limit;
+        events.truncate(filter.limit);
+        let next_cursor = if cut {
+            events.last().map(|told| told.row.id_as(told.event_type))
+        } else {
+            after.and_then(|last| text(&last, "sk")?.parse().ok())
+        };
+        Ok(EventPage { events, next_cursor })
+    }
+
+    /// Rows of a page, newest first, and where they end, if there are more.
+    async fn rows(
+        &self,
+        scope: &Scope,
+        (from, to): (EventId, EventId),
+        filter: &EventFilter,
+        is_first: bool,
+        after: Option<Item>,
+    ) -> Result<(Vec<Item>, Option<Item>), StoreError> {
+        let text = |text: &dyn ToString| AttributeValue::S(text.to_string());
+        let mut query = self
+            .store
+            .client()
+            .query()
+            .table_name(self.store.table())
+            .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
+            .expression_attribute_values(":pk", AttributeValue::S(Event::partition(scope)))
+            .expression_attribute_values(":from", text(&from))
+            .expression_attribute_values(":to", text(&to))
+            .scan_index_forward(false)
+            .set_exclusive_start_key(after);
+        let mut rows = filter.limit.saturating_add(SAME_INSTANT);
+        if let Some(event_type) = filter.event_type {
+            rows = rows.saturating_mul(ROWS_PER_MATCH);
+            // The cursor may be of another type: where the page before it ended.
+            let instant = filter.starting_after.and_then(|cursor| cursor.timestamp());
+            let instant = EventId::first_at(instant.unwrap_or(Timestamp::MAX));
+            query = query
+                .filter_expression("contains(#types, :type) OR #id >= :instant")
+                .expression_attribute_names("#types", "types")
+                .expression_attribute_names("#id", "id")
+                .expression_attribute_values(":type", AttributeValue::S(event_type.as_str().to_owned()))
+                .expression_attribute_values(":instant", text(&instant));
+        }
+        let limit = is_first.then(|| i32::try_from(rows).unwrap_or(i32::MAX));
+        let answer = Box::pin(query.set_limit(limit).send()).await.map_err(unavailable)?;
+        Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
+    }
+
+    async fn of_object(
+        &self,
+        scope: &Scope,
+        object: ObjectId,
+        filter: &EventFilter,
+        now: Timestamp,
+    ) -> Result<EventPage, Problem> {
+        let mut names = self.names_of(scope, object).await?;
+        names.sort_by_key(|name| Reverse(name.id));
+        let (from, to, cursor) = filter.range(now);
+        let under_each = |name: EventName| {
+            let types = name.types.clone();
+            types.into_iter().map(move |event_type| (name.id, name.id_as(event_type), event_type))
+        };
+        let mut told: Vec<(EventId, EventId, EventType)> = names.into_iter().flat_map(under_each).collect();
+        if let Some(cursor) = cursor {
+            let place = told.iter().position(|(_, id, _)| *id == cursor);
+            let place =
+                place.ok_or_else(|| Problem::field("starting_after", "is not an event of this object"))?;
+            told.drain(..=place);
+        }
+        told.retain(|(row, _, event_type)| (from..=to).contains(row) && filter.admits(*event_type));
+        let more = told.len() > filter.limit;
+        told.truncate(filter.limit);
+        let next_cursor = told.last().filter(|_| more).map(|(_, id, _)| *id);
+        let mut keys: Vec<Key> = told.iter().map(|(row, _, _)| Event::key_of(scope, *row)).collect();
+        keys.dedup();
+        let rows: Vec<Event> = self.store.batch_get(&keys).await?.into_iter().filter_map(readable).collect();
+        let stored = |(id, _, event_type): (EventId, EventId, EventType)| {
+            let row = rows.iter().find(|row| row.id == id)?.clone();
+            Some(Told { row, event_type })
+        };
+        Ok(EventPage { events: told.into_iter().filter_map(stored).collect(), next_cursor })
+    }
+
+    /// What an object told so far; nothing of what is not there and what is another scope's.
+    async fn names_of(&self, scope: &Scope, object: ObjectId) -> Result<Vec<EventName>, StoreError> {
+        let mut names = Vec::new();
+        match object {
+            ObjectId::Charge(id) => {
+                // Its refunds share its partition.
+                for item in self.store.partition(&Charge::key_of(id).pk).await? {
+                    let Some(key) = Key::of(&item) else { continue };
+                    if Charge::is_at(&key) {
+                        let charge: Charge = from_item(item)?;
+                        if charge.scope != *scope {
+                            return Ok(Vec::new());
+                        }
+                        names.extend(EventName::of_charge(&charge));
+                    } else if Refund::is_at(&key) {
+                        names.extend(EventName::of_refund(&from_item(item)?));
+                    }
+                }
+            }
+            ObjectId::Payout(id) => {
+                let payout: Option<Payout> = self.store.get(&Payout::key_of(id)).await?;
+                let own = payout.filter(|payout| payout.scope == *scope);
+                names.extend(own.iter().flat_map(EventName::of_payout));
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// One that can't be read must not hide the others.
+fn readable(item: Item) -> Option<Event> {
+    from_item(item).inspect_err(|error| tracing::error!(%error, "an event can't be read")).ok()
+}
+
+fn told_as(row: &Event) -> Vec<Told> {
+    row.types.iter().map(|event_type| Told { row: row.clone(), event_type: *event_type }).collect()
+}
+
+/// How many events of a row stand up to the cursor, if it is one of them. A row's own id stands after them all.
+fn place_of(cursor: EventId, told: &[Told]) -> Option<usize> {
+    let named = told.iter().position(|told| told.row.id_as(told.event_type) == cursor);
+    let whole = || told.iter().any(|told| told.row.id == cursor).then_some(told.len());
+    named.map(|place| place.saturating_add(1)).or_else(whole)
+}
+
+/// An event as the log shows it: a canonical one as it is sent, a legacy one with the id and time that its envelope lacks.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum EventView {
+    /// The body, byte for byte.
+    Canonical(Box<RawValue>),
+    /// The two fields of the body, in a frame.
+    Legacy {
+        /// Stable: each retry and resend of it has this id.
+        id: EventId,
+        /// Its name.
+        event: EventType,
+        /// When the change happened.
+        created_at: Timestamp,
+        /// As it is sent.
+        data: Box<RawValue>,
+    },
+}
+
+impl EventView {
+    fn new(told: &Told) -> Result<Self, Problem> {
+        let payload = RawValue::from_string(told.row.payload.clone());
+        let payload = payload.map_err(|error| Problem::Internal(format!("an event's payload: {error}")))?;
+        Ok(match told.event_type.family() {
+            Family::Canonical => Self::Canonical(payload),
+            Family::Legacy => Self::Legacy {
+                id: told.row.id_as(told.event_type),
+                event: told.event_type,
+                created_at: told.row.created_at,
+                data: payload,
+            },
+        })
+    }
+}
+
+/// A page of events on the wire.
+#[derive(Debug, Serialize)]
+pub struct EventListView {
+    object: &'static str,
+    data: Vec<EventView>,
+    has_more: bool,
+    next_cursor: Option<EventId>,
+}
+
+impl EventListView {
+    /// The page as the list gives it.
+    pub fn new(page: &EventPage) -> Result<Self, Problem> {
+        Ok(Self {
+            object: "list",
+            data: page.events.iter().map(EventView::new).collect::<Result<_, _>>()?,
+            has_more: page.next_cursor.is_some(),
+            next_cursor: page.next_cursor,
+        })
+    }
+}
