@@ -15,7 +15,7 @@ use shared::random;
 use shared::store::{Aws, Store, StoreError};
 use shared::time::Timestamp;
 use shared::webhook::delivery::{AttemptEnd, Claim, Deliveries, Delivery, Recipient};
-use shared::webhook::endpoint::EndpointStatus;
+use shared::webhook::endpoint::{Endpoint, EndpointStatus, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::event_type::Family;
 use shared::webhook::override_secret::OverrideSecrets;
@@ -34,6 +34,7 @@ const X_SERVICE_MODE: HeaderName = HeaderName::from_static("x-service-mode");
 #[derive(Clone, Debug)]
 pub struct Worker {
     deliveries: Deliveries,
+    endpoints: Endpoints,
     override_secrets: OverrideSecrets,
     queue: DeliveryQueue,
     dead_letters: DeliveryQueue,
@@ -53,6 +54,7 @@ impl Worker {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self {
             deliveries: Deliveries::new(store.clone()),
+            endpoints: Endpoints::new(store.clone()),
             override_secrets: OverrideSecrets::new(store),
             queue: DeliveryQueue::new(sqs.clone(), required(var, "DELIVERY_QUEUE_URL")?),
             dead_letters: DeliveryQueue::new(sqs, required(var, "DELIVERY_DEAD_LETTER_QUEUE_URL")?),
@@ -84,7 +86,7 @@ impl Worker {
     }
 
     async fn attempt(&self, delivery: &Delivery, message: &DeliveryMessage) -> Result<(), StoreError> {
-        let end = self.make_attempt(delivery).await?;
+        let (end, endpoint) = self.make_attempt(delivery).await?;
         let now = self.clock.now();
         if matches!(end, AttemptEnd::Exhausted { .. }) {
             // Before the row says FAILED: a crash in between repeats the message, and loses none.
@@ -97,6 +99,13 @@ impl Worker {
             tracing::warn!(delivery = %delivery.id, "the lease ended before the attempt did");
             return Ok(());
         }
+        if let Some(endpoint) = endpoint {
+            let noted = self.endpoints.note(&endpoint, (&end, delivery.created_at), now).await;
+            // The delivery is done with, and the next attempt notes the same.
+            if let Err(error) = noted {
+                tracing::warn!(endpoint = %endpoint.id, %error, "how an endpoint does was not noted");
+            }
+        }
         if let AttemptEnd::Retry { next_attempt_at, .. } = end {
             let delay = next_attempt_at.until_from(now);
             if delay <= Duration::from_secs(MAX_DELAY_SECONDS) {
@@ -106,12 +115,13 @@ impl Worker {
         Ok(())
     }
 
-    async fn make_attempt(&self, delivery: &Delivery) -> Result<AttemptEnd, StoreError> {
-        let exhausted = |error: &str| AttemptEnd::Exhausted {
-            status_code: delivery.last_status_code,
-            error: error.to_owned(),
-            response_body: None,
+    /// How an attempt ended, and the endpoint that it was made to.
+    async fn make_attempt(&self, delivery: &Delivery) -> Result<(AttemptEnd, Option<Endpoint>), StoreError> {
+        let exhausted = |error: &str| {
+            let (status_code, error) = (delivery.last_status_code, error.to_owned());
+            (AttemptEnd::Exhausted { status_code, error, response_body: None }, None)
         };
+        let cancelled = |reason: &str| (AttemptEnd::Cancelled { reason: reason.to_owned() }, None);
         // An attempt that never ended counts too, so that a delivery that kills its worker ends some day.
         if delivery.attempts > delivery.max_attempts {
             return Ok(exhausted("the last attempt was cut short"));
@@ -125,30 +135,34 @@ impl Worker {
             Err(error) => return Err(error),
         };
         let Some(event) = material.event else {
-            return Ok(AttemptEnd::Cancelled { reason: "the event is no longer kept".to_owned() });
+            return Ok(cancelled("the event is no longer kept"));
         };
-        let Some((url, secret)) = self.destination(delivery, &event, material.recipient).await? else {
-            let reason = "the endpoint was deleted or deactivated".to_owned();
-            return Ok(AttemptEnd::Cancelled { reason });
+        let Some(destination) = self.destination(delivery, &event, material.recipient).await? else {
+            return Ok(cancelled("the endpoint was deleted or deactivated"));
         };
+        let Destination { url, secret, endpoint } = destination;
         let attempt = self.post(delivery, &event, &url, &secret).await;
         let (status, error) = (attempt.status_code(), attempt.error());
         let told = delivery.event_type.as_str();
         tracing::info!(delivery = %delivery.id, number = delivery.attempts, status, error, "{told} sent");
-        Ok(end_of(&attempt, delivery, self.clock.now()))
+        Ok((end_of(&attempt, delivery, self.clock.now()), endpoint))
     }
 
-    /// Where a delivery goes, and what signs it; `None`: nowhere any more.
+    /// Where a delivery goes; `None`: nowhere any more.
     async fn destination(
         &self,
         delivery: &Delivery,
         event: &Event,
         recipient: Recipient,
-    ) -> Result<Option<(String, EndpointSecret)>, StoreError> {
+    ) -> Result<Option<Destination>, StoreError> {
         match recipient {
             Recipient::Endpoint(endpoint) => {
                 let active = endpoint.filter(|endpoint| endpoint.status == EndpointStatus::Active);
-                Ok(active.map(|endpoint| (endpoint.url, endpoint.secret)))
+                Ok(active.map(|endpoint| Destination {
+                    url: endpoint.url.clone(),
+                    secret: endpoint.secret.clone(),
+                    endpoint: Some(endpoint),
+                }))
             }
             Recipient::Override(known) => {
                 let Some(url) = event.webhook_url.clone() else { return Ok(None) };
@@ -156,7 +170,7 @@ impl Worker {
                     Some(known) => known.secret,
                     None => self.first_override_secret(delivery).await?,
                 };
-                Ok(Some((url, secret)))
+                Ok(Some(Destination { url, secret, endpoint: None }))
             }
         }
     }
@@ -186,6 +200,16 @@ impl Worker {
         let headers: HeaderMap = headers.into_iter().filter_map(value).collect();
         self.sender.post(url, headers, body).await
     }
+}
+
+/// Where a delivery goes.
+struct Destination {
+    /// The address.
+    url: String,
+    /// What signs it.
+    secret: EndpointSecret,
+    /// The endpoint, unless it is the transaction's own address.
+    endpoint: Option<Endpoint>,
 }
 
 fn end_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> AttemptEnd {

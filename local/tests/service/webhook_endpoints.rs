@@ -1,9 +1,15 @@
 //! Changing endpoints, and what becomes of what is on its way to them (contract: Webhooks).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
+use local::stack::Options;
 use serde_json::{Value, json};
+use shared::audit::Audit;
 
+use crate::budgets::{dispatch, work};
 use crate::support::{Listener, Service, eventually, id};
 use crate::webhooks::{queue_is_empty, secret, verify};
 
@@ -115,6 +121,87 @@ async fn what_waits_for_an_endpoint_that_is_switched_off_is_cancelled() {
     service.charge().await;
     told.received(1).await;
     assert_eq!(service.deliveries(&format!("&endpointId={}", id(&endpoint))).await.len(), 1);
+}
+
+/// One attempt of a delivery to an endpoint that fails each time; gives the delivery after it.
+async fn another_attempt(service: &Service, delivery: &Value) -> Value {
+    // Longer than the longest pause between two attempts.
+    service.stack.clock.advance(15 * 60 * 60 * 1000);
+    work(service, delivery).await;
+    service.deliveries("").await.into_iter().find(|other| other["id"] == delivery["id"]).unwrap()
+}
+
+async fn only_endpoint(service: &Service) -> Value {
+    service.get("/v1/webhooks/endpoints").await.expect(200)["data"][0].clone()
+}
+
+#[tokio::test]
+async fn an_endpoint_that_failed_everything_for_five_days_is_switched_off_and_says_why() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let is_up = Arc::new(AtomicBool::new(false));
+    let reply = {
+        let is_up = is_up.clone();
+        move |_number| {
+            let up = is_up.load(Ordering::SeqCst);
+            if up { StatusCode::NO_CONTENT } else { StatusCode::BAD_GATEWAY }.into_response()
+        }
+    };
+    let listener = Listener::answering(reply).await;
+    let made = service.register(&listener.url, &["charge.created"]).await;
+    service.charge().await;
+    dispatch(&service).await;
+    let first = service.deliveries("").await.remove(0);
+    another_attempt(&service, &first).await;
+    let failing = only_endpoint(&service).await;
+    assert_eq!((&failing["status"], &failing["updatedAt"]), (&json!("ACTIVE"), &made["updatedAt"]));
+    assert!(failing["failingSince"].is_string(), "{failing}");
+    // A success in between, and it begins anew.
+    is_up.store(true, Ordering::SeqCst);
+    assert_eq!(another_attempt(&service, &first).await["status"], "DELIVERED");
+    assert_eq!(only_endpoint(&service).await.get("failingSince"), None);
+    is_up.store(false, Ordering::SeqCst);
+    let charge = async || {
+        service.charge().await;
+        dispatch(&service).await;
+        service.deliveries("").await.remove(0)
+    };
+    // The first of an outage gets all its attempts, however long they take.
+    let second = charge().await;
+    for _ in 0..5 {
+        another_attempt(&service, &second).await;
+    }
+    let (third, fourth) = (charge().await, charge().await);
+    for _ in 5..15 {
+        another_attempt(&service, &second).await;
+    }
+    let given_up = service.deliveries("&status=FAILED").await;
+    assert_eq!((given_up.len(), id(&given_up[0])), (1, id(&second)));
+    assert_eq!(only_endpoint(&service).await["status"], "ACTIVE");
+    for _ in 0..15 {
+        another_attempt(&service, &third).await;
+    }
+    let off = only_endpoint(&service).await;
+    assert_eq!((&off["status"], &off["disabledAt"]), (&json!("INACTIVE"), &off["updatedAt"]));
+    let reason = off["disabledReason"].as_str().unwrap();
+    assert!(reason.contains("answered 502"), "{reason}");
+    let audit = Audit::latest(&service.store(), &service.scope().account).await.unwrap();
+    assert_eq!((audit[0].subject.as_str(), audit[0].reason.as_str()), (id(&made), reason));
+
+    // Nothing is sent to it, and what was missed is in the log.
+    let arrived = listener.hooks().len();
+    assert_eq!(another_attempt(&service, &fourth).await["status"], "CANCELLED");
+    assert_eq!(listener.hooks().len(), arrived);
+    let missed = service.charge().await;
+    dispatch(&service).await;
+    assert_eq!(service.deliveries("").await.len(), 4);
+    let logged = service.get(&format!("/v1/events?object={}", id(&missed))).await.expect(200);
+    assert_eq!(logged["data"].as_array().unwrap().len(), 3);
+
+    let on = service.patch(&path(&made), &json!({"status": "ACTIVE"})).await.expect(200);
+    let mut expected = made.clone();
+    expected.as_object_mut().unwrap().remove("secret");
+    expected["updatedAt"] = on["updatedAt"].clone();
+    assert_eq!(on, expected, "as if nothing had been");
 }
 
 #[tokio::test]

@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::address::{AddressPolicy, check_url};
+use super::delivery::AttemptEnd;
 use super::event_type::EventType;
 use super::signature::EndpointSecret;
+use crate::audit::{Audit, Operator};
 use crate::http::{Fields, Object, Problem};
 use crate::ids::{EndpointId, Scope};
 use crate::store::{Committed, Key, Row, Store, StoreError, Write, from_item};
@@ -17,6 +19,18 @@ pub const MAX_ENDPOINTS: usize = 50;
 
 /// How often a change is tried anew because somebody else changed the endpoint in between.
 const MAX_OVERTAKEN: usize = 10;
+
+/// How long everything must have failed before an endpoint is switched off, in milliseconds: 5 days, longer than a long
+/// weekend, and longer than one delivery is tried.
+const FAILED_FOR_MS: i64 = 5 * 24 * 60 * 60 * 1_000;
+
+/// How long it must have failed before the delivery at hand was made, in milliseconds: 2 days, about as long as one is
+/// tried. So those with which an outage began get all their attempts, and those after them too are given up before it
+/// counts.
+const FAILED_BEFORE_MS: i64 = 2 * 24 * 60 * 60 * 1_000;
+
+/// Who switches endpoints off, in the audit.
+const WORKER: &str = "webhook-worker";
 
 const NO_ENDPOINT: Problem = Problem::NotFound { what: "webhook endpoint" };
 
@@ -36,6 +50,16 @@ impl EndpointStatus {
         [("ACTIVE", Self::Active), ("INACTIVE", Self::Inactive)];
 }
 
+/// An endpoint was switched off by the service.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Disabled {
+    /// When.
+    #[serde(with = "crate::time::millis")]
+    pub at: Timestamp,
+    /// Why, for the merchant to read.
+    pub reason: String,
+}
+
 /// An endpoint's row.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Endpoint {
@@ -51,6 +75,12 @@ pub struct Endpoint {
     pub secret: EndpointSecret,
     /// Whether it is told anything.
     pub status: EndpointStatus,
+    /// Since when no attempt succeeded; `None`: the last one that was noted did.
+    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<Timestamp>,
+    /// That it was switched off because nothing reached it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<Disabled>,
     /// When it was registered.
     #[serde(with = "crate::time::millis")]
     pub created_at: Timestamp,
@@ -70,6 +100,39 @@ impl Endpoint {
     /// Whether an event goes to it.
     pub fn takes(&self, event: EventType) -> bool {
         self.status == EndpointStatus::Active && self.events.contains(&event)
+    }
+
+    /// What an attempt that ended makes of it; `None`: nothing, as nearly always. The first failure and the first success
+    /// after failures are noted. A delivery that is given up switches it off, where nothing was delivered for five days.
+    /// `began`: when that delivery was made.
+    #[must_use]
+    pub fn after_attempt(&self, end: &AttemptEnd, began: Timestamp, now: Timestamp) -> Option<Self> {
+        if self.status == EndpointStatus::Inactive {
+            return None;
+        }
+        let next = Self { version: self.version.saturating_add(1), ..self.clone() };
+        match (end, self.failing_since) {
+            (AttemptEnd::Delivered { .. }, Some(_)) => Some(Self { failing_since: None, ..next }),
+            (AttemptEnd::Retry { .. } | AttemptEnd::Exhausted { .. }, None) => {
+                Some(Self { failing_since: Some(now), ..next })
+            }
+            (AttemptEnd::Exhausted { error, .. }, Some(since))
+                if now.millis_since(since) >= FAILED_FOR_MS
+                    && began.millis_since(since) >= FAILED_BEFORE_MS =>
+            {
+                let reason =
+                    format!("nothing was delivered since {}; the last attempt: {error}", since.to_iso());
+                Some(Self {
+                    status: EndpointStatus::Inactive,
+                    disabled: Some(Disabled { at: now, reason }),
+                    updated_at: now,
+                    ..next
+                })
+            }
+            (AttemptEnd::Delivered { .. }, None)
+            | (AttemptEnd::Retry { .. } | AttemptEnd::Exhausted { .. }, Some(_))
+            | (AttemptEnd::Cancelled { .. }, _) => None,
+        }
     }
 }
 
@@ -136,7 +199,11 @@ impl EndpointChange {
 
     fn apply(&self, endpoint: Endpoint, now: Timestamp) -> Endpoint {
         let change = self.clone();
+        let activated = change.status == Some(EndpointStatus::Active);
         Endpoint {
+            // What failed was another address, or was repaired.
+            failing_since: endpoint.failing_since.filter(|_| !activated && change.url.is_none()),
+            disabled: endpoint.disabled.filter(|_| !activated),
             url: change.url.unwrap_or(endpoint.url),
             events: change.events.unwrap_or(endpoint.events),
             status: change.status.unwrap_or(endpoint.status),
@@ -231,6 +298,8 @@ impl Endpoints {
             events: request.events,
             secret,
             status: EndpointStatus::Active,
+            failing_since: None,
+            disabled: None,
             created_at: now,
             updated_at: now,
             version: 1,
@@ -288,6 +357,33 @@ impl Endpoints {
         Err(Problem::Unavailable("an endpoint kept changing".to_owned()))
     }
 
+    /// Notes how an attempt ended, where that says something new. A note that somebody's change overtakes is left to
+    /// the next attempt.
+    pub async fn note(
+        &self,
+        endpoint: &Endpoint,
+        (end, began): (&AttemptEnd, Timestamp),
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        let Some(next) = endpoint.after_attempt(end, began, now) else { return Ok(()) };
+        let mut writes = vec![Write::replace(&next, endpoint.version)?];
+        let disabled = next.disabled.as_ref().filter(|_| next.status == EndpointStatus::Inactive);
+        if let Some(Disabled { reason, .. }) = disabled {
+            let service = Operator { actor: WORKER.to_owned(), reason: reason.clone() };
+            let audit =
+                Audit::of(&service, next.scope.account, "webhook-endpoint.disable", next.id.to_string(), now);
+            let audit = audit.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+            writes.push(Write::insert(&audit.with(next.scope.mode.to_string()))?);
+        }
+        match self.store.commit(writes).await? {
+            Committed::Done if disabled.is_some() => {
+                tracing::warn!(endpoint = %next.id, scope = %next.scope, "an endpoint was switched off");
+            }
+            Committed::Done | Committed::Overtaken { .. } => {}
+        }
+        Ok(())
+    }
+
     /// Deletes an endpoint for good. What waits to be delivered to it is cancelled when its turn comes.
     ///
     /// # Errors
@@ -327,6 +423,12 @@ pub struct EndpointView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
     status: EndpointStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failing_since: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disabled_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disabled_reason: Option<&'a str>,
     created_at: Timestamp,
     updated_at: Timestamp,
 }
@@ -340,6 +442,9 @@ impl<'a> EndpointView<'a> {
             events: &endpoint.events,
             secret: None,
             status: endpoint.status,
+            failing_since: endpoint.failing_since,
+            disabled_at: endpoint.disabled.as_ref().map(|disabled| disabled.at),
+            disabled_reason: endpoint.disabled.as_ref().map(|disabled| disabled.reason.as_str()),
             created_at: endpoint.created_at,
             updated_at: endpoint.updated_at,
         }
@@ -368,5 +473,78 @@ impl<'a> SecretView<'a> {
     /// One that is no endpoint's.
     pub fn new(secret: &'a EndpointSecret) -> Self {
         Self { id: None, secret: secret.as_secret().expose_secret() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::testing::{at, waiting};
+
+    const DAY: i64 = 24 * 60 * 60;
+
+    fn endpoint() -> Endpoint {
+        Endpoint {
+            id: EndpointId::new(at(0), [7; 10]),
+            scope: waiting().scope,
+            url: "https://shop.example.com/hook".to_owned(),
+            events: vec![EventType::ChargePaid],
+            secret: EndpointSecret::from_random(&[7; 32]),
+            status: EndpointStatus::Active,
+            failing_since: None,
+            disabled: None,
+            created_at: at(0),
+            updated_at: at(0),
+            version: 1,
+        }
+    }
+
+    fn failure() -> AttemptEnd {
+        AttemptEnd::Retry {
+            status_code: Some(500),
+            error: "answered 500".to_owned(),
+            response_body: None,
+            next_attempt_at: at(0),
+        }
+    }
+
+    #[test]
+    fn what_is_as_it_was_is_not_written() {
+        let delivered = AttemptEnd::Delivered { status_code: 200 };
+        assert!(endpoint().after_attempt(&delivered, at(0), at(60)).is_none());
+        let failing = endpoint().after_attempt(&failure(), at(0), at(60)).unwrap();
+        assert_eq!((failing.failing_since, failing.version), (Some(at(60)), 2));
+        assert_eq!(failing.updated_at, at(0), "the merchant changed nothing");
+        assert!(failing.after_attempt(&failure(), at(0), at(90)).is_none());
+        let cancelled = AttemptEnd::Cancelled { reason: "gone".to_owned() };
+        assert!(failing.after_attempt(&cancelled, at(0), at(90)).is_none());
+        let well = failing.after_attempt(&delivered, at(0), at(90)).unwrap();
+        assert_eq!((well.failing_since, well.version), (None, 3));
+    }
+
+    #[test]
+    fn a_delivery_that_is_given_up_after_five_days_of_failures_switches_it_off() {
+        let given_up = AttemptEnd::Exhausted {
+            status_code: Some(500),
+            error: "answered 500".to_owned(),
+            response_body: None,
+        };
+        let failing = endpoint().after_attempt(&failure(), at(0), at(0)).unwrap();
+        let (began, ended) = (at(2 * DAY), at(5 * DAY));
+        assert!(failing.after_attempt(&given_up, began, at(5 * DAY - 1)).is_none());
+        assert!(failing.after_attempt(&given_up, at(2 * DAY - 1), at(9 * DAY)).is_none());
+        assert!(failing.after_attempt(&failure(), began, at(9 * DAY)).is_none(), "it is tried again");
+        let off = failing.after_attempt(&given_up, began, ended).unwrap();
+        assert_eq!((off.status, off.version, off.updated_at), (EndpointStatus::Inactive, 3, ended));
+        insta::assert_snapshot!(off.disabled.clone().unwrap().reason, @"nothing was delivered since 2026-11-21T12:00:00.000Z; the last attempt: answered 500");
+        assert!(off.after_attempt(&given_up, began, at(6 * DAY)).is_none(), "it is off already");
+        let on = EndpointChange { status: Some(EndpointStatus::Active), ..EndpointChange::default() };
+        let on = on.apply(off.clone(), at(7 * DAY));
+        assert_eq!((on.failing_since, on.disabled), (None, None));
+        let moved =
+            EndpointChange { url: Some("https://new.example.com/".to_owned()), ..EndpointChange::default() };
+        let moved = moved.apply(off, at(7 * DAY));
+        assert_eq!(moved.status, EndpointStatus::Inactive);
+        assert!(moved.failing_since.is_none() && moved.disabled.is_some());
     }
 }
