@@ -1,10 +1,8 @@
 //! `admin ledger`: checks that balances are what the postings add up to, and corrects by a posting of its own.
 
 use std::error::Error;
-use std::time::Duration;
 
 use clap::Subcommand;
-use indicatif::{ProgressBar, ProgressStyle};
 use shared::ids::{AccountId, Mode, PostingId, Scope};
 use shared::money::{Amount, Currency};
 use shared::payout::PayoutRefused;
@@ -15,7 +13,7 @@ use shared::wallet::{Adjusted, Adjustment};
 
 use crate::payouts::not_known;
 use crate::target::Stack;
-use crate::{Done, OperatorArguments, ScopeArguments, announce, print, print_json, sentence};
+use crate::{Done, OperatorArguments, ScopeArguments, announce, print, print_json, progress_bar, sentence};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -116,18 +114,14 @@ async fn verify(
         .iter()
         .flat_map(|account| modes.iter().map(|mode| Scope { account: *account, mode: *mode }))
         .collect();
-    let bar = ProgressBar::new(u64::try_from(scopes.len()).unwrap_or_default());
-    bar.set_style(ProgressStyle::with_template("{bar:30} {pos}/{len} ledgers, {msg} postings, {elapsed}")?);
-    // Drawn on a terminal only.
-    bar.enable_steady_tick(Duration::from_millis(200));
-    bar.set_message("0");
+    let bar = progress_bar(scopes.len(), "ledgers")?;
     if scopes.is_empty() {
         return Err(format!("{} has no accounts: nothing was checked", stack.name).into());
     }
     let (mut postings, mut faults, mut moving): (u64, usize, usize) = (0, 0, 0);
     for scope in &scopes {
         let before = postings;
-        let progress = |count: u64| bar.set_message(before.saturating_add(count).to_string());
+        let progress = |count: u64| bar.set_message(format!(", {} postings", before.saturating_add(count)));
         let found = stack.wallets.verify(scope, stack.clock.now(), &progress).await?;
         postings = postings.saturating_add(found.postings);
         faults = faults.saturating_add(found.differences.len());

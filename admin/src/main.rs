@@ -2,6 +2,8 @@
 //! do, by the same code; every change has an actor, a reason and an audit row.
 
 mod accounts;
+mod deliveries;
+mod events;
 mod ledger;
 mod payouts;
 mod target;
@@ -9,8 +11,10 @@ mod target;
 use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use shared::audit::{Audit, Operator};
 use shared::ids::{AccountId, AuditId, Mode, Scope};
@@ -35,6 +39,12 @@ enum Command {
     /// Accounts, what they pay and how long their money is held
     #[command(subcommand)]
     Accounts(accounts::Command),
+    /// Webhooks on their way to merchants
+    #[command(subcommand)]
+    Deliveries(deliveries::Command),
+    /// What the event dispatcher could not do
+    #[command(subcommand)]
+    Events(events::Command),
     /// The ledger behind wallets
     #[command(subcommand)]
     Ledger(ledger::Command),
@@ -122,6 +132,8 @@ async fn run(arguments: Arguments) -> Result<Done, Box<dyn Error>> {
     let stack = arguments.target.open().await?;
     match arguments.command {
         Command::Accounts(command) => accounts::run(&stack, command).await.map(|()| Done::Well),
+        Command::Deliveries(command) => deliveries::run(&stack, command).await,
+        Command::Events(command) => events::run(&stack, command).await,
         Command::Ledger(command) => ledger::run(&stack, command).await,
         Command::Payouts(command) => payouts::run(&stack, command).await.map(|()| Done::Well),
         Command::Audit { account } => {
@@ -162,6 +174,15 @@ impl<'a> AuditView<'a> {
 /// Says which stack a change goes to, apart from the command's result.
 fn announce(stack: &Stack) {
     let _ = writeln!(std::io::stderr(), "on {}", stack.name);
+}
+
+/// How far a long command is; drawn on a terminal only.
+fn progress_bar(length: usize, of_what: &str) -> Result<ProgressBar, Box<dyn Error>> {
+    let bar = ProgressBar::new(u64::try_from(length).unwrap_or_default());
+    let template = format!("{{bar:30}} {{pos}}/{{len}} {of_what}{{msg}}, {{elapsed}}");
+    bar.set_style(ProgressStyle::with_template(&template)?);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    Ok(bar)
 }
 
 /// Prints a line of the command's result.

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use event_dispatcher::Dispatcher;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
 use hyper::body::Bytes;
@@ -27,9 +28,18 @@ const READY_FILE: &str = ".local/ready.json";
 /// The table of keys on this machine, where tables have the names of the template; the ready file does not say it.
 const LOCAL_API_KEYS_TABLE: &str = "ApiKeysTable";
 
-/// Region and credentials that the embedded DynamoDB takes, which checks neither.
+/// What the event dispatcher's queues are called on this machine, and where its checkout is.
+const LOCAL_DELIVERY_QUEUE: &str = "DeliveryQueue";
+const LOCAL_ACQUIRER_QUEUE: &str = "AcquirerQueue";
+const LOCAL_CHECKOUT: &str = "checkout";
+
+/// The account of the queues on this machine.
+const LOCAL_QUEUE_ACCOUNT: &str = "123456789012";
+
+/// Region and credentials that the embedded parts take; S3 alone checks them.
 const LOCAL_REGION: &str = "sa-east-1";
-const LOCAL_CREDENTIAL: &str = "local";
+const LOCAL_ACCESS_KEY: &str = "local";
+const LOCAL_SECRET_KEY: &str = "local-secret";
 
 /// Which stack to work on
 #[derive(Args, Debug)]
@@ -47,11 +57,14 @@ pub(crate) struct Target {
 }
 
 /// The part of a ready file that matters here.
-#[derive(Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct Ready {
     base_url: String,
     dynamodb_url: String,
+    sqs_url: String,
+    s3_url: String,
     table: String,
+    bucket: String,
 }
 
 /// A stack, opened.
@@ -69,6 +82,9 @@ pub(crate) struct Stack {
     pub(crate) payouts: Payouts,
     /// Its time: on this machine it may have been moved.
     pub(crate) clock: Clock,
+    aws: Aws,
+    /// The service on this machine; `None`: a deployed stack.
+    local: Option<Ready>,
 }
 
 impl Target {
@@ -90,18 +106,25 @@ impl Target {
         if let Some((table, keys)) = self.tables() {
             let aws = Aws::from_vars(&|name| env::var(name).ok())?;
             let name = format!("the stack with the table {table}");
-            return Ok(stack(&aws, name, table, keys, Clock::default()));
+            return Ok(stack(aws, name, (table, keys), Clock::default(), None));
         }
         let path = self.ready_file.clone().unwrap_or_else(|| PathBuf::from(READY_FILE));
         let ready = read(&path)?;
         let clock = clock_of(&ready).await.map_err(|error| not_running(&path, &*error))?;
         let aws = Aws::from_vars(&|name| local_var(name, &ready))?;
         let name = format!("the service on {}", ready.base_url);
-        Ok(stack(&aws, name, ready.table, LOCAL_API_KEYS_TABLE.to_owned(), clock))
+        let tables = (ready.table.clone(), LOCAL_API_KEYS_TABLE.to_owned());
+        Ok(stack(aws, name, tables, clock, Some(ready)))
     }
 }
 
-fn stack(aws: &Aws, name: String, table: String, api_keys_table: String, clock: Clock) -> Stack {
+fn stack(
+    aws: Aws,
+    name: String,
+    (table, api_keys_table): (String, String),
+    clock: Clock,
+    local: Option<Ready>,
+) -> Stack {
     let client = aws.dynamodb();
     let store = Store::new(client.clone(), table);
     Stack {
@@ -111,10 +134,23 @@ fn stack(aws: &Aws, name: String, table: String, api_keys_table: String, clock: 
         payouts: Payouts::new(store.clone()),
         store,
         clock,
+        aws,
+        local,
     }
 }
 
 impl Stack {
+    /// The event dispatcher of this stack, with the operator's own credentials. Of a deployed stack it reads the variables
+    /// that its function has.
+    pub(crate) fn dispatcher(&self) -> Result<Dispatcher, Box<dyn Error>> {
+        let var = |name: &str| match (name, &self.local) {
+            ("TABLE_NAME", _) => Some(self.store.table().to_owned()),
+            (name, Some(ready)) => dispatcher_var(name, ready),
+            (name, None) => env::var(name).ok(),
+        };
+        Ok(Dispatcher::from_vars(&self.aws, self.clock.clone(), &var)?)
+    }
+
     /// An account that exists.
     pub(crate) async fn account(&self, id: &AccountId) -> Result<Account, Box<dyn Error>> {
         self.accounts.find(id).await?.ok_or_else(|| format!("there is no account {id}").into())
@@ -136,8 +172,22 @@ fn read(path: &Path) -> Result<Ready, Box<dyn Error>> {
 fn local_var(name: &str, ready: &Ready) -> Option<String> {
     match name {
         "AWS_REGION" => Some(LOCAL_REGION.to_owned()),
-        "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some(LOCAL_CREDENTIAL.to_owned()),
+        "AWS_ACCESS_KEY_ID" => Some(LOCAL_ACCESS_KEY.to_owned()),
+        "AWS_SECRET_ACCESS_KEY" => Some(LOCAL_SECRET_KEY.to_owned()),
         "AWS_ENDPOINT_URL_DYNAMODB" => Some(ready.dynamodb_url.clone()),
+        "AWS_ENDPOINT_URL_SQS" => Some(ready.sqs_url.clone()),
+        "AWS_ENDPOINT_URL_S3" => Some(ready.s3_url.clone()),
+        _ => None,
+    }
+}
+
+fn dispatcher_var(name: &str, ready: &Ready) -> Option<String> {
+    let queue = |queue: &str| format!("{}/{LOCAL_QUEUE_ACCOUNT}/{queue}", ready.sqs_url);
+    match name {
+        "DELIVERY_QUEUE_URL" => Some(queue(LOCAL_DELIVERY_QUEUE)),
+        "ACQUIRER_QUEUE_URL" => Some(queue(LOCAL_ACQUIRER_QUEUE)),
+        "DOCUMENTS_BUCKET" => Some(ready.bucket.clone()),
+        "CHECKOUT_BASE_URL" => Some(format!("{}/{LOCAL_CHECKOUT}", ready.base_url)),
         _ => None,
     }
 }

@@ -9,9 +9,19 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use axum::http::StatusCode;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::TokioExecutor;
 use local::stack::{Options, Stack};
 use serde_json::{Value, json};
+use shared::store::Store;
 
 /// A service, and commands on it.
 struct Operated {
@@ -212,7 +222,7 @@ async fn what_is_not_right_is_refused_with_a_reason() {
     assert!(service.refused(&[&fees[..], &["--reason", "x"]].concat()).await.contains("FIXED+BASIS_POINTS"));
     // A service that was killed leaves its ready file behind.
     let stale = std::env::temp_dir().join(format!("stale-{account}.json"));
-    let ready = json!({"base_url": "http://127.0.0.1:1", "dynamodb_url": "http://127.0.0.1:1", "table": "StateTable"});
+    let ready = json!({"base_url": "http://127.0.0.1:1", "dynamodb_url": "http://127.0.0.1:1", "sqs_url": "http://127.0.0.1:1", "s3_url": "http://127.0.0.1:1", "table": "StateTable", "bucket": "b"});
     std::fs::write(&stale, ready.to_string()).unwrap();
     let mut killed = Command::new(env!("CARGO_BIN_EXE_admin"));
     killed.args(["--ready-file", stale.to_str().unwrap(), "ledger", "verify"]);
@@ -228,4 +238,236 @@ async fn what_is_not_right_is_refused_with_a_reason() {
         .unwrap();
     assert!(!absent.status.success());
     assert!(text(&absent.stderr).contains("start it with `cargo run`"), "{absent:?}");
+}
+
+/// Requests with the first account's test key.
+struct Merchant {
+    base_url: String,
+    key: String,
+}
+
+impl Merchant {
+    fn of(service: &Operated) -> Self {
+        Self { base_url: service.stack.base_url.clone(), key: service.stack.seed.first.test_api_key.clone() }
+    }
+
+    async fn send(&self, method: &str, path: &str, body: Value) -> Value {
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.base_url))
+            .header("apikey", &self.key)
+            .header("content-type", "application/json")
+            .header("idempotency-key", format!("key-{}", shared::random::below(u64::MAX)));
+        let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
+        let answer = Client::builder(TokioExecutor::new()).build_http().request(request).await.unwrap();
+        let (status, body) = (answer.status(), answer.into_body().collect().await.unwrap().to_bytes());
+        assert!(status.is_success(), "{method} {path}: {status} {body:?}");
+        serde_json::from_slice(&body).unwrap()
+    }
+
+    async fn deliveries(&self, query: &str) -> Vec<Value> {
+        let page = self.send("GET", &format!("/v1/webhooks/deliveries?limit=100{query}"), json!(null)).await;
+        page["data"].as_array().unwrap().clone()
+    }
+}
+
+/// Waits until a condition holds; fails after a minute.
+async fn eventually<T, F: AsyncFnMut() -> Option<T>>(what: &str, mut condition: F) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(value) = condition().await {
+            return value;
+        }
+        assert!(began.elapsed() < Duration::from_mins(1), "never: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A merchant's server, which answers 204 or, while it is down, 503.
+struct Shop {
+    url: String,
+    up: Arc<AtomicBool>,
+}
+
+impl Shop {
+    async fn start() -> Self {
+        let up = Arc::new(AtomicBool::new(false));
+        let answer = {
+            let up = up.clone();
+            async move || {
+                if up.load(Ordering::SeqCst) {
+                    StatusCode::NO_CONTENT
+                } else {
+                    StatusCode::SERVICE_UNAVAILABLE
+                }
+            }
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let router = axum::Router::new().fallback(answer);
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, up }
+    }
+}
+
+#[tokio::test]
+async fn failed_deliveries_are_made_anew_once() {
+    let service = Operated::start().await;
+    let merchant = Merchant::of(&service);
+    let (shop, other) = (Shop::start().await, Shop::start().await);
+    let register = |url: &str| json!({"url": url, "events": ["charge.created"]});
+    let endpoint = merchant.send("POST", "/v1/webhooks/endpoints", register(&shop.url)).await;
+    merchant.send("POST", "/v1/webhooks/endpoints", register(&other.url)).await;
+    for _ in 0..2 {
+        merchant.send("POST", "/v1/pix/charges", json!({"amount": 1000})).await;
+    }
+    for attempt in 1..=15 {
+        eventually("an attempt of each", async || {
+            let ended =
+                |delivery: &Value| delivery["attempts"] == attempt && delivery["status"] != "PROCESSING";
+            let deliveries = merchant.deliveries("").await;
+            (deliveries.len() == 4 && deliveries.iter().all(ended)).then_some(())
+        })
+        .await;
+        merchant.send("POST", "/_local/clock/advance", json!({"seconds": 54_000})).await;
+    }
+    let failed = merchant.deliveries("").await;
+    shop.up.store(true, Ordering::SeqCst);
+    let account = service.account();
+    let id = endpoint["id"].as_str().unwrap().to_owned();
+    let redrive = |more: &[&str]| -> Vec<String> {
+        let words =
+            ["deliveries", "redrive", "--account", &account, "--mode", "test", "--since", "2026-01-01"];
+        let more = [&words[..], &["--reason", "the shop is back"], more].concat();
+        more.into_iter().map(str::to_owned).collect()
+    };
+    let run = async |words: Vec<String>| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = service.run(&words).await;
+        assert!(output.status.success(), "{output:?}");
+        let said = text(&output.stdout);
+        let (lines, sum) = said.trim_end().rsplit_once('\n').unwrap_or(("", said.trim_end()));
+        let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        (lines, sum.to_owned())
+    };
+    assert_eq!(run(redrive(&["--dry-run"])).await.1, "4 deliveries, 0 made anew, 0 refused");
+    assert_eq!(merchant.deliveries("").await.len(), 4, "a dry run does nothing");
+    let to_shop = redrive(&["--endpoint", &id]);
+    let (lines, sum) = run(to_shop.clone()).await;
+    assert_eq!((lines.len(), sum.as_str()), (2, "2 deliveries, 2 made anew, 0 refused"));
+    assert!(lines.iter().all(|line| line["endpointId"] == id.as_str() && line["resentAs"].is_string()));
+    eventually("both are delivered", async || {
+        (merchant.deliveries("&status=DELIVERED").await.len() == 2).then_some(())
+    })
+    .await;
+    assert_eq!(run(to_shop).await.1, "0 deliveries, 0 made anew, 0 refused", "done is done");
+    let audit = service.objects(&["audit", &account]).await;
+    let of_redrive: Vec<&Value> = audit.iter().filter(|row| row["action"] == "deliveries.redrive").collect();
+    assert_eq!(of_redrive.len(), 1);
+    assert_eq!((&of_redrive[0]["subject"], &of_redrive[0]["actor"]), (&json!(id), &json!("ana")));
+    assert!(of_redrive[0]["details"].as_str().unwrap().contains("2 deliveries since 2026-01-01"));
+    // Whoever deleted the endpoint can't be told.
+    let path = format!(
+        "/v1/webhooks/endpoints/{}",
+        failed.iter().find(|delivery| delivery["endpointId"] != id.as_str()).unwrap()["endpointId"]
+            .as_str()
+            .unwrap()
+    );
+    merchant.send("DELETE", &path, json!(null)).await;
+    let words = redrive(&[]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let output = service.run(&words).await;
+    assert!(!output.status.success());
+    assert!(text(&output.stdout).contains("2 deliveries, 0 made anew, 2 refused"), "{output:?}");
+    assert!(text(&output.stdout).contains("was deleted"), "{output:?}");
+    let without_since = ["deliveries", "redrive", "--account", &account, "--mode", "test", "--reason", "x"];
+    assert!(service.refused(&without_since).await.contains("--since"));
+}
+
+#[tokio::test]
+async fn records_that_were_put_aside_are_replayed_and_removed_and_what_fails_stays() {
+    let service = Operated::start().await;
+    let merchant = Merchant::of(&service);
+    let shop = Shop::start().await;
+    shop.up.store(true, Ordering::SeqCst);
+    let first = merchant.send("POST", "/v1/pix/charges", json!({"amount": 1000})).await;
+    eventually("its events", async || {
+        let log = merchant.send("GET", "/v1/events", json!(null)).await;
+        (log["data"].as_array().unwrap().len() == 3).then_some(())
+    })
+    .await;
+    // As if they had never been dispatched.
+    let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let store = Store::new(dynamodb.clone(), "StateTable");
+    for item in store.partition(&format!("events#{account}:test", account = service.account())).await.unwrap()
+    {
+        let delete = dynamodb.delete_item().table_name("StateTable");
+        delete.key("pk", item["pk"].clone()).key("sk", item["sk"].clone()).send().await.unwrap();
+    }
+    let registered = json!({"url": shop.url, "events": ["charge.created"]});
+    merchant.send("POST", "/v1/webhooks/endpoints", registered).await;
+    let records =
+        local::pumps::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable").await.unwrap();
+    let of_charge = |record: &&Value| {
+        record["eventName"] == "INSERT"
+            && record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("charge#")
+    };
+    let record = records.iter().find(of_charge).unwrap().clone();
+    let mut poison = record.clone();
+    poison["dynamodb"]["NewImage"]["status"] = json!({"S": "NONSENSE"});
+    poison["dynamodb"]["SequenceNumber"] = json!("999");
+    let given_up = json!({
+        "requestContext": {"condition": "RecordAgeExceeded"}, "version": "1.0",
+        "payload": json!({"Records": [record]}).to_string(),
+    });
+    let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
+    let put = async |key: &str, body: &Value| {
+        let put =
+            s3.put_object().bucket("documents-bucket").key(key).body(body.to_string().into_bytes().into());
+        put.send().await.unwrap();
+    };
+    let lambdas = "aws/lambda/0f1e2d3c/shardId-00000001573689847184-864758bb/2026-11-21T00.13.49-9af7";
+    put(lambdas, &given_up).await;
+    put("failed-stream-records/999.json", &poison).await;
+    put("failed-stream-records/1000.json", &record).await;
+    put("evidence/not-ours.json", &record).await;
+    let keys = async || {
+        let listed = s3.list_objects_v2().bucket("documents-bucket").send().await.unwrap();
+        let mut keys: Vec<String> =
+            listed.contents().iter().map(|object| object.key().unwrap().to_owned()).collect();
+        keys.sort();
+        keys
+    };
+    let before = keys().await;
+    assert_eq!(before.len(), 4);
+
+    let dry = service.run(&["events", "replay", "--dry-run", "--reason", "a look"]).await;
+    assert!(!dry.status.success(), "one can't be read");
+    assert!(
+        text(&dry.stdout).ends_with("3 objects, 2 records could be replayed, 1 objects left\n"),
+        "{dry:?}"
+    );
+    assert_eq!(keys().await, before);
+    assert!(service.objects(&["audit", &service.account()]).await.is_empty());
+
+    let output = service.run(&["events", "replay", "--reason", "the bug is mended"]).await;
+    assert!(!output.status.success());
+    let said = text(&output.stdout);
+    assert!(said.ends_with("3 objects, 2 records replayed, 1 objects left\n"), "{said}");
+    assert!(said.contains("still can't be read: 999"), "{said}");
+    assert_eq!(keys().await, ["evidence/not-ours.json", "failed-stream-records/999.json"]);
+    let told = eventually("the event is delivered", async || {
+        merchant.deliveries("&status=DELIVERED").await.into_iter().next()
+    })
+    .await;
+    assert_eq!(told["payload"]["data"]["object"]["id"], first["id"]);
+    assert_eq!(merchant.deliveries("").await.len(), 1, "though it was there twice");
+    let stats = merchant.send("GET", "/v1/payments/stats", json!(null)).await;
+    assert_eq!(stats["totalTransactions"], 1, "and counted once: {stats}");
+    let audit = service.objects(&["audit", &service.account()]).await;
+    assert_eq!(audit.len(), 2);
+    assert_eq!(
+        (&audit[0]["action"], &audit[0]["reason"]),
+        (&json!("events.replay"), &json!("the bug is mended"))
+    );
 }

@@ -6,6 +6,7 @@
 //! a queue message, and a doubled message meets a claimed row. If this dies anywhere, the stream hands the batch over
 //! again from the first record that was not done. Rows removed by TTL mean nothing.
 
+pub mod replay;
 mod rollups;
 
 use std::collections::HashMap;
@@ -60,6 +61,14 @@ pub struct Dispatcher {
     pub med_outcome_notices: bool,
 }
 
+/// What became of records.
+struct Done {
+    /// Those that can't be read.
+    unreadable: Vec<EventRecord>,
+    /// The sequence numbers of those that could not be done now.
+    failed: Vec<String>,
+}
+
 /// What one record asks for.
 #[derive(Default)]
 struct Asks {
@@ -99,11 +108,32 @@ impl Dispatcher {
     /// A record that can't be read goes aside whole, and counts as done. Reports the first record that could not be
     /// done now; the stream starts there again.
     pub async fn handle(&self, batch: StreamEvent) -> DynamoDbEventResponse {
+        let Done { unreadable, mut failed } = self.work_on(batch.records).await;
+        for record in unreadable {
+            let sequence_number = sequence_number(&record);
+            if let Err(error) = self.put_aside(&record, &sequence_number).await {
+                tracing::error!(sequence_number, %error, "a stream record can't be put aside");
+                failed.push(sequence_number);
+            }
+        }
+        let mut response = DynamoDbEventResponse::default();
+        // Sequence numbers are numbers of varying length.
+        failed.sort_by_key(|number| (number.len(), number.clone()));
+        if let Some(first) = failed.into_iter().next() {
+            let mut failure = DynamoDbBatchItemFailure::default();
+            failure.item_identifier = Some(first);
+            response.batch_item_failures.push(failure);
+        }
+        response
+    }
+
+    /// Does what records ask for.
+    async fn work_on(&self, records: Vec<EventRecord>) -> Done {
         let (mut changes, mut counts) = (Vec::new(), Vec::new());
         let (mut deliveries, mut acquirers) = (Vec::new(), Vec::new());
-        let mut failed = Vec::new();
-        for record in batch.records {
-            let sequence_number = record.change.sequence_number.clone().unwrap_or_default();
+        let mut unreadable = Vec::new();
+        for record in records {
+            let sequence_number = sequence_number(&record);
             let number = || sequence_number.clone();
             match self.read(&record) {
                 Ok(Asks { events, resend, counted, delivery, acquirer }) => {
@@ -116,10 +146,7 @@ impl Dispatcher {
                 }
                 Err(error) => {
                     tracing::error!(sequence_number, %error, "a stream record can't be read");
-                    if let Err(error) = self.put_aside(&record, &sequence_number).await {
-                        tracing::error!(sequence_number, %error, "a stream record can't be put aside");
-                        failed.push(sequence_number);
-                    }
+                    unreadable.push(record);
                 }
             }
         }
@@ -129,16 +156,8 @@ impl Dispatcher {
             self.announce_all(changes),
             self.count(counts)
         );
-        failed.extend([not_done.0, not_done.1, not_done.2, not_done.3].into_iter().flatten());
-        let mut response = DynamoDbEventResponse::default();
-        // Sequence numbers are numbers of varying length.
-        failed.sort_by_key(|number| (number.len(), number.clone()));
-        if let Some(first) = failed.into_iter().next() {
-            let mut failure = DynamoDbBatchItemFailure::default();
-            failure.item_identifier = Some(first);
-            response.batch_item_failures.push(failure);
-        }
-        response
+        let failed = [not_done.0, not_done.1, not_done.2, not_done.3].into_iter().flatten().collect();
+        Done { unreadable, failed }
     }
 
     /// Keeps a record that can't be read, whole, for somebody to look at.
@@ -262,6 +281,10 @@ async fn send<M: Message + Clone>(queue: &Queue<M>, messages: &[(String, M)]) ->
             messages.iter().map(|(number, _)| number.clone()).collect()
         }
     }
+}
+
+fn sequence_number(record: &EventRecord) -> String {
+    record.change.sequence_number.clone().unwrap_or_default()
 }
 
 fn before_and_after<T: serde::de::DeserializeOwned>(

@@ -190,17 +190,23 @@ impl Delivery {
 
     /// Where a delivery lives: a scope's deliveries share a partition, in the order of their events.
     pub fn key_of(scope: &Scope, id: DeliveryId) -> Key {
-        Key { pk: partition(scope), sk: id.to_string() }
+        Key { pk: Self::partition(scope), sk: id.to_string() }
+    }
+
+    /// A scope's deliveries share a partition.
+    pub(super) fn partition(scope: &Scope) -> String {
+        format!("deliveries#{scope}")
+    }
+
+    /// Whether the endpoint took it.
+    pub fn is_delivered(&self) -> bool {
+        self.status == DeliveryStatus::Delivered
     }
 
     /// Whether a row of the state table is a delivery.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("deliveries#")
     }
-}
-
-fn partition(scope: &Scope) -> String {
-    format!("deliveries#{scope}")
 }
 
 impl Row for Delivery {
@@ -507,7 +513,7 @@ impl Deliveries {
             let query = self.store.client().query().table_name(self.store.table());
             let answer = query
                 .key_condition_expression("pk = :pk")
-                .expression_attribute_values(":pk", AttributeValue::S(partition(scope)))
+                .expression_attribute_values(":pk", AttributeValue::S(Delivery::partition(scope)))
                 .projection_expression("#status")
                 .expression_attribute_names("#status", "status")
                 .set_exclusive_start_key(after)
@@ -626,7 +632,7 @@ impl DeliveryFilter {
     ) -> aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder {
         let mut query = query
             .key_condition_expression("pk = :pk")
-            .expression_attribute_values(":pk", AttributeValue::S(partition(scope)))
+            .expression_attribute_values(":pk", AttributeValue::S(Delivery::partition(scope)))
             .scan_index_forward(false);
         let mut conditions = Vec::new();
         if let Some(status) = self.status {

@@ -12,6 +12,7 @@ pub mod log;
 pub mod meaning;
 pub mod override_secret;
 pub mod queue;
+pub mod redrive;
 pub mod resend;
 pub mod schedule;
 pub mod signature;

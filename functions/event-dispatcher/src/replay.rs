@@ -1,0 +1,220 @@
+//! Brings back the stream records that were put aside in the bucket: those that the dispatcher could not read, under
+//! `failed-stream-records/`, and the batches that Lambda gave up, under `aws/lambda/`. An operator asks for it, after what
+//! was wrong is right.
+//!
+//! Each object goes through the code that stream records go through, and is removed after all of it was done. Whatever
+//! dies in between, it can be done again: a record that comes twice asks for the same.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
+use aws_sdk_s3::error::DisplayErrorContext;
+use serde::Deserialize;
+use serde_json::Value;
+use shared::ids::{AccountId, Scope};
+use shared::time::Timestamp;
+
+use crate::{Dispatcher, Done, PUT_ASIDE, sequence_number};
+
+/// Where Lambda puts the batches that it gives up: `aws/lambda/<mapping>/<shard>/<time>-<random>` (Lambda: Retain
+/// discarded records for a DynamoDB event source).
+const GIVEN_UP: &str = "aws/lambda/";
+
+/// The oldest object that is brought back, in days. Events and what marks a change as counted are kept for 90: what
+/// is older might be told and counted a second time.
+const OLDEST_DAYS: i64 = 85;
+
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// An object of records that were put aside.
+#[derive(Clone, Debug)]
+pub struct PutAside {
+    /// Its key in the bucket.
+    pub key: String,
+    /// When it was put there.
+    pub since: Timestamp,
+}
+
+/// What an object's records came to.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Replayed {
+    /// How many there were.
+    pub records: usize,
+    /// Whose they were, where they say it.
+    pub accounts: BTreeSet<AccountId>,
+}
+
+/// Why an object was left where it is.
+#[derive(Debug)]
+pub enum NotReplayed {
+    /// The bucket did not answer.
+    Bucket(String),
+    /// It is not what is put there.
+    Malformed(String),
+    /// It is so old that its changes might be told and counted twice.
+    TooOld,
+    /// Records still can't be read, those of these sequence numbers; the others were done.
+    Unreadable(Vec<String>),
+    /// Records could not be done now, those of these sequence numbers; the others were.
+    Failed(Vec<String>),
+}
+
+impl fmt::Display for NotReplayed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bucket(cause) => write!(f, "the bucket did not answer: {cause}"),
+            Self::Malformed(cause) => write!(f, "it holds no stream records: {cause}"),
+            Self::TooOld => {
+                write!(f, "it is older than {OLDEST_DAYS} days: its changes might be told and counted twice")
+            }
+            Self::Unreadable(numbers) => write!(f, "records still can't be read: {}", numbers.join(", ")),
+            Self::Failed(numbers) => {
+                write!(f, "records could not be done now, try again: {}", numbers.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for NotReplayed {}
+
+/// What Lambda writes of a batch that it gives up. Of its fields only the event matters here; it comes as text.
+#[derive(Deserialize)]
+struct GivenUp {
+    payload: Value,
+}
+
+/// The records of an object, in either form.
+fn records(body: &[u8]) -> Result<Vec<EventRecord>, NotReplayed> {
+    let malformed = |error: serde_json::Error| NotReplayed::Malformed(error.to_string());
+    let object: Value = serde_json::from_slice(body).map_err(malformed)?;
+    if object.get("dynamodb").is_some() {
+        return Ok(vec![serde_json::from_value(object).map_err(malformed)?]);
+    }
+    let GivenUp { payload } = serde_json::from_value(object).map_err(malformed)?;
+    let event: StreamEvent = match payload {
+        Value::String(text) => serde_json::from_str(&text),
+        event => serde_json::from_value(event),
+    }
+    .map_err(malformed)?;
+    Ok(event.records)
+}
+
+fn account(record: &EventRecord) -> Option<AccountId> {
+    let scope = match record.change.new_image.inner().get("scope") {
+        Some(serde_dynamo::AttributeValue::S(scope)) => scope.parse::<Scope>().ok(),
+        _ => None,
+    };
+    scope.map(|scope| scope.account)
+}
+
+impl Dispatcher {
+    /// The objects that wait to be brought back, by their keys.
+    pub async fn waiting(&self) -> Result<Vec<PutAside>, NotReplayed> {
+        let own = format!("{PUT_ASIDE}/");
+        let mut waiting = Vec::new();
+        for prefix in [own.as_str(), GIVEN_UP] {
+            let mut pages =
+                self.s3.list_objects_v2().bucket(&self.bucket).prefix(prefix).into_paginator().send();
+            while let Some(page) = pages.next().await {
+                let page =
+                    page.map_err(|error| NotReplayed::Bucket(DisplayErrorContext(error).to_string()))?;
+                waiting.extend(page.contents.into_iter().flatten().filter_map(|object| {
+                    let since_ms = object.last_modified.and_then(|time| time.to_millis().ok());
+                    let since = since_ms.and_then(|ms| Timestamp::from_millis(ms).ok());
+                    Some(PutAside { key: object.key?, since: since.unwrap_or(Timestamp::MIN) })
+                }));
+            }
+        }
+        Ok(waiting)
+    }
+
+    /// What an object's records are, without doing anything.
+    pub async fn look_at(&self, object: &PutAside) -> Result<Replayed, NotReplayed> {
+        let records = self.fetch(object).await?;
+        let unreadable = records.iter().filter(|record| self.read(record).is_err());
+        let unreadable: Vec<String> = unreadable.map(sequence_number).collect();
+        if unreadable.is_empty() { Ok(replayed(&records)) } else { Err(NotReplayed::Unreadable(unreadable)) }
+    }
+
+    /// Does what an object's records ask for. The object stays, for the caller to note what was done before it is
+    /// removed.
+    pub async fn replay(&self, object: &PutAside) -> Result<Replayed, NotReplayed> {
+        let records = self.fetch(object).await?;
+        let replayed = replayed(&records);
+        let Done { unreadable, failed } = self.work_on(records).await;
+        if !failed.is_empty() {
+            return Err(NotReplayed::Failed(failed));
+        }
+        if !unreadable.is_empty() {
+            return Err(NotReplayed::Unreadable(unreadable.iter().map(sequence_number).collect()));
+        }
+        Ok(replayed)
+    }
+
+    /// Removes an object that was brought back.
+    pub async fn remove(&self, object: &PutAside) -> Result<(), NotReplayed> {
+        let removed = self.s3.delete_object().bucket(&self.bucket).key(&object.key).send().await;
+        removed.map_err(|error| NotReplayed::Bucket(DisplayErrorContext(error).to_string()))?;
+        Ok(())
+    }
+
+    async fn fetch(&self, object: &PutAside) -> Result<Vec<EventRecord>, NotReplayed> {
+        if self.clock.now().millis_since(object.since) > OLDEST_DAYS.saturating_mul(DAY_MS) {
+            return Err(NotReplayed::TooOld);
+        }
+        let got = self.s3.get_object().bucket(&self.bucket).key(&object.key).send().await;
+        let got = got.map_err(|error| NotReplayed::Bucket(DisplayErrorContext(error).to_string()))?;
+        let body = got.body.collect().await;
+        let body = body.map_err(|error| NotReplayed::Bucket(DisplayErrorContext(error).to_string()))?;
+        records(&body.into_bytes())
+    }
+}
+
+fn replayed(records: &[EventRecord]) -> Replayed {
+    Replayed { records: records.len(), accounts: records.iter().filter_map(account).collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_batch_that_lambda_gave_up_is_read_out_of_its_text() {
+        let record = json!({
+            "eventID": "1", "eventName": "INSERT", "eventSource": "aws:dynamodb", "awsRegion": "sa-east-1",
+            "dynamodb": {
+                "Keys": {"pk": {"S": "charge#1"}, "sk": {"S": "charge"}},
+                "NewImage": {"pk": {"S": "charge#1"}, "sk": {"S": "charge"}, "scope": {"S": "acc_0123456789abcdef:test"}},
+                "SequenceNumber": "111", "SizeBytes": 26, "StreamViewType": "NEW_AND_OLD_IMAGES",
+            },
+        });
+        let event = json!({ "Records": [record, record] });
+        let given_up = json!({
+            "requestContext": {
+                "requestId": "316aa6d0-8154-xmpl-9af7-85d5f4a6bc81",
+                "functionArn": "arn:aws:lambda:sa-east-1:123456789012:function:dispatcher",
+                "condition": "RecordAgeExceeded", "approximateInvokeCount": 1,
+            },
+            "responseContext": {"statusCode": 200, "executedVersion": "$LATEST", "functionError": "Unhandled"},
+            "version": "1.0", "timestamp": "2026-11-21T00:13:49.717Z",
+            "DDBStreamBatchInfo": {
+                "shardId": "shardId-00000001573689847184-864758bb", "startSequenceNumber": "111",
+                "endSequenceNumber": "111", "batchSize": 2, "streamArn": "arn:aws:dynamodb:…",
+            },
+            "payload": event.to_string(),
+        });
+        let whole = records(given_up.to_string().as_bytes()).unwrap();
+        let found = replayed(&whole);
+        assert_eq!((found.records, found.accounts.len()), (2, 1));
+        let mut nested = given_up.clone();
+        nested["payload"] = event;
+        assert_eq!(records(nested.to_string().as_bytes()).unwrap(), whole);
+        assert_eq!(records(record.to_string().as_bytes()).unwrap(), whole[..1]);
+        for other in ["{}", "[]", "no JSON", r#"{"payload": "{"}"#, r#"{"payload": null}"#] {
+            assert!(matches!(records(other.as_bytes()), Err(NotReplayed::Malformed(_))), "{other}");
+        }
+    }
+}
