@@ -125,11 +125,10 @@ fn stack(
     clock: Clock,
     local: Option<Ready>,
 ) -> Stack {
-    let client = aws.dynamodb();
-    let store = Store::new(client.clone(), table);
+    let store = Store::new(aws.dynamodb(), table);
     Stack {
         name,
-        accounts: Accounts::new(store.clone(), ApiKeys::new(client, api_keys_table)),
+        accounts: Accounts::new(store.clone(), ApiKeys::new(store.clone(), api_keys_table)),
         wallets: Wallets::new(store.clone()),
         payouts: Payouts::new(store.clone()),
         store,

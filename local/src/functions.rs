@@ -40,7 +40,10 @@ pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Cloc
             "WalletsFunction" => http_function(wallets::router(app()?)),
             "WebhooksFunction" => http_function(webhooks::router(app()?)),
             "MedFunction" => http_function(med::router(app()?)),
-            "ApiKeysFunction" => http_function(api_keys::router(app()?)),
+            "ApiKeysFunction" => {
+                let desk = api_keys::Desk::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
+                http_function(api_keys::router(desk))
+            }
             "AcquirerEventsFunction" => http_function(acquirer_events::router(app()?)),
             "CheckoutFunction" => {
                 let checkout =

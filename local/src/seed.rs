@@ -7,15 +7,14 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use argon2::Argon2;
-use argon2::password_hash::PasswordHasher;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
+use shared::account::password::PasswordHash;
 use shared::account::{Account, AccountSettings, Role, User};
 use shared::api_key::{self, ApiKey, ApiKeys};
-use shared::auth::dashboard;
+use shared::auth::dashboard::token::Tokens;
 use shared::hex;
-use shared::ids::{AccountId, Mode};
+use shared::ids::{AccountId, Mode, UserId};
 use shared::random;
 use shared::store::{Inserted, Store};
 use shared::time::Timestamp;
@@ -102,7 +101,7 @@ impl Seed {
     pub async fn plant(&self, store: &Store, api_keys: &ApiKeys, now: Timestamp) -> Result<()> {
         let failed = |error: &(dyn std::error::Error + 'static)| Error::because("seeding", error);
         for account in [&self.first, &self.other] {
-            let row = Account { id: account.id, settings: account.settings(), created_at: now, version: 1 };
+            let row = account.row(now);
             // The account's row comes last on a first run, so that a run cut short is taken up again.
             let known: Option<Account> =
                 store.get(&shared::store::Row::key(&row)).await.map_err(|error| failed(&error))?;
@@ -111,7 +110,7 @@ impl Seed {
             }
             for (mode, key) in [(Mode::Test, &account.test_api_key), (Mode::Live, &account.live_api_key)] {
                 let key = SecretString::from(key.clone());
-                let key = ApiKey::new(&key, &row, mode, &account.salt, "seeded", now);
+                let key = ApiKey::new(&key, &row, mode, "seeded", now);
                 api_keys.put(&key).await.map_err(|error| failed(&error))?;
             }
             for user in self.users(account, now)? {
@@ -125,16 +124,19 @@ impl Seed {
     }
 
     fn users(&self, account: &SeededAccount, now: Timestamp) -> Result<Vec<User>> {
-        let hash = Argon2::default()
-            .hash_password(account.password.as_bytes())
-            .map_err(|error| Error::new(format!("hashing a password: {error}")))?
-            .to_string();
-        let user = |email: &str, role| account.user(email, role, hash.clone(), now);
+        let hash = PasswordHash::of(&account.password.clone().into())
+            .map_err(|error| Error::because("hashing a password", &error))?;
+        let user = |email: &str, role| User::new(email, hash.clone(), account.id, role, now);
         let mut users = vec![user(&account.owner_email, Role::Owner)];
         if account.id == self.first.id {
             users.push(user(&self.member_email, Role::Member));
         }
         Ok(users)
+    }
+
+    /// Signs dashboard tokens.
+    pub fn token_secret(&self) -> SecretString {
+        self.token_secret.clone().into()
     }
 
     /// A dashboard token for the owner of an account.
@@ -148,11 +150,11 @@ impl Seed {
     }
 
     fn token(&self, account: &SeededAccount, email: &str, role: Role, now: Timestamp) -> Result<String> {
-        // A token names the user; it says nothing of the password.
-        let user = account.user(email, role, String::new(), now);
-        let secret = SecretString::from(self.token_secret.clone());
-        let token = dashboard::issue(&user, &secret, &random_text()?, now);
-        token.map(|token| token.expose_secret().to_owned()).map_err(|e| Error::because("issuing a token", &e))
+        let failed = |e: &(dyn std::error::Error + 'static)| Error::because("issuing a token", e);
+        let tokens = Tokens::new(self.token_secret()).map_err(|e| failed(&e))?;
+        let holder = (UserId::of_email(email), account.id, role);
+        let (token, _) = tokens.issue(holder, &random_text()?, now).map_err(|e| failed(&e))?;
+        Ok(token.expose_secret().to_owned())
     }
 }
 
@@ -171,16 +173,9 @@ impl SeededAccount {
         })
     }
 
-    fn user(&self, email: &str, role: Role, password_hash: String, now: Timestamp) -> User {
-        User {
-            id: format!("usr_{}", email.replace(['@', '.'], "_")),
-            email: email.to_owned(),
-            password_hash,
-            account: self.id,
-            role,
-            created_at: now,
-            version: 1,
-        }
+    fn row(&self, now: Timestamp) -> Account {
+        let salt = self.salt.clone();
+        Account { id: self.id, settings: self.settings(), salt, created_at: now, version: 1 }
     }
 
     fn settings(&self) -> AccountSettings {

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
+use secrecy::ExposeSecret;
 use serde::Serialize;
 use serde_json::{Value, json};
 use shared::api_key::ApiKeys;
@@ -128,14 +129,18 @@ impl Stack {
         let clock_file = directory.map(|directory| directory.join("clock.json"));
         let clock = restored_clock(clock_file.as_ref())?;
         let seed = Seed::load_or_make(directory.map(PathBuf::as_path))?;
-        let client = sdk::dynamodb(&endpoints.dynamodb_url);
-        let api_keys = ApiKeys::new(client.clone(), API_KEYS_TABLE);
-        seed.plant(&Store::new(client, STATE_TABLE), &api_keys, clock.now()).await?;
+        let store = Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE);
+        let api_keys = ApiKeys::new(store.clone(), API_KEYS_TABLE);
+        seed.plant(&store, &api_keys, clock.now()).await?;
 
         let probe = if options.probe { Some(Probe::start(&endpoints.dynamodb_url).await?) } else { None };
         let dynamodb_url = probe.as_ref().map_or_else(|| endpoints.dynamodb_url.clone(), Probe::url);
         let names = Names {
             parameters: BTreeMap::from([("CheckoutBaseUrl".to_owned(), format!("{base_url}/checkout"))]),
+            secrets: BTreeMap::from([(
+                "DashboardTokenSecret".to_owned(),
+                seed.token_secret().expose_secret().to_owned(),
+            )]),
             sqs_url: endpoints.sqs_url.clone(),
         };
         let functions = functions(&template, &names, &lambda_environment(&endpoints, dynamodb_url), &clock)?;

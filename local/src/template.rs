@@ -26,6 +26,8 @@ pub struct Template {
     pub queues: Vec<Queue>,
     /// S3 buckets.
     pub buckets: Vec<Bucket>,
+    /// Secrets Manager's secrets, by their logical ids.
+    pub secrets: Vec<String>,
     /// Lambda functions.
     pub functions: Vec<Function>,
 }
@@ -144,6 +146,8 @@ pub struct QueueSource {
 pub struct Names {
     /// Values of parameters, where they are not the default.
     pub parameters: BTreeMap<String, String>,
+    /// Values of secrets by their logical ids.
+    pub secrets: BTreeMap<String, String>,
     /// The base URL of the queues, without a trailing slash.
     pub sqs_url: String,
 }
@@ -201,6 +205,7 @@ impl Template {
             tables: Vec::new(),
             queues: Vec::new(),
             buckets: Vec::new(),
+            secrets: Vec::new(),
             functions: Vec::new(),
         };
         for (logical_id, resource) in object(root.get("Resources"), "Resources")? {
@@ -210,6 +215,7 @@ impl Template {
                 "AWS::DynamoDB::Table" => template.tables.push(table(logical_id, properties)?),
                 "AWS::SQS::Queue" => template.queues.push(queue(logical_id, properties)?),
                 "AWS::S3::Bucket" => template.buckets.push(Bucket { logical_id: logical_id.clone() }),
+                "AWS::SecretsManager::Secret" => template.secrets.push(logical_id.clone()),
                 "AWS::Serverless::Function" => {
                     template.functions.push(function(logical_id, properties, &globals)?);
                 }
@@ -231,7 +237,8 @@ impl Template {
         let mut environment = BTreeMap::new();
         for (name, value) in &found.environment {
             let at = format!("{function}.Environment.{name}");
-            environment.insert(name.clone(), self.resolve(value, names, &at)?);
+            let value = self.resolve(value, names, &at)?;
+            environment.insert(name.clone(), secret_or_text(value, names, &at)?);
         }
         Ok(environment)
     }
@@ -277,6 +284,9 @@ impl Template {
             return Ok(value.clone());
         }
         if self.tables.iter().any(|table| table.logical_id == target) {
+            return Ok(target.to_owned());
+        }
+        if self.secrets.iter().any(|secret| secret == target) {
             return Ok(target.to_owned());
         }
         if self.queues.iter().any(|queue| queue.logical_id == target) {
@@ -433,6 +443,14 @@ fn target<'a>(value: Option<&'a Value>, wanted: &str, at: &str) -> Result<&'a st
         }
         None => Err(Error::new(format!("{at}: expected the {wanted} of a resource"))),
     }
+}
+
+/// CloudFormation's dynamic reference to a secret stands for its value; everything else for itself.
+fn secret_or_text(text: String, names: &Names, at: &str) -> Result<String> {
+    let reference = text.strip_prefix("{{resolve:secretsmanager:").and_then(|rest| rest.strip_suffix("}}"));
+    let Some(name) = reference else { return Ok(text) };
+    let value = names.secrets.get(name);
+    value.cloned().ok_or_else(|| Error::new(format!("{at}: the secret {name} has no value")))
 }
 
 fn object<'a>(value: Option<&'a Value>, at: &str) -> Result<&'a Map<String, Value>> {
@@ -664,6 +682,7 @@ mod tests {
                 "CheckoutBaseUrl".to_owned(),
                 "http://127.0.0.1:3000/checkout".to_owned(),
             )]),
+            secrets: BTreeMap::from([("DashboardTokenSecret".to_owned(), "a secret".to_owned())]),
             sqs_url: "http://127.0.0.1:9324".to_owned(),
         }
     }
@@ -715,6 +734,21 @@ mod tests {
         for function in &template.functions {
             template.environment(&function.logical_id, &names()).unwrap();
         }
+    }
+
+    #[test]
+    fn a_secret_stands_for_its_value_and_only_where_it_is_used() {
+        let template = Template::deployed().unwrap();
+        let desk = template.environment("ApiKeysFunction", &names()).unwrap();
+        assert_eq!(desk["DASHBOARD_TOKEN_SECRET"], "a secret");
+        for function in template.functions.iter().filter(|function| function.logical_id != "ApiKeysFunction")
+        {
+            let environment = template.environment(&function.logical_id, &names()).unwrap();
+            assert!(!environment.values().any(|value| value == "a secret"), "{}", function.logical_id);
+        }
+        let unknown = Names { secrets: BTreeMap::new(), ..names() };
+        let missing = template.environment("ApiKeysFunction", &unknown).unwrap_err();
+        assert!(missing.to_string().contains("DashboardTokenSecret has no value"), "{missing}");
     }
 
     #[test]

@@ -69,8 +69,8 @@ impl App {
         var: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Self, ConfigError> {
         let client = aws.dynamodb();
-        let store = Store::new(client.clone(), required(var, "TABLE_NAME")?);
-        let api_keys = ApiKeys::new(client, required(var, "API_KEYS_TABLE_NAME")?);
+        let store = Store::new(client, required(var, "TABLE_NAME")?);
+        let api_keys = ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?);
         Ok(Self {
             accounts: Accounts::new(store.clone(), api_keys.clone()),
             api_keys,

@@ -450,6 +450,39 @@ part_of_charge_id! {
     MedCaseId, "med_", "med_case"
 }
 
+/// A person who may log in: `usr_` and 26 characters that are a hash of the e-mail address. So an address names one
+/// person, and their row is found by either.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserId(u128);
+
+impl UserId {
+    const PREFIX: &str = "usr_";
+    const EXPECTED: IdError = IdError { expected: "usr_ and 26 lower-case letters and digits" };
+
+    /// Of an e-mail address, in any case.
+    pub fn of_email(email: &str) -> Self {
+        let hash = digest("user", &[email.to_lowercase().as_bytes()]);
+        let (bits, _) = hash.split_first_chunk().unwrap_or((&[0; 16], &[]));
+        Self(u128::from_be_bytes(*bits))
+    }
+}
+
+impl fmt::Display for UserId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::PREFIX)?;
+        f.write_str(base32::encode(self.0).as_str())
+    }
+}
+
+impl FromStr for UserId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let bits = text.strip_prefix(Self::PREFIX).and_then(|bare| base32::decode(bare).ok());
+        bits.map(Self).ok_or(Self::EXPECTED)
+    }
+}
+
 /// An id that banks give, kept as it came: they publish ids of the wrong length, so only the alphabet and a
 /// bound on the length are checked.
 macro_rules! bank_id {
@@ -572,6 +605,7 @@ id_traits!(
     RefundId,
     MedCaseId,
     AuditId,
+    UserId,
     EndToEndId,
     AcquirerPaymentId,
     ReturnId

@@ -1,10 +1,51 @@
-//! The routes of this family are not built yet: every path answers the contract's 404.
+//! `/v1/api-keys` (contract: API keys) and `/v1/auth`, which gives and ends the tokens that open them.
+
+mod keys;
+mod sessions;
 
 use axum::Router;
-use shared::app::App;
+use axum::routing::{get, post};
+use shared::api_key::ApiKeys;
+use shared::auth::dashboard::Dashboard;
+use shared::clock::Clock;
+use shared::config::{ConfigError, required};
 use shared::http::framed;
+use shared::store::{Aws, Store};
 
-/// The function's routes: none yet.
-pub fn router(_app: App) -> Router {
-    framed(Router::new())
+/// The function's state. Clones share clients and clock.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    /// Keys.
+    pub api_keys: ApiKeys,
+    /// Who is logged in.
+    pub dashboard: Dashboard,
+    /// The time.
+    pub clock: Clock,
+}
+
+impl Desk {
+    /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME` and `DASHBOARD_TOKEN_SECRET`.
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+        Ok(Self {
+            api_keys: ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?),
+            dashboard: Dashboard::from_vars(store, var)?,
+            clock,
+        })
+    }
+}
+
+/// The function's routes.
+pub fn router(desk: Desk) -> Router {
+    let routes = Router::new()
+        .route("/v1/api-keys", get(keys::list).post(keys::issue))
+        .route("/v1/api-keys/{id}", axum::routing::delete(keys::revoke))
+        .route("/v1/api-keys/{id}/rotate", post(keys::rotate))
+        .route("/v1/auth/logout", post(sessions::log_out))
+        .with_state(desk);
+    framed(routes)
 }

@@ -1,10 +1,14 @@
 //! The Lambda's entry: wires and does nothing else.
 
+use api_keys::Desk;
 use lambda_http::Error;
-use shared::app::App;
+use shared::clock::Clock;
+use shared::store::Aws;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     shared::log::start();
-    lambda_http::run(api_keys::router(App::from_env()?)).await
+    let var = |name: &str| std::env::var(name).ok();
+    let desk = Desk::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
+    lambda_http::run(api_keys::router(desk)).await
 }

@@ -261,7 +261,7 @@ fn actions(operation: &str, body: &Bytes) -> Vec<String> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let items = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
     let kinds = items.filter_map(Value::as_object).flat_map(|item| item.keys());
-    kinds.map(|kind| if kind == "ConditionCheck" { kind.clone() } else { format!("{kind}Item") }).collect()
+    kinds.map(|kind| format!("{kind}Item")).collect()
 }
 
 /// What AWS refuses and the emulator takes: an empty text in a query's key condition.

@@ -133,10 +133,15 @@ async fn a_key_over_its_limit_waits_for_the_next_minute() {
     let now = service.stack.clock.now();
     let key = api_key::generate(Mode::Test, [3; 24]);
     let settings = AccountSettings { rate_limit_per_minute: 3, ..AccountSettings::new("Loja", "Sao Paulo") };
-    let account = Account { id: AccountId::new([9; 10]), settings, created_at: now, version: 1 };
-    let row = ApiKey::new(&key, &account, Mode::Test, "salt", "limited", now);
-    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    ApiKeys::new(client, "ApiKeysTable").put(&row).await.unwrap();
+    let account = Account {
+        id: AccountId::new([9; 10]),
+        settings,
+        salt: "salt".to_owned(),
+        created_at: now,
+        version: 1,
+    };
+    let row = ApiKey::new(&key, &account, Mode::Test, "limited", now);
+    ApiKeys::new(service.store(), "ApiKeysTable").put(&row).await.unwrap();
     let key = secrecy::ExposeSecret::expose_secret(&key).to_owned();
     // To the start of a minute, so that the requests below fall into one.
     service.advance(60 - now.seconds() % 60).await;

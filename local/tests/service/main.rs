@@ -14,6 +14,7 @@
     reason = "a test that fails may panic"
 )]
 
+mod api_keys;
 mod auth;
 mod budgets;
 mod charges;

@@ -146,6 +146,16 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     }
     assert_eq!(used(), allowed("WebhookWorkerFunction"));
 
+    let seed = &service.stack.seed;
+    let token = format!("Bearer {}", seed.owner_token(&seed.first, service.stack.clock.now()).unwrap());
+    let desk = [("authorization", token.as_str())];
+    let issued = service.raw(Method::POST, "/v1/api-keys", &desk, "").await.expect(201);
+    let rotate = format!("/v1/api-keys/{}/rotate", id(&issued));
+    let rotated = service.raw(Method::POST, &rotate, &desk, "").await.expect(201);
+    service.raw(Method::DELETE, &format!("/v1/api-keys/{}", id(&rotated)), &desk, "").await.expect(200);
+    service.raw(Method::GET, "/v1/api-keys", &desk, "").await.expect(200);
+    assert_eq!(used(), allowed("ApiKeysFunction"));
+
     let mut webhooks = BTreeSet::new();
     let endpoint = service.register(&listener.url, &["charge.created"]).await;
     let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));

@@ -43,7 +43,7 @@ async fn unknown_routes_and_wrong_methods_answer_in_the_contracts_shape() {
         (Method::POST, "/v1/wallets/balance"),
         (Method::POST, "/v1/med/cases"),
         (Method::DELETE, "/v1/infractions"),
-        (Method::GET, "/v1/api-keys"),
+        (Method::GET, "/v1/auth/logout"),
         (Method::POST, "/v1/sandbox/charges/x/nothing"),
         (Method::POST, "/v1/sandbox/refunds/%FF/resolve"),
         (Method::GET, "/v1/webhooks/nothing"),

@@ -227,8 +227,7 @@ impl Service {
 
     /// Changes the first account's settings, as an operator does.
     pub(crate) async fn change_settings(&self, change: impl Fn(&mut AccountSettings)) {
-        let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
-        let accounts = Accounts::new(self.store(), ApiKeys::new(client, "ApiKeysTable"));
+        let accounts = Accounts::new(self.store(), ApiKeys::new(self.store(), "ApiKeysTable"));
         let now = self.stack.clock.now();
         accounts.change_settings(&self.scope().account, "test", change, &operator(), now).await.unwrap();
     }

@@ -1,11 +1,14 @@
 //! An account: a merchant, with the settings that its charges follow.
 
+pub mod password;
 mod repository;
 pub mod terms;
+mod user;
 
 use serde::{Deserialize, Serialize};
 
 pub use repository::{AccountRefused, Accounts};
+pub use user::{Role, User, Users};
 
 use self::terms::Terms;
 use crate::ids::AccountId;
@@ -54,6 +57,8 @@ pub struct Account {
     pub id: AccountId,
     /// What it may set.
     pub settings: AccountSettings,
+    /// Random, in hex: what the ids of its charges are derived from beside idempotency keys, so that they can't be guessed.
+    pub salt: String,
     /// When it was opened.
     #[serde(with = "crate::time::millis")]
     pub created_at: Timestamp,
@@ -79,43 +84,5 @@ impl Row for Account {
     fn indexes(&self) -> Indexes {
         let sort = format!("{}#{}", sortable(self.created_at), self.id);
         Indexes { list: Some((ACCOUNTS.to_owned(), sort)), ..Indexes::default() }
-    }
-}
-
-/// What a person may do with an account's keys (contract: Authentication).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Role {
-    /// May manage keys.
-    Owner,
-    /// May manage keys.
-    Admin,
-    /// May list keys.
-    Member,
-}
-
-/// A person who may log in to the dashboard.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct User {
-    /// `usr_…`.
-    pub id: String,
-    /// In lower case; the row is named by it, so that it is unique.
-    pub email: String,
-    /// Argon2id, in PHC format.
-    pub password_hash: String,
-    /// Whose dashboard.
-    pub account: AccountId,
-    /// What they may do.
-    pub role: Role,
-    /// When they were added.
-    #[serde(with = "crate::time::millis")]
-    pub created_at: Timestamp,
-    /// Counts the row's changes, from 1.
-    pub version: u64,
-}
-
-impl Row for User {
-    fn key(&self) -> Key {
-        Key { pk: format!("user#{}", self.email), sk: "user".to_owned() }
     }
 }

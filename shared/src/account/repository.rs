@@ -96,8 +96,8 @@ impl Accounts {
         now: Timestamp,
     ) -> Result<Account, AccountRefused> {
         let changed = self.change(id, action, change, operator, now).await?;
-        for fingerprint in self.api_keys.of_account(id).await? {
-            self.api_keys.set_settings(&fingerprint, &changed).await?;
+        for key in self.api_keys.of_account(id).await? {
+            self.api_keys.set_settings(&key.fingerprint, &changed).await?;
         }
         Ok(changed)
     }

@@ -1,19 +1,24 @@
 //! API keys: what they look like, and the row that stands for one. The cleartext is never stored.
 
-use std::collections::HashMap;
+mod repository;
+pub mod request;
+pub mod view;
 
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::AttributeValue;
+use std::fmt;
+use std::str::FromStr;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+pub use repository::{ApiKeys, Issued};
+
 use crate::account::{Account, AccountSettings};
 use crate::hex;
-use crate::ids::{AccountId, Mode};
-use crate::store::{StoreError, text, unavailable};
+use crate::ids::{AccountId, IdError, Mode};
+use crate::text::serde_as_text;
 use crate::time::Timestamp;
 
 /// Characters of a key that are shown: `ak_test_` and four more (contract: API key).
@@ -22,8 +27,11 @@ const PREFIX_CHARS: usize = 12;
 /// Characters that spell a key's 24 random bytes.
 const RANDOM_CHARS: usize = 32;
 
+/// Characters of a SHA-256 in hex.
+const FINGERPRINT_CHARS: usize = 64;
+
 /// A key's SHA-256 in lower-case hex: names its row, and stands for it in logs.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);
 
@@ -39,6 +47,49 @@ impl Fingerprint {
     }
 }
 
+/// The id of a key: `key_` and its fingerprint. So it says where the key's row lives, which is read without an index, and
+/// a line of the request log is found by it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ApiKeyId(Fingerprint);
+
+impl ApiKeyId {
+    const PREFIX: &str = "key_";
+    const EXPECTED: IdError = IdError { expected: "key_ and 64 lower-case hex digits" };
+
+    /// What names the row.
+    pub fn fingerprint(&self) -> &Fingerprint {
+        &self.0
+    }
+}
+
+impl From<Fingerprint> for ApiKeyId {
+    fn from(fingerprint: Fingerprint) -> Self {
+        Self(fingerprint)
+    }
+}
+
+impl fmt::Display for ApiKeyId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}{}", Self::PREFIX, self.0.as_str())
+    }
+}
+
+impl FromStr for ApiKeyId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let digits = text.strip_prefix(Self::PREFIX).ok_or(Self::EXPECTED)?;
+        let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if digits.len() == FINGERPRINT_CHARS && digits.bytes().all(is_hex) {
+            Ok(Self(Fingerprint(digits.to_owned())))
+        } else {
+            Err(Self::EXPECTED)
+        }
+    }
+}
+
+serde_as_text!(ApiKeyId);
+
 /// Makes a key: `ak_live_` or `ak_test_` and 24 bytes in base64url.
 pub fn generate(mode: Mode, random: [u8; 24]) -> SecretString {
     SecretString::from(format!("ak_{mode}_{}", URL_SAFE_NO_PAD.encode(random)))
@@ -51,7 +102,7 @@ pub fn is_well_formed(key: &SecretString) -> bool {
     random.is_some_and(|random| random.len() == RANDOM_CHARS && URL_SAFE_NO_PAD.decode(random).is_ok())
 }
 
-/// A key's row, in a table of its own without a stream; under 1 KB, for every request updates it.
+/// A key's row, in a table of its own without a stream; under 1 KB, for every request updates it. A revoked key has none.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ApiKey {
     /// SHA-256 of the key.
@@ -61,7 +112,7 @@ pub struct ApiKey {
     pub account: AccountId,
     /// What it may touch.
     pub mode: Mode,
-    /// The account's salt for ids, in hex.
+    /// The account's salt for ids.
     pub salt: String,
     /// The account's settings, as they were last changed.
     pub settings: AccountSettings,
@@ -79,19 +130,12 @@ pub struct ApiKey {
 
 impl ApiKey {
     /// The row for a new key of an account.
-    pub fn new(
-        key: &SecretString,
-        account: &Account,
-        mode: Mode,
-        salt: &str,
-        label: &str,
-        now: Timestamp,
-    ) -> Self {
+    pub fn new(key: &SecretString, account: &Account, mode: Mode, label: &str, now: Timestamp) -> Self {
         Self {
             fingerprint: Fingerprint::of(key),
             account: account.id,
             mode,
-            salt: salt.to_owned(),
+            salt: account.salt.clone(),
             settings: account.settings.clone(),
             settings_version: account.version,
             prefix: key.expose_secret().chars().take(PREFIX_CHARS).collect(),
@@ -101,90 +145,48 @@ impl ApiKey {
     }
 }
 
-/// The table of keys. Clones share one client.
-#[derive(Clone, Debug)]
-pub struct ApiKeys {
-    client: aws_sdk_dynamodb::Client,
-    table: String,
+/// What the index by account has of a key: all that a list shows, and nothing that a request changes.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+pub struct ListedKey {
+    /// SHA-256 of the key.
+    #[serde(rename = "pk")]
+    pub fingerprint: Fingerprint,
+    /// What it may touch.
+    pub mode: Mode,
+    /// The first 12 characters of the key.
+    pub prefix: String,
+    /// The merchant's name for it.
+    pub label: String,
+    /// When it was issued.
+    #[serde(with = "crate::time::millis")]
+    pub created_at: Timestamp,
 }
 
-impl ApiKeys {
-    /// Keys in a table.
-    pub fn new(client: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
-        Self { client, table: table.into() }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_its_mode_and_24_bytes_in_base64url() {
+        let key = generate(Mode::Live, [255; 24]);
+        assert_eq!(key.expose_secret(), "ak_live_________________________________");
+        assert!(is_well_formed(&key));
+        assert_eq!(format!("{key:?}"), "SecretBox<str>([REDACTED])");
     }
 
-    pub(crate) fn client(&self) -> &aws_sdk_dynamodb::Client {
-        &self.client
-    }
-
-    pub(crate) fn table(&self) -> &str {
-        &self.table
-    }
-
-    /// Writes a key's row.
-    pub async fn put(&self, key: &ApiKey) -> Result<(), StoreError> {
-        let item: HashMap<String, AttributeValue> =
-            serde_dynamo::to_item(key).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-        self.client
-            .put_item()
-            .table_name(&self.table)
-            .set_item(Some(item))
-            .send()
-            .await
-            .map_err(unavailable)?;
-        Ok(())
-    }
-
-    /// The keys of an account. Reads the whole table, page by page: for operators, not for requests.
-    pub async fn of_account(&self, account: &AccountId) -> Result<Vec<Fingerprint>, StoreError> {
-        let mut found = Vec::new();
-        let mut after = None;
-        loop {
-            let answer = self
-                .client
-                .scan()
-                .table_name(&self.table)
-                .consistent_read(true)
-                .filter_expression("account = :account")
-                .expression_attribute_values(":account", AttributeValue::S(account.to_string()))
-                .projection_expression("pk")
-                .set_exclusive_start_key(after)
-                .send()
-                .await
-                .map_err(unavailable)?;
-            let keys = answer.items.unwrap_or_default();
-            found.extend(keys.iter().filter_map(|item| text(item, "pk")).map(Fingerprint));
-            after = answer.last_evaluated_key;
-            if after.is_none() {
-                return Ok(found);
-            }
-        }
-    }
-
-    /// Gives a key its account's settings, unless it has newer ones. A key that is gone needs none.
-    pub async fn set_settings(&self, key: &Fingerprint, account: &Account) -> Result<(), StoreError> {
-        let settings: AttributeValue = serde_dynamo::to_attribute_value(&account.settings)
-            .map_err(|error| StoreError::Corrupt(error.to_string()))?;
-        let answer = self
-            .client
-            .update_item()
-            .table_name(&self.table)
-            .key("pk", AttributeValue::S(key.as_str().to_owned()))
-            .condition_expression(
-                "attribute_exists(pk) AND (attribute_not_exists(settings_version) OR settings_version <= :version)",
-            )
-            .update_expression("SET settings = :settings, settings_version = :version")
-            .expression_attribute_values(":settings", settings)
-            .expression_attribute_values(":version", AttributeValue::N(account.version.to_string()))
-            .send()
-            .await;
-        match answer {
-            Ok(_) => Ok(()),
-            Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(()),
-                _ => Err(unavailable(error)),
-            },
+    #[test]
+    fn an_id_is_a_fingerprint_in_one_spelling() {
+        let id = ApiKeyId::from(Fingerprint::of(&generate(Mode::Test, [1; 24])));
+        assert_eq!(id.to_string().parse::<ApiKeyId>(), Ok(id.clone()));
+        let digits = id.fingerprint().as_str();
+        for wrong in [
+            digits.to_owned(),
+            format!("key_{}", digits.to_uppercase()),
+            format!("key_{digits}0"),
+            format!("key_{}", "g".repeat(64)),
+            "key_".to_owned(),
+        ] {
+            assert!(wrong.parse::<ApiKeyId>().is_err(), "{wrong}");
         }
     }
 }

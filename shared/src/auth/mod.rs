@@ -1,21 +1,19 @@
 //! Who calls: the `apikey` header, proved in one round trip (contract: Authentication).
 //!
 //! Authentication and the rate limit are ONE conditional update of the key's row: it fails when there is no
-//! such key or it is revoked, counts the request in this minute's attribute, and returns the row. Nothing that
+//! such key, counts the request in this minute's attribute, and returns the row. Nothing that
 //! decides whether a key works is cached, so a revoked key stops at once.
 
 pub mod dashboard;
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::account::AccountSettings;
 use crate::api_key::{self, ApiKey, ApiKeys, Fingerprint};
 use crate::http::{Problem, RateLimit, RequestContext};
 use crate::ids::{Mode, Scope};
-use crate::store::{Item, StoreError, unavailable};
 use crate::time::Timestamp;
 
 /// Minutes back whose counters every request removes.
@@ -64,14 +62,16 @@ impl ApiKeys {
         }
         let fingerprint = Fingerprint::of(key);
         let minute = now.seconds().div_euclid(SECONDS_A_MINUTE);
-        let item = self.count(&fingerprint, minute).await?;
+        let stale: Vec<String> =
+            (1..=COUNTERS_REMOVED).map(|back| counter(minute.saturating_sub(back))).collect();
+        let item = self.count(&fingerprint, &counter(minute), &stale).await?.ok_or(Problem::Unauthorized)?;
         let used =
             item.get(&counter(minute)).and_then(|value| value.as_n().ok()).and_then(|text| text.parse().ok());
         let left_behind = left_behind(&item, minute);
         let row: ApiKey =
             serde_dynamo::from_item(item).map_err(|error| Problem::Internal(error.to_string()))?;
         if left_behind.len() > MAX_COUNTERS_LEFT {
-            self.remove(&fingerprint, &left_behind).await?;
+            self.forget(&fingerprint, &left_behind).await?;
         }
         let limit = row.settings.rate_limit_per_minute;
         let used: u64 = used.unwrap_or(limit);
@@ -88,42 +88,6 @@ impl ApiKeys {
             salt: row.salt.into_bytes(),
             settings: row.settings,
         })
-    }
-
-    async fn count(&self, fingerprint: &Fingerprint, minute: i64) -> Result<Item, Problem> {
-        let stale: Vec<String> =
-            (1..=COUNTERS_REMOVED).map(|back| counter(minute.saturating_sub(back))).collect();
-        let answer = self
-            .client()
-            .update_item()
-            .table_name(self.table())
-            .key("pk", AttributeValue::S(fingerprint.as_str().to_owned()))
-            .condition_expression("attribute_exists(pk) AND attribute_not_exists(revoked_at)")
-            .update_expression(format!("ADD {} :one REMOVE {}", counter(minute), stale.join(", ")))
-            .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
-            .return_values(ReturnValue::AllNew)
-            .send()
-            .await;
-        match answer {
-            Ok(answer) => Ok(answer.attributes.unwrap_or_default()),
-            Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Err(Problem::Unauthorized),
-                _ => Err(unavailable(error).into()),
-            },
-        }
-    }
-
-    async fn remove(&self, fingerprint: &Fingerprint, counters: &[String]) -> Result<(), StoreError> {
-        self.client()
-            .update_item()
-            .table_name(self.table())
-            .key("pk", AttributeValue::S(fingerprint.as_str().to_owned()))
-            .condition_expression("attribute_exists(pk)")
-            .update_expression(format!("REMOVE {}", counters.join(", ")))
-            .send()
-            .await
-            .map_err(unavailable)?;
-        Ok(())
     }
 }
 

@@ -70,6 +70,8 @@ pub struct RateLimit {
 pub struct ClientHeaders {
     /// `apikey`, exactly as sent.
     pub api_key: Option<SecretString>,
+    /// The token of `Authorization: Bearer`, whose name has any case (RFC 9110).
+    pub bearer: Option<SecretString>,
     /// `Idempotency-Key`, exactly as sent.
     pub idempotency_key: Option<HeaderValue>,
     /// `Accept`.
@@ -81,10 +83,16 @@ impl ClientHeaders {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         Self {
             api_key: text("apikey").map(SecretString::from),
+            bearer: text("authorization").and_then(bearer),
             idempotency_key: headers.get("idempotency-key").cloned(),
             accept: Accept::of(headers),
         }
     }
+}
+
+fn bearer(authorization: &str) -> Option<SecretString> {
+    let (scheme, token) = authorization.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| SecretString::from(token.trim_start()))
 }
 
 /// The context of one request, made by the frame around every router.

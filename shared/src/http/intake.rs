@@ -139,6 +139,16 @@ impl Fields {
         integer
     }
 
+    /// An optional boolean; a number, or one written as text, is not one.
+    pub fn boolean(&mut self, from: &Object<'_>, name: &str) -> Option<bool> {
+        let value = from.get(name)?;
+        let boolean = value.as_bool();
+        if boolean.is_none() {
+            self.reject(from.param(name), "must be true or false");
+        }
+        boolean
+    }
+
     /// A required amount in minor units; a failure gives the whole request the code `invalid_amount`.
     pub fn amount(&mut self, from: &Object<'_>, name: &str) -> Option<Amount> {
         if from.get(name).is_none() {

@@ -31,6 +31,12 @@ pub enum Problem {
     Unreadable(String),
     /// 401 `unauthorized`: no key, or one that does not work.
     Unauthorized,
+    /// 401 `unauthorized`: no dashboard token, or one that does not work.
+    NotLoggedIn,
+    /// 401 `unauthorized`: no such e-mail, or not its password.
+    WrongCredentials,
+    /// 403 `API_KEY_ROLE_REQUIRED`: only an OWNER or ADMIN manages keys.
+    ApiKeyRoleRequired,
     /// 403 `live_key_not_allowed`: a live key on a route that plays the acquirer.
     LiveKeyNotAllowed,
     /// 404 `not_found`: no such thing within the caller's reach.
@@ -78,6 +84,11 @@ pub enum Problem {
         /// Seconds until the next minute begins.
         retry_after_seconds: i64,
     },
+    /// 429 `rate_limited`: too many log-ins failed.
+    TooManyLogins {
+        /// Seconds until they count no more.
+        retry_after_seconds: i64,
+    },
     /// 503 `service_unavailable`: something we depend on did not answer; the text is for the log.
     Unavailable(String),
     /// 500 `internal_error`: a defect of ours; the text is for the log.
@@ -94,8 +105,8 @@ impl Problem {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Invalid(_) | Self::InvalidAmount(_) | Self::Unreadable(_) => StatusCode::BAD_REQUEST,
-            Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::LiveKeyNotAllowed => StatusCode::FORBIDDEN,
+            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials => StatusCode::UNAUTHORIZED,
+            Self::ApiKeyRoleRequired | Self::LiveKeyNotAllowed => StatusCode::FORBIDDEN,
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => StatusCode::NOT_FOUND,
             Self::IdempotencyKeyReused => StatusCode::CONFLICT,
             Self::Unprocessable(_)
@@ -105,7 +116,7 @@ impl Problem {
             | Self::RefundExceedsRemaining { .. }
             | Self::InsufficientBalance { .. }
             | Self::RefundNotSupported(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::RateLimited { .. } | Self::TooManyLogins { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -124,11 +135,11 @@ impl Problem {
             | Self::RefundExceedsRemaining { .. }
             | Self::InsufficientBalance { .. }
             | Self::RefundNotSupported(_) => "invalid_request_error",
-            Self::Unauthorized => "authentication_error",
-            Self::LiveKeyNotAllowed => "permission_error",
+            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials => "authentication_error",
+            Self::ApiKeyRoleRequired | Self::LiveKeyNotAllowed => "permission_error",
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found_error",
             Self::IdempotencyKeyReused => "conflict_error",
-            Self::RateLimited { .. } => "rate_limit_error",
+            Self::RateLimited { .. } | Self::TooManyLogins { .. } => "rate_limit_error",
             Self::Unavailable(_) | Self::Internal(_) => "api_error",
         }
     }
@@ -138,7 +149,8 @@ impl Problem {
         match self {
             Self::Invalid(_) | Self::Unreadable(_) => "invalid_request",
             Self::InvalidAmount(_) => "invalid_amount",
-            Self::Unauthorized => "unauthorized",
+            Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials => "unauthorized",
+            Self::ApiKeyRoleRequired => "API_KEY_ROLE_REQUIRED",
             Self::LiveKeyNotAllowed => "live_key_not_allowed",
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
@@ -149,7 +161,7 @@ impl Problem {
             Self::RefundExceedsRemaining { .. } => "refund_exceeds_remaining",
             Self::InsufficientBalance { .. } => "insufficient_balance",
             Self::RefundNotSupported(_) => "REFUND_NOT_SUPPORTED",
-            Self::RateLimited { .. } => "rate_limited",
+            Self::RateLimited { .. } | Self::TooManyLogins { .. } => "rate_limited",
             Self::Unavailable(_) => "service_unavailable",
             Self::Internal(_) => "internal_error",
         }
@@ -167,6 +179,13 @@ impl Problem {
             | Self::RefundNotSupported(message) => message.clone(),
             Self::Unauthorized => {
                 "The apikey header is missing, or its key is not valid. Send the key exactly as it was issued.".to_owned()
+            }
+            Self::NotLoggedIn => {
+                "The dashboard token is missing, has expired or was logged out. Send Authorization: Bearer and the token of POST /v1/auth/login.".to_owned()
+            }
+            Self::WrongCredentials => "The e-mail address or the password is wrong.".to_owned(),
+            Self::ApiKeyRoleRequired => {
+                "Only an OWNER or ADMIN of the account may issue, rotate or revoke API keys.".to_owned()
             }
             Self::LiveKeyNotAllowed => {
                 "Sandbox routes play the acquirer for test charges; use an ak_test_ key.".to_owned()
@@ -192,6 +211,9 @@ impl Problem {
             Self::RateLimited { retry_after_seconds } => {
                 format!("Too many requests with this key in this minute. Retry in {retry_after_seconds} s.")
             }
+            Self::TooManyLogins { retry_after_seconds } => {
+                format!("Too many log-ins failed. Retry in {retry_after_seconds} s.")
+            }
             Self::Unavailable(_) => {
                 "A service we depend on did not answer. Retry with backoff and the same Idempotency-Key.".to_owned()
             }
@@ -204,6 +226,9 @@ impl Problem {
             Self::Invalid(details) | Self::InvalidAmount(details) => Some(details),
             Self::Unreadable(_)
             | Self::Unauthorized
+            | Self::NotLoggedIn
+            | Self::WrongCredentials
+            | Self::ApiKeyRoleRequired
             | Self::LiveKeyNotAllowed
             | Self::NotFound { .. }
             | Self::NoSuchRoute { .. }
@@ -216,6 +241,7 @@ impl Problem {
             | Self::InsufficientBalance { .. }
             | Self::RefundNotSupported(_)
             | Self::RateLimited { .. }
+            | Self::TooManyLogins { .. }
             | Self::Unavailable(_)
             | Self::Internal(_) => None,
         }
@@ -238,7 +264,8 @@ impl Problem {
             request_id: request_id.as_str(),
         };
         let mut response = (self.status(), axum::Json(body)).into_response();
-        if let Self::RateLimited { retry_after_seconds } = self {
+        if let Self::RateLimited { retry_after_seconds } | Self::TooManyLogins { retry_after_seconds } = self
+        {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
         }
         response

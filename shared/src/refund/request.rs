@@ -46,14 +46,7 @@ impl NewRefund {
         let idempotency_key = fields.text(&root, "idempotencyKey", min, max);
         let reason = fields.text(&root, "reason", 0, MAX_REASON_CHARS);
         let strategy = fields.word(&root, "strategy", &STRATEGIES);
-        let pass_fee_to_tenant = match root.get("passFeeToTenant") {
-            None => false,
-            Some(Value::Bool(passed)) => *passed,
-            Some(_) => {
-                fields.reject("passFeeToTenant", "must be true or false");
-                false
-            }
-        };
+        let pass_fee_to_tenant = fields.boolean(&root, "passFeeToTenant").unwrap_or_default();
         let destination = destination(&mut fields, &root);
         if strategy == Some(RefundStrategy::Devolution) {
             let only_cashout = "is for refunds by cashout; a devolution goes back the way it came";

@@ -18,7 +18,7 @@ use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
-    AttributeValue, CancellationReason, Delete, KeysAndAttributes, Put, ReturnValue,
+    AttributeValue, CancellationReason, ConditionCheck, Delete, KeysAndAttributes, Put, ReturnValue,
     ReturnValuesOnConditionCheckFailure, Select, TransactWriteItem, Update,
 };
 use serde::Serialize;
@@ -32,7 +32,7 @@ use crate::time::Timestamp;
 pub type Item = HashMap<String, AttributeValue>;
 
 /// How often a write that met another transaction on its rows is tried again, before it counts as unavailable.
-const MAX_WRITE_ATTEMPTS: u32 = 8;
+pub(crate) const MAX_WRITE_ATTEMPTS: u32 = 8;
 
 /// The first pause between such tries, in milliseconds; doubled each time, with full jitter.
 const FIRST_PAUSE_MS: u64 = 15;
@@ -205,6 +205,9 @@ enum Change {
     Put { item: Item, expected: Expected },
     Add { key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound> },
     Remove { key: Key, counter: String, expected: i64 },
+    Check { key: Key, version: u64 },
+    InsertInto { table: String, item: Item },
+    RemoveFrom { table: String, key: Item },
 }
 
 #[derive(Debug)]
@@ -254,6 +257,21 @@ impl Write {
         Self(Change::Remove { key, counter: counter.to_owned(), expected })
     }
 
+    /// Nothing is written to this row, but its `version` attribute must be `version`.
+    pub fn check(key: Key, version: u64) -> Self {
+        Self(Change::Check { key, version })
+    }
+
+    /// A row of another table, whose partition key is `pk`, that must not exist yet.
+    pub fn insert_into(table: &str, item: Item) -> Self {
+        Self(Change::InsertInto { table: table.to_owned(), item })
+    }
+
+    /// Removes a row of another table, whose partition key is `pk`; it must exist.
+    pub fn remove_from(table: &str, key: Item) -> Self {
+        Self(Change::RemoveFrom { table: table.to_owned(), key })
+    }
+
     fn into_transact_item(self, table: &str) -> Result<TransactWriteItem, StoreError> {
         let malformed = |error: &dyn fmt::Display| StoreError::Corrupt(error.to_string());
         let item = TransactWriteItem::builder();
@@ -268,6 +286,19 @@ impl Write {
                     .condition_expression("#counter = :expected")
                     .expression_attribute_names("#counter", counter)
                     .expression_attribute_values(":expected", number(expected));
+                item.delete(delete.build().map_err(|error| malformed(&error))?)
+            }
+            Change::Check { key, version } => {
+                let check = ConditionCheck::builder().table_name(table).set_key(Some(key.attributes()));
+                let check = check
+                    .condition_expression("version = :expected")
+                    .expression_attribute_values(":expected", AttributeValue::N(version.to_string()));
+                item.condition_check(check.build().map_err(|error| malformed(&error))?)
+            }
+            Change::InsertInto { table, item: row } => item.put(put(&table, row, &Expected::Absent)?),
+            Change::RemoveFrom { table, key } => {
+                let delete = Delete::builder().table_name(table).set_key(Some(key));
+                let delete = delete.condition_expression("attribute_exists(pk)");
                 item.delete(delete.build().map_err(|error| malformed(&error))?)
             }
         }
@@ -791,7 +822,7 @@ enum Failed {
     Otherwise(StoreError),
 }
 
-fn pause_before_retry(attempt: u32) -> Duration {
+pub(crate) fn pause_before_retry(attempt: u32) -> Duration {
     let ceiling_ms = FIRST_PAUSE_MS.saturating_mul(2_u64.saturating_pow(attempt));
     Duration::from_millis(crate::random::below(ceiling_ms.saturating_add(1)))
 }

@@ -1,0 +1,490 @@
+//! `/v1/api-keys` (contract: API keys; Authentication, 3 to 8).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use axum::http::Method;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use local::embedded::probe::Fault;
+use local::stack::Options;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use shared::account::{Role, User};
+use shared::audit::Audit;
+use shared::ids::UserId;
+use shared::store::{Row, Store, Write};
+
+use crate::support::{Answer, Client, Service, id};
+
+/// Somebody who is logged in.
+struct Desk<'a> {
+    service: &'a Service,
+    token: String,
+}
+
+impl<'a> Desk<'a> {
+    /// The first account's owner.
+    fn owner(service: &'a Service) -> Self {
+        let seed = &service.stack.seed;
+        Self { service, token: seed.owner_token(&seed.first, service.stack.clock.now()).unwrap() }
+    }
+
+    /// The other account's owner.
+    fn stranger(service: &'a Service) -> Self {
+        let seed = &service.stack.seed;
+        Self { service, token: seed.owner_token(&seed.other, service.stack.clock.now()).unwrap() }
+    }
+
+    /// The first account's member.
+    fn member(service: &'a Service) -> Self {
+        Self { service, token: service.stack.seed.member_token(service.stack.clock.now()).unwrap() }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: &Value) -> Answer {
+        let bearer = format!("Bearer {}", self.token);
+        let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        self.service.raw(method, path, &headers, body).await
+    }
+
+    async fn issue(&self, body: &Value) -> Answer {
+        self.ask(Method::POST, "/v1/api-keys", body).await
+    }
+
+    async fn rotate(&self, key: &str, body: &Value) -> Answer {
+        self.ask(Method::POST, &format!("/v1/api-keys/{key}/rotate"), body).await
+    }
+
+    async fn revoke(&self, key: &str) -> Answer {
+        self.ask(Method::DELETE, &format!("/v1/api-keys/{key}"), &Value::Null).await
+    }
+
+    async fn list(&self) -> Value {
+        self.ask(Method::GET, "/v1/api-keys", &Value::Null).await.expect(200)
+    }
+
+    async fn labels(&self) -> Vec<String> {
+        let list = self.list().await;
+        list["data"].as_array().unwrap().iter().map(|key| key["label"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+/// The status with which a key reads a list.
+async fn works(client: &Client, key: &str) -> u16 {
+    client.get_as(key, "/v1/webhooks/endpoints").await.status.as_u16()
+}
+
+fn cleartext(issued: &Value) -> &str {
+    issued["apiKey"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn an_issued_key_works_at_once_and_is_shown_once() {
+    let service = Service::start().await;
+    let desk = Desk::owner(&service);
+    let issued = desk.issue(&json!({"label": "Loja online", "test": true})).await.expect(201);
+    let names: Vec<&String> = issued.as_object().unwrap().keys().collect();
+    assert_eq!(names, ["apiKey", "createdAt", "fingerprint", "id", "label", "mode", "prefix"]);
+    let key = cleartext(&issued);
+    let random = key.strip_prefix("ak_test_").unwrap();
+    assert!(random.len() == 32 && random.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)));
+    assert_eq!((&issued["mode"], &issued["label"]), (&json!("test"), &json!("Loja online")));
+    assert_eq!(issued["prefix"], key[..12]);
+    assert_eq!(issued["fingerprint"], shared::hex::encode(&Sha256::digest(key)));
+    assert_eq!(works(&service, key).await, 200);
+    // It sees what the account's other test keys see.
+    let charge = service.charge().await;
+    let path = format!("/v1/charges/{}", id(&charge));
+    assert_eq!(service.get_as(key, &path).await.expect(200)["id"], charge["id"]);
+
+    let list = desk.list().await;
+    assert_eq!(list["access"], json!({"canManage": true}));
+    let listed = &list["data"][0];
+    for name in ["id", "prefix", "label", "createdAt", "mode"] {
+        assert_eq!(listed[name], issued[name], "{name}");
+    }
+    assert_eq!(listed.as_object().unwrap().len(), 5);
+    assert!(!list.to_string().contains(key));
+    let tables = tables(&service).await;
+    assert!(!tables.contains(random), "a cleartext was stored");
+    assert!(tables.contains(issued["fingerprint"].as_str().unwrap()));
+}
+
+/// All that both tables hold, as text.
+async fn tables(service: &Service) -> String {
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let mut text = String::new();
+    for table in ["StateTable", "ApiKeysTable"] {
+        let rows = client.scan().table_name(table).send().await.unwrap();
+        text = format!("{text}{:?}", rows.items());
+    }
+    text
+}
+
+#[tokio::test]
+async fn a_key_is_live_and_without_a_label_unless_asked_otherwise() {
+    let service = Service::start().await;
+    let desk = Desk::owner(&service);
+    for body in [Value::Null, json!({}), json!({"label": null, "test": null}), json!({"test": false})] {
+        let issued = desk.issue(&body).await.expect(201);
+        assert!(cleartext(&issued).starts_with("ak_live_"), "{body}");
+        assert_eq!((&issued["mode"], &issued["label"]), (&json!("live"), &json!("")));
+    }
+    let longest = "é".repeat(64);
+    assert_eq!(desk.issue(&json!({"label": longest})).await.expect(201)["label"], longest);
+    let before = desk.list().await;
+    for (body, params) in [
+        (json!({"label": "x".repeat(65)}), vec!["label"]),
+        (json!({"label": 1}), vec!["label"]),
+        (json!({"test": "true"}), vec!["test"]),
+        (json!({"test": 1, "label": []}), vec!["label", "test"]),
+    ] {
+        let refused = desk.issue(&body).await;
+        assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_request"), "{body}");
+        assert_eq!(refused.params(), params);
+    }
+    assert_eq!(desk.list().await, before);
+}
+
+#[tokio::test]
+async fn a_rotation_ends_the_old_key_and_keeps_its_mode_and_label() {
+    let service = Service::start().await;
+    let desk = Desk::owner(&service);
+    for (test, mode) in [(true, "test"), (false, "live")] {
+        let old = desk.issue(&json!({"label": "caixa", "test": test})).await.expect(201);
+        let new = desk.rotate(id(&old), &Value::Null).await.expect(201);
+        assert_eq!((&new["mode"], &new["label"]), (&json!(mode), &json!("caixa")));
+        assert_ne!(new["id"], old["id"]);
+        assert_eq!(
+            (works(&service, cleartext(&old)).await, works(&service, cleartext(&new)).await),
+            (401, 200)
+        );
+        let renamed = desk.rotate(id(&new), &json!({"label": "caixa 2"})).await.expect(201);
+        assert_eq!((&renamed["mode"], &renamed["label"]), (&json!(mode), &json!("caixa 2")));
+        assert_eq!(works(&service, cleartext(&new)).await, 401);
+        // What is gone can't be rotated again, and what is wrong is told before it is tried.
+        assert_eq!(desk.rotate(id(&old), &Value::Null).await.problem().0, 404);
+        let refused = desk.rotate(id(&renamed), &json!({"label": "x".repeat(65)})).await;
+        assert_eq!((refused.problem().0, refused.params()), (400, vec!["label"]));
+        assert_eq!(works(&service, cleartext(&renamed)).await, 200);
+    }
+    // Two rotated, two seeded.
+    assert_eq!(desk.labels().await, ["caixa 2", "caixa 2", "seeded", "seeded"]);
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_gone_for_good_and_the_others_stay() {
+    let service = Service::start().await;
+    let desk = Desk::owner(&service);
+    let [kept, revoked] =
+        [desk.issue(&json!({"test": true})).await, desk.issue(&json!({"test": true})).await]
+            .map(|a| a.expect(201));
+    assert_eq!(desk.revoke(id(&revoked)).await.expect(200), json!({"revoked": true}));
+    assert_eq!(
+        (works(&service, cleartext(&revoked)).await, works(&service, cleartext(&kept)).await),
+        (401, 200)
+    );
+    for _again in 0..2 {
+        assert_eq!(desk.revoke(id(&revoked)).await.problem(), (404, "not_found_error", "not_found"));
+        assert_eq!(desk.rotate(id(&revoked), &Value::Null).await.problem().0, 404);
+    }
+    let list = desk.list().await;
+    assert!(!list.to_string().contains(id(&revoked)) && list.to_string().contains(id(&kept)));
+}
+
+#[tokio::test]
+async fn another_accounts_key_is_not_there_and_nothing_happens_to_it() {
+    let service = Service::start().await;
+    let (desk, stranger) = (Desk::owner(&service), Desk::stranger(&service));
+    let key = desk.issue(&json!({"test": true})).await.expect(201);
+    let unknown = format!("key_{}", "0".repeat(64));
+    for path in [
+        id(&key),
+        &unknown,
+        "key_1",
+        "x",
+        "%ff",
+        &id(&key).to_uppercase(),
+        key["fingerprint"].as_str().unwrap(),
+    ] {
+        for answer in [stranger.revoke(path).await, stranger.rotate(path, &json!({"label": "mine"})).await] {
+            assert_eq!(answer.problem(), (404, "not_found_error", "not_found"), "{path}");
+        }
+    }
+    assert_eq!(works(&service, cleartext(&key)).await, 200);
+    assert!(!stranger.list().await.to_string().contains(id(&key)));
+    assert_eq!(stranger.labels().await, ["seeded", "seeded"]);
+}
+
+#[tokio::test]
+async fn a_member_lists_keys_and_manages_none() {
+    let service = Service::start().await;
+    let (owner, member) = (Desk::owner(&service), Desk::member(&service));
+    let key = owner.issue(&json!({"test": true})).await.expect(201);
+    let list = member.list().await;
+    assert_eq!(list["access"], json!({"canManage": false}));
+    assert_eq!(list["data"], owner.list().await["data"]);
+    let unknown = format!("key_{}", "0".repeat(64));
+    for answer in [
+        member.issue(&json!({})).await,
+        member.issue(&json!({"label": 1})).await,
+        member.rotate(id(&key), &Value::Null).await,
+        member.revoke(id(&key)).await,
+        member.revoke(&unknown).await,
+    ] {
+        assert_eq!(answer.problem(), (403, "permission_error", "API_KEY_ROLE_REQUIRED"));
+    }
+    assert_eq!(works(&service, cleartext(&key)).await, 200);
+    assert_eq!(owner.list().await["data"], list["data"]);
+}
+
+/// Changes the stored row of somebody who is logged in.
+async fn change_user(store: &Store, email: &str, change: impl Fn(&mut User)) {
+    let mut user: User = store.get(&User::key_of(&UserId::of_email(email))).await.unwrap().unwrap();
+    let version = user.version;
+    user.version += 1;
+    change(&mut user);
+    let written = store.commit(vec![Write::replace(&user, version).unwrap()]).await.unwrap();
+    assert_eq!(written, shared::store::Committed::Done);
+}
+
+#[tokio::test]
+async fn the_stored_role_counts_and_whoever_was_removed_has_none() {
+    let service = Service::start().await;
+    let store = service.store();
+    let email = &service.stack.seed.member_email;
+    let member = Desk::member(&service);
+    assert_eq!(member.issue(&json!({})).await.problem().0, 403);
+    for (role, status) in [(Role::Admin, 201), (Role::Owner, 201), (Role::Member, 403)] {
+        change_user(&store, email, |user| user.role = role).await;
+        assert_eq!(member.issue(&json!({})).await.status, status, "{role:?}");
+    }
+    let other = service.stack.seed.other.id;
+    let first = service.stack.seed.first.id;
+    // A person of another account by now: this token's account is not theirs.
+    change_user(&store, email, |user| user.account = other).await;
+    assert_eq!(member.ask(Method::GET, "/v1/api-keys", &Value::Null).await.problem().0, 401);
+    change_user(&store, email, |user| user.account = first).await;
+    member.list().await;
+    // Removed and added again after the token was issued.
+    let later = service.stack.clock.now().plus_seconds(2).unwrap();
+    change_user(&store, email, |user| user.tokens_from = later).await;
+    assert_eq!(member.ask(Method::GET, "/v1/api-keys", &Value::Null).await.problem().0, 401);
+    let user: User = store.get(&User::key_of(&UserId::of_email(email))).await.unwrap().unwrap();
+    let version = i64::try_from(user.version).unwrap();
+    let _ = store.commit(vec![Write::remove(user.key(), "version", version)]).await.unwrap();
+    let gone = member.ask(Method::GET, "/v1/api-keys", &Value::Null).await;
+    assert_eq!(gone.problem(), (401, "authentication_error", "unauthorized"));
+}
+
+#[tokio::test]
+async fn only_a_dashboard_token_that_holds_opens_these_routes() {
+    let service = Service::start().await;
+    let desk = Desk::owner(&service);
+    let (token, key) = (&desk.token, service.key());
+    let (signed, signature) = token.rsplit_once('.').unwrap();
+    let claims = signed.split_once('.').unwrap().1;
+    let none = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0";
+    let headers: Vec<(&str, String)> = vec![
+        ("x-nothing", String::new()),
+        ("apikey", key.clone()),
+        ("authorization", format!("Bearer {key}")),
+        ("authorization", token.clone()),
+        ("authorization", format!("Basic {token}")),
+        ("authorization", "Bearer".to_owned()),
+        ("authorization", "Bearer ".to_owned()),
+        ("authorization", format!("Bearer {signed}.")),
+        ("authorization", format!("Bearer {none}.{claims}.")),
+        ("authorization", format!("Bearer {none}.{claims}.{signature}")),
+        ("authorization", format!("Bearer {token}x")),
+        ("apikey", token.clone()),
+    ];
+    let path = format!("/v1/api-keys/key_{}", "0".repeat(64));
+    let rotate = format!("{path}/rotate");
+    let routes = [
+        (Method::GET, "/v1/api-keys"),
+        (Method::POST, "/v1/api-keys"),
+        (Method::POST, rotate.as_str()),
+        (Method::DELETE, path.as_str()),
+    ];
+    for (method, path) in routes {
+        for (name, value) in &headers {
+            let answer = service.raw(method.clone(), path, &[(name, value)], "{").await;
+            let expected = (401, "authentication_error", "unauthorized");
+            assert_eq!(answer.problem(), expected, "{method} {path} {name}: {value}");
+            assert_eq!(answer.header("x-ratelimit-limit-minute"), None);
+        }
+    }
+    let lower = format!("bearer {token}");
+    service.raw(Method::GET, "/v1/api-keys", &[("authorization", &lower)], "").await.expect(200);
+    assert_eq!(works(&service, token).await, 401);
+    service.stack.clock.advance(12 * 3_600_000 - 2_000);
+    desk.list().await;
+    service.stack.clock.advance(2_000);
+    let over = desk.ask(Method::GET, "/v1/api-keys", &Value::Null).await;
+    assert_eq!(over.problem(), (401, "authentication_error", "unauthorized"));
+}
+
+#[tokio::test]
+async fn a_token_that_was_logged_out_opens_nothing_and_others_go_on() {
+    let service = Service::start().await;
+    let (desk, other) = (Desk::owner(&service), Desk::owner(&service));
+    let answer = desk.ask(Method::POST, "/v1/auth/logout", &Value::Null).await;
+    assert_eq!((answer.status.as_u16(), answer.bytes.len()), (204, 0));
+    assert!(answer.header("x-request-id").is_some());
+    for (method, path) in
+        [(Method::GET, "/v1/api-keys"), (Method::POST, "/v1/api-keys"), (Method::POST, "/v1/auth/logout")]
+    {
+        let refused = desk.ask(method, path, &Value::Null).await;
+        assert_eq!(refused.problem(), (401, "authentication_error", "unauthorized"));
+    }
+    other.list().await;
+    let row = service.rows(&format!("ended-token#{}", jti(&desk.token)), "").await;
+    assert_eq!(row.len(), 1);
+    assert!(row[0].contains_key("ttl"));
+}
+
+/// The name of a token.
+fn jti(token: &str) -> String {
+    let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
+    let claims: Value = serde_json::from_slice(&claims).unwrap();
+    claims["jti"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn the_audit_says_who_issued_rotated_and_revoked_which_key() {
+    let service = Service::start().await;
+    let desk = Desk::owner(&service);
+    let issued = desk.issue(&json!({"label": "caixa", "test": true})).await.expect(201);
+    let rotated = desk.rotate(id(&issued), &Value::Null).await.expect(201);
+    desk.revoke(id(&rotated)).await.expect(200);
+    // What is refused leaves nothing.
+    desk.revoke(id(&issued)).await;
+    Desk::stranger(&service).revoke(id(&rotated)).await;
+    Desk::member(&service).issue(&json!({})).await;
+    let audit = Audit::latest(&service.store(), &service.stack.seed.first.id).await.unwrap();
+    let actions: Vec<&str> = audit.iter().rev().map(|row| row.action.as_str()).collect();
+    assert_eq!(actions, ["api-key.issue", "api-key.rotate", "api-key.revoke"]);
+    let fingerprint = |key: &Value| key["fingerprint"].as_str().unwrap().to_owned();
+    let subjects: Vec<String> = audit.iter().rev().map(|row| row.subject.clone()).collect();
+    assert_eq!(subjects, [fingerprint(&issued), fingerprint(&issued), fingerprint(&rotated)]);
+    assert!(audit[1].details.as_ref().unwrap().contains(&fingerprint(&rotated)));
+    let owner = UserId::of_email(&service.stack.seed.first.owner_email).to_string();
+    assert!(audit.iter().all(|row| row.actor == owner));
+}
+
+#[tokio::test]
+async fn a_key_rotated_under_load_fails_nowhere_else() {
+    const CLIENTS: usize = 8;
+    const ROTATIONS: usize = 5;
+    let service = Service::start().await;
+    let desk = Desk::owner(&service);
+    let mut current = desk.issue(&json!({"test": true})).await.expect(201);
+    for _ in 0..ROTATIONS {
+        let rotated = Arc::new(AtomicBool::new(false));
+        let worked = Arc::new(AtomicUsize::new(0));
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                let client = Client::new(&service.base_url, cleartext(&current));
+                let (rotated, worked) = (Arc::clone(&rotated), Arc::clone(&worked));
+                tokio::spawn(async move {
+                    let key = client.key();
+                    loop {
+                        // Seen before the request is sent: whatever is sent after the rotation was answered fails.
+                        let is_over = rotated.load(Ordering::SeqCst);
+                        let status = works(&client, &key).await;
+                        assert!(status == 401 || (status == 200 && !is_over), "{status}, rotated: {is_over}");
+                        if status == 200 {
+                            worked.fetch_add(1, Ordering::SeqCst);
+                        }
+                        if is_over {
+                            return;
+                        }
+                    }
+                })
+            })
+            .collect();
+        crate::support::eventually("the load", async || {
+            (worked.load(Ordering::SeqCst) >= CLIENTS).then_some(())
+        })
+        .await;
+        let new = desk.rotate(id(&current), &Value::Null).await.expect(201);
+        rotated.store(true, Ordering::SeqCst);
+        let fresh: Vec<_> = (0..CLIENTS)
+            .map(|_| {
+                let client = Client::new(&service.base_url, cleartext(&new));
+                tokio::spawn(async move { works(&client, &client.key()).await })
+            })
+            .collect();
+        for task in fresh {
+            assert_eq!(task.await.unwrap(), 200, "the new key");
+        }
+        for task in clients {
+            task.await.unwrap();
+        }
+        current = new;
+    }
+}
+
+#[tokio::test]
+async fn of_two_rotations_of_one_key_at_once_one_is_made() {
+    let service = Service::start().await;
+    let desk = Desk::owner(&service);
+    let key = desk.issue(&json!({"label": "caixa", "test": true})).await.expect(201);
+    let rotations = (0..6).map(|_| {
+        let client = Client::new(&service.base_url, "");
+        let (bearer, path) = (format!("Bearer {}", desk.token), format!("/v1/api-keys/{}/rotate", id(&key)));
+        tokio::spawn(async move { client.raw(Method::POST, &path, &[("authorization", &bearer)], "").await })
+    });
+    let mut statuses = Vec::new();
+    for rotation in rotations.collect::<Vec<_>>() {
+        statuses.push(rotation.await.unwrap().status.as_u16());
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 404, 404, 404, 404, 404]);
+    assert_eq!(desk.labels().await.iter().filter(|label| *label == "caixa").count(), 1);
+}
+
+#[tokio::test]
+async fn requests_and_rotations_that_meet_wait_for_one_another() {
+    let service = Service::with(Options { probe: true, ..Options::in_memory() }).await;
+    let probe = service.stack.probe.as_ref().unwrap();
+    let desk = Desk::owner(&service);
+    let key = desk.issue(&json!({"test": true})).await.expect(201);
+    // A request's counter holds the row: the rotation is tried again.
+    for _ in 0..3 {
+        probe.inject("TransactWriteItems", Fault::TransactionConflict);
+    }
+    let new = desk.rotate(id(&key), &Value::Null).await.expect(201);
+    // A rotation holds the row: the request is tried again, and finds out.
+    for (sent, status) in [(&new, 200), (&key, 401)] {
+        for _ in 0..3 {
+            probe.inject("UpdateItem", Fault::TransactionConflict);
+        }
+        assert_eq!(works(&service, cleartext(sent)).await, status);
+    }
+    assert_eq!(probe.faults_left(), 0);
+    // The answer is lost, and the SDK asks again: one rotation.
+    probe.inject("TransactWriteItems", Fault::AnswerLost);
+    let newer = desk.rotate(id(&new), &Value::Null).await.expect(201);
+    assert_eq!(
+        (works(&service, cleartext(&new)).await, works(&service, cleartext(&newer)).await),
+        (401, 200)
+    );
+    assert_eq!(desk.list().await["data"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_new_key_has_the_accounts_settings_of_now() {
+    let service = Service::start().await;
+    service.change_settings(|settings| settings.rate_limit_per_minute = 77).await;
+    let desk = Desk::owner(&service);
+    let issued = desk.issue(&json!({"test": true})).await.expect(201);
+    let rotated = desk.rotate(id(&issued), &Value::Null).await.expect(201);
+    service.change_settings(|settings| settings.rate_limit_per_minute = 78).await;
+    for key in [service.key(), cleartext(&rotated).to_owned()] {
+        let answer = service.get_as(&key, "/v1/webhooks/endpoints").await;
+        assert_eq!(answer.header("x-ratelimit-limit-minute"), Some("78"));
+    }
+}

@@ -1,0 +1,287 @@
+//! Reads and writes of keys. Issuing, rotating and revoking are one transaction each, with the audit row: of a rotation
+//! the old key's row goes and the new one's comes at one moment, so that there is no time in which both work, or none.
+
+use std::fmt;
+
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+use secrecy::SecretString;
+
+use super::request::NewApiKey;
+use super::{ApiKey, ApiKeyId, Fingerprint, ListedKey, generate};
+use crate::account::Account;
+use crate::audit::{Audit, Operator};
+use crate::http::Problem;
+use crate::ids::AccountId;
+use crate::random;
+use crate::store::{
+    Committed, Item, MAX_WRITE_ATTEMPTS, Store, StoreError, Write, pause_before_retry, unavailable,
+};
+use crate::time::Timestamp;
+
+/// How often a change is tried anew because the account's settings changed in between.
+const MAX_OVERTAKEN: usize = 10;
+
+/// A key that was just made.
+pub struct Issued {
+    /// Its row.
+    pub key: ApiKey,
+    /// What the merchant sends; nowhere else from now on.
+    pub cleartext: SecretString,
+}
+
+impl fmt::Debug for Issued {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Issued").field(&self.key.fingerprint).finish()
+    }
+}
+
+/// The table of keys. Clones share one client.
+#[derive(Clone, Debug)]
+pub struct ApiKeys {
+    /// The state table, for accounts and audit rows.
+    store: Store,
+    table: String,
+}
+
+impl ApiKeys {
+    /// Keys in a table beside a store.
+    pub fn new(store: Store, table: impl Into<String>) -> Self {
+        Self { store, table: table.into() }
+    }
+
+    /// Writes a key's row.
+    pub async fn put(&self, key: &ApiKey) -> Result<(), StoreError> {
+        let put = self.store.client().put_item().table_name(&self.table).set_item(Some(item(key)?));
+        put.send().await.map_err(unavailable)?;
+        Ok(())
+    }
+
+    /// An account's key. What is another account's is not there.
+    ///
+    /// # Errors
+    ///
+    /// 404 `not_found`.
+    pub async fn find(&self, account: &AccountId, id: Option<&ApiKeyId>) -> Result<ApiKey, Problem> {
+        let missing = Problem::NotFound { what: "API key" };
+        let Some(id) = id else { return Err(missing) };
+        let get = self.store.client().get_item().table_name(&self.table);
+        let get = get.set_key(Some(key_of(id.fingerprint()))).consistent_read(true);
+        let Some(found) = get.send().await.map_err(unavailable)?.item else { return Err(missing) };
+        let key: ApiKey = serde_dynamo::from_item(found).map_err(|error| corrupt(&error))?;
+        if key.account == *account { Ok(key) } else { Err(missing) }
+    }
+
+    /// The keys of an account, the newest first. A key that was issued or revoked a moment ago may be missing or there
+    /// still, for the index follows its table.
+    pub async fn of_account(&self, account: &AccountId) -> Result<Vec<ListedKey>, StoreError> {
+        let query = self
+            .store
+            .client()
+            .query()
+            .table_name(&self.table)
+            .index_name("account")
+            .key_condition_expression("account = :account")
+            .expression_attribute_values(":account", AttributeValue::S(account.to_string()))
+            .scan_index_forward(false);
+        let mut found = Vec::new();
+        let mut after = None;
+        loop {
+            let page = query.clone().set_exclusive_start_key(after).send().await.map_err(unavailable)?;
+            for item in page.items.unwrap_or_default() {
+                found.push(serde_dynamo::from_item(item).map_err(|error| corrupt(&error))?);
+            }
+            after = page.last_evaluated_key;
+            if after.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Issues a key.
+    pub async fn issue(
+        &self,
+        account: &AccountId,
+        asked: &NewApiKey,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Issued, Problem> {
+        for _try in 0..MAX_OVERTAKEN {
+            let account = self.account(account).await?;
+            let issued = make(&account, asked, now)?;
+            let audit = Audit::of(operator, account.id, "api-key.issue", issued.fingerprint(), now)?;
+            let writes = vec![
+                Write::insert_into(&self.table, item(&issued.key)?),
+                Write::check(Account::key_of(&account.id), account.version),
+                Write::insert(&audit.with(described(&issued.key)))?,
+            ];
+            if self.store.commit(writes).await? == Committed::Done {
+                return Ok(issued);
+            }
+        }
+        Err(kept_changing())
+    }
+
+    /// Replaces a key by a new one of its mode, with its label unless there is another: once this returns, the old one
+    /// works no more.
+    ///
+    /// # Errors
+    ///
+    /// 404 `not_found` where the account has no such key, also when somebody else was first.
+    pub async fn rotate(
+        &self,
+        account: &AccountId,
+        id: Option<&ApiKeyId>,
+        label: Option<String>,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Issued, Problem> {
+        for _try in 0..MAX_OVERTAKEN {
+            let (old, account) = tokio::join!(self.find(account, id), self.account(account));
+            let (old, account) = (old?, account?);
+            let asked =
+                NewApiKey { label: label.clone().unwrap_or_else(|| old.label.clone()), mode: old.mode };
+            let issued = make(&account, &asked, now)?;
+            let audit = Audit::of(operator, account.id, "api-key.rotate", old.fingerprint.as_str(), now)?;
+            let details = format!("replaced by {}, {}", issued.fingerprint(), described(&issued.key));
+            let writes = vec![
+                Write::remove_from(&self.table, key_of(&old.fingerprint)),
+                Write::insert_into(&self.table, item(&issued.key)?),
+                Write::check(Account::key_of(&account.id), account.version),
+                Write::insert(&audit.with(details))?,
+            ];
+            if self.store.commit(writes).await? == Committed::Done {
+                return Ok(issued);
+            }
+        }
+        Err(kept_changing())
+    }
+
+    /// Revokes a key for good.
+    ///
+    /// # Errors
+    ///
+    /// 404 `not_found` where the account has no such key.
+    pub async fn revoke(
+        &self,
+        account: &AccountId,
+        id: Option<&ApiKeyId>,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<ApiKey, Problem> {
+        let key = self.find(account, id).await?;
+        let audit = Audit::of(operator, *account, "api-key.revoke", key.fingerprint.as_str(), now)?;
+        let writes = vec![
+            Write::remove_from(&self.table, key_of(&key.fingerprint)),
+            Write::insert(&audit.with(described(&key)))?,
+        ];
+        match self.store.commit(writes).await? {
+            Committed::Done => Ok(key),
+            Committed::Overtaken { .. } => Err(Problem::NotFound { what: "API key" }),
+        }
+    }
+
+    async fn account(&self, id: &AccountId) -> Result<Account, Problem> {
+        let account = self.store.get(&Account::key_of(id)).await?;
+        account.ok_or_else(|| Problem::Internal(format!("{id} has a user and no row")))
+    }
+
+    /// Gives a key its account's settings, unless it has newer ones. A key that is gone needs none.
+    pub async fn set_settings(&self, key: &Fingerprint, account: &Account) -> Result<(), StoreError> {
+        let settings: AttributeValue =
+            serde_dynamo::to_attribute_value(&account.settings).map_err(|error| corrupt(&error))?;
+        let update = self
+            .row(key)
+            .condition_expression(
+                "attribute_exists(pk) AND (attribute_not_exists(settings_version) OR settings_version <= :version)",
+            )
+            .update_expression("SET settings = :settings, settings_version = :version")
+            .expression_attribute_values(":settings", settings)
+            .expression_attribute_values(":version", AttributeValue::N(account.version.to_string()));
+        update_within_bounds(update).await?;
+        Ok(())
+    }
+
+    /// Adds 1 to a counter of a key's row and removes others, and gives the row; `None`: there is no such key.
+    pub(crate) async fn count(
+        &self,
+        key: &Fingerprint,
+        counter: &str,
+        stale: &[String],
+    ) -> Result<Option<Item>, StoreError> {
+        let update = self
+            .row(key)
+            .condition_expression("attribute_exists(pk)")
+            .update_expression(format!("ADD {counter} :one REMOVE {}", stale.join(", ")))
+            .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
+            .return_values(ReturnValue::AllNew);
+        update_within_bounds(update).await
+    }
+
+    /// Removes counters of a key's row.
+    pub(crate) async fn forget(&self, key: &Fingerprint, counters: &[String]) -> Result<(), StoreError> {
+        let update = self
+            .row(key)
+            .condition_expression("attribute_exists(pk)")
+            .update_expression(format!("REMOVE {}", counters.join(", ")));
+        update_within_bounds(update).await?;
+        Ok(())
+    }
+
+    fn row(&self, key: &Fingerprint) -> UpdateItemFluentBuilder {
+        self.store.client().update_item().table_name(&self.table).set_key(Some(key_of(key)))
+    }
+}
+
+fn make(account: &Account, asked: &NewApiKey, now: Timestamp) -> Result<Issued, Problem> {
+    let cleartext = generate(asked.mode, random::bytes()?);
+    let key = ApiKey::new(&cleartext, account, asked.mode, &asked.label, now);
+    Ok(Issued { key, cleartext })
+}
+
+impl Issued {
+    fn fingerprint(&self) -> &str {
+        self.key.fingerprint.as_str()
+    }
+}
+
+/// Updates a row and gives what was asked for of it; `None`: its condition does not hold. A key that is being rotated is
+/// held by the transaction for some milliseconds, which is waited for: after it, the old key's row is gone.
+async fn update_within_bounds(update: UpdateItemFluentBuilder) -> Result<Option<Item>, StoreError> {
+    let mut attempt = 0;
+    loop {
+        let error = match update.clone().send().await {
+            Ok(answer) => return Ok(Some(answer.attributes.unwrap_or_default())),
+            Err(error) => error,
+        };
+        match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(_)) => return Ok(None),
+            Some(UpdateItemError::TransactionConflictException(_)) if attempt < MAX_WRITE_ATTEMPTS => {
+                tokio::time::sleep(pause_before_retry(attempt)).await;
+                attempt = attempt.saturating_add(1);
+            }
+            _ => return Err(unavailable(error)),
+        }
+    }
+}
+
+fn key_of(key: &Fingerprint) -> Item {
+    Item::from([("pk".to_owned(), AttributeValue::S(key.as_str().to_owned()))])
+}
+
+fn item(key: &ApiKey) -> Result<Item, StoreError> {
+    serde_dynamo::to_item(key).map_err(|error| corrupt(&error))
+}
+
+fn corrupt(error: &serde_dynamo::Error) -> StoreError {
+    StoreError::Corrupt(error.to_string())
+}
+
+fn described(key: &ApiKey) -> String {
+    format!("{}, prefix {}, label {:?}", key.mode, key.prefix, key.label)
+}
+
+fn kept_changing() -> Problem {
+    Problem::Unavailable("an account kept changing".to_owned())
+}

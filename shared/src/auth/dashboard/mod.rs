@@ -1,0 +1,114 @@
+//! Who is logged in to the dashboard (contract: Authentication, 3 and 5): a token says who, the stored row of the person
+//! says what they may do, so that somebody who was removed can do nothing at once.
+
+pub mod token;
+
+use serde::{Deserialize, Serialize};
+
+use crate::account::{Role, User};
+use crate::audit::Operator;
+use crate::config::{ConfigError, required};
+use crate::http::{Problem, RequestContext};
+use crate::ids::{AccountId, UserId};
+use crate::store::{Inserted, Key, Row, Store, from_item, text};
+use crate::time::Timestamp;
+
+use self::token::{Claims, Tokens};
+
+/// The sort key of the row of a token that was ended.
+const ENDED_TOKEN: &str = "ended-token";
+
+/// Somebody who is logged in.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Who.
+    pub user: UserId,
+    /// To whose dashboard.
+    pub account: AccountId,
+    /// What they may do now.
+    pub role: Role,
+    token: Claims,
+}
+
+impl Member {
+    /// Refuses who may not manage keys.
+    pub fn require_key_manager(&self) -> Result<(), Problem> {
+        if self.role.manages_keys() { Ok(()) } else { Err(Problem::ApiKeyRoleRequired) }
+    }
+
+    /// As the audit has them.
+    pub fn operator(&self) -> Operator {
+        Operator { actor: self.user.to_string(), reason: "asked for at the dashboard".to_owned() }
+    }
+}
+
+/// A token that was ended before its time. Its row goes when the token would have ended anyhow.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+struct EndedToken {
+    jti: String,
+    exp: i64,
+}
+
+impl EndedToken {
+    fn key_of(jti: &str) -> Key {
+        Key { pk: format!("ended-token#{jti}"), sk: ENDED_TOKEN.to_owned() }
+    }
+}
+
+impl Row for EndedToken {
+    fn key(&self) -> Key {
+        Self::key_of(&self.jti)
+    }
+
+    fn removable_at(&self) -> Option<Timestamp> {
+        Timestamp::MIN.plus_seconds(self.exp).ok()
+    }
+}
+
+/// The dashboard's door. Clones share one client.
+#[derive(Clone, Debug)]
+pub struct Dashboard {
+    store: Store,
+    tokens: Tokens,
+}
+
+impl Dashboard {
+    /// Reads `DASHBOARD_TOKEN_SECRET`.
+    pub fn from_vars(store: Store, var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        let tokens = Tokens::new(required(var, "DASHBOARD_TOKEN_SECRET")?.into())?;
+        Ok(Self { store, tokens })
+    }
+
+    /// Proves the request's token, in one read.
+    ///
+    /// # Errors
+    ///
+    /// 401 `unauthorized` without a token that is ours, holds, was not logged out, and whose person is still there.
+    pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Member, Problem> {
+        let token = context.headers.bearer.as_ref();
+        let claims = token.and_then(|token| self.tokens.prove(token, now)).ok_or(Problem::NotLoggedIn)?;
+        let ended = EndedToken::key_of(&claims.jti);
+        let found = self.store.batch_get(&[User::key_of(&claims.sub), ended]).await?;
+        let (mut person, mut is_ended) = (None, false);
+        for row in found {
+            match text(&row, "sk").as_deref() {
+                Some(ENDED_TOKEN) => is_ended = true,
+                _ => person = Some(from_item::<User>(row)?),
+            }
+        }
+        let user = person.filter(|_| !is_ended).ok_or(Problem::NotLoggedIn)?;
+        let is_current =
+            user.account == claims.account_id && claims.issued_at() >= user.tokens_from.seconds();
+        if !is_current {
+            return Err(Problem::NotLoggedIn);
+        }
+        Ok(Member { user: user.id, account: user.account, role: user.role, token: claims })
+    }
+
+    /// Ends the token that somebody is logged in by. Again is the same.
+    pub async fn log_out(&self, member: &Member) -> Result<(), Problem> {
+        let ended = EndedToken { jti: member.token.jti.clone(), exp: member.token.exp };
+        let _ended_now_or_before: Inserted<EndedToken> = self.store.insert(&ended).await?;
+        Ok(())
+    }
+}

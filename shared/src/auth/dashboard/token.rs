@@ -1,0 +1,215 @@
+//! Dashboard tokens: JWT, HS256 and nothing else. A page of code instead of a crate, for there is one issuer, one
+//! algorithm and one header: any other header is refused before anything in the token is believed.
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize};
+use sha2::Sha256;
+
+use crate::account::Role;
+use crate::config::ConfigError;
+use crate::ids::{AccountId, UserId};
+use crate::store::StoreError;
+use crate::time::Timestamp;
+
+/// Who issues dashboard tokens.
+pub const ISSUER: &str = "payment-service";
+
+/// How long a token holds, in seconds: 12 hours.
+pub const TOKEN_SECONDS: i64 = 12 * 60 * 60;
+
+/// The fewest bytes of the secret: as many as the hash has (RFC 7518, section 3.2).
+const MIN_SECRET_BYTES: usize = 32;
+
+/// The longest token that is read, in bytes; ours have some 330.
+const MAX_TOKEN_BYTES: usize = 1_024;
+
+/// `{"alg":"HS256","typ":"JWT"}` in base64url.
+const HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
+
+/// What a token says.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Claims {
+    /// Who it was issued to.
+    pub sub: UserId,
+    /// Whose dashboard.
+    pub account_id: AccountId,
+    /// What they might do when it was issued; the stored role counts.
+    pub role: Role,
+    /// [`ISSUER`].
+    pub iss: String,
+    /// When it ends, in seconds since 1970.
+    pub exp: i64,
+    /// Names the token, so that it can be ended before its time.
+    pub jti: String,
+}
+
+impl Claims {
+    /// When it was issued, in seconds since 1970: all tokens hold equally long.
+    pub fn issued_at(&self) -> i64 {
+        self.exp.saturating_sub(TOKEN_SECONDS)
+    }
+}
+
+/// Issues and proves tokens.
+#[derive(Clone, Debug)]
+pub struct Tokens {
+    secret: SecretString,
+}
+
+impl Tokens {
+    /// With the secret that signs them.
+    ///
+    /// # Errors
+    ///
+    /// When it is shorter than the hash.
+    pub fn new(secret: SecretString) -> Result<Self, ConfigError> {
+        if secret.expose_secret().len() < MIN_SECRET_BYTES {
+            return Err(ConfigError::new(format!(
+                "the secret of dashboard tokens has fewer than {MIN_SECRET_BYTES} bytes"
+            )));
+        }
+        Ok(Self { secret })
+    }
+
+    /// Issues a token to a person of an account.
+    pub fn issue(
+        &self,
+        (user, account, role): (UserId, AccountId, Role),
+        jti: &str,
+        now: Timestamp,
+    ) -> Result<(SecretString, Claims), StoreError> {
+        let claims = Claims {
+            sub: user,
+            account_id: account,
+            role,
+            iss: ISSUER.to_owned(),
+            exp: now.seconds().saturating_add(TOKEN_SECONDS),
+            jti: jti.to_owned(),
+        };
+        let body = serde_json::to_vec(&claims).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        let signed = format!("{HEADER}.{}", URL_SAFE_NO_PAD.encode(body));
+        let signature = URL_SAFE_NO_PAD.encode(self.mac(&signed)?.finalize().into_bytes());
+        Ok((SecretString::from(format!("{signed}.{signature}")), claims))
+    }
+
+    /// What a token says, if it is ours and its time is not over.
+    pub fn prove(&self, token: &SecretString, now: Timestamp) -> Option<Claims> {
+        let text = token.expose_secret();
+        if text.len() > MAX_TOKEN_BYTES {
+            return None;
+        }
+        let (signed, signature) = text.rsplit_once('.')?;
+        let (header, body) = signed.split_once('.')?;
+        if header != HEADER {
+            return None;
+        }
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        // Compared in constant time.
+        self.mac(signed).ok()?.verify_slice(&signature).ok()?;
+        let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
+        (claims.iss == ISSUER && claims.exp > now.seconds()).then_some(claims)
+    }
+
+    fn mac(&self, signed: &str) -> Result<Hmac<Sha256>, StoreError> {
+        let key = self.secret.expose_secret().as_bytes();
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(|e| StoreError::Corrupt(e.to_string()))?;
+        mac.update(signed.as_bytes());
+        Ok(mac)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse_floor(text).unwrap()
+    }
+
+    fn tokens() -> Tokens {
+        Tokens::new(SecretString::from("0123456789abcdef0123456789abcdef")).unwrap()
+    }
+
+    fn claims(exp: i64) -> Value {
+        json!({
+            "sub": UserId::of_email("ana@loja.example"), "account_id": AccountId::new([1; 10]),
+            "role": "OWNER", "iss": ISSUER, "exp": exp, "jti": "a",
+        })
+    }
+
+    /// A token as anybody could write it who has the secret.
+    fn written(header: &Value, claims: &Value) -> SecretString {
+        let part = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
+        let signed = format!("{}.{}", part(header), part(claims));
+        let signature = URL_SAFE_NO_PAD.encode(tokens().mac(&signed).unwrap().finalize().into_bytes());
+        SecretString::from(format!("{signed}.{signature}"))
+    }
+
+    const NOW: &str = "2026-11-21T12:00:00Z";
+
+    #[test]
+    fn a_token_says_what_was_signed_until_its_time_is_over() {
+        let now = at(NOW);
+        let ours = json!({"alg": "HS256", "typ": "JWT"});
+        let token = written(&ours, &claims(now.seconds() + 1));
+        assert_eq!(tokens().prove(&token, now).unwrap().role, Role::Owner);
+        assert_eq!(tokens().prove(&token, now.plus_seconds(1).unwrap()), None);
+        let mut foreign = claims(now.seconds() + 1);
+        foreign["iss"] = json!("somebody-else");
+        assert_eq!(tokens().prove(&written(&ours, &foreign), now), None);
+        for missing in ["sub", "account_id", "role", "iss", "exp", "jti"] {
+            let mut claims = claims(now.seconds() + 1);
+            claims.as_object_mut().unwrap().remove(missing);
+            assert_eq!(tokens().prove(&written(&ours, &claims), now), None, "without {missing}");
+        }
+    }
+
+    #[test]
+    fn no_other_algorithm_is_taken_even_well_signed() {
+        let now = at(NOW);
+        for header in [
+            json!({"alg": "none", "typ": "JWT"}),
+            json!({"alg": "HS512", "typ": "JWT"}),
+            json!({"alg": "RS256", "typ": "JWT"}),
+            json!({"alg": "hs256", "typ": "JWT"}),
+            json!({"typ": "JWT"}),
+            json!({"alg": "HS256", "typ": "JWT", "kid": "../../dev/null"}),
+        ] {
+            let token = written(&header, &claims(now.seconds() + 1));
+            assert_eq!(tokens().prove(&token, now), None, "{header}");
+            let unsigned = token.expose_secret().rsplit_once('.').unwrap().0.to_owned();
+            assert_eq!(tokens().prove(&SecretString::from(format!("{unsigned}.")), now), None);
+        }
+    }
+
+    #[test]
+    fn a_token_that_was_changed_anywhere_is_refused() {
+        let now = at(NOW);
+        let token = written(&json!({"alg": "HS256", "typ": "JWT"}), &claims(now.seconds() + 1));
+        let text = token.expose_secret();
+        for place in 0..text.len() {
+            let mut changed = text.as_bytes().to_vec();
+            changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
+            let changed = SecretString::from(String::from_utf8(changed).unwrap());
+            assert_eq!(tokens().prove(&changed, now), None, "at {place}");
+        }
+        for text in
+            ["", ".", "..", "...", HEADER, &format!("{text}="), &format!("{text}.x"), &"a.".repeat(600)]
+        {
+            assert_eq!(tokens().prove(&SecretString::from(text), now), None, "{text}");
+        }
+        let other = Tokens::new(SecretString::from("another secret of at least 32 bytes")).unwrap();
+        assert_eq!(other.prove(&token, now), None);
+    }
+
+    #[test]
+    fn a_short_secret_is_refused_and_none_is_printed() {
+        assert!(Tokens::new(SecretString::from("0123456789abcdef0123456789abcde")).is_err());
+        assert!(!format!("{:?}", tokens()).contains("0123"));
+    }
+}
