@@ -45,6 +45,7 @@ pub fn router(desk: Desk) -> Router {
         .route("/v1/api-keys", get(keys::list).post(keys::issue))
         .route("/v1/api-keys/{id}", axum::routing::delete(keys::revoke))
         .route("/v1/api-keys/{id}/rotate", post(keys::rotate))
+        .route("/v1/auth/login", post(sessions::log_in))
         .route("/v1/auth/logout", post(sessions::log_out))
         .with_state(desk);
     framed(routes)

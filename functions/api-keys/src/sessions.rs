@@ -1,10 +1,45 @@
 //! `/v1/auth` (design: Authentication).
 
-use axum::extract::State;
+use std::convert::Infallible;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
-use shared::http::{Problem, RequestContext};
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use lambda_http::request::RequestContext as ApiGateway;
+use shared::auth::dashboard::Source;
+use shared::auth::dashboard::log_in::{Credentials, SessionView};
+use shared::http::{JsonBody, Problem, RequestContext};
 
 use crate::Desk;
+
+/// Who API Gateway says is calling.
+pub(crate) struct From(Source);
+
+impl<S: Sync> FromRequestParts<S> for From {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        let address = match parts.extensions.get() {
+            Some(ApiGateway::ApiGatewayV2(context)) => context.http.source_ip.as_deref(),
+            _ => None,
+        };
+        Ok(Self(Source::of(address)))
+    }
+}
+
+pub(crate) async fn log_in(
+    State(desk): State<Desk>,
+    From(source): From,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let credentials = Credentials::parse(&body?.0)?;
+    let session = desk.dashboard.log_in(credentials, source, desk.clock.now()).await?;
+    // RFC 6750, section 5.3: a token is not kept on its way.
+    let headers = [("cache-control", "no-store")];
+    Ok((headers, Json(SessionView::new(&session))).into_response())
+}
 
 pub(crate) async fn log_out(
     State(desk): State<Desk>,

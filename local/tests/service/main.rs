@@ -23,6 +23,7 @@ mod event_log;
 mod failures;
 mod growth;
 mod listing;
+mod log_in;
 mod med;
 mod payment_list;
 mod payments;

@@ -154,6 +154,9 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     let rotated = service.raw(Method::POST, &rotate, &desk, "").await.expect(201);
     service.raw(Method::DELETE, &format!("/v1/api-keys/{}", id(&rotated)), &desk, "").await.expect(200);
     service.raw(Method::GET, "/v1/api-keys", &desk, "").await.expect(200);
+    let credentials = json!({"email": seed.first.owner_email, "password": seed.first.password});
+    service.post("/v1/auth/login", &credentials).await.expect(200);
+    assert_eq!(service.raw(Method::POST, "/v1/auth/logout", &desk, "").await.status, 204);
     assert_eq!(used(), allowed("ApiKeysFunction"));
 
     let mut webhooks = BTreeSet::new();

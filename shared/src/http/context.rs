@@ -18,6 +18,12 @@ use super::problem::Problem;
 
 const X_REQUEST_ID: &str = "x-request-id";
 
+/// How many requests may be made.
+pub(super) const RATE_LIMIT: &str = "x-ratelimit-limit-minute";
+
+/// How many of them are left.
+pub(super) const RATE_LIMIT_REMAINING: &str = "x-ratelimit-remaining-minute";
+
 /// The longest `X-Request-Id` of a client that is echoed; a longer one is replaced.
 const MAX_REQUEST_ID_CHARS: usize = 128;
 
@@ -156,8 +162,8 @@ pub(super) async fn frame(mut request: Request, next: Next) -> Response {
     let headers = response.headers_mut();
     let caller = context.caller.get();
     if let Some(KnownCaller { rate_limit, .. }) = caller {
-        headers.insert("x-ratelimit-limit-minute", HeaderValue::from(rate_limit.limit));
-        headers.insert("x-ratelimit-remaining-minute", HeaderValue::from(rate_limit.remaining));
+        headers.insert(RATE_LIMIT, HeaderValue::from(rate_limit.limit));
+        headers.insert(RATE_LIMIT_REMAINING, HeaderValue::from(rate_limit.remaining));
     }
     context.id.name(&mut response);
     let key = caller.map(|caller| caller.fingerprint.as_str());

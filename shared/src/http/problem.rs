@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::context::RequestId;
+use super::context::{RATE_LIMIT, RATE_LIMIT_REMAINING, RequestId};
 use crate::random::RandomError;
 use crate::store::StoreError;
 
@@ -86,6 +86,8 @@ pub enum Problem {
     },
     /// 429 `rate_limited`: too many log-ins failed.
     TooManyLogins {
+        /// How many may fail.
+        limit: i64,
         /// Seconds until they count no more.
         retry_after_seconds: i64,
     },
@@ -211,7 +213,7 @@ impl Problem {
             Self::RateLimited { retry_after_seconds } => {
                 format!("Too many requests with this key in this minute. Retry in {retry_after_seconds} s.")
             }
-            Self::TooManyLogins { retry_after_seconds } => {
+            Self::TooManyLogins { retry_after_seconds, limit: _ } => {
                 format!("Too many log-ins failed. Retry in {retry_after_seconds} s.")
             }
             Self::Unavailable(_) => {
@@ -264,9 +266,18 @@ impl Problem {
             request_id: request_id.as_str(),
         };
         let mut response = (self.status(), axum::Json(body)).into_response();
-        if let Self::RateLimited { retry_after_seconds } | Self::TooManyLogins { retry_after_seconds } = self
-        {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
+        let headers = response.headers_mut();
+        match self {
+            Self::RateLimited { retry_after_seconds } => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
+            }
+            Self::TooManyLogins { limit, retry_after_seconds } => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
+                // The contract has them on every 429; of a key's requests the frame writes them.
+                headers.insert(RATE_LIMIT, HeaderValue::from(*limit));
+                headers.insert(RATE_LIMIT_REMAINING, HeaderValue::from(0));
+            }
+            _ => {}
         }
         response
     }

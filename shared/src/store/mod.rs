@@ -619,6 +619,39 @@ impl Store {
         Err(Failed::Otherwise(unavailable(error)))
     }
 
+    /// Adds to a counter of a row, which need not exist, unless a bound forbids it; says whether it did. `set` is written
+    /// beside it. One update, without a transaction, so that many at once do not refuse one another; one whose answer was
+    /// lost may be counted twice.
+    pub async fn count_within(
+        &self,
+        key: &Key,
+        counter: (&str, i64),
+        set: Item,
+        bound: Option<Bound>,
+    ) -> Result<bool, StoreError> {
+        let counters = vec![(counter.0.to_owned(), counter.1)];
+        let update = add(&self.table, key, counters, set, bound)
+            .map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        let answer = self
+            .client
+            .update_item()
+            .table_name(update.table_name())
+            .set_key(Some(update.key().clone()))
+            .update_expression(update.update_expression())
+            .set_condition_expression(update.condition_expression().map(str::to_owned))
+            .set_expression_attribute_names(update.expression_attribute_names().cloned())
+            .set_expression_attribute_values(update.expression_attribute_values().cloned())
+            .send()
+            .await;
+        match answer {
+            Ok(_) => Ok(true),
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(false),
+                _ => Err(unavailable(error)),
+            },
+        }
+    }
+
     /// Entries of an index: those of `partition` whose sort key is within `from..=to`, in order, at most `limit`.
     pub async fn list(
         &self,

@@ -1,18 +1,27 @@
 //! Who is logged in to the dashboard (contract: Authentication, 3 and 5): a token says who, the stored row of the person
 //! says what they may do, so that somebody who was removed can do nothing at once.
 
+pub mod log_in;
+mod throttle;
 pub mod token;
 
 use serde::{Deserialize, Serialize};
 
+pub use throttle::Source;
+
+use crate::account::password::Prover;
 use crate::account::{Role, User};
 use crate::audit::Operator;
 use crate::config::{ConfigError, required};
+use crate::hex;
 use crate::http::{Problem, RequestContext};
 use crate::ids::{AccountId, UserId};
+use crate::random;
 use crate::store::{Inserted, Key, Row, Store, from_item, text};
 use crate::time::Timestamp;
 
+use self::log_in::{Credentials, Session};
+use self::throttle::Throttle;
 use self::token::{Claims, Tokens};
 
 /// The sort key of the row of a token that was ended.
@@ -70,13 +79,15 @@ impl Row for EndedToken {
 pub struct Dashboard {
     store: Store,
     tokens: Tokens,
+    throttle: Throttle,
+    prover: Prover,
 }
 
 impl Dashboard {
     /// Reads `DASHBOARD_TOKEN_SECRET`.
     pub fn from_vars(store: Store, var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let tokens = Tokens::new(required(var, "DASHBOARD_TOKEN_SECRET")?.into())?;
-        Ok(Self { store, tokens })
+        Ok(Self { throttle: Throttle::new(store.clone()), store, tokens, prover: Prover::default() })
     }
 
     /// Proves the request's token, in one read.
@@ -103,6 +114,32 @@ impl Dashboard {
             return Err(Problem::NotLoggedIn);
         }
         Ok(Member { user: user.id, account: user.account, role: user.role, token: claims })
+    }
+
+    /// Gives a token for an e-mail address and its password.
+    ///
+    /// # Errors
+    ///
+    /// 401 `unauthorized`, the same and after the same work whether there is no such address or another password;
+    /// 429 `rate_limited` where too many failed.
+    pub async fn log_in(
+        &self,
+        credentials: Credentials,
+        source: Source,
+        now: Timestamp,
+    ) -> Result<Session, Problem> {
+        let id = UserId::of_email(&credentials.email);
+        let attempt = self.throttle.take(&id, source, now).await?;
+        let user: Option<User> = self.store.get(&User::key_of(&id)).await?;
+        let hash = user.as_ref().map(|user| user.password_hash.clone());
+        let is_right = self.prover.is_right(credentials.password, hash).await?;
+        let user = user.filter(|_| is_right).ok_or(Problem::WrongCredentials)?;
+        self.throttle.give_back(attempt).await?;
+        let jti = hex::encode(&random::bytes::<16>()?);
+        let (token, claims) = self.tokens.issue((user.id, user.account, user.role), &jti, now)?;
+        let expires_at = Timestamp::MIN.plus_seconds(claims.exp);
+        let expires_at = expires_at.map_err(|error| Problem::Internal(error.to_string()))?;
+        Ok(Session { token, expires_at })
     }
 
     /// Ends the token that somebody is logged in by. Again is the same.

@@ -1,0 +1,202 @@
+//! `POST /v1/auth/login` (design: Authentication).
+
+use std::time::{Duration, Instant};
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Client, Service};
+
+async fn log_in(client: &Client, email: &str, password: &str) -> Answer {
+    let headers = [("content-type", "application/json")];
+    let body = json!({"email": email, "password": password}).to_string();
+    client.raw(Method::POST, "/v1/auth/login", &headers, body).await
+}
+
+/// To the start of a quarter of the hour, so that what follows falls into one.
+async fn start_a_window(service: &Service) {
+    service.advance(900 - service.stack.clock.now().seconds() % 900).await;
+}
+
+/// A log-in as API Gateway hands it over from that address.
+async fn log_in_from(service: &Service, address: &str, email: &str, password: &str) -> Value {
+    let desk = service.stack.functions.get("ApiKeysFunction").unwrap().clone();
+    let event = json!({
+        "version": "2.0", "routeKey": "ANY /v1/auth/{proxy+}", "rawPath": "/v1/auth/login", "rawQueryString": "",
+        // What a client says of itself does not count.
+        "headers": {"host": "localhost", "content-type": "application/json", "x-forwarded-for": "192.0.2.1"},
+        "requestContext": {
+            "http": {"method": "POST", "path": "/v1/auth/login", "protocol": "HTTP/1.1", "sourceIp": address, "userAgent": ""},
+            "requestId": "r", "stage": "$default", "time": "", "timeEpoch": 0
+        },
+        "body": json!({"email": email, "password": password}).to_string(),
+        "isBase64Encoded": false,
+    });
+    desk(event).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_password_gives_a_token_of_twelve_hours() {
+    let service = Service::start().await;
+    let owner = &service.stack.seed.first;
+    for email in [owner.owner_email.clone(), owner.owner_email.to_uppercase()] {
+        let before = service.stack.clock.now();
+        let answer = log_in(&service, &email, &owner.password).await;
+        assert_eq!(answer.header("cache-control"), Some("no-store"));
+        let session = answer.expect(200);
+        let names: Vec<&str> = session.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(
+            (names, &session["tokenType"]),
+            (vec!["expiresAt", "token", "tokenType"], &json!("Bearer"))
+        );
+        let ends: shared::time::Timestamp = serde_json::from_value(session["expiresAt"].clone()).unwrap();
+        let holds = ends.millis_since(before);
+        assert!((12 * 3_600_000 - 1_000..=12 * 3_600_000 + 60_000).contains(&holds), "{holds} ms");
+        let bearer = format!("Bearer {}", session["token"].as_str().unwrap());
+        let list = service.raw(Method::GET, "/v1/api-keys", &[("authorization", &bearer)], "").await;
+        assert_eq!(list.expect(200)["access"], json!({"canManage": true}));
+    }
+    let member = log_in(&service, &service.stack.seed.member_email, &owner.password).await.expect(200);
+    let bearer = format!("Bearer {}", member["token"].as_str().unwrap());
+    let list = service.raw(Method::GET, "/v1/api-keys", &[("authorization", &bearer)], "").await.expect(200);
+    assert_eq!(list["access"], json!({"canManage": false}));
+}
+
+#[tokio::test]
+async fn an_unknown_address_and_a_wrong_password_are_answered_alike() {
+    let service = Service::start().await;
+    let (owner, other) = (&service.stack.seed.first, &service.stack.seed.other);
+    let wrong = log_in(&service, &owner.owner_email, &other.password).await;
+    let unknown = log_in(&service, "nobody@loja.example", &owner.password).await;
+    assert_eq!(wrong.problem(), (401, "authentication_error", "unauthorized"));
+    assert_eq!(wrong.body["error"], unknown.body["error"]);
+    let names = |answer: &Answer| answer.headers.keys().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(names(&wrong), names(&unknown));
+    let last = format!("{}x", owner.password);
+    for password in [&last, &owner.password[1..], " ", &owner.password.to_uppercase()] {
+        assert_eq!(log_in(&service, &owner.owner_email, password).await.status, 401, "{password}");
+    }
+    let with_spaces = format!(" {}", owner.owner_email);
+    assert_eq!(log_in(&service, &with_spaces, &owner.password).await.status, 401);
+}
+
+#[tokio::test]
+async fn an_unknown_address_takes_as_long_as_a_wrong_password() {
+    let service = Service::start().await;
+    start_a_window(&service).await;
+    let email = service.stack.seed.first.owner_email.clone();
+    let quickest = async |email: &str| {
+        let mut quickest = Duration::MAX;
+        for _ in 0..8 {
+            let began = Instant::now();
+            assert_eq!(log_in(&service, email, "not the password").await.status, 401);
+            quickest = quickest.min(began.elapsed());
+        }
+        quickest
+    };
+    let (known, unknown) = (quickest(&email).await, quickest("nobody@loja.example").await);
+    // The hash is most of the time, so without it the answer would come several times sooner.
+    let ratio = known.as_secs_f64() / unknown.as_secs_f64();
+    assert!((0.5..2.0).contains(&ratio), "known {known:?}, unknown {unknown:?}");
+}
+
+#[tokio::test]
+async fn a_request_that_is_no_log_in_is_400() {
+    let service = Service::start().await;
+    for (body, params) in [
+        (json!({}), vec!["email", "password"]),
+        (json!({"email": "", "password": ""}), vec!["email", "password"]),
+        (json!({"email": 1, "password": null}), vec!["email", "password"]),
+        (json!({"email": "a@b.example"}), vec!["password"]),
+        (json!({"email": "a".repeat(255), "password": "x"}), vec!["email"]),
+        (json!({"email": "a@b.example", "password": "x".repeat(1025)}), vec!["password"]),
+    ] {
+        let answer = service
+            .raw(Method::POST, "/v1/auth/login", &[("content-type", "application/json")], body.to_string())
+            .await;
+        assert_eq!(answer.problem(), (400, "invalid_request_error", "invalid_request"), "{body}");
+        assert_eq!(answer.params(), params);
+        assert!(!answer.body.to_string().contains("xxx"), "a password was echoed");
+    }
+    for (headers, body) in [(vec![], "{}"), (vec![("content-type", "application/json")], "[")] {
+        let answer = service.raw(Method::POST, "/v1/auth/login", &headers, body).await;
+        assert_eq!(answer.problem().0, 400);
+    }
+    assert_eq!(service.raw(Method::GET, "/v1/auth/login", &[], "").await.problem().0, 404);
+}
+
+#[tokio::test]
+async fn failures_of_an_address_are_bounded_however_many_come_at_once() {
+    const AT_ONCE: usize = 30;
+    let service = Service::start().await;
+    start_a_window(&service).await;
+    let owner = service.stack.seed.first.clone();
+    for email in [owner.owner_email.clone(), "nobody@loja.example".to_owned()] {
+        let attempts: Vec<_> = (0..AT_ONCE)
+            .map(|_| {
+                let (client, email) = (Client::new(&service.base_url, ""), email.clone());
+                tokio::spawn(async move { log_in(&client, &email, "not the password").await })
+            })
+            .collect();
+        let mut looked_at = 0;
+        for attempt in attempts {
+            let answer = attempt.await.unwrap();
+            if answer.status == 401 {
+                looked_at += 1;
+                continue;
+            }
+            assert_eq!(answer.problem(), (429, "rate_limit_error", "rate_limited"));
+            let wait: i64 = answer.header("retry-after").unwrap().parse().unwrap();
+            assert!((1..=900).contains(&wait), "{wait}");
+            assert_eq!(answer.header("x-ratelimit-limit-minute"), Some("10"));
+            assert_eq!(answer.header("x-ratelimit-remaining-minute"), Some("0"));
+        }
+        assert_eq!(looked_at, 10, "{email}");
+    }
+    // The right password too, until the window is over; others log in meanwhile.
+    let refused = log_in(&service, &owner.owner_email, &owner.password).await;
+    assert_eq!(refused.problem().0, 429);
+    let other = service.stack.seed.other.clone();
+    log_in(&service, &other.owner_email, &other.password).await.expect(200);
+    service.advance(refused.header("retry-after").unwrap().parse().unwrap()).await;
+    log_in(&service, &owner.owner_email, &owner.password).await.expect(200);
+}
+
+#[tokio::test]
+async fn log_ins_that_succeed_do_not_count() {
+    let service = Service::start().await;
+    start_a_window(&service).await;
+    let owner = service.stack.seed.first.clone();
+    for _ in 0..9 {
+        assert_eq!(log_in(&service, &owner.owner_email, "not the password").await.status, 401);
+    }
+    for _ in 0..5 {
+        log_in(&service, &owner.owner_email, &owner.password).await.expect(200);
+    }
+    assert_eq!(log_in(&service, &owner.owner_email, "not the password").await.status, 401);
+    assert_eq!(log_in(&service, &owner.owner_email, &owner.password).await.status, 429);
+}
+
+#[tokio::test]
+async fn one_password_can_not_be_tried_on_everybody_from_one_place() {
+    let service = Service::start().await;
+    start_a_window(&service).await;
+    let owner = service.stack.seed.first.clone();
+    for person in 0..100 {
+        // An IPv6 customer has many addresses.
+        let address = format!("2001:db8::{person:x}");
+        let answer = log_in_from(&service, &address, &format!("{person}@loja.example"), "password1").await;
+        assert_eq!(answer["statusCode"], 401);
+    }
+    let refused = log_in_from(&service, "2001:db8::ffff", "100@loja.example", "password1").await;
+    assert_eq!(
+        (&refused["statusCode"], &refused["headers"]["x-ratelimit-limit-minute"]),
+        (&json!(429), &json!("100"))
+    );
+    // Whoever is refused for where they are keeps nobody out elsewhere.
+    for _ in 0..20 {
+        log_in_from(&service, "2001:db8::1", &owner.owner_email, "password1").await;
+    }
+    let elsewhere = log_in_from(&service, "2001:db8:0:1::1", &owner.owner_email, &owner.password).await;
+    assert_eq!(elsewhere["statusCode"], 200);
+}

@@ -1,0 +1,149 @@
+//! How many log-ins may fail: by e-mail address, so that nobody's password is guessed, and by the address they come from,
+//! so that nobody tries one password on everybody.
+//!
+//! An attempt takes its place before the password is looked at, and one that succeeds gives it back: so however many come
+//! at once, no more are looked at than may fail. Unknown e-mail addresses are counted as known ones are.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::http::Problem;
+use crate::ids::UserId;
+use crate::store::{Bound, Item, Key, Store};
+use crate::time::Timestamp;
+
+/// The time in which failures count, in seconds; quarters of the hour, for everybody the same.
+const WINDOW_SECONDS: i64 = 15 * 60;
+
+/// Log-ins to one e-mail address that may fail in a window: some 1,000 a day, of a password of 12 characters or more.
+const MAX_FAILURES_OF_EMAIL: i64 = 10;
+
+/// Log-ins from one address that may fail in a window: offices share one.
+const MAX_FAILURES_FROM_ADDRESS: i64 = 100;
+
+/// The attribute that counts.
+const COUNTER: &str = "failures";
+
+/// Where a log-in comes from, as API Gateway saw it; not what the client says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Source(Option<IpAddr>);
+
+impl Source {
+    /// An address as text. What is none counts as one and the same.
+    pub fn of(text: Option<&str>) -> Self {
+        Self(text.and_then(|text| text.parse().ok()))
+    }
+
+    /// What counts as one: an IPv6 customer has a network of 64 bits to choose from.
+    fn name(self) -> String {
+        match self.0.map(|address| address.to_canonical()) {
+            None => "unknown".to_owned(),
+            Some(IpAddr::V4(address)) => address.to_string(),
+            Some(IpAddr::V6(address)) => {
+                let network = address.to_bits() & (u128::MAX << 64);
+                format!("{}/64", Ipv6Addr::from_bits(network))
+            }
+        }
+    }
+}
+
+/// A window of the clock.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    number: i64,
+    ends_at: i64,
+}
+
+impl Window {
+    fn of(now: Timestamp) -> Self {
+        let number = now.seconds().div_euclid(WINDOW_SECONDS);
+        Self { number, ends_at: number.saturating_add(1).saturating_mul(WINDOW_SECONDS) }
+    }
+
+    /// The row goes when its window is over.
+    fn ttl(self) -> Item {
+        Item::from([("ttl".to_owned(), AttributeValue::N(self.ends_at.to_string()))])
+    }
+}
+
+/// The places that an attempt took.
+#[derive(Debug)]
+pub(super) struct Attempt {
+    window: Window,
+    keys: [Key; 2],
+}
+
+/// Counts failures. Clones share one client.
+#[derive(Clone, Debug)]
+pub(super) struct Throttle {
+    store: Store,
+}
+
+impl Throttle {
+    /// In a store.
+    pub(super) fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Takes a place for an attempt, which counts as failed until it is given back.
+    ///
+    /// # Errors
+    ///
+    /// 429 `rate_limited` where too many failed.
+    pub(super) async fn take(
+        &self,
+        user: &UserId,
+        source: Source,
+        now: Timestamp,
+    ) -> Result<Attempt, Problem> {
+        let window = Window::of(now);
+        let key = |who: String| Key { pk: format!("log-ins#{who}"), sk: window.number.to_string() };
+        let keys = [key(source.name()), key(user.to_string())];
+        let [from_address, of_email] = &keys;
+        // One after the other: an address that may no longer try can't keep anybody else out by trying.
+        for (key, max) in [(from_address, MAX_FAILURES_FROM_ADDRESS), (of_email, MAX_FAILURES_OF_EMAIL)] {
+            let bound = Bound::AtMost { counter: COUNTER.to_owned(), most: max.saturating_sub(1) };
+            if !self.store.count_within(key, (COUNTER, 1), window.ttl(), Some(bound)).await? {
+                return Err(Problem::TooManyLogins {
+                    limit: max,
+                    retry_after_seconds: window.ends_at.saturating_sub(now.seconds()),
+                });
+            }
+        }
+        Ok(Attempt { window, keys })
+    }
+
+    /// Gives an attempt's places back: it did not fail.
+    pub(super) async fn give_back(&self, attempt: Attempt) -> Result<(), Problem> {
+        for key in &attempt.keys {
+            self.store.count_within(key, (COUNTER, -1), attempt.window.ttl(), None).await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_customer_count_as_one() {
+        let name = |text: &str| Source::of(Some(text)).name();
+        assert_eq!(name("203.0.113.9"), "203.0.113.9");
+        assert_eq!(name("::ffff:203.0.113.9"), "203.0.113.9");
+        assert_eq!(name("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::/64");
+        assert_eq!(name("2001:db8:1:2::1"), "2001:db8:1:2::/64");
+        assert_ne!(name("2001:db8:1:3::1"), "2001:db8:1:2::/64");
+        assert_eq!(Source::of(None).name(), Source::of(Some("somewhere")).name());
+    }
+
+    #[test]
+    fn a_window_is_a_quarter_of_the_hour() {
+        let at = |text: &str| Window::of(Timestamp::parse_floor(text).unwrap());
+        let window = at("2026-11-21T10:15:00Z");
+        assert_eq!(window.number, at("2026-11-21T10:29:59.999Z").number);
+        assert_ne!(window.number, at("2026-11-21T10:30:00Z").number);
+        assert_eq!(window.ends_at, Timestamp::parse_floor("2026-11-21T10:30:00Z").unwrap().seconds());
+    }
+}
