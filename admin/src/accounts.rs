@@ -4,8 +4,8 @@ use std::error::Error;
 
 use clap::{Subcommand, ValueEnum};
 use serde_json::json;
-use shared::account::Account;
 use shared::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
+use shared::account::{Account, AccountSettings};
 use shared::charge::PaymentMethod;
 use shared::ids::AccountId;
 use shared::money::Amount;
@@ -15,6 +15,17 @@ use crate::{OperatorArguments, announce, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
+    /// Open an account. It begins without people and keys: add its owner next
+    Open {
+        /// Shown to payers, and in BR Codes, which cut it at 25 characters
+        #[arg(long, value_parser = name)]
+        merchant_name: String,
+        /// In BR Codes, which cut it at 15 characters
+        #[arg(long, value_parser = name)]
+        merchant_city: String,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
     /// All accounts, the newest first
     List,
     /// One account, with its terms
@@ -61,6 +72,26 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
+    /// Set how many requests each of an account's keys may make in a minute, from the next request on
+    SetRateLimit {
+        /// The account (acc_…)
+        id: AccountId,
+        /// Requests
+        #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MAX_RATE_LIMIT))]
+        per_minute: u64,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Set how long a charge can be paid whose request does not say, from the next charge on
+    SetChargeExpiry {
+        /// The account (acc_…)
+        id: AccountId,
+        /// 60 to 86400
+        #[arg(long, value_parser = clap::value_parser!(i64).range(60..=86_400))]
+        seconds: i64,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
     /// Set what becomes of fees when a payment is refunded, from the next settlement on
     SetFeesOnRefund {
         /// The account (acc_…)
@@ -74,6 +105,20 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
+}
+
+/// The most requests a minute that a key may be given: its row takes 1,000 writes a second.
+const MAX_RATE_LIMIT: u64 = 60_000;
+
+/// The longest name that is taken, in characters.
+const MAX_NAME_CHARS: usize = 100;
+
+fn name(text: &str) -> Result<String, String> {
+    let name = crate::sentence(text)?;
+    if name.chars().count() > MAX_NAME_CHARS {
+        return Err(format!("must be at most {MAX_NAME_CHARS} characters"));
+    }
+    Ok(name)
 }
 
 /// A payment method, as an argument.
@@ -126,6 +171,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         stack.accounts.change_settings(&id, action, change, &operator, now).await
     };
     let account = match command {
+        Command::Open { merchant_name, merchant_city, operator } => {
+            announce(stack);
+            let settings = AccountSettings::new(&merchant_name, &merchant_city);
+            stack.accounts.open(settings, &operator.operator(), now).await?
+        }
         Command::List => {
             for account in stack.accounts.all().await? {
                 print(&account)?;
@@ -148,6 +198,14 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let set: Change = Box::new(move |settings| settings.pix_out_fee = centavos);
             change(id, "account.set-pix-out-fee", set, operator).await?
         }
+        Command::SetRateLimit { id, per_minute, operator } => {
+            let set: Change = Box::new(move |settings| settings.rate_limit_per_minute = per_minute);
+            change(id, "account.set-rate-limit", set, operator).await?
+        }
+        Command::SetChargeExpiry { id, seconds, operator } => {
+            let set: Change = Box::new(move |settings| settings.charge_expires_in_seconds = seconds);
+            change(id, "account.set-charge-expiry", set, operator).await?
+        }
         Command::SetFeesOnRefund { id, method, fees, operator } => {
             let fees = match fees {
                 OnRefund::Return => FeesOnRefund::Return,
@@ -160,7 +218,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     print(&account)
 }
 
-type Change = Box<dyn Fn(&mut shared::account::AccountSettings)>;
+type Change = Box<dyn Fn(&mut AccountSettings)>;
 
 fn in_terms(method: Method, change: impl Fn(&mut MethodTerms) + 'static) -> Change {
     Box::new(move |settings| change(settings.terms.0.entry(method.method()).or_default()))

@@ -4,9 +4,11 @@
 mod accounts;
 mod deliveries;
 mod events;
+mod keys;
 mod ledger;
 mod payouts;
 mod target;
+mod users;
 
 use std::error::Error;
 use std::io::Write;
@@ -45,13 +47,19 @@ enum Command {
     /// What the event dispatcher could not do
     #[command(subcommand)]
     Events(events::Command),
+    /// Who may log in to an account's dashboard
+    #[command(subcommand)]
+    Users(users::Command),
+    /// API keys
+    #[command(subcommand)]
+    Keys(keys::Command),
     /// The ledger behind wallets
     #[command(subcommand)]
     Ledger(ledger::Command),
     /// Merchants' money on its way to their banks
     #[command(subcommand)]
     Payouts(payouts::Command),
-    /// What operators did to an account: the latest 100, newest first
+    /// What operators did to an account, and its people to its keys: the latest 100, newest first
     Audit {
         /// The account (acc_…)
         account: AccountId,
@@ -134,6 +142,8 @@ async fn run(arguments: Arguments) -> Result<Done, Box<dyn Error>> {
         Command::Accounts(command) => accounts::run(&stack, command).await.map(|()| Done::Well),
         Command::Deliveries(command) => deliveries::run(&stack, command).await,
         Command::Events(command) => events::run(&stack, command).await,
+        Command::Users(command) => users::run(&stack, command).await.map(|()| Done::Well),
+        Command::Keys(command) => keys::run(&stack, command).await.map(|()| Done::Well),
         Command::Ledger(command) => ledger::run(&stack, command).await,
         Command::Payouts(command) => payouts::run(&stack, command).await.map(|()| Done::Well),
         Command::Audit { account } => {

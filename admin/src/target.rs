@@ -13,7 +13,7 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
-use shared::account::{Account, Accounts};
+use shared::account::{Account, Accounts, Users};
 use shared::api_key::ApiKeys;
 use shared::clock::Clock;
 use shared::ids::AccountId;
@@ -76,6 +76,10 @@ pub(crate) struct Stack {
     pub(crate) store: Store,
     /// Its accounts.
     pub(crate) accounts: Accounts,
+    /// Who may log in.
+    pub(crate) users: Users,
+    /// Their keys.
+    pub(crate) api_keys: ApiKeys,
     /// Its wallets.
     pub(crate) wallets: Wallets,
     /// Its payouts.
@@ -126,9 +130,12 @@ fn stack(
     local: Option<Ready>,
 ) -> Stack {
     let store = Store::new(aws.dynamodb(), table);
+    let api_keys = ApiKeys::new(store.clone(), api_keys_table);
     Stack {
         name,
-        accounts: Accounts::new(store.clone(), ApiKeys::new(store.clone(), api_keys_table)),
+        accounts: Accounts::new(store.clone(), api_keys.clone()),
+        users: Users::new(store.clone()),
+        api_keys,
         wallets: Wallets::new(store.clone()),
         payouts: Payouts::new(store.clone()),
         store,

@@ -66,6 +66,37 @@ impl Operated {
         self.objects(arguments).await.remove(0)
     }
 
+    /// A request with one header: its status, the limit that the answer names, and its body.
+    async fn send(&self, method: &str, path: &str, header: (&str, &str)) -> (u16, String, Value) {
+        let request = Request::builder().method(method).uri(format!("{}{path}", self.stack.base_url));
+        let request = request.header(header.0, header.1).header("content-type", "application/json");
+        self.answer(request.body(Full::default()).unwrap()).await
+    }
+
+    async fn answer(&self, request: Request<Full<Bytes>>) -> (u16, String, Value) {
+        let http = Client::builder(TokioExecutor::new()).build_http();
+        let answer = http.request(request).await.unwrap();
+        let limit = answer.headers().get("x-ratelimit-limit-minute");
+        let limit = limit.map_or("", |limit| limit.to_str().unwrap()).to_owned();
+        let status = answer.status().as_u16();
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        (status, limit, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    async fn ask(&self, method: &str, path: &str, header: (&str, &str)) -> (u16, Value) {
+        let (status, _, body) = self.send(method, path, header).await;
+        (status, body)
+    }
+
+    async fn log_in(&self, email: &str, password: &str) -> Option<String> {
+        let body = json!({"email": email, "password": password}).to_string();
+        let request = Request::post(format!("{}/v1/auth/login", self.stack.base_url));
+        let request = request.header("content-type", "application/json").body(Full::from(body)).unwrap();
+        let (status, _, session) = self.answer(request).await;
+        assert_eq!(status == 200, session["token"].is_string());
+        session["token"].as_str().map(str::to_owned)
+    }
+
     /// What a command that fails says.
     async fn refused(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
@@ -197,6 +228,91 @@ async fn an_accounts_terms_are_set_and_shown() {
 }
 
 #[tokio::test]
+async fn an_account_is_opened_peopled_and_limited() {
+    let service = Operated::start().await;
+    let why = ["--reason", "contract of November"];
+    let open = ["accounts", "open", "--merchant-name", "Padaria", "--merchant-city", "Recife"];
+    let opened = service.object(&[&open[..], &why].concat()).await;
+    let account = opened["id"].as_str().unwrap().to_owned();
+    assert_eq!(
+        (&opened["merchant_name"], &opened["rate_limit_per_minute"]),
+        (&json!("Padaria"), &json!(600))
+    );
+    assert_eq!(service.object(&["accounts", "show", &account]).await, opened);
+
+    let add = ["users", "add", &account, "--email", "Ana@Padaria.example", "--role", "owner"];
+    let ana = service.object(&[&add[..], &why].concat()).await;
+    assert_eq!((&ana["email"], &ana["role"]), (&json!("ana@padaria.example"), &json!("OWNER")));
+    let password = ana["password"].as_str().unwrap().to_owned();
+    assert_eq!(password.len(), 24);
+    assert!(service.refused(&[&add[..], &why].concat()).await.contains("has that e-mail address already"));
+    let token = service.log_in("ana@padaria.example", &password).await.unwrap();
+
+    // Whoever was added manages keys at once.
+    let (status, key) =
+        service.ask("POST", "/v1/api-keys", ("authorization", &format!("Bearer {token}"))).await;
+    assert_eq!((status, &key["mode"]), (201, &json!("live")));
+    let api_key = key["apiKey"].as_str().unwrap().to_owned();
+    let keys = service.objects(&["keys", "list", &account]).await;
+    assert_eq!((keys.len(), &keys[0]["id"]), (1, &key["id"]));
+    assert!(!keys[0].to_string().contains(&api_key));
+    let limit = ["accounts", "set-rate-limit", &account, "--per-minute", "7"];
+    service.object(&[&limit[..], &why].concat()).await;
+    let expiry = ["accounts", "set-charge-expiry", &account, "--seconds", "120"];
+    assert_eq!(service.object(&[&expiry[..], &why].concat()).await["charge_expires_in_seconds"], 120);
+    let answer = service.send("GET", "/v1/charges", ("apikey", &api_key)).await;
+    assert_eq!((answer.0, answer.1.as_str()), (200, "7"), "a changed limit acts at once");
+    let revoke = ["keys", "revoke", &account, key["id"].as_str().unwrap()];
+    assert_eq!(service.object(&[&revoke[..], &why].concat()).await["revoked"], true);
+    assert_eq!(service.send("GET", "/v1/charges", ("apikey", &api_key)).await.0, 401);
+    assert!(service.refused(&[&revoke[..], &why].concat()).await.contains("No such API key"));
+
+    let bearer = format!("Bearer {token}");
+    let list = async || service.ask("GET", "/v1/api-keys", ("authorization", &bearer)).await;
+    let who = [account.as_str(), "--email", "ana@padaria.example"];
+    let set_role = [&["users", "set-role"], &who[..], &["--role", "member"], &why].concat();
+    assert_eq!(service.object(&set_role).await["role"], "MEMBER");
+    assert_eq!(list().await.1["access"]["canManage"], false);
+    service.stack.clock.advance(1_000);
+    let reset = service.object(&[&["users", "reset-password"], &who[..], &why].concat()).await;
+    assert_eq!(list().await.0, 401, "logged out by the new password");
+    assert!(service.log_in("ana@padaria.example", &password).await.is_none());
+    let password = reset["password"].as_str().unwrap();
+    service.log_in("ana@padaria.example", password).await.unwrap();
+    assert_eq!(service.objects(&["users", "list", &account]).await.len(), 1);
+    assert_eq!(service.object(&[&["users", "remove"], &who[..], &why].concat()).await["removed"], true);
+    assert!(service.log_in("ana@padaria.example", password).await.is_none());
+    assert!(
+        service
+            .refused(&[&["users", "remove"], &who[..], &why].concat())
+            .await
+            .contains("nobody of the account")
+    );
+    let other = service.account();
+    let stranger = ["users", "remove", &other, "--email", "owner@outra.example"];
+    assert!(service.refused(&[&stranger[..], &why].concat()).await.contains("nobody of the account"));
+
+    let audit = service.objects(&["audit", &account]).await;
+    let actions: Vec<&str> = audit.iter().rev().map(|row| row["action"].as_str().unwrap()).collect();
+    assert_eq!(
+        actions,
+        [
+            "account.open",
+            "user.add",
+            "api-key.issue",
+            "account.set-rate-limit",
+            "account.set-charge-expiry",
+            "api-key.revoke",
+            "user.set-role",
+            "user.reset-password",
+            "user.remove",
+        ]
+    );
+    let audit = format!("{audit:?}");
+    assert!(!audit.contains(password) && !audit.contains(&api_key) && !audit.contains("argon2"), "{audit}");
+}
+
+#[tokio::test]
 async fn what_is_not_right_is_refused_with_a_reason() {
     let service = Operated::start().await;
     let account = service.account();
@@ -218,6 +334,19 @@ async fn what_is_not_right_is_refused_with_a_reason() {
     }
     let nobody = ["ledger", "verify", "--account", "acc_0000000000000000"];
     assert!(service.refused(&nobody).await.contains("there is no account acc_0000000000000000"));
+    for (words, says) in [
+        (["users", "add", &account, "--email", "ana", "--role", "owner"], "e-mail"),
+        (["users", "add", &account, "--email", "a@b.example", "--role", "boss"], "possible values"),
+        (["users", "add", "acc_0000000000000000", "--email", "a@b.example", "--role", "owner"], "no account"),
+        (["accounts", "open", "--merchant-name", "x", "--merchant-city", " ", "--"], "characters"),
+    ] {
+        let said = service.refused(&[&words[..2], &["--reason", "x"], &words[2..]].concat()).await;
+        assert!(said.contains(says), "{said}");
+    }
+    for limit in ["0", "60001", "-1", "many"] {
+        let words = ["accounts", "set-rate-limit", &account, "--reason", "x", "--per-minute", limit];
+        assert!(service.refused(&words).await.contains("per-minute"), "{limit}");
+    }
     let fees = ["accounts", "set-fees", &account, "--method", "pix", "--acquirer", "5", "--platform", "0+0"];
     assert!(service.refused(&[&fees[..], &["--reason", "x"]].concat()).await.contains("FIXED+BASIS_POINTS"));
     // A service that was killed leaves its ready file behind.

@@ -8,7 +8,7 @@ mod user;
 use serde::{Deserialize, Serialize};
 
 pub use repository::{AccountRefused, Accounts};
-pub use user::{Role, User, Users};
+pub use user::{Role, User, UserChange, UserRefused, Users};
 
 use self::terms::Terms;
 use crate::ids::AccountId;

@@ -5,14 +5,18 @@ use std::sync::Arc;
 
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
 use crate::store::StoreError;
 
-/// Characters of a password. The upper bound is one on work; passphrases are far below it.
-pub const PASSWORD_CHARS: (usize, usize) = (12, 256);
+/// A new password: 18 random bytes in base64url, 24 characters that nobody guesses.
+pub fn generate(random: [u8; 18]) -> SecretString {
+    SecretString::from(URL_SAFE_NO_PAD.encode(random))
+}
 
 /// Hashes that are made at the same time: each takes 19 MiB.
 const CONCURRENT_HASHES: usize = 2;

@@ -5,8 +5,9 @@ use std::fmt;
 use super::{ACCOUNTS, Account, AccountSettings};
 use crate::api_key::ApiKeys;
 use crate::audit::{Audit, Operator};
+use crate::hex;
 use crate::ids::AccountId;
-use crate::random::RandomError;
+use crate::random::{self, RandomError};
 use crate::store::{Committed, Key, ListIndex, Order, Store, StoreError, Write};
 use crate::time::Timestamp;
 
@@ -64,6 +65,26 @@ impl Accounts {
     /// Reads an account.
     pub async fn find(&self, id: &AccountId) -> Result<Option<Account>, StoreError> {
         self.store.get(&Account::key_of(id)).await
+    }
+
+    /// Opens an account, with an audit row.
+    pub async fn open(
+        &self,
+        settings: AccountSettings,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Account, AccountRefused> {
+        let id = AccountId::new(random::bytes()?);
+        let salt = hex::encode(&random::bytes::<16>()?);
+        let account = Account { id, settings, salt, created_at: now, version: 1 };
+        let audit = Audit::of(operator, id, "account.open", id.to_string(), now)?;
+        let audit = audit.with(text(serde_json::to_string(&account.settings))?);
+        match self.store.commit(vec![Write::insert(&account)?, Write::insert(&audit)?]).await? {
+            Committed::Done => Ok(account),
+            Committed::Overtaken { .. } => {
+                Err(StoreError::Unavailable("another account has that id".to_owned()).into())
+            }
+        }
     }
 
     /// All of them, the newest first.

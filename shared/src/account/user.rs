@@ -1,11 +1,21 @@
 //! People who may log in to the dashboard, and what they may do there.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::password::PasswordHash;
+use crate::audit::{Audit, Operator};
 use crate::ids::{AccountId, UserId};
-use crate::store::{Indexes, Key, Row, Store, StoreError, sortable};
+use crate::random::RandomError;
+use crate::store::{Committed, Indexes, Key, ListIndex, Order, Row, Store, StoreError, Write, sortable};
 use crate::time::Timestamp;
+
+/// How often a change is tried anew because somebody else changed the person's row in between.
+const MAX_OVERTAKEN: usize = 10;
+
+/// People of one account who are listed.
+const MAX_LISTED: usize = 1_000;
 
 /// What a person may do with an account's keys (contract: Authentication).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -105,6 +115,52 @@ fn list_of(account: &AccountId) -> String {
     format!("users#{account}")
 }
 
+/// What an operator may change of a person.
+#[derive(Clone, Debug)]
+pub enum UserChange {
+    /// What they may do.
+    Role(Role),
+    /// What proves them; every token of theirs ends.
+    Password(PasswordHash),
+    /// They may log in no more, and every token of theirs ends.
+    Remove,
+}
+
+/// Why a person is not added or changed.
+#[derive(Debug)]
+pub enum UserRefused {
+    /// There is nobody of that address in the account.
+    NotFound,
+    /// Somebody has that address, here or in another account.
+    EmailTaken,
+    /// The database did not answer.
+    Store(StoreError),
+}
+
+impl fmt::Display for UserRefused {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound => formatter.write_str("nobody of the account has that e-mail address"),
+            Self::EmailTaken => formatter.write_str("somebody has that e-mail address already"),
+            Self::Store(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for UserRefused {}
+
+impl From<StoreError> for UserRefused {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<RandomError> for UserRefused {
+    fn from(error: RandomError) -> Self {
+        Self::Store(StoreError::Unavailable(error.to_string()))
+    }
+}
+
 /// Everybody who may log in.
 #[derive(Clone, Debug)]
 pub struct Users {
@@ -120,5 +176,63 @@ impl Users {
     /// Reads a person's row.
     pub async fn find(&self, id: &UserId) -> Result<Option<User>, StoreError> {
         self.store.get(&User::key_of(id)).await
+    }
+
+    /// The people of an account, in the order in which they were added.
+    pub async fn of_account(&self, account: &AccountId) -> Result<Vec<User>, StoreError> {
+        let all = ("0", "~");
+        let list = list_of(account);
+        let entries = self.store.list(ListIndex::All, &list, all, Order::OldestFirst, MAX_LISTED).await?;
+        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
+        self.store.get_in_order(&keys).await
+    }
+
+    /// Adds somebody, with an audit row.
+    pub async fn add(&self, user: &User, operator: &Operator, now: Timestamp) -> Result<(), UserRefused> {
+        let audit = Audit::of(operator, user.account, "user.add", user.id.to_string(), now)?;
+        let audit = audit.with(format!("{} as {}", user.email, user.role.as_str()));
+        let writes = vec![Write::insert(user)?, Write::insert(&audit)?];
+        match self.store.commit(writes).await? {
+            Committed::Done => Ok(()),
+            Committed::Overtaken { .. } => Err(UserRefused::EmailTaken),
+        }
+    }
+
+    /// Changes somebody of an account, with an audit row, and gives their row as it was left.
+    pub async fn change(
+        &self,
+        (account, email): (&AccountId, &str),
+        change: &UserChange,
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<User, UserRefused> {
+        let id = UserId::of_email(email);
+        for _try in 0..MAX_OVERTAKEN {
+            let user = self.find(&id).await?.filter(|user| user.account == *account);
+            let user = user.ok_or(UserRefused::NotFound)?;
+            let next = User { version: user.version.saturating_add(1), ..user.clone() };
+            let (action, details, next, write) = match change {
+                UserChange::Role(role) => {
+                    let details = format!("{} became {}", user.role.as_str(), role.as_str());
+                    let next = User { role: *role, ..next };
+                    ("user.set-role", details, next.clone(), Write::replace(&next, user.version)?)
+                }
+                UserChange::Password(hash) => {
+                    let next = User { password_hash: hash.clone(), tokens_from: now, ..next };
+                    ("user.reset-password", String::new(), next.clone(), Write::replace(&next, user.version)?)
+                }
+                UserChange::Remove => {
+                    let seen = i64::try_from(user.version).unwrap_or(i64::MAX);
+                    let details = format!("was {}", user.role.as_str());
+                    ("user.remove", details, user.clone(), Write::remove(user.key(), "version", seen))
+                }
+            };
+            let audit = Audit::of(operator, *account, action, id.to_string(), now)?;
+            let audit = audit.with(format!("{} {details}", user.email).trim_end().to_owned());
+            if self.store.commit(vec![write, Write::insert(&audit)?]).await? == Committed::Done {
+                return Ok(next);
+            }
+        }
+        Err(StoreError::Unavailable("a person's row kept changing".to_owned()).into())
     }
 }

@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 /// The time in which failures count, in seconds; quarters of the hour, for everybody the same.
 const WINDOW_SECONDS: i64 = 15 * 60;
 
-/// Log-ins to one e-mail address that may fail in a window: some 1,000 a day, of a password of 12 characters or more.
+/// Log-ins to one e-mail address that may fail in a window: some 1,000 a day, of a password that is generated.
 const MAX_FAILURES_OF_EMAIL: i64 = 10;
 
 /// Log-ins from one address that may fail in a window: offices share one.

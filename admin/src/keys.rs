@@ -1,0 +1,48 @@
+//! `admin keys`: an account's API keys, without their cleartext, which nobody has.
+
+use std::error::Error;
+
+use clap::Subcommand;
+use serde_json::json;
+use shared::api_key::ApiKeyId;
+use shared::api_key::view::ListedKeyView;
+use shared::ids::AccountId;
+
+use crate::target::Stack;
+use crate::{OperatorArguments, announce, print_json};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// The keys of an account, the newest first
+    List {
+        /// The account (acc_…)
+        account: AccountId,
+    },
+    /// Revoke a key for good: it works no more once this returns
+    Revoke {
+        /// The account (acc_…)
+        account: AccountId,
+        /// The key (key_…; of a line of the request log: key_ and its `key`)
+        id: ApiKeyId,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+}
+
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+    match command {
+        Command::List { account } => {
+            for key in stack.api_keys.of_account(&stack.account(&account).await?.id).await? {
+                print_json(&ListedKeyView::new(&key))?;
+            }
+            Ok(())
+        }
+        Command::Revoke { account, id, operator } => {
+            announce(stack);
+            let (operator, now) = (operator.operator(), stack.clock.now());
+            let revoked = stack.api_keys.revoke(&account, Some(&id), &operator, now).await;
+            revoked.map_err(|problem| problem.message())?;
+            print_json(&json!({"id": id, "revoked": true}))
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `admin users`: who may log in to an account's dashboard. Passwords are generated, and shown once.
+
+use std::error::Error;
+
+use clap::{Subcommand, ValueEnum};
+use email_address::EmailAddress;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
+use shared::account::password::{PasswordHash, generate};
+use shared::account::{Role, User, UserChange};
+use shared::ids::AccountId;
+use shared::random;
+
+use crate::target::Stack;
+use crate::{OperatorArguments, announce, print_json};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Who may log in to an account's dashboard
+    List {
+        /// The account (acc_…)
+        account: AccountId,
+    },
+    /// Let somebody log in. Prints a new password, once
+    Add {
+        /// The account (acc_…)
+        account: AccountId,
+        /// Their address, which is theirs in this account alone
+        #[arg(long, value_parser = email)]
+        email: String,
+        /// What they may do: owner and admin manage keys, member lists them
+        #[arg(long)]
+        role: RoleArgument,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Change what somebody may do, from their next request on
+    SetRole {
+        /// The account (acc_…)
+        account: AccountId,
+        /// Their address
+        #[arg(long, value_parser = email)]
+        email: String,
+        /// owner, admin or member
+        #[arg(long)]
+        role: RoleArgument,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Give somebody a new password, and print it, once. They are logged out everywhere
+    ResetPassword {
+        /// The account (acc_…)
+        account: AccountId,
+        /// Their address
+        #[arg(long, value_parser = email)]
+        email: String,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Let somebody log in no more. They are logged out everywhere; the account's keys go on
+    Remove {
+        /// The account (acc_…)
+        account: AccountId,
+        /// Their address
+        #[arg(long, value_parser = email)]
+        email: String,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+}
+
+/// What somebody may do, as an argument.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum RoleArgument {
+    Owner,
+    Admin,
+    Member,
+}
+
+impl RoleArgument {
+    fn role(self) -> Role {
+        match self {
+            Self::Owner => Role::Owner,
+            Self::Admin => Role::Admin,
+            Self::Member => Role::Member,
+        }
+    }
+}
+
+fn email(text: &str) -> Result<String, String> {
+    let is_plain = !text.contains(['<', '>', '"']) && EmailAddress::is_valid(text);
+    if is_plain { Ok(text.to_lowercase()) } else { Err("must be an e-mail address".to_owned()) }
+}
+
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+    let now = stack.clock.now();
+    let change = |account: AccountId, email: String, change: UserChange, operator: OperatorArguments| async move {
+        announce(stack);
+        let who = (&account, email.as_str());
+        stack.users.change(who, &change, &operator.operator(), now).await
+    };
+    match command {
+        Command::List { account } => {
+            for user in stack.users.of_account(&stack.account(&account).await?.id).await? {
+                print_json(&view(&user))?;
+            }
+            Ok(())
+        }
+        Command::Add { account, email, role, operator } => {
+            let account = stack.account(&account).await?.id;
+            announce(stack);
+            let (password, hash) = new_password()?;
+            let user = User::new(&email, hash, account, role.role(), now);
+            stack.users.add(&user, &operator.operator(), now).await?;
+            print_json(&with_password(&user, &password))
+        }
+        Command::SetRole { account, email, role, operator } => {
+            print_json(&view(&change(account, email, UserChange::Role(role.role()), operator).await?))
+        }
+        Command::ResetPassword { account, email, operator } => {
+            let (password, hash) = new_password()?;
+            let user = change(account, email, UserChange::Password(hash), operator).await?;
+            print_json(&with_password(&user, &password))
+        }
+        Command::Remove { account, email, operator } => {
+            let mut gone = view(&change(account, email, UserChange::Remove, operator).await?);
+            if let Some(fields) = gone.as_object_mut() {
+                fields.insert("removed".to_owned(), true.into());
+            }
+            print_json(&gone)
+        }
+    }
+}
+
+fn new_password() -> Result<(SecretString, PasswordHash), Box<dyn Error>> {
+    let password = generate(random::bytes()?);
+    let hash = PasswordHash::of(&password)?;
+    Ok((password, hash))
+}
+
+fn view(user: &User) -> Value {
+    json!({"id": user.id, "email": user.email, "role": user.role, "created_at": user.created_at})
+}
+
+fn with_password(user: &User, password: &SecretString) -> Value {
+    let mut shown = view(user);
+    if let Some(fields) = shown.as_object_mut() {
+        fields.insert("password".to_owned(), password.expose_secret().into());
+    }
+    shown
+}
