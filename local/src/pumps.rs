@@ -661,7 +661,7 @@ mod tests {
         async fn start(state: State) -> Self {
             let text = TEMPLATE.replace("MaximumRetryAttempts: -1", "MaximumRetryAttempts: 2");
             let template = Template::parse(&text).unwrap();
-            let embedded = Embedded::start(&state).await.unwrap();
+            let embedded = Embedded::start(&state, &Clock::default()).await.unwrap();
             provision(&template, &embedded.endpoints()).await.unwrap();
             let directory = state.directory().cloned();
             Self { embedded, directory, template, nudge: Arc::new(Notify::new()) }

@@ -121,13 +121,13 @@ impl Stack {
         let address = listener.local_addr().map_err(|e| Error::because("listening", &e))?;
         let base_url = format!("http://{address}");
         let template = Template::deployed()?;
-        let embedded = Embedded::start(&options.state).await?;
-        let endpoints = embedded.endpoints();
-        provision(&template, &endpoints).await?;
-
         let directory = options.state.directory();
         let clock_file = directory.map(|directory| directory.join("clock.json"));
         let clock = restored_clock(clock_file.as_ref())?;
+        let embedded = Embedded::start(&options.state, &clock).await?;
+        let endpoints = embedded.endpoints();
+        provision(&template, &endpoints).await?;
+
         let seed = Seed::load_or_make(directory.map(PathBuf::as_path))?;
         let store = Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE);
         let api_keys = ApiKeys::new(store.clone(), API_KEYS_TABLE);

@@ -11,6 +11,8 @@ pub mod sqs;
 
 use std::path::PathBuf;
 
+use shared::clock::Clock;
+
 use self::dynamodb::DynamoDb;
 use self::s3::S3;
 use self::sqs::Sqs;
@@ -64,13 +66,14 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts them on free ports of the loopback interface.
-    pub async fn start(state: &State) -> Result<Self> {
+    /// Starts them on free ports of the loopback interface. What S3 signs ends by the clock.
+    pub async fn start(state: &State, clock: &Clock) -> Result<Self> {
         if let Some(directory) = state.directory() {
             let text = format!("making the directory {}", directory.display());
             std::fs::create_dir_all(directory).map_err(|e| Error::because(&text, &e))?;
         }
-        Ok(Self { dynamodb: DynamoDb::start(state)?, sqs: Sqs::start().await?, s3: S3::start(state).await? })
+        let s3 = S3::start(state, clock).await?;
+        Ok(Self { dynamodb: DynamoDb::start(state)?, sqs: Sqs::start().await?, s3 })
     }
 
     /// Where they listen.

@@ -357,13 +357,15 @@ mod tests {
     use aws_sdk_dynamodb::types::AttributeValue;
 
     use super::*;
+    use shared::clock::Clock;
+
     use crate::embedded::{Embedded, State};
     use crate::provision::provision;
     use crate::sdk;
     use crate::template::Template;
 
     async fn probed() -> (Embedded, Probe, aws_sdk_dynamodb::Client) {
-        let embedded = Embedded::start(&State::InMemory).await.unwrap();
+        let embedded = Embedded::start(&State::InMemory, &Clock::default()).await.unwrap();
         provision(&Template::deployed().unwrap(), &embedded.endpoints()).await.unwrap();
         let probe = Probe::start(&embedded.endpoints().dynamodb_url).await.unwrap();
         let client = sdk::dynamodb(&probe.url());

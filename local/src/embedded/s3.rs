@@ -1,11 +1,21 @@
 //! The embedded S3: s3s over a directory. It checks signatures, so that a presigned URL that AWS would refuse is
-//! refused here. Without a state directory it keeps its objects in a temporary one.
+//! refused here; what s3s leaves out of that is in [`Guard`]. It keeps no versions and runs no lifecycle. Without a state
+//! directory it keeps its objects in a temporary one.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use async_trait::async_trait;
+use hyper::header::AUTHORIZATION;
+use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::SimpleAuth;
+use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::service::S3ServiceBuilder;
+use s3s::{S3Result, s3_error};
 use s3s_fs::FileSystem;
+use shared::clock::Clock;
+use shared::time::Timestamp;
+use url::form_urlencoded;
 
 use super::{ACCESS_KEY, SECRET_KEY, State};
 use crate::error::{Error, Result};
@@ -28,9 +38,59 @@ impl Drop for Scratch {
     }
 }
 
+/// What AWS checks beyond a signature.
+struct Guard {
+    clock: Clock,
+}
+
+#[async_trait]
+impl S3Access for Guard {
+    async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
+        if context.credentials().is_none() {
+            return Err(s3_error!(AccessDenied, "Signature is required"));
+        }
+        let query = context.uri().query().unwrap_or_default();
+        let parameter = |name: &str| {
+            let mut pairs = form_urlencoded::parse(query.as_bytes());
+            pairs.find(|(given, _)| given == name).map(|(_, value)| value.into_owned())
+        };
+        if parameter("X-Amz-Signature").is_none() {
+            return Ok(());
+        }
+        if context.headers().contains_key(AUTHORIZATION) {
+            return Err(s3_error!(InvalidArgument, "Only one auth mechanism allowed"));
+        }
+        // The service's clock, not the machine's: moved, it ends what was signed before.
+        let [date, expires] = ["X-Amz-Date", "X-Amz-Expires"].map(|name| parameter(name).unwrap_or_default());
+        if ends_at(&date, &expires).is_none_or(|end| self.clock.now() > end) {
+            return Err(s3_error!(AccessDenied, "Request has expired"));
+        }
+        let signed = parameter("X-Amz-SignedHeaders").unwrap_or_default();
+        let is_signed = |name: &str| signed.split(';').any(|signed| signed == name);
+        if context
+            .headers()
+            .keys()
+            .any(|name| name.as_str().starts_with("x-amz-") && !is_signed(name.as_str()))
+        {
+            return Err(s3_error!(
+                AccessDenied,
+                "There were headers present in the request which were not signed"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// When a presigned URL ends: `20261121T100000Z` and seconds.
+fn ends_at(date: &str, expires: &str) -> Option<Timestamp> {
+    let signed = chrono::NaiveDateTime::parse_from_str(date, "%Y%m%dT%H%M%SZ").ok()?;
+    let signed = Timestamp::from_millis(signed.and_utc().timestamp_millis()).ok()?;
+    signed.plus_seconds(expires.parse().ok()?).ok()
+}
+
 impl S3 {
-    /// Starts it on a free loopback port.
-    pub async fn start(state: &State) -> Result<Self> {
+    /// Starts it on a free loopback port. Presigned URLs end by the clock.
+    pub async fn start(state: &State, clock: &Clock) -> Result<Self> {
         let (root, scratch) = match state {
             State::Directory(directory) => (directory.join("s3"), None),
             State::InMemory => {
@@ -43,6 +103,11 @@ impl S3 {
         let files = FileSystem::new(root).map_err(|e| Error::new(format!("starting S3: {e:?}")))?;
         let mut builder = S3ServiceBuilder::new(files);
         builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
+        builder.set_access(Guard { clock: clock.clone() });
+        // The service's clock may be years ahead of the machine's, by which s3s goes.
+        let mut config = S3Config::default();
+        config.presigned_url_max_skew_time_secs = u32::MAX;
+        builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         let service = builder.build();
         let listener = http::loopback().await.map_err(io)?;
         let server = Server::start(listener, move |_| service.clone()).map_err(io)?;
