@@ -39,7 +39,10 @@ pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Cloc
             "PaymentsFunction" => http_function(payments::router(app()?)),
             "WalletsFunction" => http_function(wallets::router(app()?)),
             "WebhooksFunction" => http_function(webhooks::router(app()?)),
-            "MedFunction" => http_function(med::router(app()?)),
+            "MedFunction" => {
+                let med = med::Med::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
+                http_function(med::router(med))
+            }
             "ApiKeysFunction" => {
                 let desk = api_keys::Desk::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
                 http_function(api_keys::router(desk))

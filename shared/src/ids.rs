@@ -302,6 +302,11 @@ timed_id! {
 }
 
 timed_id! {
+    /// A piece of evidence of a MED case: `mev_` and 26 characters.
+    EvidenceId, "mev_"
+}
+
+timed_id! {
     /// An audit row: `aud_` and 26 characters.
     AuditId, "aud_"
 }
@@ -326,6 +331,13 @@ impl PostingId {
 
 impl PayoutId {
     /// A new payout's id from the time of its creation and 80 random bits.
+    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
+        Self(timed(head(at), &random))
+    }
+}
+
+impl EvidenceId {
+    /// A new piece of evidence's id from the time at which its upload was asked for and 80 random bits.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(timed(head(at), &random))
     }
@@ -604,6 +616,7 @@ id_traits!(
     PayoutId,
     RefundId,
     MedCaseId,
+    EvidenceId,
     AuditId,
     UserId,
     EndToEndId,

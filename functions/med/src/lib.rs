@@ -1,29 +1,66 @@
 //! `/v1/med/cases` and its alias `/v1/infractions` (contract: MED cases).
 
-use axum::extract::{RawQuery, State};
+use axum::extract::{FromRef, RawQuery, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use shared::app::App;
-use shared::http::{IdPath, JsonBody, Problem, Query, RequestContext, framed};
-use shared::ids::MedCaseId;
+use shared::clock::Clock;
+use shared::config::{ConfigError, required};
+use shared::http::{IdPair, IdPath, JsonBody, Problem, Query, RequestContext, framed};
+use shared::ids::{EvidenceId, MedCaseId};
+use shared::med::evidence::{
+    CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
+};
 use shared::med::{AppealReason, CaseFilter, CaseListView, CaseView, MedCase, MedCases};
+use shared::store::{Aws, Store};
 use shared::time::Timestamp;
 
 /// The canonical path, and the alias that serves the same routes.
 const PATHS: [&str; 2] = ["/v1/med/cases", "/v1/infractions"];
 
+/// The function's state.
+#[derive(Clone, Debug)]
+pub struct Med {
+    /// What every HTTP function is made of.
+    pub app: App,
+    /// Evidence of cases.
+    pub evidence: CaseEvidence,
+}
+
+impl Med {
+    /// Reads what [`App::from_vars`] does, and `DOCUMENTS_BUCKET`.
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+        let files = EvidenceFiles::new(aws.s3(), required(var, "DOCUMENTS_BUCKET")?);
+        Ok(Self { app: App::from_vars(aws, clock, var)?, evidence: CaseEvidence::new(store, files) })
+    }
+}
+
+impl FromRef<Med> for App {
+    fn from_ref(med: &Med) -> Self {
+        med.app.clone()
+    }
+}
+
 /// The function's routes.
-pub fn router(app: App) -> Router {
+pub fn router(med: Med) -> Router {
     let mut routes = Router::new();
     for path in PATHS {
         routes = routes
             .route(path, get(list))
             .route(&format!("{path}/{{id}}"), get(read))
             .route(&format!("{path}/{{id}}/appeal"), post(appeal))
-            .route(&format!("{path}/{{id}}/accept"), post(accept));
+            .route(&format!("{path}/{{id}}/accept"), post(accept))
+            .route(&format!("{path}/{{id}}/evidence"), get(list_evidence).post(announce_evidence))
+            .route(&format!("{path}/{{id}}/evidence/{{evidence_id}}/complete"), post(complete_evidence));
     }
-    framed(routes.with_state(app))
+    framed(routes.with_state(med))
 }
 
 async fn list(
@@ -70,6 +107,44 @@ async fn accept(
     let case = own_case(&app, &context, id, now).await?;
     let accepted = app.cases.accept(case, now).await?;
     Ok(Json(CaseView::new(&accepted)).into_response())
+}
+
+async fn list_evidence(
+    State(Med { app, evidence }): State<Med>,
+    context: RequestContext,
+    IdPath(id): IdPath<MedCaseId>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let case = own_case(&app, &context, id, now).await?;
+    let files = evidence.of_case(case.id).await?;
+    Ok(Json(EvidenceListView::signed(&files, &evidence.files, now).await?).into_response())
+}
+
+async fn announce_evidence(
+    State(Med { app, evidence }): State<Med>,
+    context: RequestContext,
+    IdPath(id): IdPath<MedCaseId>,
+    body: Result<JsonBody, Problem>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let case = own_case(&app, &context, id, now).await?;
+    let file = EvidenceFile::parse(&body?.0)?;
+    let upload = evidence.announce(&case, file, UploadedBy::Merchant, now).await?;
+    let ticket = UploadView::signed(&upload, &evidence.files).await?;
+    Ok((StatusCode::CREATED, Json(ticket)).into_response())
+}
+
+async fn complete_evidence(
+    State(Med { app, evidence }): State<Med>,
+    context: RequestContext,
+    IdPair(case, id): IdPair<MedCaseId, EvidenceId>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let (case, found) = tokio::join!(own_case(&app, &context, case, now), evidence.find(case.zip(id)));
+    let case = case?;
+    let found = found?.ok_or(Problem::NotFound { what: "evidence of this case" })?;
+    let confirmed = evidence.complete(case, found, now).await?;
+    Ok(Json(EvidenceView::signed(&confirmed, &evidence.files, now).await?).into_response())
 }
 
 /// The caller's own case of that id, read while the key is proved.

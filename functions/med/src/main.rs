@@ -1,10 +1,14 @@
 //! The Lambda's entry: wires and does nothing else.
 
 use lambda_http::Error;
-use shared::app::App;
+use med::Med;
+use shared::clock::Clock;
+use shared::store::Aws;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     shared::log::start();
-    lambda_http::run(med::router(App::from_env()?)).await
+    let var = |name: &str| std::env::var(name).ok();
+    let med = Med::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
+    lambda_http::run(med::router(med)).await
 }

@@ -20,6 +20,7 @@ mod budgets;
 mod charges;
 mod commands;
 mod event_log;
+mod evidence;
 mod failures;
 mod growth;
 mod listing;

@@ -21,12 +21,12 @@ const ALL_EVENTS: [&str; 9] = [
 ];
 
 impl Service {
-    async fn paid_charge(&self, amount: i64) -> Value {
+    pub(crate) async fn paid_charge(&self, amount: i64) -> Value {
         let charge = self.charge_of(&json!({"amount": amount})).await;
         self.sandbox(&charge, "pay", &json!({})).await
     }
 
-    async fn open_case(&self, charge: &Value, body: Value) -> Value {
+    pub(crate) async fn open_case(&self, charge: &Value, body: Value) -> Value {
         self.sandbox_answer(charge, "med-cases", &body).await.expect(201)
     }
 
@@ -47,11 +47,11 @@ impl Service {
 }
 
 impl Client {
-    async fn answer_case(&self, case: &Value, what: &str, body: Value) -> Answer {
+    pub(crate) async fn answer_case(&self, case: &Value, what: &str, body: Value) -> Answer {
         self.post(&format!("/v1/med/cases/{}/{what}", id(case)), &body).await
     }
 
-    async fn decide_case(&self, case: &Value, decision: &str) -> Answer {
+    pub(crate) async fn decide_case(&self, case: &Value, decision: &str) -> Answer {
         let path = format!("/v1/sandbox/med/cases/{}/resolve", id(case));
         self.post(&path, &json!({ "decision": decision })).await
     }

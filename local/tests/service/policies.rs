@@ -124,6 +124,12 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     for query in ["", "?status=open", "?type=med", "?charge_id=ch_00000000-0000-8000-8000-000000000000"] {
         service.get(&format!("/v1/med/cases{query}")).await.expect(200);
     }
+    let body = json!({"file_name": "a.gif", "file_size": 6, "mime_type": "image/gif"});
+    let ticket = service.post(&format!("{path}/evidence"), &body).await.expect(201);
+    let url = ticket["upload_url"].as_str().unwrap();
+    service.raw(Method::PUT, url, &[("content-type", "image/gif")], "GIF89a").await;
+    service.post(&format!("{path}/evidence/{}/complete", id(&ticket)), &json!({})).await.expect(200);
+    service.get(&format!("{path}/evidence")).await.expect(200);
     service.post(&format!("{path}/accept"), &json!({})).await.expect(200);
     assert_eq!(used(), allowed("MedFunction"));
 

@@ -12,7 +12,7 @@ pub use accept::MediaType;
 pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, refuse};
 pub use created::Created;
 pub use intake::{Fields, JsonBody, Object, Query};
-pub use path::IdPath;
+pub use path::{IdPair, IdPath};
 pub use problem::{Detail, Problem};
 
 use axum::Router;

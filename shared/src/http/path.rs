@@ -1,4 +1,4 @@
-//! An id in a path.
+//! Ids in a path.
 
 use std::convert::Infallible;
 use std::str::FromStr;
@@ -17,5 +17,19 @@ impl<S: Send + Sync, T: FromStr> FromRequestParts<S> for IdPath<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
         let text: Option<Path<String>> = Path::from_request_parts(parts, state).await.ok();
         Ok(Self(text.and_then(|Path(text)| text.parse().ok())))
+    }
+}
+
+/// The two ids that a path's only variables hold. As [`IdPath`], where either may stand for nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct IdPair<A, B>(pub Option<A>, pub Option<B>);
+
+impl<S: Send + Sync, A: FromStr, B: FromStr> FromRequestParts<S> for IdPair<A, B> {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        let texts: Option<Path<(String, String)>> = Path::from_request_parts(parts, state).await.ok();
+        let Some(Path((first, second))) = texts else { return Ok(Self(None, None)) };
+        Ok(Self(first.parse().ok(), second.parse().ok()))
     }
 }

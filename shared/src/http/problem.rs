@@ -53,6 +53,15 @@ pub enum Problem {
     },
     /// 409 `idempotency_key_reused`: the key belongs to another body.
     IdempotencyKeyReused,
+    /// 409 `EVIDENCE_NOT_UPLOADED`: the file did not arrive while its address took it.
+    EvidenceNotUploaded,
+    /// 409 `EVIDENCE_SIZE_MISMATCH`: a file of another size arrived.
+    EvidenceSizeMismatch {
+        /// `file_size`, in bytes.
+        declared: u32,
+        /// What arrived, in bytes.
+        stored: u64,
+    },
     /// 422 `unprocessable_entity`: well formed, but a rule or a missing configuration forbids it.
     Unprocessable(String),
     /// 422 `payment_not_cancellable`: it is settled or has ended; what is settled is refunded instead.
@@ -110,7 +119,9 @@ impl Problem {
             Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials => StatusCode::UNAUTHORIZED,
             Self::ApiKeyRoleRequired | Self::LiveKeyNotAllowed => StatusCode::FORBIDDEN,
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => StatusCode::NOT_FOUND,
-            Self::IdempotencyKeyReused => StatusCode::CONFLICT,
+            Self::IdempotencyKeyReused | Self::EvidenceNotUploaded | Self::EvidenceSizeMismatch { .. } => {
+                StatusCode::CONFLICT
+            }
             Self::Unprocessable(_)
             | Self::PaymentNotCancellable { .. }
             | Self::PaymentNotRefundable { .. }
@@ -140,7 +151,9 @@ impl Problem {
             Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials => "authentication_error",
             Self::ApiKeyRoleRequired | Self::LiveKeyNotAllowed => "permission_error",
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found_error",
-            Self::IdempotencyKeyReused => "conflict_error",
+            Self::IdempotencyKeyReused | Self::EvidenceNotUploaded | Self::EvidenceSizeMismatch { .. } => {
+                "conflict_error"
+            }
             Self::RateLimited { .. } | Self::TooManyLogins { .. } => "rate_limit_error",
             Self::Unavailable(_) | Self::Internal(_) => "api_error",
         }
@@ -156,6 +169,8 @@ impl Problem {
             Self::LiveKeyNotAllowed => "live_key_not_allowed",
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
+            Self::EvidenceNotUploaded => "EVIDENCE_NOT_UPLOADED",
+            Self::EvidenceSizeMismatch { .. } => "EVIDENCE_SIZE_MISMATCH",
             Self::Unprocessable(_) => "unprocessable_entity",
             Self::PaymentNotCancellable { .. } => "payment_not_cancellable",
             Self::PaymentNotRefundable { .. } => "payment_not_refundable",
@@ -197,6 +212,12 @@ impl Problem {
             Self::IdempotencyKeyReused => {
                 "This Idempotency-Key was used with a different body. Use a new key for a new request.".to_owned()
             }
+            Self::EvidenceNotUploaded => {
+                "The file did not arrive, or its upload_url has expired. Request a new URL and upload again.".to_owned()
+            }
+            Self::EvidenceSizeMismatch { declared, stored } => {
+                format!("The file that arrived has {stored} bytes; file_size said {declared}.")
+            }
             Self::PaymentNotCancellable { status } => format!(
                 "The payment is {status}; only one that waits for its payment can be cancelled. What is settled can be refunded."
             ),
@@ -235,6 +256,8 @@ impl Problem {
             | Self::NotFound { .. }
             | Self::NoSuchRoute { .. }
             | Self::IdempotencyKeyReused
+            | Self::EvidenceNotUploaded
+            | Self::EvidenceSizeMismatch { .. }
             | Self::Unprocessable(_)
             | Self::PaymentNotCancellable { .. }
             | Self::PaymentNotRefundable { .. }

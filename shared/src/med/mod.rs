@@ -1,10 +1,11 @@
 //! MED cases: a payer's claim to have a paid Pix back, and card disputes, which are the same object (contract: MED case;
 //! design: Money). The type and its moves, with no I/O; reads and writes are in [`repository`], lists in [`list`], what a
-//! client sends in [`request`], what it reads in [`view`].
+//! client sends in [`request`], what it reads in [`view`], what proves a side of it in [`evidence`].
 //!
 //! A case holds at most what is left to contest of its charge. One that claims another amount than the charge's moves
 //! nothing until an operator confirms it; refunds of its charge wait all the same.
 
+pub mod evidence;
 mod list;
 mod repository;
 mod request;

@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
 
 /// How often a change is tried anew because somebody else changed the case or its charge in between.
-const MAX_OVERTAKEN: usize = 20;
+pub(super) const MAX_OVERTAKEN: usize = 20;
 
 /// The cases of all scopes.
 #[derive(Clone, Debug)]
@@ -164,7 +164,7 @@ impl MedCases {
         charge.ok_or_else(|| StoreError::Corrupt("a case has no charge".to_owned()))
     }
 
-    async fn known(&self, id: MedCaseId) -> Result<MedCase, StoreError> {
+    pub(super) async fn known(&self, id: MedCaseId) -> Result<MedCase, StoreError> {
         let case = self.store.get(&MedCase::key_of(id)).await?;
         case.ok_or_else(|| StoreError::Corrupt("a case vanished".to_owned()))
     }

@@ -1,5 +1,6 @@
 //! A case's moves. What they do to wallets is in the wallet's tests, what they tell in those of events.
 
+use super::evidence::{EvidenceRefused, MAX_EVIDENCE};
 use super::*;
 use crate::account::terms::MethodTerms;
 use crate::charge::PaymentMethod;
@@ -110,4 +111,23 @@ fn an_unconfirmed_case_moves_nothing_and_holds_refunds_back() {
     assert_eq!((lost.charge.status, lost.charge.funds.med_lost), (TransactionStatus::Paid, 300));
     let won = step.case.decided(&step.charge, Decision::Merchant, at(110)).unwrap();
     assert_eq!((won.posting, won.charge.status), (None, TransactionStatus::Paid));
+}
+
+#[test]
+fn a_case_takes_evidence_until_it_is_over_or_full() {
+    let step = opened(&paid(), "1", None);
+    let appealed = step.case.appealed(&reason(), at(110)).unwrap();
+    for case in [&step.case, &appealed] {
+        assert_eq!(case.takes_evidence(), Ok(()));
+        let last = MedCase { evidence_count: MAX_EVIDENCE - 1, ..case.clone() };
+        let full = last.with_evidence(at(120)).unwrap();
+        assert_eq!((full.evidence_count, full.version), (MAX_EVIDENCE, case.version + 1));
+        assert_eq!((full.status, full.updated_at), (case.status, at(120)));
+        assert_eq!(full.with_evidence(at(130)), Err(EvidenceRefused::Full));
+    }
+    for (_, decision) in Decision::VOCABULARY {
+        let over = step.case.decided(&step.charge, decision, at(130)).unwrap().case;
+        assert_eq!(over.takes_evidence(), Err(EvidenceRefused::Over));
+        assert_eq!(over.with_evidence(at(140)), Err(EvidenceRefused::Over));
+    }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use aws_credential_types::Credentials;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Region, SharedHttpClient};
+use aws_sdk_s3::config::{RequestChecksumCalculation, ResponseChecksumValidation};
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
@@ -93,7 +94,8 @@ impl Aws {
         aws_sdk_sqs::Client::from_conf(config.build())
     }
 
-    /// An S3 client. At an address of its own, buckets go in the path, for it may have no subdomains.
+    /// An S3 client. At an address of its own, buckets go in the path, for it may have no subdomains. Checksums are left
+    /// to where S3 asks for them: in a signed address they would bind its client to send and read them.
     pub fn s3(&self) -> aws_sdk_s3::Client {
         let mut config = aws_sdk_s3::Config::builder()
             .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
@@ -101,6 +103,8 @@ impl Aws {
             .credentials_provider(self.credentials.clone())
             .http_client(self.http.clone())
             .timeout_config(timeouts())
+            .request_checksum_calculation(RequestChecksumCalculation::WhenRequired)
+            .response_checksum_validation(ResponseChecksumValidation::WhenRequired)
             .force_path_style(self.s3_endpoint.is_some());
         config.set_endpoint_url(self.s3_endpoint.clone());
         aws_sdk_s3::Client::from_conf(config.build())

@@ -1,0 +1,416 @@
+//! Evidence of MED cases (contract: MED evidence, Evidence upload), with a plain HTTP client for the files.
+
+use axum::body::{Body, Bytes};
+use axum::http::{Method, Request};
+use http_body_util::BodyExt as _;
+use med::Med;
+use serde_json::{Value, json};
+use shared::med::evidence::{KEPT_PREFIX, PENDING_DAYS, PENDING_PREFIX};
+use shared::store::Aws;
+use tower::ServiceExt as _;
+use url::Url;
+
+use crate::support::{Answer, Client, Listener, Service, id};
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\nand so on";
+
+impl Service {
+    async fn case(&self) -> Value {
+        let charge = self.paid_charge(1000).await;
+        self.open_case(&charge, json!({})).await
+    }
+
+    /// A case and a ticket for a file of it.
+    async fn ticket(&self, bytes: &[u8], mime_type: &str) -> (Value, Value) {
+        let case = self.case().await;
+        let ticket = self.announce(&case, bytes, mime_type).await;
+        (case, ticket)
+    }
+
+    async fn announce(&self, case: &Value, bytes: &[u8], mime_type: &str) -> Value {
+        let body = json!({"file_name": "prova.bin", "file_size": bytes.len(), "mime_type": mime_type});
+        self.post(&evidence_path(case), &body).await.expect(201)
+    }
+
+    async fn send(&self, ticket: &Value, bytes: &[u8]) {
+        let sent = self.put(ticket, &[], bytes).await;
+        assert_eq!(sent.status, 200, "{:?}", sent.bytes);
+    }
+
+    /// With the ticket's own type, unless another is given.
+    async fn put(&self, ticket: &Value, more: &[(&str, &str)], bytes: &[u8]) -> Answer {
+        let own = [("content-type", ticket["upload_headers"]["Content-Type"].as_str().unwrap())];
+        let is_own = !more.iter().any(|(name, _)| *name == "content-type");
+        let headers = if is_own { [&own, more].concat() } else { more.to_vec() };
+        let url = ticket["upload_url"].as_str().unwrap();
+        self.raw(Method::PUT, url, &headers, bytes.to_vec()).await
+    }
+
+    async fn count(&self, case: &Value) -> Value {
+        self.get(&format!("/v1/med/cases/{}", id(case))).await.expect(200)["evidence_count"].clone()
+    }
+
+    fn s3(&self) -> aws_sdk_s3::Client {
+        local::sdk::s3(&self.stack.endpoints.s3_url)
+    }
+
+    /// What whoever has credentials puts where a ticket's file goes.
+    async fn put_aside(&self, case: &Value, ticket: &Value, bytes: &'static [u8]) {
+        let key = format!("{PENDING_PREFIX}{}/{}", id(case), id(ticket));
+        let put = self.s3().put_object().bucket("documents-bucket").key(key).body(bytes.to_vec().into());
+        put.send().await.unwrap();
+    }
+}
+
+impl Client {
+    async fn complete(&self, case: &Value, ticket: &Value) -> Answer {
+        self.post(&format!("{}/{}/complete", evidence_path(case), id(ticket)), &json!({})).await
+    }
+
+    async fn evidence(&self, case: &Value) -> Vec<Value> {
+        let list = self.get(&evidence_path(case)).await.expect(200);
+        assert_eq!((&list["object"], list.as_object().unwrap().len()), (&json!("list"), 2));
+        list["data"].as_array().unwrap().clone()
+    }
+}
+
+fn evidence_path(case: &Value) -> String {
+    format!("/v1/med/cases/{}/evidence", id(case))
+}
+
+#[tokio::test]
+async fn a_file_of_10_mb_goes_up_in_three_steps_and_comes_back_whole() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["med_case.created", "med_case.updated"]).await;
+    let case = service.case().await;
+    let file: Vec<u8> = b"%PDF-1.7\n"
+        .iter()
+        .copied()
+        .chain((0..).map(|n: u32| n.to_le_bytes()[1]))
+        .take(10_485_760)
+        .collect();
+    let body = json!({
+        "file_name": "nota \"fiscal\" nº 1.pdf", "file_size": file.len(), "mime_type": "application/pdf",
+    });
+    let ticket = service.post(&evidence_path(&case), &body).await.expect(201);
+    assert_eq!(
+        ticket,
+        json!({
+            "id": ticket["id"], "object": "med_case_evidence_upload", "upload_url": ticket["upload_url"],
+            "upload_method": "PUT", "expires_in": 900,
+            "upload_headers": {"Content-Type": "application/pdf", "Content-Length": "10485760"},
+        })
+    );
+    assert!(id(&ticket).starts_with("mev_"));
+    // A plain client knows of nothing but type and size.
+    let url = Url::parse(ticket["upload_url"].as_str().unwrap()).unwrap();
+    let query: Vec<(String, String)> = url.query_pairs().into_owned().collect();
+    let value = |name: &str| &query.iter().find(|(given, _)| given == name).unwrap().1;
+    assert_eq!(value("X-Amz-SignedHeaders"), "content-length;content-type;host");
+    assert_eq!(value("X-Amz-Expires"), "900");
+    assert!(query.iter().all(|(name, _)| !name.to_lowercase().contains("checksum")), "{url}");
+
+    assert_eq!((service.evidence(&case).await, service.count(&case).await), (vec![], json!(0)));
+    service.send(&ticket, &file).await;
+    assert_eq!((service.evidence(&case).await, service.count(&case).await), (vec![], json!(0)));
+    let evidence = service.complete(&case, &ticket).await.expect(200);
+    assert_eq!(
+        evidence,
+        json!({
+            "id": ticket["id"], "object": "med_case_evidence", "file_name": "nota \"fiscal\" nº 1.pdf",
+            "file_size": 10_485_760, "mime_type": "application/pdf", "uploaded_by": "merchant",
+            "created_at": evidence["created_at"], "uploaded_at": evidence["uploaded_at"],
+            "view_url": evidence["view_url"],
+        })
+    );
+    assert_eq!(service.count(&case).await, json!(1));
+
+    let seen = service.raw(Method::GET, evidence["view_url"].as_str().unwrap(), &[], "").await;
+    assert_eq!((seen.status.as_u16(), seen.bytes == file), (200, true));
+    assert_eq!(seen.header("content-type"), Some("application/pdf"));
+    assert_eq!(
+        seen.header("content-disposition"),
+        Some(
+            "attachment; filename=\"nota _fiscal_ n_ 1.pdf\"; filename*=UTF-8''nota%20%22fiscal%22%20n%C2%BA%201.pdf"
+        )
+    );
+    // The link ends after five minutes; the list has another.
+    service.advance(301).await;
+    let late = service.raw(Method::GET, evidence["view_url"].as_str().unwrap(), &[], "").await;
+    assert_eq!(late.status, 403);
+    let listed = &service.evidence(&case).await[0];
+    assert_eq!((&listed["id"], &listed["uploaded_at"]), (&evidence["id"], &evidence["uploaded_at"]));
+    let fresh = service.raw(Method::GET, listed["view_url"].as_str().unwrap(), &[], "").await;
+    assert_eq!(fresh.status, 200);
+
+    // Of evidence nobody is told; of the appeal they are, and with the count.
+    service.answer_case(&case, "appeal", json!({"reason": "Entregue"})).await.expect(200);
+    let updated = listener.event("med_case.updated").await.json();
+    assert_eq!(updated["data"]["object"]["evidence_count"], 1);
+    assert_eq!(updated["data"]["object"]["status"], "appealed");
+    assert_eq!(listener.hooks().len(), 2);
+}
+
+#[tokio::test]
+async fn the_storage_refuses_what_was_not_signed() {
+    let service = Service::start().await;
+    let (case, ticket) = service.ticket(PNG, "image/png").await;
+    let url = ticket["upload_url"].as_str().unwrap();
+    let refused =
+        async |more: &[(&str, &str)], bytes: &[u8]| service.put(&ticket, more, bytes).await.status.as_u16();
+    assert_eq!(refused(&[("content-type", "image/jpeg")], PNG).await, 403);
+    assert_eq!(refused(&[("content-type", "image/png; charset=x")], PNG).await, 403);
+    assert_eq!(refused(&[], &PNG[..PNG.len() - 1]).await, 403);
+    assert_eq!(refused(&[], &[PNG, b"!"].concat()).await, 403);
+    assert_eq!(refused(&[("x-amz-acl", "public-read")], PNG).await, 403);
+    assert_eq!(refused(&[("x-amz-meta-name", "x")], PNG).await, 403);
+    assert_eq!(refused(&[("authorization", "Bearer x")], PNG).await, 400);
+    let at = |url: &str| json!({"upload_url": url, "upload_headers": ticket["upload_headers"]});
+    let other_place = url.replace(PENDING_PREFIX, KEPT_PREFIX);
+    let (start, signature) = url.split_once("X-Amz-Signature=").unwrap();
+    let other_digit = if signature.starts_with('0') { '1' } else { '0' };
+    let other_signature = format!("{start}X-Amz-Signature={other_digit}{}", &signature[1..]);
+    let longer = url.replace("X-Amz-Expires=900", "X-Amz-Expires=9000");
+    let unsigned = url.split_once('?').unwrap().0;
+    for url in [&other_place, &other_signature, &longer, unsigned] {
+        assert_eq!(service.put(&at(url), &[], PNG).await.status, 403, "{url}");
+    }
+    // Neither the address is one to read from.
+    assert_eq!(service.raw(Method::GET, url, &[("content-type", "image/png")], "").await.status, 403);
+    assert_eq!(service.complete(&case, &ticket).await.code(), "EVIDENCE_NOT_UPLOADED");
+
+    service.advance(899).await;
+    service.send(&ticket, PNG).await;
+    service.advance(2).await;
+    assert_eq!(service.put(&ticket, &[], PNG).await.status, 403);
+    // It came in time, but nobody said so in time: a new address, and again.
+    let late = service.complete(&case, &ticket).await;
+    assert_eq!(late.problem(), (409, "conflict_error", "EVIDENCE_NOT_UPLOADED"));
+    let ticket = service.announce(&case, PNG, "image/png").await;
+    service.send(&ticket, PNG).await;
+    service.complete(&case, &ticket).await.expect(200);
+}
+
+#[tokio::test]
+async fn what_did_not_arrive_as_declared_is_no_evidence() {
+    let service = Service::start().await;
+    let (case, ticket) = service.ticket(PNG, "image/png").await;
+    let missing = service.complete(&case, &ticket).await;
+    assert_eq!(missing.problem(), (409, "conflict_error", "EVIDENCE_NOT_UPLOADED"));
+    for bytes in [&b"\x89PNG\r\n\x1a\n"[..], b""] {
+        service.put_aside(&case, &ticket, bytes).await;
+        let mismatch = service.complete(&case, &ticket).await;
+        assert_eq!(mismatch.problem(), (409, "conflict_error", "EVIDENCE_SIZE_MISMATCH"));
+    }
+    let lies: Vec<u8> = PNG.iter().rev().copied().collect();
+    service.send(&ticket, &lies).await;
+    let belied = service.complete(&case, &ticket).await;
+    assert_eq!(belied.problem(), (400, "invalid_request_error", "invalid_request"));
+    assert_eq!(belied.params(), ["mime_type"]);
+    assert_eq!((service.evidence(&case).await, service.count(&case).await), (vec![], json!(0)));
+    // The address still takes the right one.
+    service.send(&ticket, PNG).await;
+    service.complete(&case, &ticket).await.expect(200);
+    for (bytes, mime_type) in [
+        (&b"\xff\xd8\xff\xe0"[..], "image/jpeg"),
+        (b"RIFF\x04\0\0\0WEBP", "image/webp"),
+        (b"GIF89a", "image/gif"),
+        (b"%PDF-1.4", "application/pdf"),
+    ] {
+        let ticket = service.announce(&case, bytes, mime_type).await;
+        service.send(&ticket, bytes).await;
+        service.complete(&case, &ticket).await.expect(200);
+    }
+    assert_eq!(service.count(&case).await, json!(5));
+}
+
+#[tokio::test]
+async fn what_was_confirmed_stays_whatever_comes_after() {
+    let service = Service::start().await;
+    let (case, ticket) = service.ticket(PNG, "image/png").await;
+    service.send(&ticket, PNG).await;
+    let complete = async || without_url(service.complete(&case, &ticket).await.expect(200));
+    let (one, two, three, four) = tokio::join!(complete(), complete(), complete(), complete());
+    let answers = [one, two, three, four];
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    assert_eq!((service.evidence(&case).await.len(), service.count(&case).await), (1, json!(1)));
+
+    // The address takes another file for as long as it takes any; what is kept is what was checked.
+    let other: Vec<u8> = PNG.iter().map(u8::to_ascii_uppercase).collect();
+    service.send(&ticket, &other).await;
+    let again = service.complete(&case, &ticket).await.expect(200);
+    let seen = service.raw(Method::GET, again["view_url"].as_str().unwrap(), &[], "").await;
+    assert_eq!(seen.bytes, PNG);
+
+    let unused = service.announce(&case, PNG, "image/png").await;
+    service.send(&unused, PNG).await;
+    service.decide_case(&case, "payer").await.expect(200);
+    for ends in [0, 901, 90 * 86_400] {
+        service.advance(ends).await;
+        assert_eq!(without_url(service.complete(&case, &ticket).await.expect(200)), answers[0]);
+    }
+    // What is over takes no more.
+    let late = service.complete(&case, &unused).await;
+    assert_eq!(late.problem(), (400, "invalid_request_error", "invalid_request"));
+    let body = json!({"file_name": "a.png", "file_size": 10, "mime_type": "image/png"});
+    let late = service.post(&evidence_path(&case), &body).await;
+    assert_eq!(late.problem(), (400, "invalid_request_error", "invalid_request"));
+    assert_eq!((service.evidence(&case).await.len(), service.count(&case).await), (1, json!(1)));
+}
+
+#[tokio::test]
+async fn evidence_is_listed_newest_first_and_by_its_case_alone() {
+    let service = Service::start().await;
+    let charge = service.paid_charge(1000).await;
+    let (case, twin) =
+        (service.open_case(&charge, json!({})).await, service.open_case(&charge, json!({})).await);
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        let ticket = service.announce(&case, PNG, "image/png").await;
+        service.send(&ticket, PNG).await;
+        service.complete(&case, &ticket).await.expect(200);
+        ids.insert(0, id(&ticket).to_owned());
+        service.advance(1).await;
+    }
+    let ticket = service.announce(&twin, PNG, "image/png").await;
+    service.send(&ticket, PNG).await;
+    service.complete(&twin, &ticket).await.expect(200);
+    let listed: Vec<String> = service.evidence(&case).await.iter().map(|one| id(one).to_owned()).collect();
+    assert_eq!(listed, ids);
+    let alias = service.get(&format!("/v1/infractions/{}/evidence", id(&case))).await.expect(200);
+    assert_eq!(alias["data"].as_array().unwrap().len(), 3);
+    assert_eq!((service.evidence(&twin).await.len(), service.count(&twin).await), (1, json!(1)));
+
+    // Neither another case's ticket nor another's case is there.
+    for unknown in [&ticket, &json!({"id": "mev_1"}), &json!({"id": "mev_00000000000000000000000000"})] {
+        assert_eq!(service.complete(&case, unknown).await.problem(), (404, "not_found_error", "not_found"));
+    }
+    let other = Client::new(&service.base_url, &service.stack.seed.other.test_api_key);
+    let live = Client::new(&service.base_url, &service.stack.seed.first.live_api_key);
+    let body = json!({"file_name": "a.png", "file_size": 10, "mime_type": "image/png"});
+    for stranger in [&other, &live] {
+        assert_eq!(stranger.complete(&twin, &ticket).await.code(), "not_found");
+        assert_eq!(stranger.post(&evidence_path(&case), &body).await.code(), "not_found");
+        assert_eq!(stranger.get(&evidence_path(&case)).await.code(), "not_found");
+    }
+    for path in [evidence_path(&case), "/v1/med/cases/med_1/evidence".to_owned()] {
+        let nobody = service.raw(Method::GET, &path, &[], "").await;
+        assert_eq!(nobody.problem(), (401, "authentication_error", "unauthorized"));
+    }
+}
+
+#[tokio::test]
+async fn a_file_is_declared_within_the_contracts_limits() {
+    let service = Service::start().await;
+    let case = service.case().await;
+    let nothing = service.post(&evidence_path(&case), &json!({})).await;
+    assert_eq!(nothing.problem(), (400, "invalid_request_error", "invalid_request"));
+    assert_eq!(nothing.params(), ["file_name", "file_size", "mime_type"]);
+    let good = json!({"file_name": "a.png", "file_size": 10_485_760, "mime_type": "image/png"});
+    service.post(&evidence_path(&case), &good).await.expect(201);
+    for (param, value) in [
+        ("file_name", json!("")),
+        ("file_name", json!("a".repeat(256))),
+        ("file_name", json!("../a.png")),
+        ("file_name", json!("a\\b.png")),
+        ("file_name", json!("a\r\nSet-Cookie: b")),
+        ("file_name", json!(7)),
+        ("file_size", json!(0)),
+        ("file_size", json!(-1)),
+        ("file_size", json!(1.5)),
+        ("file_size", json!("10")),
+        ("file_size", json!(10_485_761)),
+        ("file_size", json!(4_294_967_297_i64)),
+        ("mime_type", json!("image/svg+xml")),
+        ("mime_type", json!("IMAGE/PNG")),
+    ] {
+        let mut body = good.clone();
+        body[param] = value;
+        let refused = service.post(&evidence_path(&case), &body).await;
+        assert_eq!((refused.status.as_u16(), refused.params()), (400, vec![param]), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn without_storage_a_confirmation_waits() {
+    let service = Service::start().await;
+    let (case, ticket) = service.ticket(PNG, "image/png").await;
+    service.send(&ticket, PNG).await;
+    let endpoints = &service.stack.endpoints;
+    let var = |name: &str| {
+        let value = match name {
+            "AWS_REGION" => "sa-east-1",
+            "AWS_ACCESS_KEY_ID" => "local",
+            "AWS_SECRET_ACCESS_KEY" => "local-secret",
+            "AWS_ENDPOINT_URL_DYNAMODB" => endpoints.dynamodb_url.as_str(),
+            // Nobody listens there.
+            "AWS_ENDPOINT_URL_S3" => "http://127.0.0.1:1",
+            "TABLE_NAME" => "StateTable",
+            "API_KEYS_TABLE_NAME" => "ApiKeysTable",
+            "CHECKOUT_BASE_URL" => "https://pay.example.com/checkout",
+            "DOCUMENTS_BUCKET" => "documents-bucket",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    };
+    let med = Med::from_vars(&Aws::from_vars(&var).unwrap(), service.stack.clock.clone(), &var).unwrap();
+    let path = format!("{}/{}/complete", evidence_path(&case), id(&ticket));
+    let request = Request::post(&path).header("apikey", service.key()).body(Body::empty()).unwrap();
+    let answer = med::router(med).oneshot(request).await.unwrap();
+    assert_eq!(answer.status(), 503);
+    let body: Bytes = answer.into_body().collect().await.unwrap().to_bytes();
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!(body["error"]["code"], "service_unavailable");
+    service.complete(&case, &ticket).await.expect(200);
+}
+
+#[test]
+fn the_template_empties_the_pending_place_and_lets_the_function_reach_no_other() {
+    let template: serde_yaml_ng::Value = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();
+    let resources = &template["Resources"];
+    let rules =
+        resources["DocumentsBucket"]["Properties"]["LifecycleConfiguration"]["Rules"].as_sequence().unwrap();
+    let rule = rules.iter().find(|rule| rule["Prefix"].as_str() == Some(PENDING_PREFIX)).unwrap();
+    assert_eq!(rule["ExpirationInDays"], PENDING_DAYS);
+    assert_eq!(rule["NoncurrentVersionExpiration"]["NoncurrentDays"], PENDING_DAYS);
+    // Nothing that is kept is under it.
+    assert!(!KEPT_PREFIX.starts_with(PENDING_PREFIX));
+    assert!(rules.iter().all(|rule| rule.get("ExpirationInDays").is_none() || rule.get("Prefix").is_some()));
+
+    let statements = &resources["MedFunction"]["Properties"]["Policies"][0]["Statement"];
+    let allowed: Vec<(String, Vec<&str>)> = statements
+        .as_sequence()
+        .unwrap()
+        .iter()
+        .filter_map(|statement| {
+            let actions = match statement["Action"].as_sequence() {
+                Some(actions) => actions.iter().map(|action| action.as_str().unwrap()).collect(),
+                None => vec![statement["Action"].as_str().unwrap()],
+            };
+            let resource = &statement["Resource"];
+            let resource = match resource {
+                serde_yaml_ng::Value::Tagged(tagged) => tagged.value.as_str().unwrap().to_owned(),
+                _ => String::new(),
+            };
+            actions[0].starts_with("s3:").then_some((resource, actions))
+        })
+        .collect();
+    assert_eq!(
+        allowed,
+        [
+            (
+                format!("${{DocumentsBucket.Arn}}/{PENDING_PREFIX}*"),
+                vec!["s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"]
+            ),
+            (format!("${{DocumentsBucket.Arn}}/{KEPT_PREFIX}*"), vec!["s3:GetObject", "s3:PutObject"]),
+            ("DocumentsBucket.Arn".to_owned(), vec!["s3:ListBucket"]),
+        ]
+    );
+}
+
+fn without_url(evidence: Value) -> Value {
+    let mut evidence = evidence;
+    evidence.as_object_mut().unwrap().remove("view_url").unwrap();
+    evidence
+}

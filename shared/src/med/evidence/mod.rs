@@ -1,0 +1,232 @@
+//! Evidence of a case (contract: MED evidence, Evidence upload), with no I/O. Files go from their owner to S3 and back by
+//! signed addresses; [`files`] signs them, rows are read and written in [`repository`].
+//!
+//! An [`Upload`] is a permission to send one file to a pending place, and goes by itself. [`Evidence`] is made of it once the
+//! file was checked and copied to where no signed address writes. A crash in between leaves a copy that the next
+//! attempt writes over with the same bytes.
+
+mod file;
+mod files;
+mod repository;
+mod view;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+pub use file::{EvidenceFile, FileName, MimeType};
+pub use files::EvidenceFiles;
+pub use repository::{CaseEvidence, Found};
+pub use view::{EvidenceListView, EvidenceView, UploadView};
+
+use super::MedCase;
+use crate::base32;
+use crate::http::Problem;
+use crate::ids::{EvidenceId, MedCaseId};
+use crate::store::{Key, Row};
+use crate::time::Timestamp;
+
+/// How long a file may be sent to its address, in seconds (contract: Limits).
+pub const UPLOAD_SECONDS: i64 = 900;
+
+/// How long a file can be looked at by its address, in seconds (contract: Limits).
+const VIEW_SECONDS: i64 = 300;
+
+/// Days after which a file that was never confirmed is removed, by the bucket's lifecycle (template.yaml).
+pub const PENDING_DAYS: u32 = 1;
+
+/// Where files are sent to, and where they are kept. A function's policy and the bucket's lifecycle name them.
+pub const PENDING_PREFIX: &str = "evidence-pending/";
+/// See [`PENDING_PREFIX`].
+pub const KEPT_PREFIX: &str = "evidence/";
+
+/// How long an upload's row says that its file did not arrive, in seconds: a week.
+const UPLOAD_KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
+
+/// Files of a case, at most: a list is one page.
+pub const MAX_EVIDENCE: u32 = 50;
+
+/// Leading bytes that tell a file's type.
+const LEADING_BYTES: usize = 16;
+
+/// Who added a file (contract: MED evidence, `uploaded_by`).
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UploadedBy {
+    /// The merchant, through the API.
+    Merchant,
+    /// An operator.
+    Platform,
+}
+
+/// A permission to send one file.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Upload {
+    /// The evidence's id, once it is there.
+    pub id: EvidenceId,
+    /// Its case.
+    pub case: MedCaseId,
+    /// What is to be sent.
+    pub file: EvidenceFile,
+    /// Who sends it.
+    pub uploaded_by: UploadedBy,
+    /// When it was asked for.
+    #[serde(with = "crate::time::millis")]
+    pub created_at: Timestamp,
+}
+
+/// A file that arrived. Its row never changes.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Evidence {
+    /// `mev_…`
+    pub id: EvidenceId,
+    /// Its case.
+    pub case: MedCaseId,
+    /// What was sent.
+    pub file: EvidenceFile,
+    /// Who sent it.
+    pub uploaded_by: UploadedBy,
+    /// When its upload was asked for.
+    #[serde(with = "crate::time::millis")]
+    pub created_at: Timestamp,
+    /// When its arrival was confirmed.
+    #[serde(with = "crate::time::millis")]
+    pub uploaded_at: Timestamp,
+    /// Names the very bytes that were checked.
+    content: String,
+}
+
+/// What stands in the pending place.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Arrived {
+    /// In bytes.
+    size: u64,
+    /// Names its content.
+    e_tag: String,
+    /// Names it among those sent to the same place, where the bucket keeps versions.
+    version: Option<String>,
+    /// Its first bytes.
+    leading: Vec<u8>,
+}
+
+/// Why a case takes no more evidence.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum EvidenceRefused {
+    /// It is over.
+    Over,
+    /// It has as much as a case may have.
+    Full,
+}
+
+impl MedCase {
+    /// Whether evidence can be added.
+    pub fn takes_evidence(&self) -> Result<(), EvidenceRefused> {
+        if self.status.is_over() {
+            return Err(EvidenceRefused::Over);
+        }
+        if self.evidence_count >= MAX_EVIDENCE { Err(EvidenceRefused::Full) } else { Ok(()) }
+    }
+
+    /// One more file arrived.
+    pub(super) fn with_evidence(&self, now: Timestamp) -> Result<Self, EvidenceRefused> {
+        self.takes_evidence()?;
+        Ok(Self { evidence_count: self.evidence_count.saturating_add(1), ..self.next_version(now) })
+    }
+
+    fn refused(&self, refused: EvidenceRefused) -> Problem {
+        match refused {
+            EvidenceRefused::Over => Problem::Unreadable(format!(
+                "The case is {}; evidence is for one that is not over.",
+                self.status.as_str()
+            )),
+            EvidenceRefused::Full => Problem::Unprocessable(format!(
+                "The case has {MAX_EVIDENCE} files, the most that one may have."
+            )),
+        }
+    }
+}
+
+impl Upload {
+    /// Where it lives: with its case's charge.
+    pub fn key_of(case: MedCaseId, id: EvidenceId) -> Key {
+        Key { sk: format!("upload#{}#{id}", case.key()), ..MedCase::key_of(case) }
+    }
+
+    /// Whether its address still takes the file.
+    fn is_open(&self, now: Timestamp) -> bool {
+        self.created_at.plus_seconds(UPLOAD_SECONDS).is_ok_and(|end| now <= end)
+    }
+
+    /// Where the file is sent.
+    fn object(&self) -> String {
+        format!("{PENDING_PREFIX}{}/{}", self.case, self.id)
+    }
+
+    /// The evidence that it becomes.
+    ///
+    /// # Errors
+    ///
+    /// When another size arrived, or a file of another type.
+    fn confirmed(&self, arrived: &Arrived, now: Timestamp) -> Result<Evidence, Problem> {
+        if arrived.size != u64::from(self.file.size) {
+            return Err(Problem::EvidenceSizeMismatch { declared: self.file.size, stored: arrived.size });
+        }
+        if !self.file.mime_type.begins(&arrived.leading) {
+            let mime_type = self.file.mime_type.as_str();
+            return Err(Problem::field("mime_type", format!("the file that arrived is not {mime_type}")));
+        }
+        Ok(Evidence {
+            id: self.id,
+            case: self.case,
+            file: self.file.clone(),
+            uploaded_by: self.uploaded_by,
+            created_at: self.created_at,
+            uploaded_at: now,
+            content: arrived.name(),
+        })
+    }
+}
+
+impl Evidence {
+    const SORT: &str = "evidence#";
+
+    /// Where it lives: with its case's charge.
+    pub fn key_of(case: MedCaseId, id: EvidenceId) -> Key {
+        Key { sk: format!("{}{id}", Self::prefix(case)), ..MedCase::key_of(case) }
+    }
+
+    /// What the sort keys of a case's evidence begin with; after it they sort by time.
+    fn prefix(case: MedCaseId) -> String {
+        format!("{}{}#", Self::SORT, case.key())
+    }
+
+    /// Where the file is kept. Named by its content too, so that a confirmation that lost a race writes elsewhere.
+    fn object(&self) -> String {
+        format!("{KEPT_PREFIX}{}/{}/{}", self.case, self.id, self.content)
+    }
+}
+
+impl Arrived {
+    /// A short name for the content.
+    fn name(&self) -> String {
+        let version = self.version.as_deref().unwrap_or_default();
+        let hash: [u8; 32] = Sha256::digest(format!("{}\n{version}", self.e_tag)).into();
+        let (head, _) = hash.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
+        base32::encode(u128::from_be_bytes(*head)).as_str().to_owned()
+    }
+}
+
+impl Row for Upload {
+    fn key(&self) -> Key {
+        Self::key_of(self.case, self.id)
+    }
+
+    fn removable_at(&self) -> Option<Timestamp> {
+        self.created_at.plus_seconds(UPLOAD_KEPT_SECONDS).ok()
+    }
+}
+
+impl Row for Evidence {
+    fn key(&self) -> Key {
+        Self::key_of(self.case, self.id)
+    }
+}

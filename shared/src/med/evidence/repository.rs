@@ -1,0 +1,119 @@
+//! Reads and writes of evidence.
+
+use super::{Evidence, EvidenceFile, EvidenceFiles, Upload, UploadedBy};
+use crate::http::Problem;
+use crate::ids::{EvidenceId, MedCaseId};
+use crate::med::repository::MAX_OVERTAKEN;
+use crate::med::{MedCase, MedCases};
+use crate::random;
+use crate::store::{Committed, Inserted, Key, Row as _, Store, StoreError, Write, from_item, text};
+use crate::time::Timestamp;
+
+/// The evidence of all cases. Clones share clients.
+#[derive(Clone, Debug)]
+pub struct CaseEvidence {
+    store: Store,
+    cases: MedCases,
+    /// Its files.
+    pub files: EvidenceFiles,
+}
+
+/// What an id names.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// A file that is there.
+    Confirmed(Evidence),
+    /// One that was announced.
+    Announced(Upload),
+}
+
+impl CaseEvidence {
+    /// Evidence in a store, its files in a bucket.
+    pub fn new(store: Store, files: EvidenceFiles) -> Self {
+        Self { cases: MedCases::new(store.clone()), store, files }
+    }
+
+    /// Reads what an id names within a case; no id names nothing.
+    pub async fn find(&self, ids: Option<(MedCaseId, EvidenceId)>) -> Result<Option<Found>, StoreError> {
+        let Some((case, id)) = ids else { return Ok(None) };
+        let evidence = Evidence::key_of(case, id);
+        let items = self.store.batch_get(&[evidence.clone(), Upload::key_of(case, id)]).await?;
+        let mut found = None;
+        for item in items {
+            if text(&item, "sk").as_deref() == Some(&evidence.sk) {
+                return from_item(item).map(|evidence| Some(Found::Confirmed(evidence)));
+            }
+            found = Some(Found::Announced(from_item(item)?));
+        }
+        Ok(found)
+    }
+
+    /// Lets a file be sent for a case that was just read.
+    ///
+    /// # Errors
+    ///
+    /// 400 when the case is over, 422 when it has as much evidence as a case may have.
+    pub async fn announce(
+        &self,
+        case: &MedCase,
+        file: EvidenceFile,
+        uploaded_by: UploadedBy,
+        now: Timestamp,
+    ) -> Result<Upload, Problem> {
+        case.takes_evidence().map_err(|refused| case.refused(refused))?;
+        let id = EvidenceId::new(now, random::bytes()?);
+        let upload = Upload { id, case: case.id, file, uploaded_by, created_at: now };
+        match self.store.insert(&upload).await? {
+            Inserted::New => Ok(upload),
+            Inserted::Existing(_) => Err(Problem::Internal("a random id was there already".to_owned())),
+        }
+    }
+
+    /// Confirms that a file of a case arrived, both just read. One that was confirmed before stays as it is, whatever became
+    /// of its case, its address or what was sent to it since.
+    ///
+    /// # Errors
+    ///
+    /// 400 when the case is over or the file is of another type, 409 when nothing arrived, its address has expired or its
+    /// size is another, 422 when the case has as much evidence as a case may have, 503 when S3 does not answer.
+    pub async fn complete(&self, case: MedCase, found: Found, now: Timestamp) -> Result<Evidence, Problem> {
+        let upload = match found {
+            Found::Confirmed(evidence) => return Ok(evidence),
+            Found::Announced(upload) => upload,
+        };
+        case.takes_evidence().map_err(|refused| case.refused(refused))?;
+        if !upload.is_open(now) {
+            return Err(Problem::EvidenceNotUploaded);
+        }
+        let arrived = self.files.arrived(&upload).await?.ok_or(Problem::EvidenceNotUploaded)?;
+        let evidence = upload.confirmed(&arrived, now)?;
+        self.files.keep(&upload, &arrived, &evidence).await?;
+        self.count(case, evidence, now).await
+    }
+
+    /// Counts a file that is kept, once: whoever else confirmed it first is heard.
+    async fn count(&self, case: MedCase, evidence: Evidence, now: Timestamp) -> Result<Evidence, Problem> {
+        let mut case = case;
+        for _try in 0..MAX_OVERTAKEN {
+            let next = case.with_evidence(now).map_err(|refused| case.refused(refused))?;
+            let writes = vec![Write::insert(&evidence)?, Write::replace(&next, case.version)?];
+            match self.store.commit(writes).await? {
+                Committed::Done => return Ok(evidence),
+                Committed::Overtaken { .. } => {
+                    if let Some(confirmed) = self.store.get(&evidence.key()).await? {
+                        return Ok(confirmed);
+                    }
+                    case = self.cases.known(case.id).await?;
+                }
+            }
+        }
+        Err(Problem::Unavailable("a case kept changing".to_owned()))
+    }
+
+    /// A case's evidence, newest first.
+    pub async fn of_case(&self, case: MedCaseId) -> Result<Vec<Evidence>, StoreError> {
+        let Key { pk, .. } = MedCase::key_of(case);
+        let items = self.store.partition_prefix(&pk, &Evidence::prefix(case)).await?;
+        items.into_iter().rev().map(from_item).collect()
+    }
+}
