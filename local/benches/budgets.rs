@@ -14,12 +14,14 @@
 #[path = "../tests/service/seeding.rs"]
 mod seeding;
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::State as Shared;
+use axum::http::StatusCode;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request};
@@ -42,6 +44,9 @@ const SAMPLES_AMONG_MANY: usize = 50;
 
 /// Charges that are created and paid while their events are delivered.
 const CHARGES_TOLD_OF: usize = 500;
+
+/// Charges that three endpoints are told of, one of them dead.
+const EVENTS_BESIDE_A_DEAD_ENDPOINT: usize = 2_000;
 
 #[derive(Clone)]
 struct Client {
@@ -288,6 +293,64 @@ async fn told_of() {
     stack.stop().await;
 }
 
+/// An endpoint that keeps the ids of the events that it is told, and answers with a status.
+async fn endpoint(status: StatusCode) -> (String, Arc<Mutex<Vec<String>>>) {
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let keep = async move |Shared(told): Shared<Arc<Mutex<Vec<String>>>>, body: Bytes| {
+        let event: Value = serde_json::from_slice(&body).unwrap();
+        told.lock().unwrap().push(event["id"].as_str().unwrap().to_owned());
+        status
+    };
+    let router = Router::new().fallback(keep).with_state(Arc::clone(&told));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    (url, told)
+}
+
+/// Two healthy endpoints beside a dead one: each hears every event, once.
+async fn one_dead_of_three() {
+    let stack = Stack::start(Options::in_memory()).await.unwrap();
+    let client = Client::of(&stack);
+    let healthy = [endpoint(StatusCode::NO_CONTENT).await, endpoint(StatusCode::NO_CONTENT).await];
+    let dead = endpoint(StatusCode::SERVICE_UNAVAILABLE).await;
+    for (url, _) in healthy.iter().chain([&dead]) {
+        let events = json!({"url": url, "events": ["charge.created"]});
+        client.send(Method::POST, "/v1/webhooks/endpoints", "", &events).await;
+    }
+    let began = Instant::now();
+    let mut merchants = tokio::task::JoinSet::new();
+    for merchant in 0..8 {
+        let client = client.clone();
+        merchants.spawn(async move {
+            for order in (merchant..EVENTS_BESIDE_A_DEAD_ENDPOINT).step_by(8) {
+                client.create(order).await;
+            }
+        });
+    }
+    merchants.join_all().await;
+    let told = |told: &Arc<Mutex<Vec<String>>>| told.lock().unwrap().len();
+    while healthy.iter().any(|(_, ids)| told(ids) < EVENTS_BESIDE_A_DEAD_ENDPOINT) {
+        assert!(began.elapsed() < Duration::from_mins(5), "events are missing");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let took = began.elapsed();
+    for (_, ids) in &healthy {
+        let ids = ids.lock().unwrap();
+        let distinct: HashSet<&String> = ids.iter().collect();
+        assert_eq!(
+            (ids.len(), distinct.len()),
+            (EVENTS_BESIDE_A_DEAD_ENDPOINT, EVENTS_BESIDE_A_DEAD_ENDPOINT)
+        );
+    }
+    let all = healthy.iter().map(|(_, ids)| told(ids)).sum::<usize>() + told(&dead.1);
+    println!(
+        "{EVENTS_BESIDE_A_DEAD_ENDPOINT} events to two healthy endpoints, once each, and a dead one in {took:.2?}: {:.0} attempts/s",
+        all as f64 / took.as_secs_f64(),
+    );
+    stack.stop().await;
+}
+
 #[tokio::main]
 async fn main() {
     requests().await;
@@ -295,4 +358,5 @@ async fn main() {
         among(payments).await;
     }
     told_of().await;
+    one_dead_of_three().await;
 }

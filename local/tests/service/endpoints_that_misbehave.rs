@@ -174,7 +174,7 @@ async fn a_claim_whose_worker_died_is_taken_up_when_its_lease_ends() {
     assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(2), 1));
 }
 
-/// Few enough for a debug build.
+/// Few enough for a debug build: `cargo bench -p local` has 2,000.
 const CHARGES: usize = 150;
 
 #[tokio::test]
