@@ -6,6 +6,7 @@ mod deliveries;
 mod events;
 mod keys;
 mod ledger;
+mod med;
 mod payouts;
 mod target;
 mod users;
@@ -56,6 +57,9 @@ enum Command {
     /// The ledger behind wallets
     #[command(subcommand)]
     Ledger(ledger::Command),
+    /// MED cases and their evidence
+    #[command(subcommand)]
+    Med(med::Command),
     /// Merchants' money on its way to their banks
     #[command(subcommand)]
     Payouts(payouts::Command),
@@ -145,6 +149,7 @@ async fn run(arguments: Arguments) -> Result<Done, Box<dyn Error>> {
         Command::Users(command) => users::run(&stack, command).await.map(|()| Done::Well),
         Command::Keys(command) => keys::run(&stack, command).await.map(|()| Done::Well),
         Command::Ledger(command) => ledger::run(&stack, command).await,
+        Command::Med(command) => med::run(&stack, command).await.map(|()| Done::Well),
         Command::Payouts(command) => payouts::run(&stack, command).await.map(|()| Done::Well),
         Command::Audit { account } => {
             for row in Audit::latest(&stack.store, &stack.account(&account).await?.id).await? {

@@ -17,6 +17,8 @@ use shared::account::{Account, Accounts, Users};
 use shared::api_key::ApiKeys;
 use shared::clock::Clock;
 use shared::ids::AccountId;
+use shared::med::MedCases;
+use shared::med::evidence::{CaseEvidence, EvidenceFiles};
 use shared::payout::Payouts;
 use shared::store::{Aws, Store};
 use shared::time::Timestamp;
@@ -51,6 +53,9 @@ pub(crate) struct Target {
     /// The table of API keys of a deployed stack (its output `ApiKeysTableName`) [env: `API_KEYS_TABLE_NAME`]
     #[arg(long, global = true, requires = "table", help_heading = "Stack")]
     api_keys_table: Option<String>,
+    /// The bucket of a deployed stack (its output `DocumentsBucketName`) [env: `DOCUMENTS_BUCKET`], for evidence
+    #[arg(long, global = true, conflicts_with = "ready_file", help_heading = "Stack")]
+    bucket: Option<String>,
     /// The ready file of a service on this machine [default, where no table is named: .local/ready.json]
     #[arg(long, global = true, value_name = "PATH", conflicts_with = "table", help_heading = "Stack")]
     ready_file: Option<PathBuf>,
@@ -84,6 +89,10 @@ pub(crate) struct Stack {
     pub(crate) wallets: Wallets,
     /// Its payouts.
     pub(crate) payouts: Payouts,
+    /// Its MED cases.
+    pub(crate) cases: MedCases,
+    /// Their evidence, where its bucket is named.
+    evidence: Option<CaseEvidence>,
     /// Its time: on this machine it may have been moved.
     pub(crate) clock: Clock,
     aws: Aws,
@@ -110,27 +119,30 @@ impl Target {
         if let Some((table, keys)) = self.tables() {
             let aws = Aws::from_vars(&|name| env::var(name).ok())?;
             let name = format!("the stack with the table {table}");
-            return Ok(stack(aws, name, (table, keys), Clock::default(), None));
+            let bucket = self.bucket.clone().or_else(|| env::var("DOCUMENTS_BUCKET").ok());
+            return Ok(stack(aws, name, (table, keys, bucket), Clock::default(), None));
         }
         let path = self.ready_file.clone().unwrap_or_else(|| PathBuf::from(READY_FILE));
         let ready = read(&path)?;
         let clock = clock_of(&ready).await.map_err(|error| not_running(&path, &*error))?;
         let aws = Aws::from_vars(&|name| local_var(name, &ready))?;
         let name = format!("the service on {}", ready.base_url);
-        let tables = (ready.table.clone(), LOCAL_API_KEYS_TABLE.to_owned());
-        Ok(stack(aws, name, tables, clock, Some(ready)))
+        let places = (ready.table.clone(), LOCAL_API_KEYS_TABLE.to_owned(), Some(ready.bucket.clone()));
+        Ok(stack(aws, name, places, clock, Some(ready)))
     }
 }
 
+/// By the names of its state table, its table of keys and its bucket.
 fn stack(
     aws: Aws,
     name: String,
-    (table, api_keys_table): (String, String),
+    (table, api_keys_table, bucket): (String, String, Option<String>),
     clock: Clock,
     local: Option<Ready>,
 ) -> Stack {
     let store = Store::new(aws.dynamodb(), table);
     let api_keys = ApiKeys::new(store.clone(), api_keys_table);
+    let files = bucket.map(|bucket| EvidenceFiles::new(aws.s3(), bucket));
     Stack {
         name,
         accounts: Accounts::new(store.clone(), api_keys.clone()),
@@ -138,6 +150,8 @@ fn stack(
         api_keys,
         wallets: Wallets::new(store.clone()),
         payouts: Payouts::new(store.clone()),
+        cases: MedCases::new(store.clone()),
+        evidence: files.map(|files| CaseEvidence::new(store.clone(), files)),
         store,
         clock,
         aws,
@@ -160,6 +174,11 @@ impl Stack {
     /// An account that exists.
     pub(crate) async fn account(&self, id: &AccountId) -> Result<Account, Box<dyn Error>> {
         self.accounts.find(id).await?.ok_or_else(|| format!("there is no account {id}").into())
+    }
+
+    /// Evidence, whose bucket must be named.
+    pub(crate) fn evidence(&self) -> Result<&CaseEvidence, Box<dyn Error>> {
+        self.evidence.as_ref().ok_or_else(|| "name the stack's bucket by --bucket or DOCUMENTS_BUCKET".into())
     }
 }
 

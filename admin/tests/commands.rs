@@ -600,3 +600,79 @@ async fn records_that_were_put_aside_are_replayed_and_removed_and_what_fails_sta
         (&json!("events.replay"), &json!("the bug is mended"))
     );
 }
+
+#[tokio::test]
+async fn a_case_is_confirmed_proved_and_decided() {
+    let service = Operated::start().await;
+    let account = service.account();
+    let merchant = Merchant::of(&service);
+    let post = async |path: &str, body: Value| merchant.send("POST", path, body).await;
+    let charge = post("/v1/pix/charges", json!({"amount": 1000})).await;
+    let sandbox = format!("/v1/sandbox/charges/{}", charge["id"].as_str().unwrap());
+    post(&format!("{sandbox}/pay"), json!({})).await;
+    let case = post(&format!("{sandbox}/med-cases"), json!({"amount": 300})).await;
+    let id = case["id"].as_str().unwrap();
+
+    let list = ["med", "list", "--account", &account, "--mode", "test"];
+    let listed = service.objects(&[&list[..], &["--status", "open", "--unconfirmed"]].concat()).await;
+    assert_eq!(listed, [service.object(&["med", "show", id]).await]);
+    assert_eq!((&listed[0]["held"], &listed[0]["unconfirmed"]), (&json!(0), &json!(true)));
+    let why = ["--reason", "as the bank wrote"];
+    let run = async |words: &[&str]| service.object(&[&["med"], words, &why[..]].concat()).await;
+    let confirmed = run(&["confirm", id]).await;
+    assert_eq!((&confirmed["held"], &confirmed["unconfirmed"]), (&json!(300), &json!(false)));
+    let again = service.refused(&[&["med", "confirm", id], &why[..]].concat()).await;
+    assert!(again.contains("nothing that waits"), "{again}");
+    assert!(service.objects(&[&list[..], &["--unconfirmed"]].concat()).await.is_empty());
+    assert!(run(&["request-evidence", id]).await["evidence_requested_at"].is_string());
+
+    let directory = std::env::temp_dir().join(format!("evidence-{account}"));
+    std::fs::create_dir_all(&directory).unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = directory.join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let picture = file("prova.gif", b"GIF89a and so on");
+    let added = run(&["evidence", "add", id, &picture]).await;
+    assert_eq!(
+        (&added["file_name"], &added["file_size"], &added["mime_type"], &added["uploaded_by"]),
+        (&json!("prova.gif"), &json!(16), &json!("image/gif"), &json!("platform"))
+    );
+    let listed = service.objects(&["med", "evidence", "list", id]).await;
+    assert_eq!((listed.len(), &listed[0]["id"]), (1, &added["id"]));
+    assert!(listed[0]["view_url"].as_str().unwrap().starts_with(&service.stack.endpoints.s3_url));
+    for (path, says) in [
+        (file("notes.txt", b"hello"), "no type"),
+        (file("empty.png", b""), "1 to 10485760 bytes"),
+        (file("long.pdf", &[&b"%PDF-"[..], &vec![0; 10_485_760]].concat()), "1 to 10485760 bytes"),
+        (directory.join("absent.png").to_str().unwrap().to_owned(), "absent.png"),
+    ] {
+        let said = service.refused(&[&["med", "evidence", "add", id, &path], &why[..]].concat()).await;
+        assert!(said.contains(says), "{said}");
+    }
+
+    let decided = run(&["decide", id, "--decision", "closed-without-refund"]).await;
+    assert_eq!(
+        (&decided["status"], &decided["money_outcome"], &decided["evidence_count"]),
+        (&json!("closed"), &json!("closed_without_refund"), &json!(1))
+    );
+    for words in [&["decide", id, "--decision", "merchant"][..], &["request-evidence", id]] {
+        let said = service.refused(&[&["med"], words, &why[..]].concat()).await;
+        assert!(said.contains("closed already"), "{said}");
+    }
+    let late = service.refused(&[&["med", "evidence", "add", id, &picture], &why[..]].concat()).await;
+    assert!(late.contains("not over"), "{late}");
+    std::fs::remove_dir_all(&directory).unwrap();
+    let nobody = "med_0000000000000000000000000000000000000000000";
+    assert!(!service.run(&["med", "show", nobody]).await.status.success());
+
+    let audit = service.objects(&["audit", &account]).await;
+    let actions: Vec<&str> = audit.iter().map(|row| row["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["med.decide", "med.add-evidence", "med.request-evidence", "med.confirm"]);
+    assert!(audit.iter().all(|row| row["subject"] == id && row["actor"] == "ana"));
+    assert_eq!(audit[0]["details"], "closed_without_refund");
+    assert!(audit[1]["details"].as_str().unwrap().ends_with("prova.gif"));
+    let output = service.run(&["ledger", "verify", "--account", &account, "--mode", "test"]).await;
+    assert!(output.status.success(), "{output:?}");
+}

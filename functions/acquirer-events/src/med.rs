@@ -37,7 +37,7 @@ pub(crate) async fn request_evidence(
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     let case = own_test_case(&app, &context, id, now).await?;
-    let case = app.cases.request_evidence(case, now).await?;
+    let case = app.cases.request_evidence(case, None, now).await?;
     Ok(Json(CaseView::new(&case)).into_response())
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn resolve(
     let body = body?;
     let mut fields = Fields::new();
     let decision = fields.required_word(&Object::root(&body.0), "decision", &Decision::VOCABULARY);
-    let case = app.cases.decide(case, fields.finish(decision)?, now).await?;
+    let case = app.cases.decide(case, fields.finish(decision)?, None, now).await?;
     Ok(Json(CaseView::new(&case)).into_response())
 }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use shared::ids::MedCaseId;
 use shared::med::MedCases;
 
-use crate::support::{Answer, Client, Listener, Service, eventually, id};
+use crate::support::{Answer, Client, Listener, Service, eventually, id, operator};
 
 const ALL_EVENTS: [&str; 9] = [
     "med_case.created",
@@ -255,7 +255,7 @@ async fn a_case_that_claims_another_amount_waits_for_somebody_to_confirm_it() {
     let case = service.open_case(&charge, json!({"amount": 200})).await;
     let cases = MedCases::new(service.store());
     let row = cases.find(id(&case).parse::<MedCaseId>().ok()).await.unwrap().unwrap();
-    cases.confirm(row, service.stack.clock.now()).await.unwrap();
+    cases.confirm(row, &operator(), service.stack.clock.now()).await.unwrap();
     assert_eq!(
         (service.status_of(&charge).await, service.available_and_retained().await),
         (json!("disputed"), (500, 200))

@@ -66,6 +66,19 @@ impl CaseFilter {
         fields.finish(Some(filter))
     }
 
+    /// As many as a page has, of any kind and time.
+    pub fn latest(status: Option<CaseStatus>, starting_after: Option<MedCaseId>) -> Self {
+        Self {
+            limit: usize::try_from(MAX_LIMIT).unwrap_or_default(),
+            starting_after,
+            status,
+            kind: None,
+            charge: None,
+            created_after: None,
+            created_before: None,
+        }
+    }
+
     fn admits(&self, case: &MedCase) -> bool {
         self.status.is_none_or(|status| case.status == status)
             && self.kind.is_none_or(|kind| case.kind == kind)

@@ -149,6 +149,16 @@ impl Decision {
         ("closed_without_refund", Self::ClosedWithoutRefund),
     ];
 
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Merchant => "merchant",
+            Self::Payer => "payer",
+            Self::Withdrawn => "withdrawn",
+            Self::ClosedWithoutRefund => "closed_without_refund",
+        }
+    }
+
     fn end(self) -> End {
         match self {
             Self::Merchant => End {

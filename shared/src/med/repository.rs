@@ -1,9 +1,11 @@
 //! Reads and writes of cases.
 
 use super::{AppealReason, CaseNotice, CaseRefused, CaseStep, Decision, MedCase};
+use crate::audit::{Audit, Operator};
 use crate::charge::Charge;
 use crate::http::Problem;
 use crate::ids::{MedCaseId, Scope};
+use crate::random::RandomError;
 use crate::store::{Committed, Store, StoreError, Write};
 use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
@@ -61,7 +63,7 @@ impl MedCases {
                 )),
             })?;
             let insert = Write::insert(&step.case)?;
-            if self.commit(insert, &step, &charge).await? == Committed::Done {
+            if self.commit(vec![insert], &step, &charge).await? == Committed::Done {
                 return Ok(step.case);
             }
             charge = self.charge(id).await?;
@@ -80,13 +82,19 @@ impl MedCases {
         reason: &AppealReason,
         now: Timestamp,
     ) -> Result<MedCase, Problem> {
-        self.change_alone(case, |case| case.appealed(reason, now).ok_or_else(|| not_open(case)).map(Some))
-            .await
+        let step = |case: &MedCase| case.appealed(reason, now).ok_or_else(|| not_open(case)).map(Some);
+        self.change_alone(case, None, step).await
     }
 
-    /// The platform asks for evidence. A case that is over stays as it is.
-    pub async fn request_evidence(&self, case: MedCase, now: Timestamp) -> Result<MedCase, Problem> {
-        self.change_alone(case, |case| Ok(case.evidence_requested(now))).await
+    /// The platform asks for evidence, by an operator where there is one. A case that is over stays as it is.
+    pub async fn request_evidence(
+        &self,
+        case: MedCase,
+        by: Option<&Operator>,
+        now: Timestamp,
+    ) -> Result<MedCase, Problem> {
+        let audit = audit(by, &case, "med.request-evidence", None, now)?;
+        self.change_alone(case, audit.as_ref(), |case| Ok(case.evidence_requested(now))).await
     }
 
     /// The merchant accepts a case that was just read.
@@ -95,35 +103,41 @@ impl MedCases {
     ///
     /// 400 when it is not open.
     pub async fn accept(&self, case: MedCase, now: Timestamp) -> Result<MedCase, Problem> {
-        self.change(case, |case, charge| case.accepted(charge, now).ok_or_else(|| not_open(case)).map(Some))
-            .await
+        let step = |case: &MedCase, charge: &Charge| {
+            case.accepted(charge, now).ok_or_else(|| not_open(case)).map(Some)
+        };
+        self.change(case, None, step).await
     }
 
-    /// A case that was just read is decided. One that is over stays as it is.
+    /// A case that was just read is decided, by an operator where there is one. One that is over stays as it is.
     pub async fn decide(
         &self,
         case: MedCase,
         decision: Decision,
+        by: Option<&Operator>,
         now: Timestamp,
     ) -> Result<MedCase, Problem> {
-        self.change(case, |case, charge| Ok(case.decided(charge, decision, now))).await
+        let audit = audit(by, &case, "med.decide", Some(decision.as_str().to_owned()), now)?;
+        self.change(case, audit.as_ref(), |case, charge| Ok(case.decided(charge, decision, now))).await
     }
 
-    /// A case that claims another amount than its charge's is confirmed. Another stays as it is.
-    pub async fn confirm(&self, case: MedCase, now: Timestamp) -> Result<MedCase, Problem> {
-        self.change(case, |case, charge| Ok(case.confirmed(charge, now))).await
+    /// An operator confirms a case that claims another amount than its charge's. Another stays as it is.
+    pub async fn confirm(&self, case: MedCase, by: &Operator, now: Timestamp) -> Result<MedCase, Problem> {
+        let audit = audit(Some(by), &case, "med.confirm", None, now)?;
+        self.change(case, audit.as_ref(), |case, charge| Ok(case.confirmed(charge, now))).await
     }
 
     /// A move that touches the case alone.
     async fn change_alone(
         &self,
         case: MedCase,
+        audit: Option<&Audit>,
         step: impl Fn(&MedCase) -> Result<Option<MedCase>, Problem>,
     ) -> Result<MedCase, Problem> {
         let mut case = case;
         for _try in 0..MAX_OVERTAKEN {
             let Some(next) = step(&case)? else { return Ok(case) };
-            match self.store.commit(vec![Write::replace(&next, case.version)?]).await? {
+            match self.store.commit(replacing(&next, &case, audit)?).await? {
                 Committed::Done => return Ok(next),
                 Committed::Overtaken { .. } => case = self.known(case.id).await?,
             }
@@ -135,14 +149,14 @@ impl MedCases {
     async fn change(
         &self,
         case: MedCase,
+        audit: Option<&Audit>,
         step: impl Fn(&MedCase, &Charge) -> Result<Option<CaseStep>, Problem>,
     ) -> Result<MedCase, Problem> {
         let mut case = case;
         for _try in 0..MAX_OVERTAKEN {
             let charge = self.charge(case.id).await?;
             let Some(step) = step(&case, &charge)? else { return Ok(case) };
-            let replace = Write::replace(&step.case, case.version)?;
-            match self.commit(replace, &step, &charge).await? {
+            match self.commit(replacing(&step.case, &case, audit)?, &step, &charge).await? {
                 Committed::Done => return Ok(step.case),
                 Committed::Overtaken { .. } => case = self.known(case.id).await?,
             }
@@ -151,8 +165,14 @@ impl MedCases {
     }
 
     /// What is debited need not be covered: only a case takes a balance below zero.
-    async fn commit(&self, case: Write, step: &CaseStep, charge: &Charge) -> Result<Committed, StoreError> {
-        let mut writes = vec![case, Write::replace(&step.charge, charge.version)?];
+    async fn commit(
+        &self,
+        case: Vec<Write>,
+        step: &CaseStep,
+        charge: &Charge,
+    ) -> Result<Committed, StoreError> {
+        let mut writes = case;
+        writes.push(Write::replace(&step.charge, charge.version)?);
         if let Some(posting) = &step.posting {
             writes.extend(posting.writes(Cover::NotNeeded)?);
         }
@@ -168,6 +188,29 @@ impl MedCases {
         let case = self.store.get(&MedCase::key_of(id)).await?;
         case.ok_or_else(|| StoreError::Corrupt("a case vanished".to_owned()))
     }
+}
+
+/// A case's next row, and who wrote it where that was an operator.
+pub(super) fn replacing(
+    next: &MedCase,
+    case: &MedCase,
+    audit: Option<&Audit>,
+) -> Result<Vec<Write>, StoreError> {
+    let audit = audit.map(Write::insert).transpose()?;
+    Ok(std::iter::once(Write::replace(next, case.version)?).chain(audit).collect())
+}
+
+/// What an operator does to a case.
+pub(super) fn audit(
+    by: Option<&Operator>,
+    case: &MedCase,
+    action: &str,
+    details: Option<String>,
+    now: Timestamp,
+) -> Result<Option<Audit>, RandomError> {
+    let Some(operator) = by else { return Ok(None) };
+    let audit = Audit::of(operator, case.scope.account, action, case.id.to_string(), now)?;
+    Ok(Some(Audit { details, ..audit }))
 }
 
 /// 400, as the contract has it for a case in the wrong state.

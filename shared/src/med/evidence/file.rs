@@ -11,7 +11,10 @@ use crate::http::{Fields, Object, Problem};
 const MAX_NAME_CHARS: usize = 255;
 
 /// The largest file, in bytes: 10 MB (contract: Limits).
-const MAX_BYTES: u32 = 10_485_760;
+pub const MAX_BYTES: u32 = 10_485_760;
+
+/// What is said of a name that is not taken.
+const NO_NAME: &str = "must be a name without a path, control or direction characters";
 
 /// A file that is evidence, as it was declared before it was sent.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -38,6 +41,30 @@ impl EvidenceFile {
         };
         fields.finish(file)
     }
+
+    /// A file that is at hand: what it is, its first bytes say.
+    ///
+    /// # Errors
+    ///
+    /// When its name, size or type is none that evidence may have.
+    pub fn of(name: &str, bytes: &[u8]) -> Result<Self, Problem> {
+        let name = FileName::parse(name).ok_or_else(|| Problem::field("file_name", NO_NAME))?;
+        let size = allowed(bytes.len()).ok_or_else(|| Problem::field("file_size", no_size()))?;
+        let mut types = MimeType::VOCABULARY.into_iter();
+        let (_, mime_type) = types
+            .find(|(_, mime_type)| mime_type.begins(bytes))
+            .ok_or_else(|| Problem::field("mime_type", "the file is of no type that evidence may have"))?;
+        Ok(Self { name, size, mime_type })
+    }
+}
+
+/// A size that evidence may have.
+fn allowed(bytes: impl TryInto<u32>) -> Option<u32> {
+    bytes.try_into().ok().filter(|bytes| (1..=MAX_BYTES).contains(bytes))
+}
+
+fn no_size() -> String {
+    format!("must be 1 to {MAX_BYTES} bytes")
 }
 
 fn name(fields: &mut Fields, root: &Object<'_>) -> Option<FileName> {
@@ -46,7 +73,7 @@ fn name(fields: &mut Fields, root: &Object<'_>) -> Option<FileName> {
     }
     let name = FileName::parse(fields.text(root, "file_name", 1, MAX_NAME_CHARS)?);
     if name.is_none() {
-        fields.reject("file_name", "must be a name without a path, control or direction characters");
+        fields.reject("file_name", NO_NAME);
     }
     name
 }
@@ -55,10 +82,9 @@ fn size(fields: &mut Fields, root: &Object<'_>) -> Option<u32> {
     if root.get("file_size").is_none() {
         fields.reject("file_size", "is required");
     }
-    let size = fields.integer(root, "file_size")?;
-    let size = u32::try_from(size).ok().filter(|size| (1..=MAX_BYTES).contains(size));
+    let size = allowed(fields.integer(root, "file_size")?);
     if size.is_none() {
-        fields.reject("file_size", format!("must be 1 to {MAX_BYTES} bytes"));
+        fields.reject("file_size", no_size());
     }
     size
 }

@@ -48,6 +48,18 @@ impl EvidenceFiles {
         Ok(get.await.map_err(unsigned)?.uri().to_owned())
     }
 
+    /// Sends an upload's file as its address would have it.
+    ///
+    /// # Errors
+    ///
+    /// 503 when S3 does not answer.
+    pub async fn send(&self, upload: &Upload, bytes: Vec<u8>) -> Result<(), Problem> {
+        let put = self.client.put_object().bucket(&self.bucket).key(upload.object());
+        let put = put.content_type(upload.file.mime_type.as_str()).body(bytes.into());
+        put.send().await.map_err(unavailable)?;
+        Ok(())
+    }
+
     /// What was sent to an upload's address: its size and its first bytes, in one request, so that they are of one
     /// version.
     ///

@@ -13,7 +13,7 @@ mod view;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use file::{EvidenceFile, FileName, MimeType};
+pub use file::{EvidenceFile, FileName, MAX_BYTES, MimeType};
 pub use files::EvidenceFiles;
 pub use repository::{CaseEvidence, Found};
 pub use view::{EvidenceListView, EvidenceView, UploadView};
@@ -166,7 +166,7 @@ impl Upload {
     /// # Errors
     ///
     /// When another size arrived, or a file of another type.
-    fn confirmed(&self, arrived: &Arrived, now: Timestamp) -> Result<Evidence, Problem> {
+    pub fn confirmed(&self, arrived: &Arrived, now: Timestamp) -> Result<Evidence, Problem> {
         if arrived.size != u64::from(self.file.size) {
             return Err(Problem::EvidenceSizeMismatch { declared: self.file.size, stored: arrived.size });
         }
@@ -228,5 +228,39 @@ impl Row for Upload {
 impl Row for Evidence {
     fn key(&self) -> Key {
         Self::key_of(self.case, self.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::testing::{at, waiting};
+
+    #[test]
+    fn what_one_confirmation_keeps_another_does_not_write_over() {
+        let upload = Upload {
+            id: EvidenceId::new(at(0), [7; 10]),
+            case: MedCaseId::derive(waiting().id, "1"),
+            file: EvidenceFile::of("a.gif", b"GIF89a").unwrap(),
+            uploaded_by: UploadedBy::Merchant,
+            created_at: at(0),
+        };
+        let kept = |e_tag: &str, version: Option<&str>| {
+            let (e_tag, version) = (e_tag.to_owned(), version.map(str::to_owned));
+            let arrived = Arrived { size: 6, e_tag, version, leading: b"GIF89a".to_vec() };
+            upload.confirmed(&arrived, at(1)).unwrap().object()
+        };
+        assert_eq!(kept("\"a\"", Some("1")), kept("\"a\"", Some("1")));
+        let places = [
+            kept("\"a\"", None),
+            kept("\"a\"", Some("1")),
+            kept("\"a\"", Some("2")),
+            kept("\"b\"", Some("1")),
+        ];
+        for (number, place) in places.iter().enumerate() {
+            assert!(place.starts_with(KEPT_PREFIX) && *place != upload.object());
+            assert!(!places.iter().skip(number + 1).any(|other| other == place), "{places:?}");
+        }
+        assert!(upload.is_open(at(UPLOAD_SECONDS)) && !upload.is_open(at(UPLOAD_SECONDS + 1)));
     }
 }

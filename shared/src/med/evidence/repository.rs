@@ -1,9 +1,10 @@
 //! Reads and writes of evidence.
 
 use super::{Evidence, EvidenceFile, EvidenceFiles, Upload, UploadedBy};
+use crate::audit::{Audit, Operator};
 use crate::http::Problem;
 use crate::ids::{EvidenceId, MedCaseId};
-use crate::med::repository::MAX_OVERTAKEN;
+use crate::med::repository::{MAX_OVERTAKEN, audit, replacing};
 use crate::med::{MedCase, MedCases};
 use crate::random;
 use crate::store::{Committed, Inserted, Key, Row as _, Store, StoreError, Write, from_item, text};
@@ -77,26 +78,62 @@ impl CaseEvidence {
     /// 400 when the case is over or the file is of another type, 409 when nothing arrived, its address has expired or its
     /// size is another, 422 when the case has as much evidence as a case may have, 503 when S3 does not answer.
     pub async fn complete(&self, case: MedCase, found: Found, now: Timestamp) -> Result<Evidence, Problem> {
-        let upload = match found {
-            Found::Confirmed(evidence) => return Ok(evidence),
-            Found::Announced(upload) => upload,
-        };
+        match found {
+            Found::Confirmed(evidence) => Ok(evidence),
+            Found::Announced(upload) => self.confirm(case, &upload, None, now).await,
+        }
+    }
+
+    /// An operator adds a file to a case that was just read, as a merchant does: by the same place and the same checks.
+    ///
+    /// # Errors
+    ///
+    /// As of [`CaseEvidence::announce`] and [`CaseEvidence::complete`], and 400 when the file is none that is taken.
+    pub async fn add(
+        &self,
+        case: MedCase,
+        (name, bytes): (&str, Vec<u8>),
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Evidence, Problem> {
+        let file = EvidenceFile::of(name, &bytes)?;
+        let upload = self.announce(&case, file, UploadedBy::Platform, now).await?;
+        self.files.send(&upload, bytes).await?;
+        self.confirm(case, &upload, Some(operator), now).await
+    }
+
+    async fn confirm(
+        &self,
+        case: MedCase,
+        upload: &Upload,
+        by: Option<&Operator>,
+        now: Timestamp,
+    ) -> Result<Evidence, Problem> {
         case.takes_evidence().map_err(|refused| case.refused(refused))?;
         if !upload.is_open(now) {
             return Err(Problem::EvidenceNotUploaded);
         }
-        let arrived = self.files.arrived(&upload).await?.ok_or(Problem::EvidenceNotUploaded)?;
+        let arrived = self.files.arrived(upload).await?.ok_or(Problem::EvidenceNotUploaded)?;
         let evidence = upload.confirmed(&arrived, now)?;
-        self.files.keep(&upload, &arrived, &evidence).await?;
-        self.count(case, evidence, now).await
+        self.files.keep(upload, &arrived, &evidence).await?;
+        let details = format!("{} {}", evidence.id, evidence.file.name.as_str());
+        let audit = audit(by, &case, "med.add-evidence", Some(details), now)?;
+        self.count(case, evidence, audit.as_ref(), now).await
     }
 
     /// Counts a file that is kept, once: whoever else confirmed it first is heard.
-    async fn count(&self, case: MedCase, evidence: Evidence, now: Timestamp) -> Result<Evidence, Problem> {
+    async fn count(
+        &self,
+        case: MedCase,
+        evidence: Evidence,
+        audit: Option<&Audit>,
+        now: Timestamp,
+    ) -> Result<Evidence, Problem> {
         let mut case = case;
         for _try in 0..MAX_OVERTAKEN {
             let next = case.with_evidence(now).map_err(|refused| case.refused(refused))?;
-            let writes = vec![Write::insert(&evidence)?, Write::replace(&next, case.version)?];
+            let mut writes = replacing(&next, &case, audit)?;
+            writes.push(Write::insert(&evidence)?);
             match self.store.commit(writes).await? {
                 Committed::Done => return Ok(evidence),
                 Committed::Overtaken { .. } => {

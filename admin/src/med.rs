@@ -1,0 +1,246 @@
+//! `admin med`: payers' claims to have payments back, and what merchants and operators say to them. Each command prints the case
+//! as the merchant reads it, with what only operators see.
+
+use std::error::Error;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::{Subcommand, ValueEnum};
+use serde::Serialize;
+use shared::http::Problem;
+use shared::ids::{MedCaseId, Scope};
+use shared::med::evidence::{EvidenceView, MAX_BYTES};
+use shared::med::{CaseFilter, CaseStatus, CaseView, Decision, MedCase};
+
+use crate::target::Stack;
+use crate::{OperatorArguments, ScopeArguments, announce, print_json};
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// A scope's cases, newest first, 100 at once
+    List {
+        #[command(flatten)]
+        scope: ScopeArguments,
+        /// open, appealed, accepted, rejected or closed
+        #[arg(long)]
+        status: Option<Status>,
+        /// Of the 100, those that claim another amount than their charge's and wait to be confirmed
+        #[arg(long)]
+        unconfirmed: bool,
+        /// The last case of the page before (med_…)
+        #[arg(long)]
+        starting_after: Option<MedCaseId>,
+    },
+    /// One case
+    Show {
+        /// The case (med_…)
+        id: MedCaseId,
+    },
+    /// Confirm a case that claims another amount than its charge's: what it claims is retained
+    Confirm {
+        /// The case (med_…)
+        id: MedCaseId,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// End a case
+    Decide {
+        /// The case (med_…)
+        id: MedCaseId,
+        /// Who has the money now
+        #[arg(long)]
+        decision: Decided,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Ask the merchant for evidence
+    RequestEvidence {
+        /// The case (med_…)
+        id: MedCaseId,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// What was sent to prove a side of a case
+    #[command(subcommand)]
+    Evidence(EvidenceCommand),
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum EvidenceCommand {
+    /// A case's files, newest first, each with a link for five minutes
+    List {
+        /// The case (med_…)
+        case: MedCaseId,
+    },
+    /// Add a file to a case that is not over: PNG, JPEG, WebP, GIF or PDF, of at most 10 MB
+    Add {
+        /// The case (med_…)
+        case: MedCaseId,
+        /// The file
+        file: PathBuf,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+}
+
+/// How far a case is, as an argument.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Status {
+    Open,
+    Appealed,
+    Accepted,
+    Rejected,
+    Closed,
+}
+
+impl Status {
+    fn status(self) -> CaseStatus {
+        match self {
+            Self::Open => CaseStatus::Open,
+            Self::Appealed => CaseStatus::Appealed,
+            Self::Accepted => CaseStatus::Accepted,
+            Self::Rejected => CaseStatus::Rejected,
+            Self::Closed => CaseStatus::Closed,
+        }
+    }
+}
+
+/// How a case is decided, as an argument.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Decided {
+    /// The merchant: the payer's claim did not succeed
+    Merchant,
+    /// The payer
+    Payer,
+    /// The merchant: the payer withdrew the claim
+    Withdrawn,
+    /// The payer, without a decision on the claim
+    ClosedWithoutRefund,
+}
+
+impl Decided {
+    fn decision(self) -> Decision {
+        match self {
+            Self::Merchant => Decision::Merchant,
+            Self::Payer => Decision::Payer,
+            Self::Withdrawn => Decision::Withdrawn,
+            Self::ClosedWithoutRefund => Decision::ClosedWithoutRefund,
+        }
+    }
+}
+
+/// A case, as it is printed.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    case: CaseView<'a>,
+    scope: Scope,
+    held: i64,
+    unconfirmed: bool,
+}
+
+fn print(case: &MedCase) -> Result<(), Box<dyn Error>> {
+    let (scope, held, unconfirmed) = (case.scope, case.held, case.unconfirmed);
+    print_json(&Shown { case: CaseView::new(case), scope, held, unconfirmed })
+}
+
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
+    let now = stack.clock.now();
+    let case = match command {
+        Command::List { scope, status, unconfirmed, starting_after } => {
+            stack.account(&scope.account).await?;
+            let filter = CaseFilter::latest(status.map(Status::status), starting_after);
+            return list(stack, scope, &filter, unconfirmed).await;
+        }
+        Command::Show { id } => find(stack, id).await?,
+        Command::Confirm { id, operator } => {
+            let case = find(stack, id).await?;
+            if !case.unconfirmed {
+                return Err("the case claims nothing that waits to be confirmed".into());
+            }
+            announce(stack);
+            stack.cases.confirm(case, &operator.operator(), now).await.map_err(said)?
+        }
+        Command::Decide { id, decision, operator } => {
+            let case = not_over(stack, id).await?;
+            announce(stack);
+            let operator = operator.operator();
+            stack.cases.decide(case, decision.decision(), Some(&operator), now).await.map_err(said)?
+        }
+        Command::RequestEvidence { id, operator } => {
+            let case = not_over(stack, id).await?;
+            announce(stack);
+            stack.cases.request_evidence(case, Some(&operator.operator()), now).await.map_err(said)?
+        }
+        Command::Evidence(command) => return evidence(stack, command).await,
+    };
+    print(&case)
+}
+
+async fn list(
+    stack: &Stack,
+    scope: ScopeArguments,
+    filter: &CaseFilter,
+    unconfirmed: bool,
+) -> Result<(), Box<dyn Error>> {
+    let cursor = stack.cases.find(filter.starting_after).await?;
+    let page = stack.cases.list(&scope.scope(), filter, cursor).await.map_err(said)?;
+    for case in page.cases.iter().filter(|case| case.unconfirmed || !unconfirmed) {
+        print(case)?;
+    }
+    if let Some(next) = page.next_cursor {
+        writeln!(std::io::stderr(), "there is more: --starting-after {next}")?;
+    }
+    Ok(())
+}
+
+async fn evidence(stack: &Stack, command: EvidenceCommand) -> Result<(), Box<dyn Error>> {
+    let now = stack.clock.now();
+    let evidence = stack.evidence()?;
+    let listed = match command {
+        EvidenceCommand::List { case } => evidence.of_case(find(stack, case).await?.id).await?,
+        EvidenceCommand::Add { case, file, operator } => {
+            let (name, bytes) = read(&file)?;
+            let case = find(stack, case).await?;
+            announce(stack);
+            let added = evidence.add(case, (&name, bytes), &operator.operator(), now).await;
+            vec![added.map_err(said)?]
+        }
+    };
+    for one in &listed {
+        print_json(&EvidenceView::signed(one, &evidence.files, now).await.map_err(said)?)?;
+    }
+    Ok(())
+}
+
+/// A file's name and its content, no more of it than shows that it is too long.
+fn read(path: &Path) -> Result<(String, Vec<u8>), Box<dyn Error>> {
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| failed(&"has no name"))?;
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| failed(&error))?;
+    file.take(u64::from(MAX_BYTES).saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|error| failed(&error))?;
+    Ok((name.to_owned(), bytes))
+}
+
+async fn find(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dyn Error>> {
+    stack.cases.find(Some(id)).await?.ok_or_else(|| format!("there is no case {id}").into())
+}
+
+async fn not_over(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dyn Error>> {
+    let case = find(stack, id).await?;
+    if case.status.is_over() {
+        return Err(format!("the case is {} already", case.status.as_str()).into());
+    }
+    Ok(case)
+}
+
+/// What a merchant would be told; what happened inside too, for an operator may know it.
+fn said(problem: Problem) -> String {
+    match problem {
+        Problem::Unavailable(cause) | Problem::Internal(cause) => cause,
+        problem => problem.message(),
+    }
+}
