@@ -5,7 +5,8 @@ use axum::http::{Method, Request};
 use http_body_util::BodyExt as _;
 use med::Med;
 use serde_json::{Value, json};
-use shared::med::evidence::{KEPT_PREFIX, PENDING_DAYS, PENDING_PREFIX};
+use shared::http::Problem;
+use shared::med::evidence::{CaseEvidence, EvidenceFiles, Found, KEPT_PREFIX, PENDING_DAYS, PENDING_PREFIX};
 use shared::store::Aws;
 use tower::ServiceExt as _;
 use url::Url;
@@ -257,6 +258,26 @@ async fn what_was_confirmed_stays_whatever_comes_after() {
     let late = service.post(&evidence_path(&case), &body).await;
     assert_eq!(late.problem(), (400, "invalid_request_error", "invalid_request"));
     assert_eq!((service.evidence(&case).await.len(), service.count(&case).await), (1, json!(1)));
+}
+
+#[tokio::test]
+async fn what_replaces_a_file_while_it_is_checked_is_not_kept_for_it() {
+    let service = Service::start().await;
+    let (case, ticket) = service.ticket(PNG, "image/png").await;
+    service.send(&ticket, PNG).await;
+    let evidence = CaseEvidence::new(service.store(), EvidenceFiles::new(service.s3(), "documents-bucket"));
+    let ids = (id(&case).parse().unwrap(), id(&ticket).parse().unwrap());
+    let Some(Found::Announced(upload)) = evidence.find(Some(ids)).await.unwrap() else { panic!() };
+    let arrived = evidence.files.arrived(&upload).await.unwrap().unwrap();
+    let checked = upload.confirmed(&arrived, service.stack.clock.now()).unwrap();
+
+    service.put_aside(&case, &ticket, b"MZ and so on, not a picture").await;
+    let refused = evidence.files.keep(&upload, &arrived, &checked).await.unwrap_err();
+    assert!(matches!(refused, Problem::Unavailable(_)), "{refused:?}");
+    let kept =
+        service.s3().list_objects_v2().bucket("documents-bucket").prefix(KEPT_PREFIX).send().await.unwrap();
+    assert!(kept.contents().is_empty(), "{kept:?}");
+    assert_eq!(service.complete(&case, &ticket).await.code(), "EVIDENCE_SIZE_MISMATCH");
 }
 
 #[tokio::test]
