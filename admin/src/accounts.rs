@@ -7,6 +7,7 @@ use serde_json::json;
 use shared::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
 use shared::account::{Account, AccountSettings};
 use shared::charge::PaymentMethod;
+use shared::charge::velocity::VelocityLimits;
 use shared::ids::AccountId;
 use shared::money::Amount;
 
@@ -79,6 +80,19 @@ pub(crate) enum Command {
         /// Requests
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MAX_RATE_LIMIT))]
         per_minute: u64,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Set how many live charges may be asked for, from the next one on
+    SetVelocity {
+        /// The account (acc_…)
+        id: AccountId,
+        /// Of one customer, by document, in ten minutes
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(VelocityLimits::MAX_PER_CUSTOMER)))]
+        per_customer: u16,
+        /// Of the account in a minute
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+        per_account: u32,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -202,6 +216,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let set: Change = Box::new(move |settings| settings.rate_limit_per_minute = per_minute);
             change(id, "account.set-rate-limit", set, operator).await?
         }
+        Command::SetVelocity { id, per_customer, per_account, operator } => {
+            let limits = VelocityLimits { per_customer, per_account };
+            let set: Change = Box::new(move |settings| settings.velocity = limits);
+            change(id, "account.set-velocity", set, operator).await?
+        }
         Command::SetChargeExpiry { id, seconds, operator } => {
             let set: Change = Box::new(move |settings| settings.charge_expires_in_seconds = seconds);
             change(id, "account.set-charge-expiry", set, operator).await?
@@ -242,6 +261,7 @@ fn print(account: &Account) -> Result<(), Box<dyn Error>> {
         "merchant_city": settings.merchant_city,
         "charge_expires_in_seconds": settings.charge_expires_in_seconds,
         "rate_limit_per_minute": settings.rate_limit_per_minute,
+        "velocity": settings.velocity,
         "pix_out_fee": settings.pix_out_fee,
         "terms": methods.collect::<Vec<_>>(),
         "created_at": account.created_at,

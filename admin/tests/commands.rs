@@ -260,6 +260,9 @@ async fn an_account_is_opened_peopled_and_limited() {
     service.object(&[&limit[..], &why].concat()).await;
     let expiry = ["accounts", "set-charge-expiry", &account, "--seconds", "120"];
     assert_eq!(service.object(&[&expiry[..], &why].concat()).await["charge_expires_in_seconds"], 120);
+    let velocity = ["accounts", "set-velocity", &account, "--per-customer", "3", "--per-account", "50"];
+    let velocity = service.object(&[&velocity[..], &why].concat()).await;
+    assert_eq!(velocity["velocity"], json!({"per_customer": 3, "per_account": 50}));
     let answer = service.send("GET", "/v1/charges", ("apikey", &api_key)).await;
     assert_eq!((answer.0, answer.1.as_str()), (200, "7"), "a changed limit acts at once");
     let revoke = ["keys", "revoke", &account, key["id"].as_str().unwrap()];
@@ -302,6 +305,7 @@ async fn an_account_is_opened_peopled_and_limited() {
             "api-key.issue",
             "account.set-rate-limit",
             "account.set-charge-expiry",
+            "account.set-velocity",
             "api-key.revoke",
             "user.set-role",
             "user.reset-password",

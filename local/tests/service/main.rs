@@ -38,6 +38,7 @@ mod seeding;
 mod settlement;
 mod statistics;
 mod support;
+mod velocity;
 mod wallets;
 mod webhook_endpoints;
 mod webhook_resends;

@@ -11,6 +11,7 @@ pub use repository::{AccountRefused, Accounts};
 pub use user::{Role, User, UserChange, UserRefused, Users};
 
 use self::terms::Terms;
+use crate::charge::velocity::VelocityLimits;
 use crate::ids::AccountId;
 use crate::money;
 use crate::store::{Indexes, Key, Row, sortable};
@@ -31,6 +32,9 @@ pub struct AccountSettings {
     /// What a Pix out costs, in centavos (refunds by cash-out).
     #[serde(default, skip_serializing_if = "money::is_zero")]
     pub pix_out_fee: i64,
+    /// How many live charges may be asked for in a short time.
+    #[serde(default, skip_serializing_if = "VelocityLimits::is_default")]
+    pub velocity: VelocityLimits,
     /// Fees and holds.
     #[serde(default)]
     pub terms: Terms,
@@ -45,6 +49,7 @@ impl AccountSettings {
             charge_expires_in_seconds: 3_600,
             rate_limit_per_minute: 600,
             pix_out_fee: 0,
+            velocity: VelocityLimits::default(),
             terms: Terms::default(),
         }
     }

@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use secrecy::SecretString;
@@ -15,9 +14,7 @@ use crate::audit::{Audit, Operator};
 use crate::http::Problem;
 use crate::ids::AccountId;
 use crate::random;
-use crate::store::{
-    Committed, Item, MAX_WRITE_ATTEMPTS, Store, StoreError, Write, pause_before_retry, unavailable,
-};
+use crate::store::{Committed, Item, Store, StoreError, Write, unavailable, update_in_turn};
 use crate::time::Timestamp;
 
 /// How often a change is tried anew because the account's settings changed in between.
@@ -199,11 +196,12 @@ impl ApiKeys {
             .update_expression("SET settings = :settings, settings_version = :version")
             .expression_attribute_values(":settings", settings)
             .expression_attribute_values(":version", AttributeValue::N(account.version.to_string()));
-        update_within_bounds(update).await?;
+        update_in_turn(update).await?;
         Ok(())
     }
 
-    /// Adds 1 to a counter of a key's row and removes others, and gives the row; `None`: there is no such key.
+    /// Adds 1 to a counter of a key's row and removes others, and gives the row; `None`: there is no such key. Of a key that
+    /// is being rotated it is known only once that is done.
     pub(crate) async fn count(
         &self,
         key: &Fingerprint,
@@ -216,7 +214,7 @@ impl ApiKeys {
             .update_expression(format!("ADD {counter} :one REMOVE {}", stale.join(", ")))
             .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
             .return_values(ReturnValue::AllNew);
-        update_within_bounds(update).await
+        update_in_turn(update).await
     }
 
     /// Removes counters of a key's row.
@@ -225,7 +223,7 @@ impl ApiKeys {
             .row(key)
             .condition_expression("attribute_exists(pk)")
             .update_expression(format!("REMOVE {}", counters.join(", ")));
-        update_within_bounds(update).await?;
+        update_in_turn(update).await?;
         Ok(())
     }
 
@@ -243,26 +241,6 @@ fn make(account: &Account, asked: &NewApiKey, now: Timestamp) -> Result<Issued, 
 impl Issued {
     fn fingerprint(&self) -> &str {
         self.key.fingerprint.as_str()
-    }
-}
-
-/// Updates a row and gives what was asked for of it; `None`: its condition does not hold. A key that is being rotated is
-/// held by the transaction for some milliseconds, which is waited for: after it, the old key's row is gone.
-async fn update_within_bounds(update: UpdateItemFluentBuilder) -> Result<Option<Item>, StoreError> {
-    let mut attempt = 0;
-    loop {
-        let error = match update.clone().send().await {
-            Ok(answer) => return Ok(Some(answer.attributes.unwrap_or_default())),
-            Err(error) => error,
-        };
-        match error.as_service_error() {
-            Some(UpdateItemError::ConditionalCheckFailedException(_)) => return Ok(None),
-            Some(UpdateItemError::TransactionConflictException(_)) if attempt < MAX_WRITE_ATTEMPTS => {
-                tokio::time::sleep(pause_before_retry(attempt)).await;
-                attempt = attempt.saturating_add(1);
-            }
-            _ => return Err(unavailable(error)),
-        }
     }
 }
 

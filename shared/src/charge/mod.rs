@@ -17,6 +17,7 @@ mod status;
 pub(crate) mod testing;
 pub mod transaction;
 pub mod transition;
+pub mod velocity;
 pub mod view;
 
 use serde::{Deserialize, Serialize};

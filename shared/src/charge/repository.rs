@@ -7,7 +7,7 @@ use crate::acquirer::Acquirer;
 use crate::auth::Caller;
 use crate::config::Links;
 use crate::http::{Created, Problem};
-use crate::ids::{ChargeId, Scope};
+use crate::ids::{ChargeId, Mode, Scope};
 use crate::store::{Committed, Inserted, Store, StoreError, Write};
 use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
@@ -50,7 +50,7 @@ impl Charges {
     /// # Errors
     ///
     /// 409 `idempotency_key_reused` when the key belongs to another body; 422 `unprocessable_entity` when no
-    /// acquirer is configured for the caller's mode.
+    /// acquirer is configured for the caller's mode; 403 `fraud.…` when too many live charges were asked for.
     pub async fn create(
         &self,
         caller: &Caller,
@@ -93,7 +93,11 @@ impl Charges {
                 acquirer.artefacts(&charge, pix_expires_in_seconds, &caller.settings, links, now)?;
             Charge { artefacts, ..charge }
         };
-        match self.store.insert(&charge).await? {
+        let inserted = match charge.scope.mode {
+            Mode::Test => self.store.insert(&charge).await?,
+            Mode::Live => self.insert_guarded(&charge, caller.settings.velocity, now).await?,
+        };
+        match inserted {
             Inserted::New => Ok(Created::New(charge)),
             Inserted::Existing(earlier) if earlier.request_hash == charge.request_hash => {
                 Ok(Created::Replayed(earlier.as_of(now)))
@@ -127,10 +131,11 @@ impl Charges {
             };
             let outcome =
                 transition::apply(&shown, command, now).map_err(|rejection| refused(rejection, &shown))?;
-            let Planned { writes, next, told } = match outcome {
+            let Planned { mut writes, next, told } = match outcome {
                 Outcome::Unchanged => return Ok(shown),
                 outcome => Planned::of(outcome, &shown)?,
             };
+            writes.extend(self.places_given_back(&shown, &next, now).await?);
             let id = shown.id;
             match self.store.commit(writes).await? {
                 Committed::Done => return Ok(next),
@@ -153,7 +158,7 @@ impl Charges {
         self.apply(charge, &Command::Expire { at }, now).await
     }
 
-    async fn known(&self, id: ChargeId) -> Result<Charge, Problem> {
+    pub(super) async fn known(&self, id: ChargeId) -> Result<Charge, Problem> {
         self.find(Some(id)).await?.ok_or_else(|| Problem::Internal("a charge vanished".to_owned()))
     }
 

@@ -37,6 +37,10 @@ pub enum Problem {
     WrongCredentials,
     /// 403 `API_KEY_ROLE_REQUIRED`: only an OWNER or ADMIN manages keys.
     ApiKeyRoleRequired,
+    /// 403 `fraud.customer_velocity_exceeded`: too many live charges of one customer.
+    CustomerVelocityExceeded,
+    /// 403 `fraud.account_velocity_exceeded`: too many live charges of the account.
+    AccountVelocityExceeded,
     /// 403 `live_key_not_allowed`: a live key on a route that plays the acquirer.
     LiveKeyNotAllowed,
     /// 404 `not_found`: no such thing within the caller's reach.
@@ -117,7 +121,10 @@ impl Problem {
         match self {
             Self::Invalid(_) | Self::InvalidAmount(_) | Self::Unreadable(_) => StatusCode::BAD_REQUEST,
             Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials => StatusCode::UNAUTHORIZED,
-            Self::ApiKeyRoleRequired | Self::LiveKeyNotAllowed => StatusCode::FORBIDDEN,
+            Self::ApiKeyRoleRequired
+            | Self::CustomerVelocityExceeded
+            | Self::AccountVelocityExceeded
+            | Self::LiveKeyNotAllowed => StatusCode::FORBIDDEN,
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => StatusCode::NOT_FOUND,
             Self::IdempotencyKeyReused | Self::EvidenceNotUploaded | Self::EvidenceSizeMismatch { .. } => {
                 StatusCode::CONFLICT
@@ -149,7 +156,10 @@ impl Problem {
             | Self::InsufficientBalance { .. }
             | Self::RefundNotSupported(_) => "invalid_request_error",
             Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials => "authentication_error",
-            Self::ApiKeyRoleRequired | Self::LiveKeyNotAllowed => "permission_error",
+            Self::ApiKeyRoleRequired
+            | Self::CustomerVelocityExceeded
+            | Self::AccountVelocityExceeded
+            | Self::LiveKeyNotAllowed => "permission_error",
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found_error",
             Self::IdempotencyKeyReused | Self::EvidenceNotUploaded | Self::EvidenceSizeMismatch { .. } => {
                 "conflict_error"
@@ -166,6 +176,8 @@ impl Problem {
             Self::InvalidAmount(_) => "invalid_amount",
             Self::Unauthorized | Self::NotLoggedIn | Self::WrongCredentials => "unauthorized",
             Self::ApiKeyRoleRequired => "API_KEY_ROLE_REQUIRED",
+            Self::CustomerVelocityExceeded => "fraud.customer_velocity_exceeded",
+            Self::AccountVelocityExceeded => "fraud.account_velocity_exceeded",
             Self::LiveKeyNotAllowed => "live_key_not_allowed",
             Self::NotFound { .. } | Self::NoSuchRoute { .. } => "not_found",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
@@ -203,6 +215,12 @@ impl Problem {
             Self::WrongCredentials => "The e-mail address or the password is wrong.".to_owned(),
             Self::ApiKeyRoleRequired => {
                 "Only an OWNER or ADMIN of the account may issue, rotate or revoke API keys.".to_owned()
+            }
+            Self::CustomerVelocityExceeded => {
+                "This customer was asked for too many charges within ten minutes. Those that expired or were cancelled do not count.".to_owned()
+            }
+            Self::AccountVelocityExceeded => {
+                "The account asked for too many charges within this minute. Those that expired or were cancelled do not count.".to_owned()
             }
             Self::LiveKeyNotAllowed => {
                 "Sandbox routes play the acquirer for test charges; use an ak_test_ key.".to_owned()
@@ -252,6 +270,8 @@ impl Problem {
             | Self::NotLoggedIn
             | Self::WrongCredentials
             | Self::ApiKeyRoleRequired
+            | Self::CustomerVelocityExceeded
+            | Self::AccountVelocityExceeded
             | Self::LiveKeyNotAllowed
             | Self::NotFound { .. }
             | Self::NoSuchRoute { .. }

@@ -17,6 +17,7 @@ use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, ConditionCheck, Delete, KeysAndAttributes, Put, ReturnValue,
     ReturnValuesOnConditionCheckFailure, Select, TransactWriteItem, Update,
@@ -32,7 +33,7 @@ use crate::time::Timestamp;
 pub type Item = HashMap<String, AttributeValue>;
 
 /// How often a write that met another transaction on its rows is tried again, before it counts as unavailable.
-pub(crate) const MAX_WRITE_ATTEMPTS: u32 = 8;
+const MAX_WRITE_ATTEMPTS: u32 = 8;
 
 /// The first pause between such tries, in milliseconds; doubled each time, with full jitter.
 const FIRST_PAUSE_MS: u64 = 15;
@@ -632,7 +633,7 @@ impl Store {
         let counters = vec![(counter.0.to_owned(), counter.1)];
         let update = add(&self.table, key, counters, set, bound)
             .map_err(|error| StoreError::Corrupt(error.to_string()))?;
-        let answer = self
+        let update = self
             .client
             .update_item()
             .table_name(update.table_name())
@@ -640,16 +641,8 @@ impl Store {
             .update_expression(update.update_expression())
             .set_condition_expression(update.condition_expression().map(str::to_owned))
             .set_expression_attribute_names(update.expression_attribute_names().cloned())
-            .set_expression_attribute_values(update.expression_attribute_values().cloned())
-            .send()
-            .await;
-        match answer {
-            Ok(_) => Ok(true),
-            Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(_)) => Ok(false),
-                _ => Err(unavailable(error)),
-            },
-        }
+            .set_expression_attribute_values(update.expression_attribute_values().cloned());
+        Ok(update_in_turn(update).await?.is_some())
     }
 
     /// Entries of an index: those of `partition` whose sort key is within `from..=to`, in order, at most `limit`.
@@ -828,6 +821,31 @@ impl Store {
     }
 }
 
+/// Updates a row and gives what was asked for of it; `None`: its condition does not hold. A row that a transaction holds,
+/// for some milliseconds, is waited for, within a bound.
+pub(crate) async fn update_in_turn(update: UpdateItemFluentBuilder) -> Result<Option<Item>, StoreError> {
+    let mut attempt = 0;
+    loop {
+        let error = match update.clone().send().await {
+            Ok(answer) => return Ok(Some(answer.attributes.unwrap_or_default())),
+            Err(error) => error,
+        };
+        match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(_)) => return Ok(None),
+            Some(UpdateItemError::TransactionConflictException(_)) if attempt < MAX_WRITE_ATTEMPTS => {
+                tokio::time::sleep(pause_before_retry(attempt)).await;
+                attempt = attempt.saturating_add(1);
+            }
+            _ => return Err(unavailable(error)),
+        }
+    }
+}
+
+/// When DynamoDB may remove a row, in seconds since 1970, as an attribute.
+pub fn ttl(seconds: i64) -> Item {
+    Item::from([("ttl".to_owned(), number(seconds))])
+}
+
 fn listed(item: &Item) -> Option<Listed> {
     Some(Listed { sort: text(item, "list_sk")?, key: Key::of(item)? })
 }
@@ -855,7 +873,7 @@ enum Failed {
     Otherwise(StoreError),
 }
 
-pub(crate) fn pause_before_retry(attempt: u32) -> Duration {
+fn pause_before_retry(attempt: u32) -> Duration {
     let ceiling_ms = FIRST_PAUSE_MS.saturating_mul(2_u64.saturating_pow(attempt));
     Duration::from_millis(crate::random::below(ceiling_ms.saturating_add(1)))
 }

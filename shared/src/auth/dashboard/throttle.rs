@@ -6,11 +6,9 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use aws_sdk_dynamodb::types::AttributeValue;
-
 use crate::http::Problem;
 use crate::ids::UserId;
-use crate::store::{Bound, Item, Key, Store};
+use crate::store::{Bound, Item, Key, Store, ttl};
 use crate::time::Timestamp;
 
 /// The time in which failures count, in seconds; quarters of the hour, for everybody the same.
@@ -63,7 +61,7 @@ impl Window {
 
     /// The row goes when its window is over.
     fn ttl(self) -> Item {
-        Item::from([("ttl".to_owned(), AttributeValue::N(self.ends_at.to_string()))])
+        ttl(self.ends_at)
     }
 }
 
