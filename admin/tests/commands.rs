@@ -92,9 +92,9 @@ impl Operated {
         let body = json!({"email": email, "password": password}).to_string();
         let request = Request::post(format!("{}/v1/auth/login", self.stack.base_url));
         let request = request.header("content-type", "application/json").body(Full::from(body)).unwrap();
-        let (status, _, session) = self.answer(request).await;
-        assert_eq!(status == 200, session["token"].is_string());
-        session["token"].as_str().map(str::to_owned)
+        let (status, _, given) = self.answer(request).await;
+        assert_eq!(status == 200, given["token"].is_string());
+        given["token"].as_str().map(str::to_owned)
     }
 
     /// What a command that fails says.

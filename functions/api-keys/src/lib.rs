@@ -1,7 +1,7 @@
 //! `/v1/api-keys` (contract: API keys) and `/v1/auth`, which gives and ends the tokens that open them.
 
+mod auth;
 mod keys;
-mod sessions;
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -45,8 +45,8 @@ pub fn router(desk: Desk) -> Router {
         .route("/v1/api-keys", get(keys::list).post(keys::issue))
         .route("/v1/api-keys/{id}", axum::routing::delete(keys::revoke))
         .route("/v1/api-keys/{id}/rotate", post(keys::rotate))
-        .route("/v1/auth/login", post(sessions::log_in))
-        .route("/v1/auth/logout", post(sessions::log_out))
+        .route("/v1/auth/login", post(auth::log_in))
+        .route("/v1/auth/logout", post(auth::log_out))
         .with_state(desk);
     framed(routes)
 }

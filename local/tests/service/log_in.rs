@@ -43,16 +43,13 @@ async fn a_password_gives_a_token_of_twelve_hours() {
         let before = service.stack.clock.now();
         let answer = log_in(&service, &email, &owner.password).await;
         assert_eq!(answer.header("cache-control"), Some("no-store"));
-        let session = answer.expect(200);
-        let names: Vec<&str> = session.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(
-            (names, &session["tokenType"]),
-            (vec!["expiresAt", "token", "tokenType"], &json!("Bearer"))
-        );
-        let ends: shared::time::Timestamp = serde_json::from_value(session["expiresAt"].clone()).unwrap();
+        let given = answer.expect(200);
+        let names: Vec<&str> = given.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!((names, &given["tokenType"]), (vec!["expiresAt", "token", "tokenType"], &json!("Bearer")));
+        let ends: shared::time::Timestamp = serde_json::from_value(given["expiresAt"].clone()).unwrap();
         let holds = ends.millis_since(before);
         assert!((12 * 3_600_000 - 1_000..=12 * 3_600_000 + 60_000).contains(&holds), "{holds} ms");
-        let bearer = format!("Bearer {}", session["token"].as_str().unwrap());
+        let bearer = format!("Bearer {}", given["token"].as_str().unwrap());
         let list = service.raw(Method::GET, "/v1/api-keys", &[("authorization", &bearer)], "").await;
         assert_eq!(list.expect(200)["access"], json!({"canManage": true}));
     }

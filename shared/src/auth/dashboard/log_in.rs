@@ -42,7 +42,7 @@ impl Credentials {
 
 /// A token that was just issued.
 #[derive(Debug)]
-pub struct Session {
+pub struct NewToken {
     pub(super) token: SecretString,
     pub(super) expires_at: Timestamp,
 }
@@ -50,15 +50,15 @@ pub struct Session {
 /// The answer to a log-in.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SessionView<'a> {
+pub struct NewTokenView<'a> {
     token: &'a str,
     token_type: &'static str,
     expires_at: Timestamp,
 }
 
-impl<'a> SessionView<'a> {
+impl<'a> NewTokenView<'a> {
     /// Of a new token.
-    pub fn new(session: &'a Session) -> Self {
-        Self { token: session.token.expose_secret(), token_type: "Bearer", expires_at: session.expires_at }
+    pub fn new(issued: &'a NewToken) -> Self {
+        Self { token: issued.token.expose_secret(), token_type: "Bearer", expires_at: issued.expires_at }
     }
 }

@@ -20,7 +20,7 @@ use crate::random;
 use crate::store::{Inserted, Key, Row, Store, from_item, text};
 use crate::time::Timestamp;
 
-use self::log_in::{Credentials, Session};
+use self::log_in::{Credentials, NewToken};
 use self::throttle::Throttle;
 use self::token::{Claims, Tokens};
 
@@ -127,7 +127,7 @@ impl Dashboard {
         credentials: Credentials,
         source: Source,
         now: Timestamp,
-    ) -> Result<Session, Problem> {
+    ) -> Result<NewToken, Problem> {
         let id = UserId::of_email(&credentials.email);
         let attempt = self.throttle.take(&id, source, now).await?;
         let user: Option<User> = self.store.get(&User::key_of(&id)).await?;
@@ -139,7 +139,7 @@ impl Dashboard {
         let (token, claims) = self.tokens.issue((user.id, user.account, user.role), &jti, now)?;
         let expires_at = Timestamp::MIN.plus_seconds(claims.exp);
         let expires_at = expires_at.map_err(|error| Problem::Internal(error.to_string()))?;
-        Ok(Session { token, expires_at })
+        Ok(NewToken { token, expires_at })
     }
 
     /// Ends the token that somebody is logged in by. Again is the same.

@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use lambda_http::request::RequestContext as ApiGateway;
 use shared::auth::dashboard::Source;
-use shared::auth::dashboard::log_in::{Credentials, SessionView};
+use shared::auth::dashboard::log_in::{Credentials, NewTokenView};
 use shared::http::{JsonBody, Problem, RequestContext};
 
 use crate::Desk;
@@ -35,10 +35,10 @@ pub(crate) async fn log_in(
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     let credentials = Credentials::parse(&body?.0)?;
-    let session = desk.dashboard.log_in(credentials, source, desk.clock.now()).await?;
+    let token = desk.dashboard.log_in(credentials, source, desk.clock.now()).await?;
     // RFC 6750, section 5.3: a token is not kept on its way.
     let headers = [("cache-control", "no-store")];
-    Ok((headers, Json(SessionView::new(&session))).into_response())
+    Ok((headers, Json(NewTokenView::new(&token))).into_response())
 }
 
 pub(crate) async fn log_out(
