@@ -25,7 +25,7 @@ use shared::payout::Payout;
 use shared::queue::{Message, Queue};
 use shared::refund::Refund;
 use shared::rollup::{Counted, counted};
-use shared::store::{Aws, Inserted, Key, Store, StoreError};
+use shared::store::{Aws, Key, Store, StoreError, Write};
 use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
@@ -200,7 +200,8 @@ impl Dispatcher {
         endpoints: &EndpointsOfBatch,
     ) -> Result<(), StoreError> {
         for event in events {
-            let _stored_now_or_before: Inserted<Event> = self.store.insert(event).await?;
+            // What is there already is not read: it can't stand in the way.
+            let _stored_now_or_before = self.store.commit(vec![Write::insert(event)?]).await?;
             let now = self.clock.now();
             let endpoints = endpoints.of(event.scope).await?;
             let deliveries = match resend {
@@ -208,7 +209,7 @@ impl Dispatcher {
                 None => Delivery::of_event(event, &endpoints, now),
             };
             for delivery in deliveries {
-                let _made_now_or_before: Inserted<Delivery> = self.store.insert(&delivery).await?;
+                let _made_now_or_before = self.store.commit(vec![Write::insert(&delivery)?]).await?;
             }
         }
         Ok(())

@@ -209,3 +209,32 @@ async fn an_endpoint_that_never_answers_does_not_starve_the_others() {
     let told = tokio::time::timeout(Duration::from_secs(15), healthy.received(1)).await;
     assert!(told.is_ok(), "the healthy endpoint waits for the hanging one");
 }
+
+#[tokio::test]
+async fn an_endpoint_that_can_not_be_read_keeps_nothing_from_the_others() {
+    let service = probed().await;
+    let listener = Listener::start().await;
+    let broken = service.register("http://127.0.0.1:9/hook", &["charge.created"]).await;
+    service.register(&listener.url, &["charge.created"]).await;
+    // As a version left it that knew another event.
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let update = client.update_item().table_name("StateTable");
+    update
+        .key("pk", AttributeValue::S(format!("endpoints#{}", service.scope())))
+        .key("sk", AttributeValue::S(id(&broken).to_owned()))
+        .update_expression("SET events = :events")
+        .expression_attribute_values(
+            ":events",
+            AttributeValue::L(vec![AttributeValue::S("charge.renamed".to_owned())]),
+        )
+        .send()
+        .await
+        .unwrap();
+    service.charge().await;
+    dispatch(&service).await;
+    let [delivery] = service.deliveries("").await.try_into().unwrap();
+    work(&service, &delivery).await;
+    assert_eq!(listener.hooks().len(), 1);
+    let listed = service.get("/v1/webhooks/endpoints").await.expect(200);
+    assert_eq!(listed["data"].as_array().unwrap().len(), 1);
+}
