@@ -1,7 +1,9 @@
 //! Charges for tests.
 
+use super::transition::{Command, Outcome, Payment};
 use super::*;
-use crate::ids::AccountId;
+use crate::account::terms::MethodTerms;
+use crate::ids::{AccountId, EndToEndId};
 
 /// 2026-11-21T12:00:00Z.
 pub(crate) const NOON: &str = "2026-11-21T12:00:00Z";
@@ -38,5 +40,21 @@ pub(crate) fn waiting() -> Charge {
         reviewed: None,
         disputes: None,
         past: None,
+    }
+}
+
+/// The same, paid by Pix a minute later and credited without fees.
+pub(crate) fn paid() -> Charge {
+    let payment = Payment {
+        id: EndToEndId::sandbox(at(60), [1; 8]).into(),
+        method: PaymentMethod::Pix,
+        amount: Amount::parse(1000).unwrap(),
+        payer_document: None,
+        paid_at: at(60),
+    };
+    let command = Command::Pay { payment, terms: MethodTerms::default() };
+    match transition::apply(&waiting(), &command, at(60)).unwrap() {
+        Outcome::Paid { charge, .. } => *charge,
+        other => panic!("{other:?}"),
     }
 }

@@ -2,27 +2,8 @@
 
 use super::evidence::{EvidenceRefused, MAX_EVIDENCE};
 use super::*;
-use crate::account::terms::MethodTerms;
-use crate::charge::PaymentMethod;
-use crate::charge::testing::{at, waiting};
-use crate::charge::transition::{Command, Outcome, Payment, apply};
-use crate::ids::EndToEndId;
+use crate::charge::testing::{at, paid};
 use crate::wallet::LedgerAccount;
-
-fn paid() -> Charge {
-    let payment = Payment {
-        id: EndToEndId::sandbox(at(60), [1; 8]).into(),
-        method: PaymentMethod::Pix,
-        amount: Amount::parse(1000).unwrap(),
-        payer_document: None,
-        paid_at: at(60),
-    };
-    let command = Command::Pay { payment, terms: MethodTerms::default() };
-    match apply(&waiting(), &command, at(60)).unwrap() {
-        Outcome::Paid { charge, .. } => *charge,
-        other => panic!("{other:?}"),
-    }
-}
 
 fn notice(amount: Option<i64>) -> CaseNotice {
     CaseNotice {

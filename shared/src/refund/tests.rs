@@ -3,28 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::account::terms::MethodTerms;
 use crate::acquirer::Acquirer;
 use crate::charge::RefundStrategy;
-use crate::charge::testing::{at, waiting};
-use crate::charge::transition::{Command, Outcome, Payment, apply};
+use crate::charge::testing::{at, paid};
 use crate::http::Problem;
-use crate::ids::EndToEndId;
-
-fn paid() -> Charge {
-    let payment = Payment {
-        id: EndToEndId::sandbox(at(60), [1; 8]).into(),
-        method: PaymentMethod::Pix,
-        amount: Amount::parse(1000).unwrap(),
-        payer_document: None,
-        paid_at: at(60),
-    };
-    let command = Command::Pay { payment, terms: MethodTerms::default() };
-    match apply(&waiting(), &command, at(60)).unwrap() {
-        Outcome::Paid { charge, .. } => *charge,
-        other => panic!("{other:?}"),
-    }
-}
 
 fn parse(extra: Value) -> Result<NewRefund, Problem> {
     let mut body = json!({"idempotencyKey": "refund-01"});
