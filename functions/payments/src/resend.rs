@@ -20,7 +20,8 @@ pub(crate) async fn resend_webhook(
     // Only what is written down is told.
     let charge = app.charges.caught_up(charge, now).await?;
     let status = charge.status;
-    let asked = Resend { id: ResendId::new(now, random::bytes()?), charge, at: now };
+    let refund = app.refunds.that_completed(&charge).await?;
+    let asked = Resend { id: ResendId::new(now, random::bytes()?), charge, refund, at: now };
     let resent = app.resends.of_charge(&asked, &app.links).await?;
     Ok(Json(ResentView { resent, status }).into_response())
 }

@@ -58,6 +58,34 @@ async fn the_events_of_a_payments_status_are_sent_again_under_their_ids_at_each_
 }
 
 #[tokio::test]
+async fn what_is_refunded_and_what_is_paid_after_a_dispute_are_sent_again_as_they_were_told() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["payment.completed", "payment.refunded"]).await;
+    let disputed = service.charge().await;
+    service.sandbox(&disputed, "pay", &json!({})).await;
+    let case = service.sandbox_answer(&disputed, "med-cases", &json!({})).await.expect(201);
+    let path = format!("/v1/sandbox/med/cases/{}/resolve", id(&case));
+    service.post(&path, &json!({"decision": "merchant"})).await.expect(200);
+    assert_eq!(resend(&service, &disputed).await, json!({"resent": true, "status": "PAID"}));
+    let completed = listener.received(2).await;
+    assert_eq!(completed[0].body, completed[1].body);
+    assert_eq!(named(&completed, "payment.completed").len(), 2);
+
+    let path = format!("/v1/payments/{}/refund", id(&disputed).trim_start_matches("ch_"));
+    let body = json!({"idempotencyKey": "refund-01", "reason": "sandbox:hold"});
+    let refund = service.post(&path, &body).await.expect(201);
+    let path = format!("/v1/sandbox/refunds/{}/resolve", id(&refund));
+    service.post(&path, &json!({"status": "REFUNDED"})).await.expect(200);
+    listener.received(5).await;
+    assert_eq!(resend(&service, &disputed).await, json!({"resent": true, "status": "REFUNDED"}));
+    let hooks = listener.received(6).await;
+    let again = hooks.last().unwrap();
+    assert_eq!(again.json()["data"]["refund"]["status"], "REFUNDED");
+    assert_eq!(named(&hooks, "payment.refunded").iter().filter(|hook| hook.body == again.body).count(), 2);
+}
+
+#[tokio::test]
 async fn nothing_is_sent_again_where_nobody_listens() {
     let service = Service::start().await;
     let charge = service.charge().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{NewRefund, Refund, RefundEnd, RefundStatus, RefundStep};
 use crate::acquirer::Acquirer;
 use crate::auth::Caller;
-use crate::charge::{Charge, RefundRefused};
+use crate::charge::{Charge, RefundRefused, TransactionStatus};
 use crate::clock::Clock;
 use crate::http::{Created, Problem};
 use crate::ids::{ChargeId, RefundId};
@@ -49,6 +49,17 @@ impl Refunds {
         let mut refunds: Vec<Refund> = items.into_iter().map(from_item).collect::<Result<_, _>>()?;
         refunds.sort_by_key(|refund| std::cmp::Reverse((refund.created_at, refund.id)));
         Ok(refunds)
+    }
+
+    /// The refund that made a charge refunded: the last that reached its payer. `None`: it is not refunded, or was never
+    /// credited.
+    pub async fn that_completed(&self, charge: &Charge) -> Result<Option<Refund>, StoreError> {
+        if charge.status != TransactionStatus::Refunded || charge.settlement.is_none() {
+            return Ok(None);
+        }
+        let refunds = self.of_charge(Some(charge.id)).await?.into_iter();
+        let reached = refunds.filter(|refund| refund.status == RefundStatus::Refunded);
+        Ok(reached.max_by_key(|refund| refund.updated_at))
     }
 
     /// Takes a refund out of a charge that was just read, or finds the one that its idempotency key made. However many are

@@ -14,6 +14,7 @@ use crate::charge::{Charge, TransactionStatus};
 use crate::config::Links;
 use crate::http::Problem;
 use crate::ids::{DeliveryId, ResendId, Scope};
+use crate::refund::Refund;
 use crate::store::{Committed, Inserted, Key, Row, Store, StoreError, Write};
 use crate::time::Timestamp;
 
@@ -29,6 +30,9 @@ pub struct Resend {
     pub id: ResendId,
     /// The charge as it stood.
     pub charge: Charge,
+    /// The refund that made it refunded, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refund: Option<Refund>,
     /// When it was asked for.
     #[serde(with = "crate::time::millis")]
     pub at: Timestamp,
@@ -42,7 +46,16 @@ impl Resend {
 
     /// The events of the charge's status, under the ids that they always had. One that is no longer kept is made anew.
     pub fn events(&self, links: &Links) -> Result<Vec<Event>, StoreError> {
-        let events = Event::of_entry(&self.charge, &self.charge.entry(), links)?;
+        let mut events = Vec::new();
+        // What is paid again after a dispute was told as paid when it first was.
+        for (entry, led_to) in self.charge.moves() {
+            if led_to == self.charge.status {
+                events.extend(Event::of_entry(&self.charge, &entry, links)?);
+            }
+        }
+        if let Some(refund) = &self.refund {
+            events.extend(Event::of_refund(None, refund)?);
+        }
         Ok(events.into_iter().map(|event| Event { kept_from: Some(self.at), ..event }).collect())
     }
 }
