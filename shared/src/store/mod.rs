@@ -547,18 +547,24 @@ impl Store {
             }
         };
         let mut attempt = 0;
+        let mut token = uuid::Uuid::new_v4().to_string();
         loop {
             let tried = match &request {
                 Request::Put(put) => self.put(put).await,
-                Request::Transaction(items) => self.transact(items.clone()).await,
+                Request::Transaction(items) => self.transact(items.clone(), &token).await,
             };
             match tried {
                 Ok(written) => return Ok(written),
-                Err(Failed::Contended) if attempt < MAX_WRITE_ATTEMPTS => {
+                Err(failed @ (Failed::Contended | Failed::InProgress)) if attempt < MAX_WRITE_ATTEMPTS => {
+                    // What is in progress may be this very write, whose answer was lost: asked for under its own token, it
+                    // says how it ended.
+                    if matches!(failed, Failed::Contended) {
+                        token = uuid::Uuid::new_v4().to_string();
+                    }
                     tokio::time::sleep(pause_before_retry(attempt)).await;
                     attempt = attempt.saturating_add(1);
                 }
-                Err(Failed::Contended) => {
+                Err(Failed::Contended | Failed::InProgress) => {
                     return Err(StoreError::Unavailable("a row was held by other transactions".to_owned()));
                 }
                 Err(Failed::Otherwise(error)) => return Err(error),
@@ -593,15 +599,16 @@ impl Store {
         }
     }
 
-    async fn transact(&self, items: Vec<TransactWriteItem>) -> Result<Written, Failed> {
-        let answer = self.client.transact_write_items().set_transact_items(Some(items)).send().await;
+    async fn transact(&self, items: Vec<TransactWriteItem>, token: &str) -> Result<Written, Failed> {
+        let request = self.client.transact_write_items().set_transact_items(Some(items));
+        let answer = request.client_request_token(token).send().await;
         let Err(error) = answer else { return Ok(Written::Done) };
         let reasons = match error.as_service_error() {
             Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
                 cancelled.cancellation_reasons()
             }
             Some(TransactWriteItemsError::TransactionInProgressException(_)) => {
-                return Err(Failed::Contended);
+                return Err(Failed::InProgress);
             }
             _ => return Err(Failed::Otherwise(unavailable(error))),
         };
@@ -870,6 +877,8 @@ enum Written {
 enum Failed {
     /// Another transaction holds a row, or capacity is short: it may go through later.
     Contended,
+    /// A write under the same token has not ended.
+    InProgress,
     Otherwise(StoreError),
 }
 
