@@ -4,6 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Charge, PaymentMethod, TransactionStatus};
+use crate::ids::MedCaseId;
 use crate::time::Timestamp;
 
 /// How far a case is, as the Central Bank names it (contract: `metadata.med`).
@@ -56,6 +57,11 @@ pub struct Disputes {
     pub open: u32,
     /// Cases that are not over and wait for an operator to confirm them: they claim another amount.
     pub unconfirmed: u32,
+    /// One that disputed it was lost: it stays disputed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lost: bool,
+    /// The case that `latest` is about.
+    pub case: MedCaseId,
     /// What its metadata shows.
     pub latest: MedBlock,
 }

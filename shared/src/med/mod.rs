@@ -336,9 +336,10 @@ impl MedCase {
             last_event_at: now,
             amount_mismatch: case.unconfirmed,
         };
-        let (open, unconfirmed) =
-            charge.disputes.as_ref().map_or((0, 0), |disputes| (disputes.open, disputes.unconfirmed));
-        let disputes = Disputes { open, unconfirmed, latest };
+        let before = charge.disputes.as_ref();
+        let (open, unconfirmed) = before.map_or((0, 0), |disputes| (disputes.open, disputes.unconfirmed));
+        let lost = before.is_some_and(|disputes| disputes.lost);
+        let disputes = Disputes { open, unconfirmed, lost, case: id, latest };
         if case.unconfirmed {
             let disputes = Disputes { unconfirmed: unconfirmed.saturating_add(1), ..disputes };
             let charge = Charge { disputes: Some(disputes), ..transition::next_version(charge.clone(), now) };
@@ -375,8 +376,12 @@ impl MedCase {
         if !self.unconfirmed || self.status.is_over() {
             return None;
         }
-        let disputes = charge.disputes.clone()?;
-        let disputes = Disputes { unconfirmed: disputes.unconfirmed.saturating_sub(1), ..disputes };
+        let mut disputes = charge.disputes.clone()?;
+        disputes.unconfirmed = disputes.unconfirmed.saturating_sub(1);
+        if disputes.case == self.id {
+            let times = MedBlock { updated_at: now, last_event_at: now, ..disputes.latest };
+            disputes.latest = MedBlock { amount_mismatch: false, ..times };
+        }
         Some(self.next_version(now).disputes(charge, disputes, now))
     }
 
@@ -434,8 +439,9 @@ impl MedCase {
         let next = Charge { funds, ..transition::next_version(charge.clone(), now) };
         let disputes = charge.disputes.clone().map(|disputes| self.closed_in(disputes, end, now));
         let is_last = !self.unconfirmed && disputes.as_ref().is_none_or(|disputes| disputes.open == 0);
-        // Who lost money to a case stays disputed: the contract has no other status for it.
-        let status = if is_last && funds.med_lost == 0 { next.undisputed_status() } else { next.status };
+        // What lost a case stays disputed: the contract has no other status for it.
+        let lost = disputes.as_ref().is_some_and(|disputes| disputes.lost);
+        let status = if is_last && !lost { next.undisputed_status() } else { next.status };
         CaseStep { case: Self { held, ..next_case }, charge: Charge { status, disputes, ..next }, posting }
     }
 
@@ -450,6 +456,10 @@ impl MedCase {
             CaseEnd::Lost => "agreed",
         };
         let status = if end.withdrawn { MedStatus::Canceled } else { MedStatus::Closed };
+        if disputes.case != self.id {
+            let lost = disputes.lost || (!self.unconfirmed && end.money() == CaseEnd::Lost);
+            return Disputes { open, unconfirmed, lost, ..disputes };
+        }
         let latest = MedBlock {
             status,
             result: (!end.withdrawn).then(|| result.to_owned()),
@@ -458,7 +468,8 @@ impl MedCase {
             last_event_at: now,
             ..disputes.latest
         };
-        Disputes { open, unconfirmed, latest }
+        let lost = disputes.lost || (!self.unconfirmed && end.money() == CaseEnd::Lost);
+        Disputes { open, unconfirmed, lost, latest, ..disputes }
     }
 
     fn next_version(&self, now: Timestamp) -> Self {

@@ -112,3 +112,25 @@ fn a_case_takes_evidence_until_it_is_over_or_full() {
         assert_eq!(over.with_evidence(at(140)), Err(EvidenceRefused::Over));
     }
 }
+
+#[test]
+fn a_case_that_was_lost_before_it_disputed_anything_does_not_keep_its_charge_disputed() {
+    let small = opened(&paid(), "1", Some(300));
+    let lost = small.case.decided(&small.charge, Decision::Payer, at(110)).unwrap();
+    let second = opened(&lost.charge, "2", None);
+    assert_eq!((second.case.held, second.charge.status), (700, TransactionStatus::Dispute));
+    let won = second.case.decided(&second.charge, Decision::Merchant, at(120)).unwrap();
+    assert_eq!(won.charge.status, TransactionStatus::Paid);
+}
+
+#[test]
+fn the_block_of_a_charge_is_about_the_case_that_opened_last() {
+    let first = opened(&paid(), "1", None);
+    let second = opened(&first.charge, "2", Some(300));
+    let closed = first.case.decided(&second.charge, Decision::Merchant, at(110)).unwrap();
+    let block = &closed.charge.disputes.as_ref().unwrap().latest;
+    assert_eq!((block.status, block.amount_mismatch), (MedStatus::Created, true));
+    let confirmed = second.case.confirmed(&closed.charge, at(120)).unwrap();
+    let block = &confirmed.charge.disputes.as_ref().unwrap().latest;
+    assert_eq!((block.amount_mismatch, block.updated_at), (false, at(120)));
+}
