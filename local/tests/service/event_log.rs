@@ -269,3 +269,27 @@ async fn a_rare_type_is_found_by_bounded_pages_that_may_be_empty() {
     assert_eq!(found.len(), 1);
     assert_eq!(id(&found[0]), rare.id.to_string());
 }
+
+#[tokio::test]
+async fn an_event_is_found_among_all_that_happened_at_its_moment() {
+    let service = Service::start().await;
+    // The boletos of a day expire together: 40 rows of one millisecond.
+    for order in 0..20 {
+        let key = format!("boleto-{order}");
+        let body = json!({"amount": 1000, "paymentMethods": ["BOLETO"], "idempotencyKey": key});
+        service.post("/v1/payments", &body).await.expect(201);
+    }
+    service.advance(5 * 86_400).await;
+    for (name, count) in [("charge.expired", 20), ("payment.expired", 20)] {
+        let events = eventually(name, async || {
+            let page = service.get(&format!("/v1/events?limit=100&type={name}")).await.expect(200);
+            Some(page["data"].as_array().unwrap().clone()).filter(|events| events.len() == count)
+        })
+        .await;
+        for event in events {
+            assert_eq!(service.get(&format!("/v1/events/{}", id(&event))).await.expect(200), event);
+        }
+    }
+    let unknown = service.get("/v1/events/evt_01m7yzmhg0cavxyzbktq0jycz4").await;
+    assert_eq!(unknown.code(), "not_found");
+}
