@@ -213,6 +213,7 @@ fn dispatcher_var(name: &str, ready: &Ready) -> Option<String> {
         "ACQUIRER_QUEUE_URL" => Some(queue(LOCAL_ACQUIRER_QUEUE)),
         "DOCUMENTS_BUCKET" => Some(ready.bucket.clone()),
         "CHECKOUT_BASE_URL" => Some(format!("{}/{LOCAL_CHECKOUT}", ready.base_url)),
+        "MED_OUTCOME_NOTICES" => Some("on".to_owned()),
         _ => None,
     }
 }

@@ -100,7 +100,7 @@ impl Dispatcher {
             bucket: required(var, "DOCUMENTS_BUCKET")?,
             clock,
             links: Links::new(&required(var, "CHECKOUT_BASE_URL")?)?,
-            med_outcome_notices: var("MED_OUTCOME_NOTICES").as_deref() != Some("off"),
+            med_outcome_notices: required(var, "MED_OUTCOME_NOTICES")? != "off",
         })
     }
 
