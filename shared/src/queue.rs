@@ -98,9 +98,8 @@ impl<M: Message> Queue<M> {
 pub async fn work_on<M, F, W>(batch: SqsEvent, work: W) -> SqsEventResponse
 where
     M: Message + 'static,
-    F: Future<Output = Result<(), StoreError>> + Send,
+    F: Future<Output = Result<(), StoreError>> + Send + 'static,
     W: Fn(M) -> F + Clone + Send + 'static,
-    F: 'static,
 {
     let mut attempts = JoinSet::new();
     for message in batch.records {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Charge, PaymentMethod, TransactionStatus};
+use super::{Charge, TransactionStatus};
 use crate::ids::MedCaseId;
 use crate::time::Timestamp;
 
@@ -75,15 +75,9 @@ impl Charge {
     /// The status of a settled charge that nobody disputes.
     pub(crate) fn undisputed_status(&self) -> TransactionStatus {
         if self.funds.is_refunded(self.amount) {
-            return TransactionStatus::Refunded;
-        }
-        match self.method() {
-            PaymentMethod::CreditCard => TransactionStatus::Approved,
-            PaymentMethod::Pix
-            | PaymentMethod::Mbway
-            | PaymentMethod::Multibanco
-            | PaymentMethod::Boleto
-            | PaymentMethod::Crypto => TransactionStatus::Paid,
+            TransactionStatus::Refunded
+        } else {
+            self.method().settled_status()
         }
     }
 }

@@ -46,13 +46,10 @@ impl ChargeFilter {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, &PARAMETERS);
         let limit = query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT);
-        let starting_after = query.get("starting_after").and_then(|text| {
-            let id = text.starts_with("ch_").then(|| ChargeId::parse_any(text).ok()).flatten();
-            if id.is_none() {
-                fields.reject("starting_after", "must be a charge id (ch_…)");
-            }
-            id
-        });
+        let starting_after =
+            query.parsed(&mut fields, "starting_after", "must be a charge id (ch_…)", |text| {
+                text.parse().ok()
+            });
         let filter = Self {
             limit: usize::try_from(limit).unwrap_or_default(),
             starting_after,

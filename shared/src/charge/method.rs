@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::TransactionStatus;
 use crate::acquirer::boleto::Boleto as Slip;
 use crate::money::Currency;
 use crate::time::Timestamp;
@@ -54,6 +55,16 @@ impl PaymentMethod {
     /// The method of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::VOCABULARY.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
+    }
+
+    /// The status of a payment by it that is settled (contract: Transaction status).
+    pub(crate) fn settled_status(self) -> TransactionStatus {
+        match self {
+            Self::CreditCard => TransactionStatus::Approved,
+            Self::Pix | Self::Mbway | Self::Multibanco | Self::Boleto | Self::Crypto => {
+                TransactionStatus::Paid
+            }
+        }
     }
 
     /// Whether it can be paid in a currency (design: Money).

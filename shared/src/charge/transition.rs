@@ -204,8 +204,7 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
 fn goes_back(charge: &Charge, payment: &Payment, reason: UnappliedReason, now: Timestamp) -> Moved {
     let receipt = Receipt::unapplied(charge, payment, reason, now);
     // The charge may not change, so the payment's own row names the posting.
-    let key = receipt.key();
-    let id = PostingId::derive(now, &format!("{}#{}", key.pk, key.sk), receipt.version);
+    let id = PostingId::derive(now, &receipt.key().whole(), receipt.version);
     let cause = Cause { id, ..cause(charge, &payment.id, now) };
     let posting = rules::unapplied(cause, payment.amount, ReturnStatus::of(charge.scope.mode));
     Moved { receipt: ReceiptWrite::Insert(receipt), posting }
@@ -329,14 +328,7 @@ fn review(
 
 fn settled(charge: Charge, terms: &MethodTerms, now: Timestamp) -> (Charge, Settlement) {
     let settlement = Settlement::on(terms, charge.amount, now);
-    let status = match charge.method() {
-        PaymentMethod::CreditCard => TransactionStatus::Approved,
-        PaymentMethod::Pix
-        | PaymentMethod::Mbway
-        | PaymentMethod::Multibanco
-        | PaymentMethod::Boleto
-        | PaymentMethod::Crypto => TransactionStatus::Paid,
-    };
+    let status = charge.method().settled_status();
     (Charge { status, settlement: Some(settlement), ..charge }, settlement)
 }
 

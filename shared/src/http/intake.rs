@@ -287,6 +287,21 @@ impl Query {
         }
     }
 
+    /// A value that `parse` reads; what it can't read is reported with `message`.
+    pub fn parsed<T>(
+        &self,
+        fields: &mut Fields,
+        name: &str,
+        message: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let parsed = parse(self.get(name)?);
+        if parsed.is_none() {
+            fields.reject(name, message);
+        }
+        parsed
+    }
+
     /// A value of a closed vocabulary.
     pub fn one_of<T: Copy>(&self, fields: &mut Fields, name: &str, vocabulary: &[(&str, T)]) -> Option<T> {
         let text = self.get(name)?;

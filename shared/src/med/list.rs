@@ -5,7 +5,7 @@ use super::{CaseKind, CaseStatus, MedCase, MedCases, SORT};
 use crate::charge::Charge;
 use crate::http::{Fields, Problem, Query};
 use crate::ids::{ChargeId, MedCaseId, Scope};
-use crate::store::{Key, ListIndex, Listed, Order, StoreError, from_item, sortable};
+use crate::store::{Key, ListIndex, Listed, Order, StoreError, sortable};
 use crate::time::Timestamp;
 
 /// Cases on a page, unless asked otherwise, and at most (contract: Limits).
@@ -48,11 +48,11 @@ impl CaseFilter {
         query.allow_only(&mut fields, &PARAMETERS);
         let limit = query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT);
         let starting_after =
-            parsed(&mut fields, query, "starting_after", "must be a case id (med_…)", |text| {
+            query.parsed(&mut fields, "starting_after", "must be a case id (med_…)", |text| {
                 text.parse().ok()
             });
         let charge =
-            parsed(&mut fields, query, "charge_id", "must be a charge id (ch_…)", |text| text.parse().ok());
+            query.parsed(&mut fields, "charge_id", "must be a charge id (ch_…)", |text| text.parse().ok());
         let filter = Self {
             limit: usize::try_from(limit).unwrap_or_default(),
             starting_after,
@@ -93,21 +93,6 @@ impl CaseFilter {
             (None, None) => (ListIndex::All, MedCase::list_partition(scope)),
         }
     }
-}
-
-fn parsed<T>(
-    fields: &mut Fields,
-    query: &Query,
-    name: &str,
-    message: &str,
-    parse: impl Fn(&str) -> Option<T>,
-) -> Option<T> {
-    let text = query.get(name)?;
-    let parsed = parse(text);
-    if parsed.is_none() {
-        fields.reject(name, message);
-    }
-    parsed
 }
 
 impl MedCases {
@@ -170,8 +155,8 @@ impl MedCases {
         filter: &CaseFilter,
         cursor: Option<&str>,
     ) -> Result<CasePage, StoreError> {
-        let items = self.store.partition_prefix(&Charge::key_of(charge).pk, SORT).await?;
-        let mut cases: Vec<MedCase> = items.into_iter().map(from_item).collect::<Result<_, _>>()?;
+        let pk = Charge::key_of(charge).pk;
+        let mut cases: Vec<MedCase> = self.store.rows_of_prefix(&pk, SORT).await?;
         cases.retain(|case| case.scope == *scope);
         cases.retain(|case| cursor.is_none_or(|cursor| case.list_sort().as_str() < cursor));
         cases.sort_by_key(|case| std::cmp::Reverse(case.list_sort()));

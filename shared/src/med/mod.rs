@@ -451,15 +451,16 @@ impl MedCase {
         } else {
             (disputes.open.saturating_sub(1), disputes.unconfirmed)
         };
+        let lost = disputes.lost || (!self.unconfirmed && end.money() == CaseEnd::Lost);
+        let disputes = Disputes { open, unconfirmed, lost, ..disputes };
+        if disputes.case != self.id {
+            return disputes;
+        }
         let result = match end.money() {
             CaseEnd::Won => "disagreed",
             CaseEnd::Lost => "agreed",
         };
         let status = if end.withdrawn { MedStatus::Canceled } else { MedStatus::Closed };
-        if disputes.case != self.id {
-            let lost = disputes.lost || (!self.unconfirmed && end.money() == CaseEnd::Lost);
-            return Disputes { open, unconfirmed, lost, ..disputes };
-        }
         let latest = MedBlock {
             status,
             result: (!end.withdrawn).then(|| result.to_owned()),
@@ -468,8 +469,7 @@ impl MedCase {
             last_event_at: now,
             ..disputes.latest
         };
-        let lost = disputes.lost || (!self.unconfirmed && end.money() == CaseEnd::Lost);
-        Disputes { open, unconfirmed, lost, latest, ..disputes }
+        Disputes { latest, ..disputes }
     }
 
     fn next_version(&self, now: Timestamp) -> Self {
@@ -478,9 +478,8 @@ impl MedCase {
 
     /// What the posting of this version is about.
     fn cause(&self, charge: &Charge, now: Timestamp) -> Cause {
-        let Key { pk, sk } = self.key();
         Cause {
-            id: PostingId::derive(now, &format!("{pk}#{sk}"), self.version),
+            id: PostingId::derive(now, &self.key().whole(), self.version),
             scope: self.scope,
             currency: self.currency,
             at: now,

@@ -297,9 +297,8 @@ impl Refund {
 
     /// What the posting of this version is about.
     fn cause(&self, now: Timestamp) -> Cause {
-        let Key { pk, sk } = self.key();
         Cause {
-            id: PostingId::derive(now, &format!("{pk}#{sk}"), self.version),
+            id: PostingId::derive(now, &self.key().whole(), self.version),
             scope: self.scope,
             currency: self.currency,
             at: now,

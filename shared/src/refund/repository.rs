@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::http::{Created, Problem};
 use crate::ids::{ChargeId, RefundId};
 use crate::random;
-use crate::store::{Committed, Store, StoreError, Write, from_item};
+use crate::store::{Committed, Store, StoreError, Write};
 use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
 use crate::wallet::{Covered, Wallets};
@@ -45,8 +45,8 @@ impl Refunds {
     /// The refunds of a charge, whatever its scope, newest first.
     pub async fn of_charge(&self, charge: Option<ChargeId>) -> Result<Vec<Refund>, StoreError> {
         let Some(charge) = charge else { return Ok(Vec::new()) };
-        let items = self.store.partition_prefix(&Charge::key_of(charge).pk, super::SORT).await?;
-        let mut refunds: Vec<Refund> = items.into_iter().map(from_item).collect::<Result<_, _>>()?;
+        let pk = Charge::key_of(charge).pk;
+        let mut refunds: Vec<Refund> = self.store.rows_of_prefix(&pk, super::SORT).await?;
         refunds.sort_by_key(|refund| std::cmp::Reverse((refund.created_at, refund.id)));
         Ok(refunds)
     }

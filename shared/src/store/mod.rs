@@ -60,6 +60,12 @@ pub struct Key {
 }
 
 impl Key {
+    /// Both halves as one text, which names the row: what is derived from a row whose partition holds others is derived
+    /// from it.
+    pub fn whole(&self) -> String {
+        format!("{}#{}", self.pk, self.sk)
+    }
+
     /// Both halves as attributes.
     pub fn attributes(&self) -> Item {
         HashMap::from([
@@ -136,7 +142,7 @@ pub fn due_attributes(key: &Key, at: Timestamp) -> [(String, AttributeValue); 2]
     let shard = sum.checked_rem(DUE_SHARDS).unwrap_or_default();
     [
         ("due_pk".to_owned(), AttributeValue::S(due_partition(shard))),
-        ("due_sk".to_owned(), AttributeValue::S(format!("{}#{}#{}", sortable(at), key.pk, key.sk))),
+        ("due_sk".to_owned(), AttributeValue::S(format!("{}#{}", sortable(at), key.whole()))),
     ]
 }
 
@@ -538,28 +544,27 @@ impl Store {
 
     /// Writes, and tries again where another transaction holds a row or capacity is short, within a bound.
     async fn write(&self, writes: Vec<Write>) -> Result<Written, StoreError> {
-        let request = match <[Write; 1]>::try_from(writes) {
+        let mut request = match <[Write; 1]>::try_from(writes) {
             Ok([Write(Change::Put { item, expected })]) => Request::Put(put(&self.table, item, &expected)?),
-            Ok([only]) => Request::Transaction(vec![only.into_transact_item(&self.table)?]),
+            Ok([only]) => Request::transaction(vec![only.into_transact_item(&self.table)?]),
             Err(many) => {
                 let items = many.into_iter().map(|write| write.into_transact_item(&self.table));
-                Request::Transaction(items.collect::<Result<_, _>>()?)
+                Request::transaction(items.collect::<Result<_, _>>()?)
             }
         };
         let mut attempt = 0;
-        let mut token = uuid::Uuid::new_v4().to_string();
         loop {
             let tried = match &request {
                 Request::Put(put) => self.put(put).await,
-                Request::Transaction(items) => self.transact(items.clone(), &token).await,
+                Request::Transaction { items, token } => self.transact(items.clone(), token).await,
             };
             match tried {
                 Ok(written) => return Ok(written),
                 Err(failed @ (Failed::Contended | Failed::InProgress)) if attempt < MAX_WRITE_ATTEMPTS => {
                     // What is in progress may be this very write, whose answer was lost: asked for under its own token, it
                     // says how it ended.
-                    if matches!(failed, Failed::Contended) {
-                        token = uuid::Uuid::new_v4().to_string();
+                    if let (Failed::Contended, Request::Transaction { token, .. }) = (failed, &mut request) {
+                        *token = new_token();
                     }
                     tokio::time::sleep(pause_before_retry(attempt)).await;
                     attempt = attempt.saturating_add(1);
@@ -765,6 +770,11 @@ impl Store {
         self.all(query.expression_attribute_values(":prefix", AttributeValue::S(prefix.to_owned()))).await
     }
 
+    /// As [`Store::partition_prefix`], read as what they are.
+    pub async fn rows_of_prefix<R: Row>(&self, pk: &str, prefix: &str) -> Result<Vec<R>, StoreError> {
+        self.partition_prefix(pk, prefix).await?.into_iter().map(from_item).collect()
+    }
+
     fn rows(&self, pk: &str) -> QueryFluentBuilder {
         self.client
             .query()
@@ -860,7 +870,21 @@ fn listed(item: &Item) -> Option<Listed> {
 /// A write as DynamoDB takes it.
 enum Request {
     Put(Put),
-    Transaction(Vec<TransactWriteItem>),
+    /// Asked for again under the same token, it is carried out once.
+    Transaction {
+        items: Vec<TransactWriteItem>,
+        token: String,
+    },
+}
+
+impl Request {
+    fn transaction(items: Vec<TransactWriteItem>) -> Self {
+        Self::Transaction { items, token: new_token() }
+    }
+}
+
+fn new_token() -> String {
+    uuid::Uuid::new_v4().to_string()
 }
 
 /// How a write ended.

@@ -44,13 +44,10 @@ impl StatementFilter {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, &PARAMETERS);
         let limit = query.integer(&mut fields, "limit", 1, size.max, size.default);
-        let starting_after = query.get("starting_after").and_then(|text| {
-            let id = text.parse().ok();
-            if id.is_none() {
-                fields.reject("starting_after", "must be a movement's id (mv_…)");
-            }
-            id
-        });
+        let starting_after =
+            query.parsed(&mut fields, "starting_after", "must be a movement's id (mv_…)", |text| {
+                text.parse().ok()
+            });
         let filter = Self {
             currency: query.currency(&mut fields, "currency").unwrap_or(PRIMARY_CURRENCY),
             limit: usize::try_from(limit).unwrap_or_default(),

@@ -601,13 +601,8 @@ impl DeliveryFilter {
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, &["status", "eventType", "endpointId", "limit", "offset"]);
-        let endpoint = query.get("endpointId").and_then(|text| {
-            let id = text.parse().ok();
-            if id.is_none() {
-                fields.reject("endpointId", "must be an endpoint id (wh_…)");
-            }
-            id
-        });
+        let endpoint = query
+            .parsed(&mut fields, "endpointId", "must be an endpoint id (wh_…)", |text| text.parse().ok());
         let filter = Self {
             status: query.one_of(&mut fields, "status", &DeliveryStatus::VOCABULARY),
             event_type: query.one_of(&mut fields, "eventType", EventType::ALL),

@@ -53,8 +53,8 @@ pub struct Event {
 pub struct Origin {
     /// Whose row.
     pub scope: Scope,
-    /// The row.
-    pub row: Key,
+    /// Names the row. Of one whose partition holds others that count versions of their own: its whole key.
+    pub row: String,
     /// The version that the change made.
     pub version: u64,
     /// When.
@@ -128,9 +128,7 @@ impl Event {
         new: &MedCase,
         outcome_notices: bool,
     ) -> Result<Vec<Self>, StoreError> {
-        // Its charge is in the same partition, and counts versions of its own.
-        let Key { pk, sk } = new.key();
-        let row = Key { pk: format!("{pk}#{sk}"), sk };
+        let row = new.key().whole();
         let origin = Origin { scope: new.scope, row, version: new.version, at: new.updated_at };
         let names = meaning::of_case(old, new, outcome_notices).into_iter();
         let events = names.map(|name| match name {
@@ -283,21 +281,19 @@ impl EventName {
 
 impl Origin {
     fn of_charge(charge: &Charge, entry: &Entry) -> Self {
-        Self { scope: charge.scope, row: charge.key(), version: entry.version, at: entry.at }
+        Self { scope: charge.scope, row: charge.key().pk, version: entry.version, at: entry.at }
     }
 
     fn of_refund(refund: &Refund, version: u64, at: Timestamp) -> Self {
-        // Its charge is in the same partition, and counts versions of its own.
-        let Key { pk, sk } = refund.key();
-        Self { scope: refund.scope, row: Key { pk: format!("{pk}#{sk}"), sk }, version, at }
+        Self { scope: refund.scope, row: refund.key().whole(), version, at }
     }
 
     fn of_payout(payout: &Payout, version: u64, at: Timestamp) -> Self {
-        Self { scope: payout.scope, row: payout.key(), version, at }
+        Self { scope: payout.scope, row: payout.key().pk, version, at }
     }
 
     fn event_id(&self, name: &str) -> EventId {
-        EventId::derive(self.at, &self.row.pk, self.version, name)
+        EventId::derive(self.at, &self.row, self.version, name)
     }
 }
 

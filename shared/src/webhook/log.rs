@@ -82,20 +82,16 @@ impl EventFilter {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, &PARAMETERS);
         let limit = query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT);
-        let starting_after = query.get("starting_after").and_then(|text| {
-            let id = text.parse().ok();
-            if id.is_none() {
-                fields.reject("starting_after", "must be an event id (evt_…)");
-            }
-            id
-        });
-        let object = query.get("object").and_then(|text| {
-            let id = ObjectId::parse(text);
-            if id.is_none() {
-                fields.reject("object", "must be the id of a charge (ch_…), payment or payout (po_…)");
-            }
-            id
-        });
+        let starting_after =
+            query.parsed(&mut fields, "starting_after", "must be an event id (evt_…)", |text| {
+                text.parse().ok()
+            });
+        let object = query.parsed(
+            &mut fields,
+            "object",
+            "must be the id of a charge (ch_…), payment or payout (po_…)",
+            ObjectId::parse,
+        );
         let filter = Self {
             limit: usize::try_from(limit).unwrap_or_default(),
             starting_after,

@@ -135,8 +135,7 @@ impl Resends {
     ) -> Result<(Delivery, String), Problem> {
         expect_active(Some(endpoint))?;
         // The test is no row's change: the request names it.
-        let row = Key { pk: resend.to_string(), sk: String::new() };
-        let origin = Origin { scope: endpoint.scope, row, version: 1, at: now };
+        let origin = Origin { scope: endpoint.scope, row: resend.to_string(), version: 1, at: now };
         let event = Event::canonical(EventType::WebhookTest, &origin, EndpointView::new(endpoint))?;
         let delivery = Delivery::again(&event, EventType::WebhookTest, Some(endpoint.id), &resend, now);
         match self.store.commit(vec![Write::insert(&event)?, Write::insert(&delivery)?]).await? {

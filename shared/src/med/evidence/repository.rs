@@ -150,7 +150,8 @@ impl CaseEvidence {
     /// A case's evidence, newest first.
     pub async fn of_case(&self, case: MedCaseId) -> Result<Vec<Evidence>, StoreError> {
         let Key { pk, .. } = MedCase::key_of(case);
-        let items = self.store.partition_prefix(&pk, &Evidence::prefix(case)).await?;
-        items.into_iter().rev().map(from_item).collect()
+        let mut files: Vec<Evidence> = self.store.rows_of_prefix(&pk, &Evidence::prefix(case)).await?;
+        files.reverse();
+        Ok(files)
     }
 }
