@@ -370,6 +370,11 @@ impl DeliveryId {
         Self(timed(resend.0 >> TAIL_BITS, &Self::hash(event, endpoint, &resend.0.to_be_bytes())))
     }
 
+    /// Whether it is one of those whose making has their scope's deliveries counted: one in 64, by its hash.
+    pub fn is_sampled(&self) -> bool {
+        self.0.trailing_zeros() >= 6
+    }
+
     fn hash(event: &EventId, endpoint: Option<EndpointId>, resend: &[u8]) -> [u8; 32] {
         let endpoint = endpoint.map(|endpoint| endpoint.0.to_be_bytes());
         let endpoint: &[u8] = endpoint.as_ref().map_or(&[], |bytes| bytes);

@@ -1,5 +1,5 @@
 //! What is due: charges whose time is over, tranches of held money whose day has come, refunds that take long, deliveries
-//! whose next attempt has come or whose message was lost.
+//! whose next attempt has come or whose message was lost, and the count of those that are done.
 //!
 //! Rows that wait are in a sparse, sharded index by due time. Each run reads what is due and moves it on by the
 //! same conditional writes that any other path uses, so that two runs at once, or a run that dies, do no harm.
@@ -17,7 +17,7 @@ use shared::store::{Aws, DUE_SHARDS, Due, Store, StoreError, from_item};
 use shared::time::Timestamp;
 use shared::wallet::Wallets;
 use shared::wallet::counters::{self, CounterRow};
-use shared::webhook::delivery::{Delivery, NEXT_LOOK_SECONDS};
+use shared::webhook::delivery::{Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use tokio::task::JoinSet;
 
@@ -144,6 +144,8 @@ impl DueWork {
             self.refund(due, now).await
         } else if let Some((scope, currency, CounterRow::Release(day))) = counters::parse(&due.key) {
             self.release(scope, currency, day, now).await.map(|()| Wake::Nobody)
+        } else if let Some(scope) = counted_scope(&due.key) {
+            self.deliveries().count(&scope, now).await.map(|()| Wake::Nobody)
         } else {
             Err(StoreError::Corrupt("nothing here knows this kind of row".to_owned()))
         };
@@ -161,7 +163,14 @@ impl DueWork {
         let again = later(now, NEXT_LOOK_SECONDS);
         let Some(item) = self.store.postpone(due, again).await? else { return Ok(Wake::Nobody) };
         let delivery: Delivery = from_item(item)?;
+        if !delivery.listed {
+            self.deliveries().enlist(&delivery).await?;
+        }
         Ok(Wake::Delivery(DeliveryMessage::of(&delivery)))
+    }
+
+    fn deliveries(&self) -> Deliveries {
+        Deliveries::new(self.store.clone())
     }
 
     async fn refund(&self, due: &Due, now: Timestamp) -> Result<Wake, StoreError> {

@@ -26,7 +26,7 @@ use shared::queue::{Message, Queue};
 use shared::refund::Refund;
 use shared::rollup::{Counted, counted};
 use shared::store::{Aws, Key, Store, StoreError, Write};
-use shared::webhook::delivery::{Delivery, DeliveryStatus};
+use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
@@ -210,6 +210,9 @@ impl Dispatcher {
             };
             for delivery in deliveries {
                 let _made_now_or_before = self.store.commit(vec![Write::insert(&delivery)?]).await?;
+                if delivery.id.is_sampled() {
+                    Deliveries::new(self.store.clone()).count_soon(&delivery.scope, now).await?;
+                }
             }
         }
         Ok(())

@@ -14,9 +14,10 @@ pub(crate) async fn list(
     context: RequestContext,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
-    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
     let filter = DeliveryFilter::parse(&Query::of(query.as_deref()))?;
-    let page = app.deliveries.list(&caller.scope, &filter).await?;
+    let page = app.deliveries.list(&caller.scope, &filter, now).await?;
     Ok(Json(DeliveryListView::new(&page, &filter)).into_response())
 }
 
@@ -33,6 +34,7 @@ pub(crate) async fn resend(
 }
 
 pub(crate) async fn stats(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
-    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
-    Ok(Json(app.deliveries.stats(&caller.scope).await?).into_response())
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
+    Ok(Json(app.deliveries.stats(&caller.scope, now).await?).into_response())
 }

@@ -253,15 +253,25 @@ async fn pass(
     answer.ok_or(Lost)
 }
 
-/// The IAM actions of a request: a transaction has none of its own.
+/// The IAM actions of a request, each with the table or index that it is for: `PutItem StateTable`, `Query
+/// StateTable/index/due`. A transaction has none of its own.
 fn actions(operation: &str, body: &Bytes) -> Vec<String> {
-    if operation != "TransactWriteItems" {
-        return vec![operation.to_owned()];
-    }
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
-    let items = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
-    let kinds = items.filter_map(Value::as_object).flat_map(|item| item.keys());
-    kinds.map(|kind| format!("{kind}Item")).collect()
+    let on = |action: &str, request: &Value| {
+        let name = |field: &str| request.get(field).and_then(Value::as_str).unwrap_or_default();
+        let (table, index) = (name("TableName"), name("IndexName"));
+        let index = if index.is_empty() { String::new() } else { format!("/index/{index}") };
+        format!("{action} {table}{index}")
+    };
+    if operation == "TransactWriteItems" {
+        let items = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
+        let writes = items.filter_map(Value::as_object).flatten();
+        return writes.map(|(kind, write)| on(&format!("{kind}Item"), write)).collect();
+    }
+    match body.get("RequestItems").and_then(Value::as_object) {
+        Some(tables) => tables.keys().map(|table| format!("{operation} {table}")).collect(),
+        None => vec![on(operation, &body)],
+    }
 }
 
 /// What AWS refuses and the emulator takes: an empty text in a query's key condition.

@@ -19,6 +19,7 @@ mod auth;
 mod budgets;
 mod charges;
 mod commands;
+mod delivery_list;
 mod endpoints_that_misbehave;
 mod event_log;
 mod evidence;

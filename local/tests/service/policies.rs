@@ -9,26 +9,39 @@ use local::stack::Options;
 use serde_json::json;
 use serde_yaml_ng::Value;
 use shared::account::terms::MethodTerms;
+use shared::webhook::delivery::Deliveries;
 
 use crate::budgets::{ask_acquirer, dispatch, work};
 use crate::support::{Listener, Service, id};
 
-/// The DynamoDB actions that a function's statements allow.
+/// The DynamoDB actions that a function's statements allow, each with the table or index that it is for.
 fn allowed(function: &str) -> BTreeSet<String> {
     let template: Value = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();
     let policies = &template["Resources"][function]["Properties"]["Policies"];
     let mut actions = BTreeSet::new();
     for policy in policies.as_sequence().unwrap() {
         for statement in policy["Statement"].as_sequence().unwrap() {
-            match &statement["Action"] {
-                Value::String(action) => drop(actions.insert(action.clone())),
-                several => actions.extend(
-                    several.as_sequence().unwrap().iter().map(|one| one.as_str().unwrap().to_owned()),
-                ),
+            for action in one_or_several(&statement["Action"]) {
+                for resource in one_or_several(&statement["Resource"]) {
+                    actions.insert(format!("{} {}", action.as_str().unwrap(), table(&resource)));
+                }
             }
         }
     }
     actions.into_iter().filter(|action| action.starts_with("dynamodb:")).collect()
+}
+
+fn one_or_several(value: &Value) -> Vec<Value> {
+    value.as_sequence().cloned().unwrap_or_else(|| vec![value.clone()])
+}
+
+/// The name of a resource's table, with its index: of `!GetAtt X.Arn` and `!Sub ${X.Arn}/index/y`.
+fn table(resource: &Value) -> String {
+    let text = match resource {
+        Value::Tagged(tagged) => tagged.value.as_str().unwrap(),
+        other => other.as_str().unwrap(),
+    };
+    text.replace("${", "").replace('}', "").replace(".Arn", "")
 }
 
 /// The actions that requests need.
@@ -95,6 +108,7 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     let refund = service.post(&format!("/v1/payments/{raw}/refund"), &body).await.expect(201);
     service.get(&format!("/v1/payments/{raw}/refunds")).await.expect(200);
     service.get("/v1/payments").await.expect(200);
+    service.get("/v1/payments?status=REFUSED").await.expect(200);
     service.get("/v1/payments/stats").await.expect(200);
     service.post(&format!("/v1/payments/{raw}/resend-webhook"), &json!({})).await.expect(200);
     payments.extend(used());
@@ -107,7 +121,8 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     assert_eq!(refunds["data"][0]["status"], "REFUNDED");
     let mut worker = used();
     // The test's own reading.
-    worker.remove("dynamodb:Query");
+    worker.remove("dynamodb:Query StateTable");
+    worker.remove("dynamodb:UpdateItem ApiKeysTable");
     assert_eq!(worker, allowed("AcquirerWorkerFunction"));
     let body = json!({
         "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "m", "webhookUrl": listener.url,
@@ -181,13 +196,16 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     webhooks.extend(used());
     assert_eq!(webhooks, allowed("WebhooksFunction"));
 
-    // One row of each kind that becomes due: a charge, a tranche of held money, and a delivery that nobody took.
+    // One row of each kind that becomes due: a charge, a tranche of held money, a delivery that nobody took, and the count of
+    // those that are done.
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     let held = service.charge().await;
     service.sandbox(&held, "pay", &json!({})).await;
     service.stack.clock.advance(86_400_000);
     let waiting = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
     dispatch(&service).await;
+    let deliveries = Deliveries::new(service.store());
+    deliveries.count_soon(&service.scope(), service.stack.clock.now()).await.unwrap();
     service.stack.clock.advance(300_000);
     used();
     let clock = service.stack.functions.get("ClockFunction").unwrap().clone();

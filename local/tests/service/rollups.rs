@@ -18,10 +18,10 @@ use crate::support::{Service, eventually, id};
 type Sums = BTreeMap<(String, String), i64>;
 
 /// What tests draw from: the same for the same seed (Knuth's MMIX generator).
-struct Dice(u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % bound
     }

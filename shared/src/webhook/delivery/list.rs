@@ -1,0 +1,487 @@
+//! Deliveries in lists, and how many there are (contract: `GET /v1/webhooks/deliveries`, `GET /v1/webhooks/stats`).
+//!
+//! Newest first they lie in their partition, by status in the list of those that were not made at once; what is counted
+//! where, [`super::counts`] says. By event type or endpoint there is no index: such a page and its total are read from all.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, Select};
+
+use super::attempt::word;
+use super::counts::{self, Counts};
+use super::{Deliveries, Delivery, DeliveryStatus};
+use crate::http::{Fields, Problem, Query};
+use crate::ids::{DeliveryId, EndpointId, EventId, Scope};
+use crate::store::{Item, Key, ListIndex, Order, StoreError, from_item, text, unavailable};
+use crate::time::Timestamp;
+use crate::webhook::delivery::DeliveryStats;
+use crate::webhook::event::Event;
+use crate::webhook::event_type::EventType;
+
+/// Deliveries on a page, unless asked otherwise, and at most (contract: Limits).
+const DEFAULT_LIMIT: u32 = 25;
+const MAX_LIMIT: u32 = 100;
+
+/// The furthest that a page may start: every row before it is read.
+const MAX_OFFSET: u32 = 5_000;
+
+/// Newest rows that are looked through for those that wait for their first attempt, or have it: a stride's sample, and
+/// those of a minute or so.
+const NEWEST: usize = 1_000;
+
+/// A list by status that is no longer than this is read to its end, which gives its total.
+const WHOLE_LIST: usize = 250;
+
+/// What a client asks of the list.
+#[derive(Clone, Debug)]
+pub struct DeliveryFilter {
+    status: Option<DeliveryStatus>,
+    event_type: Option<EventType>,
+    endpoint: Option<EndpointId>,
+    limit: usize,
+    offset: usize,
+}
+
+impl DeliveryFilter {
+    /// Reads a query string; every failing parameter is reported.
+    pub fn parse(query: &Query) -> Result<Self, Problem> {
+        let mut fields = Fields::new();
+        query.allow_only(&mut fields, &["status", "eventType", "endpointId", "limit", "offset"]);
+        let endpoint = query
+            .parsed(&mut fields, "endpointId", "must be an endpoint id (wh_…)", |text| text.parse().ok());
+        let filter = Self {
+            status: query.one_of(&mut fields, "status", &DeliveryStatus::VOCABULARY),
+            event_type: query.one_of(&mut fields, "eventType", EventType::ALL),
+            endpoint,
+            limit: usize::try_from(query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT))
+                .unwrap_or_default(),
+            offset: usize::try_from(query.integer(&mut fields, "offset", 0, MAX_OFFSET, 0))
+                .unwrap_or_default(),
+        };
+        fields.finish(Some(filter))
+    }
+
+    /// Deliveries on a page.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Deliveries before it.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Deliveries up to the end of the page.
+    fn wanted(&self) -> usize {
+        self.offset.saturating_add(self.limit)
+    }
+}
+
+/// A page of deliveries, each with the body that is sent, where that is still kept.
+#[derive(Debug)]
+pub struct DeliveryPage {
+    pub(super) deliveries: Vec<(Delivery, Option<String>)>,
+    pub(super) total: u64,
+}
+
+/// The newest deliveries of a scope, or those of them that were asked for.
+struct Newest {
+    counts: Counts,
+    deliveries: Vec<Delivery>,
+    /// The sort key of the last row that was looked at; `None`: all were.
+    looked_to: Option<String>,
+}
+
+impl Newest {
+    /// Those that are neither counted nor listed.
+    fn uncounted(&self) -> impl Iterator<Item = &Delivery> {
+        let is_uncounted = |delivery: &&Delivery| !delivery.listed && Some(delivery.id) > self.counts.up_to;
+        self.deliveries.iter().filter(is_uncounted)
+    }
+
+    /// Before which row the others that are uncounted are; `None`: there are none.
+    fn looked_short(&self) -> Option<&str> {
+        let counted = counts::after(self.counts.up_to);
+        self.looked_to.as_deref().filter(|looked_to| *looked_to > counted.as_str())
+    }
+}
+
+impl Deliveries {
+    /// A page of a scope's deliveries, newest first, with their bodies.
+    pub async fn list(
+        &self,
+        scope: &Scope,
+        filter: &DeliveryFilter,
+        now: Timestamp,
+    ) -> Result<DeliveryPage, StoreError> {
+        if filter.event_type.is_some() || filter.endpoint.is_some() {
+            return self.among_all(scope, filter).await;
+        }
+        match filter.status {
+            None | Some(DeliveryStatus::Delivered) => self.among_newest(scope, filter, now).await,
+            Some(
+                status @ (DeliveryStatus::Pending
+                | DeliveryStatus::Processing
+                | DeliveryStatus::Failed
+                | DeliveryStatus::Cancelled),
+            ) => self.among_listed(scope, status, filter).await,
+        }
+    }
+
+    /// How many of a scope's deliveries stand where.
+    pub async fn stats(&self, scope: &Scope, now: Timestamp) -> Result<DeliveryStats, StoreError> {
+        // Boxed, for a query takes kilobytes.
+        let listed = |status| Box::pin(self.count_listed(scope, Some(status)));
+        let (newest, pending, processing, delivered, failed, cancelled) = tokio::try_join!(
+            Box::pin(self.newest(scope, None, NEWEST)),
+            listed(DeliveryStatus::Pending),
+            listed(DeliveryStatus::Processing),
+            listed(DeliveryStatus::Delivered),
+            listed(DeliveryStatus::Failed),
+            listed(DeliveryStatus::Cancelled),
+        )?;
+        let mut stats = DeliveryStats::default();
+        stats.add(DeliveryStatus::Pending, pending);
+        stats.add(DeliveryStatus::Processing, processing);
+        stats.add(DeliveryStatus::Delivered, delivered);
+        stats.add(DeliveryStatus::Failed, failed);
+        stats.add(DeliveryStatus::Cancelled, cancelled);
+        stats.add(DeliveryStatus::Delivered, newest.counts.delivered_at_once(now));
+        for delivery in newest.uncounted() {
+            stats.add(delivery.status, 1);
+        }
+        if let Some(from) = newest.looked_short() {
+            for delivery in Box::pin(self.rest(scope, &newest.counts, from, None)).await? {
+                stats.add(delivery.status, 1);
+            }
+        }
+        Ok(stats)
+    }
+
+    /// A page of all, or of those that were delivered, which nearly all are.
+    async fn among_newest(
+        &self,
+        scope: &Scope,
+        filter: &DeliveryFilter,
+        now: Timestamp,
+    ) -> Result<DeliveryPage, StoreError> {
+        let (newest, listed) = tokio::try_join!(
+            self.newest(scope, filter.status, filter.wanted()),
+            self.count_listed(scope, filter.status)
+        )?;
+        let uncounted = newest.uncounted().count();
+        let rest = async {
+            match newest.looked_short() {
+                Some(from) => self.count_rest(scope, &newest.counts, from, filter.status).await,
+                None => Ok(0),
+            }
+        };
+        let page: Vec<Delivery> =
+            newest.deliveries.iter().skip(filter.offset).take(filter.limit).cloned().collect();
+        let (rest, deliveries) = tokio::try_join!(rest, self.with_bodies(scope, page))?;
+        let counted = newest.counts.delivered_at_once(now).saturating_add(listed);
+        let total = counted.saturating_add(rest).saturating_add(as_u64(uncounted));
+        Ok(DeliveryPage { deliveries, total })
+    }
+
+    /// A page of those in a status in which few are: they are listed, but for those whose first attempt is not over.
+    async fn among_listed(
+        &self,
+        scope: &Scope,
+        status: DeliveryStatus,
+        filter: &DeliveryFilter,
+    ) -> Result<DeliveryPage, StoreError> {
+        let (from, to) = bounds(Some(status));
+        let (partition, limit) = (Delivery::partition(scope), filter.wanted().max(WHOLE_LIST));
+        let listed = self.store.list(ListIndex::All, &partition, (&from, &to), Order::NewestFirst, limit);
+        let uncounted = async {
+            match status {
+                DeliveryStatus::Pending | DeliveryStatus::Processing => self.unlisted(scope, status).await,
+                DeliveryStatus::Delivered | DeliveryStatus::Failed | DeliveryStatus::Cancelled => {
+                    Ok(Vec::new())
+                }
+            }
+        };
+        let (listed, uncounted) = tokio::try_join!(listed, uncounted)?;
+        let (is_whole, few) = (listed.len() < limit, listed.len());
+        let mut all: Vec<Found> = uncounted.into_iter().map(Found::Read).collect();
+        let others = all.len();
+        all.extend(listed.into_iter().filter_map(|entry| Found::listed(&entry.sort, entry.key)));
+        all.sort_by_key(|found| std::cmp::Reverse(found.id()));
+        let page: Vec<Found> = all.into_iter().skip(filter.offset).take(filter.limit).collect();
+        let total =
+            async { if is_whole { Ok(as_u64(few)) } else { self.count_listed(scope, Some(status)).await } };
+        let (total, mut deliveries) = tokio::try_join!(total, self.found(scope, page))?;
+        // The index is a moment behind.
+        deliveries.retain(|(delivery, _)| delivery.status == status);
+        Ok(DeliveryPage { deliveries, total: total.saturating_add(as_u64(others)) })
+    }
+
+    /// A page of those of an event type or to an endpoint: all are read.
+    async fn among_all(&self, scope: &Scope, filter: &DeliveryFilter) -> Result<DeliveryPage, StoreError> {
+        let query = || filtered(self.ids(scope), filter);
+        let count = self.count_all(query().select(Select::Count));
+        let matching = Box::pin(self.matching(query(), filter.wanted()));
+        let (matching, total) = tokio::try_join!(matching, Box::pin(count))?;
+        let page = matching.into_iter().skip(filter.offset).take(filter.limit).collect();
+        Ok(DeliveryPage { deliveries: self.with_bodies(scope, page).await?, total })
+    }
+
+    /// The newest deliveries, at least so many where there are, and the count of those before. `status`: those in it.
+    async fn newest(
+        &self,
+        scope: &Scope,
+        status: Option<DeliveryStatus>,
+        wanted: usize,
+    ) -> Result<Newest, StoreError> {
+        let mut query = self.between(scope, &counts::after(None), counts::SORT);
+        let mut newest = Newest { counts: Counts::none(*scope), deliveries: Vec::new(), looked_to: None };
+        if let Some(status) = status {
+            // The count has none.
+            query = query
+                .filter_expression("attribute_not_exists(#status) OR #status = :status")
+                .expression_attribute_names("#status", "status")
+                .expression_attribute_values(":status", word(status));
+        }
+        let mut after = None;
+        loop {
+            // Unfiltered, what is read is what is wanted, behind the count.
+            let left = wanted.saturating_sub(newest.deliveries.len()).saturating_add(1);
+            let limit = status.is_none().then(|| i32::try_from(left).unwrap_or(i32::MAX));
+            let page = query.clone().set_limit(limit).set_exclusive_start_key(after).send().await;
+            let page = page.map_err(unavailable)?;
+            for item in page.items.unwrap_or_default() {
+                if text(&item, "sk").as_deref() == Some(counts::SORT) {
+                    newest.counts = from_item(item)?;
+                } else {
+                    newest.deliveries.extend(readable(item));
+                }
+            }
+            after = page.last_evaluated_key;
+            newest.looked_to = after.as_ref().and_then(|key| text(key, "sk"));
+            if after.is_none() || newest.deliveries.len() >= wanted {
+                return Ok(newest);
+            }
+        }
+    }
+
+    /// Those in a status that are neither listed nor counted, newest first.
+    async fn unlisted(&self, scope: &Scope, status: DeliveryStatus) -> Result<Vec<Delivery>, StoreError> {
+        let newest = self.newest(scope, None, NEWEST).await?;
+        let is_asked_for = |delivery: &&Delivery| delivery.status == status;
+        let mut found: Vec<Delivery> = newest.uncounted().filter(is_asked_for).cloned().collect();
+        if let Some(from) = newest.looked_short() {
+            found.extend(self.rest(scope, &newest.counts, from, Some(status)).await?);
+        }
+        Ok(found)
+    }
+
+    /// The uncounted before one that was looked at.
+    async fn rest(
+        &self,
+        scope: &Scope,
+        counts: &Counts,
+        before: &str,
+        status: Option<DeliveryStatus>,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        self.matching(self.rest_query(scope, counts, before, status), usize::MAX).await
+    }
+
+    async fn count_rest(
+        &self,
+        scope: &Scope,
+        counts: &Counts,
+        before: &str,
+        status: Option<DeliveryStatus>,
+    ) -> Result<u64, StoreError> {
+        self.count_all(self.rest_query(scope, counts, before, status).select(Select::Count)).await
+    }
+
+    fn rest_query(
+        &self,
+        scope: &Scope,
+        counts: &Counts,
+        before: &str,
+        status: Option<DeliveryStatus>,
+    ) -> QueryFluentBuilder {
+        let before = Key { pk: Delivery::partition(scope), sk: before.to_owned() };
+        let query = self
+            .between(scope, &counts::after(counts.up_to), counts::SORT)
+            .set_exclusive_start_key(Some(before.attributes()));
+        let unlisted = "attribute_not_exists(listed)";
+        match status {
+            None => query.filter_expression(unlisted),
+            Some(status) => query
+                .filter_expression(format!("{unlisted} AND #status = :status"))
+                .expression_attribute_names("#status", "status")
+                .expression_attribute_values(":status", word(status)),
+        }
+    }
+
+    async fn count_listed(&self, scope: &Scope, status: Option<DeliveryStatus>) -> Result<u64, StoreError> {
+        let (from, to) = bounds(status);
+        let count = self.store.count(ListIndex::All, &Delivery::partition(scope), (&from, &to)).await?;
+        Ok(as_u64(count))
+    }
+
+    /// All rows that a query finds, or the first so many.
+    async fn matching(&self, query: QueryFluentBuilder, wanted: usize) -> Result<Vec<Delivery>, StoreError> {
+        let mut deliveries = Vec::new();
+        let mut query = query;
+        loop {
+            let page = query.clone().send().await.map_err(unavailable)?;
+            deliveries.extend(page.items.unwrap_or_default().into_iter().filter_map(readable));
+            if page.last_evaluated_key.is_none() || deliveries.len() >= wanted {
+                return Ok(deliveries);
+            }
+            query = query.set_exclusive_start_key(page.last_evaluated_key);
+        }
+    }
+
+    async fn count_all(&self, query: QueryFluentBuilder) -> Result<u64, StoreError> {
+        let mut total: u64 = 0;
+        let mut query = query;
+        loop {
+            let page = query.clone().send().await.map_err(unavailable)?;
+            total = total.saturating_add(u64::try_from(page.count).unwrap_or_default());
+            if page.last_evaluated_key.is_none() {
+                return Ok(total);
+            }
+            query = query.set_exclusive_start_key(page.last_evaluated_key);
+        }
+    }
+
+    /// All of a scope's deliveries, newest first.
+    fn ids(&self, scope: &Scope) -> QueryFluentBuilder {
+        let last = DeliveryId::last_at(Timestamp::MAX).to_string();
+        self.between(scope, &counts::after(None), &last)
+    }
+
+    fn between(&self, scope: &Scope, from: &str, to: &str) -> QueryFluentBuilder {
+        self.store
+            .client()
+            .query()
+            .table_name(self.store.table())
+            .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
+            .expression_attribute_values(":pk", AttributeValue::S(Delivery::partition(scope)))
+            .expression_attribute_values(":from", AttributeValue::S(from.to_owned()))
+            .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
+            .scan_index_forward(false)
+            .consistent_read(true)
+    }
+
+    async fn with_bodies(
+        &self,
+        scope: &Scope,
+        deliveries: Vec<Delivery>,
+    ) -> Result<Vec<(Delivery, Option<String>)>, StoreError> {
+        self.found(scope, deliveries.into_iter().map(Found::Read).collect()).await
+    }
+
+    /// Deliveries of a page with their bodies, in its order: what is missing of both is read at once.
+    async fn found(
+        &self,
+        scope: &Scope,
+        page: Vec<Found>,
+    ) -> Result<Vec<(Delivery, Option<String>)>, StoreError> {
+        let mut keys: Vec<Key> = page.iter().map(|found| Event::key_of(scope, found.event())).collect();
+        keys.sort_by(|left, right| left.sk.cmp(&right.sk));
+        keys.dedup();
+        keys.extend(page.iter().filter_map(Found::missing));
+        let (mut events, mut rows) = (HashMap::new(), HashMap::new());
+        for item in self.store.batch_get(&keys).await? {
+            if Key::of(&item).is_some_and(|key| Delivery::is_at(&key)) {
+                rows.extend(readable(item).map(|delivery| (delivery.id, delivery)));
+            } else {
+                // One that can't be read must not hide the others.
+                match from_item::<Event>(item) {
+                    Ok(event) => drop(events.insert(event.id, event)),
+                    Err(error) => tracing::error!(%error, "an event can't be read"),
+                }
+            }
+        }
+        let with_body = |found: Found| {
+            let delivery = match found {
+                Found::Read(delivery) => delivery,
+                Found::Listed { id, .. } => rows.remove(&id)?,
+            };
+            let body = events.get(&delivery.event).map(|event| event.body_as(delivery.event_type));
+            Some((delivery, body))
+        };
+        Ok(page.into_iter().filter_map(with_body).collect())
+    }
+}
+
+/// A delivery of a page.
+enum Found {
+    /// Its row was read.
+    Read(Delivery),
+    /// Its place in the list by status was.
+    Listed { id: DeliveryId, event: EventId, key: Key },
+}
+
+impl Found {
+    /// Reads a place in the list by status.
+    fn listed(place: &str, key: Key) -> Option<Self> {
+        let mut parts = place.split('#').skip(1);
+        let (id, event) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(Self::Listed { id, event, key })
+    }
+
+    fn id(&self) -> DeliveryId {
+        match self {
+            Self::Read(delivery) => delivery.id,
+            Self::Listed { id, .. } => *id,
+        }
+    }
+
+    fn event(&self) -> EventId {
+        match self {
+            Self::Read(delivery) => delivery.event,
+            Self::Listed { event, .. } => *event,
+        }
+    }
+
+    fn missing(&self) -> Option<Key> {
+        match self {
+            Self::Read(_) => None,
+            Self::Listed { key, .. } => Some(key.clone()),
+        }
+    }
+}
+
+/// Between which places the deliveries in a status are listed; `None`: all.
+fn bounds(status: Option<DeliveryStatus>) -> (String, String) {
+    let prefix = status.map_or_else(String::new, |status| format!("{}#", status.as_str()));
+    // '~' sorts after all that ids and statuses are made of.
+    (format!("{prefix} "), format!("{prefix}~"))
+}
+
+/// One that can't be read must not hide the others.
+fn readable(item: Item) -> Option<Delivery> {
+    from_item(item).map_err(|error| tracing::error!(%error, "a delivery can't be read")).ok()
+}
+
+fn filtered(query: QueryFluentBuilder, filter: &DeliveryFilter) -> QueryFluentBuilder {
+    let mut query = query;
+    let mut conditions = Vec::new();
+    if let Some(status) = filter.status {
+        conditions.push("#status = :status");
+        query = query.expression_attribute_names("#status", "status");
+        query = query.expression_attribute_values(":status", word(status));
+    }
+    if let Some(event_type) = filter.event_type {
+        conditions.push("event_type = :type");
+        query = query.expression_attribute_values(":type", AttributeValue::S(event_type.as_str().to_owned()));
+    }
+    if let Some(endpoint) = filter.endpoint {
+        conditions.push("endpoint = :endpoint");
+        query = query.expression_attribute_values(":endpoint", AttributeValue::S(endpoint.to_string()));
+    }
+    query.filter_expression(conditions.join(" AND "))
+}
+
+fn as_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,247 @@
+//! Deliveries: one event on its way to one endpoint, or to its transaction's own address (contract: Webhook delivery).
+//!
+//! A worker claims a delivery by a conditional update with a lease before it posts, and ends the attempt by one
+//! that holds only while the lease is its own: a duplicated message does nothing twice, and a worker that dies
+//! strands nothing, for a claimed row stays in the due-index until it is done.
+//!
+//! Nearly all deliveries are made at their first attempt, moments after their event. Those are counted without a write
+//! of their own (see [`counts`]); every other one is listed by its status in an index, from when it is known to be another.
+
+mod attempt;
+mod counts;
+mod list;
+mod view;
+
+use serde::{Deserialize, Serialize};
+
+pub use attempt::{AttemptEnd, Claim, Material, Recipient};
+pub use counts::scope_of as counted_scope;
+pub use list::{DeliveryFilter, DeliveryPage};
+pub use view::{DeliveryListView, DeliveryStats, DeliveryView};
+
+use super::endpoint::Endpoint;
+use super::event::{Event, KEPT_SECONDS};
+use super::event_type::EventType;
+use super::schedule::MAX_ATTEMPTS;
+use crate::ids::{DeliveryId, EndpointId, EventId, ResendId, Scope};
+use crate::store::{Indexes, Key, Row, Store};
+use crate::time::Timestamp;
+
+/// How long a worker's claim holds, in seconds: twice an attempt's 30.
+pub const LEASE_SECONDS: i64 = 60;
+
+/// When `clock` first looks at a new delivery, in seconds after its event: by then its queue message was lost.
+const FIRST_LOOK_SECONDS: i64 = 120;
+
+/// How long `clock` gives a message that it sent before it looks again, in seconds.
+pub const NEXT_LOOK_SECONDS: i64 = 120;
+
+/// A delivery that is made so long after the instant that its id begins with is listed by status, in milliseconds: the count of
+/// those that are not may have passed its place by [`counts::PASSED_AFTER_MS`], a minute later.
+const LATE_MS: i64 = 30_000;
+
+/// Where a delivery stands.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum DeliveryStatus {
+    /// Waiting for its first or next attempt.
+    Pending,
+    /// An attempt runs.
+    Processing,
+    /// The endpoint answered 2xx.
+    Delivered,
+    /// Every attempt failed.
+    Failed,
+    /// The endpoint went away before it was delivered.
+    Cancelled,
+}
+
+impl DeliveryStatus {
+    /// Every status with its word.
+    pub const VOCABULARY: [(&'static str, Self); 5] = [
+        ("PENDING", Self::Pending),
+        ("PROCESSING", Self::Processing),
+        ("DELIVERED", Self::Delivered),
+        ("FAILED", Self::Failed),
+        ("CANCELLED", Self::Cancelled),
+    ];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Processing => "PROCESSING",
+            Self::Delivered => "DELIVERED",
+            Self::Failed => "FAILED",
+            Self::Cancelled => "CANCELLED",
+        }
+    }
+}
+
+/// A delivery's row.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Delivery {
+    /// Named by event, endpoint and resend number, so that a replayed change makes no second one; begins with
+    /// the event's time, so that the row's own key is the list's order.
+    pub id: DeliveryId,
+    /// Whose it is.
+    pub scope: Scope,
+    /// The row of what it tells.
+    pub event: EventId,
+    /// Under which of the event's names.
+    pub event_type: EventType,
+    /// Whom it tells; `None`: the transaction's own address, which its event has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointId>,
+    /// Where it stands.
+    pub status: DeliveryStatus,
+    /// Attempts begun.
+    pub attempts: u32,
+    /// Attempts that it gets.
+    pub max_attempts: u32,
+    /// When the next attempt may begin.
+    #[serde(with = "crate::time::millis")]
+    pub next_attempt_at: Timestamp,
+    /// Until when a worker's claim holds.
+    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub leased_until: Option<Timestamp>,
+    /// Names the claim, so that a worker whose answer was lost knows its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<String>,
+    /// The last answer's status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_status_code: Option<u16>,
+    /// Why the last attempt failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
+    /// The start of the last failed answer's body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_response_body: Option<String>,
+    /// When the endpoint took it.
+    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub delivered_at: Option<Timestamp>,
+    /// Whether it is listed by its status: an attempt failed, or it came late. It stays so for ever.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub listed: bool,
+    /// When it was made.
+    #[serde(with = "crate::time::millis")]
+    pub created_at: Timestamp,
+    /// When it last changed.
+    #[serde(with = "crate::time::millis")]
+    pub updated_at: Timestamp,
+}
+
+impl Delivery {
+    /// The first deliveries of an event: each of its names to the endpoints that take it, or to the transaction's own
+    /// address instead.
+    pub fn of_event(event: &Event, endpoints: &[Endpoint], now: Timestamp) -> Vec<Self> {
+        let first = |(name, endpoint)| {
+            let id = DeliveryId::derive(&event.id_as(name), endpoint);
+            Self::new(id, event, name, endpoint, (event.created_at, now))
+        };
+        event.recipients(endpoints).map(first).collect()
+    }
+
+    /// The same again, because somebody asked.
+    pub fn of_resend(event: &Event, endpoints: &[Endpoint], resend: &ResendId, now: Timestamp) -> Vec<Self> {
+        let again = |(name, endpoint)| Self::again(event, name, endpoint, resend, now);
+        event.recipients(endpoints).map(again).collect()
+    }
+
+    /// One of them.
+    pub fn again(
+        event: &Event,
+        event_type: EventType,
+        endpoint: Option<EndpointId>,
+        resend: &ResendId,
+        now: Timestamp,
+    ) -> Self {
+        let id = DeliveryId::of_resend(&event.id_as(event_type), endpoint, resend);
+        Self::new(id, event, event_type, endpoint, (now, now))
+    }
+
+    fn new(
+        id: DeliveryId,
+        event: &Event,
+        event_type: EventType,
+        endpoint: Option<EndpointId>,
+        (next_attempt_at, now): (Timestamp, Timestamp),
+    ) -> Self {
+        let begins_at = id.timestamp().unwrap_or(Timestamp::MIN);
+        Self {
+            id,
+            scope: event.scope,
+            event: event.id,
+            event_type,
+            endpoint,
+            status: DeliveryStatus::Pending,
+            attempts: 0,
+            max_attempts: MAX_ATTEMPTS,
+            next_attempt_at,
+            leased_until: None,
+            claim: None,
+            last_status_code: None,
+            last_error: None,
+            last_response_body: None,
+            delivered_at: None,
+            listed: now.millis_since(begins_at) >= LATE_MS,
+            created_at: now,
+            updated_at: now,
+        }
+    }
+
+    /// Where a delivery lives: a scope's deliveries share a partition, in the order of their events.
+    pub fn key_of(scope: &Scope, id: DeliveryId) -> Key {
+        Key { pk: Self::partition(scope), sk: id.to_string() }
+    }
+
+    /// A scope's deliveries share a partition.
+    pub(super) fn partition(scope: &Scope) -> String {
+        format!("deliveries#{scope}")
+    }
+
+    /// Whether the endpoint took it.
+    pub fn is_delivered(&self) -> bool {
+        self.status == DeliveryStatus::Delivered
+    }
+
+    /// Its place in the list by status; names its event too, so that a page is read by keys alone.
+    fn place(&self, status: DeliveryStatus) -> String {
+        format!("{}#{}#{}", status.as_str(), self.id, self.event)
+    }
+
+    /// Whether a row of the state table is a delivery.
+    pub fn is_at(key: &Key) -> bool {
+        key.pk.starts_with("deliveries#") && key.sk.parse::<DeliveryId>().is_ok()
+    }
+}
+
+impl Row for Delivery {
+    fn key(&self) -> Key {
+        Self::key_of(&self.scope, self.id)
+    }
+
+    fn indexes(&self) -> Indexes {
+        Indexes {
+            list: self.listed.then(|| (Self::partition(&self.scope), self.place(self.status))),
+            due: self.created_at.plus_seconds(FIRST_LOOK_SECONDS).ok(),
+            ..Indexes::default()
+        }
+    }
+
+    fn removable_at(&self) -> Option<Timestamp> {
+        self.created_at.plus_seconds(KEPT_SECONDS).ok()
+    }
+}
+
+/// The deliveries of all scopes.
+#[derive(Clone, Debug)]
+pub struct Deliveries {
+    store: Store,
+}
+
+impl Deliveries {
+    /// Deliveries in a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+}

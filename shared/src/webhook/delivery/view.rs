@@ -1,0 +1,106 @@
+//! Deliveries on the wire.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Delivery, DeliveryFilter, DeliveryPage, DeliveryStatus};
+use crate::ids::{DeliveryId, EndpointId};
+use crate::time::Timestamp;
+use crate::webhook::event_type::EventType;
+
+/// How many deliveries stand where, on the wire (contract: Delivery stats object).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub struct DeliveryStats {
+    #[serde(rename = "total")]
+    total: u64,
+    pending: u64,
+    processing: u64,
+    delivered: u64,
+    failed: u64,
+    cancelled: u64,
+}
+
+impl DeliveryStats {
+    /// Counts so many more.
+    pub(super) fn add(&mut self, status: DeliveryStatus, count: u64) {
+        self.total = self.total.saturating_add(count);
+        let counter = match status {
+            DeliveryStatus::Pending => &mut self.pending,
+            DeliveryStatus::Processing => &mut self.processing,
+            DeliveryStatus::Delivered => &mut self.delivered,
+            DeliveryStatus::Failed => &mut self.failed,
+            DeliveryStatus::Cancelled => &mut self.cancelled,
+        };
+        *counter = counter.saturating_add(count);
+    }
+}
+
+/// A page of deliveries on the wire.
+#[derive(Debug, Serialize)]
+pub struct DeliveryListView<'a> {
+    data: Vec<DeliveryView<'a>>,
+    total: u64,
+    limit: usize,
+    offset: usize,
+}
+
+impl<'a> DeliveryListView<'a> {
+    /// The page as the list gives it.
+    pub fn new(page: &'a DeliveryPage, filter: &DeliveryFilter) -> Self {
+        let view = |(delivery, payload): &'a (Delivery, Option<String>)| {
+            DeliveryView::new(delivery, payload.as_deref())
+        };
+        Self {
+            data: page.deliveries.iter().map(view).collect(),
+            total: page.total,
+            limit: filter.limit(),
+            offset: filter.offset(),
+        }
+    }
+}
+
+/// A delivery on the wire.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeliveryView<'a> {
+    id: DeliveryId,
+    endpoint_id: Option<EndpointId>,
+    event_type: EventType,
+    status: DeliveryStatus,
+    attempts: u32,
+    max_attempts: u32,
+    last_status_code: Option<u16>,
+    last_error: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_response_body: Option<&'a str>,
+    next_retry_at: Option<Timestamp>,
+    delivered_at: Option<Timestamp>,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    payload: Option<&'a RawValue>,
+}
+
+impl<'a> DeliveryView<'a> {
+    /// With the body that is sent, where it is still kept.
+    pub fn new(delivery: &'a Delivery, payload: Option<&'a str>) -> Self {
+        let waits = delivery.status == DeliveryStatus::Pending;
+        Self {
+            id: delivery.id,
+            endpoint_id: delivery.endpoint,
+            event_type: delivery.event_type,
+            status: delivery.status,
+            // The claim that only ended it counted, and was no attempt.
+            attempts: delivery.attempts.min(delivery.max_attempts),
+            max_attempts: delivery.max_attempts,
+            last_status_code: delivery.last_status_code,
+            last_error: delivery.last_error.as_deref(),
+            last_response_body: delivery.last_response_body.as_deref(),
+            next_retry_at: waits.then_some(delivery.next_attempt_at),
+            delivered_at: delivery.delivered_at,
+            created_at: delivery.created_at,
+            updated_at: delivery.updated_at,
+            payload: payload.and_then(|text| serde_json::from_str(text).ok()),
+        }
+    }
+}
