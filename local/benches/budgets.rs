@@ -35,6 +35,9 @@ use serde_json::{Value, json};
 use shared::charge::Charge;
 use shared::ids::ChargeId;
 use shared::store::Store;
+use shared::webhook::delivery::Deliveries;
+use shared::webhook::event::{Event, Origin};
+use shared::webhook::event_type::EventType;
 
 /// Requests of each kind that are timed.
 const SAMPLES: usize = 300;
@@ -201,7 +204,7 @@ async fn requests() {
     stack.stop().await;
 }
 
-/// Lists and statistics among so many payments, made over 40 days.
+/// Lists and statistics among so many payments, made over 40 days, and among as many deliveries.
 async fn among(payments: usize) {
     // In a file, whose stream has an index: without it each write takes longer than the one before.
     let directory = std::env::temp_dir().join(format!("budgets-{}", std::process::id()));
@@ -229,6 +232,32 @@ async fn among(payments: usize) {
     ] {
         sample_some(SAMPLES_AMONG_MANY, probe, path, budget, async |_| {
             client.send(Method::GET, path, "", &Value::Null).await;
+        })
+        .await;
+    }
+    let origin =
+        Origin { scope: template.scope, row: "charge#1".to_owned(), version: 1, at: stack.clock.now() };
+    let event = Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap();
+    let began = Instant::now();
+    let failed = [1, payments / 2, payments - 2];
+    seeding::seed_deliveries(&dynamodb, &event, payments, 40, &failed).await;
+    let deliveries = Deliveries::new(Store::new(dynamodb, "StateTable"));
+    // One run counts 40,000.
+    for _ in 0..=payments / 40_000 {
+        deliveries.count(&template.scope, stack.clock.now()).await.unwrap();
+    }
+    println!("\namong {payments} deliveries (put there and counted in {:.1?})", began.elapsed());
+    print_heads();
+    for (path, budget) in [
+        ("/v1/webhooks/deliveries", (5, 3)),
+        ("/v1/webhooks/deliveries?limit=100", (5, 3)),
+        ("…/deliveries?status=FAILED", (5, 3)),
+        ("…/deliveries?status=PENDING", (5, 3)),
+        ("/v1/webhooks/stats", (7, 2)),
+    ] {
+        let sent = path.replace('…', "/v1/webhooks");
+        sample_some(SAMPLES_AMONG_MANY, probe, path, budget, async |_| {
+            client.send(Method::GET, &sent, "", &Value::Null).await;
         })
         .await;
     }

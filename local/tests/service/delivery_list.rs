@@ -7,8 +7,8 @@ use local::embedded::probe::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::http::Query;
-use shared::ids::{DeliveryId, EndpointId, ResendId, Scope};
-use shared::store::{Item, Write, from_item, text, to_item};
+use shared::ids::{EndpointId, ResendId, Scope};
+use shared::store::{Write, from_item, text};
 use shared::time::Timestamp;
 use shared::webhook::delivery::{
     AttemptEnd, Claim, Deliveries, Delivery, DeliveryFilter, DeliveryListView, DeliveryStatus,
@@ -17,7 +17,7 @@ use shared::webhook::event::{Event, Origin};
 use shared::webhook::event_type::EventType;
 
 use crate::rollups::Dice;
-use crate::seeding::write;
+use crate::seeding::seed_deliveries;
 use crate::support::{Listener, Service, eventually};
 
 const STATUSES: [(&str, DeliveryStatus); 5] = DeliveryStatus::VOCABULARY;
@@ -223,32 +223,11 @@ async fn what_is_no_longer_kept_is_no_longer_counted() {
 
 /// So many deliveries over 40 days, three of which failed, counted.
 async fn with(count: usize) -> Ground {
-    let mut ground = Ground::new(Options { probe: true, ..Options::in_memory() }).await;
-    let now = ground.now();
-    let step = 40 * 86_400 / i64::try_from(count).unwrap();
-    let mut items: Vec<Item> = Vec::new();
-    for number in 0..count {
-        let seconds_ago = step * i64::try_from(number).unwrap() + 120;
-        let mut delivery = ground.delivery(seconds_ago, now.plus_seconds(-seconds_ago).unwrap());
-        delivery.id = DeliveryId::of_resend(
-            &ground.event.id,
-            Some(ground.endpoint),
-            &ResendId::new(
-                now.plus_seconds(-seconds_ago).unwrap(),
-                [u8::try_from(number % 251).unwrap(); 10],
-            ),
-        );
-        let failed = [1, count / 2, count - 2].contains(&number);
-        delivery.status = if failed { DeliveryStatus::Failed } else { DeliveryStatus::Delivered };
-        delivery.listed = failed;
-        let mut item = to_item(&delivery).unwrap();
-        item.remove("due_pk");
-        item.remove("due_sk");
-        items.push(item);
-    }
+    let ground = Ground::new(Options { probe: true, ..Options::in_memory() }).await;
     let client = local::sdk::dynamodb(&ground.service.stack.endpoints.dynamodb_url);
-    write(&client, &items).await;
-    ground.deliveries.count(&ground.scope, now).await.unwrap();
+    seed_deliveries(&client, &ground.event, count, 40, &[1, count / 2, count - 2]).await;
+    // As `clock` does, in several runs where there are very many.
+    ground.deliveries.count(&ground.scope, ground.now()).await.unwrap();
     ground
 }
 

@@ -1,13 +1,15 @@
-//! Payments put straight into the store, with their sums, as if each had been made and counted: for tests and benchmarks of
-//! what lists and statistics cost when there are many.
+//! Payments put straight into the store, with their sums, as if each had been made and counted, and deliveries: for tests and
+//! benchmarks of what lists and statistics cost when there are many.
 
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use shared::charge::{Charge, TransactionStatus};
-use shared::ids::{ChargeId, Mode};
+use shared::ids::{ChargeId, EndpointId, Mode, ResendId};
 use shared::rollup::counted;
 use shared::store::{Item, to_item};
+use shared::webhook::delivery::{Delivery, DeliveryStatus};
+use shared::webhook::event::Event;
 
 /// Rows of one `BatchWriteItem`.
 const BATCH: usize = 25;
@@ -56,7 +58,33 @@ pub(crate) async fn seed(
     write(client, &items).await;
 }
 
-pub(crate) async fn write(client: &aws_sdk_dynamodb::Client, items: &[Item]) {
+/// Deliveries of an event one after another, spread over so many days before it, each made at once but for those of the places
+/// in `failed`.
+pub(crate) async fn seed_deliveries(
+    client: &aws_sdk_dynamodb::Client,
+    event: &Event,
+    count: usize,
+    days: usize,
+    failed: &[usize],
+) {
+    let step = i64::try_from(days * 86_400_000 / count).unwrap();
+    let endpoint = EndpointId::new(event.created_at, [7; 10]);
+    let delivery = |number: usize| {
+        let back = step * i64::try_from(number).unwrap() + 120_000;
+        let at = event.created_at.plus_millis(-back).unwrap();
+        let asked = ResendId::new(at, [u8::try_from(number % 251).unwrap(); 10]);
+        let made = Delivery::again(event, event.types[0], Some(endpoint), &asked, at);
+        let has_failed = failed.contains(&number);
+        let status = if has_failed { DeliveryStatus::Failed } else { DeliveryStatus::Delivered };
+        let mut item = to_item(&Delivery { status, listed: has_failed, ..made }).unwrap();
+        item.retain(|name, _| !name.starts_with("due_"));
+        item
+    };
+    let items: Vec<Item> = (0..count).map(delivery).collect();
+    write(client, &items).await;
+}
+
+async fn write(client: &aws_sdk_dynamodb::Client, items: &[Item]) {
     for some in items.chunks(BATCH * AT_ONCE) {
         let mut work = tokio::task::JoinSet::new();
         for batch in some.chunks(BATCH) {
