@@ -8,6 +8,8 @@ use axum::response::IntoResponse;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::audit::Audit;
+use shared::webhook::delivery::AttemptEnd;
+use shared::webhook::endpoint::Endpoints;
 
 use crate::budgets::{dispatch, work};
 use crate::support::{Listener, Service, eventually, id};
@@ -294,4 +296,65 @@ async fn the_catalog_is_public_and_lists_what_can_be_subscribed_to() {
         assert!(!entry["description"].as_str().unwrap().is_empty());
     }
     service.register("http://127.0.0.1:9/hook", &names).await;
+}
+
+#[tokio::test]
+async fn of_many_endpoints_that_are_registered_at_once_fifty_are() {
+    let service = Arc::new(Service::with(Options { pumps: false, ..Options::in_memory() }).await);
+    let body = json!({"url": "https://shop.example.com/hook", "events": ["charge.paid"]});
+    let mut answers = tokio::task::JoinSet::new();
+    for _ in 0..60 {
+        let (service, body) = (Arc::clone(&service), body.clone());
+        answers.spawn(async move { service.post("/v1/webhooks/endpoints", &body).await });
+    }
+    let answers = answers.join_all().await;
+    let of = |status| answers.iter().filter(|answer| answer.status == status).count();
+    let listed = async || {
+        let page = service.get("/v1/webhooks/endpoints").await.expect(200);
+        page["data"].as_array().unwrap().clone()
+    };
+    // One that met the others too often is told to try again.
+    assert_eq!((of(201) + of(422) + of(503), of(201)), (60, listed().await.len()));
+    while listed().await.len() < 50 {
+        service.post("/v1/webhooks/endpoints", &body).await.expect(201);
+    }
+    let refused = service.post("/v1/webhooks/endpoints", &body).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+    let first = listed().await.remove(0);
+    service.delete(&path(&first)).await.expect(200);
+    assert_eq!(service.delete(&path(&first)).await.status, 404);
+    service.post("/v1/webhooks/endpoints", &body).await.expect(201);
+    assert_eq!(service.post("/v1/webhooks/endpoints", &body).await.status, 422);
+    // Each scope has its own.
+    let other = &service.stack.seed.first.live_api_key;
+    let live = service.post_as(other, "/v1/webhooks/endpoints", &body, &[]).await;
+    assert_eq!(live.status, 201);
+}
+
+#[tokio::test]
+async fn a_success_is_noted_also_when_somebody_changed_the_endpoint_meanwhile() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let made = service.register("https://shop.example.com/hook", &["charge.created"]).await;
+    let endpoints = Endpoints::new(service.store());
+    let read = async || endpoints.find(&service.scope(), id(&made).parse().unwrap()).await.unwrap();
+    let now = service.stack.clock.now();
+    let failed =
+        AttemptEnd::Exhausted { status_code: None, error: "no answer".to_owned(), response_body: None };
+    let delivered = AttemptEnd::Delivered { status_code: 200 };
+    endpoints.note(&read().await, (&failed, now), now).await.unwrap();
+    let seen = read().await;
+    assert_eq!(seen.failing_since, Some(now));
+    service.patch(&path(&made), &json!({"events": ["charge.paid"]})).await.expect(200);
+    endpoints.note(&seen, (&delivered, now), now).await.unwrap();
+    assert_eq!(read().await.failing_since, None);
+
+    // A failure of the address before says nothing of the new one; and of a deleted endpoint nothing is noted.
+    let seen = read().await;
+    service.patch(&path(&made), &json!({"url": "https://shop.example.com/other"})).await.expect(200);
+    endpoints.note(&seen, (&failed, now), now).await.unwrap();
+    assert_eq!(read().await.failing_since, None);
+    let seen = read().await;
+    service.delete(&path(&made)).await.expect(200);
+    endpoints.note(&seen, (&failed, now), now).await.unwrap();
+    assert!(service.get("/v1/webhooks/endpoints").await.expect(200)["data"].as_array().unwrap().is_empty());
 }

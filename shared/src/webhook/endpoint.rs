@@ -11,7 +11,7 @@ use super::signature::EndpointSecret;
 use crate::audit::{Audit, Operator};
 use crate::http::{Fields, Object, Problem};
 use crate::ids::{EndpointId, Scope};
-use crate::store::{Committed, Key, Row, Store, StoreError, Write, from_item};
+use crate::store::{Bound, Committed, Item, Key, Row, Store, StoreError, Write, from_item};
 use crate::time::Timestamp;
 
 /// Endpoints a scope may have: a bound on what one change fans out to.
@@ -138,6 +138,23 @@ impl Endpoint {
 
 fn partition(scope: &Scope) -> String {
     format!("endpoints#{scope}")
+}
+
+/// How many endpoints a scope has is a row of its own, so that two that are registered at once can't both be the last.
+fn counter_key(scope: &Scope) -> Key {
+    Key { pk: format!("endpoint-count#{scope}"), sk: "count".to_owned() }
+}
+
+const COUNTER: &str = "endpoints";
+
+fn one_more(scope: &Scope) -> Write {
+    let most = i64::try_from(MAX_ENDPOINTS).unwrap_or(i64::MAX).saturating_sub(1);
+    let bound = Bound::AtMost { counter: COUNTER.to_owned(), most };
+    Write::add(counter_key(scope), vec![(COUNTER.to_owned(), 1)], Item::new(), Some(bound))
+}
+
+fn one_less(scope: &Scope) -> Write {
+    Write::add(counter_key(scope), vec![(COUNTER.to_owned(), -1)], Item::new(), None)
 }
 
 impl Row for Endpoint {
@@ -286,11 +303,6 @@ impl Endpoints {
         (id, secret): (EndpointId, EndpointSecret),
         now: Timestamp,
     ) -> Result<Endpoint, Problem> {
-        if self.of(scope).await?.len() >= MAX_ENDPOINTS {
-            return Err(Problem::Unprocessable(format!(
-                "There are {MAX_ENDPOINTS} webhook endpoints already."
-            )));
-        }
         let endpoint = Endpoint {
             id,
             scope: *scope,
@@ -304,8 +316,12 @@ impl Endpoints {
             updated_at: now,
             version: 1,
         };
-        match self.store.commit(vec![Write::insert(&endpoint)?]).await? {
+        let writes = vec![Write::insert(&endpoint)?, one_more(scope)];
+        match self.store.commit(writes).await? {
             Committed::Done => Ok(endpoint),
+            Committed::Overtaken { at } if at == [1] => {
+                Err(Problem::Unprocessable(format!("There are {MAX_ENDPOINTS} webhook endpoints already.")))
+            }
             Committed::Overtaken { .. } => {
                 Err(Problem::Internal("an endpoint's random id was taken".to_owned()))
             }
@@ -357,16 +373,36 @@ impl Endpoints {
         Err(Problem::Unavailable("an endpoint kept changing".to_owned()))
     }
 
-    /// Notes how an attempt ended, where that says something new. A note that somebody's change overtakes is left to
-    /// the next attempt.
+    /// Notes how an attempt ended, where that says something new. What somebody else changed in between is looked at anew.
+    /// Beyond some tries it is left to the next attempt.
     pub async fn note(
         &self,
-        endpoint: &Endpoint,
+        seen: &Endpoint,
         (end, began): (&AttemptEnd, Timestamp),
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let Some(next) = endpoint.after_attempt(end, began, now) else { return Ok(()) };
-        let mut writes = vec![Write::replace(&next, endpoint.version)?];
+        let mut endpoint = seen.clone();
+        for _try in 0..MAX_OVERTAKEN {
+            let Some(next) = endpoint.after_attempt(end, began, now) else { return Ok(()) };
+            if self.commit_note(&next, endpoint.version, now).await? == Committed::Done {
+                return Ok(());
+            }
+            match self.store.get_in_order::<Endpoint>(&[seen.key()]).await?.pop() {
+                Some(changed) if changed.url == seen.url => endpoint = changed,
+                // What was attempted is no longer there.
+                Some(_) | None => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    async fn commit_note(
+        &self,
+        next: &Endpoint,
+        version: u64,
+        now: Timestamp,
+    ) -> Result<Committed, StoreError> {
+        let mut writes = vec![Write::replace(next, version)?];
         let disabled = next.disabled.as_ref().filter(|_| next.status == EndpointStatus::Inactive);
         if let Some(Disabled { reason, .. }) = disabled {
             let service = Operator { actor: WORKER.to_owned(), reason: reason.clone() };
@@ -375,13 +411,11 @@ impl Endpoints {
             let audit = audit.map_err(|error| StoreError::Unavailable(error.to_string()))?;
             writes.push(Write::insert(&audit.with(next.scope.mode.to_string()))?);
         }
-        match self.store.commit(writes).await? {
-            Committed::Done if disabled.is_some() => {
-                tracing::warn!(endpoint = %next.id, scope = %next.scope, "an endpoint was switched off");
-            }
-            Committed::Done | Committed::Overtaken { .. } => {}
+        let committed = self.store.commit(writes).await?;
+        if committed == Committed::Done && disabled.is_some() {
+            tracing::warn!(endpoint = %next.id, scope = %next.scope, "an endpoint was switched off");
         }
-        Ok(())
+        Ok(committed)
     }
 
     /// Deletes an endpoint for good. What waits to be delivered to it is cancelled when its turn comes.
@@ -394,7 +428,7 @@ impl Endpoints {
             let version = self.find(scope, id).await?.version;
             let version = i64::try_from(version).unwrap_or(i64::MAX);
             let remove = Write::remove(Endpoint::key_of(scope, id), "version", version);
-            match self.store.commit(vec![remove]).await? {
+            match self.store.commit(vec![remove, one_less(scope)]).await? {
                 Committed::Done => return Ok(()),
                 Committed::Overtaken { .. } => {}
             }
