@@ -25,7 +25,7 @@ use shared::payout::Payout;
 use shared::queue::{Message, Queue};
 use shared::refund::Refund;
 use shared::rollup::{Counted, counted};
-use shared::store::{Aws, Key, Store, StoreError, Write};
+use shared::store::{Aws, Key, Row as _, Store, StoreError, Write};
 use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
@@ -203,6 +203,9 @@ impl Dispatcher {
             // What is there already is not read: it can't stand in the way.
             let _stored_now_or_before = self.store.commit(vec![Write::insert(event)?]).await?;
             let now = self.clock.now();
+            if let Some(until) = resend.and_then(|_| event.needed_until(now)) {
+                self.store.keep_until(&event.key(), until).await?;
+            }
             let endpoints = endpoints.of(event.scope).await?;
             let deliveries = match resend {
                 Some(resend) => Delivery::of_resend(event, &endpoints, &resend, now),

@@ -259,3 +259,31 @@ async fn a_test_reaches_its_endpoint_alone_subscribed_or_not() {
     let stranger = service.stack.seed.other.test_api_key.clone();
     assert_eq!(service.post_as(&stranger, &format!("{path}/test"), &json!({}), &[]).await.status, 404);
 }
+
+#[tokio::test]
+async fn an_event_is_kept_as_long_as_what_is_told_again_is_tried() {
+    const DAY: i64 = 24 * 60 * 60;
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let charge = service.charge().await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    dispatch(&service).await;
+    let delivery = service.deliveries("").await.remove(0);
+    let kept_until = async || {
+        let rows = service.rows(&format!("events#{}", service.scope()), "evt_").await;
+        let canonical = rows.iter().find(|row| row["payload"].as_s().unwrap().contains("charge.paid"));
+        canonical.unwrap()["ttl"].as_n().unwrap().parse::<i64>().unwrap()
+    };
+    let at_first = kept_until().await;
+    let again = format!("/v1/webhooks/deliveries/{}/resend", id(&delivery));
+    service.stack.clock.advance(70 * DAY * 1_000);
+    service.post(&again, &json!({})).await.expect(200);
+    assert_eq!(kept_until().await, at_first, "long enough");
+    service.stack.clock.advance(10 * DAY * 1_000);
+    service.post(&again, &json!({})).await.expect(200);
+    assert_eq!(kept_until().await, service.stack.clock.now().seconds() + 16 * DAY);
+    service.stack.clock.advance(5 * DAY * 1_000);
+    resend(&service, &charge).await;
+    dispatch(&service).await;
+    assert_eq!(kept_until().await, service.stack.clock.now().seconds() + 16 * DAY);
+}

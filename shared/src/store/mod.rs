@@ -759,6 +759,17 @@ impl Store {
         }
     }
 
+    /// Keeps a row until then at least, where it is there and would be removed before.
+    pub async fn keep_until(&self, key: &Key, at: Timestamp) -> Result<(), StoreError> {
+        let update = self.client.update_item().table_name(&self.table).set_key(Some(key.attributes()));
+        let update = update
+            .condition_expression("#ttl < :until")
+            .update_expression("SET #ttl = :until")
+            .expression_attribute_names("#ttl", "ttl")
+            .expression_attribute_values(":until", number(at.seconds()));
+        update_in_turn(update).await.map(|_kept_now_or_before| ())
+    }
+
     /// All items of a partition, by their sort key; for partitions that stay small.
     pub async fn partition(&self, pk: &str) -> Result<Vec<Item>, StoreError> {
         self.all(self.rows(pk)).await

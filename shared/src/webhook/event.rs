@@ -23,6 +23,10 @@ pub const API_VERSION: &str = "2026-11-01";
 /// How long events and deliveries are kept, in seconds: 90 days.
 pub const KEPT_SECONDS: i64 = 90 * 24 * 60 * 60;
 
+/// How long a delivery may be on its way, in seconds: 16 days, somewhat more than all attempts take when each answer asks for
+/// the longest pause.
+const ON_ITS_WAY_SECONDS: i64 = 16 * 24 * 60 * 60;
+
 /// What a legacy row's id is derived from in the place of an event's name.
 const LEGACY: &str = "legacy";
 
@@ -215,6 +219,12 @@ impl Event {
             Family::Canonical => self.payload.clone(),
             Family::Legacy => format!(r#"{{"event":"{}","data":{}}}"#, event_type.as_str(), self.payload),
         }
+    }
+
+    /// Until when it must be kept, though its time ends before, for what is told again now.
+    pub fn needed_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let until = now.plus_seconds(ON_ITS_WAY_SECONDS).ok()?;
+        (self.created_at.plus_seconds(KEPT_SECONDS).ok()? < until).then_some(until)
     }
 
     /// Where an event lives.

@@ -117,6 +117,9 @@ impl Resends {
             Recipient::Endpoint(endpoint) => expect_active(endpoint.as_ref())?,
             Recipient::Override(_) => {}
         }
+        if let Some(until) = event.needed_until(now) {
+            self.store.keep_until(&event.key(), until).await?;
+        }
         let delivery = Delivery::again(&event, earlier.event_type, earlier.endpoint, &resend, now);
         let _made_now_or_before: Inserted<Delivery> = self.store.insert(&delivery).await?;
         Ok((delivery, event.body_as(earlier.event_type)))
