@@ -9,7 +9,7 @@
 pub mod replay;
 mod rollups;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
@@ -154,10 +154,23 @@ impl Dispatcher {
             send(&self.queue, &deliveries),
             send(&self.acquirers, &acquirers),
             self.announce_all(changes),
-            self.count(counts)
+            self.count(counts),
+            Box::pin(self.have_counted(&deliveries))
         );
         let failed = [not_done.0, not_done.1, not_done.2, not_done.3].into_iter().flatten().collect();
         Done { unreadable, failed }
+    }
+
+    /// Has `clock` count the deliveries of a scope of which one is sampled. One that fails is made up for by the next.
+    async fn have_counted(&self, deliveries: &[(String, DeliveryMessage)]) {
+        let sampled = deliveries.iter().filter(|(_, message)| message.delivery.is_sampled());
+        let scopes: HashSet<Scope> = sampled.map(|(_, message)| message.scope).collect();
+        for scope in scopes {
+            let asked = Deliveries::new(self.store.clone()).count_soon(&scope, self.clock.now()).await;
+            if let Err(error) = asked {
+                tracing::warn!(%scope, %error, "deliveries will be counted later");
+            }
+        }
     }
 
     /// Keeps a record that can't be read, whole, for somebody to look at.
@@ -213,9 +226,6 @@ impl Dispatcher {
             };
             for delivery in deliveries {
                 let _made_now_or_before = self.store.commit(vec![Write::insert(&delivery)?]).await?;
-                if delivery.id.is_sampled() {
-                    Deliveries::new(self.store.clone()).count_soon(&delivery.scope, now).await?;
-                }
             }
         }
         Ok(())

@@ -35,7 +35,7 @@ async fn a_lost_answer_makes_no_second_charge_and_no_second_settlement() {
     probe(&service).inject("PutItem", Fault::AnswerLost);
     let path = format!("/v1/payments/{}/cancel", id(&unwanted).trim_start_matches("ch_"));
     assert_eq!(service.post(&path, &json!({})).await.expect(200)["status"], "CANCELLED");
-    probe(&service).inject("PutItem", Fault::AnswerLost);
+    probe(&service).inject("TransactWriteItems", Fault::AnswerLost);
     service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
 
     probe(&service).inject("TransactWriteItems", Fault::AnswerLost);

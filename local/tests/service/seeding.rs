@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use shared::charge::{Charge, TransactionStatus};
-use shared::ids::{ChargeId, EndpointId, Mode, ResendId};
+use shared::ids::{ChargeId, EndpointId, Mode, ResendId, Scope};
 use shared::rollup::counted;
 use shared::store::{Item, to_item};
-use shared::webhook::delivery::{Delivery, DeliveryStatus};
+use shared::time::Timestamp;
+use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::event::Event;
 
 /// Rows of one `BatchWriteItem`.
@@ -58,8 +59,8 @@ pub(crate) async fn seed(
     write(client, &items).await;
 }
 
-/// Deliveries of an event one after another, spread over so many days before it, each made at once but for those of the places
-/// in `failed`.
+/// Deliveries of an event one after another, spread over so many days before it; those of the places in `failed` failed, and every
+/// third was late.
 pub(crate) async fn seed_deliveries(
     client: &aws_sdk_dynamodb::Client,
     event: &Event,
@@ -70,18 +71,26 @@ pub(crate) async fn seed_deliveries(
     let step = i64::try_from(days * 86_400_000 / count).unwrap();
     let endpoint = EndpointId::new(event.created_at, [7; 10]);
     let delivery = |number: usize| {
-        let back = step * i64::try_from(number).unwrap() + 120_000;
+        let back = step * i64::try_from(number).unwrap() + 300_000;
         let at = event.created_at.plus_millis(-back).unwrap();
         let asked = ResendId::new(at, [u8::try_from(number % 251).unwrap(); 10]);
         let made = Delivery::again(event, event.types[0], Some(endpoint), &asked, at);
         let has_failed = failed.contains(&number);
         let status = if has_failed { DeliveryStatus::Failed } else { DeliveryStatus::Delivered };
-        let mut item = to_item(&Delivery { status, listed: has_failed, ..made }).unwrap();
+        let listed = has_failed || number.is_multiple_of(3);
+        let mut item = to_item(&Delivery { status, listed, ..made }).unwrap();
         item.retain(|name, _| !name.starts_with("due_"));
         item
     };
     let items: Vec<Item> = (0..count).map(delivery).collect();
     write(client, &items).await;
+}
+
+/// Counts so many deliveries to the last, as `clock` does in one run after another: 1,800 that were late in each.
+pub(crate) async fn count_all(deliveries: &Deliveries, scope: &Scope, now: Timestamp, count: usize) {
+    for _ in 0..=count / 3 / 1_800 {
+        deliveries.count(scope, now).await.unwrap();
+    }
 }
 
 async fn write(client: &aws_sdk_dynamodb::Client, items: &[Item]) {

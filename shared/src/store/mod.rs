@@ -47,8 +47,11 @@ const MAX_BATCH_GET_ROUNDS: u32 = 5;
 /// Rows that are read from the due-index at once.
 const DUE_PAGE: i32 = 100;
 
-/// Partitions of the due-index. One takes 1,000 writes a second; a charge with two deliveries writes six.
-pub const DUE_SHARDS: u8 = 4;
+/// Partitions of the due-index. One takes 1,000 writes a second; a charge with two deliveries writes six. Deliveries have the
+/// second half for themselves: however many of them wait, what else is due is reached.
+pub const DUE_SHARDS: u8 = 2 * HALF_OF_DUE_SHARDS;
+
+const HALF_OF_DUE_SHARDS: u8 = 4;
 
 /// The state table's primary key.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -139,7 +142,9 @@ pub fn to_item<R: Row>(row: &R) -> Result<Item, StoreError> {
 /// The due-index attributes of a row: its shard, and a sort key by time.
 pub fn due_attributes(key: &Key, at: Timestamp) -> [(String, AttributeValue); 2] {
     let sum = key.pk.bytes().chain(key.sk.bytes()).fold(0_u8, u8::wrapping_add);
-    let shard = sum.checked_rem(DUE_SHARDS).unwrap_or_default();
+    let shard = sum.checked_rem(HALF_OF_DUE_SHARDS).unwrap_or_default();
+    let half = if key.pk.starts_with("deliveries#") { HALF_OF_DUE_SHARDS } else { 0 };
+    let shard = shard.saturating_add(half);
     [
         ("due_pk".to_owned(), AttributeValue::S(due_partition(shard))),
         ("due_sk".to_owned(), AttributeValue::S(format!("{}#{}", sortable(at), key.whole()))),
@@ -213,6 +218,7 @@ enum Change {
     Add { key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound> },
     Remove { key: Key, counter: String, expected: i64 },
     Check { key: Key, version: u64 },
+    Relist { entry: Listed, from: String, to: Option<String> },
     InsertInto { table: String, item: Item },
     RemoveFrom { table: String, key: Item },
 }
@@ -264,6 +270,12 @@ impl Write {
         Self(Change::Remove { key, counter: counter.to_owned(), expected })
     }
 
+    /// Takes a row's entry out of a partition of the list index, and puts it into another, if there is one; the row must still
+    /// stand there, at the same place.
+    pub fn relist(entry: Listed, from: &str, to: Option<&str>) -> Self {
+        Self(Change::Relist { entry, from: from.to_owned(), to: to.map(str::to_owned) })
+    }
+
     /// Nothing is written to this row, but its `version` attribute must be `version`.
     pub fn check(key: Key, version: u64) -> Self {
         Self(Change::Check { key, version })
@@ -301,6 +313,20 @@ impl Write {
                     .condition_expression("version = :expected")
                     .expression_attribute_values(":expected", AttributeValue::N(version.to_string()));
                 item.condition_check(check.build().map_err(|error| malformed(&error))?)
+            }
+            Change::Relist { entry, from, to } => {
+                let update = Update::builder().table_name(table).set_key(Some(entry.key.attributes()));
+                let update = match to {
+                    Some(to) => update
+                        .update_expression("SET list_pk = :to")
+                        .expression_attribute_values(":to", AttributeValue::S(to)),
+                    None => update.update_expression("REMOVE list_pk, list_sk"),
+                };
+                let update = update
+                    .condition_expression("list_pk = :from AND list_sk = :place")
+                    .expression_attribute_values(":from", AttributeValue::S(from))
+                    .expression_attribute_values(":place", AttributeValue::S(entry.sort));
+                item.update(update.build().map_err(|error| malformed(&error))?)
             }
             Change::InsertInto { table, item: row } => item.put(put(&table, row, &Expected::Absent)?),
             Change::RemoveFrom { table, key } => {

@@ -170,12 +170,11 @@ impl Deliveries {
         unless_refused(answer)
     }
 
-    /// Lists by its status a delivery that takes long, unless it changed since it was read. What is done stays where it is
-    /// counted.
+    /// Lists by its status a delivery that takes long, unless it changed since it was read. One that is delivered stays where
+    /// it is counted.
     pub async fn enlist(&self, seen: &Delivery) -> Result<(), StoreError> {
-        match seen.status {
-            DeliveryStatus::Pending | DeliveryStatus::Processing => {}
-            DeliveryStatus::Delivered | DeliveryStatus::Failed | DeliveryStatus::Cancelled => return Ok(()),
+        if seen.is_delivered() {
+            return Ok(());
         }
         let answer = self
             .update(&seen.key())

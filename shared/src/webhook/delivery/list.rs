@@ -3,7 +3,7 @@
 //! Newest first they lie in their partition, by status in the list of those that were not made at once; what is counted
 //! where, [`super::counts`] says. By event type or endpoint there is no index: such a page and its total are read from all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, Select};
@@ -116,16 +116,16 @@ impl Deliveries {
         now: Timestamp,
     ) -> Result<DeliveryPage, StoreError> {
         if filter.event_type.is_some() || filter.endpoint.is_some() {
-            return self.among_all(scope, filter).await;
+            return self.among_all(scope, filter, now).await;
         }
         match filter.status {
             None | Some(DeliveryStatus::Delivered) => self.among_newest(scope, filter, now).await,
-            Some(
-                status @ (DeliveryStatus::Pending
-                | DeliveryStatus::Processing
-                | DeliveryStatus::Failed
-                | DeliveryStatus::Cancelled),
-            ) => self.among_listed(scope, status, filter).await,
+            Some(status @ (DeliveryStatus::Pending | DeliveryStatus::Processing)) => {
+                self.among_open(scope, status, filter, now).await
+            }
+            Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Cancelled)) => {
+                self.among_given_up(scope, status, filter, now).await
+            }
         }
     }
 
@@ -134,7 +134,7 @@ impl Deliveries {
         // Boxed, for a query takes kilobytes.
         let listed = |status| Box::pin(self.count_listed(scope, Some(status)));
         let (newest, pending, processing, delivered, failed, cancelled) = tokio::try_join!(
-            Box::pin(self.newest(scope, None, NEWEST)),
+            Box::pin(self.newest(scope, None, NEWEST, now)),
             listed(DeliveryStatus::Pending),
             listed(DeliveryStatus::Processing),
             listed(DeliveryStatus::Delivered),
@@ -147,7 +147,9 @@ impl Deliveries {
         stats.add(DeliveryStatus::Delivered, delivered);
         stats.add(DeliveryStatus::Failed, failed);
         stats.add(DeliveryStatus::Cancelled, cancelled);
-        stats.add(DeliveryStatus::Delivered, newest.counts.delivered_at_once(now));
+        for (_, status) in DeliveryStatus::VOCABULARY {
+            stats.add(status, newest.counts.ended(status, now));
+        }
         for delivery in newest.uncounted() {
             stats.add(delivery.status, 1);
         }
@@ -167,7 +169,7 @@ impl Deliveries {
         now: Timestamp,
     ) -> Result<DeliveryPage, StoreError> {
         let (newest, listed) = tokio::try_join!(
-            self.newest(scope, filter.status, filter.wanted()),
+            self.newest(scope, filter.status, filter.wanted(), now),
             self.count_listed(scope, filter.status)
         )?;
         let uncounted = newest.uncounted().count();
@@ -180,47 +182,87 @@ impl Deliveries {
         let page: Vec<Delivery> =
             newest.deliveries.iter().skip(filter.offset).take(filter.limit).cloned().collect();
         let (rest, deliveries) = tokio::try_join!(rest, self.with_bodies(scope, page))?;
-        let counted = newest.counts.delivered_at_once(now).saturating_add(listed);
-        let total = counted.saturating_add(rest).saturating_add(as_u64(uncounted));
-        Ok(DeliveryPage { deliveries, total })
+        let total = newest.counts.of(filter.status, now).saturating_add(listed);
+        Ok(DeliveryPage { deliveries, total: total.saturating_add(rest).saturating_add(as_u64(uncounted)) })
     }
 
-    /// A page of those in a status in which few are: they are listed, but for those whose first attempt is not over.
-    async fn among_listed(
+    /// A page of those that are not done: they are listed, but for those whose first attempt is not over.
+    async fn among_open(
         &self,
         scope: &Scope,
         status: DeliveryStatus,
         filter: &DeliveryFilter,
+        now: Timestamp,
     ) -> Result<DeliveryPage, StoreError> {
-        let (from, to) = bounds(Some(status));
-        let (partition, limit) = (Delivery::partition(scope), filter.wanted().max(WHOLE_LIST));
-        let listed = self.store.list(ListIndex::All, &partition, (&from, &to), Order::NewestFirst, limit);
-        let uncounted = async {
-            match status {
-                DeliveryStatus::Pending | DeliveryStatus::Processing => self.unlisted(scope, status).await,
-                DeliveryStatus::Delivered | DeliveryStatus::Failed | DeliveryStatus::Cancelled => {
-                    Ok(Vec::new())
-                }
+        let most = filter.wanted().max(WHOLE_LIST);
+        let list = Delivery::partition(scope);
+        let (listed, unlisted) = tokio::try_join!(
+            self.listed(&list, status, most, now),
+            Box::pin(self.unlisted(scope, status, now))
+        )?;
+        let is_whole = listed.len() < most;
+        // One that was listed in between is in both.
+        let found: BTreeMap<DeliveryId, Found> = listed
+            .into_iter()
+            .chain(unlisted.into_iter().map(Found::Read))
+            .map(|one| (one.id(), one))
+            .collect();
+        let total = async {
+            if is_whole {
+                return Ok(as_u64(found.len()));
+            }
+            let read = found.values().filter(|one| matches!(one, Found::Read(_))).count();
+            Ok(self.count_listed(scope, Some(status)).await?.saturating_add(as_u64(read)))
+        };
+        let page = found.values().rev().skip(filter.offset).take(filter.limit).cloned().collect();
+        let (total, (deliveries, _)) = tokio::try_join!(total, Box::pin(self.found(scope, page, &[])))?;
+        Ok(of_status(deliveries, status, total))
+    }
+
+    /// A page of those that nobody will try again: they are listed, and elsewhere after they were counted.
+    async fn among_given_up(
+        &self,
+        scope: &Scope,
+        status: DeliveryStatus,
+        filter: &DeliveryFilter,
+        now: Timestamp,
+    ) -> Result<DeliveryPage, StoreError> {
+        let most = filter.wanted().max(WHOLE_LIST);
+        let (list, done) = (Delivery::partition(scope), Delivery::done_partition(scope));
+        let (listed, counted) =
+            tokio::try_join!(self.listed(&list, status, most, now), self.listed(&done, status, most, now))?;
+        let is_whole = listed.len() < most && counted.len() < most;
+        let uncounted = listed.len();
+        let found: BTreeMap<DeliveryId, Found> =
+            listed.into_iter().chain(counted).map(|one| (one.id(), one)).collect();
+        let page = found.values().rev().skip(filter.offset).take(filter.limit).cloned().collect();
+        let listed = async {
+            if uncounted < most {
+                Ok(as_u64(uncounted))
+            } else {
+                self.count_listed(scope, Some(status)).await
             }
         };
-        let (listed, uncounted) = tokio::try_join!(listed, uncounted)?;
-        let (is_whole, few) = (listed.len() < limit, listed.len());
-        let mut all: Vec<Found> = uncounted.into_iter().map(Found::Read).collect();
-        let others = all.len();
-        all.extend(listed.into_iter().filter_map(|entry| Found::listed(&entry.sort, entry.key)));
-        all.sort_by_key(|found| std::cmp::Reverse(found.id()));
-        let page: Vec<Found> = all.into_iter().skip(filter.offset).take(filter.limit).collect();
-        let total =
-            async { if is_whole { Ok(as_u64(few)) } else { self.count_listed(scope, Some(status)).await } };
-        let (total, mut deliveries) = tokio::try_join!(total, self.found(scope, page))?;
-        // The index is a moment behind.
-        deliveries.retain(|(delivery, _)| delivery.status == status);
-        Ok(DeliveryPage { deliveries, total: total.saturating_add(as_u64(others)) })
+        let also = [counts::key_of(scope)];
+        let (listed, (deliveries, counts)) =
+            tokio::try_join!(listed, Box::pin(self.found(scope, page, &also)))?;
+        let total = if is_whole {
+            as_u64(found.len())
+        } else {
+            counts.map_or(0, |counts| counts.ended(status, now)).saturating_add(listed)
+        };
+        Ok(of_status(deliveries, status, total))
     }
 
     /// A page of those of an event type or to an endpoint: all are read.
-    async fn among_all(&self, scope: &Scope, filter: &DeliveryFilter) -> Result<DeliveryPage, StoreError> {
-        let query = || filtered(self.ids(scope), filter);
+    async fn among_all(
+        &self,
+        scope: &Scope,
+        filter: &DeliveryFilter,
+        now: Timestamp,
+    ) -> Result<DeliveryPage, StoreError> {
+        let (first, last) = (counts::first_shown(now), DeliveryId::last_at(Timestamp::MAX));
+        let query = || filtered(self.between(scope, &first.to_string(), &last.to_string()), filter);
         let count = self.count_all(query().select(Select::Count));
         let matching = Box::pin(self.matching(query(), filter.wanted()));
         let (matching, total) = tokio::try_join!(matching, Box::pin(count))?;
@@ -234,8 +276,9 @@ impl Deliveries {
         scope: &Scope,
         status: Option<DeliveryStatus>,
         wanted: usize,
+        now: Timestamp,
     ) -> Result<Newest, StoreError> {
-        let mut query = self.between(scope, &counts::after(None), counts::SORT);
+        let mut query = self.between(scope, &counts::first_shown(now).to_string(), counts::SORT);
         let mut newest = Newest { counts: Counts::none(*scope), deliveries: Vec::new(), looked_to: None };
         if let Some(status) = status {
             // The count has none.
@@ -267,8 +310,13 @@ impl Deliveries {
     }
 
     /// Those in a status that are neither listed nor counted, newest first.
-    async fn unlisted(&self, scope: &Scope, status: DeliveryStatus) -> Result<Vec<Delivery>, StoreError> {
-        let newest = self.newest(scope, None, NEWEST).await?;
+    async fn unlisted(
+        &self,
+        scope: &Scope,
+        status: DeliveryStatus,
+        now: Timestamp,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        let newest = self.newest(scope, None, NEWEST, now).await?;
         let is_asked_for = |delivery: &&Delivery| delivery.status == status;
         let mut found: Vec<Delivery> = newest.uncounted().filter(is_asked_for).cloned().collect();
         if let Some(from) = newest.looked_short() {
@@ -319,8 +367,23 @@ impl Deliveries {
         }
     }
 
+    /// The newest of a list in a status.
+    async fn listed(
+        &self,
+        partition: &str,
+        status: DeliveryStatus,
+        most: usize,
+        now: Timestamp,
+    ) -> Result<Vec<Found>, StoreError> {
+        let (from, to) = bounds(Some(status), counts::first_shown(now));
+        let entries =
+            self.store.list(ListIndex::All, partition, (&from, &to), Order::NewestFirst, most).await?;
+        Ok(entries.into_iter().filter_map(|entry| Found::listed(&entry.sort, entry.key)).collect())
+    }
+
+    /// How many are listed and not counted.
     async fn count_listed(&self, scope: &Scope, status: Option<DeliveryStatus>) -> Result<u64, StoreError> {
-        let (from, to) = bounds(status);
+        let (from, to) = bounds(status, DeliveryId::first_at(Timestamp::MIN));
         let count = self.store.count(ListIndex::All, &Delivery::partition(scope), (&from, &to)).await?;
         Ok(as_u64(count))
     }
@@ -352,12 +415,6 @@ impl Deliveries {
         }
     }
 
-    /// All of a scope's deliveries, newest first.
-    fn ids(&self, scope: &Scope) -> QueryFluentBuilder {
-        let last = DeliveryId::last_at(Timestamp::MAX).to_string();
-        self.between(scope, &counts::after(None), &last)
-    }
-
     fn between(&self, scope: &Scope, from: &str, to: &str) -> QueryFluentBuilder {
         self.store
             .client()
@@ -376,23 +433,30 @@ impl Deliveries {
         scope: &Scope,
         deliveries: Vec<Delivery>,
     ) -> Result<Vec<(Delivery, Option<String>)>, StoreError> {
-        self.found(scope, deliveries.into_iter().map(Found::Read).collect()).await
+        let page = deliveries.into_iter().map(Found::Read).collect();
+        self.found(scope, page, &[]).await.map(|(deliveries, _)| deliveries)
     }
 
-    /// Deliveries of a page with their bodies, in its order: what is missing of both is read at once.
+    /// Deliveries of a page with their bodies, in its order: what is missing of both is read at once, with the scope's counts
+    /// where they are asked for.
     async fn found(
         &self,
         scope: &Scope,
         page: Vec<Found>,
-    ) -> Result<Vec<(Delivery, Option<String>)>, StoreError> {
+        counts: &[Key],
+    ) -> Result<(Vec<(Delivery, Option<String>)>, Option<Counts>), StoreError> {
         let mut keys: Vec<Key> = page.iter().map(|found| Event::key_of(scope, found.event())).collect();
         keys.sort_by(|left, right| left.sk.cmp(&right.sk));
         keys.dedup();
         keys.extend(page.iter().filter_map(Found::missing));
-        let (mut events, mut rows) = (HashMap::new(), HashMap::new());
+        keys.extend(counts.iter().cloned());
+        let (mut events, mut rows, mut counts) = (HashMap::new(), HashMap::new(), None);
         for item in self.store.batch_get(&keys).await? {
-            if Key::of(&item).is_some_and(|key| Delivery::is_at(&key)) {
+            let key = Key::of(&item);
+            if key.as_ref().is_some_and(Delivery::is_at) {
                 rows.extend(readable(item).map(|delivery| (delivery.id, delivery)));
+            } else if key.as_ref().is_some_and(|key| counts::scope_of(key).is_some()) {
+                counts = Some(from_item(item)?);
             } else {
                 // One that can't be read must not hide the others.
                 match from_item::<Event>(item) {
@@ -409,11 +473,22 @@ impl Deliveries {
             let body = events.get(&delivery.event).map(|event| event.body_as(delivery.event_type));
             Some((delivery, body))
         };
-        Ok(page.into_iter().filter_map(with_body).collect())
+        Ok((page.into_iter().filter_map(with_body).collect(), counts))
     }
 }
 
+/// The index is a moment behind: those of a page that are in another status by now are left out.
+fn of_status(
+    mut deliveries: Vec<(Delivery, Option<String>)>,
+    status: DeliveryStatus,
+    total: u64,
+) -> DeliveryPage {
+    deliveries.retain(|(delivery, _)| delivery.status == status);
+    DeliveryPage { deliveries, total }
+}
+
 /// A delivery of a page.
+#[derive(Clone)]
 enum Found {
     /// Its row was read.
     Read(Delivery),
@@ -451,11 +526,13 @@ impl Found {
     }
 }
 
-/// Between which places the deliveries in a status are listed; `None`: all.
-fn bounds(status: Option<DeliveryStatus>) -> (String, String) {
-    let prefix = status.map_or_else(String::new, |status| format!("{}#", status.as_str()));
+/// Between which places the deliveries in a status are listed, from an id on; `None`: all.
+pub(super) fn bounds(status: Option<DeliveryStatus>, from: DeliveryId) -> (String, String) {
     // '~' sorts after all that ids and statuses are made of.
-    (format!("{prefix} "), format!("{prefix}~"))
+    match status {
+        Some(status) => (format!("{}#{from}", status.as_str()), format!("{}#~", status.as_str())),
+        None => (" ".to_owned(), "~".to_owned()),
+    }
 }
 
 /// One that can't be read must not hide the others.

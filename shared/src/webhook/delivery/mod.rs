@@ -36,9 +36,12 @@ const FIRST_LOOK_SECONDS: i64 = 120;
 /// How long `clock` gives a message that it sent before it looks again, in seconds.
 pub const NEXT_LOOK_SECONDS: i64 = 120;
 
-/// A delivery that is made so long after the instant that its id begins with is listed by status, in milliseconds: the count of
-/// those that are not may have passed its place by [`counts::PASSED_AFTER_MS`], a minute later.
-const LATE_MS: i64 = 30_000;
+/// A first delivery that is made so long after its event is listed by status, in milliseconds: the count of those that are not
+/// may have passed its place by [`counts::PASSED_AFTER_MS`]. What `clock` ends is told of up to two minutes after it ended.
+const LATE_MS: i64 = 150_000;
+
+/// How long a delivery's row stays after it is no longer shown, in seconds: 2 days.
+const SHOWN_NO_MORE_SECONDS: i64 = 2 * 24 * 60 * 60;
 
 /// Where a delivery stands.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -119,7 +122,7 @@ pub struct Delivery {
     /// When the endpoint took it.
     #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Timestamp>,
-    /// Whether it is listed by its status: an attempt failed, or it came late. It stays so for ever.
+    /// Whether it is listed by its status, and counted there first: an attempt failed, it came late, or somebody asked for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub listed: bool,
     /// When it was made.
@@ -136,7 +139,8 @@ impl Delivery {
     pub fn of_event(event: &Event, endpoints: &[Endpoint], now: Timestamp) -> Vec<Self> {
         let first = |(name, endpoint)| {
             let id = DeliveryId::derive(&event.id_as(name), endpoint);
-            Self::new(id, event, name, endpoint, (event.created_at, now))
+            let listed = now.millis_since(event.created_at) >= LATE_MS;
+            Self { listed, ..Self::new(id, event, name, endpoint, (event.created_at, now)) }
         };
         event.recipients(endpoints).map(first).collect()
     }
@@ -156,7 +160,8 @@ impl Delivery {
         now: Timestamp,
     ) -> Self {
         let id = DeliveryId::of_resend(&event.id_as(event_type), endpoint, resend);
-        Self::new(id, event, event_type, endpoint, (now, now))
+        // Its id has the time of whoever asked, which may be an operator's machine.
+        Self { listed: true, ..Self::new(id, event, event_type, endpoint, (now, now)) }
     }
 
     fn new(
@@ -166,7 +171,6 @@ impl Delivery {
         endpoint: Option<EndpointId>,
         (next_attempt_at, now): (Timestamp, Timestamp),
     ) -> Self {
-        let begins_at = id.timestamp().unwrap_or(Timestamp::MIN);
         Self {
             id,
             scope: event.scope,
@@ -183,7 +187,7 @@ impl Delivery {
             last_error: None,
             last_response_body: None,
             delivered_at: None,
-            listed: now.millis_since(begins_at) >= LATE_MS,
+            listed: false,
             created_at: now,
             updated_at: now,
         }
@@ -202,6 +206,11 @@ impl Delivery {
     /// Whether the endpoint took it.
     pub fn is_delivered(&self) -> bool {
         self.status == DeliveryStatus::Delivered
+    }
+
+    /// Where what failed or was cancelled is listed after it was counted.
+    fn done_partition(scope: &Scope) -> String {
+        format!("{}#done", Self::partition(scope))
     }
 
     /// Its place in the list by status; names its event too, so that a page is read by keys alone.
@@ -229,7 +238,7 @@ impl Row for Delivery {
     }
 
     fn removable_at(&self) -> Option<Timestamp> {
-        self.created_at.plus_seconds(KEPT_SECONDS).ok()
+        self.created_at.plus_seconds(KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
     }
 }
 
