@@ -5,7 +5,7 @@ use std::error::Error;
 use clap::{Subcommand, ValueEnum};
 use serde_json::json;
 use shared::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
-use shared::account::{Account, AccountSettings};
+use shared::account::{Account, AccountSettings, Contact, MailAddress};
 use shared::charge::PaymentMethod;
 use shared::charge::velocity::VelocityLimits;
 use shared::ids::AccountId;
@@ -24,6 +24,9 @@ pub(crate) enum Command {
         /// In BR Codes, which cut it at 15 characters
         #[arg(long, value_parser = name)]
         merchant_city: String,
+        /// The address that its notices go to by mail (MED cases, dead webhook endpoints); without one it gets none
+        #[arg(long)]
+        contact: Option<MailAddress>,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -70,6 +73,26 @@ pub(crate) enum Command {
         /// In centavos
         #[arg(long, value_parser = clap::value_parser!(i64).range(0..=Amount::MAX.minor()))]
         centavos: i64,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Set the address that an account's notices go to by mail, from the next one on
+    SetContact {
+        /// The account (acc_…)
+        id: AccountId,
+        /// Its address
+        #[arg(long)]
+        email: MailAddress,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Set whether an account's contact is told by mail, from the next notice on
+    SetMail {
+        /// The account (acc_…)
+        id: AccountId,
+        /// on or off
+        #[arg(long)]
+        mail: Switch,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -166,6 +189,13 @@ pub(crate) enum OnRefund {
     Keep,
 }
 
+/// Whether something is done, as an argument.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
+}
+
 fn fee(text: &str) -> Result<Fee, String> {
     let malformed = || "must be FIXED+BASIS_POINTS, such as 10+99".to_owned();
     let (fixed, basis_points) = text.split_once('+').ok_or_else(malformed)?;
@@ -185,10 +215,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         stack.accounts.change_settings(&id, action, change, &operator, now).await
     };
     let account = match command {
-        Command::Open { merchant_name, merchant_city, operator } => {
+        Command::Open { merchant_name, merchant_city, contact, operator } => {
             announce(stack);
             let settings = AccountSettings::new(&merchant_name, &merchant_city);
-            stack.accounts.open(settings, &operator.operator(), now).await?
+            let contact = Contact { address: contact, mail_off: false };
+            stack.accounts.open(settings, contact, &operator.operator(), now).await?
         }
         Command::List => {
             for account in stack.accounts.all().await? {
@@ -211,6 +242,16 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::SetPixOutFee { id, centavos, operator } => {
             let set: Change = Box::new(move |settings| settings.pix_out_fee = centavos);
             change(id, "account.set-pix-out-fee", set, operator).await?
+        }
+        Command::SetContact { id, email, operator } => {
+            let set = |contact: &mut Contact| contact.address = Some(email.clone());
+            announce(stack);
+            stack.accounts.change_contact(&id, "account.set-contact", set, &operator.operator(), now).await?
+        }
+        Command::SetMail { id, mail, operator } => {
+            let set = |contact: &mut Contact| contact.mail_off = mail == Switch::Off;
+            announce(stack);
+            stack.accounts.change_contact(&id, "account.set-mail", set, &operator.operator(), now).await?
         }
         Command::SetRateLimit { id, per_minute, operator } => {
             let set: Change = Box::new(move |settings| settings.rate_limit_per_minute = per_minute);
@@ -259,6 +300,8 @@ fn print(account: &Account) -> Result<(), Box<dyn Error>> {
         "id": account.id,
         "merchant_name": settings.merchant_name,
         "merchant_city": settings.merchant_city,
+        "contact": account.contact.address,
+        "mail": if account.contact.mail_off { "off" } else { "on" },
         "charge_expires_in_seconds": settings.charge_expires_in_seconds,
         "rate_limit_per_minute": settings.rate_limit_per_minute,
         "velocity": settings.velocity,

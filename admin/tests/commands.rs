@@ -228,6 +228,44 @@ async fn an_accounts_terms_are_set_and_shown() {
 }
 
 #[tokio::test]
+async fn an_accounts_contact_is_set_and_its_mail_switched() {
+    let service = Operated::start().await;
+    let why = ["--reason", "contract of November"];
+    let open = ["accounts", "open", "--merchant-name", "Padaria", "--merchant-city", "Recife"];
+    let silent = service.object(&[&open[..], &why].concat()).await;
+    assert_eq!((&silent["contact"], &silent["mail"]), (&json!(null), &json!("on")));
+    let told = [&open[..], &["--contact", "Ana@padaria.example"], &why].concat();
+    let told = service.object(&told).await;
+    assert_eq!(told["contact"], "Ana@padaria.example");
+    let account = told["id"].as_str().unwrap().to_owned();
+
+    let contact = ["accounts", "set-contact", &account, "--email", "eva@padaria.example"];
+    assert_eq!(service.object(&[&contact[..], &why].concat()).await["contact"], "eva@padaria.example");
+    for mail in ["off", "on", "off"] {
+        let switch = ["accounts", "set-mail", &account, "--mail", mail];
+        assert_eq!(service.object(&[&switch[..], &why].concat()).await["mail"], mail);
+    }
+    let shown = service.object(&["accounts", "show", &account]).await;
+    assert_eq!((&shown["contact"], &shown["mail"]), (&json!("eva@padaria.example"), &json!("off")));
+    for wrong in ["ana", "Ana <ana@padaria.example>", "ana@padaria.example,eva@padaria.example"] {
+        let wrong = ["accounts", "set-contact", &account, "--email", wrong];
+        let refused = service.refused(&[&wrong[..], &why].concat()).await;
+        assert!(refused.contains("must be an e-mail address"), "{refused}");
+    }
+
+    let audit = service.objects(&["audit", &account]).await;
+    let actions: Vec<&str> = audit.iter().rev().map(|row| row["action"].as_str().unwrap()).collect();
+    assert_eq!(
+        actions,
+        ["account.open", "account.set-contact", "account.set-mail", "account.set-mail", "account.set-mail"]
+    );
+    assert_eq!(
+        audit[3]["details"],
+        r#"{"address":"Ana@padaria.example"} became {"address":"eva@padaria.example"}"#
+    );
+}
+
+#[tokio::test]
 async fn an_account_is_opened_peopled_and_limited() {
     let service = Operated::start().await;
     let why = ["--reason", "contract of November"];

@@ -10,7 +10,7 @@ use std::path::Path;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use shared::account::password::PasswordHash;
-use shared::account::{Account, AccountSettings, Role, User};
+use shared::account::{Account, AccountSettings, Contact, Role, User};
 use shared::api_key::{self, ApiKey, ApiKeys};
 use shared::auth::dashboard::token::Tokens;
 use shared::hex;
@@ -101,7 +101,7 @@ impl Seed {
     pub async fn plant(&self, store: &Store, api_keys: &ApiKeys, now: Timestamp) -> Result<()> {
         let failed = |error: &(dyn std::error::Error + 'static)| Error::because("seeding", error);
         for account in [&self.first, &self.other] {
-            let row = account.row(now);
+            let row = account.row(now)?;
             // The account's row comes last on a first run, so that a run cut short is taken up again.
             let known: Option<Account> =
                 store.get(&shared::store::Row::key(&row)).await.map_err(|error| failed(&error))?;
@@ -173,9 +173,12 @@ impl SeededAccount {
         })
     }
 
-    fn row(&self, now: Timestamp) -> Account {
-        let salt = self.salt.clone();
-        Account { id: self.id, settings: self.settings(), salt, created_at: now, version: 1 }
+    fn row(&self, now: Timestamp) -> Result<Account> {
+        // Its owner, so that a laptop shows the mails.
+        let address = self.owner_email.parse().map_err(|e| Error::because("seeding", &e))?;
+        let contact = Contact { address: Some(address), mail_off: false };
+        let (settings, salt) = (self.settings(), self.salt.clone());
+        Ok(Account { id: self.id, settings, contact, salt, created_at: now, version: 1 })
     }
 
     fn settings(&self) -> AccountSettings {

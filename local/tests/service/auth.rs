@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use serde_json::json;
-use shared::account::{Account, AccountSettings};
+use shared::account::{Account, AccountSettings, Contact};
 use shared::api_key::{self, ApiKey, ApiKeys};
 use shared::ids::{AccountId, Mode};
 
@@ -136,6 +136,7 @@ async fn a_key_over_its_limit_waits_for_the_next_minute() {
     let account = Account {
         id: AccountId::new([9; 10]),
         settings,
+        contact: Contact::default(),
         salt: "salt".to_owned(),
         created_at: now,
         version: 1,

@@ -1,5 +1,6 @@
 //! An account: a merchant, with the settings that its charges follow.
 
+mod contact;
 pub mod password;
 mod repository;
 pub mod terms;
@@ -7,6 +8,7 @@ mod user;
 
 use serde::{Deserialize, Serialize};
 
+pub use contact::{Contact, MailAddress, MailAddressError};
 pub use repository::{AccountRefused, Accounts};
 pub use user::{Role, User, UserChange, UserRefused, Users};
 
@@ -62,6 +64,9 @@ pub struct Account {
     pub id: AccountId,
     /// What it may set.
     pub settings: AccountSettings,
+    /// Whom its notices go to.
+    #[serde(default, skip_serializing_if = "Contact::is_default")]
+    pub contact: Contact,
     /// Random, in hex: what the ids of its charges are derived from beside idempotency keys, so that they can't be guessed.
     pub salt: String,
     /// When it was opened.

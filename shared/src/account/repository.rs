@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::{ACCOUNTS, Account, AccountSettings};
+use serde::Serialize;
+
+use super::{ACCOUNTS, Account, AccountSettings, Contact};
 use crate::api_key::ApiKeys;
 use crate::audit::{Audit, Operator};
 use crate::hex;
@@ -71,14 +73,15 @@ impl Accounts {
     pub async fn open(
         &self,
         settings: AccountSettings,
+        contact: Contact,
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Account, AccountRefused> {
         let id = AccountId::new(random::bytes()?);
         let salt = hex::encode(&random::bytes::<16>()?);
-        let account = Account { id, settings, salt, created_at: now, version: 1 };
+        let account = Account { id, settings, contact, salt, created_at: now, version: 1 };
         let audit = Audit::of(operator, id, "account.open", id.to_string(), now)?;
-        let audit = audit.with(text(serde_json::to_string(&account.settings))?);
+        let audit = audit.with(format!("{}, contact {}", json(&account.settings)?, json(&account.contact)?));
         match self.store.commit(vec![Write::insert(&account)?, Write::insert(&audit)?]).await? {
             Committed::Done => Ok(account),
             Committed::Overtaken { .. } => {
@@ -116,30 +119,45 @@ impl Accounts {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Account, AccountRefused> {
-        let changed = self.change(id, action, change, operator, now).await?;
+        let changed = self.change(id, action, |account| &mut account.settings, change, operator, now).await?;
         for key in self.api_keys.of_account(id).await? {
             self.api_keys.set_settings(&key.fingerprint, &changed).await?;
         }
         Ok(changed)
     }
 
-    async fn change(
+    /// Changes whom an account's notices go to, with an audit row.
+    pub async fn change_contact(
         &self,
         id: &AccountId,
         action: &str,
-        change: impl Fn(&mut AccountSettings),
+        change: impl Fn(&mut Contact),
+        operator: &Operator,
+        now: Timestamp,
+    ) -> Result<Account, AccountRefused> {
+        self.change(id, action, |account| &mut account.contact, change, operator, now).await
+    }
+
+    /// Changes a part of an account's row.
+    async fn change<P: Clone + PartialEq + Serialize>(
+        &self,
+        id: &AccountId,
+        action: &str,
+        part_of: fn(&mut Account) -> &mut P,
+        change: impl Fn(&mut P),
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Account, AccountRefused> {
         for _try in 0..MAX_OVERTAKEN {
             let account = self.find(id).await?.ok_or(AccountRefused::NotFound)?;
             let mut next = Account { version: account.version.saturating_add(1), ..account.clone() };
-            change(&mut next.settings);
-            if next.settings == account.settings {
+            let part = part_of(&mut next);
+            let before = part.clone();
+            change(part);
+            if *part == before {
                 return Ok(account);
             }
-            let [before, after] = [&account.settings, &next.settings].map(serde_json::to_string);
-            let details = format!("{} became {}", text(before)?, text(after)?);
+            let details = format!("{} became {}", json(&before)?, json(part)?);
             let audit = Audit::of(operator, *id, action, id.to_string(), now)?.with(details);
             let writes = vec![Write::replace(&next, account.version)?, Write::insert(&audit)?];
             if self.store.commit(writes).await? == Committed::Done {
@@ -150,6 +168,6 @@ impl Accounts {
     }
 }
 
-fn text(json: Result<String, serde_json::Error>) -> Result<String, StoreError> {
-    json.map_err(|error| StoreError::Corrupt(error.to_string()))
+fn json(part: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(part).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
