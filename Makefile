@@ -22,6 +22,7 @@ BINARY_AcquirerEventsFunction := acquirer-events
 BINARY_AcquirerWorkerFunction := acquirer-worker
 BINARY_EventDispatcherFunction := event-dispatcher
 BINARY_WebhookWorkerFunction := webhook-worker
+BINARY_MailerFunction := mailer
 BINARY_ClockFunction := clock
 
 # The stamp lasts until a source changes, so that all but the first call only copy.

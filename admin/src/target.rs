@@ -33,6 +33,7 @@ const LOCAL_API_KEYS_TABLE: &str = "ApiKeysTable";
 /// What the event dispatcher's queues are called on this machine, and where its checkout is.
 const LOCAL_DELIVERY_QUEUE: &str = "DeliveryQueue";
 const LOCAL_ACQUIRER_QUEUE: &str = "AcquirerQueue";
+const LOCAL_MAIL_QUEUE: &str = "MailQueue";
 const LOCAL_CHECKOUT: &str = "checkout";
 
 /// The account of the queues on this machine.
@@ -211,6 +212,7 @@ fn dispatcher_var(name: &str, ready: &Ready) -> Option<String> {
     match name {
         "DELIVERY_QUEUE_URL" => Some(queue(LOCAL_DELIVERY_QUEUE)),
         "ACQUIRER_QUEUE_URL" => Some(queue(LOCAL_ACQUIRER_QUEUE)),
+        "MAIL_QUEUE_URL" => Some(queue(LOCAL_MAIL_QUEUE)),
         "DOCUMENTS_BUCKET" => Some(ready.bucket.clone()),
         "CHECKOUT_BASE_URL" => Some(format!("{}/{LOCAL_CHECKOUT}", ready.base_url)),
         "MED_OUTCOME_NOTICES" => Some("on".to_owned()),

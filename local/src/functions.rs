@@ -1,10 +1,13 @@
 //! The functions of the template, by their logical ids: the very libraries that are deployed.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use aws_lambda_events::{dynamodb, sqs};
 use clock::DueWork;
 use event_dispatcher::Dispatcher;
+use mailer::Mailer;
+use mailer::sender::Sender;
 use serde_json::Value;
 use shared::app::App;
 use shared::clock::Clock;
@@ -14,6 +17,9 @@ use webhook_worker::worker::Worker;
 use crate::error::{Error, Result};
 use crate::lambda::{Functions, Invoke, event_function, http_function};
 use crate::template::{Names, Template};
+
+/// The variable that says where mails are put, a file each; where it is not set they are only logged.
+pub(crate) const MAIL_DIRECTORY: &str = "MAIL_DIRECTORY";
 
 /// Environment variables that Lambda itself sets, or that this machine needs on top of the template's.
 pub type Extra = BTreeMap<String, String>;
@@ -73,6 +79,15 @@ pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Cloc
                 event_function(move |event: sqs::SqsEvent| {
                     let worker = worker.clone();
                     async move { Ok::<_, Error>(worker.handle(event).await) }
+                })
+            }
+            "MailerFunction" => {
+                let directory = var(MAIL_DIRECTORY).map(PathBuf::from);
+                let sender = directory.map_or(Sender::Nowhere, Sender::Directory);
+                let mailer = Mailer::from_vars(&aws, clock.clone(), sender, &var).map_err(|e| failed(&e))?;
+                event_function(move |event: sqs::SqsEvent| {
+                    let mailer = mailer.clone();
+                    async move { Ok::<_, Error>(mailer.handle(event).await) }
                 })
             }
             "ClockFunction" => {

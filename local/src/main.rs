@@ -91,8 +91,9 @@ struct Serve {
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // Requests and attempts, one line each; RUST_LOG says otherwise.
-    let filter = EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_unset| EnvFilter::new("warn,dynoxide=error,shared::http=info,webhook_worker=info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| {
+        EnvFilter::new("warn,dynoxide=error,shared::http=info,webhook_worker=info,mailer=info")
+    });
     let log = tracing_subscriber::fmt().compact().with_target(false).with_env_filter(filter);
     log.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).init();
     match run(arguments).await {
@@ -137,7 +138,9 @@ async fn serve(arguments: Serve) -> Result<()> {
         // An earlier run's would be taken for this one's.
         let _ = std::fs::remove_file(path);
     }
-    let stack = Stack::start(Options { state, port: arguments.port, probe: false, pumps: true }).await?;
+    let mails = (!arguments.in_memory).then(|| directory.join("mail"));
+    let options = Options { state, port: arguments.port, mails, ..Options::in_memory() };
+    let stack = Stack::start(options).await?;
     let text =
         serde_json::to_vec_pretty(&stack.ready()?).map_err(|e| Error::because("the ready file", &e))?;
     for path in ready_files.iter().rev() {

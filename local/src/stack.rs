@@ -21,7 +21,7 @@ use tokio::sync::{Mutex, Notify};
 use crate::embedded::probe::Probe;
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
-use crate::functions::functions;
+use crate::functions::{MAIL_DIRECTORY, functions};
 use crate::gateway::Gateway;
 use crate::lambda::Functions;
 use crate::provision::provision;
@@ -38,6 +38,9 @@ const STATE_TABLE: &str = "StateTable";
 pub(crate) const API_KEYS_TABLE: &str = "ApiKeysTable";
 const BUCKET: &str = "DocumentsBucket";
 
+/// Who mails are from on this machine, where they go to nobody.
+const MAIL_FROM: &str = "avisos@pagamentos.example";
+
 /// How to run the service.
 #[derive(Debug)]
 pub struct Options {
@@ -49,12 +52,23 @@ pub struct Options {
     pub probe: bool,
     /// Whether anything but HTTP requests invokes functions.
     pub pumps: bool,
+    /// Where the mails to accounts' contacts are put, a file each; `None`: they are only logged.
+    pub mails: Option<PathBuf>,
+    /// Values of the template's parameters that are not this machine's own.
+    pub parameters: BTreeMap<String, String>,
 }
 
 impl Options {
     /// On a free port, with no state kept.
     pub fn in_memory() -> Self {
-        Self { state: State::InMemory, port: 0, probe: false, pumps: true }
+        Self {
+            state: State::InMemory,
+            port: 0,
+            probe: false,
+            pumps: true,
+            mails: None,
+            parameters: BTreeMap::new(),
+        }
     }
 }
 
@@ -135,15 +149,24 @@ impl Stack {
 
         let probe = if options.probe { Some(Probe::start(&endpoints.dynamodb_url).await?) } else { None };
         let dynamodb_url = probe.as_ref().map_or_else(|| endpoints.dynamodb_url.clone(), Probe::url);
+        let mut parameters = BTreeMap::from([
+            ("CheckoutBaseUrl".to_owned(), format!("{base_url}/checkout")),
+            ("MailFrom".to_owned(), MAIL_FROM.to_owned()),
+        ]);
+        parameters.extend(options.parameters);
         let names = Names {
-            parameters: BTreeMap::from([("CheckoutBaseUrl".to_owned(), format!("{base_url}/checkout"))]),
+            parameters,
             secrets: BTreeMap::from([(
                 "DashboardTokenSecret".to_owned(),
                 seed.token_secret().expose_secret().to_owned(),
             )]),
             sqs_url: endpoints.sqs_url.clone(),
         };
-        let functions = functions(&template, &names, &lambda_environment(&endpoints, dynamodb_url), &clock)?;
+        let mut environment = lambda_environment(&endpoints, dynamodb_url);
+        if let Some(mails) = options.mails {
+            environment.insert(MAIL_DIRECTORY.to_owned(), mails.to_string_lossy().into_owned());
+        }
+        let functions = functions(&template, &names, &environment, &clock)?;
         let nudge = Arc::new(Notify::new());
         let local = local_routes(LocalState {
             clock: clock.clone(),

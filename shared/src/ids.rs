@@ -311,6 +311,11 @@ timed_id! {
     AuditId, "aud_"
 }
 
+timed_id! {
+    /// A notice by e-mail: `ntc_` and 26 characters. Stable per change that it tells of.
+    NoticeId, "ntc_"
+}
+
 impl PostingId {
     /// The posting that a row's change to this version makes. `at` is when the row changed.
     pub fn derive(at: Timestamp, row: &str, version: u64) -> Self {
@@ -347,6 +352,14 @@ impl AuditId {
     /// A new audit row's id from its time and 80 random bits.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(timed(head(at), &random))
+    }
+}
+
+impl NoticeId {
+    /// The notice of this kind that a row's change to this version means. `at` is when the row changed.
+    pub fn derive(at: Timestamp, row: &str, version: u64, kind: &str) -> Self {
+        let hash = digest("notice", &[row.as_bytes(), &version.to_be_bytes(), kind.as_bytes()]);
+        Self(timed(head(at), &hash))
     }
 }
 
@@ -623,6 +636,7 @@ id_traits!(
     MedCaseId,
     EvidenceId,
     AuditId,
+    NoticeId,
     UserId,
     EndToEndId,
     AcquirerPaymentId,
@@ -768,6 +782,17 @@ mod tests {
         assert_ne!(id, EventId::derive(at, "CH#1", 3, "charge.paid"));
         assert_ne!(id, EventId::derive(at, "CH#1", 2, "charge.created"));
         assert_ne!(id, EventId::derive(at, "CH#2", 2, "charge.paid"));
+    }
+
+    #[test]
+    fn a_notices_id_is_stable_and_another_for_each_kind_and_version() {
+        let at = at("2026-11-21T01:02:03.004Z");
+        let id = NoticeId::derive(at, "charge#1#case#1", 1, "med_opened");
+        insta::assert_snapshot!(id, @"ntc_01m7xszsqw61tfnpevgszaqx2n");
+        assert_eq!(id.timestamp(), Some(at));
+        assert_ne!(id, NoticeId::derive(at, "charge#1#case#1", 1, "med_resolved"));
+        assert_ne!(id, NoticeId::derive(at, "charge#1#case#1", 2, "med_opened"));
+        assert_ne!(id, NoticeId::derive(at, "charge#1#case#2", 1, "med_opened"));
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub mod ids;
 pub mod log;
 pub mod med;
 pub mod money;
+pub mod notice;
 pub mod payout;
 pub mod pix_key;
 pub mod pt_br;

@@ -1,6 +1,7 @@
 //! Queues whose messages only name rows. The row is the truth, so a lost message costs a delay (`clock` sends another) and a
 //! duplicated one nothing.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
@@ -95,10 +96,11 @@ impl<M: Message> Queue<M> {
 
 /// Works on a batch, its messages side by side. Reports the messages that were not done; the others are not handed over
 /// again.
-pub async fn work_on<M, F, W>(batch: SqsEvent, work: W) -> SqsEventResponse
+pub async fn work_on<M, E, F, W>(batch: SqsEvent, work: W) -> SqsEventResponse
 where
     M: Message + 'static,
-    F: Future<Output = Result<(), StoreError>> + Send + 'static,
+    E: fmt::Display + From<StoreError> + Send + 'static,
+    F: Future<Output = Result<(), E>> + Send + 'static,
     W: Fn(M) -> F + Clone + Send + 'static,
 {
     let mut attempts = JoinSet::new();
@@ -107,7 +109,7 @@ where
         attempts.spawn(async move {
             let done = match read(&message) {
                 Ok(read) => work(read).await,
-                Err(error) => Err(error),
+                Err(error) => Err(E::from(error)),
             };
             (message.message_id, done)
         });

@@ -1,5 +1,5 @@
 //! The state table's stream, turned into what follows from a change: events, their deliveries, and the queue
-//! messages that start them; and counted in the rollups.
+//! messages that start them; and counted in the rollups. What an account's contact is told of by mail goes onto a queue too.
 //!
 //! Two hops, both safe to repeat: a charge's or payout's change, or a request to tell it again, makes its event and
 //! delivery rows, named by the change or request, so that a replayed record writes nothing twice; a new delivery row makes
@@ -21,6 +21,7 @@ use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
 use shared::ids::{ResendId, Scope};
 use shared::med::MedCase;
+use shared::notice::{Notice, NoticeQueue};
 use shared::payout::Payout;
 use shared::queue::{Message, Queue};
 use shared::refund::Refund;
@@ -49,6 +50,8 @@ pub struct Dispatcher {
     pub queue: DeliveryQueue,
     /// Where what is to be asked of acquirers starts.
     pub acquirers: AcquirerQueue,
+    /// Where mails start.
+    pub notices: NoticeQueue,
     /// Where records go that can't be read.
     pub s3: aws_sdk_s3::Client,
     /// The bucket for them.
@@ -82,11 +85,13 @@ struct Asks {
     delivery: Option<DeliveryMessage>,
     /// What an acquirer is to be asked.
     acquirer: Option<AcquirerMessage>,
+    /// What an account's contact is told by mail.
+    notice: Option<Notice>,
 }
 
 impl Dispatcher {
-    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`, `DOCUMENTS_BUCKET`, `CHECKOUT_BASE_URL` and
-    /// `MED_OUTCOME_NOTICES` (`off` tells nobody how MED cases ended).
+    /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`, `MAIL_QUEUE_URL`, `DOCUMENTS_BUCKET`,
+    /// `CHECKOUT_BASE_URL` and `MED_OUTCOME_NOTICES` (`off` tells nobody how MED cases ended).
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -96,6 +101,7 @@ impl Dispatcher {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
             queue: DeliveryQueue::new(aws.sqs(), required(var, "DELIVERY_QUEUE_URL")?),
             acquirers: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
+            notices: NoticeQueue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
             s3: aws.s3(),
             bucket: required(var, "DOCUMENTS_BUCKET")?,
             clock,
@@ -130,19 +136,20 @@ impl Dispatcher {
     /// Does what records ask for.
     async fn work_on(&self, records: Vec<EventRecord>) -> Done {
         let (mut changes, mut counts) = (Vec::new(), Vec::new());
-        let (mut deliveries, mut acquirers) = (Vec::new(), Vec::new());
+        let (mut deliveries, mut acquirers, mut notices) = (Vec::new(), Vec::new(), Vec::new());
         let mut unreadable = Vec::new();
         for record in records {
             let sequence_number = sequence_number(&record);
             let number = || sequence_number.clone();
             match self.read(&record) {
-                Ok(Asks { events, resend, counted, delivery, acquirer }) => {
+                Ok(Asks { events, resend, counted, delivery, acquirer, notice }) => {
                     if !events.is_empty() {
                         changes.push((number(), events, resend));
                     }
                     counts.extend(counted.map(|counted| (number(), *counted)));
                     deliveries.extend(delivery.map(|message| (number(), message)));
                     acquirers.extend(acquirer.map(|message| (number(), message)));
+                    notices.extend(notice.map(|message| (number(), message)));
                 }
                 Err(error) => {
                     tracing::error!(sequence_number, %error, "a stream record can't be read");
@@ -153,11 +160,13 @@ impl Dispatcher {
         let not_done = tokio::join!(
             send(&self.queue, &deliveries),
             send(&self.acquirers, &acquirers),
+            send(&self.notices, &notices),
             self.announce_all(changes),
             self.count(counts),
             Box::pin(self.have_counted(&deliveries))
         );
-        let failed = [not_done.0, not_done.1, not_done.2, not_done.3].into_iter().flatten().collect();
+        let not_done = [not_done.0, not_done.1, not_done.2, not_done.3, not_done.4];
+        let failed = not_done.into_iter().flatten().collect();
         Done { unreadable, failed }
     }
 
@@ -264,7 +273,12 @@ impl Dispatcher {
         if MedCase::is_at(&key) {
             let (old, new): (Option<MedCase>, MedCase) = before_and_after(record)?;
             let events = Event::of_case(old.as_ref(), &new, self.med_outcome_notices)?;
-            return Ok(Asks { events, ..Asks::default() });
+            let notice = Notice::of_case(&new, &events);
+            return Ok(Asks { events, notice, ..Asks::default() });
+        }
+        if Endpoint::is_at(&key) {
+            let (old, new): (Option<Endpoint>, Endpoint) = before_and_after(record)?;
+            return Ok(Asks { notice: Notice::of_endpoint(old.as_ref(), &new), ..Asks::default() });
         }
         if Payout::is_at(&key) {
             let (old, new): (Option<Payout>, Payout) = before_and_after(record)?;
@@ -288,7 +302,8 @@ impl Dispatcher {
 /// Sends the messages; gives the sequence numbers of those that could not be sent.
 async fn send<M: Message + Clone>(queue: &Queue<M>, messages: &[(String, M)]) -> Vec<String> {
     let bodies: Vec<M> = messages.iter().map(|(_, message)| message.clone()).collect();
-    match queue.send(&bodies).await {
+    // Boxed, for a request takes kilobytes, and three are side by side.
+    match Box::pin(queue.send(&bodies)).await {
         Ok(refused) => {
             let refused = refused.into_iter().filter_map(|place| messages.get(place));
             refused.map(|(number, _)| number.clone()).collect()

@@ -27,6 +27,7 @@ mod failures;
 mod growth;
 mod listing;
 mod log_in;
+mod mails;
 mod med;
 mod payment_list;
 mod payments;

@@ -160,6 +160,11 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     dispatch(&service).await;
     assert_eq!(used(), allowed("EventDispatcherFunction"));
 
+    let message = service.notices().await.remove(0);
+    used();
+    assert!(service.tell(&message).await);
+    assert_eq!(used(), allowed("MailerFunction"));
+
     let deliveries = service.deliveries("").await;
     used();
     for delivery in &deliveries {

@@ -70,6 +70,22 @@ impl Aws {
         })
     }
 
+    /// The region that all clients go to.
+    pub fn region(&self) -> Region {
+        self.region.clone()
+    }
+
+    /// Whose requests they are.
+    pub fn credentials(&self) -> Credentials {
+        self.credentials.clone()
+    }
+
+    /// What carries their requests. A function that alone needs another of AWS's services makes its client of these, so
+    /// that its library is in no other function.
+    pub fn http(&self) -> SharedHttpClient {
+        self.http.clone()
+    }
+
     /// A DynamoDB client.
     pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         let mut config = aws_sdk_dynamodb::Config::builder()
@@ -112,7 +128,7 @@ impl Aws {
 }
 
 /// A connection that died while the function was frozen must not hold a request until the gateway gives up.
-fn timeouts() -> TimeoutConfig {
+pub fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)
         .operation_timeout(OPERATION_TIMEOUT)

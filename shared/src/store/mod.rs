@@ -25,7 +25,7 @@ use aws_sdk_dynamodb::types::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub use client::{Aws, AwsError};
+pub use client::{Aws, AwsError, timeouts};
 
 use crate::time::Timestamp;
 

@@ -97,6 +97,11 @@ impl Endpoint {
         Key { pk: partition(scope), sk: id.to_string() }
     }
 
+    /// Whether a row of the state table is an endpoint.
+    pub fn is_at(key: &Key) -> bool {
+        key.pk.starts_with("endpoints#")
+    }
+
     /// Whether an event goes to it.
     pub fn takes(&self, event: EventType) -> bool {
         self.status == EndpointStatus::Active && self.events.contains(&event)

@@ -1,0 +1,174 @@
+//! Tells an account's contact by e-mail: that a MED case opened, that one is over, that an endpoint was switched off.
+//!
+//! A message names a change. What the mail says follows from the rows as they are now; a row of the notice's own keeps it
+//! from being sent twice ([`shared::notice`]). A mail that fails is received again, and goes to the dead-letter queue in the
+//! end; nothing but the mail waits for it. `text` has what mails say, `mail` their form, `sender` the ways that they go.
+
+pub mod mail;
+pub mod sender;
+#[cfg(feature = "ses")]
+pub mod ses;
+mod text;
+
+use std::fmt;
+
+use aws_lambda_events::sqs::SqsEvent;
+use aws_lambda_events::streams::SqsEventResponse;
+use shared::account::{Account, MailAddress};
+use shared::clock::Clock;
+use shared::config::{ConfigError, required};
+use shared::ids::MedCaseId;
+use shared::med::MedCase;
+use shared::notice::{About, Claim, Notice, NoticeQueue, Notices, Sending};
+use shared::queue;
+use shared::random::{self, RandomError};
+use shared::store::{Aws, Store, StoreError};
+use shared::webhook::endpoint::Endpoint;
+
+use crate::mail::{Mail, MailError};
+use crate::sender::{SendError, Sender};
+use crate::text::Text;
+
+/// The function's state. Clones share clients.
+#[derive(Clone, Debug)]
+pub struct Mailer {
+    store: Store,
+    notices: Notices,
+    queue: NoticeQueue,
+    clock: Clock,
+    /// Who mails are from; `None`: there are none in this stack.
+    from: Option<MailAddress>,
+    sender: Sender,
+}
+
+/// Why a notice was not told.
+#[derive(Debug)]
+enum NotTold {
+    /// A table or queue did not answer, or a row can't be read.
+    Store(StoreError),
+    /// The mail can't be written.
+    Mail(MailError),
+    /// The mail did not go.
+    Send(SendError),
+}
+
+impl fmt::Display for NotTold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(error) => error.fmt(f),
+            Self::Mail(error) => error.fmt(f),
+            Self::Send(error) => error.fmt(f),
+        }
+    }
+}
+
+impl From<StoreError> for NotTold {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<RandomError> for NotTold {
+    fn from(error: RandomError) -> Self {
+        Self::Store(StoreError::Unavailable(error.to_string()))
+    }
+}
+
+impl From<MailError> for NotTold {
+    fn from(error: MailError) -> Self {
+        Self::Mail(error)
+    }
+}
+
+impl Mailer {
+    /// Reads `TABLE_NAME`, `MAIL_QUEUE_URL` and `MAIL_FROM` (empty: no mail is sent).
+    pub fn from_vars(
+        aws: &Aws,
+        clock: Clock,
+        sender: Sender,
+        var: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, ConfigError> {
+        let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
+        let from = var("MAIL_FROM").filter(|from| !from.is_empty()).map(|from| from.parse());
+        Ok(Self {
+            notices: Notices::new(store.clone()),
+            store,
+            queue: NoticeQueue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
+            clock,
+            from: from.transpose().map_err(|error| ConfigError::new(format!("MAIL_FROM {error}")))?,
+            sender,
+        })
+    }
+
+    /// Works on a batch. Reports the messages that were not done.
+    pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
+        let mailer = self.clone();
+        queue::work_on(batch, move |notice: Notice| {
+            let mailer = mailer.clone();
+            async move { mailer.tell(notice).await }
+        })
+        .await
+    }
+
+    async fn tell(&self, notice: Notice) -> Result<(), NotTold> {
+        let Some(from) = &self.from else { return Ok(()) };
+        let now = self.clock.now();
+        let Some((to, text)) = self.letter(&notice).await? else { return Ok(()) };
+        let mail = Mail::new(notice.id(), (from, &to), &text, now)?;
+        let claim = u64::from_le_bytes(random::bytes()?);
+        match self.notices.claim(&notice, claim, now).await? {
+            Claim::Sent => Ok(()),
+            // Whoever has it may still fail.
+            Claim::Busy { until } => Ok(self.queue.send_later(&notice, until.until_from(now)).await?),
+            Claim::Claimed(claimed) => self.send(&claimed, &mail).await,
+        }
+    }
+
+    /// Whom to tell what; `None`: nobody, or what there was to tell is no more.
+    async fn letter(&self, notice: &Notice) -> Result<Option<(MailAddress, Text)>, StoreError> {
+        let account = Account::key_of(&notice.scope.account);
+        let (account, text) = tokio::join!(self.store.get::<Account>(&account), self.text(notice));
+        let account = account?.ok_or_else(|| StoreError::Corrupt("a notice has no account".to_owned()))?;
+        let name = &account.settings.merchant_name;
+        let text = text?.map(|text| text.addressed(name, notice.scope.mode).signed(notice.id()));
+        Ok(account.contact.recipient().cloned().zip(text))
+    }
+
+    /// What a notice says, by the row that it is about as it stands now.
+    async fn text(&self, notice: &Notice) -> Result<Option<Text>, StoreError> {
+        Ok(match notice.about {
+            About::MedOpened(id) => Some(text::opened(&self.case(id).await?)),
+            About::MedResolved(id) => text::resolved(&self.case(id).await?),
+            // Whoever deleted it or switched it on again needs no telling.
+            About::EndpointDisabled(id) => {
+                let endpoint: Option<Endpoint> = self.store.get(&Endpoint::key_of(&notice.scope, id)).await?;
+                endpoint.and_then(|endpoint| text::disabled(&endpoint, notice.at))
+            }
+        })
+    }
+
+    async fn case(&self, id: MedCaseId) -> Result<MedCase, StoreError> {
+        let case = self.store.get(&MedCase::key_of(id)).await?;
+        case.ok_or_else(|| StoreError::Corrupt("a notice has no case".to_owned()))
+    }
+
+    async fn send(&self, claimed: &Sending, mail: &Mail) -> Result<(), NotTold> {
+        if let Err(error) = self.sender.send(mail).await {
+            // What can't be given back is taken up again when its lease ends.
+            if let Err(error) = self.notices.release(claimed).await {
+                tracing::warn!(notice = %claimed.id, %error, "a notice was not given back");
+            }
+            return Err(NotTold::Send(error));
+        }
+        // Told is told: to try this message again would tell it twice.
+        match self.notices.sent(claimed, self.clock.now()).await {
+            Ok(true) => {}
+            Ok(false) => tracing::warn!(notice = %claimed.id, "the lease ended before the mail was sent"),
+            Err(error) => {
+                tracing::error!(notice = %claimed.id, %error, "a mail was sent, which was not noted");
+            }
+        }
+        tracing::info!(notice = %claimed.id, scope = %claimed.scope, attempt = claimed.attempts, subject = mail.subject, "mail sent");
+        Ok(())
+    }
+}

@@ -1,0 +1,22 @@
+//! The Lambda's entry: wires and does nothing else.
+
+use aws_lambda_events::sqs::SqsEvent;
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use mailer::Mailer;
+use mailer::sender::Sender;
+use mailer::ses::Ses;
+use shared::clock::Clock;
+use shared::store::Aws;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    shared::log::start();
+    let var = |name: &str| std::env::var(name).ok();
+    let aws = Aws::from_vars(&var)?;
+    let sender = Sender::Ses(Ses::from_vars(&aws, &var));
+    let mailer = &Mailer::from_vars(&aws, Clock::default(), sender, &var)?;
+    lambda_runtime::run(service_fn(|event: LambdaEvent<SqsEvent>| async move {
+        Ok::<_, Error>(mailer.handle(event.payload).await)
+    }))
+    .await
+}

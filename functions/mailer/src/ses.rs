@@ -1,0 +1,133 @@
+//! Sending by Amazon SES (API version 1, whose library is half as large as version 2's and sends a raw mail as well).
+
+use aws_sdk_ses::config::retry::RetryConfig;
+use aws_sdk_ses::config::{BehaviorVersion, Config};
+use aws_sdk_ses::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
+use aws_sdk_ses::operation::send_raw_email::SendRawEmailError;
+use aws_sdk_ses::primitives::Blob;
+use aws_sdk_ses::types::RawMessage;
+use shared::store::{Aws, timeouts};
+
+use crate::mail::Mail;
+
+/// SES. Clones share one client.
+#[derive(Clone, Debug)]
+pub struct Ses(aws_sdk_ses::Client);
+
+impl Ses {
+    /// Reads `AWS_ENDPOINT_URL_SES`, where it is set.
+    pub fn from_vars(aws: &Aws, var: &dyn Fn(&str) -> Option<String>) -> Self {
+        let mut config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(aws.region())
+            .credentials_provider(aws.credentials())
+            .http_client(aws.http())
+            .timeout_config(timeouts())
+            // A mail whose answer was lost may have gone: the queue tries again, later and less often.
+            .retry_config(RetryConfig::disabled());
+        config.set_endpoint_url(var("AWS_ENDPOINT_URL_SES").filter(|url| !url.is_empty()));
+        Self(aws_sdk_ses::Client::from_conf(config.build()))
+    }
+
+    /// Sends a mail to whom it names, and to nobody whom its headers name.
+    pub(crate) async fn send(&self, mail: &Mail) -> Result<(), String> {
+        let raw = RawMessage::builder().data(Blob::new(mail.bytes.clone())).build();
+        let raw = raw.map_err(|error| error.to_string())?;
+        let send = self.0.send_raw_email().source(mail.from.as_str()).destinations(mail.to.as_str());
+        // What SES says of a refusal may name the recipient, which is not for the log: its code is enough.
+        let refusal = |error: SdkError<SendRawEmailError>| match error.as_service_error() {
+            Some(refused) => refused.code().unwrap_or("refused").to_owned(),
+            None => DisplayErrorContext(error).to_string(),
+        };
+        send.raw_message(raw).send().await.map_err(refusal)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use shared::ids::NoticeId;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::task::JoinHandle;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::text::Text;
+
+    fn mail() -> Mail {
+        let at = "2026-11-21T18:04:05.678Z".parse().unwrap();
+        let id = NoticeId::derive(at, "row", 1, "kind");
+        let (from, to) = ("avisos@pagamentos.example".parse().unwrap(), "ana@loja.example".parse().unwrap());
+        let text = Text { subject: "Assunto".to_owned(), body: "Texto\n".to_owned() };
+        Mail::new(id, (&from, &to), &text, at).unwrap()
+    }
+
+    /// SES that answers one request so, and gives the request; and a client of it.
+    async fn ses(answer: String) -> (Ses, JoinHandle<(String, TcpListener)>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = Vec::new();
+            let mut part = [0; 4096];
+            // The body is a form, whose last field is the mail.
+            while !String::from_utf8_lossy(&request).contains("RawMessage.Data=")
+                || !String::from_utf8_lossy(&request).contains("Destinations.member.1=")
+            {
+                let length = stream.read(&mut part).await.unwrap();
+                request.extend(&part[..length]);
+            }
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            (String::from_utf8(request).unwrap(), listener)
+        });
+        let var = |name: &str| match name {
+            "AWS_REGION" => Some("sa-east-1".to_owned()),
+            "AWS_ACCESS_KEY_ID" | "AWS_SECRET_ACCESS_KEY" => Some("key".to_owned()),
+            "AWS_ENDPOINT_URL_DYNAMODB" | "AWS_ENDPOINT_URL_SES" => Some(url.clone()),
+            _ => None,
+        };
+        (Ses::from_vars(&Aws::from_vars(&var).unwrap(), &var), server)
+    }
+
+    fn answer(status: &str, body: &str) -> String {
+        let length = body.len();
+        format!("HTTP/1.1 {status}\r\nContent-Type: text/xml\r\nContent-Length: {length}\r\n\r\n{body}")
+    }
+
+    #[tokio::test]
+    async fn a_mail_goes_to_its_recipient_as_it_was_written() {
+        let body = "<SendRawEmailResponse xmlns=\"http://ses.amazonaws.com/doc/2010-12-01/\"><SendRawEmailResult>\
+                    <MessageId>1</MessageId></SendRawEmailResult></SendRawEmailResponse>";
+        let (ses, server) = ses(answer("200 OK", body)).await;
+        ses.send(&mail()).await.unwrap();
+        let (request, _) = server.await.unwrap();
+        for part in [
+            "Action=SendRawEmail&",
+            "Source=avisos%40pagamentos.example&",
+            "Destinations.member.1=ana%40loja.example&",
+        ] {
+            assert!(request.contains(part), "{part}: {request}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_told_by_its_code_and_names_nobody() {
+        let body = "<ErrorResponse xmlns=\"http://ses.amazonaws.com/doc/2010-12-01/\"><Error><Type>Sender</Type>\
+                    <Code>MessageRejected</Code><Message>Email address is not verified: ana@loja.example</Message>\
+                    </Error><RequestId>1</RequestId></ErrorResponse>";
+        let (ses, _server) = ses(answer("400 Bad Request", body)).await;
+        assert_eq!(ses.send(&mail()).await, Err("MessageRejected".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_mail_whose_answer_is_lost_is_not_sent_again_by_the_client() {
+        let (ses, server) = ses(String::new()).await;
+        let lost = ses.send(&mail()).await.unwrap_err();
+        assert!(!lost.contains("ana@"), "{lost}");
+        let (_, listener) = server.await.unwrap();
+        assert!(timeout(Duration::ZERO, listener.accept()).await.is_err(), "another request");
+    }
+}

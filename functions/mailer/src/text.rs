@@ -1,0 +1,443 @@
+//! What mails say, in the language of the merchants: pure functions of a row. Money and times are written as Brazilians write
+//! them. Nothing that a payer wrote is in a mail, for it may hold a document, nor the whole address of an endpoint, which may
+//! hold a secret: both are a request away.
+
+use shared::ids::{Mode, NoticeId};
+use shared::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
+use shared::money::Amount;
+use shared::pt_br;
+use shared::time::Timestamp;
+use shared::webhook::endpoint::Endpoint;
+use url::Url;
+
+/// A mail's subject and body.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Text {
+    /// A line.
+    pub(crate) subject: String,
+    /// Lines, each with its end.
+    pub(crate) body: String,
+}
+
+impl Text {
+    /// Of paragraphs.
+    fn new(subject: String, paragraphs: &[String]) -> Self {
+        Self { subject, body: format!("{}\n", paragraphs.join("\n\n")) }
+    }
+
+    /// To whom it is told, and whether it is only a test.
+    pub(crate) fn addressed(self, merchant_name: &str, mode: Mode) -> Self {
+        let Self { subject, body } = self;
+        // A name is one line.
+        let name: String = merchant_name.chars().filter(|letter| !letter.is_control()).collect();
+        match mode {
+            Mode::Live => Self { subject, body: format!("Olá, {name}.\n\n{body}") },
+            Mode::Test => Self {
+                subject: format!("[teste] {subject}"),
+                body: format!(
+                    "Olá, {name}.\n\nEste aviso é de um teste: nenhum dinheiro de verdade foi movido.\n\n{body}"
+                ),
+            },
+        }
+    }
+
+    /// With what support may be asked by.
+    pub(crate) fn signed(self, id: NoticeId) -> Self {
+        Self {
+            body: format!("{}\nAviso automático {id}. Não responda a este e-mail.\n", self.body), ..self
+        }
+    }
+}
+
+/// A case opened. Who reads of it late reads how it stands now.
+pub(crate) fn opened(case: &MedCase) -> Text {
+    let deadline = case.response_deadline.filter(|_| case.status == CaseStatus::Open);
+    let until = deadline.map(|at| format!(", responder até {}", pt_br::moment(at))).unwrap_or_default();
+    let subject = format!("Caso aberto: {}{until}", contested(case));
+    let fields = [
+        ("Tipo", kind(case.kind).to_owned()),
+        ("Valor contestado", pt_br::amount(case.amount, case.currency)),
+        ("Cobrança", case.id.charge().to_string()),
+        ("Caso", case.id.to_string()),
+        ("Aberto em", moment(case.created_at)),
+        ("Responder até", case.response_deadline.map_or_else(|| "não informado".to_owned(), moment)),
+    ];
+    let intro = "Um caso foi aberto contra um pagamento que você recebeu.".to_owned();
+    let path = format!("/v1/med/cases/{}", case.id);
+    let read = format!("- Ler o caso, com o motivo alegado: GET {path}");
+    let evidence = format!("- Enviar provas: POST {path}/evidence");
+    let (money, what_to_do) = match case.status {
+        CaseStatus::Open => (
+            Some(retained(case)),
+            format!(
+                "O que você pode fazer, pela API:\n\
+                 - Contestar o caso: POST {path}/appeal, com {{\"reason\": \"a sua defesa\"}}\n\
+                 {evidence}\n\
+                 - Aceitar a perda, em definitivo: POST {path}/accept\n\
+                 {read}"
+            ),
+        ),
+        CaseStatus::Appealed => (
+            Some(retained(case)),
+            format!("Você já contestou o caso. Pela API, ainda pode:\n{evidence}\n{read}"),
+        ),
+        CaseStatus::Accepted | CaseStatus::Rejected | CaseStatus::Closed => {
+            (None, format!("O caso já foi encerrado. O resultado está em GET {path}."))
+        }
+    };
+    let paragraphs: Vec<String> =
+        [Some(intro), Some(lines(&fields)), money, Some(what_to_do)].into_iter().flatten().collect();
+    Text::new(subject, &paragraphs)
+}
+
+/// What an open case did to the wallet.
+fn retained(case: &MedCase) -> String {
+    let no_refunds = "Enquanto isso, a cobrança não pode ser estornada.";
+    if case.unconfirmed {
+        return format!(
+            "O valor contestado não é o da cobrança. Por isso nada foi retido ainda: a nossa equipe vai conferir o caso. {no_refunds}"
+        );
+    }
+    match held(case) {
+        Some(held) => format!(
+            "O valor de {held} saiu do seu saldo disponível e fica retido até o fim do caso. {no_refunds}"
+        ),
+        None => format!(
+            "Nada foi retido, pois o valor da cobrança já foi devolvido ou está retido por outro caso. {no_refunds}"
+        ),
+    }
+}
+
+/// A case is over; `None`: it is not.
+pub(crate) fn resolved(case: &MedCase) -> Option<Text> {
+    let outcome = case.money_outcome?;
+    let (how, result) = match outcome {
+        MoneyOutcome::RefundedToMerchant => {
+            ("a seu favor", "a decisão foi a seu favor, ou o pagador desistiu")
+        }
+        MoneyOutcome::ClosedWithoutRefund => ("sem devolução", "encerrado sem devolução do valor a você"),
+        MoneyOutcome::Lost if case.status == CaseStatus::Accepted => ("com perda", "perda, que você aceitou"),
+        MoneyOutcome::Lost => ("com perda", "perda: a decisão foi a favor do pagador"),
+    };
+    let wallet = match (outcome, held(case)) {
+        (MoneyOutcome::RefundedToMerchant, Some(held)) => {
+            format!("O valor de {held}, que estava retido, voltou ao seu saldo disponível.")
+        }
+        (MoneyOutcome::ClosedWithoutRefund | MoneyOutcome::Lost, Some(held)) => {
+            format!("O valor de {held} foi debitado da sua carteira em definitivo.")
+        }
+        (_, None) => "Nada estava retido por este caso: o seu saldo não mudou.".to_owned(),
+    };
+    let fields = [
+        ("Resultado", result.to_owned()),
+        ("Tipo", kind(case.kind).to_owned()),
+        ("Valor contestado", pt_br::amount(case.amount, case.currency)),
+        ("Cobrança", case.id.charge().to_string()),
+        ("Caso", case.id.to_string()),
+        ("Encerrado em", moment(case.closed_at.unwrap_or(case.updated_at))),
+    ];
+    let paragraphs = [
+        "Um caso contra um pagamento que você recebeu foi encerrado.".to_owned(),
+        lines(&fields),
+        wallet,
+        format!("Pela API: GET /v1/med/cases/{}, e o extrato em GET /v1/wallets/transactions.", case.id),
+    ];
+    Some(Text::new(format!("Caso encerrado, {how}: {}", contested(case)), &paragraphs))
+}
+
+/// An endpoint was switched off at that moment; `None`: it is on again, or was switched off anew.
+pub(crate) fn disabled(endpoint: &Endpoint, at: Timestamp) -> Option<Text> {
+    let disabled = endpoint.disabled.as_ref().filter(|disabled| disabled.at == at)?;
+    let host = Url::parse(&endpoint.url).ok().and_then(|url| url.host_str().map(str::to_owned));
+    let host = host.unwrap_or_else(|| "endereço desconhecido".to_owned());
+    let fields = [
+        ("Endpoint", endpoint.id.to_string()),
+        ("Servidor", host.clone()),
+        ("Nada entregue desde", moment(endpoint.failing_since.unwrap_or(disabled.at))),
+        ("Desativado em", moment(disabled.at)),
+        ("Detalhe", disabled.reason.clone()),
+    ];
+    let paragraphs = [
+        "Nenhum webhook chegou a um endpoint seu por cinco dias ou mais, e por isso ele foi desativado."
+            .to_owned(),
+        lines(&fields),
+        "Ele não recebe mais eventos, e o que esperava por ele é cancelado.".to_owned(),
+        format!(
+            "O que fazer, pela API, depois de corrigir o servidor:\n\
+             - Reativar o endpoint: PATCH /v1/webhooks/endpoints/{}, com {{\"status\": \"ACTIVE\"}}\n\
+             - Ler o que foi perdido: GET /v1/events",
+            endpoint.id
+        ),
+    ];
+    Some(Text::new(format!("Endpoint de webhooks desativado: {host}"), &paragraphs))
+}
+
+/// What a case is, of how much.
+fn contested(case: &MedCase) -> String {
+    format!("{} de {}", kind(case.kind), pt_br::amount(case.amount, case.currency))
+}
+
+fn kind(kind: CaseKind) -> &'static str {
+    match kind {
+        CaseKind::Med => "contestação de Pix (MED)",
+        CaseKind::Chargeback => "chargeback de cartão",
+        CaseKind::Dispute => "disputa do pagador",
+        CaseKind::Fraud => "relato de fraude",
+    }
+}
+
+/// What a case retains, or took; `None`: nothing.
+fn held(case: &MedCase) -> Option<String> {
+    Amount::parse(case.held).ok().map(|held| pt_br::amount(held, case.currency))
+}
+
+fn moment(at: Timestamp) -> String {
+    format!("{} (horário de Brasília)", pt_br::moment(at))
+}
+
+/// A line for each field.
+fn lines(fields: &[(&str, String)]) -> String {
+    let lines: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::ids::{ChargeId, EndpointId, MedCaseId};
+    use shared::money::Currency;
+    use shared::webhook::endpoint::{Disabled, EndpointStatus};
+    use shared::webhook::signature::EndpointSecret;
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn case() -> MedCase {
+        let charge = ChargeId::derive(b"salt", Mode::Live, "charges", "order-1");
+        MedCase {
+            id: MedCaseId::derive(charge, "1"),
+            scope: "acc_0123456789abcdef:live".parse().unwrap(),
+            kind: CaseKind::Med,
+            status: CaseStatus::Open,
+            amount: Amount::parse(123_456).unwrap(),
+            currency: Currency::BRL,
+            held: 123_456,
+            unconfirmed: false,
+            reason: Some("Não reconheço, meu CPF é 295.379.955-93".to_owned()),
+            response_deadline: Some(at("2026-12-01T00:00:00Z")),
+            evidence_requested_at: None,
+            appeal_reason: None,
+            appealed_at: None,
+            evidence_count: 0,
+            money_outcome: None,
+            closed_at: None,
+            created_at: at("2026-11-21T18:04:05Z"),
+            updated_at: at("2026-11-21T18:04:05Z"),
+            version: 1,
+        }
+    }
+
+    fn over(status: CaseStatus, outcome: MoneyOutcome) -> MedCase {
+        let closed_at = Some(at("2026-11-28T15:00:00Z"));
+        MedCase { status, money_outcome: Some(outcome), closed_at, ..case() }
+    }
+
+    fn whole(text: &Text) -> String {
+        format!("{}\n\n{}", text.subject, text.body)
+    }
+
+    #[test]
+    fn an_opened_case_says_what_happened_until_when_and_what_to_do() {
+        insta::assert_snapshot!(whole(&opened(&case())), @r#"
+        Caso aberto: contestação de Pix (MED) de R$ 1.234,56, responder até 30/11/2026 às 21:00
+
+        Um caso foi aberto contra um pagamento que você recebeu.
+
+        Tipo: contestação de Pix (MED)
+        Valor contestado: R$ 1.234,56
+        Cobrança: ch_4c43d7b9-b5b7-8bea-857f-3631b19e83f8
+        Caso: med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
+        Aberto em: 21/11/2026 às 15:04 (horário de Brasília)
+        Responder até: 30/11/2026 às 21:00 (horário de Brasília)
+
+        O valor de R$ 1.234,56 saiu do seu saldo disponível e fica retido até o fim do caso. Enquanto isso, a cobrança não pode ser estornada.
+
+        O que você pode fazer, pela API:
+        - Contestar o caso: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/appeal, com {"reason": "a sua defesa"}
+        - Enviar provas: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/evidence
+        - Aceitar a perda, em definitivo: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/accept
+        - Ler o caso, com o motivo alegado: GET /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
+        "#);
+    }
+
+    #[test]
+    fn nothing_that_a_payer_wrote_is_in_a_mail() {
+        for case in [case(), over(CaseStatus::Rejected, MoneyOutcome::Lost)] {
+            let texts = [Some(opened(&case)), resolved(&case)];
+            assert!(texts.into_iter().flatten().all(|text| !whole(&text).contains("295")));
+        }
+    }
+
+    #[test]
+    fn what_was_not_retained_is_not_said_to_be() {
+        let unconfirmed = MedCase { held: 0, unconfirmed: true, response_deadline: None, ..case() };
+        insta::assert_snapshot!(whole(&opened(&unconfirmed)), @r#"
+        Caso aberto: contestação de Pix (MED) de R$ 1.234,56
+
+        Um caso foi aberto contra um pagamento que você recebeu.
+
+        Tipo: contestação de Pix (MED)
+        Valor contestado: R$ 1.234,56
+        Cobrança: ch_4c43d7b9-b5b7-8bea-857f-3631b19e83f8
+        Caso: med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
+        Aberto em: 21/11/2026 às 15:04 (horário de Brasília)
+        Responder até: não informado
+
+        O valor contestado não é o da cobrança. Por isso nada foi retido ainda: a nossa equipe vai conferir o caso. Enquanto isso, a cobrança não pode ser estornada.
+
+        O que você pode fazer, pela API:
+        - Contestar o caso: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/appeal, com {"reason": "a sua defesa"}
+        - Enviar provas: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/evidence
+        - Aceitar a perda, em definitivo: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/accept
+        - Ler o caso, com o motivo alegado: GET /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
+        "#);
+        let nothing_left = opened(&MedCase { held: 0, ..case() });
+        assert!(nothing_left.body.contains("Nada foi retido, pois"), "{}", nothing_left.body);
+    }
+
+    #[test]
+    fn who_hears_late_that_a_case_opened_hears_how_it_stands() {
+        let appealed = MedCase { status: CaseStatus::Appealed, ..case() };
+        let text = opened(&appealed);
+        assert!(text.body.contains("Você já contestou o caso."), "{}", text.body);
+        assert!(!text.body.contains("/accept") && !text.subject.contains("responder"));
+        let text = opened(&over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant));
+        assert!(text.body.contains("O caso já foi encerrado."), "{}", text.body);
+        assert!(!text.body.contains("fica retido") && !text.body.contains("/appeal"));
+    }
+
+    #[test]
+    fn a_case_that_is_over_says_where_the_money_is() {
+        assert_eq!(resolved(&case()), None);
+        let won = over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant);
+        insta::assert_snapshot!(whole(&resolved(&won).unwrap()), @r"
+        Caso encerrado, a seu favor: contestação de Pix (MED) de R$ 1.234,56
+
+        Um caso contra um pagamento que você recebeu foi encerrado.
+
+        Resultado: a decisão foi a seu favor, ou o pagador desistiu
+        Tipo: contestação de Pix (MED)
+        Valor contestado: R$ 1.234,56
+        Cobrança: ch_4c43d7b9-b5b7-8bea-857f-3631b19e83f8
+        Caso: med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
+        Encerrado em: 28/11/2026 às 12:00 (horário de Brasília)
+
+        O valor de R$ 1.234,56, que estava retido, voltou ao seu saldo disponível.
+
+        Pela API: GET /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw, e o extrato em GET /v1/wallets/transactions.
+        ");
+        let said = |case: &MedCase| {
+            let text = resolved(case).unwrap();
+            let lines: Vec<&str> = text
+                .body
+                .lines()
+                .filter(|line| {
+                    line.starts_with("Resultado") || line.contains(" saldo ") || line.contains("carteira")
+                })
+                .collect();
+            format!("{}\n{}", text.subject, lines.join("\n"))
+        };
+        insta::assert_snapshot!(said(&over(CaseStatus::Accepted, MoneyOutcome::Lost)), @r"
+        Caso encerrado, com perda: contestação de Pix (MED) de R$ 1.234,56
+        Resultado: perda, que você aceitou
+        O valor de R$ 1.234,56 foi debitado da sua carteira em definitivo.
+        ");
+        insta::assert_snapshot!(said(&over(CaseStatus::Rejected, MoneyOutcome::Lost)), @r"
+        Caso encerrado, com perda: contestação de Pix (MED) de R$ 1.234,56
+        Resultado: perda: a decisão foi a favor do pagador
+        O valor de R$ 1.234,56 foi debitado da sua carteira em definitivo.
+        ");
+        insta::assert_snapshot!(said(&over(CaseStatus::Closed, MoneyOutcome::ClosedWithoutRefund)), @r"
+        Caso encerrado, sem devolução: contestação de Pix (MED) de R$ 1.234,56
+        Resultado: encerrado sem devolução do valor a você
+        O valor de R$ 1.234,56 foi debitado da sua carteira em definitivo.
+        ");
+        let nothing = MedCase { held: 0, ..over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant) };
+        insta::assert_snapshot!(said(&nothing), @r"
+        Caso encerrado, a seu favor: contestação de Pix (MED) de R$ 1.234,56
+        Resultado: a decisão foi a seu favor, ou o pagador desistiu
+        Nada estava retido por este caso: o seu saldo não mudou.
+        ");
+    }
+
+    #[test]
+    fn an_endpoint_that_was_switched_off_says_how_to_switch_it_on() {
+        let off_at = at("2026-11-26T18:04:05Z");
+        let endpoint = Endpoint {
+            id: EndpointId::new(at("2026-01-01"), [7; 10]),
+            scope: case().scope,
+            url: "https://shop.example.com/hook?token=s3cret".to_owned(),
+            events: Vec::new(),
+            secret: EndpointSecret::from_random(&[7; 32]),
+            status: EndpointStatus::Inactive,
+            failing_since: Some(at("2026-11-21T18:04:05Z")),
+            disabled: Some(Disabled { at: off_at, reason: "nothing was delivered".to_owned() }),
+            created_at: off_at,
+            updated_at: off_at,
+            version: 3,
+        };
+        let text = whole(&disabled(&endpoint, off_at).unwrap());
+        insta::assert_snapshot!(text, @r#"
+        Endpoint de webhooks desativado: shop.example.com
+
+        Nenhum webhook chegou a um endpoint seu por cinco dias ou mais, e por isso ele foi desativado.
+
+        Endpoint: wh_01kdvdna000w3ge1r70w3ge1r7
+        Servidor: shop.example.com
+        Nada entregue desde: 21/11/2026 às 15:04 (horário de Brasília)
+        Desativado em: 26/11/2026 às 15:04 (horário de Brasília)
+        Detalhe: nothing was delivered
+
+        Ele não recebe mais eventos, e o que esperava por ele é cancelado.
+
+        O que fazer, pela API, depois de corrigir o servidor:
+        - Reativar o endpoint: PATCH /v1/webhooks/endpoints/wh_01kdvdna000w3ge1r70w3ge1r7, com {"status": "ACTIVE"}
+        - Ler o que foi perdido: GET /v1/events
+        "#);
+        assert!(!text.contains("s3cret"));
+        assert_eq!(disabled(&endpoint, at("2026-11-01")), None, "it is told of by another mail");
+        assert_eq!(disabled(&Endpoint { disabled: None, ..endpoint }, off_at), None);
+    }
+
+    #[test]
+    fn a_mail_is_to_somebody_and_a_test_says_so() {
+        let text = Text::new("Assunto".to_owned(), &["Um.".to_owned(), "Dois.".to_owned()]);
+        let id = NoticeId::derive(at("2026-11-21"), "row", 1, "kind");
+        let live = text.clone().addressed("Loja\r\n Exemplo", Mode::Live).signed(id);
+        insta::assert_snapshot!(whole(&live), @r"
+        Assunto
+
+        Olá, Loja Exemplo.
+
+        Um.
+
+        Dois.
+
+        Aviso automático ntc_01m7xpe60060m6r6qfz6vm4z3z. Não responda a este e-mail.
+        ");
+        let of_test = text.addressed("Loja Exemplo", Mode::Test);
+        insta::assert_snapshot!(whole(&of_test), @r"
+        [teste] Assunto
+
+        Olá, Loja Exemplo.
+
+        Este aviso é de um teste: nenhum dinheiro de verdade foi movido.
+
+        Um.
+
+        Dois.
+        ");
+    }
+}

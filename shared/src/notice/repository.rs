@@ -1,0 +1,51 @@
+//! Reads and writes of notices.
+
+use super::{Claim, Notice, Sending, lease_from};
+use crate::store::{Committed, Inserted, Store, StoreError, Write};
+use crate::time::Timestamp;
+
+/// The notices of all accounts.
+#[derive(Clone, Debug)]
+pub struct Notices {
+    store: Store,
+}
+
+impl Notices {
+    /// Notices in a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Claims a notice for one attempt. `claim` names it: 64 random bits.
+    pub async fn claim(&self, notice: &Notice, claim: u64, now: Timestamp) -> Result<Claim, StoreError> {
+        let first = Sending::first(notice, claim, now);
+        let known = match self.store.insert(&first).await? {
+            Inserted::New => return Ok(Claim::Claimed(Box::new(first))),
+            Inserted::Existing(known) => known,
+        };
+        let next = match known.again(claim, now) {
+            Claim::Claimed(next) => next,
+            done_or_busy @ (Claim::Busy { .. } | Claim::Sent) => return Ok(done_or_busy),
+        };
+        if self.replace(&next, &known).await? {
+            return Ok(Claim::Claimed(next));
+        }
+        // Somebody else claimed it just now.
+        Ok(Claim::Busy { until: lease_from(now) })
+    }
+
+    /// Notes that a claimed notice was sent. `false`: the lease was lost meanwhile, and another may have sent it too.
+    pub async fn sent(&self, claimed: &Sending, now: Timestamp) -> Result<bool, StoreError> {
+        self.replace(&claimed.sent(now), claimed).await
+    }
+
+    /// Gives a claimed notice back, for another attempt. `false`: the lease was lost meanwhile.
+    pub async fn release(&self, claimed: &Sending) -> Result<bool, StoreError> {
+        self.replace(&claimed.released(), claimed).await
+    }
+
+    async fn replace(&self, next: &Sending, before: &Sending) -> Result<bool, StoreError> {
+        let committed = self.store.commit(vec![Write::replace(next, before.version)?]).await?;
+        Ok(committed == Committed::Done)
+    }
+}
