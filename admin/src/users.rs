@@ -7,7 +7,7 @@ use email_address::EmailAddress;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use shared::account::password::{PasswordHash, generate};
-use shared::account::{Role, User, UserChange};
+use shared::account::{Role, TokenGeneration, User, UserChange};
 use shared::ids::AccountId;
 use shared::random;
 
@@ -110,7 +110,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let account = stack.account(&account).await?.id;
             announce(stack);
             let (password, hash) = new_password()?;
-            let user = User::new(&email, hash, account, role.role(), now);
+            let tokens = TokenGeneration::new(random::bytes()?);
+            let user = User::new(&email, hash, account, role.role(), tokens, now);
             stack.users.add(&user, &operator.operator(), now).await?;
             print_json(&with_password(&user, &password))
         }
@@ -119,7 +120,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::ResetPassword { account, email, operator } => {
             let (password, hash) = new_password()?;
-            let user = change(account, email, UserChange::Password(hash), operator).await?;
+            let anew = UserChange::Password(hash, TokenGeneration::new(random::bytes()?));
+            let user = change(account, email, anew, operator).await?;
             print_json(&with_password(&user, &password))
         }
         Command::Remove { account, email, operator } => {

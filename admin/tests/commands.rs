@@ -314,7 +314,6 @@ async fn an_account_is_opened_peopled_and_limited() {
     let set_role = [&["users", "set-role"], &who[..], &["--role", "member"], &why].concat();
     assert_eq!(service.object(&set_role).await["role"], "MEMBER");
     assert_eq!(list().await.1["access"]["canManage"], false);
-    service.stack.clock.advance(1_000);
     let reset = service.object(&[&["users", "reset-password"], &who[..], &why].concat()).await;
     assert_eq!(list().await.0, 401, "logged out by the new password");
     assert!(service.log_in("ana@padaria.example", &password).await.is_none());
@@ -352,6 +351,38 @@ async fn an_account_is_opened_peopled_and_limited() {
     );
     let audit = format!("{audit:?}");
     assert!(!audit.contains(password) && !audit.contains(&api_key) && !audit.contains("argon2"), "{audit}");
+}
+
+#[tokio::test]
+async fn a_token_ends_with_the_password_or_the_person_it_was_issued_for() {
+    let service = Operated::start().await;
+    let account = service.account();
+    let why = ["--reason", "she asked for it"];
+    let who = [account.as_str(), "--email", "eva@loja.example"];
+    let run = async |word: &str, more: &[&str]| {
+        service.object(&[&["users", word], &who[..], more, &why].concat()).await
+    };
+    let works = async |token: &str| {
+        let bearer = format!("Bearer {token}");
+        service.ask("GET", "/v1/api-keys", ("authorization", &bearer)).await.0 == 200
+    };
+    let log_in = async |person: &Value| {
+        let password = person["password"].as_str().unwrap();
+        service.log_in("eva@loja.example", password).await.unwrap()
+    };
+    let first = log_in(&run("add", &["--role", "member"]).await).await;
+    run("set-role", &["--role", "admin"]).await;
+    assert!(works(&first).await, "with another role, the same token");
+    let bearer = format!("Bearer {first}");
+    assert_eq!(service.ask("POST", "/v1/api-keys", ("authorization", &bearer)).await.0, 201);
+
+    let second = log_in(&run("reset-password", &[]).await).await;
+    assert!(!works(&first).await && works(&second).await);
+    run("remove", &[]).await;
+    assert!(!works(&second).await);
+    let third = log_in(&run("add", &["--role", "admin"]).await).await;
+    assert!(!works(&first).await && !works(&second).await, "she is another one now");
+    assert!(works(&third).await);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::path::Path;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use shared::account::password::PasswordHash;
-use shared::account::{Account, AccountSettings, Contact, Role, User};
+use shared::account::{Account, AccountSettings, Contact, Role, TokenGeneration, User};
 use shared::api_key::{self, ApiKey, ApiKeys};
 use shared::auth::dashboard::token::Tokens;
 use shared::hex;
@@ -61,6 +61,8 @@ pub struct Seed {
     pub member_email: String,
     /// Signs dashboard tokens.
     token_secret: String,
+    /// What the seeded people's first tokens are issued under.
+    tokens: TokenGeneration,
 }
 
 impl Seed {
@@ -94,6 +96,7 @@ impl Seed {
             other: SeededAccount::make("Outra Loja", "owner@outra.example")?,
             member_email: "member@loja.example".to_owned(),
             token_secret: random_text()?,
+            tokens: TokenGeneration::new(random_bytes()?),
         })
     }
 
@@ -126,7 +129,7 @@ impl Seed {
     fn users(&self, account: &SeededAccount, now: Timestamp) -> Result<Vec<User>> {
         let hash = PasswordHash::of(&account.password.clone().into())
             .map_err(|error| Error::because("hashing a password", &error))?;
-        let user = |email: &str, role| User::new(email, hash.clone(), account.id, role, now);
+        let user = |email: &str, role| User::new(email, hash.clone(), account.id, role, self.tokens, now);
         let mut users = vec![user(&account.owner_email, Role::Owner)];
         if account.id == self.first.id {
             users.push(user(&self.member_email, Role::Member));
@@ -152,7 +155,7 @@ impl Seed {
     fn token(&self, account: &SeededAccount, email: &str, role: Role, now: Timestamp) -> Result<String> {
         let failed = |e: &(dyn std::error::Error + 'static)| Error::because("issuing a token", e);
         let tokens = Tokens::new(self.token_secret()).map_err(|e| failed(&e))?;
-        let holder = (UserId::of_email(email), account.id, role);
+        let holder = (UserId::of_email(email), account.id, role, self.tokens);
         let (token, _) = tokens.issue(holder, &random_text()?, now).map_err(|e| failed(&e))?;
         Ok(token.expose_secret().to_owned())
     }

@@ -10,12 +10,12 @@ use local::embedded::probe::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use shared::account::{Role, User};
+use shared::account::{Role, TokenGeneration, User, UserChange, Users};
 use shared::audit::Audit;
 use shared::ids::UserId;
 use shared::store::{Row, Store, Write};
 
-use crate::support::{Answer, Client, Service, id};
+use crate::support::{Answer, Client, Service, id, operator};
 
 /// Somebody who is logged in.
 struct Desk<'a> {
@@ -267,9 +267,11 @@ async fn the_stored_role_counts_and_whoever_was_removed_has_none() {
     assert_eq!(member.ask(Method::GET, "/v1/api-keys", &Value::Null).await.problem().0, 401);
     change_user(&store, email, |user| user.account = first).await;
     member.list().await;
-    // Removed and added again after the token was issued.
-    let later = service.stack.clock.now().plus_seconds(2).unwrap();
-    change_user(&store, email, |user| user.tokens_from = later).await;
+    // A new password ends what was issued before, also where the operator's clock is an hour behind.
+    let user: User = store.get(&User::key_of(&UserId::of_email(email))).await.unwrap().unwrap();
+    let anew = UserChange::Password(user.password_hash, TokenGeneration::new([7; 8]));
+    let behind = service.stack.clock.now().plus_seconds(-3_600).unwrap();
+    Users::new(store.clone()).change((&first, email), &anew, &operator(), behind).await.unwrap();
     assert_eq!(member.ask(Method::GET, "/v1/api-keys", &Value::Null).await.problem().0, 401);
     let user: User = store.get(&User::key_of(&UserId::of_email(email))).await.unwrap().unwrap();
     let version = i64::try_from(user.version).unwrap();

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use contact::{Contact, MailAddress, MailAddressError};
 pub use repository::{AccountRefused, Accounts};
-pub use user::{Role, User, UserChange, UserRefused, Users};
+pub use user::{Role, TokenGeneration, User, UserChange, UserRefused, Users};
 
 use self::terms::Terms;
 use crate::charge::velocity::VelocityLimits;

@@ -48,6 +48,19 @@ impl Role {
     }
 }
 
+/// What a person's tokens are issued under, and end with. It is random, not a time or a count: nobody's clock decides which
+/// tokens are older, and somebody who was removed and added again has another one.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct TokenGeneration(u64);
+
+impl TokenGeneration {
+    /// A new one, from randomness.
+    pub fn new(random: [u8; 8]) -> Self {
+        Self(u64::from_be_bytes(random))
+    }
+}
+
 /// A person who may log in to the dashboard of one account.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct User {
@@ -64,10 +77,8 @@ pub struct User {
     /// When they were added.
     #[serde(with = "crate::time::millis")]
     pub created_at: Timestamp,
-    /// No token from before counts: somebody who was removed and added again, or whose password was set anew, logs in
-    /// again.
-    #[serde(with = "crate::time::millis")]
-    pub tokens_from: Timestamp,
+    /// Only tokens of this generation count: another begins when they are added and when their password is set anew.
+    pub tokens: TokenGeneration,
     /// Counts the row's changes, from 1.
     pub version: u64,
 }
@@ -79,6 +90,7 @@ impl User {
         password_hash: PasswordHash,
         account: AccountId,
         role: Role,
+        tokens: TokenGeneration,
         now: Timestamp,
     ) -> Self {
         Self {
@@ -88,7 +100,7 @@ impl User {
             account,
             role,
             created_at: now,
-            tokens_from: now,
+            tokens,
             version: 1,
         }
     }
@@ -120,8 +132,8 @@ fn list_of(account: &AccountId) -> String {
 pub enum UserChange {
     /// What they may do.
     Role(Role),
-    /// What proves them; every token of theirs ends.
-    Password(PasswordHash),
+    /// What proves them, and what their tokens are issued under from then on: every one from before ends.
+    Password(PasswordHash, TokenGeneration),
     /// They may log in no more, and every token of theirs ends.
     Remove,
 }
@@ -217,8 +229,8 @@ impl Users {
                     let next = User { role: *role, ..next };
                     ("user.set-role", details, next.clone(), Write::replace(&next, user.version)?)
                 }
-                UserChange::Password(hash) => {
-                    let next = User { password_hash: hash.clone(), tokens_from: now, ..next };
+                UserChange::Password(hash, tokens) => {
+                    let next = User { password_hash: hash.clone(), tokens: *tokens, ..next };
                     ("user.reset-password", String::new(), next.clone(), Write::replace(&next, user.version)?)
                 }
                 UserChange::Remove => {

@@ -107,12 +107,7 @@ impl Dashboard {
                 _ => person = Some(from_item::<User>(row)?),
             }
         }
-        let user = person.filter(|_| !is_ended).ok_or(Problem::NotLoggedIn)?;
-        let is_current =
-            user.account == claims.account_id && claims.issued_at() >= user.tokens_from.seconds();
-        if !is_current {
-            return Err(Problem::NotLoggedIn);
-        }
+        let user = person.filter(|user| !is_ended && claims.is_of(user)).ok_or(Problem::NotLoggedIn)?;
         Ok(Member { user: user.id, account: user.account, role: user.role, token: claims })
     }
 
@@ -136,7 +131,9 @@ impl Dashboard {
         let user = user.filter(|_| is_right).ok_or(Problem::WrongCredentials)?;
         self.throttle.give_back(attempt).await?;
         let jti = hex::encode(&random::bytes::<16>()?);
-        let (token, claims) = self.tokens.issue((user.id, user.account, user.role), &jti, now)?;
+        // Of the row whose password was looked at: one that was set meanwhile ends this token too.
+        let holder = (user.id, user.account, user.role, user.tokens);
+        let (token, claims) = self.tokens.issue(holder, &jti, now)?;
         let expires_at = Timestamp::MIN.plus_seconds(claims.exp);
         let expires_at = expires_at.map_err(|error| Problem::Internal(error.to_string()))?;
         Ok(NewToken { token, expires_at })

@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use crate::account::Role;
+use crate::account::{Role, TokenGeneration, User};
 use crate::config::ConfigError;
 use crate::ids::{AccountId, UserId};
 use crate::store::StoreError;
@@ -23,7 +23,7 @@ pub const TOKEN_SECONDS: i64 = 12 * 60 * 60;
 /// The fewest bytes of the secret: as many as the hash has (RFC 7518, section 3.2).
 const MIN_SECRET_BYTES: usize = 32;
 
-/// The longest token that is read, in bytes; ours have some 330.
+/// The longest token that is read, in bytes; ours have some 390.
 const MAX_TOKEN_BYTES: usize = 1_024;
 
 /// `{"alg":"HS256","typ":"JWT"}` in base64url.
@@ -44,12 +44,14 @@ pub struct Claims {
     pub exp: i64,
     /// Names the token, so that it can be ended before its time.
     pub jti: String,
+    /// What it was issued under; the stored one counts.
+    pub generation: TokenGeneration,
 }
 
 impl Claims {
-    /// When it was issued, in seconds since 1970: all tokens hold equally long.
-    pub fn issued_at(&self) -> i64 {
-        self.exp.saturating_sub(TOKEN_SECONDS)
+    /// Whether it still speaks for a person, as their row stands.
+    pub fn is_of(&self, user: &User) -> bool {
+        self.sub == user.id && self.account_id == user.account && self.generation == user.tokens
     }
 }
 
@@ -77,7 +79,7 @@ impl Tokens {
     /// Issues a token to a person of an account.
     pub fn issue(
         &self,
-        (user, account, role): (UserId, AccountId, Role),
+        (user, account, role, generation): (UserId, AccountId, Role, TokenGeneration),
         jti: &str,
         now: Timestamp,
     ) -> Result<(SecretString, Claims), StoreError> {
@@ -88,6 +90,7 @@ impl Tokens {
             iss: ISSUER.to_owned(),
             exp: now.seconds().saturating_add(TOKEN_SECONDS),
             jti: jti.to_owned(),
+            generation,
         };
         let body = serde_json::to_vec(&claims).map_err(|error| StoreError::Corrupt(error.to_string()))?;
         let signed = format!("{HEADER}.{}", URL_SAFE_NO_PAD.encode(body));
@@ -138,7 +141,7 @@ mod tests {
     fn claims(exp: i64) -> Value {
         json!({
             "sub": UserId::of_email("ana@loja.example"), "account_id": AccountId::new([1; 10]),
-            "role": "OWNER", "iss": ISSUER, "exp": exp, "jti": "a",
+            "role": "OWNER", "iss": ISSUER, "exp": exp, "jti": "a", "generation": u64::MAX,
         })
     }
 
@@ -162,7 +165,7 @@ mod tests {
         let mut foreign = claims(now.seconds() + 1);
         foreign["iss"] = json!("somebody-else");
         assert_eq!(tokens().prove(&written(&ours, &foreign), now), None);
-        for missing in ["sub", "account_id", "role", "iss", "exp", "jti"] {
+        for missing in ["sub", "account_id", "role", "iss", "exp", "jti", "generation"] {
             let mut claims = claims(now.seconds() + 1);
             claims.as_object_mut().unwrap().remove(missing);
             assert_eq!(tokens().prove(&written(&ours, &claims), now), None, "without {missing}");
