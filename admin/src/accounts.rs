@@ -12,7 +12,7 @@ use shared::ids::AccountId;
 use shared::money::Amount;
 
 use crate::target::Stack;
-use crate::{OperatorArguments, announce, print_json};
+use crate::{OperatorArguments, acquirer, announce, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -142,6 +142,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
+    #[command(flatten)]
+    Acquirer(acquirer::Command),
 }
 
 /// The most requests a minute that a key may be given: its row takes 1,000 writes a second.
@@ -228,6 +230,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             return Ok(());
         }
         Command::Show { id } => stack.account(&id).await?,
+        Command::Acquirer(command) => return acquirer::run(stack, command).await,
         Command::SetFees { id, method, acquirer, platform, operator } => {
             let set = in_terms(method, move |terms| {
                 terms.acquirer_fee = acquirer;

@@ -2,6 +2,7 @@
 //! do, by the same code; every change has an actor, a reason and an audit row.
 
 mod accounts;
+mod acquirer;
 mod deliveries;
 mod events;
 mod keys;

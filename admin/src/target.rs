@@ -23,6 +23,7 @@ use shared::payout::Payouts;
 use shared::store::{Aws, Store};
 use shared::time::Timestamp;
 use shared::wallet::Wallets;
+use shared::webhook::address::AddressPolicy;
 
 /// What `cargo run` writes beside its state.
 const READY_FILE: &str = ".local/ready.json";
@@ -175,6 +176,11 @@ impl Stack {
     /// An account that exists.
     pub(crate) async fn account(&self, id: &AccountId) -> Result<Account, Box<dyn Error>> {
         self.accounts.find(id).await?.ok_or_else(|| format!("there is no account {id}").into())
+    }
+
+    /// Where what it calls may be: this machine may call itself.
+    pub(crate) fn addresses(&self) -> AddressPolicy {
+        if self.local.is_some() { AddressPolicy::PublicOrLoopback } else { AddressPolicy::PublicOnly }
     }
 
     /// Evidence, whose bucket must be named.

@@ -7,8 +7,9 @@
     reason = "a test that fails may panic"
 )]
 
+use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +21,9 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use local::stack::{Options, Stack};
+use secrecy::ExposeSecret;
 use serde_json::{Value, json};
+use shared::acquirer::configuration::AccountAcquirers;
 use shared::store::Store;
 
 /// A service, and commands on it.
@@ -49,10 +52,23 @@ impl Operated {
     }
 
     async fn run(&self, arguments: &[&str]) -> Output {
+        self.run_with(arguments, "").await
+    }
+
+    /// A command with what it is told on standard input.
+    async fn run_with(&self, arguments: &[&str], told: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
         command.args(["--ready-file", self.ready_file.to_str().unwrap()]).args(arguments);
         command.env_remove("TABLE_NAME").env_remove("API_KEYS_TABLE_NAME").env("USER", "ana");
-        tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let told = told.to_owned();
+        let run = move || {
+            let mut child = command.spawn().unwrap();
+            // A command that reads nothing may be gone by now.
+            let _ = child.stdin.take().unwrap().write_all(told.as_bytes());
+            child.wait_with_output().unwrap()
+        };
+        tokio::task::spawn_blocking(run).await.unwrap()
     }
 
     /// What a command that succeeds prints: an object a line.
@@ -225,6 +241,153 @@ async fn an_accounts_terms_are_set_and_shown() {
         (&json!("account.set-fees-on-refund"), &json!("ana"), &json!("contract of November"))
     );
     assert!(audit[1]["details"].as_str().unwrap().contains(r#"[10,99,0,50,2,"return"]"#), "{}", audit[1]);
+}
+
+const BANK: &str = "https://pix.banco.example/api/v2/";
+const BANK_SECRET: &str = "s3cr3t-of-the-bank";
+
+/// PEM files of a client's certificate, its key, and another key, in a directory that goes with them.
+struct PemFiles {
+    directory: PathBuf,
+    certificate: String,
+    key: String,
+    other_key: String,
+}
+
+impl PemFiles {
+    fn make(name: &str) -> Self {
+        let directory = std::env::temp_dir().join(format!("acquirer-{name}"));
+        std::fs::create_dir_all(&directory).unwrap();
+        let file = |name: &str, text: &str| {
+            let path = directory.join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let pair = || rcgen::generate_simple_self_signed(vec!["loja.example".to_owned()]).unwrap();
+        let ours = pair();
+        let certificate = file("client.pem", &ours.cert.pem());
+        let key = file("client.key", &ours.signing_key.serialize_pem());
+        let other_key = file("other.key", &pair().signing_key.serialize_pem());
+        Self { directory, certificate, key, other_key }
+    }
+}
+
+impl Drop for PemFiles {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+impl Operated {
+    /// Sets the first account's acquirer, with its secret on standard input.
+    async fn set_acquirer(&self, base_url: &str, more: &[&str], secret: &str) -> Output {
+        let account = self.account();
+        let begin = ["accounts", "set-acquirer", &account, "pix", "--base-url", base_url];
+        let rest = ["--token-url", "https://pix.banco.example/oauth/token", "--client-id", "loja-1"];
+        let why = ["--reason", "contract of November"];
+        let key = if more.contains(&"--pix-key") { &[][..] } else { &["--pix-key", "pix@loja.example"] };
+        self.run_with(&[&begin[..], &rest, key, &why, more].concat(), secret).await
+    }
+}
+
+#[tokio::test]
+async fn an_accounts_acquirer_is_set_shown_without_its_secrets_and_removed() {
+    let service = Operated::start().await;
+    let account = service.account();
+    let show = ["accounts", "show-acquirer", &account];
+    assert!(service.refused(&show).await.contains("has no acquirer"));
+    let files = PemFiles::make(&account);
+    let proved = ["--certificate", &files.certificate, "--private-key", &files.key, "--send-pix"];
+    let output = service.set_acquirer(BANK, &proved, &format!("{BANK_SECRET}\n")).await;
+    assert!(output.status.success(), "{output:?}");
+    let shown = service.object(&show).await;
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), shown);
+    for (field, value) in [
+        ("account", account.as_str()),
+        ("kind", "pix"),
+        ("base_url", "https://pix.banco.example/api/v2"),
+        ("token_url", "https://pix.banco.example/oauth/token"),
+        ("client_id", "loja-1"),
+        ("pix_key", "pix@loja.example"),
+    ] {
+        assert_eq!(shown[field], value, "{field}");
+    }
+    assert_eq!(shown["send_pix"], true);
+    for (field, digits) in
+        [("client_secret_fingerprint", 16), ("certificate_fingerprint", 64), ("private_key_fingerprint", 16)]
+    {
+        assert_eq!(shown[field].as_str().unwrap().len(), digits, "{field}");
+    }
+    // As the acquirer's client will read it.
+    let store = Store::new(local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url), "StateTable");
+    let acquirers = AccountAcquirers::new(store);
+    let stored = acquirers.find(&service.stack.seed.first.id).await.unwrap().unwrap().settings;
+    assert_eq!(stored.client_secret.as_secret().expose_secret(), BANK_SECRET);
+    let identity = stored.identity.unwrap();
+    assert_eq!(identity.certificate(), std::fs::read_to_string(&files.certificate).unwrap());
+    assert_eq!(identity.private_key().expose_secret(), std::fs::read_to_string(&files.key).unwrap());
+
+    // A bank on this machine, without mutual TLS; and the same again, which is no change.
+    for _ in 0..2 {
+        let output = service.set_acquirer("http://127.0.0.1:9/bank", &[], BANK_SECRET).await;
+        assert!(output.status.success(), "{output:?}");
+    }
+    let now = service.object(&show).await;
+    assert_eq!((&now["send_pix"], &now["certificate_fingerprint"]), (&json!(false), &json!(null)));
+    assert_eq!(now["client_secret_fingerprint"], shown["client_secret_fingerprint"]);
+    let remove = ["accounts", "remove-acquirer", &account, "--reason", "left the bank"];
+    assert_eq!(service.object(&remove).await["removed"], true);
+    assert!(service.refused(&remove).await.contains("has no acquirer"));
+    assert!(service.refused(&show).await.contains("has no acquirer"));
+
+    let audit = service.objects(&["audit", &account]).await;
+    let actions: Vec<&str> = audit.iter().map(|row| row["action"].as_str().unwrap()).collect();
+    assert_eq!(actions, ["account.remove-acquirer", "account.set-acquirer", "account.set-acquirer"]);
+    let fingerprint = shown["client_secret_fingerprint"].as_str().unwrap();
+    assert!(audit.iter().all(|row| row["details"].as_str().unwrap().contains(fingerprint)));
+    let printed = format!("{audit:?} {shown} {now}");
+    assert!(!printed.contains(BANK_SECRET) && !printed.contains("BEGIN"), "{printed}");
+}
+
+#[tokio::test]
+async fn an_acquirer_that_can_not_be_right_is_refused_and_live_keys_have_none_either_way() {
+    let service = Operated::start().await;
+    let account = service.account();
+    let files = PemFiles::make(&account);
+    let (certificate, key) = (files.certificate.as_str(), files.key.as_str());
+    let both = |certificate, key| vec!["--certificate", certificate, "--private-key", key];
+    for (base_url, more, secret, says) in [
+        ("http://pix.banco.example/", vec![], BANK_SECRET, "--base-url: URLs must use https"),
+        ("https://10.0.0.1/", vec![], BANK_SECRET, "private"),
+        ("https://pix.banco.example/?a=b", vec![], BANK_SECRET, "query"),
+        (BANK, vec!["--certificate", certificate], BANK_SECRET, "--private-key"),
+        (BANK, vec!["--private-key", key], BANK_SECRET, "--certificate"),
+        (BANK, both(certificate, &files.other_key), BANK_SECRET, "not the certificate's"),
+        (BANK, both(key, key), BANK_SECRET, "holds a private key too"),
+        (BANK, both(certificate, "absent.key"), BANK_SECRET, "absent.key"),
+        (BANK, vec![], "", "the client secret must be"),
+        (BANK, vec![], "of two words", "the client secret must be"),
+        (BANK, vec!["--pix-key", "loja"], BANK_SECRET, "pix-key"),
+        (BANK, vec!["--client-secret", BANK_SECRET], "", "unexpected argument"),
+    ] {
+        let output = service.set_acquirer(base_url, &more, secret).await;
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains(says), "{more:?}: {said}");
+        assert!(!said.contains("BEGIN"), "{said}");
+    }
+    assert!(service.refused(&["accounts", "show-acquirer", &account]).await.contains("has no acquirer"));
+    assert!(service.objects(&["audit", &account]).await.is_empty());
+    let nobody = ["accounts", "show-acquirer", "acc_0000000000000000"];
+    assert!(service.refused(&nobody).await.contains("there is no account"));
+
+    let live = Merchant { key: service.stack.seed.first.live_api_key.clone(), ..Merchant::of(&service) };
+    for _ in 0..2 {
+        let (status, refused) = live.answer("POST", "/v1/pix/charges", json!({"amount": 1000})).await;
+        assert_eq!((status, &refused["error"]["code"]), (422, &json!("unprocessable_entity")));
+        let said = refused["error"]["message"].as_str().unwrap();
+        assert_eq!(said, "Live payments are not available yet for this account. Use an ak_test_ key.");
+        assert!(service.set_acquirer(BANK, &[], BANK_SECRET).await.status.success());
+    }
 }
 
 #[tokio::test]
@@ -454,6 +617,12 @@ impl Merchant {
     }
 
     async fn send(&self, method: &str, path: &str, body: Value) -> Value {
+        let (status, answer) = self.answer(method, path, body).await;
+        assert!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+        answer
+    }
+
+    async fn answer(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
         let request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.base_url))
@@ -463,8 +632,7 @@ impl Merchant {
         let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
         let answer = Client::builder(TokioExecutor::new()).build_http().request(request).await.unwrap();
         let (status, body) = (answer.status(), answer.into_body().collect().await.unwrap().to_bytes());
-        assert!(status.is_success(), "{method} {path}: {status} {body:?}");
-        serde_json::from_slice(&body).unwrap()
+        (status.as_u16(), serde_json::from_slice(&body).unwrap_or_default())
     }
 
     async fn deliveries(&self, query: &str) -> Vec<Value> {

@@ -2,6 +2,7 @@
 
 pub mod boleto;
 pub mod brcode;
+pub mod configuration;
 pub mod crypto;
 pub mod digits;
 pub mod interleaved;
@@ -100,12 +101,12 @@ impl Acquirer {
     ///
     /// # Errors
     ///
-    /// 422 `unprocessable_entity` where none is configured: live keys, so far.
+    /// 422 `unprocessable_entity` for live keys, so far: what [`configuration`] says is not acted on yet.
     pub fn of(scope: &Scope) -> Result<Self, Problem> {
         match scope.mode {
             Mode::Test => Ok(Self::Sandbox),
             Mode::Live => Err(Problem::Unprocessable(
-                "No acquirer is configured in live mode. Use an ak_test_ key.".to_owned(),
+                "Live payments are not available yet for this account. Use an ak_test_ key.".to_owned(),
             )),
         }
     }

@@ -512,7 +512,7 @@ async fn a_refused_url_is_not_connected_to() {
         (format!("https://0x7f.1:{port}/"), "127.0.0.1 is a loopback address"),
         (format!("https://[::ffff:127.0.0.1]:{port}/"), "::ffff:127.0.0.1 is a loopback address"),
         (format!("https://localhost:{port}/"), "localhost is not a public name"),
-        (format!("http://127.0.0.1:{port}/"), "webhook URLs must use https"),
+        (format!("http://127.0.0.1:{port}/"), "URLs must use https"),
         ("https://169.254.169.254/latest/meta-data/".to_owned(), "169.254.169.254 is a link-local address"),
     ] {
         let attempt = post(&sender, &url).await;
