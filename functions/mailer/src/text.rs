@@ -233,6 +233,7 @@ mod tests {
             evidence_count: 0,
             money_outcome: None,
             closed_at: None,
+            told: Vec::new(),
             created_at: at("2026-11-21T18:04:05Z"),
             updated_at: at("2026-11-21T18:04:05Z"),
             version: 1,

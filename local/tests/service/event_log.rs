@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use shared::ids::EventId;
+use shared::ids::{ChargeId, EventId, MedCaseId};
 use shared::payout::Payouts;
 use shared::random;
 use shared::time::Timestamp;
@@ -196,6 +196,84 @@ async fn an_objects_events_are_all_that_it_and_its_refunds_told() {
     let elsewhere = every.iter().find(|event| !about(event)).unwrap();
     let answer = service.get(&format!("/v1/events?object={raw}&starting_after={}", id(elsewhere))).await;
     assert_eq!(answer.params(), ["starting_after"]);
+}
+
+#[tokio::test]
+async fn a_charges_events_have_those_of_its_cases_and_a_case_is_found_by_its_own_id() {
+    let service = Service::start().await;
+    let charge = service.paid_charge(1000).await;
+    let won = service.open_case(&charge, json!({"reason": "Golpe"})).await;
+    let lost = service.open_case(&charge, json!({"reason": "Outro", "amount": 300})).await;
+    let request = format!("/v1/sandbox/med/cases/{}/request-evidence", id(&won));
+    for _ in 0..2 {
+        service.post(&request, &json!({})).await.expect(200);
+        // Another millisecond: asked for twice within one, it is asked for once.
+        service.advance(1).await;
+    }
+    service.answer_case(&won, "appeal", json!({"reason": "Entregue"})).await.expect(200);
+    service.decide_case(&won, "merchant").await.expect(200);
+    service.answer_case(&lost, "accept", json!({})).await.expect(200);
+    let other = service.paid_charge(500).await;
+    service.open_case(&other, json!({})).await;
+
+    let case_events = |events: &[Value]| -> Vec<Value> {
+        events.iter().filter(|event| name(event).starts_with("med")).cloned().collect()
+    };
+    let about = |case: &Value, events: &[Value]| -> Vec<Value> {
+        let object = |event: &&Value| event["data"]["object"]["id"] == case["id"];
+        case_events(events).iter().filter(object).cloned().collect()
+    };
+    let path = format!("&object={}", id(&charge));
+    let every = eventually("all cases are told", async || {
+        Some(all(&service, "", 100).await).filter(|events| case_events(events).len() == 6 + 3 + 1)
+    })
+    .await;
+    let events = all(&service, &path, 100).await;
+    let expected: Vec<Value> = case_events(&every)
+        .into_iter()
+        .filter(|event| [&won, &lost].iter().any(|case| event["data"]["object"]["id"] == case["id"]))
+        .collect();
+    assert_eq!(case_events(&events), expected, "the same as in the whole log, in its order");
+    for spelt in [id(&charge).replace("ch_", "tx_"), id(&charge).replace("ch_", "")] {
+        assert_eq!(all(&service, &format!("&object={spelt}"), 3).await, events);
+    }
+    for (case, told) in [
+        (
+            &won,
+            vec![
+                "med.resolved",
+                "med_case.created",
+                "med_case.updated",
+                "med_case.updated",
+                "med_case.updated",
+                "med_case.updated",
+            ],
+        ),
+        (&lost, vec!["med.resolved", "med_case.created", "med_case.updated"]),
+    ] {
+        for limit in [1, 100] {
+            let found = all(&service, &format!("&object={}", id(case)), limit).await;
+            assert_eq!(found, about(case, &every), "by {limit}");
+            let mut found = names(&found);
+            found.sort_unstable();
+            assert_eq!(found, told);
+        }
+    }
+    let resolved = all(&service, &format!("{path}&type=med.resolved"), 1).await;
+    assert_eq!(resolved.len(), 2);
+    // A notice that was held back is not in the log, whatever its case remembers.
+    let held_back: EventId = id(&resolved[0]).parse().unwrap();
+    let key = Event::key_of(&service.scope(), held_back);
+    let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let delete = dynamodb.delete_item().table_name("StateTable").set_key(Some(key.attributes()));
+    delete.send().await.unwrap();
+    assert_eq!(all(&service, &format!("{path}&type=med.resolved"), 1).await, resolved[1..]);
+
+    let stranger = service.stack.seed.other.test_api_key.clone();
+    let theirs = service.get_as(&stranger, &format!("/v1/events?object={}", id(&won))).await.expect(200);
+    assert_eq!(theirs["data"], json!([]));
+    let nothing = MedCaseId::derive(ChargeId::parse_any(id(&charge)).unwrap(), "another notice");
+    assert!(all(&service, &format!("&object={nothing}"), 25).await.is_empty());
 }
 
 #[tokio::test]

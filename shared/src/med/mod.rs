@@ -250,12 +250,28 @@ pub struct MedCase {
     /// When it opened.
     #[serde(with = "crate::time::millis")]
     pub created_at: Timestamp,
+    /// What it told since it opened, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub told: Vec<CaseUpdate>,
     /// When it last changed.
     #[serde(with = "crate::time::millis")]
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
     pub version: u64,
 }
+
+/// A change of a case that is told as `med_case.updated`: another status, or evidence that was asked for.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct CaseUpdate {
+    /// The version that it made.
+    pub version: u64,
+    /// When.
+    #[serde(with = "crate::time::millis")]
+    pub at: Timestamp,
+}
+
+/// Updates that a case's row remembers: evidence may be asked for again and again, and a row stays small.
+const MAX_TOLD: usize = 16;
 
 /// What a move of a case writes.
 #[derive(Clone, Debug, PartialEq)]
@@ -321,6 +337,7 @@ impl MedCase {
             money_outcome: None,
             closed_at: None,
             created_at: now,
+            told: Vec::new(),
             updated_at: now,
             version: 1,
         };
@@ -391,7 +408,7 @@ impl MedCase {
             status: CaseStatus::Appealed,
             appeal_reason: Some(reason.as_str().to_owned()),
             appealed_at: Some(now),
-            ..self.next_version(now)
+            ..self.next_told(now)
         })
     }
 
@@ -407,7 +424,7 @@ impl MedCase {
 
     /// The platform asks for evidence. `None`: it is over.
     pub fn evidence_requested(&self, now: Timestamp) -> Option<Self> {
-        (!self.status.is_over()).then(|| Self { evidence_requested_at: Some(now), ..self.next_version(now) })
+        (!self.status.is_over()).then(|| Self { evidence_requested_at: Some(now), ..self.next_told(now) })
     }
 
     fn ended(&self, charge: &Charge, end: End, now: Timestamp) -> CaseStep {
@@ -416,7 +433,7 @@ impl MedCase {
             money_outcome: Some(end.outcome),
             closed_at: Some(now),
             unconfirmed: false,
-            ..self.next_version(now)
+            ..self.next_told(now)
         };
         let cause = next_case.cause(charge, now);
         let (funds, held, posting) = match (self.unconfirmed, end.money()) {
@@ -474,6 +491,15 @@ impl MedCase {
 
     fn next_version(&self, now: Timestamp) -> Self {
         Self { updated_at: now, version: self.version.saturating_add(1), ..self.clone() }
+    }
+
+    /// The next version, of which subscribers are told.
+    fn next_told(&self, now: Timestamp) -> Self {
+        let next = self.next_version(now);
+        let update = CaseUpdate { version: next.version, at: now };
+        let forgotten = self.told.len().saturating_add(1).saturating_sub(MAX_TOLD);
+        let told = self.told.iter().skip(forgotten).copied().chain([update]).collect();
+        Self { told, ..next }
     }
 
     /// What the posting of this version is about.

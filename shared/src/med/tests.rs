@@ -134,3 +134,19 @@ fn the_block_of_a_charge_is_about_the_case_that_opened_last() {
     let block = &confirmed.charge.disputes.as_ref().unwrap().latest;
     assert_eq!((block.amount_mismatch, block.updated_at), (false, at(120)));
 }
+
+#[test]
+fn a_case_remembers_what_it_told_within_a_bound() {
+    let open = opened(&paid(), "1", None);
+    let mut case = open.case;
+    assert!(case.told.is_empty(), "that it opened follows from its creation");
+    for second in 110..140 {
+        case = case.evidence_requested(at(second)).unwrap();
+    }
+    let with_evidence = case.with_evidence(at(140)).unwrap();
+    assert_eq!(with_evidence.told, case.told, "of evidence nobody is told");
+    let over = with_evidence.accepted(&open.charge, at(150)).unwrap().case;
+    assert_eq!(over.told.len(), MAX_TOLD);
+    assert_eq!(over.told.last(), Some(&CaseUpdate { version: over.version, at: at(150) }));
+    assert_eq!(over.told[0].at, at(110 + 30 + 1 - i64::try_from(MAX_TOLD).unwrap()));
+}

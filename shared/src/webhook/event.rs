@@ -132,8 +132,7 @@ impl Event {
         new: &MedCase,
         outcome_notices: bool,
     ) -> Result<Vec<Self>, StoreError> {
-        let row = new.key().whole();
-        let origin = Origin { scope: new.scope, row, version: new.version, at: new.updated_at };
+        let origin = Origin::of_case(new, new.version, new.updated_at);
         let names = meaning::of_case(old, new, outcome_notices).into_iter();
         let events = names.map(|name| match name {
             EventType::MedResolved => Self::canonical(name, &origin, ResolvedView::new(new)),
@@ -265,6 +264,20 @@ impl EventName {
         refund.steps().flat_map(of_step).collect()
     }
 
+    /// All that a case told so far, with outcome notices: where they are off, those of its end are names of nothing.
+    pub fn of_case(case: &MedCase) -> Vec<Self> {
+        let name = |event_type, version, at| {
+            Self::of(&Origin::of_case(case, version, at), vec![event_type], Vec::new())
+        };
+        let opened = name(EventType::MedCaseCreated, 1, case.created_at);
+        let updated =
+            case.told.iter().flat_map(|told| name(EventType::MedCaseUpdated, told.version, told.at));
+        // Nothing is told after its end.
+        let end = case.told.last().filter(|_| case.status.is_over());
+        let resolved = end.into_iter().flat_map(|end| name(EventType::MedResolved, end.version, end.at));
+        opened.into_iter().chain(updated).chain(resolved).collect()
+    }
+
     /// All that a payout told so far.
     pub fn of_payout(payout: &Payout) -> Vec<Self> {
         let of_move = |(from, to, version, at)| {
@@ -296,6 +309,10 @@ impl Origin {
 
     fn of_refund(refund: &Refund, version: u64, at: Timestamp) -> Self {
         Self { scope: refund.scope, row: refund.key().whole(), version, at }
+    }
+
+    fn of_case(case: &MedCase, version: u64, at: Timestamp) -> Self {
+        Self { scope: case.scope, row: case.key().whole(), version, at }
     }
 
     fn of_payout(payout: &Payout, version: u64, at: Timestamp) -> Self {

@@ -18,7 +18,8 @@ use super::event::{Event, EventName};
 use super::event_type::{EventType, Family};
 use crate::charge::Charge;
 use crate::http::{Fields, Problem, Query};
-use crate::ids::{ChargeId, EventId, PayoutId, Scope};
+use crate::ids::{ChargeId, EventId, MedCaseId, PayoutId, Scope};
+use crate::med::MedCase;
 use crate::payout::Payout;
 use crate::refund::Refund;
 use crate::store::{Item, Key, Order, Store, StoreError, from_item, text, unavailable};
@@ -52,8 +53,10 @@ const NO_EVENT: Problem = Problem::NotFound { what: "event" };
 /// What events are about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ObjectId {
-    /// A charge, with its refunds.
+    /// A charge, with its refunds and MED cases.
     Charge(ChargeId),
+    /// A MED case.
+    Case(MedCaseId),
     /// A payout.
     Payout(PayoutId),
 }
@@ -61,7 +64,8 @@ enum ObjectId {
 impl ObjectId {
     fn parse(text: &str) -> Option<Self> {
         let charge = ChargeId::parse_any(text).map(Self::Charge).ok();
-        charge.or_else(|| text.parse().map(Self::Payout).ok())
+        let case = || text.parse().map(Self::Case).ok();
+        charge.or_else(case).or_else(|| text.parse().map(Self::Payout).ok())
     }
 }
 
@@ -89,7 +93,7 @@ impl EventFilter {
         let object = query.parsed(
             &mut fields,
             "object",
-            "must be the id of a charge (ch_…), payment or payout (po_…)",
+            "must be the id of a charge (ch_…), payment, MED case (med_…) or payout (po_…)",
             ObjectId::parse,
         );
         let filter = Self {
@@ -322,7 +326,7 @@ impl EventLog {
         let mut names = Vec::new();
         match object {
             ObjectId::Charge(id) => {
-                // Its refunds share its partition.
+                // Its refunds and cases share its partition.
                 for item in self.store.partition(&Charge::key_of(id).pk).await? {
                     let Some(key) = Key::of(&item) else { continue };
                     if Charge::is_at(&key) {
@@ -333,8 +337,15 @@ impl EventLog {
                         names.extend(EventName::of_charge(&charge));
                     } else if Refund::is_at(&key) {
                         names.extend(EventName::of_refund(&from_item(item)?));
+                    } else if MedCase::is_at(&key) {
+                        names.extend(EventName::of_case(&from_item(item)?));
                     }
                 }
+            }
+            ObjectId::Case(id) => {
+                let case: Option<MedCase> = self.store.get(&MedCase::key_of(id)).await?;
+                let own = case.filter(|case| case.scope == *scope);
+                names.extend(own.iter().flat_map(EventName::of_case));
             }
             ObjectId::Payout(id) => {
                 let payout: Option<Payout> = self.store.get(&Payout::key_of(id)).await?;
