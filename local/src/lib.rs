@@ -17,6 +17,7 @@
 pub mod commands;
 pub mod embedded;
 pub mod error;
+pub mod filter;
 pub mod functions;
 pub mod gateway;
 pub mod http;

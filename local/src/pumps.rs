@@ -17,6 +17,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::embedded::{ACCOUNT, Endpoints, REGION};
 use crate::error::{Error, Result};
+use crate::filter::Pattern;
 use crate::lambda::{Functions, Invoke};
 use crate::sdk;
 use crate::seed::write_whole;
@@ -363,6 +364,7 @@ struct StreamPump {
     max_retries: u32,
     bisect: bool,
     bucket: Option<String>,
+    filters: Vec<Pattern>,
     s3: aws_sdk_s3::Client,
     position_file: Option<PathBuf>,
     invoke: Invoke,
@@ -383,6 +385,7 @@ impl StreamPump {
             max_retries: source.max_retries.unwrap_or(u32::MAX),
             bisect: source.bisect,
             bucket: source.failures_bucket.as_deref().map(bucket_name),
+            filters: source.filters.clone(),
             s3: sdk::s3(&sources.endpoints.s3_url),
             position_file: sources
                 .directory
@@ -421,7 +424,9 @@ impl StreamPump {
             } else {
                 pause = SHORTEST_POLL;
                 let last = records.last().and_then(sequence_number).unwrap_or_default().to_owned();
-                if !self.hand_over(records, shutdown).await {
+                let records: Vec<Value> =
+                    records.into_iter().filter(|record| self.is_asked_for(record)).collect();
+                if !records.is_empty() && !self.hand_over(records, shutdown).await {
                     return Ok(());
                 }
                 let done = Position { shard: stream.shard.clone(), sequence_number: last };
@@ -436,6 +441,10 @@ impl StreamPump {
             };
         }
         Ok(())
+    }
+
+    fn is_asked_for(&self, record: &Value) -> bool {
+        self.filters.is_empty() || self.filters.iter().any(|filter| filter.takes(record))
     }
 
     /// Hands a batch over until all of it is done or put aside. `false`: the end was asked for before.
@@ -685,10 +694,15 @@ mod tests {
             .unwrap()
         }
 
-        async fn put(&self, pk: &str) {
+        /// Puts a charge's row, of which the function is told.
+        async fn put(&self, id: &str) {
+            self.put_row(&format!("charge#{id}"), "charge").await;
+        }
+
+        async fn put_row(&self, pk: &str, sk: &str) {
             let text = |text: &str| AttributeValue::S(text.to_owned());
             let client = sdk::dynamodb(&self.embedded.endpoints().dynamodb_url);
-            let put = client.put_item().table_name("StateTable").item("pk", text(pk)).item("sk", text("x"));
+            let put = client.put_item().table_name("StateTable").item("pk", text(pk)).item("sk", text(sk));
             put.send().await.unwrap();
         }
 
@@ -716,13 +730,11 @@ mod tests {
         }
     }
 
-    /// The rows that an event of a stream is about.
+    /// The charges that an event of a stream is about.
     fn keys(event: &Value) -> Vec<String> {
         let records = event["Records"].as_array().unwrap();
-        records
-            .iter()
-            .map(|record| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().to_owned())
-            .collect()
+        let pk = |record: &Value| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().to_owned();
+        records.iter().map(|record| pk(record).trim_start_matches("charge#").to_owned()).collect()
     }
 
     fn bodies(event: &Value) -> Vec<String> {
@@ -747,9 +759,11 @@ mod tests {
         let rig = Rig::start(State::InMemory).await;
         let seen = Seen::default();
         let pumps = rig.pump("EventDispatcherFunction", noting(&seen, done));
+        rig.put_row("rollup#acc_1:test", "total").await;
         rig.put("a").await;
         let written = Instant::now();
         until("the change is seen", async || !seen.lock().unwrap().is_empty()).await;
+        assert_eq!(flat(&seen, keys), ["a"], "of the other row it is not told");
         assert!(written.elapsed() < Duration::from_secs(2));
         let event = seen.lock().unwrap()[0].clone();
         let record = &event["Records"][0];
@@ -757,7 +771,7 @@ mod tests {
             (&record["eventName"], &record["eventSource"]),
             (&json!("INSERT"), &json!("aws:dynamodb"))
         );
-        assert_eq!(record["dynamodb"]["NewImage"], json!({"pk": {"S": "a"}, "sk": {"S": "x"}}));
+        assert_eq!(record["dynamodb"]["NewImage"], json!({"pk": {"S": "charge#a"}, "sk": {"S": "charge"}}));
         assert!(record["eventSourceARN"].as_str().unwrap().contains("table/StateTable/stream/"));
         // The type that functions read it with.
         let typed: aws_lambda_events::event::dynamodb::Event = serde_json::from_value(event).unwrap();

@@ -11,6 +11,7 @@ use serde_yaml_ng::Value as Yaml;
 
 use crate::embedded::{ACCOUNT, REGION};
 use crate::error::{Error, Result};
+use crate::filter::Pattern;
 
 /// The template that is deployed.
 pub const TEMPLATE: &str = include_str!("../../template.yaml");
@@ -126,6 +127,8 @@ pub struct StreamSource {
     pub reports_failures: bool,
     /// The logical id of the bucket for records that were given up.
     pub failures_bucket: Option<String>,
+    /// The records that it is invoked for: those that one of these takes. None: all.
+    pub filters: Vec<Pattern>,
 }
 
 /// How a function reads a queue.
@@ -651,6 +654,9 @@ fn stream_source(properties: &Value, at: &str) -> Result<StreamSource> {
         None => None,
     };
     let batch_size = number(properties.get("BatchSize"), at)?.unwrap_or(100);
+    let filters = properties.pointer("/FilterCriteria/Filters").and_then(Value::as_array);
+    let filter = |filter: &Value| Pattern::parse(text_of(filter.get("Pattern"), at)?);
+    let filters = filters.into_iter().flatten().map(filter).collect::<Result<_>>()?;
     Ok(StreamSource {
         table: target(properties.get("Stream"), "StreamArn", at)?.to_owned(),
         batch_size: usize::try_from(batch_size).unwrap_or(100),
@@ -658,6 +664,7 @@ fn stream_source(properties: &Value, at: &str) -> Result<StreamSource> {
         bisect: properties.get("BisectBatchOnFunctionError") == Some(&Value::Bool(true)),
         reports_failures: reports_failures(properties),
         failures_bucket,
+        filters,
     })
 }
 
