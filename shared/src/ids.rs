@@ -363,11 +363,27 @@ impl NoticeId {
     }
 }
 
+/// The bits of an event's id that its last character spells.
+const NAME_BITS: u128 = 31;
+
 impl EventId {
     /// The event of this type that a row's change to this version means. `at` is when the row changed.
     pub fn derive(at: Timestamp, row: &str, version: u64, event_type: &str) -> Self {
         let hash = digest("event", &[row.as_bytes(), &version.to_be_bytes(), event_type.as_bytes()]);
         Self(timed(head(at), &hash))
+    }
+
+    /// The row of an event that is one of several names of a row: its last character is free for them. So a name leads to
+    /// its row, and stands in the order of ids where its row does.
+    #[must_use]
+    pub fn row_of_names(self) -> Self {
+        Self(self.0 & !NAME_BITS)
+    }
+
+    /// The name of such a row that has this code, 1 to 31.
+    #[must_use]
+    pub fn named(self, code: u8) -> Self {
+        Self((self.0 & !NAME_BITS) | (u128::from(code) & NAME_BITS))
     }
 }
 

@@ -27,7 +27,7 @@ async fn all(service: &Service, query: &str, limit: usize) -> Vec<Value> {
             Some(next) => cursor = format!("&starting_after={next}"),
             None => return events,
         }
-        assert!(events.len() < 1000, "pages without an end");
+        assert!(events.len() < 2000, "pages without an end");
     }
 }
 
@@ -346,6 +346,87 @@ async fn a_rare_type_is_found_by_bounded_pages_that_may_be_empty() {
     let found = all(&service, "&type=med.resolved", 25).await;
     assert_eq!(found.len(), 1);
     assert_eq!(id(&found[0]), rare.id.to_string());
+}
+
+/// Rows of one millisecond, as 400 boletos that expire together leave them: each with a canonical event and three legacy
+/// ones.
+async fn crowd(service: &Service) -> Vec<Event> {
+    let (store, scope, now) = (service.store(), service.scope(), service.stack.clock.now());
+    let event = |order: u64, types: Vec<EventType>| {
+        let family = if types.len() == 1 { types[0].as_str() } else { "legacy" };
+        let made = EventId::derive(now, &format!("charge#{order}"), 2, family);
+        let id = if types.len() == 1 { made } else { made.row_of_names() };
+        let payload = json!({"id": id.to_string(), "type": types[0].as_str(), "order": order}).to_string();
+        Event { id, scope, types, payload, webhook_url: None, created_at: now, kept_from: None }
+    };
+    let mut rows = Vec::new();
+    for order in 0..400 {
+        rows.push(event(order, vec![EventType::ChargeExpired]));
+        let legacy = [EventType::PaymentExpired, EventType::PaymentFailed, EventType::PaymentStatusChanged];
+        rows.push(event(order, legacy.to_vec()));
+    }
+    for row in &rows {
+        store.insert(row).await.unwrap();
+    }
+    rows
+}
+
+#[tokio::test]
+async fn pages_give_each_event_once_however_many_happened_at_one_moment() {
+    let service = Service::start().await;
+    let rows = crowd(&service).await;
+    let ids = |event_type: Option<EventType>| {
+        let admits = |told: &EventType| event_type.is_none_or(|wanted| wanted == *told);
+        let of_row = |row: &Event| {
+            let told: Vec<EventType> = row.types.iter().copied().filter(|told| admits(told)).collect();
+            told.into_iter().map(|told| row.id_as(told).to_string()).collect::<Vec<_>>()
+        };
+        let mut ids: Vec<String> = rows.iter().flat_map(of_row).collect();
+        ids.sort_unstable_by(|left, right| right.cmp(left));
+        ids
+    };
+    let listed = |events: &[Value]| -> Vec<String> {
+        let id = |event: &Value| match event["id"].as_str() {
+            Some(id) => id.to_owned(),
+            None => panic!("{event}"),
+        };
+        events.iter().map(id).collect()
+    };
+    assert_eq!(ids(None).len(), 1600);
+    for limit in [7, 33, 100] {
+        assert_eq!(listed(&all(&service, "", limit).await), ids(None), "by {limit}");
+    }
+    for (event_type, limit) in [
+        (EventType::ChargeExpired, 9),
+        (EventType::PaymentFailed, 9),
+        (EventType::PaymentStatusChanged, 100),
+        (EventType::PaymentStatusChanged, 1),
+    ] {
+        let query = format!("&type={}", event_type.as_str());
+        assert_eq!(listed(&all(&service, &query, limit).await), ids(Some(event_type)), "{query} by {limit}");
+    }
+    // After any event come those that stand after it, whatever its name and whatever is asked for.
+    let every = ids(None);
+    for (place, cursor) in every.iter().enumerate().step_by(53) {
+        for more in ["", "&type=charge.expired"] {
+            let path = format!("/v1/events?limit=5&starting_after={cursor}{more}");
+            let page = service.get(&path).await.expect(200);
+            let page = listed(page["data"].as_array().unwrap());
+            let expired = ids(Some(EventType::ChargeExpired));
+            let expected = every[place + 1..].iter().filter(|id| more.is_empty() || expired.contains(id));
+            assert_eq!(page, expected.take(5).cloned().collect::<Vec<_>>(), "{path}");
+        }
+    }
+    // Each is found by its id, and a legacy row has none of its own.
+    for row in rows.iter().step_by(97) {
+        for event_type in &row.types {
+            let event = row.id_as(*event_type).to_string();
+            let found = service.get(&format!("/v1/events/{event}")).await.expect(200);
+            assert_eq!((id(&found), name(&found)), (event.as_str(), event_type.as_str()));
+        }
+        let own = service.get(&format!("/v1/events/{}", row.id)).await;
+        assert_eq!(own.status.as_u16(), if row.types.len() == 1 { 200 } else { 404 });
+    }
 }
 
 #[tokio::test]

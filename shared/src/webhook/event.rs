@@ -72,8 +72,6 @@ pub struct EventName {
     pub id: EventId,
     /// The names under which it is told.
     pub types: Vec<EventType>,
-    /// When the change happened.
-    pub at: Timestamp,
 }
 
 #[derive(Serialize)]
@@ -190,7 +188,7 @@ impl Event {
         if types.is_empty() {
             return Ok(None);
         }
-        let id = origin.event_id(LEGACY);
+        let id = origin.legacy_id();
         let (scope, created_at) = (origin.scope, origin.at);
         Ok(Some(Self { id, scope, types, payload: json(data)?, webhook_url, created_at, kept_from: None }))
     }
@@ -209,7 +207,7 @@ impl Event {
 
     /// The stable id of the event under one of its names.
     pub fn id_as(&self, event_type: EventType) -> EventId {
-        id_as(self.id, self.created_at, event_type)
+        id_as(self.id, event_type)
     }
 
     /// The body that subscribers get under one of its names.
@@ -238,11 +236,8 @@ impl Event {
 }
 
 /// The stable id of an event's row under one of its names.
-fn id_as(row: EventId, at: Timestamp, event_type: EventType) -> EventId {
-    match event_type.family() {
-        Family::Canonical => row,
-        Family::Legacy => EventId::derive(at, &row.to_string(), 0, event_type.as_str()),
-    }
+fn id_as(row: EventId, event_type: EventType) -> EventId {
+    event_type.code().map_or(row, |code| row.named(code))
 }
 
 impl EventName {
@@ -290,15 +285,15 @@ impl EventName {
     }
 
     fn of(origin: &Origin, canonical: Vec<EventType>, legacy: Vec<EventType>) -> Vec<Self> {
-        let name = |id, types| Self { id, types, at: origin.at };
+        let name = |id, types| Self { id, types };
         let canonical = canonical.into_iter().map(|told| name(origin.event_id(told.as_str()), vec![told]));
-        let legacy = (!legacy.is_empty()).then(|| name(origin.event_id(LEGACY), legacy));
+        let legacy = (!legacy.is_empty()).then(|| name(origin.legacy_id(), legacy));
         canonical.chain(legacy).collect()
     }
 
     /// The stable id of the event under one of its names.
     pub fn id_as(&self, event_type: EventType) -> EventId {
-        id_as(self.id, self.at, event_type)
+        id_as(self.id, event_type)
     }
 }
 
@@ -321,6 +316,11 @@ impl Origin {
 
     fn event_id(&self, name: &str) -> EventId {
         EventId::derive(self.at, &self.row, self.version, name)
+    }
+
+    /// The row of all legacy events of the change.
+    fn legacy_id(&self) -> EventId {
+        self.event_id(LEGACY).row_of_names()
     }
 }
 

@@ -80,6 +80,34 @@ impl EventType {
         Self::ALL.iter().map(|(_, event)| *event).filter(|event| *event != Self::WebhookTest)
     }
 
+    /// What tells the id of a change's legacy event from those of its other names: 1 to 31, and the same for ever. The
+    /// greater one is listed first. `None`: a canonical event has a row, hence an id, of its own.
+    pub(super) fn code(self) -> Option<u8> {
+        match self {
+            Self::PaymentCreated => Some(10),
+            Self::PaymentCompleted => Some(9),
+            Self::PaymentExpired => Some(8),
+            Self::PaymentFailed => Some(7),
+            Self::PaymentRefunded => Some(6),
+            Self::PaymentStatusChanged => Some(5),
+            Self::WithdrawalCreated => Some(4),
+            Self::WithdrawalCompleted => Some(3),
+            Self::WithdrawalFailed => Some(2),
+            Self::WithdrawalStatusChanged => Some(1),
+            Self::ChargeCreated
+            | Self::ChargePaid
+            | Self::ChargeFailed
+            | Self::ChargeExpired
+            | Self::PayoutCreated
+            | Self::PayoutPaid
+            | Self::PayoutFailed
+            | Self::MedCaseCreated
+            | Self::MedCaseUpdated
+            | Self::MedResolved
+            | Self::WebhookTest => None,
+        }
+    }
+
     /// The event of that name, where one can subscribe to it.
     pub fn named(name: &str) -> Option<Self> {
         Self::subscribable().find(|event| event.as_str() == name)
@@ -115,6 +143,15 @@ mod tests {
             assert_eq!(serde_json::to_value(event).unwrap(), *name);
             assert_eq!(event.as_str(), *name);
         }
+    }
+
+    #[test]
+    fn every_legacy_event_has_a_code_of_its_own() {
+        let all = || EventType::ALL.iter().map(|(_, event)| *event);
+        let mut codes: Vec<u8> = all().filter_map(EventType::code).collect();
+        codes.sort_unstable();
+        assert_eq!(codes, (1..=10).collect::<Vec<u8>>());
+        assert!(all().all(|event| event.code().is_some() == (event.family() == Family::Legacy)));
     }
 
     #[test]

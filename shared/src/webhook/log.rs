@@ -1,9 +1,10 @@
 //! The log of events, from which a merchant catches up after an outage: what was told, or would have been, to anybody.
 //!
-//! A scope's events share a partition in the order of their changes, so a page is read from there. The events of one
-//! object are named by its rows, which remember their moves, so they are read by name. There is no index of events:
-//! it would cost a write unit for each. A rare `type` is looked for among as many rows as a page may cost, hence such a
-//! page may be shorter than `limit`, even empty, while `has_more` is true.
+//! A scope's events share a partition in the order of their changes, so a page is read from there, from its cursor on: an
+//! event's id says which row it is of, and all ids sort as rows do. The events of one object are named by its rows, which
+//! remember their moves, so they are read by name. There is no index of events: it would cost a write unit for each. A rare
+//! `type` is looked for among as many rows as a page may cost, hence such a page may be shorter than `limit`, even empty,
+//! while `has_more` is true.
 //!
 //! An event stands at the time of its change and appears some moments after it; after an outage of the dispatcher,
 //! later. Who polls asks again from a little before the last event that was seen.
@@ -22,7 +23,7 @@ use crate::ids::{ChargeId, EventId, MedCaseId, PayoutId, Scope};
 use crate::med::MedCase;
 use crate::payout::Payout;
 use crate::refund::Refund;
-use crate::store::{Item, Key, Order, Store, StoreError, from_item, text, unavailable};
+use crate::store::{Item, Key, Store, StoreError, from_item, text, unavailable};
 use crate::time::Timestamp;
 
 /// How far back the list goes, in seconds: 30 days. Rows are kept for longer, for deliveries refer to them.
@@ -35,11 +36,9 @@ const MAX_LIMIT: u32 = 100;
 /// Queries that a page takes at most, one after another. DynamoDB ends each at 1 MB, some thousand rows.
 const MAX_QUERIES: usize = 2;
 
-/// Rows of a scope that may share a millisecond: an event is found among them by its id, for a legacy one is not its row's.
-const SAME_INSTANT: usize = 32;
-
-/// Rows of one millisecond among which a single event is looked for.
-const CROWDED_INSTANT: usize = 20_000;
+/// Rows of a page beside one for each of its events: the cursor's, of which names may be left, and one that shows whether
+/// there are more.
+const ROWS_BESIDE: usize = 2;
 
 /// Rows of the first query for each event of one type that is wanted: enough for a usual type, so that only a rare one
 /// is looked for further.
@@ -117,15 +116,14 @@ impl EventFilter {
         let from = EventId::first_at(self.created_after.unwrap_or(oldest).max(oldest));
         let to = EventId::last_at(self.created_before.unwrap_or(Timestamp::MAX));
         let cursor = self.starting_after.filter(|cursor| *cursor <= to);
-        // Every row of the cursor's instant is read: a legacy event's id is not its row's.
-        let at = cursor.and_then(|cursor| cursor.timestamp());
-        (from, at.map_or(to, EventId::last_at).min(to), cursor)
+        (from, cursor.unwrap_or(to), cursor)
     }
 }
 
 /// An event of a page: a row, under one of its names.
 #[derive(Clone, Debug)]
 struct Told {
+    id: EventId,
     row: Event,
     event_type: EventType,
 }
@@ -173,31 +171,11 @@ impl EventLog {
     /// 404 for what is not there and what is another scope's.
     pub async fn find(&self, scope: &Scope, id: Option<EventId>) -> Result<EventView, Problem> {
         let id = id.ok_or(NO_EVENT)?;
-        let at = id.timestamp().ok_or(NO_EVENT)?;
-        let [from, to] = [EventId::first_at(at), EventId::last_at(at)].map(|id| id.to_string());
-        let partition = Event::partition(scope);
-        let among = |items: Vec<Item>| {
-            let mut told = items.into_iter().filter_map(readable).flat_map(|row| told_as(&row));
-            told.find(|told| told.row.id_as(told.event_type) == id)
-        };
-        let items = self.store.range(&partition, (&from, &to), Order::OldestFirst, SAME_INSTANT).await?;
-        let may_be_more = items.len() >= SAME_INSTANT;
-        if let Some(told) = among(items) {
-            return EventView::new(&told);
-        }
-        // What time ends, ends together: the boletos of a day, say.
-        if !may_be_more {
-            return Err(NO_EVENT);
-        }
-        let own_row = self.store.get_item(&Event::key_of(scope, id)).await?;
-        let found = match among(own_row.into_iter().collect()) {
-            Some(told) => Some(told),
-            // A legacy event is not named by its row.
-            None => {
-                among(self.store.range(&partition, (&from, &to), Order::OldestFirst, CROWDED_INSTANT).await?)
-            }
-        };
-        EventView::new(&found.ok_or(NO_EVENT)?)
+        let mut keys = vec![Event::key_of(scope, id), Event::key_of(scope, id.row_of_names())];
+        keys.dedup();
+        let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(readable);
+        let told = rows.flat_map(|row| told_as(&row)).find(|told| told.id == id);
+        EventView::new(&told.ok_or(NO_EVENT)?)
     }
 
     async fn of_scope(
@@ -211,36 +189,35 @@ impl EventLog {
         if from > to {
             return Ok(EventPage { events, next_cursor: None });
         }
-        let mut before_cursor = cursor;
+        let mut cursor_is_known = cursor.is_none();
         let mut after = None;
         for query in 0..MAX_QUERIES {
             let (items, last) = self.rows(scope, (from, to), filter, query == 0, after.take()).await?;
-            for row in items.into_iter().filter_map(readable) {
-                let told = told_as(&row);
-                let place = before_cursor.map(|cursor| place_of(cursor, &told));
-                let skipped = match place {
-                    None => 0,
-                    Some(Some(place)) => {
-                        before_cursor = None;
-                        place
+            for item in items {
+                // A page may end at a row, of which all names are listed or none.
+                let id = text(&item, "sk").and_then(|id| id.parse().ok());
+                cursor_is_known |= cursor == id;
+                let Some(row) = readable(item) else { continue };
+                for told in told_as(&row) {
+                    cursor_is_known |= cursor == Some(told.id);
+                    let is_after = cursor.is_none_or(|cursor| told.id < cursor);
+                    if is_after && filter.admits(told.event_type) {
+                        events.push(told);
                     }
-                    Some(None) => continue,
-                };
-                let rest = told.into_iter().skip(skipped);
-                events.extend(rest.filter(|told| filter.admits(told.event_type)));
+                }
             }
             after = last;
             if after.is_none() || events.len() > filter.limit {
                 break;
             }
         }
-        if before_cursor.is_some() {
+        if !cursor_is_known {
             return Err(Problem::field("starting_after", "is not an event of this account and mode"));
         }
         let cut = events.len() > filter.limit;
         events.truncate(filter.limit);
         let next_cursor = if cut {
-            events.last().map(|told| told.row.id_as(told.event_type))
+            events.last().map(|told| told.id)
         } else {
             after.and_then(|last| text(&last, "sk")?.parse().ok())
         };
@@ -268,18 +245,18 @@ impl EventLog {
             .expression_attribute_values(":to", text(&to))
             .scan_index_forward(false)
             .set_exclusive_start_key(after);
-        let mut rows = filter.limit.saturating_add(SAME_INSTANT);
+        let mut rows = filter.limit.saturating_add(ROWS_BESIDE);
         if let Some(event_type) = filter.event_type {
             rows = rows.saturating_mul(ROWS_PER_MATCH);
             // The cursor may be of another type: where the page before it ended.
-            let instant = filter.starting_after.and_then(|cursor| cursor.timestamp());
-            let instant = EventId::first_at(instant.unwrap_or(Timestamp::MAX));
+            let cursor = filter.starting_after.unwrap_or(to);
             query = query
-                .filter_expression("contains(#types, :type) OR #id >= :instant")
+                .filter_expression("contains(#types, :type) OR #id IN (:cursor, :row)")
                 .expression_attribute_names("#types", "types")
                 .expression_attribute_names("#id", "id")
                 .expression_attribute_values(":type", AttributeValue::S(event_type.as_str().to_owned()))
-                .expression_attribute_values(":instant", text(&instant));
+                .expression_attribute_values(":cursor", text(&cursor))
+                .expression_attribute_values(":row", text(&cursor.row_of_names()));
         }
         let limit = is_first.then(|| i32::try_from(rows).unwrap_or(i32::MAX));
         let answer = Box::pin(query.set_limit(limit).send()).await.map_err(unavailable)?;
@@ -293,14 +270,14 @@ impl EventLog {
         filter: &EventFilter,
         now: Timestamp,
     ) -> Result<EventPage, Problem> {
-        let mut names = self.names_of(scope, object).await?;
-        names.sort_by_key(|name| Reverse(name.id));
+        let names = self.names_of(scope, object).await?;
         let (from, to, cursor) = filter.range(now);
         let under_each = |name: EventName| {
             let types = name.types.clone();
             types.into_iter().map(move |event_type| (name.id, name.id_as(event_type), event_type))
         };
         let mut told: Vec<(EventId, EventId, EventType)> = names.into_iter().flat_map(under_each).collect();
+        told.sort_by_key(|(_, id, _)| Reverse(*id));
         if let Some(cursor) = cursor {
             let place = told.iter().position(|(_, id, _)| *id == cursor);
             let place =
@@ -314,9 +291,9 @@ impl EventLog {
         let mut keys: Vec<Key> = told.iter().map(|(row, _, _)| Event::key_of(scope, *row)).collect();
         keys.dedup();
         let rows: Vec<Event> = self.store.batch_get(&keys).await?.into_iter().filter_map(readable).collect();
-        let stored = |(id, _, event_type): (EventId, EventId, EventType)| {
-            let row = rows.iter().find(|row| row.id == id)?.clone();
-            Some(Told { row, event_type })
+        let stored = |(row, id, event_type): (EventId, EventId, EventType)| {
+            let row = rows.iter().find(|stored| stored.id == row)?.clone();
+            Some(Told { id, row, event_type })
         };
         Ok(EventPage { events: told.into_iter().filter_map(stored).collect(), next_cursor })
     }
@@ -362,15 +339,16 @@ fn readable(item: Item) -> Option<Event> {
     from_item(item).inspect_err(|error| tracing::error!(%error, "an event can't be read")).ok()
 }
 
+/// The events of a row, newest first, as ids sort them.
 fn told_as(row: &Event) -> Vec<Told> {
-    row.types.iter().map(|event_type| Told { row: row.clone(), event_type: *event_type }).collect()
-}
-
-/// How many events of a row stand up to the cursor, if it is one of them. A row's own id stands after them all.
-fn place_of(cursor: EventId, told: &[Told]) -> Option<usize> {
-    let named = told.iter().position(|told| told.row.id_as(told.event_type) == cursor);
-    let whole = || told.iter().any(|told| told.row.id == cursor).then_some(told.len());
-    named.map(|place| place.saturating_add(1)).or_else(whole)
+    let as_one = |event_type: &EventType| Told {
+        id: row.id_as(*event_type),
+        row: row.clone(),
+        event_type: *event_type,
+    };
+    let mut told: Vec<Told> = row.types.iter().map(as_one).collect();
+    told.sort_by_key(|told| Reverse(told.id));
+    told
 }
 
 /// An event as the log shows it: a canonical one as it is sent, a legacy one with the id and time that its envelope lacks.
@@ -399,7 +377,7 @@ impl EventView {
         Ok(match told.event_type.family() {
             Family::Canonical => Self::Canonical(payload),
             Family::Legacy => Self::Legacy {
-                id: told.row.id_as(told.event_type),
+                id: told.id,
                 event: told.event_type,
                 created_at: told.row.created_at,
                 data: payload,
