@@ -95,16 +95,25 @@ impl Worker {
                 return Err(StoreError::Unavailable("the dead-letter queue refused a message".to_owned()));
             }
         }
+        let note = async || match &endpoint {
+            Some(endpoint) => {
+                self.endpoints.note(endpoint, (&end, delivery.created_at), self.clock.now()).await
+            }
+            None => Ok(()),
+        };
+        let succeeded = matches!(end, AttemptEnd::Delivered { .. });
+        if succeeded {
+            // Before the row says so: else a crash in between leaves the endpoint failing, whose one success that was. What
+            // is not noted is delivered once more.
+            not_now(note().await)?;
+        }
         if !self.deliveries.end(delivery, &end, now).await? {
             tracing::warn!(delivery = %delivery.id, "the lease ended before the attempt did");
             return Ok(());
         }
-        if let Some(endpoint) = endpoint {
-            let noted = self.endpoints.note(&endpoint, (&end, delivery.created_at), now).await;
-            // The delivery is done with, and the next attempt notes the same.
-            if let Err(error) = noted {
-                tracing::warn!(endpoint = %endpoint.id, %error, "how an endpoint does was not noted");
-            }
+        if !succeeded && let Err(error) = note().await {
+            // The delivery is done with, and the next failure notes the same.
+            tracing::warn!(delivery = %delivery.id, %error, "how an endpoint does was not noted");
         }
         if let AttemptEnd::Retry { next_attempt_at, .. } = end {
             let delay = next_attempt_at.until_from(now);
@@ -199,6 +208,17 @@ impl Worker {
             |(name, text): (HeaderName, String)| HeaderValue::from_str(&text).ok().map(|value| (name, value));
         let headers: HeaderMap = headers.into_iter().filter_map(value).collect();
         self.sender.post(url, headers, body).await
+    }
+}
+
+/// Fails on what may succeed later; what can't be read or written then either is said and left.
+fn not_now(done: Result<(), StoreError>) -> Result<(), StoreError> {
+    match done {
+        Err(StoreError::Corrupt(cause)) => {
+            tracing::error!(cause, "how an endpoint does can't be noted");
+            Ok(())
+        }
+        other => other,
     }
 }
 

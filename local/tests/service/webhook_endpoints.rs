@@ -5,11 +5,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
+use local::embedded::probe::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::audit::Audit;
+use shared::time::Timestamp;
 use shared::webhook::delivery::AttemptEnd;
-use shared::webhook::endpoint::Endpoints;
+use shared::webhook::endpoint::{Endpoint, EndpointStatus, Endpoints};
+use shared::webhook::event_type::EventType;
 
 use crate::budgets::{dispatch, work};
 use crate::support::{Listener, Service, eventually, id};
@@ -204,6 +207,152 @@ async fn an_endpoint_that_failed_everything_for_five_days_is_switched_off_and_sa
     expected.as_object_mut().unwrap().remove("secret");
     expected["updatedAt"] = on["updatedAt"].clone();
     assert_eq!(on, expected, "as if nothing had been");
+}
+
+/// A registered endpoint, as workers read it, and how their attempts end.
+struct Noted {
+    service: Service,
+    endpoints: Endpoints,
+    at: Timestamp,
+}
+
+const DAY: i64 = 24 * 60 * 60;
+
+impl Noted {
+    async fn start() -> Self {
+        let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+        service.register("http://127.0.0.1:9/hook", &["charge.created"]).await;
+        let endpoints = Endpoints::new(service.store());
+        Self { at: service.stack.clock.now(), service, endpoints }
+    }
+
+    fn after(&self, seconds: i64) -> Timestamp {
+        self.at.plus_seconds(seconds).unwrap()
+    }
+
+    async fn read(&self) -> Endpoint {
+        self.endpoints.of(&self.service.scope()).await.unwrap().remove(0)
+    }
+
+    async fn note(&self, seen: &Endpoint, end: &AttemptEnd, seconds: i64) {
+        // Of a delivery that was made two days after all began.
+        self.endpoints.note(seen, (end, self.after(2 * DAY)), self.after(seconds)).await.unwrap();
+    }
+
+    fn failed() -> AttemptEnd {
+        let next_attempt_at = Timestamp::MAX;
+        let error = "answered 502".to_owned();
+        AttemptEnd::Retry { status_code: Some(502), error, response_body: None, next_attempt_at }
+    }
+
+    fn given_up() -> AttemptEnd {
+        AttemptEnd::Exhausted { status_code: None, error: "timeout".to_owned(), response_body: None }
+    }
+
+    /// Failing since the first moment, as workers read it then.
+    async fn failing(&self) -> Endpoint {
+        self.note(&self.read().await, &Self::failed(), 0).await;
+        let failing = self.read().await;
+        assert_eq!(failing.failing_since, Some(self.at));
+        failing
+    }
+
+    async fn change(&self, change: Value) {
+        self.service.patch(&path(&only_endpoint(&self.service).await), &change).await.expect(200);
+    }
+}
+
+const DELIVERED: AttemptEnd = AttemptEnd::Delivered { status_code: 204 };
+
+#[tokio::test]
+async fn a_success_is_noted_whoever_changed_the_endpoint_meanwhile() {
+    let noted = Noted::start().await;
+    let seen = noted.failing().await;
+    noted.change(json!({"events": ["charge.paid"]})).await;
+    noted.note(&seen, &DELIVERED, 60).await;
+    let now = noted.read().await;
+    assert_eq!((now.failing_since, now.events), (None, vec![EventType::ChargePaid]));
+    // A failure that began before, and ends now, is older than what is known by now.
+    noted.note(&seen, &Noted::given_up(), 5 * DAY).await;
+    assert_eq!(noted.read().await.failing_since, None);
+    assert_eq!(noted.read().await.version, now.version);
+}
+
+#[tokio::test]
+async fn an_endpoint_is_not_switched_off_for_what_a_success_made_untrue() {
+    let noted = Noted::start().await;
+    let seen = noted.failing().await;
+    // Two workers read it so. One delivers just before the other gives up.
+    noted.note(&seen, &DELIVERED, 5 * DAY).await;
+    noted.note(&seen, &Noted::given_up(), 5 * DAY).await;
+    let now = noted.read().await;
+    assert_eq!((now.status, now.failing_since, now.disabled), (EndpointStatus::Active, None, None));
+    // And it failed again meanwhile: it fails since then.
+    let again = noted.read().await;
+    noted.note(&again, &Noted::failed(), 5 * DAY + 1).await;
+    noted.note(&seen, &Noted::given_up(), 6 * DAY).await;
+    let now = noted.read().await;
+    assert_eq!((now.status, now.failing_since), (EndpointStatus::Active, Some(noted.after(5 * DAY + 1))));
+}
+
+#[tokio::test]
+async fn an_endpoint_is_switched_off_once_though_somebody_changed_it_meanwhile() {
+    let noted = Noted::start().await;
+    let seen = noted.failing().await;
+    noted.change(json!({"events": ["charge.paid"]})).await;
+    let end = Noted::given_up();
+    let note = || noted.note(&seen, &end, 5 * DAY);
+    tokio::join!(note(), note(), note(), note());
+    let off = noted.read().await;
+    assert_eq!((off.status, off.events), (EndpointStatus::Inactive, vec![EventType::ChargePaid]));
+    let audit = Audit::latest(&noted.service.store(), &noted.service.scope().account).await.unwrap();
+    assert_eq!(audit.len(), 1, "{audit:?}");
+}
+
+#[tokio::test]
+async fn what_was_posted_to_another_address_or_a_deleted_endpoint_is_not_noted() {
+    let noted = Noted::start().await;
+    let seen = noted.failing().await;
+    noted.change(json!({"url": "http://127.0.0.1:9/new"})).await;
+    noted.note(&noted.read().await, &Noted::failed(), 60).await;
+    for end in [DELIVERED, Noted::given_up()] {
+        noted.note(&seen, &end, 9 * DAY).await;
+        let now = noted.read().await;
+        assert_eq!((now.status, now.failing_since), (EndpointStatus::Active, Some(noted.after(60))));
+    }
+    let path = path(&only_endpoint(&noted.service).await);
+    noted.service.delete(&path).await.expect(200);
+    noted.note(&seen, &DELIVERED, 9 * DAY).await;
+    assert_eq!(noted.service.get("/v1/webhooks/endpoints").await.expect(200)["data"], json!([]));
+}
+
+#[tokio::test]
+async fn a_success_is_noted_before_its_delivery_is_done() {
+    let service = Service::with(Options { pumps: false, probe: true, ..Options::in_memory() }).await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["charge.created"]).await;
+    service.charge().await;
+    dispatch(&service).await;
+    let delivery = service.deliveries("").await.remove(0);
+    let endpoints = Endpoints::new(service.store());
+    let seen = endpoints.of(&service.scope()).await.unwrap().remove(0);
+    let now = service.stack.clock.now();
+    endpoints.note(&seen, (&Noted::failed(), now), now).await.unwrap();
+    // The note does not go through: the delivery is not done, and comes again.
+    let probe = service.stack.probe.as_ref().unwrap();
+    probe.inject_every("PutItem", 1, Fault::InternalError);
+    let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
+    let scope = service.scope().to_string();
+    let body = json!({"scope": scope, "delivery": delivery["id"], "endpoint": delivery["endpointId"]});
+    let record = json!({"messageId": "m", "body": body.to_string(), "eventSource": "aws:sqs"});
+    let answer = worker(json!({ "Records": [record] })).await.unwrap();
+    assert_eq!(answer["batchItemFailures"].as_array().unwrap().len(), 1);
+    assert_eq!(service.deliveries("").await[0]["status"], "PROCESSING");
+    probe.inject_every("PutItem", usize::MAX, Fault::InternalError);
+    service.stack.clock.advance(61_000);
+    work(&service, &delivery).await;
+    assert_eq!(service.deliveries("").await[0]["status"], "DELIVERED");
+    assert_eq!(only_endpoint(&service).await.get("failingSince"), None);
 }
 
 #[tokio::test]

@@ -75,7 +75,7 @@ pub struct Endpoint {
     pub secret: EndpointSecret,
     /// Whether it is told anything.
     pub status: EndpointStatus,
-    /// Since when no attempt succeeded; `None`: the last one that was noted did.
+    /// No attempt that began since then succeeded; `None`: the last one that was noted did.
     #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
     /// That it was switched off because nothing reached it.
@@ -126,7 +126,7 @@ impl Endpoint {
                     && began.millis_since(since) >= FAILED_BEFORE_MS =>
             {
                 let reason =
-                    format!("nothing was delivered since {}; the last attempt: {error}", since.to_iso());
+                    format!("no attempt begun since {} succeeded; the last one: {error}", since.to_iso());
                 Some(Self {
                     status: EndpointStatus::Inactive,
                     disabled: Some(Disabled { at: now, reason }),
@@ -378,8 +378,12 @@ impl Endpoints {
         Err(Problem::Unavailable("an endpoint kept changing".to_owned()))
     }
 
-    /// Notes how an attempt ended, where that says something new. What somebody else changed in between is looked at anew.
-    /// Beyond some tries it is left to the next attempt.
+    /// Notes how an attempt ended, where that says something new. `seen`: the endpoint as it stood when the attempt began. Where
+    /// somebody changed it since, it is read again and judged anew, so that what is written is always about what stands.
+    ///
+    /// # Errors
+    ///
+    /// When the database does not answer, or the endpoint keeps changing.
     pub async fn note(
         &self,
         seen: &Endpoint,
@@ -392,13 +396,15 @@ impl Endpoints {
             if self.commit_note(&next, endpoint.version, now).await? == Committed::Done {
                 return Ok(());
             }
-            match self.store.get_in_order::<Endpoint>(&[seen.key()]).await?.pop() {
-                Some(changed) if changed.url == seen.url => endpoint = changed,
-                // What was attempted is no longer there.
-                Some(_) | None => return Ok(()),
+            let found = self.store.get_in_order::<Endpoint>(&[seen.key()]).await?.pop();
+            // What was posted to another address says nothing of this one. And where nothing fails by now, a failure may be
+            // older than the success that was noted meanwhile; the next one is noted.
+            match found.filter(|found| found.url == seen.url && found.failing_since.is_some()) {
+                Some(found) => endpoint = found,
+                None => return Ok(()),
             }
         }
-        Ok(())
+        Err(StoreError::Unavailable("an endpoint kept changing".to_owned()))
     }
 
     async fn commit_note(
@@ -575,7 +581,7 @@ mod tests {
         assert!(failing.after_attempt(&failure(), began, at(9 * DAY)).is_none(), "it is tried again");
         let off = failing.after_attempt(&given_up, began, ended).unwrap();
         assert_eq!((off.status, off.version, off.updated_at), (EndpointStatus::Inactive, 3, ended));
-        insta::assert_snapshot!(off.disabled.clone().unwrap().reason, @"nothing was delivered since 2026-11-21T12:00:00.000Z; the last attempt: answered 500");
+        insta::assert_snapshot!(off.disabled.clone().unwrap().reason, @"no attempt begun since 2026-11-21T12:00:00.000Z succeeded; the last one: answered 500");
         assert!(off.after_attempt(&given_up, began, at(6 * DAY)).is_none(), "it is off already");
         let on = EndpointChange { status: Some(EndpointStatus::Active), ..EndpointChange::default() };
         let on = on.apply(off.clone(), at(7 * DAY));
