@@ -90,50 +90,7 @@ fn not_understood(value: &Value) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::template::Template;
-
-    fn record(event: &str, pk: &str, sk: &str) -> Value {
-        json!({"eventName": event, "dynamodb": {"Keys": {"pk": {"S": pk}, "sk": {"S": sk}}}})
-    }
-
-    #[test]
-    fn the_dispatcher_is_invoked_for_what_it_reads_and_nothing_else() {
-        let template = Template::deployed().unwrap();
-        let dispatcher = template.functions.iter().find(|one| one.logical_id == "EventDispatcherFunction");
-        let stream = &dispatcher.unwrap().streams[0];
-        let is_taken =
-            |event, pk, sk| stream.filters.iter().any(|filter| filter.takes(&record(event, pk, sk)));
-        for (pk, sk) in
-            [("charge#1", "charge"), ("charge#1", "refund#1"), ("charge#1", "case#1"), ("payout#1", "payout")]
-        {
-            assert!(is_taken("INSERT", pk, sk) && is_taken("MODIFY", pk, sk), "{pk} {sk}");
-            assert!(!is_taken("REMOVE", pk, sk), "{pk} {sk}: removed by TTL");
-        }
-        for (event, pk, sk) in [
-            ("INSERT", "resends#acc_1:test", "rs_1"),
-            ("INSERT", "deliveries#acc_1:test", "wd_1"),
-            ("MODIFY", "endpoints#acc_1:test", "wh_1"),
-        ] {
-            assert!(is_taken(event, pk, sk), "{event} {pk} {sk}");
-        }
-        for (pk, sk) in [
-            ("counted#1", "1"),
-            ("rollup#acc_1:test", "total"),
-            ("ledger#acc_1:test", "wallet#BRL#mv_1"),
-            ("wallet#acc_1:test", "BRL#shard#0"),
-            ("receipts#acc_1:test", "E1"),
-            ("events#acc_1:test", "evt_1"),
-            ("charge#1", "evidence#1#mev_1"),
-            ("charge#1", "upload#1#mev_1"),
-            ("audit#acc_1", "aud_1"),
-        ] {
-            assert!(!is_taken("INSERT", pk, sk) && !is_taken("MODIFY", pk, sk), "{pk} {sk}");
-        }
-        assert!(!is_taken("MODIFY", "deliveries#acc_1:test", "wd_1"), "an attempt of a delivery");
-    }
 
     #[test]
     fn what_is_not_understood_is_refused() {

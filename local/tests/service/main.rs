@@ -39,6 +39,7 @@ mod rollups;
 mod seeding;
 mod settlement;
 mod statistics;
+mod stream_filter;
 mod support;
 mod velocity;
 mod wallets;
