@@ -15,6 +15,7 @@
 mod seeding;
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -204,14 +205,17 @@ async fn requests() {
     stack.stop().await;
 }
 
-/// Lists and statistics among so many payments, made over 40 days, and among as many deliveries.
-async fn among(payments: usize) {
-    // In a file, whose stream has an index: without it each write takes longer than the one before.
+/// A service whose state is in a file, where a stream has an index: without it each write takes longer than the one before.
+async fn in_a_file(options: Options) -> (Stack, PathBuf) {
     let directory = std::env::temp_dir().join(format!("budgets-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let state = State::Directory(directory.clone());
-    let options = Options { state, probe: true, pumps: false, ..Options::in_memory() };
-    let stack = Stack::start(options).await.unwrap();
+    (Stack::start(Options { state, ..options }).await.unwrap(), directory)
+}
+
+/// Lists and statistics among so many payments, made over 40 days, and among as many deliveries.
+async fn among(payments: usize) {
+    let (stack, directory) = in_a_file(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
     let probe = stack.probe.as_ref().unwrap();
     let client = Client::of(&stack);
     let key = Charge::key_of(ChargeId::parse_any(&client.create(0).await).unwrap());
@@ -272,7 +276,7 @@ async fn told_of() {
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
 
-    let stack = Stack::start(Options::in_memory()).await.unwrap();
+    let (stack, directory) = in_a_file(Options::in_memory()).await;
     let client = Client::of(&stack);
     let events = json!({"url": url, "events": ["charge.created", "charge.paid"]});
     client.send(Method::POST, "/v1/webhooks/endpoints", "", &events).await;
@@ -317,6 +321,7 @@ async fn told_of() {
         began.elapsed(),
     );
     stack.stop().await;
+    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 /// An endpoint that keeps the ids of the events that it is told, and answers with a status.
@@ -336,7 +341,7 @@ async fn endpoint(status: StatusCode) -> (String, Arc<Mutex<Vec<String>>>) {
 
 /// Two healthy endpoints beside a dead one: each hears every event, once.
 async fn one_dead_of_three() {
-    let stack = Stack::start(Options::in_memory()).await.unwrap();
+    let (stack, directory) = in_a_file(Options::in_memory()).await;
     let client = Client::of(&stack);
     let healthy = [endpoint(StatusCode::NO_CONTENT).await, endpoint(StatusCode::NO_CONTENT).await];
     let dead = endpoint(StatusCode::SERVICE_UNAVAILABLE).await;
@@ -375,6 +380,7 @@ async fn one_dead_of_three() {
         all as f64 / took.as_secs_f64(),
     );
     stack.stop().await;
+    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[tokio::main]

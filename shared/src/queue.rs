@@ -1,6 +1,7 @@
 //! Queues whose messages only name rows. The row is the truth, so a lost message costs a delay (`clock` sends another) and a
 //! duplicated one nothing.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -104,23 +105,27 @@ where
     W: Fn(M) -> F + Clone + Send + 'static,
 {
     let mut attempts = JoinSet::new();
+    let mut messages = HashMap::new();
     for message in batch.records {
-        let work = work.clone();
-        attempts.spawn(async move {
-            let done = match read(&message) {
+        let (work, message_id) = (work.clone(), message.message_id.clone());
+        let attempt = attempts.spawn(async move {
+            match read(&message) {
                 Ok(read) => work(read).await,
                 Err(error) => Err(E::from(error)),
-            };
-            (message.message_id, done)
+            }
         });
+        messages.insert(attempt.id(), message_id);
     }
     let mut response = SqsEventResponse::default();
-    while let Some(joined) = attempts.join_next().await {
-        // A panic within an attempt leaves its row to the due-index.
-        let Ok((message_id, Err(error))) = joined else {
-            continue;
+    while let Some(joined) = attempts.join_next_with_id().await {
+        let (id, error) = match joined {
+            Ok((_, Ok(()))) => continue,
+            Ok((id, Err(error))) => (id, error.to_string()),
+            // It panicked: the message comes again, and goes to the dead-letter queue in the end.
+            Err(error) => (error.id(), error.to_string()),
         };
-        tracing::error!(message_id, %error, "a message could not be worked on");
+        let message_id = messages.remove(&id).flatten();
+        tracing::error!(message_id, error, "a message could not be worked on");
         let mut failure = SqsBatchItemFailure::default();
         failure.item_identifier = message_id;
         response.batch_item_failures.push(failure);

@@ -34,6 +34,8 @@ const LONGEST_ASK_SECONDS: i64 = 21_600;
 enum Wake {
     Delivery(DeliveryMessage),
     Acquirer(AcquirerMessage),
+    /// This scope's deliveries are to be counted, which takes longer than all else: after it.
+    Count(Scope),
     /// It is done, or somebody else's.
     Nobody,
 }
@@ -87,19 +89,31 @@ impl DueWork {
     async fn run_shard(&self, shard: u8) -> Result<usize, StoreError> {
         let mut moved: usize = 0;
         let mut after = None;
+        let mut to_count = Vec::new();
         for _page in 0..MAX_PAGES {
             let now = self.clock.now();
             let (due, next) = self.store.due(shard, now, after).await?;
-            moved = moved.saturating_add(self.move_on(due, now).await?);
+            moved = moved.saturating_add(self.move_on(due, now, &mut to_count).await?);
             match next {
                 Some(_) => after = next,
                 None => break,
             }
         }
+        // One after another, each written when it is done: a run that is cut short has got on.
+        for scope in to_count {
+            if let Err(error) = self.deliveries().count(&scope, self.clock.now()).await {
+                tracing::error!(%scope, %error, "deliveries were not counted, and will be in the next run");
+            }
+        }
         Ok(moved)
     }
 
-    async fn move_on(&self, due: Vec<Due>, now: Timestamp) -> Result<usize, StoreError> {
+    async fn move_on(
+        &self,
+        due: Vec<Due>,
+        now: Timestamp,
+        to_count: &mut Vec<Scope>,
+    ) -> Result<usize, StoreError> {
         let mut rows = JoinSet::new();
         for due in due {
             let work = self.clone();
@@ -114,6 +128,7 @@ impl DueWork {
                     match wake {
                         Wake::Delivery(message) => deliveries.push(message),
                         Wake::Acquirer(message) => asked.push(message),
+                        Wake::Count(scope) => to_count.push(scope),
                         Wake::Nobody => {}
                     }
                     moved = moved.saturating_add(1);
@@ -145,7 +160,7 @@ impl DueWork {
         } else if let Some((scope, currency, CounterRow::Release(day))) = counters::parse(&due.key) {
             self.release(scope, currency, day, now).await.map(|()| Wake::Nobody)
         } else if let Some(scope) = counted_scope(&due.key) {
-            self.deliveries().count(&scope, now).await.map(|()| Wake::Nobody)
+            Ok(Wake::Count(scope))
         } else {
             Err(StoreError::Corrupt("nothing here knows this kind of row".to_owned()))
         };

@@ -17,7 +17,7 @@ use aws_lambda_events::streams::SqsEventResponse;
 use shared::account::{Account, MailAddress};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::ids::MedCaseId;
+use shared::ids::{MedCaseId, Mode};
 use shared::med::MedCase;
 use shared::notice::{About, Claim, Notice, NoticeQueue, Notices, Sending};
 use shared::queue;
@@ -120,7 +120,15 @@ impl Mailer {
             Claim::Sent => Ok(()),
             // Whoever has it may still fail.
             Claim::Busy { until } => Ok(self.queue.send_later(&notice, until.until_from(now)).await?),
-            Claim::Claimed(claimed) => self.send(&claimed, &mail).await,
+            Claim::Claimed(claimed) => {
+                let is_test = notice.scope.mode == Mode::Test;
+                if is_test && !self.notices.take_test_mail(&notice.scope, now).await? {
+                    tracing::warn!(notice = %claimed.id, scope = %claimed.scope, "no more mails for tests today");
+                    self.notices.sent(&claimed, now).await?;
+                    return Ok(());
+                }
+                self.send(&claimed, &mail).await
+            }
         }
     }
 

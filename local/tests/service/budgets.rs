@@ -178,7 +178,9 @@ async fn a_page_of_the_event_log_is_within_its_budget_by_any_filter() {
     probe(&service).slow_down(LATENCY);
     for query in queries {
         let (_, report) = cost(&service, service.get(&format!("/v1/events?{query}"))).await;
-        assert!(report.requests() <= 3 && report.one_after_another <= 3, "{query}: {report:?}");
+        // Of an object its cases and its refunds are read side by side.
+        let requests = if query.starts_with("object") { 4 } else { 3 };
+        assert!(report.requests() <= requests && report.one_after_another <= 3, "{query}: {report:?}");
     }
     let one = format!("/v1/events/{}", id(&first["data"][0]));
     let (_, report) = cost(&service, service.get(&one)).await;

@@ -1,8 +1,16 @@
 //! Reads and writes of notices.
 
 use super::{Claim, Notice, Sending, lease_from};
-use crate::store::{Committed, Inserted, Store, StoreError, Write};
+use crate::ids::Scope;
+use crate::rollup::Day;
+use crate::store::{Bound, Committed, Inserted, Key, Store, StoreError, Write, ttl};
 use crate::time::Timestamp;
+
+/// Mails of an account's test cases and endpoints in a day in São Paulo, at most: what a test suite opens must not use up the
+/// quota that live notices need.
+const TEST_MAILS_A_DAY: i64 = 100;
+
+const COUNTER: &str = "mails";
 
 /// The notices of all accounts.
 #[derive(Clone, Debug)]
@@ -32,6 +40,15 @@ impl Notices {
         }
         // Somebody else claimed it just now.
         Ok(Claim::Busy { until: lease_from(now) })
+    }
+
+    /// Takes one of a test scope's mails of the day; `false`: there are none left.
+    pub async fn take_test_mail(&self, scope: &Scope, now: Timestamp) -> Result<bool, StoreError> {
+        let day = Day::of(now);
+        let key = Key { pk: format!("mails#{scope}"), sk: day.to_string() };
+        let bound = Bound::AtMost { counter: COUNTER.to_owned(), most: TEST_MAILS_A_DAY.saturating_sub(1) };
+        let kept_until = ttl(day.on(2).ends_at().seconds());
+        self.store.count_within(&key, (COUNTER, 1), kept_until, Some(bound)).await
     }
 
     /// Notes that a claimed notice was sent. `false`: the lease was lost meanwhile, and another may have sent it too.

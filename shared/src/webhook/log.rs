@@ -23,7 +23,7 @@ use crate::ids::{ChargeId, EventId, MedCaseId, PayoutId, Scope};
 use crate::med::MedCase;
 use crate::payout::Payout;
 use crate::refund::Refund;
-use crate::store::{Item, Key, Store, StoreError, from_item, text, unavailable};
+use crate::store::{Item, Key, Order, Row, Store, StoreError, from_item, text, unavailable};
 use crate::time::Timestamp;
 
 /// How far back the list goes, in seconds: 30 days. Rows are kept for longer, for deliveries refer to them.
@@ -173,7 +173,7 @@ impl EventLog {
         let id = id.ok_or(NO_EVENT)?;
         let mut keys = vec![Event::key_of(scope, id), Event::key_of(scope, id.row_of_names())];
         keys.dedup();
-        let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(readable);
+        let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(read);
         let told = rows.flat_map(|row| told_as(&row)).find(|told| told.id == id);
         EventView::new(&told.ok_or(NO_EVENT)?)
     }
@@ -197,7 +197,7 @@ impl EventLog {
                 // A page may end at a row, of which all names are listed or none.
                 let id = text(&item, "sk").and_then(|id| id.parse().ok());
                 cursor_is_known |= cursor == id;
-                let Some(row) = readable(item) else { continue };
+                let Some(row) = read(item) else { continue };
                 for told in told_as(&row) {
                     cursor_is_known |= cursor == Some(told.id);
                     let is_after = cursor.is_none_or(|cursor| told.id < cursor);
@@ -239,6 +239,8 @@ impl EventLog {
             .client()
             .query()
             .table_name(self.store.table())
+            // What a page ended with must be there for the next.
+            .consistent_read(true)
             .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
             .expression_attribute_values(":pk", AttributeValue::S(Event::partition(scope)))
             .expression_attribute_values(":from", text(&from))
@@ -290,7 +292,7 @@ impl EventLog {
         let next_cursor = told.last().filter(|_| more).map(|(_, id, _)| *id);
         let mut keys: Vec<Key> = told.iter().map(|(row, _, _)| Event::key_of(scope, *row)).collect();
         keys.dedup();
-        let rows: Vec<Event> = self.store.batch_get(&keys).await?.into_iter().filter_map(readable).collect();
+        let rows: Vec<Event> = self.store.batch_get(&keys).await?.into_iter().filter_map(read).collect();
         let stored = |(row, id, event_type): (EventId, EventId, EventType)| {
             let row = rows.iter().find(|stored| stored.id == row)?.clone();
             Some(Told { id, row, event_type })
@@ -303,20 +305,28 @@ impl EventLog {
         let mut names = Vec::new();
         match object {
             ObjectId::Charge(id) => {
-                // Its refunds and cases share its partition.
-                for item in self.store.partition(&Charge::key_of(id).pk).await? {
+                // Its refunds and cases share its partition, with what is not told of: its cases' evidence lies between.
+                let pk = Charge::key_of(id).pk;
+                let all = usize::MAX;
+                let (charge, refunds) = tokio::try_join!(
+                    self.store.range(&pk, ("case#", "charge"), Order::OldestFirst, all),
+                    self.store.range(&pk, ("refund#", "refund$"), Order::OldestFirst, all)
+                )?;
+                let mut is_own = false;
+                for item in charge.into_iter().chain(refunds) {
                     let Some(key) = Key::of(&item) else { continue };
                     if Charge::is_at(&key) {
                         let charge: Charge = from_item(item)?;
-                        if charge.scope != *scope {
-                            return Ok(Vec::new());
-                        }
+                        is_own = charge.scope == *scope;
                         names.extend(EventName::of_charge(&charge));
                     } else if Refund::is_at(&key) {
-                        names.extend(EventName::of_refund(&from_item(item)?));
+                        names.extend(read(item).iter().flat_map(EventName::of_refund));
                     } else if MedCase::is_at(&key) {
-                        names.extend(EventName::of_case(&from_item(item)?));
+                        names.extend(read(item).iter().flat_map(EventName::of_case));
                     }
+                }
+                if !is_own {
+                    return Ok(Vec::new());
                 }
             }
             ObjectId::Case(id) => {
@@ -335,8 +345,8 @@ impl EventLog {
 }
 
 /// One that can't be read must not hide the others.
-fn readable(item: Item) -> Option<Event> {
-    from_item(item).inspect_err(|error| tracing::error!(%error, "an event can't be read")).ok()
+fn read<R: Row>(item: Item) -> Option<R> {
+    from_item(item).inspect_err(|error| tracing::error!(%error, "a row of the log can't be read")).ok()
 }
 
 /// The events of a row, newest first, as ids sort them.

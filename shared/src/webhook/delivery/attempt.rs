@@ -170,11 +170,11 @@ impl Deliveries {
         unless_refused(answer)
     }
 
-    /// Lists by its status a delivery that takes long, unless it changed since it was read. One that is delivered stays where
-    /// it is counted.
-    pub async fn enlist(&self, seen: &Delivery) -> Result<(), StoreError> {
+    /// Lists by its status a delivery that takes long, unless it changed since it was read; says whether it did. One that is
+    /// delivered stays where it is counted.
+    pub async fn enlist(&self, seen: &Delivery) -> Result<bool, StoreError> {
         if seen.is_delivered() {
-            return Ok(());
+            return Ok(false);
         }
         let answer = self
             .update(&seen.key())
@@ -185,7 +185,7 @@ impl Deliveries {
             .expression_attribute_values(":seen", word(seen.status))
             .send()
             .await;
-        unless_refused(answer).map(|_enlisted_or_changed| ())
+        unless_refused(answer).map(|answer| matches!(answer, Updated::Done(_)))
     }
 
     /// Reads the event and the recipient of a delivery, in one request.

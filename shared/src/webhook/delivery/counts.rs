@@ -35,9 +35,9 @@ const LEFT_BEHIND_AFTER_MS: i64 = 600_000;
 /// When those that could not be passed are looked at again, in seconds.
 const NEXT_LOOK_SECONDS: i64 = 60;
 
-/// Rows that are read at once, and how often in one go: the rest comes a minute later.
+/// Rows that are read at once, and how often in one go, whose end is written: the rest comes a minute later.
 const STRIDE: usize = 2_000;
-const MAX_STRIDES: usize = 20;
+const MAX_STRIDES: usize = 10;
 
 /// How often a count is begun again because somebody else changed its row.
 const MAX_TRIES: usize = 3;
@@ -224,10 +224,11 @@ impl Deliveries {
                 match from_item::<Delivery>(item) {
                     Ok(delivery) if counts.pass(&delivery, now) => {}
                     Ok(delivery) => {
-                        if now.millis_since(delivery.created_at) >= LEFT_BEHIND_AFTER_MS {
-                            self.enlist(&delivery).await?;
+                        let is_left_behind = now.millis_since(delivery.created_at) >= LEFT_BEHIND_AFTER_MS;
+                        if !(is_left_behind && self.enlist(&delivery).await?) {
+                            return Ok(counts);
                         }
-                        return Ok(counts);
+                        counts.up_to = Some(delivery.id);
                     }
                     Err(error) => {
                         tracing::error!(%error, "a delivery can't be read, and is not counted");

@@ -91,6 +91,8 @@ struct Newest {
     deliveries: Vec<Delivery>,
     /// The sort key of the last row that was looked at; `None`: all were.
     looked_to: Option<String>,
+    /// Not after any delivery that is shown.
+    first_shown: DeliveryId,
 }
 
 impl Newest {
@@ -102,8 +104,13 @@ impl Newest {
 
     /// Before which row the others that are uncounted are; `None`: there are none.
     fn looked_short(&self) -> Option<&str> {
-        let counted = counts::after(self.counts.up_to);
-        self.looked_to.as_deref().filter(|looked_to| *looked_to > counted.as_str())
+        let from = self.uncounted_from();
+        self.looked_to.as_deref().filter(|looked_to| *looked_to > from.as_str())
+    }
+
+    /// The first sort key that one that is uncounted, and shown, can have.
+    fn uncounted_from(&self) -> String {
+        counts::after(self.counts.up_to).max(self.first_shown.to_string())
     }
 }
 
@@ -154,7 +161,7 @@ impl Deliveries {
             stats.add(delivery.status, 1);
         }
         if let Some(from) = newest.looked_short() {
-            for delivery in Box::pin(self.rest(scope, &newest.counts, from, None)).await? {
+            for delivery in Box::pin(self.rest(scope, &newest, from, None)).await? {
                 stats.add(delivery.status, 1);
             }
         }
@@ -175,7 +182,7 @@ impl Deliveries {
         let uncounted = newest.uncounted().count();
         let rest = async {
             match newest.looked_short() {
-                Some(from) => self.count_rest(scope, &newest.counts, from, filter.status).await,
+                Some(from) => self.count_rest(scope, &newest, from, filter.status).await,
                 None => Ok(0),
             }
         };
@@ -278,8 +285,10 @@ impl Deliveries {
         wanted: usize,
         now: Timestamp,
     ) -> Result<Newest, StoreError> {
-        let mut query = self.between(scope, &counts::first_shown(now).to_string(), counts::SORT);
-        let mut newest = Newest { counts: Counts::none(*scope), deliveries: Vec::new(), looked_to: None };
+        let first_shown = counts::first_shown(now);
+        let mut query = self.between(scope, &first_shown.to_string(), counts::SORT);
+        let mut newest =
+            Newest { counts: Counts::none(*scope), deliveries: Vec::new(), looked_to: None, first_shown };
         if let Some(status) = status {
             // The count has none.
             query = query
@@ -320,7 +329,7 @@ impl Deliveries {
         let is_asked_for = |delivery: &&Delivery| delivery.status == status;
         let mut found: Vec<Delivery> = newest.uncounted().filter(is_asked_for).cloned().collect();
         if let Some(from) = newest.looked_short() {
-            found.extend(self.rest(scope, &newest.counts, from, Some(status)).await?);
+            found.extend(self.rest(scope, &newest, from, Some(status)).await?);
         }
         Ok(found)
     }
@@ -329,33 +338,33 @@ impl Deliveries {
     async fn rest(
         &self,
         scope: &Scope,
-        counts: &Counts,
+        newest: &Newest,
         before: &str,
         status: Option<DeliveryStatus>,
     ) -> Result<Vec<Delivery>, StoreError> {
-        self.matching(self.rest_query(scope, counts, before, status), usize::MAX).await
+        self.matching(self.rest_query(scope, newest, before, status), usize::MAX).await
     }
 
     async fn count_rest(
         &self,
         scope: &Scope,
-        counts: &Counts,
+        newest: &Newest,
         before: &str,
         status: Option<DeliveryStatus>,
     ) -> Result<u64, StoreError> {
-        self.count_all(self.rest_query(scope, counts, before, status).select(Select::Count)).await
+        self.count_all(self.rest_query(scope, newest, before, status).select(Select::Count)).await
     }
 
     fn rest_query(
         &self,
         scope: &Scope,
-        counts: &Counts,
+        newest: &Newest,
         before: &str,
         status: Option<DeliveryStatus>,
     ) -> QueryFluentBuilder {
         let before = Key { pk: Delivery::partition(scope), sk: before.to_owned() };
         let query = self
-            .between(scope, &counts::after(counts.up_to), counts::SORT)
+            .between(scope, &newest.uncounted_from(), counts::SORT)
             .set_exclusive_start_key(Some(before.attributes()));
         let unlisted = "attribute_not_exists(listed)";
         match status {
