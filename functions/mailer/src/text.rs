@@ -82,7 +82,8 @@ pub(crate) fn opened(case: &MedCase) -> Text {
             format!("Você já contestou o caso. Pela API, ainda pode:\n{evidence}\n{read}"),
         ),
         CaseStatus::Accepted | CaseStatus::Rejected | CaseStatus::Closed => {
-            (None, format!("O caso já foi encerrado. O resultado está em GET {path}."))
+            // How it ended is not for this mail to say, and may be for none.
+            (None, format!("O caso não espera mais resposta. Pela API: GET {path}."))
         }
     };
     let paragraphs: Vec<String> =
@@ -145,15 +146,16 @@ pub(crate) fn resolved(case: &MedCase) -> Option<Text> {
     Some(Text::new(format!("Caso encerrado, {how}: {}", contested(case)), &paragraphs))
 }
 
-/// An endpoint was switched off at that moment; `None`: it is on again, or was switched off anew.
+/// An endpoint was switched off at that moment; `None`: it is on again, was switched off anew, or has another address by now.
 pub(crate) fn disabled(endpoint: &Endpoint, at: Timestamp) -> Option<Text> {
     let disabled = endpoint.disabled.as_ref().filter(|disabled| disabled.at == at)?;
+    let failing_since = endpoint.failing_since?;
     let host = Url::parse(&endpoint.url).ok().and_then(|url| url.host_str().map(str::to_owned));
     let host = host.unwrap_or_else(|| "endereço desconhecido".to_owned());
     let fields = [
         ("Endpoint", endpoint.id.to_string()),
         ("Servidor", host.clone()),
-        ("Nada entregue desde", moment(endpoint.failing_since.unwrap_or(disabled.at))),
+        ("Nada entregue desde", moment(failing_since)),
         ("Desativado em", moment(disabled.at)),
         ("Detalhe", disabled.reason.clone()),
     ];
@@ -315,7 +317,7 @@ mod tests {
         assert!(text.body.contains("Você já contestou o caso."), "{}", text.body);
         assert!(!text.body.contains("/accept") && !text.subject.contains("responder"));
         let text = opened(&over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant));
-        assert!(text.body.contains("O caso já foi encerrado."), "{}", text.body);
+        assert!(text.body.contains("não espera mais resposta"), "{}", text.body);
         assert!(!text.body.contains("fica retido") && !text.body.contains("/appeal"));
     }
 
@@ -409,6 +411,11 @@ mod tests {
         "#);
         assert!(!text.contains("s3cret"));
         assert_eq!(disabled(&endpoint, at("2026-11-01")), None, "it is told of by another mail");
+        assert_eq!(
+            disabled(&Endpoint { failing_since: None, ..endpoint.clone() }, off_at),
+            None,
+            "its address changed"
+        );
         assert_eq!(disabled(&Endpoint { disabled: None, ..endpoint }, off_at), None);
     }
 

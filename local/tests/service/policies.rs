@@ -19,7 +19,8 @@ fn allowed(function: &str) -> BTreeSet<String> {
     let template: Value = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();
     let policies = &template["Resources"][function]["Properties"]["Policies"];
     let mut actions = BTreeSet::new();
-    for policy in policies.as_sequence().unwrap() {
+    // A managed policy, which is named, only denies.
+    for policy in policies.as_sequence().unwrap().iter().filter(|policy| policy.is_mapping()) {
         for statement in policy["Statement"].as_sequence().unwrap() {
             for action in one_or_several(&statement["Action"]) {
                 for resource in one_or_several(&statement["Resource"]) {

@@ -35,6 +35,9 @@ pub const MAX_PEM_BYTES: usize = 64 * 1024;
 /// Hex digits of a secret's fingerprint: enough to tell secrets apart, and not the whole hash of what may be guessed.
 const FINGERPRINT_DIGITS: usize = 16;
 
+/// Characters of a merchant's Pix key that the audit has, from its end.
+const PIX_KEY_ENDING: usize = 4;
+
 /// How often a change is tried anew because somebody else changed the row in between.
 const MAX_OVERTAKEN: usize = 10;
 
@@ -86,9 +89,14 @@ impl AcquirerUrl {
     ///
     /// # Errors
     ///
-    /// As for [`AcquirerUrl::base`], but that it may have a query.
+    /// As for [`AcquirerUrl::base`], but that it may have a query: some banks want the kind of grant there.
     pub fn token(text: &str, policy: AddressPolicy) -> Result<Self, Refused> {
         checked(text, policy).map(|url| Self(url.into()))
+    }
+
+    /// Without what its query says, which may be a credential.
+    fn without_query(&self) -> String {
+        self.0.split_once('?').map_or_else(|| self.0.clone(), |(address, _)| format!("{address}?…"))
     }
 
     /// As it was normalised.
@@ -328,12 +336,12 @@ impl Row for AccountAcquirer {
 pub struct AcquirerView<'a> {
     kind: AcquirerKind,
     base_url: &'a AcquirerUrl,
-    token_url: &'a AcquirerUrl,
+    token_url: String,
     client_id: &'a ClientId,
     client_secret_fingerprint: String,
     certificate_fingerprint: Option<String>,
     private_key_fingerprint: Option<String>,
-    pix_key: &'a PixKey,
+    pix_key: String,
     send_pix: bool,
 }
 
@@ -344,18 +352,23 @@ impl<'a> AcquirerView<'a> {
         Self {
             kind: settings.kind,
             base_url: &settings.base_url,
-            token_url: &settings.token_url,
+            token_url: settings.token_url.without_query(),
             client_id: &settings.client_id,
             client_secret_fingerprint: settings.client_secret.0.fingerprint(),
             certificate_fingerprint: identity.and_then(ClientIdentity::certificate_fingerprint),
             private_key_fingerprint: identity.map(|identity| identity.private_key.fingerprint()),
-            pix_key: &settings.pix_key,
+            pix_key: settings.pix_key.as_str().to_owned(),
             send_pix: settings.send_pix,
         }
     }
 
-    fn text(&self) -> Result<String, StoreError> {
-        serde_json::to_string(self).map_err(|error| StoreError::Corrupt(error.to_string()))
+    /// For the audit, which is kept for good: the merchant's key may be their document.
+    fn audited(settings: &'a AcquirerSettings) -> Result<String, StoreError> {
+        let shown = Self::new(settings);
+        let ending = shown.pix_key.chars().rev().take(PIX_KEY_ENDING).collect::<Vec<_>>();
+        let pix_key = std::iter::once('…').chain(ending.into_iter().rev()).collect();
+        serde_json::to_string(&Self { pix_key, ..shown })
+            .map_err(|error| StoreError::Corrupt(error.to_string()))
     }
 }
 
@@ -384,7 +397,7 @@ impl AccountAcquirers {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<AccountAcquirer, StoreError> {
-        let after = AcquirerView::new(settings).text()?;
+        let after = AcquirerView::audited(settings)?;
         for _try in 0..MAX_OVERTAKEN {
             let found = self.find(&account).await?;
             let seen = found.as_ref().map(|row| row.version);
@@ -397,7 +410,7 @@ impl AccountAcquirers {
             let (details, write) = match found {
                 Some(row) if row.settings == *settings => return Ok(row),
                 Some(row) => {
-                    let before = AcquirerView::new(&row.settings).text()?;
+                    let before = AcquirerView::audited(&row.settings)?;
                     (format!("{before} became {after}"), Write::replace(&next, row.version)?)
                 }
                 None => (after.clone(), Write::insert(&next)?),
@@ -421,7 +434,7 @@ impl AccountAcquirers {
             let Some(found) = self.find(&account).await? else { return Ok(None) };
             let seen = i64::try_from(found.version).unwrap_or(i64::MAX);
             let audit = audited(operator, account, "account.remove-acquirer", now)?;
-            let audit = audit.with(format!("was {}", AcquirerView::new(&found.settings).text()?));
+            let audit = audit.with(format!("was {}", AcquirerView::audited(&found.settings)?));
             let writes = vec![Write::remove(found.key(), "version", seen), Write::insert(&audit)?];
             if self.store.commit(writes).await? == Committed::Done {
                 return Ok(Some(found));
@@ -534,17 +547,22 @@ mod tests {
         let settings = settings();
         let key = settings.identity.as_ref().unwrap().private_key().expose_secret().to_owned();
         let body = key.lines().nth(1).unwrap();
-        let view = AcquirerView::new(&settings).text().unwrap();
+        let view = AcquirerView::audited(&settings).unwrap();
         for printed in [format!("{settings:?}"), view.clone()] {
             assert!(!printed.contains("not-to-be-seen") && !printed.contains(body), "{printed}");
         }
+        assert!(view.contains(r#""pix_key":"…mple""#) && !view.contains("pix@loja"), "{view}");
+        let with_key = "https://bank.example/token?app-key=s3cret";
+        let token_url = AcquirerUrl::token(with_key, AddressPolicy::PublicOnly).unwrap();
+        let shown = AcquirerView::new(&AcquirerSettings { token_url, ..settings.clone() }).token_url;
+        assert_eq!(shown, "https://bank.example/token?…");
         // printf %s not-to-be-seen | sha256sum
         assert!(view.contains(r#""client_secret_fingerprint":"9228cce372c132c1""#), "{view}");
         let other = AcquirerSettings {
             client_secret: ClientSecret::new("another".into()).unwrap(),
             ..settings.clone()
         };
-        assert_ne!(AcquirerView::new(&other).text().unwrap(), view);
+        assert_ne!(AcquirerView::audited(&other).unwrap(), view);
         assert_ne!(other, settings);
     }
 
