@@ -218,10 +218,10 @@ impl Row for Sending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charge::testing::{at, paid, waiting};
+    use crate::charge::testing::{at, paid};
     use crate::med::{CaseKind, CaseNotice, Decision};
-    use crate::webhook::endpoint::{Disabled, EndpointStatus};
-    use crate::webhook::signature::EndpointSecret;
+    use crate::webhook::endpoint::Disabled;
+    use crate::webhook::endpoint::testing::endpoint;
 
     fn notice() -> Notice {
         Notice {
@@ -229,22 +229,6 @@ mod tests {
             about: About::EndpointDisabled(EndpointId::new(at(0), [7; 10])),
             version: 3,
             at: at(0),
-        }
-    }
-
-    fn endpoint() -> Endpoint {
-        Endpoint {
-            id: EndpointId::new(at(0), [7; 10]),
-            scope: waiting().scope,
-            url: "https://shop.example.com/hook".to_owned(),
-            events: vec![EventType::ChargePaid],
-            secret: EndpointSecret::from_random(&[7; 32]),
-            status: EndpointStatus::Active,
-            failing_since: None,
-            disabled: None,
-            created_at: at(0),
-            updated_at: at(0),
-            version: 1,
         }
     }
 

@@ -705,16 +705,20 @@ impl Store {
         partition: &str,
         range: (&str, &str),
     ) -> Result<usize, StoreError> {
-        let query = self.entries(index, partition, range).select(Select::Count);
+        self.count_all(self.entries(index, partition, range)).await
+    }
+
+    /// How many rows a query finds, from where it begins, however many pages it takes.
+    pub(crate) async fn count_all(&self, query: QueryFluentBuilder) -> Result<usize, StoreError> {
+        let mut query = query.select(Select::Count);
         let mut count: usize = 0;
-        let mut after = None;
         loop {
-            let answer = query.clone().set_exclusive_start_key(after).send().await.map_err(unavailable)?;
+            let answer = query.clone().send().await.map_err(unavailable)?;
             count = count.saturating_add(usize::try_from(answer.count).unwrap_or_default());
-            after = answer.last_evaluated_key;
-            if after.is_none() {
+            if answer.last_evaluated_key.is_none() {
                 return Ok(count);
             }
+            query = query.set_exclusive_start_key(answer.last_evaluated_key);
         }
     }
 

@@ -521,14 +521,14 @@ impl<'a> SecretView<'a> {
     }
 }
 
+/// What tests of endpoints, and of what follows from them, begin with.
 #[cfg(test)]
-mod tests {
+pub(crate) mod testing {
     use super::*;
     use crate::charge::testing::{at, waiting};
 
-    const DAY: i64 = 24 * 60 * 60;
-
-    fn endpoint() -> Endpoint {
+    /// One that nothing failed at.
+    pub(crate) fn endpoint() -> Endpoint {
         Endpoint {
             id: EndpointId::new(at(0), [7; 10]),
             scope: waiting().scope,
@@ -543,6 +543,15 @@ mod tests {
             version: 1,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::endpoint;
+    use super::*;
+    use crate::charge::testing::at;
+
+    const DAY: i64 = 24 * 60 * 60;
 
     fn failure() -> AttemptEnd {
         AttemptEnd::Retry {

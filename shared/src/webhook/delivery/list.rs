@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, Select};
+use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::attempt::word;
 use super::counts::{self, Counts};
@@ -27,7 +27,7 @@ const MAX_LIMIT: u32 = 100;
 const MAX_OFFSET: u32 = 5_000;
 
 /// Newest rows that are looked through for those that wait for their first attempt, or have it: a stride's sample, and
-/// those of a minute or so.
+/// those of some minutes.
 const NEWEST: usize = 1_000;
 
 /// A list by status that is no longer than this is read to its end, which gives its total.
@@ -177,7 +177,7 @@ impl Deliveries {
     ) -> Result<DeliveryPage, StoreError> {
         let (newest, listed) = tokio::try_join!(
             self.newest(scope, filter.status, filter.wanted(), now),
-            self.count_listed(scope, filter.status)
+            Box::pin(self.count_listed(scope, filter.status))
         )?;
         let uncounted = newest.uncounted().count();
         let rest = async {
@@ -270,11 +270,11 @@ impl Deliveries {
     ) -> Result<DeliveryPage, StoreError> {
         let (first, last) = (counts::first_shown(now), DeliveryId::last_at(Timestamp::MAX));
         let query = || filtered(self.between(scope, &first.to_string(), &last.to_string()), filter);
-        let count = self.count_all(query().select(Select::Count));
+        let count = self.store.count_all(query());
         let matching = Box::pin(self.matching(query(), filter.wanted()));
         let (matching, total) = tokio::try_join!(matching, Box::pin(count))?;
         let page = matching.into_iter().skip(filter.offset).take(filter.limit).collect();
-        Ok(DeliveryPage { deliveries: self.with_bodies(scope, page).await?, total })
+        Ok(DeliveryPage { deliveries: self.with_bodies(scope, page).await?, total: as_u64(total) })
     }
 
     /// The newest deliveries, at least so many where there are, and the count of those before. `status`: those in it.
@@ -352,7 +352,7 @@ impl Deliveries {
         before: &str,
         status: Option<DeliveryStatus>,
     ) -> Result<u64, StoreError> {
-        self.count_all(self.rest_query(scope, newest, before, status).select(Select::Count)).await
+        self.store.count_all(self.rest_query(scope, newest, before, status)).await.map(as_u64)
     }
 
     fn rest_query(
@@ -406,19 +406,6 @@ impl Deliveries {
             deliveries.extend(page.items.unwrap_or_default().into_iter().filter_map(readable));
             if page.last_evaluated_key.is_none() || deliveries.len() >= wanted {
                 return Ok(deliveries);
-            }
-            query = query.set_exclusive_start_key(page.last_evaluated_key);
-        }
-    }
-
-    async fn count_all(&self, query: QueryFluentBuilder) -> Result<u64, StoreError> {
-        let mut total: u64 = 0;
-        let mut query = query;
-        loop {
-            let page = query.clone().send().await.map_err(unavailable)?;
-            total = total.saturating_add(u64::try_from(page.count).unwrap_or_default());
-            if page.last_evaluated_key.is_none() {
-                return Ok(total);
             }
             query = query.set_exclusive_start_key(page.last_evaluated_key);
         }
