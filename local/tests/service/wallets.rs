@@ -362,7 +362,7 @@ async fn a_thousand_settlements_by_32_clients_told_twice_under_conflicts_are_exa
     service.set_terms(fees()).await;
     let service = Arc::new(service);
     let probe = service.stack.probe.as_ref().unwrap();
-    probe.inject_every("TransactWriteItems", 3, Fault::TransactionConflict);
+    probe.inject_every("TransactWriteItems", 4, Fault::TransactionConflict);
     let mut clients = JoinSet::new();
     for client in 0..32_i64 {
         let service = Arc::clone(&service);

@@ -32,11 +32,14 @@ use crate::time::Timestamp;
 /// A row as DynamoDB's client has it.
 pub type Item = HashMap<String, AttributeValue>;
 
-/// How often a write that met another transaction on its rows is tried again, before it counts as unavailable.
-const MAX_WRITE_ATTEMPTS: u32 = 8;
+/// How often a write that met another transaction on its rows is tried again, before it counts as unavailable: some two
+/// seconds in all.
+const MAX_WRITE_ATTEMPTS: u32 = 12;
 
-/// The first pause between such tries, in milliseconds; doubled each time, with full jitter.
+/// The first pause between such tries, in milliseconds; doubled each time up to the longest, with full jitter.
 const FIRST_PAUSE_MS: u64 = 15;
+
+const LONGEST_PAUSE_MS: u64 = 500;
 
 /// The most keys that one `BatchGetItem` takes.
 const BATCH_GET_KEYS: usize = 100;
@@ -948,6 +951,6 @@ enum Failed {
 }
 
 fn pause_before_retry(attempt: u32) -> Duration {
-    let ceiling_ms = FIRST_PAUSE_MS.saturating_mul(2_u64.saturating_pow(attempt));
+    let ceiling_ms = FIRST_PAUSE_MS.saturating_mul(2_u64.saturating_pow(attempt)).min(LONGEST_PAUSE_MS);
     Duration::from_millis(crate::random::below(ceiling_ms.saturating_add(1)))
 }
