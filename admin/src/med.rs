@@ -135,13 +135,13 @@ struct Shown<'a> {
     #[serde(flatten)]
     case: CaseView<'a>,
     scope: Scope,
-    held: i64,
+    moved: i64,
     unconfirmed: bool,
 }
 
 fn print(case: &MedCase) -> Result<(), Box<dyn Error>> {
-    let (scope, held, unconfirmed) = (case.scope, case.held, case.unconfirmed);
-    print_json(&Shown { case: CaseView::new(case), scope, held, unconfirmed })
+    let (scope, moved, unconfirmed) = (case.scope, case.moved, case.unconfirmed);
+    print_json(&Shown { case: CaseView::new(case), scope, moved, unconfirmed })
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {

@@ -857,11 +857,11 @@ async fn a_case_is_confirmed_proved_and_decided() {
     let list = ["med", "list", "--account", &account, "--mode", "test"];
     let listed = service.objects(&[&list[..], &["--status", "open", "--unconfirmed"]].concat()).await;
     assert_eq!(listed, [service.object(&["med", "show", id]).await]);
-    assert_eq!((&listed[0]["held"], &listed[0]["unconfirmed"]), (&json!(0), &json!(true)));
+    assert_eq!((&listed[0]["moved"], &listed[0]["unconfirmed"]), (&json!(0), &json!(true)));
     let why = ["--reason", "as the bank wrote"];
     let run = async |words: &[&str]| service.object(&[&["med"], words, &why[..]].concat()).await;
     let confirmed = run(&["confirm", id]).await;
-    assert_eq!((&confirmed["held"], &confirmed["unconfirmed"]), (&json!(300), &json!(false)));
+    assert_eq!((&confirmed["moved"], &confirmed["unconfirmed"]), (&json!(300), &json!(false)));
     let again = service.refused(&[&["med", "confirm", id], &why[..]].concat()).await;
     assert!(again.contains("nothing that waits"), "{again}");
     assert!(service.objects(&[&list[..], &["--unconfirmed"]].concat()).await.is_empty());

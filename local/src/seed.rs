@@ -45,7 +45,7 @@ pub struct SeededAccount {
 
 /// Counts the changes of what rows look like. State of another format is refused: nothing brings it up to date, and a
 /// row that is read as something else is worse than none.
-const STATE_FORMAT: u32 = 6;
+const STATE_FORMAT: u32 = 7;
 
 /// All that was seeded.
 #[derive(Clone, Debug, Deserialize, Serialize)]

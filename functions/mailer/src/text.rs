@@ -99,9 +99,9 @@ fn retained(case: &MedCase) -> String {
             "O valor contestado não é o da cobrança. Por isso nada foi retido ainda: a nossa equipe vai conferir o caso. {no_refunds}"
         );
     }
-    match held(case) {
-        Some(held) => format!(
-            "O valor de {held} saiu do seu saldo disponível e fica retido até o fim do caso. {no_refunds}"
+    match moved(case) {
+        Some(moved) => format!(
+            "O valor de {moved} saiu do seu saldo disponível e fica retido até o fim do caso. {no_refunds}"
         ),
         None => format!(
             "Nada foi retido, pois o valor da cobrança já foi devolvido ou está retido por outro caso. {no_refunds}"
@@ -120,14 +120,17 @@ pub(crate) fn resolved(case: &MedCase) -> Option<Text> {
         MoneyOutcome::Lost if case.status == CaseStatus::Accepted => ("com perda", "perda, que você aceitou"),
         MoneyOutcome::Lost => ("com perda", "perda: a decisão foi a favor do pagador"),
     };
-    let wallet = match (outcome, held(case)) {
-        (MoneyOutcome::RefundedToMerchant, Some(held)) => {
-            format!("O valor de {held}, que estava retido, voltou ao seu saldo disponível.")
+    let wallet = match (outcome, moved(case)) {
+        (MoneyOutcome::RefundedToMerchant, Some(moved)) => {
+            format!("O valor de {moved}, que estava retido, voltou ao seu saldo disponível.")
         }
-        (MoneyOutcome::ClosedWithoutRefund | MoneyOutcome::Lost, Some(held)) => {
-            format!("O valor de {held} foi debitado da sua carteira em definitivo.")
+        (MoneyOutcome::ClosedWithoutRefund | MoneyOutcome::Lost, Some(moved)) => {
+            format!("O valor de {moved} foi debitado da sua carteira em definitivo.")
         }
-        (_, None) => "Nada estava retido por este caso: o seu saldo não mudou.".to_owned(),
+        (_, None) => {
+            "O seu saldo não mudou: nada estava retido por este caso, ou o que estava segue retido por outro."
+                .to_owned()
+        }
     };
     let fields = [
         ("Resultado", result.to_owned()),
@@ -188,9 +191,9 @@ fn kind(kind: CaseKind) -> &'static str {
     }
 }
 
-/// What a case retains, or took; `None`: nothing.
-fn held(case: &MedCase) -> Option<String> {
-    Amount::parse(case.held).ok().map(|held| pt_br::amount(held, case.currency))
+/// What a case retains, gave back or took; `None`: nothing.
+fn moved(case: &MedCase) -> Option<String> {
+    Amount::parse(case.moved).ok().map(|moved| pt_br::amount(moved, case.currency))
 }
 
 fn moment(at: Timestamp) -> String {
@@ -225,7 +228,7 @@ mod tests {
             status: CaseStatus::Open,
             amount: Amount::parse(123_456).unwrap(),
             currency: Currency::BRL,
-            held: 123_456,
+            moved: 123_456,
             unconfirmed: false,
             reason: Some("Não reconheço, meu CPF é 295.379.955-93".to_owned()),
             response_deadline: Some(at("2026-12-01T00:00:00Z")),
@@ -285,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_was_not_retained_is_not_said_to_be() {
-        let unconfirmed = MedCase { held: 0, unconfirmed: true, response_deadline: None, ..case() };
+        let unconfirmed = MedCase { moved: 0, unconfirmed: true, response_deadline: None, ..case() };
         insta::assert_snapshot!(whole(&opened(&unconfirmed)), @r#"
         Caso aberto: contestação de Pix (MED) de R$ 1.234,56
 
@@ -306,7 +309,7 @@ mod tests {
         - Aceitar a perda, em definitivo: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/accept
         - Ler o caso, com o motivo alegado: GET /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
         "#);
-        let nothing_left = opened(&MedCase { held: 0, ..case() });
+        let nothing_left = opened(&MedCase { moved: 0, ..case() });
         assert!(nothing_left.body.contains("Nada foi retido, pois"), "{}", nothing_left.body);
     }
 
@@ -367,11 +370,11 @@ mod tests {
         Resultado: encerrado sem devolução do valor a você
         O valor de R$ 1.234,56 foi debitado da sua carteira em definitivo.
         ");
-        let nothing = MedCase { held: 0, ..over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant) };
+        let nothing = MedCase { moved: 0, ..over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant) };
         insta::assert_snapshot!(said(&nothing), @r"
         Caso encerrado, a seu favor: contestação de Pix (MED) de R$ 1.234,56
         Resultado: a decisão foi a seu favor, ou o pagador desistiu
-        Nada estava retido por este caso: o seu saldo não mudou.
+        O seu saldo não mudou: nada estava retido por este caso, ou o que estava segue retido por outro.
         ");
     }
 

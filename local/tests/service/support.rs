@@ -183,8 +183,11 @@ impl Service {
 
     pub(crate) async fn with(options: Options) -> Self {
         // A test that fails shows what went wrong behind the answers. Others have set it before, all but once.
-        let _set_before =
-            tracing_subscriber::fmt().compact().with_max_level(tracing::Level::WARN).with_test_writer().try_init();
+        let _set_before = tracing_subscriber::fmt()
+            .compact()
+            .with_max_level(tracing::Level::WARN)
+            .with_test_writer()
+            .try_init();
         let stack = Stack::start(options).await.unwrap();
         let client = Client::new(&stack.base_url, &stack.seed.first.test_api_key);
         Self { stack, client, orders: AtomicU32::new(0) }

@@ -72,12 +72,18 @@ impl Charge {
         self.disputes.as_ref().is_some_and(|disputes| disputes.open > 0 || disputes.unconfirmed > 0)
     }
 
-    /// The status of a settled charge that nobody disputes.
-    pub(crate) fn undisputed_status(&self) -> TransactionStatus {
-        if self.funds.is_refunded(self.amount) {
-            TransactionStatus::Refunded
-        } else {
-            self.method().settled_status()
+    /// The status of a settled charge, as its cases and funds are. While a case disputes it, and after one that took
+    /// money was lost, it stays what it is.
+    pub(crate) fn status_by_funds(&self) -> TransactionStatus {
+        let refunded = self.funds.is_refunded(self.amount);
+        let disputes = self.disputes.as_ref();
+        let is_open = disputes.is_some_and(|disputes| disputes.open > 0);
+        let lost = disputes.is_some_and(|disputes| disputes.lost);
+        match (is_open || lost, refunded) {
+            (true, true) if !is_open && self.funds.med_lost == 0 => TransactionStatus::Refunded,
+            (true, _) => self.status,
+            (false, true) => TransactionStatus::Refunded,
+            (false, false) => self.method().settled_status(),
         }
     }
 }

@@ -34,12 +34,18 @@ pub struct Funds {
     /// Refunded, by cash-out.
     #[serde(default, skip_serializing_if = "money::is_zero")]
     pub refunded_cashout: i64,
-    /// Retained by open MED cases.
+    /// Claimed by open MED cases, together.
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub med_claimed: i64,
+    /// Retained for them: what they claim, at most what is within their reach.
     #[serde(default, skip_serializing_if = "money::is_zero")]
     pub med_held: i64,
     /// Lost to MED cases.
     #[serde(default, skip_serializing_if = "money::is_zero")]
     pub med_lost: i64,
+    /// Claimed by cases that were lost, and not got, for a refund was giving it back.
+    #[serde(default, skip_serializing_if = "money::is_zero")]
+    pub med_unmet: i64,
     /// The acquirer's fee that went back with refunds, under way and done.
     #[serde(default, skip_serializing_if = "money::is_zero")]
     pub acquirer_fee_returned: i64,
@@ -106,13 +112,13 @@ pub enum RefundRefused {
     },
 }
 
-/// Where a case's money ends.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum CaseEnd {
-    /// With the merchant.
-    Won,
-    /// With the payer.
-    Lost,
+/// What cases take of a failed refund's money as it comes back.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Retaken {
+    /// Retained for open cases.
+    pub held: i64,
+    /// Gone, for cases that were lost.
+    pub lost: i64,
 }
 
 impl Funds {
@@ -128,19 +134,21 @@ impl Funds {
             .fold(0, i64::saturating_add)
     }
 
-    fn contested(&self) -> i64 {
-        self.med_held.saturating_add(self.med_lost)
-    }
-
     /// What a refund may still take of a charge of this amount.
     pub fn refundable(&self, amount: Amount) -> i64 {
-        amount.minor().saturating_sub(self.in_refunds()).saturating_sub(self.contested()).max(0)
+        let contested = self.med_held.saturating_add(self.med_lost);
+        amount.minor().saturating_sub(self.in_refunds()).saturating_sub(contested).max(0)
     }
 
-    /// What a case may still hold: a devolution gave the contested payment back, a cash-out was another Pix.
-    pub fn contestable(&self, amount: Amount) -> i64 {
+    /// What open cases may hold together: a devolution gives the contested payment back, a cash-out is another Pix.
+    fn within_reach(&self, amount: Amount) -> i64 {
         let devolved = self.devolution_reserved.saturating_add(self.refunded_devolution);
-        amount.minor().saturating_sub(devolved).saturating_sub(self.contested()).max(0)
+        amount.minor().saturating_sub(devolved).saturating_sub(self.med_lost).max(0)
+    }
+
+    /// Holds what open cases claim, as far as it is within their reach.
+    fn holding(self, amount: Amount) -> Self {
+        Self { med_held: self.med_claimed.min(self.within_reach(amount)), ..self }
     }
 
     /// What refunds that are done gave back.
@@ -246,31 +254,49 @@ impl Funds {
         }
     }
 
-    /// A refund under way did not reach the payer: as if it had not been asked for.
+    /// A refund under way did not reach the payer: as if it had not been asked for. Cases that would have had its money
+    /// take it.
     #[must_use]
-    pub fn failed(self, share: &RefundShare) -> Self {
-        self.with(share, -1)
+    pub fn failed(self, amount: Amount, share: &RefundShare) -> (Self, Retaken) {
+        let back = self.with(share, -1);
+        let lost = back.med_unmet.min(back.within_reach(amount));
+        let next = Self {
+            med_unmet: back.med_unmet.saturating_sub(lost),
+            med_lost: back.med_lost.saturating_add(lost),
+            ..back
+        }
+        .holding(amount);
+        (next, Retaken { held: next.med_held.saturating_sub(self.med_held), lost })
     }
 
-    /// A case for `claimed` opens: what it holds, at most what is left to contest.
+    /// A case for `claimed` opens: what is retained for it, at most what no other case retains.
     #[must_use]
     pub fn case_opened(self, amount: Amount, claimed: Amount) -> (Self, i64) {
-        let held = claimed.minor().min(self.contestable(amount));
-        (Self { med_held: self.med_held.saturating_add(held), ..self }, held)
+        let med_claimed = self.med_claimed.saturating_add(claimed.minor());
+        let next = Self { med_claimed, ..self }.holding(amount);
+        (next, next.med_held.saturating_sub(self.med_held))
     }
 
-    /// A case that held this much ends.
+    /// A case for `claimed` is won: what is given back, which is what no other case claims.
     #[must_use]
-    pub fn case_closed(self, held: i64, end: CaseEnd) -> Self {
-        let lost = match end {
-            CaseEnd::Won => 0,
-            CaseEnd::Lost => held,
-        };
-        Self {
-            med_held: self.med_held.saturating_sub(held),
+    pub fn case_won(self, amount: Amount, claimed: Amount) -> (Self, i64) {
+        let med_claimed = self.med_claimed.saturating_sub(claimed.minor());
+        let next = Self { med_claimed, ..self }.holding(amount);
+        (next, self.med_held.saturating_sub(next.med_held))
+    }
+
+    /// A case for `claimed` is lost: what is gone. It is taken of what is retained for all, and no less is left for the
+    /// others than they may hold.
+    #[must_use]
+    pub fn case_lost(self, amount: Amount, claimed: Amount) -> (Self, i64) {
+        let lost = claimed.minor().min(self.med_held);
+        let next = Self {
+            med_claimed: self.med_claimed.saturating_sub(claimed.minor()),
             med_lost: self.med_lost.saturating_add(lost),
+            med_unmet: self.med_unmet.saturating_add(claimed.minor().saturating_sub(lost)),
             ..self
-        }
+        };
+        (next.holding(amount), lost)
     }
 }
 

@@ -23,7 +23,7 @@ pub mod view;
 use serde::{Deserialize, Serialize};
 
 pub use dispute::{Disputes, MedBlock, MedStatus};
-pub use funds::{CaseEnd, Funds, RefundAsked, RefundRefused, RefundShare, RefundStrategy};
+pub use funds::{Funds, RefundAsked, RefundRefused, RefundShare, RefundStrategy, Retaken};
 pub use list::{ChargeFilter, ChargePage};
 pub use metadata::Metadata;
 pub use method::{Artefacts, Boleto, Card, Crypto, Mbway, Multibanco, PaymentMethod, Pix};

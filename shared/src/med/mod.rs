@@ -2,8 +2,9 @@
 //! design: Money). The type and its moves, with no I/O; reads and writes are in [`repository`], lists in [`list`], what a
 //! client sends in [`request`], what it reads in [`view`], what proves a side of it in [`evidence`].
 //!
-//! A case holds at most what is left to contest of its charge. One that claims another amount than the charge's moves
-//! nothing until an operator confirms it; refunds of its charge wait all the same.
+//! The open cases of a charge hold together what they claim, at most what is left to contest ([`crate::charge::Funds`]).
+//! One that claims another amount than the charge's moves nothing until an operator confirms it; refunds of its charge
+//! wait all the same.
 
 pub mod evidence;
 mod list;
@@ -20,7 +21,7 @@ pub use repository::MedCases;
 pub use request::{AppealReason, CaseNotice};
 pub use view::{CaseListView, CaseView, ResolvedView};
 
-use crate::charge::{CaseEnd, Charge, Disputes, MedBlock, MedStatus, TransactionStatus, transition};
+use crate::charge::{Charge, Disputes, MedBlock, MedStatus, TransactionStatus, transition};
 use crate::ids::{MedCaseId, PostingId, Scope};
 use crate::money::{Amount, Currency};
 use crate::store::{Indexes, Key, Row, sortable};
@@ -193,11 +194,11 @@ impl End {
     const ACCEPTED: Self =
         Self { status: CaseStatus::Accepted, outcome: MoneyOutcome::Lost, withdrawn: false };
 
-    /// Where what is retained goes.
-    fn money(self) -> CaseEnd {
+    /// Whether the money is gone.
+    fn is_loss(self) -> bool {
         match self.outcome {
-            MoneyOutcome::RefundedToMerchant => CaseEnd::Won,
-            MoneyOutcome::ClosedWithoutRefund | MoneyOutcome::Lost => CaseEnd::Lost,
+            MoneyOutcome::RefundedToMerchant => false,
+            MoneyOutcome::ClosedWithoutRefund | MoneyOutcome::Lost => true,
         }
     }
 }
@@ -217,9 +218,9 @@ pub struct MedCase {
     pub amount: Amount,
     /// The charge's currency.
     pub currency: Currency,
-    /// What it retains, or retained until it was over.
+    /// What it moved: retained when it opened or was confirmed; since it is over, what its end gave back or took.
     #[serde(default, skip_serializing_if = "crate::money::is_zero")]
-    pub held: i64,
+    pub moved: i64,
     /// It claims another amount than the charge's, and nobody confirmed it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfirmed: bool,
@@ -326,7 +327,7 @@ impl MedCase {
             status: CaseStatus::Open,
             amount,
             currency: charge.currency,
-            held: 0,
+            moved: 0,
             unconfirmed: amount != charge.amount,
             reason: notice.reason.clone(),
             response_deadline: notice.response_deadline,
@@ -365,25 +366,25 @@ impl MedCase {
         Ok(case.disputes(charge, disputes, now))
     }
 
-    /// The case retains what is left of its charge, which is disputed from now on.
+    /// The case retains what is left to contest of its charge, which is disputed from now on.
     fn disputes(self, charge: &Charge, disputes: Disputes, now: Timestamp) -> CaseStep {
         let (funds, held) = charge.funds.case_opened(charge.amount, self.amount);
         let status = match charge.status {
-            // The first case says how it is disputed.
-            status @ (TransactionStatus::Dispute | TransactionStatus::Chargeback) => status,
-            TransactionStatus::Pending
+            TransactionStatus::Paid | TransactionStatus::Approved => self.kind.disputed(),
+            // The first case says how it is disputed; and what was given back whole stays refunded.
+            status @ (TransactionStatus::Dispute
+            | TransactionStatus::Chargeback
+            | TransactionStatus::Pending
             | TransactionStatus::WaitingPayment
             | TransactionStatus::Processing
-            | TransactionStatus::Paid
-            | TransactionStatus::Approved
             | TransactionStatus::Refused
             | TransactionStatus::Cancelled
             | TransactionStatus::Expired
-            | TransactionStatus::Refunded => self.kind.disputed(),
+            | TransactionStatus::Refunded) => status,
         };
         let disputes = Disputes { open: disputes.open.saturating_add(1), ..disputes };
         let next = transition::next_version(charge.clone(), now);
-        let case = Self { held, unconfirmed: false, ..self };
+        let case = Self { moved: held, unconfirmed: false, ..self };
         let posting = (held > 0).then(|| rules::case_opened(case.cause(charge, now), held));
         CaseStep { charge: Charge { status, funds, disputes: Some(disputes), ..next }, case, posting }
     }
@@ -403,12 +404,15 @@ impl MedCase {
     }
 
     /// The merchant contests it. `None`: it is not open.
-    pub fn appealed(&self, reason: &AppealReason, now: Timestamp) -> Option<Self> {
-        (self.status == CaseStatus::Open).then(|| Self {
-            status: CaseStatus::Appealed,
-            appeal_reason: Some(reason.as_str().to_owned()),
-            appealed_at: Some(now),
-            ..self.next_told(now)
+    pub fn appealed(&self, charge: &Charge, reason: &AppealReason, now: Timestamp) -> Option<CaseStep> {
+        (self.status == CaseStatus::Open).then(|| {
+            let case = Self {
+                status: CaseStatus::Appealed,
+                appeal_reason: Some(reason.as_str().to_owned()),
+                appealed_at: Some(now),
+                ..self.next_told(now)
+            };
+            case.noted(charge, now)
         })
     }
 
@@ -423,8 +427,25 @@ impl MedCase {
     }
 
     /// The platform asks for evidence. `None`: it is over.
-    pub fn evidence_requested(&self, now: Timestamp) -> Option<Self> {
-        (!self.status.is_over()).then(|| Self { evidence_requested_at: Some(now), ..self.next_told(now) })
+    pub fn evidence_requested(&self, charge: &Charge, now: Timestamp) -> Option<CaseStep> {
+        (!self.status.is_over()).then(|| {
+            let case = Self { evidence_requested_at: Some(now), ..self.next_told(now) };
+            case.noted(charge, now)
+        })
+    }
+
+    /// A move without money, which the charge's block notes where it is about this case.
+    fn noted(self, charge: &Charge, now: Timestamp) -> CaseStep {
+        let noted = |disputes: Disputes| {
+            if disputes.case != self.id {
+                return disputes;
+            }
+            let latest = MedBlock { updated_at: now, last_event_at: now, ..disputes.latest };
+            Disputes { latest, ..disputes }
+        };
+        let disputes = charge.disputes.clone().map(noted);
+        let charge = Charge { disputes, ..transition::next_version(charge.clone(), now) };
+        CaseStep { case: self, charge, posting: None }
     }
 
     fn ended(&self, charge: &Charge, end: End, now: Timestamp) -> CaseStep {
@@ -436,30 +457,28 @@ impl MedCase {
             ..self.next_told(now)
         };
         let cause = next_case.cause(charge, now);
-        let (funds, held, posting) = match (self.unconfirmed, end.money()) {
-            // What was lost before anybody confirmed it is taken now.
-            (true, CaseEnd::Lost) => {
-                let (funds, taken) = charge.funds.case_opened(charge.amount, self.amount);
-                let funds = funds.case_closed(taken, CaseEnd::Lost);
-                (funds, taken, (taken > 0).then(|| rules::case_lost_at_once(cause, taken)))
-            }
-            (true, CaseEnd::Won) => (charge.funds, 0, None),
-            (false, money) => {
-                let held = self.held;
-                let posting = (held > 0).then(|| match money {
-                    CaseEnd::Won => rules::case_won(cause, held),
-                    CaseEnd::Lost => rules::case_lost(cause, held),
-                });
-                (charge.funds.case_closed(held, money), held, posting)
-            }
+        // What was lost before anybody confirmed it is claimed now.
+        let (claimed, held_now) = if self.unconfirmed && end.is_loss() {
+            charge.funds.case_opened(charge.amount, self.amount)
+        } else {
+            (charge.funds, 0)
         };
-        let next = Charge { funds, ..transition::next_version(charge.clone(), now) };
+        let (funds, moved) = match (end.is_loss(), self.unconfirmed) {
+            (true, _) => claimed.case_lost(charge.amount, self.amount),
+            (false, true) => (charge.funds, 0),
+            (false, false) => charge.funds.case_won(charge.amount, self.amount),
+        };
+        let posting = (moved > 0).then(|| {
+            if end.is_loss() {
+                rules::case_lost(cause, held_now, moved)
+            } else {
+                rules::case_won(cause, moved)
+            }
+        });
         let disputes = charge.disputes.clone().map(|disputes| self.closed_in(disputes, end, now));
-        let is_last = !self.unconfirmed && disputes.as_ref().is_none_or(|disputes| disputes.open == 0);
-        // What lost a case stays disputed: the contract has no other status for it.
-        let lost = disputes.as_ref().is_some_and(|disputes| disputes.lost);
-        let status = if is_last && !lost { next.undisputed_status() } else { next.status };
-        CaseStep { case: Self { held, ..next_case }, charge: Charge { status, disputes, ..next }, posting }
+        let next = Charge { funds, disputes, ..transition::next_version(charge.clone(), now) };
+        let charge = Charge { status: next.status_by_funds(), ..next };
+        CaseStep { case: Self { moved, ..next_case }, charge, posting }
     }
 
     fn closed_in(&self, disputes: Disputes, end: End, now: Timestamp) -> Disputes {
@@ -468,15 +487,12 @@ impl MedCase {
         } else {
             (disputes.open.saturating_sub(1), disputes.unconfirmed)
         };
-        let lost = disputes.lost || (!self.unconfirmed && end.money() == CaseEnd::Lost);
+        let lost = disputes.lost || (!self.unconfirmed && end.is_loss());
         let disputes = Disputes { open, unconfirmed, lost, ..disputes };
         if disputes.case != self.id {
             return disputes;
         }
-        let result = match end.money() {
-            CaseEnd::Won => "disagreed",
-            CaseEnd::Lost => "agreed",
-        };
+        let result = if end.is_loss() { "agreed" } else { "disagreed" };
         let status = if end.withdrawn { MedStatus::Canceled } else { MedStatus::Closed };
         let latest = MedBlock {
             status,

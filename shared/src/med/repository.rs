@@ -82,8 +82,10 @@ impl MedCases {
         reason: &AppealReason,
         now: Timestamp,
     ) -> Result<MedCase, Problem> {
-        let step = |case: &MedCase| case.appealed(reason, now).ok_or_else(|| not_open(case)).map(Some);
-        self.change_alone(case, None, step).await
+        let step = |case: &MedCase, charge: &Charge| {
+            case.appealed(charge, reason, now).ok_or_else(|| not_open(case)).map(Some)
+        };
+        self.change(case, None, step).await
     }
 
     /// The platform asks for evidence, by an operator where there is one. A case that is over stays as it is.
@@ -94,7 +96,7 @@ impl MedCases {
         now: Timestamp,
     ) -> Result<MedCase, Problem> {
         let audit = audit(by, &case, "med.request-evidence", None, now)?;
-        self.change_alone(case, audit.as_ref(), |case| Ok(case.evidence_requested(now))).await
+        self.change(case, audit.as_ref(), |case, charge| Ok(case.evidence_requested(charge, now))).await
     }
 
     /// The merchant accepts a case that was just read.
@@ -125,24 +127,6 @@ impl MedCases {
     pub async fn confirm(&self, case: MedCase, by: &Operator, now: Timestamp) -> Result<MedCase, Problem> {
         let audit = audit(Some(by), &case, "med.confirm", None, now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.confirmed(charge, now))).await
-    }
-
-    /// A move that touches the case alone.
-    async fn change_alone(
-        &self,
-        case: MedCase,
-        audit: Option<&Audit>,
-        step: impl Fn(&MedCase) -> Result<Option<MedCase>, Problem>,
-    ) -> Result<MedCase, Problem> {
-        let mut case = case;
-        for _try in 0..MAX_OVERTAKEN {
-            let Some(next) = step(&case)? else { return Ok(case) };
-            match self.store.commit(replacing(&next, &case, audit)?).await? {
-                Committed::Done => return Ok(next),
-                Committed::Overtaken { .. } => case = self.known(case.id).await?,
-            }
-        }
-        Err(Problem::Unavailable("a case kept changing".to_owned()))
     }
 
     /// A move of the case and its charge.

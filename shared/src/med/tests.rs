@@ -28,9 +28,10 @@ fn reason() -> AppealReason {
 fn a_case_takes_only_the_moves_of_the_contract() {
     let step = opened(&paid(), "1", None);
     let (open, charge) = (&step.case, &step.charge);
-    let appealed = open.appealed(&reason(), at(110)).unwrap();
+    let appealed = open.appealed(charge, &reason(), at(110)).unwrap().case;
     assert_eq!((appealed.status, appealed.money_outcome), (CaseStatus::Appealed, None));
-    assert!(appealed.appealed(&reason(), at(120)).is_none() && appealed.accepted(charge, at(120)).is_none());
+    assert!(appealed.appealed(charge, &reason(), at(120)).is_none());
+    assert!(appealed.accepted(charge, at(120)).is_none());
     let lost = (CaseStatus::Rejected, Some(MoneyOutcome::Lost));
     let won = (CaseStatus::Closed, Some(MoneyOutcome::RefundedToMerchant));
     let kept = (CaseStatus::Closed, Some(MoneyOutcome::ClosedWithoutRefund));
@@ -50,8 +51,8 @@ fn a_case_takes_only_the_moves_of_the_contract() {
                 assert!(end.case.decided(&end.charge, again, at(140)).is_none());
             }
             assert!(end.case.accepted(&end.charge, at(140)).is_none());
-            assert!(end.case.appealed(&reason(), at(140)).is_none());
-            assert!(end.case.evidence_requested(at(140)).is_none());
+            assert!(end.case.appealed(&end.charge, &reason(), at(140)).is_none());
+            assert!(end.case.evidence_requested(&end.charge, at(140)).is_none());
             assert!(end.case.confirmed(&end.charge, at(140)).is_none());
         }
     }
@@ -63,7 +64,7 @@ fn a_case_takes_only_the_moves_of_the_contract() {
 fn a_case_that_was_lost_leaves_its_charge_disputed_whatever_else_is_won() {
     let first = opened(&paid(), "1", None);
     let second = opened(&first.charge, "2", None);
-    assert_eq!((first.case.held, second.case.held), (1000, 0));
+    assert_eq!((first.case.moved, second.case.moved), (1000, 0));
     assert_eq!(second.posting, None);
     let lost = first.case.decided(&second.charge, Decision::Payer, at(110)).unwrap();
     assert_eq!(lost.charge.status, TransactionStatus::Dispute);
@@ -76,12 +77,12 @@ fn a_case_that_was_lost_leaves_its_charge_disputed_whatever_else_is_won() {
 fn an_unconfirmed_case_moves_nothing_and_holds_refunds_back() {
     let step = opened(&paid(), "1", Some(300));
     assert_eq!(
-        (step.charge.status, step.posting.clone(), step.case.held),
+        (step.charge.status, step.posting.clone(), step.case.moved),
         (TransactionStatus::Paid, None, 0)
     );
     assert!(step.charge.has_open_case() && step.charge.disputes.as_ref().unwrap().latest.amount_mismatch);
     let confirmed = step.case.confirmed(&step.charge, at(110)).unwrap();
-    assert_eq!((confirmed.charge.status, confirmed.case.held), (TransactionStatus::Dispute, 300));
+    assert_eq!((confirmed.charge.status, confirmed.case.moved), (TransactionStatus::Dispute, 300));
     assert!(confirmed.case.confirmed(&confirmed.charge, at(120)).is_none());
     let disputes = confirmed.charge.disputes.as_ref().unwrap();
     assert_eq!((disputes.open, disputes.unconfirmed), (1, 0));
@@ -97,7 +98,7 @@ fn an_unconfirmed_case_moves_nothing_and_holds_refunds_back() {
 #[test]
 fn a_case_takes_evidence_until_it_is_over_or_full() {
     let step = opened(&paid(), "1", None);
-    let appealed = step.case.appealed(&reason(), at(110)).unwrap();
+    let appealed = step.case.appealed(&step.charge, &reason(), at(110)).unwrap().case;
     for case in [&step.case, &appealed] {
         assert_eq!(case.takes_evidence(), Ok(()));
         let last = MedCase { evidence_count: MAX_EVIDENCE - 1, ..case.clone() };
@@ -118,7 +119,7 @@ fn a_case_that_was_lost_before_it_disputed_anything_does_not_keep_its_charge_dis
     let small = opened(&paid(), "1", Some(300));
     let lost = small.case.decided(&small.charge, Decision::Payer, at(110)).unwrap();
     let second = opened(&lost.charge, "2", None);
-    assert_eq!((second.case.held, second.charge.status), (700, TransactionStatus::Dispute));
+    assert_eq!((second.case.moved, second.charge.status), (700, TransactionStatus::Dispute));
     let won = second.case.decided(&second.charge, Decision::Merchant, at(120)).unwrap();
     assert_eq!(won.charge.status, TransactionStatus::Paid);
 }
@@ -136,12 +137,60 @@ fn the_block_of_a_charge_is_about_the_case_that_opened_last() {
 }
 
 #[test]
+fn the_block_of_a_charge_says_when_its_case_last_moved() {
+    let open = opened(&paid(), "1", None);
+    let times = |charge: &Charge| {
+        let block = &charge.disputes.as_ref().unwrap().latest;
+        assert_eq!(block.updated_at, block.last_event_at);
+        block.last_event_at
+    };
+    assert_eq!(times(&open.charge), at(100));
+    let requested = open.case.evidence_requested(&open.charge, at(110)).unwrap();
+    assert_eq!(times(&requested.charge), at(110));
+    let appealed = requested.case.appealed(&requested.charge, &reason(), at(120)).unwrap();
+    assert_eq!((times(&appealed.charge), appealed.charge.status), (at(120), TransactionStatus::Dispute));
+    // It is about the case that opened last, and no other.
+    let second = opened(&appealed.charge, "2", None);
+    let other = appealed.case.evidence_requested(&second.charge, at(130)).unwrap();
+    assert_eq!(times(&other.charge), at(100));
+}
+
+#[test]
+fn what_a_case_gives_back_is_kept_for_the_others_that_claim_it() {
+    let first = opened(&paid(), "1", None);
+    let second = opened(&first.charge, "2", None);
+    let won = first.case.decided(&second.charge, Decision::Merchant, at(110)).unwrap();
+    assert_eq!((won.posting, won.case.moved), (None, 0));
+    assert_eq!((won.charge.status, won.charge.funds.med_held), (TransactionStatus::Dispute, 1000));
+    let lost = second.case.accepted(&won.charge, at(120)).unwrap();
+    assert_eq!(lost.posting.unwrap().change(LedgerAccount::MedLosses), 1000);
+    assert_eq!((lost.case.moved, lost.charge.funds.med_lost), (1000, 1000));
+    // Both won: the last gives all back.
+    let won = second.case.decided(&won.charge, Decision::Withdrawn, at(120)).unwrap();
+    assert_eq!(won.posting.unwrap().change(LedgerAccount::MerchantAvailable), 1000);
+    assert_eq!(won.charge.status, TransactionStatus::Paid);
+}
+
+#[test]
+fn what_was_given_back_whole_stays_refunded_whatever_is_claimed() {
+    let whole = paid();
+    let funds = crate::charge::Funds { refunded_devolution: whole.amount.minor(), ..whole.funds };
+    let refunded = Charge { status: TransactionStatus::Refunded, funds, ..whole };
+    let open = opened(&refunded, "1", None);
+    assert_eq!((open.charge.status, open.posting.clone()), (TransactionStatus::Refunded, None));
+    for (_, decision) in Decision::VOCABULARY {
+        let over = open.case.decided(&open.charge, decision, at(110)).unwrap();
+        assert_eq!((over.charge.status, over.posting), (TransactionStatus::Refunded, None), "{decision:?}");
+    }
+}
+
+#[test]
 fn a_case_remembers_what_it_told_within_a_bound() {
     let open = opened(&paid(), "1", None);
     let mut case = open.case;
     assert!(case.told.is_empty(), "that it opened follows from its creation");
     for second in 110..140 {
-        case = case.evidence_requested(at(second)).unwrap();
+        case = case.evidence_requested(&open.charge, at(second)).unwrap().case;
     }
     let with_evidence = case.with_evidence(at(140)).unwrap();
     assert_eq!(with_evidence.told, case.told, "of evidence nobody is told");

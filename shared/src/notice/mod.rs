@@ -242,14 +242,14 @@ mod tests {
             amount: None,
         };
         let step = MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &claim, at(100)).unwrap();
-        let opened = step.case;
+        let opened = step.case.clone();
         let of = |old: Option<&MedCase>, new: &MedCase, outcome_notices| {
             let told = Event::of_case(old, new, outcome_notices).unwrap();
             Notice::of_case(new, &told)
         };
         let first = of(None, &opened, false).unwrap();
         assert_eq!((first.about, first.version, first.at), (About::MedOpened(opened.id), 1, at(100)));
-        let asked = opened.evidence_requested(at(110)).unwrap();
+        let asked = opened.evidence_requested(&step.charge, at(110)).unwrap().case;
         assert_eq!(of(Some(&opened), &asked, true), None);
         for (_, decision) in Decision::VOCABULARY {
             let over = asked.decided(&step.charge, decision, at(120)).unwrap().case;

@@ -261,22 +261,14 @@ impl Refund {
         let (status, charge_after, posting) = match end {
             RefundEnd::Refunded => {
                 let funds = charge.funds.completed(&self.share);
-                // What is disputed stays so until its case ends.
-                let status = match charge.status {
-                    TransactionStatus::Paid | TransactionStatus::Approved
-                        if funds.is_refunded(charge.amount) =>
-                    {
-                        TransactionStatus::Refunded
-                    }
-                    status => status,
-                };
+                let next = Charge { funds, ..next };
                 let posting = rules::refund_completed(cause, &self.share);
-                (RefundStatus::Refunded, Charge { status, funds, ..next }, posting)
+                (RefundStatus::Refunded, Charge { status: next.status_by_funds(), ..next }, posting)
             }
             RefundEnd::Failed => {
-                let funds = charge.funds.failed(&self.share);
+                let (funds, retaken) = charge.funds.failed(charge.amount, &self.share);
                 let held = self.release_on.filter(|day| now < day.starts_at());
-                let posting = rules::refund_failed(cause, &self.share, held);
+                let posting = rules::refund_failed(cause, &self.share, held, retaken);
                 (RefundStatus::Failed, Charge { funds, ..next }, posting)
             }
         };

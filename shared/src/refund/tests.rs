@@ -7,6 +7,9 @@ use crate::acquirer::Acquirer;
 use crate::charge::RefundStrategy;
 use crate::charge::testing::{at, paid};
 use crate::http::Problem;
+use crate::ids::MedCaseId;
+use crate::med::{CaseKind, CaseNotice, CaseStep, Decision, MedCase};
+use crate::wallet::LedgerAccount;
 
 fn parse(extra: Value) -> Result<NewRefund, Problem> {
     let mut body = json!({"idempotencyKey": "refund-01"});
@@ -94,12 +97,58 @@ fn only_what_is_settled_and_not_disputed_is_refunded() {
     }
 }
 
+fn disputed(charge: &Charge) -> CaseStep {
+    let notice =
+        CaseNotice { kind: CaseKind::Med, reason: None, method: None, response_deadline: None, amount: None };
+    MedCase::open(MedCaseId::derive(charge.id, "1"), charge, &notice, at(102)).unwrap()
+}
+
+fn devolution(amount: i64) -> RefundStep {
+    requested(&paid(), "refund-01", json!({"amount": amount, "strategy": "devolution"})).unwrap()
+}
+
 #[test]
 fn a_refund_that_ends_during_a_dispute_leaves_it_disputed() {
-    let step = requested(&paid(), "refund-01", json!({})).unwrap();
-    let disputed = Charge { status: TransactionStatus::Dispute, ..step.charge };
-    let done = ended(&step.refund, &disputed, RefundEnd::Refunded);
+    let step = devolution(1000);
+    let case = disputed(&step.charge);
+    let done = ended(&step.refund, &case.charge, RefundEnd::Refunded);
     assert_eq!((done.charge.status, done.charge.funds.refunded()), (TransactionStatus::Dispute, 1000));
+    // However its case ends, all went back by the refund.
+    for (_, decision) in Decision::VOCABULARY {
+        let over = case.case.decided(&done.charge, decision, at(104)).unwrap();
+        assert_eq!((over.charge.status, over.posting), (TransactionStatus::Refunded, None));
+        let over = case.case.decided(&case.charge, decision, at(102)).unwrap();
+        let done = ended(&step.refund, &over.charge, RefundEnd::Refunded);
+        assert_eq!(done.charge.status, TransactionStatus::Refunded);
+    }
+}
+
+#[test]
+fn what_a_refund_fails_to_give_back_is_the_cases_that_claimed_it() {
+    let step = devolution(400);
+    let case = disputed(&step.charge);
+    assert_eq!(case.case.moved, 600);
+    let change = |step: &RefundStep, account| step.posting.change(account);
+    // The case is open: it retains the rest of what it claims.
+    let failed = ended(&step.refund, &case.charge, RefundEnd::Failed);
+    assert_eq!(change(&failed, LedgerAccount::MerchantRetained), 400);
+    assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 0);
+    let lost = case.case.accepted(&failed.charge, at(104)).unwrap();
+    assert_eq!((lost.case.moved, lost.charge.funds.med_lost), (1000, 1000));
+    let won = case.case.decided(&failed.charge, Decision::Merchant, at(104)).unwrap();
+    assert_eq!((won.case.moved, won.charge.status), (1000, TransactionStatus::Paid));
+    // It was lost before: it takes the rest.
+    let lost = case.case.accepted(&case.charge, at(102)).unwrap();
+    let failed = ended(&step.refund, &lost.charge, RefundEnd::Failed);
+    assert_eq!(change(&failed, LedgerAccount::MedLosses), 400);
+    assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 0);
+    assert_eq!(failed.posting.amount - failed.posting.fee, failed.posting.net());
+    assert_eq!((failed.charge.status, failed.charge.funds.med_unmet), (TransactionStatus::Dispute, 0));
+    // It was won before: the merchant has it.
+    let won = case.case.decided(&case.charge, Decision::Merchant, at(102)).unwrap();
+    let failed = ended(&step.refund, &won.charge, RefundEnd::Failed);
+    assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 400);
+    assert!(failed.charge.funds.is_whole());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::LedgerAccount::{
 };
 use super::{Cause, Kind, LedgerAccount, Posting, Transfer};
 use crate::account::terms::ReleaseDay;
-use crate::charge::{RefundShare, ReturnStatus, Settlement};
+use crate::charge::{RefundShare, Retaken, ReturnStatus, Settlement};
 use crate::money::Amount;
 
 fn transfer(from: LedgerAccount, to: LedgerAccount, minor: i64) -> Transfer {
@@ -106,8 +106,13 @@ pub fn refund_completed(cause: Cause, share: &RefundShare) -> Posting {
 }
 
 /// A refund did not reach the payer: all that it took is given back. What came from a tranche goes back to it while it
-/// is held (`release_on`), else to what is available.
-pub fn refund_failed(cause: Cause, share: &RefundShare, release_on: Option<ReleaseDay>) -> Posting {
+/// is held (`release_on`), else to what is available. What cases take of it is debited as by a case.
+pub fn refund_failed(
+    cause: Cause,
+    share: &RefundShare,
+    release_on: Option<ReleaseDay>,
+    retaken: Retaken,
+) -> Posting {
     let fee_bearer = if share.merchant_bears_pix_out { MerchantAvailable } else { PlatformExpense };
     let held = if release_on.is_some() { MerchantPending } else { MerchantAvailable };
     let transfers = [
@@ -116,38 +121,36 @@ pub fn refund_failed(cause: Cause, share: &RefundShare, release_on: Option<Relea
         transfer(RefundsInFlight, AcquirerFees, share.fees.acquirer),
         transfer(RefundsInFlight, PlatformFees, share.fees.platform),
         transfer(AcquirerFees, fee_bearer, share.pix_out_fee),
+        transfer(MerchantAvailable, MerchantRetained, retaken.held.saturating_add(retaken.lost)),
+        transfer(MerchantRetained, MedLosses, retaken.lost),
     ];
     Posting {
-        amount: share.gross.minor(),
+        amount: share.gross.minor().saturating_sub(retaken.lost),
         fee: share.fees.total().saturating_sub(share.borne_pix_out_fee()),
         release_on: release_on.filter(|_| share.from_pending > 0),
         ..Posting::new(cause, Kind::RefundFailed, &transfers)
     }
 }
 
-/// A MED case retains money. The only debit that may take what is available below zero.
+/// A MED case retains money. Only what a case takes may take what is available below zero.
 pub fn case_opened(cause: Cause, held: i64) -> Posting {
     let retained = transfer(MerchantAvailable, MerchantRetained, held);
     Posting { amount: held.saturating_neg(), ..Posting::new(cause, Kind::CaseOpened, &[retained]) }
 }
 
 /// A MED case ended in the merchant's favour.
-pub fn case_won(cause: Cause, held: i64) -> Posting {
-    let given_back = transfer(MerchantRetained, MerchantAvailable, held);
-    Posting { amount: held, ..Posting::new(cause, Kind::CaseWon, &[given_back]) }
+pub fn case_won(cause: Cause, released: i64) -> Posting {
+    let given_back = transfer(MerchantRetained, MerchantAvailable, released);
+    Posting { amount: released, ..Posting::new(cause, Kind::CaseWon, &[given_back]) }
 }
 
-/// A MED case was lost.
-pub fn case_lost(cause: Cause, held: i64) -> Posting {
-    let lost = transfer(MerchantRetained, MedLosses, held);
-    Posting { amount: held.saturating_neg(), ..Posting::new(cause, Kind::CaseLost, &[lost]) }
-}
-
-/// A MED case for which nothing was retained was lost: what it takes is debited and gone at once.
-pub fn case_lost_at_once(cause: Cause, minor: i64) -> Posting {
-    let transfers =
-        [transfer(MerchantAvailable, MerchantRetained, minor), transfer(MerchantRetained, MedLosses, minor)];
-    Posting { amount: minor.saturating_neg(), ..Posting::new(cause, Kind::CaseLost, &transfers) }
+/// A MED case was lost. Where nothing was retained for it, what it takes is retained in the same posting.
+pub fn case_lost(cause: Cause, held_now: i64, lost: i64) -> Posting {
+    let transfers = [
+        transfer(MerchantAvailable, MerchantRetained, held_now),
+        transfer(MerchantRetained, MedLosses, lost),
+    ];
+    Posting { amount: lost.saturating_neg(), ..Posting::new(cause, Kind::CaseLost, &transfers) }
 }
 
 /// A payout is asked for. Its debit must be covered.

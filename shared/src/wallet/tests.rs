@@ -1,6 +1,8 @@
 //! Whatever happens to charges, refunds, cases and payouts, in any order: money is neither made nor lost, nothing is taken
 //! twice, and balances are what the postings add up to.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::LedgerAccount::{
@@ -12,7 +14,7 @@ use crate::account::terms::{Fee, FeesOnRefund, MethodTerms};
 use crate::charge::testing::{at, waiting};
 use crate::charge::transition::{self, Command, Outcome, Payment};
 use crate::charge::{
-    Artefacts, CaseEnd, Charge, PaymentMethod, Pix, RefundAsked, RefundShare, RefundStrategy,
+    Artefacts, Charge, PaymentMethod, Pix, RefundAsked, RefundShare, RefundStrategy, Retaken,
 };
 use crate::ids::{ChargeId, EndToEndId, Mode, PostingId};
 use crate::money::Amount;
@@ -34,6 +36,8 @@ enum Step {
     OpenCase { charge: usize, part: i64 },
     /// An open case ends.
     EndCase { case: usize, won: bool },
+    /// A case for a part of a charge is lost before anybody confirmed it.
+    LoseUnconfirmed { charge: usize, part: i64 },
     /// A payout of a part of what is available.
     Payout { part: i64 },
     /// A payout under way ends.
@@ -66,6 +70,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => (any::<usize>(), any::<bool>()).prop_map(|(refund, completed)| Step::EndRefund { refund, completed }),
         2 => (any::<usize>(), 1_i64..=1500).prop_map(|(charge, part)| Step::OpenCase { charge, part }),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(case, won)| Step::EndCase { case, won }),
+        1 => (any::<usize>(), 1_i64..=1500).prop_map(|(charge, part)| Step::LoseUnconfirmed { charge, part }),
         2 => (1_i64..=1000).prop_map(|part| Step::Payout { part }),
         2 => (any::<usize>(), any::<bool>()).prop_map(|(payout, paid)| Step::EndPayout { payout, paid }),
         1 => (-500_i64..500).prop_map(Step::Adjust),
@@ -80,7 +85,9 @@ struct World {
     count: u64,
     charges: Vec<Charge>,
     refunds: Vec<(usize, RefundShare)>,
-    cases: Vec<(usize, i64)>,
+    cases: Vec<(usize, Amount)>,
+    /// What lost cases claimed, by charge.
+    claims_lost: BTreeMap<usize, i64>,
     payouts: Vec<Amount>,
     /// What payers paid, and what came back to them; what left by payouts, and by cases.
     paid_in: i64,
@@ -108,6 +115,7 @@ impl World {
             charges: Vec::new(),
             refunds: Vec::new(),
             cases: Vec::new(),
+            claims_lost: BTreeMap::new(),
             payouts: Vec::new(),
             paid_in: 0,
             refunded: 0,
@@ -198,7 +206,8 @@ impl World {
                 if self.post_covered(&rules::refund_requested(cause, &share, release_on)) {
                     self.charges[place].funds = funds;
                     self.refunds.push((place, share));
-                    assert_eq!(funds.failed(&share), before, "a failure leaves no trace");
+                    let undone = funds.failed(charge.amount, &share);
+                    assert_eq!(undone, (before, Retaken::default()), "a failure leaves no trace");
                 }
             }
             Err(refused) => assert!(
@@ -220,9 +229,18 @@ impl World {
             self.refunded += share.gross.minor();
         } else {
             let release_on = charge.settlement.unwrap().release_on.filter(|_| self.is_held(&charge));
-            self.post(&rules::refund_failed(cause, &share, release_on));
-            self.charges[of].funds = charge.funds.failed(&share);
+            let (funds, retaken) = charge.funds.failed(charge.amount, &share);
+            self.post(&rules::refund_failed(cause, &share, release_on, retaken));
+            self.charges[of].funds = funds;
         }
+    }
+
+    fn lose(&mut self, of: usize, claimed: Amount, held_now: i64) {
+        let (funds, lost) = self.charges[of].funds.case_lost(self.charges[of].amount, claimed);
+        let cause = self.cause();
+        self.post(&rules::case_lost(cause, held_now, lost));
+        self.charges[of].funds = funds;
+        *self.claims_lost.entry(of).or_default() += claimed.minor();
     }
 
     fn step(&mut self, step: &Step) {
@@ -256,15 +274,27 @@ impl World {
                 let cause = self.cause();
                 self.post(&rules::case_opened(cause, held));
                 self.charges[place].funds = funds;
-                self.cases.push((place, held));
+                self.cases.push((place, claimed));
             }
             Step::EndCase { case, won } => {
                 let Some(place) = pick(&self.cases, *case) else { return };
-                let (of, held) = self.cases.swap_remove(place);
-                let end = if *won { CaseEnd::Won } else { CaseEnd::Lost };
-                let cause = self.cause();
-                self.post(&if *won { rules::case_won(cause, held) } else { rules::case_lost(cause, held) });
-                self.charges[of].funds = self.charges[of].funds.case_closed(held, end);
+                let (of, claimed) = self.cases.swap_remove(place);
+                if *won {
+                    let (funds, released) = self.charges[of].funds.case_won(self.charges[of].amount, claimed);
+                    let cause = self.cause();
+                    self.post(&rules::case_won(cause, released));
+                    self.charges[of].funds = funds;
+                } else {
+                    self.lose(of, claimed, 0);
+                }
+            }
+            Step::LoseUnconfirmed { charge, part } => {
+                let Some(place) = pick(&self.charges, *charge) else { return };
+                let amount = self.charges[place].amount;
+                let Some(claimed) = part_of(amount.minor(), *part) else { return };
+                let (funds, held) = self.charges[place].funds.case_opened(amount, claimed);
+                self.charges[place].funds = funds;
+                self.lose(place, claimed, held);
             }
             Step::Payout { part } => {
                 let Some(amount) = part_of(self.wallet.available(), *part) else { return };
@@ -309,9 +339,22 @@ impl World {
             self.refunds.iter().map(|(_, share)| share.gross.minor()).sum::<i64>()
         );
         assert_eq!(balance(Payouts), self.payouts.iter().map(|amount| amount.minor()).sum::<i64>());
-        assert_eq!(balance(MerchantRetained), self.cases.iter().map(|(_, held)| held).sum::<i64>());
-        for charge in &self.charges {
+        let held: i64 = self.charges.iter().map(|charge| charge.funds.med_held).sum();
+        assert_eq!(balance(MerchantRetained), held);
+        for (place, charge) in self.charges.iter().enumerate() {
             let funds = charge.funds;
+            let devolved = funds.devolution_reserved + funds.refunded_devolution;
+            // Whoever claims it has what there is, whatever other cases and refunds came to.
+            let open = self.cases.iter().filter(|(of, _)| *of == place);
+            let open: i64 = open.map(|(_, claimed)| claimed.minor()).sum();
+            let lost = self.claims_lost.get(&place).copied().unwrap_or_default();
+            assert_eq!(
+                funds.med_held,
+                open.min(charge.amount.minor() - devolved - funds.med_lost),
+                "{funds:?}"
+            );
+            assert!(devolved + funds.med_lost >= lost.min(charge.amount.minor()), "{funds:?}");
+            assert!(funds.med_lost <= lost, "{funds:?}");
             let parts = [
                 funds.devolution_reserved,
                 funds.cashout_reserved,
@@ -331,9 +374,7 @@ impl World {
                 + funds.refunded_cashout;
             assert!(refunded <= amount, "{funds:?}");
             // A payment is given back once: by devolution, or to the payer's bank by a case.
-            let given_back =
-                funds.devolution_reserved + funds.refunded_devolution + funds.med_held + funds.med_lost;
-            assert!(given_back <= amount, "{funds:?}");
+            assert!(devolved + funds.med_held + funds.med_lost <= amount, "{funds:?}");
             let settlement = charge.settlement.unwrap();
             assert!(funds.acquirer_fee_returned <= settlement.fees.acquirer, "{funds:?}");
             assert!(funds.platform_fee_returned <= settlement.fees.platform, "{funds:?}");
@@ -354,8 +395,12 @@ proptest! {
             world.step(step);
             world.check();
             let after = world.wallet.available();
-            negative_by_case |= matches!(step, Step::OpenCase { .. }) && after < 0;
-            prop_assert!(after >= 0 || after >= before || matches!(step, Step::OpenCase { .. }), "{step:?}");
+            let takes_for_a_case = matches!(
+                step,
+                Step::OpenCase { .. } | Step::LoseUnconfirmed { .. } | Step::EndRefund { completed: false, .. }
+            );
+            negative_by_case |= takes_for_a_case && after < 0;
+            prop_assert!(after >= 0 || after >= before || takes_for_a_case, "{step:?}");
             prop_assert!(after >= 0 || negative_by_case);
         }
     }
@@ -457,15 +502,20 @@ fn a_case_and_refunds_never_take_the_same_money() {
     world.refund(0, &asked(Some(200), RefundStrategy::Cashout));
     // What a devolution gives back is not contested again; what a cash-out sent is another payment.
     world.step(&Step::OpenCase { charge: 0, part: 1500 });
-    assert_eq!(world.cases, [(0, 700)]);
+    assert_eq!(world.charges[0].funds.med_held, 700);
     let refused = world.charges[0].reserve_refund(&asked(None, RefundStrategy::Devolution));
     assert_eq!(refused, Err(crate::charge::RefundRefused::Disputed));
     world.step(&Step::OpenCase { charge: 0, part: 1000 });
-    assert_eq!(world.cases, [(0, 700), (0, 0)]);
+    assert_eq!(world.charges[0].funds.med_held, 700);
     world.step(&Step::EndCase { case: 0, won: false });
     let refused = world.charges[0].reserve_refund(&asked(None, RefundStrategy::Devolution));
     assert_eq!(refused, Err(crate::charge::RefundRefused::ExceedsRemaining { remaining: 0 }));
+    // The devolution fails after all: the case that was lost has the rest of what it claimed.
+    assert_eq!(world.charges[0].funds.med_lost, 700);
     world.end_refund(0, false);
     world.check();
-    assert_eq!(world.charges[0].funds.refundable(world.charges[0].amount), 100);
+    assert_eq!(world.charges[0].funds.med_lost, 1_000);
+    world.end_refund(0, false);
+    world.check();
+    assert_eq!(world.charges[0].funds.refundable(world.charges[0].amount), 0);
 }
