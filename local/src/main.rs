@@ -208,10 +208,12 @@ async fn stopped() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
+        let signals = (signal(SignalKind::terminate()), signal(SignalKind::hangup()));
+        if let (Ok(mut terminated), Ok(mut closed)) = signals {
             tokio::select! {
                 _ = terminal => {}
                 _ = terminated.recv() => {}
+                _ = closed.recv() => {}
             }
             return;
         }

@@ -21,6 +21,17 @@ pub(crate) async fn list(
     Ok(Json(DeliveryListView::new(&page, &filter)).into_response())
 }
 
+pub(crate) async fn read(
+    State(app): State<App>,
+    context: RequestContext,
+    IdPath(id): IdPath<DeliveryId>,
+) -> Result<Response, Problem> {
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
+    let (delivery, body) = app.deliveries.find(&caller.scope, id, now).await?;
+    Ok(Json(DeliveryView::new(&delivery, body.as_deref())).into_response())
+}
+
 pub(crate) async fn resend(
     State(app): State<App>,
     context: RequestContext,

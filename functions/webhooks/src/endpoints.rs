@@ -33,6 +33,16 @@ pub(crate) async fn list(State(app): State<App>, context: RequestContext) -> Res
     Ok(Json(json!({ "data": views })).into_response())
 }
 
+pub(crate) async fn read(
+    State(app): State<App>,
+    context: RequestContext,
+    IdPath(id): IdPath<EndpointId>,
+) -> Result<Response, Problem> {
+    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
+    let endpoint = app.endpoints.find(&caller.scope, Endpoints::named(id)?).await?;
+    Ok(Json(EndpointView::new(&endpoint)).into_response())
+}
+
 pub(crate) async fn change(
     State(app): State<App>,
     context: RequestContext,

@@ -25,6 +25,7 @@ pub(crate) async fn read(
     context: RequestContext,
     IdPath(id): IdPath<EventId>,
 ) -> Result<Response, Problem> {
-    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
-    Ok(Json(app.events.find(&caller.scope, id).await?).into_response())
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
+    Ok(Json(app.events.find(&caller.scope, id, now).await?).into_response())
 }

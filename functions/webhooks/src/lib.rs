@@ -4,7 +4,7 @@ mod deliveries;
 mod endpoints;
 mod events;
 
-use axum::routing::{get, patch, post};
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use shared::app::App;
 use shared::http::framed;
@@ -14,12 +14,16 @@ use shared::webhook::event_type::{CatalogEntry, catalog};
 pub fn router(app: App) -> Router {
     let routes = Router::new()
         .route("/v1/webhooks/endpoints", post(endpoints::register).get(endpoints::list))
-        .route("/v1/webhooks/endpoints/{id}", patch(endpoints::change).delete(endpoints::delete))
+        .route(
+            "/v1/webhooks/endpoints/{id}",
+            get(endpoints::read).patch(endpoints::change).delete(endpoints::delete),
+        )
         .route("/v1/webhooks/endpoints/{id}/rotate-secret", post(endpoints::rotate_secret))
         .route("/v1/webhooks/endpoints/{id}/test", post(endpoints::test))
         .route("/v1/webhooks/override-secret/rotate", post(endpoints::rotate_override_secret))
         .route("/v1/webhooks/event-catalog", get(event_catalog))
         .route("/v1/webhooks/deliveries", get(deliveries::list))
+        .route("/v1/webhooks/deliveries/{id}", get(deliveries::read))
         .route("/v1/webhooks/deliveries/{id}/resend", post(deliveries::resend))
         .route("/v1/webhooks/stats", get(deliveries::stats))
         .route("/v1/events", get(events::list))

@@ -190,7 +190,9 @@ fn line_of(event: &Value) -> String {
     let at = text("/created_at").or_else(|| text("/data/occurredAt")).unwrap_or_default();
     let at = at.get(11..19).unwrap_or("--:--:--");
     let id = text("/data/object/id").or_else(|| text("/data/transactionId")).unwrap_or("?");
-    let status = text("/data/object/status").or_else(|| text("/data/status")).unwrap_or_default();
+    // What a refund or the end of a case is about is its own outcome, not that of its payment.
+    let status = ["/data/refund/status", "/data/object/status", "/data/object/money_outcome", "/data/status"];
+    let status = status.into_iter().find_map(text).unwrap_or_default();
     let amount = event.pointer("/data/object/amount").or_else(|| event.pointer("/data/amount"));
     let amount = amount.map(Value::to_string).unwrap_or_default();
     let currency = text("/data/object/currency").unwrap_or_default();
@@ -213,6 +215,18 @@ mod tests {
             "data": {"transactionId": "1", "status": "PAID", "amount": 1990, "occurredAt": "2026-11-21T12:00:01.123Z"},
         });
         assert_eq!(line_of(&legacy), "12:00:01  payment.completed         1  PAID  1990");
+        // Of what the payment came to, and what its refund did, the news is the latter.
+        let refund = json!({
+            "event": "payment.refunded",
+            "data": {"transactionId": "1", "status": "PAID", "amount": 1990, "occurredAt": "2026-11-21T12:00:01.123Z",
+                "refund": {"id": "re_1", "amount": 100, "status": "IN_PROGRESS"}},
+        });
+        assert_eq!(line_of(&refund), "12:00:01  payment.refunded          1  IN_PROGRESS  1990");
+        let resolved = json!({
+            "type": "med.resolved", "created_at": "2026-11-21T12:00:01.123Z",
+            "data": {"object": {"id": "med_1", "amount": 1990, "currency": "BRL", "money_outcome": "lost"}},
+        });
+        assert_eq!(line_of(&resolved), "12:00:01  med.resolved              med_1  lost  1990 BRL");
         assert_eq!(line_of(&Value::Null), "--:--:--  ?                         ?");
     }
 

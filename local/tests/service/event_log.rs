@@ -315,6 +315,11 @@ async fn the_list_goes_back_thirty_days_and_an_event_can_be_read_for_as_long_as_
     );
     let path = format!("/v1/events/{}", id(&events[0]));
     assert_eq!(service.get(&path).await.expect(200), events[0]);
+    // Its row may be there for longer than it is kept.
+    service.advance(58 * 24 * 60 * 60).await;
+    assert_eq!(service.get(&path).await.expect(200), events[0]);
+    service.advance(2 * 24 * 60 * 60).await;
+    assert_eq!(service.get(&path).await.problem(), (404, "not_found_error", "not_found"));
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 pub const MAX_ENDPOINTS: usize = 50;
 
 /// How often a change is tried anew because somebody else changed the endpoint in between.
-const MAX_OVERTAKEN: usize = 10;
+const MAX_OVERTAKEN: usize = 40;
 
 /// How long everything must have failed before an endpoint is switched off, in milliseconds: 5 days, longer than a long
 /// weekend, and longer than one delivery is tried.

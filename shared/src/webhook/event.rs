@@ -2,6 +2,8 @@
 //! envelope names the event), and what is sent follows from the row alone.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use url::Url;
 
 use super::endpoint::Endpoint;
 use super::event_type::{EventType, Family};
@@ -10,6 +12,7 @@ use super::meaning;
 use crate::charge::view::{ChargeView, QrImage};
 use crate::charge::{Charge, Entry, TransactionStatus};
 use crate::config::Links;
+use crate::hex;
 use crate::ids::{EndpointId, EventId, Scope};
 use crate::med::{CaseView, MedCase, ResolvedView};
 use crate::payout::{Payout, PayoutStatus, PayoutView};
@@ -205,6 +208,14 @@ impl Event {
         })
     }
 
+    /// Tells the server of the transaction's own address from others: 8 hex digits of a hash of its name and port.
+    pub(super) fn own_server(&self) -> Option<String> {
+        let url = Url::parse(self.webhook_url.as_deref()?).ok()?;
+        let server = format!("{}:{}", url.host_str()?, url.port_or_known_default()?);
+        let hash = hex::encode(&Sha256::digest(server));
+        hash.get(..8).map(str::to_owned)
+    }
+
     /// The stable id of the event under one of its names.
     pub fn id_as(&self, event_type: EventType) -> EventId {
         id_as(self.id, event_type)
@@ -216,6 +227,11 @@ impl Event {
             Family::Canonical => self.payload.clone(),
             Family::Legacy => format!(r#"{{"event":"{}","data":{}}}"#, event_type.as_str(), self.payload),
         }
+    }
+
+    /// Whether its time has not ended. Its row may be there for longer.
+    pub fn is_kept(&self, now: Timestamp) -> bool {
+        self.removable_at().is_none_or(|end| now < end)
     }
 
     /// Until when it must be kept, though its time ends before, for what is told again now.

@@ -169,12 +169,18 @@ impl EventLog {
     /// # Errors
     ///
     /// 404 for what is not there and what is another scope's.
-    pub async fn find(&self, scope: &Scope, id: Option<EventId>) -> Result<EventView, Problem> {
+    pub async fn find(
+        &self,
+        scope: &Scope,
+        id: Option<EventId>,
+        now: Timestamp,
+    ) -> Result<EventView, Problem> {
         let id = id.ok_or(NO_EVENT)?;
         let mut keys = vec![Event::key_of(scope, id), Event::key_of(scope, id.row_of_names())];
         keys.dedup();
         let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(read);
-        let told = rows.flat_map(|row| told_as(&row)).find(|told| told.id == id);
+        let kept = rows.filter(|row: &Event| row.is_kept(now));
+        let told = kept.flat_map(|row| told_as(&row)).find(|told| told.id == id);
         EventView::new(&told.ok_or(NO_EVENT)?)
     }
 

@@ -16,6 +16,9 @@ pub struct DeliveryMessage {
     /// Whom it tells; `None`: a transaction's own address.
     #[serde(default)]
     pub endpoint: Option<EndpointId>,
+    /// Of a transaction's own address: which server.
+    #[serde(default)]
+    pub server: Option<String>,
 }
 
 /// The queue of deliveries.
@@ -24,12 +27,16 @@ pub type DeliveryQueue = Queue<DeliveryMessage>;
 impl DeliveryMessage {
     /// The message for a delivery.
     pub fn of(delivery: &Delivery) -> Self {
-        Self { scope: delivery.scope, delivery: delivery.id, endpoint: delivery.endpoint }
+        let server = delivery.server.clone();
+        Self { scope: delivery.scope, delivery: delivery.id, endpoint: delivery.endpoint, server }
     }
 }
 
 impl Message for DeliveryMessage {
     fn group(&self) -> String {
-        self.endpoint.map_or_else(|| format!("override#{}", self.scope), |endpoint| endpoint.to_string())
+        match self.endpoint {
+            Some(endpoint) => endpoint.to_string(),
+            None => format!("override#{}#{}", self.scope, self.server.as_deref().unwrap_or_default()),
+        }
     }
 }

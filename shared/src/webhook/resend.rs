@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::delivery::{Deliveries, Delivery, Material, Recipient};
+use super::delivery::{Deliveries, Delivery, Material, NO_DELIVERY, Recipient};
 use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
 use super::event::{Event, Origin};
 use super::event_type::EventType;
@@ -20,8 +20,6 @@ use crate::time::Timestamp;
 
 /// How long a request is kept, in seconds: 7 days, for whoever asks what happened. The stream has it by then.
 const KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
-
-const NO_DELIVERY: Problem = Problem::NotFound { what: "webhook delivery" };
 
 /// A request to tell the events of a charge's status again.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -112,6 +110,7 @@ impl Resends {
         let key = Delivery::key_of(scope, id.ok_or(NO_DELIVERY)?);
         let earlier: Delivery = self.store.get(&key).await?.ok_or(NO_DELIVERY)?;
         let Material { event, recipient } = Deliveries::new(self.store.clone()).material(&earlier).await?;
+        let event = event.filter(|event| event.is_kept(now));
         let event = event.ok_or_else(|| Problem::Unprocessable("Its event is no longer kept.".to_owned()))?;
         match &recipient {
             Recipient::Endpoint(endpoint) => expect_active(endpoint.as_ref())?,

@@ -20,14 +20,16 @@ const MOST_JITTER: u64 = 0xffff_ffff;
 /// A receiver's `Retry-After` is believed up to 24 hours; a longer one would park the delivery for good.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(24);
 
-/// `Retry-After: 0`, or a date gone by, still leaves a breath between two attempts.
-const SHORTEST_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// `Retry-After: 0`, or a date gone by, still leaves a breath after the first attempt; doubled after each later one, so
+/// that a receiver that is only busy does not use all attempts up in a moment.
+const FIRST_BREATH_MS: u64 = 1_000;
 
 /// How long to wait after attempt number `attempt` (the first is 1) has failed.
 ///
 /// - `status`: the answer's status code, if there was an answer.
-/// - `retry_after`: the answer's `Retry-After` header, seconds or an HTTP date. It wins on a 429 or a 503, clamped to
-///   1 second … 24 hours, without jitter; elsewhere, or where it can't be read, the schedule holds.
+/// - `retry_after`: the answer's `Retry-After` header, seconds or an HTTP date. It wins on a 429 or a 503, without jitter,
+///   up to 24 hours, and down to 1 second, doubled after each attempt; elsewhere, or where it can't be read, the
+///   schedule holds.
 /// - `now_ms`: unix milliseconds, which a date is measured against.
 /// - `jitter`: a uniform random number; the whole range of `u32` maps onto −20 % … +20 %.
 ///
@@ -43,12 +45,21 @@ pub fn next_delay(
         Some(429 | 503) => retry_after.and_then(|text| parse_retry_after(text, now_ms)),
         Some(_) | None => None,
     }
-    .unwrap_or_else(|| backoff(attempt, jitter))
+    .map_or_else(|| backoff(attempt, jitter), |wait| wait.clamp(breath(attempt), LONGEST_RETRY_AFTER))
+}
+
+/// `first_ms`, doubled after each attempt up to the longest delay.
+fn doubled(first_ms: u64, attempt: u32) -> u64 {
+    let doublings = attempt.saturating_sub(1);
+    first_ms.saturating_mul(2_u64.saturating_pow(doublings)).min(LONGEST_DELAY_MS)
+}
+
+fn breath(attempt: u32) -> Duration {
+    Duration::from_millis(doubled(FIRST_BREATH_MS, attempt))
 }
 
 fn backoff(attempt: u32, jitter: u32) -> Duration {
-    let doublings = attempt.saturating_sub(1);
-    let full_ms = FIRST_DELAY_MS.saturating_mul(2_u64.saturating_pow(doublings)).min(LONGEST_DELAY_MS);
+    let full_ms = doubled(FIRST_DELAY_MS, attempt);
     let fifth_ms = full_ms / 5;
     let spread_ms = fifth_ms.saturating_mul(2).saturating_mul(jitter.into()) / MOST_JITTER;
     Duration::from_millis(full_ms.saturating_sub(fifth_ms).saturating_add(spread_ms))
@@ -56,20 +67,12 @@ fn backoff(attempt: u32, jitter: u32) -> Duration {
 
 fn parse_retry_after(text: &str, now_ms: i64) -> Option<Duration> {
     let text = text.trim();
-    let wait = if let Some(negative) = text.strip_prefix('-') {
-        is_digits(negative).then_some(Duration::ZERO)?
-    } else if is_digits(text) {
-        Duration::from_secs(text.parse().unwrap_or(u64::MAX))
-    } else {
-        let date = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = Duration::from_millis(u64::try_from(now_ms).unwrap_or_default());
-        date.saturating_sub(now)
-    };
-    Some(wait.clamp(SHORTEST_RETRY_AFTER, LONGEST_RETRY_AFTER))
-}
-
-fn is_digits(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    }
+    let date = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = Duration::from_millis(u64::try_from(now_ms).unwrap_or_default());
+    Some(date.saturating_sub(now))
 }
 
 #[cfg(test)]
@@ -119,13 +122,25 @@ mod tests {
             (" 7 ", 7),
             ("0", 1),
             ("1", 1),
-            ("-5", 1),
             ("86400", 86_400),
             ("86401", 86_400),
             ("99999999999999999999999999", 86_400),
         ] {
             assert_eq!(after_429(text), Duration::from_secs(seconds), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_receiver_that_is_only_busy_does_not_use_up_its_attempts() {
+        let after = |attempt| next_delay(attempt, Some(429), Some("0"), NOW_MS, MIDDLE);
+        assert_eq!(after(2), Duration::from_secs(2));
+        assert_eq!(after(5), Duration::from_secs(16));
+        assert_eq!(after(u32::MAX), Duration::from_hours(12));
+        let all: Duration = (1..MAX_ATTEMPTS).map(after).sum();
+        assert!(all > Duration::from_hours(4), "{all:?}");
+        // What is longer is taken as it is.
+        let longer = next_delay(5, Some(429), Some("17"), NOW_MS, MIDDLE);
+        assert_eq!(longer, Duration::from_secs(17));
     }
 
     #[test]
@@ -144,9 +159,21 @@ mod tests {
 
     #[test]
     fn retry_after_that_says_nothing_is_ignored() {
-        for text in
-            ["", " ", "-", "soon", "1.5", "+5", "5s", "1e3", "٣", "--5", "2023-11-14T22:15:20Z", "\u{0}"]
-        {
+        for text in [
+            "",
+            " ",
+            "-",
+            "-5",
+            "soon",
+            "1.5",
+            "+5",
+            "5s",
+            "1e3",
+            "٣",
+            "--5",
+            "2023-11-14T22:15:20Z",
+            "\u{0}",
+        ] {
             assert_eq!(after_429(text), Duration::from_secs(30), "{text:?}");
         }
     }

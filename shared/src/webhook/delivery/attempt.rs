@@ -264,12 +264,21 @@ impl Deliveries {
                 values.extend(
                     due_attributes(&key, *next_attempt_at).map(|(name, value)| (format!(":{name}"), value)),
                 );
-                (DeliveryStatus::Pending, *status_code, Some(error), response_body.as_ref())
+                (DeliveryStatus::Pending, *status_code, Some(error.clone()), response_body.clone())
             }
             AttemptEnd::Exhausted { status_code, error, response_body } => {
-                (DeliveryStatus::Failed, *status_code, Some(error), response_body.as_ref())
+                (DeliveryStatus::Failed, *status_code, Some(error.clone()), response_body.clone())
             }
-            AttemptEnd::Cancelled { reason } => (DeliveryStatus::Cancelled, None, Some(reason), None),
+            AttemptEnd::Cancelled { reason } => {
+                // It was claimed and not attempted; what earlier attempts came to stays on record.
+                set.push("attempts = attempts - :unmade");
+                values.insert(":unmade".to_owned(), AttributeValue::N("1".to_owned()));
+                let earlier = claimed.last_error.as_ref();
+                let error = earlier.map(|earlier| format!("{reason}; the last attempt: {earlier}"));
+                let body = claimed.last_response_body.clone();
+                let error = error.unwrap_or_else(|| reason.clone());
+                (DeliveryStatus::Cancelled, claimed.last_status_code, Some(error), body)
+            }
         };
         values.insert(":status".to_owned(), word(status));
         if status != DeliveryStatus::Pending {
@@ -285,8 +294,8 @@ impl Deliveries {
             };
         let code = status_code.map(|code| AttributeValue::N(code.to_string()));
         optional("last_status_code", "last_status_code = :last_status_code", code);
-        optional("last_error", "last_error = :last_error", error.cloned().map(AttributeValue::S));
-        let body = response_body.cloned().map(AttributeValue::S);
+        optional("last_error", "last_error = :last_error", error.map(AttributeValue::S));
+        let body = response_body.map(AttributeValue::S);
         optional("last_response_body", "last_response_body = :last_response_body", body);
         let mut condition = "#status = :processing AND claim = :claim".to_owned();
         if is_listed {

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::attempt::word;
 use super::counts::{self, Counts};
-use super::{Deliveries, Delivery, DeliveryStatus};
+use super::{Deliveries, Delivery, DeliveryStatus, NO_DELIVERY};
 use crate::http::{Fields, Problem, Query};
 use crate::ids::{DeliveryId, EndpointId, EventId, Scope};
 use crate::store::{Item, Key, ListIndex, Order, StoreError, from_item, text, unavailable};
@@ -136,10 +136,26 @@ impl Deliveries {
         }
     }
 
+    /// One delivery that is shown, with its body.
+    ///
+    /// # Errors
+    ///
+    /// 404 for what is not there, what is another scope's, and what lists show no more.
+    pub async fn find(
+        &self,
+        scope: &Scope,
+        id: Option<DeliveryId>,
+        now: Timestamp,
+    ) -> Result<(Delivery, Option<String>), Problem> {
+        let id = id.filter(|id| *id >= counts::first_shown(now)).ok_or(NO_DELIVERY)?;
+        let found = self.store.get(&Delivery::key_of(scope, id)).await?.ok_or(NO_DELIVERY)?;
+        Box::pin(self.with_bodies(scope, vec![found])).await?.pop().ok_or(NO_DELIVERY)
+    }
+
     /// How many of a scope's deliveries stand where.
     pub async fn stats(&self, scope: &Scope, now: Timestamp) -> Result<DeliveryStats, StoreError> {
         // Boxed, for a query takes kilobytes.
-        let listed = |status| Box::pin(self.count_listed(scope, Some(status)));
+        let listed = |status| Box::pin(self.count_listed(scope, Some(status), now));
         let (newest, pending, processing, delivered, failed, cancelled) = tokio::try_join!(
             Box::pin(self.newest(scope, None, NEWEST, now)),
             listed(DeliveryStatus::Pending),
@@ -177,7 +193,7 @@ impl Deliveries {
     ) -> Result<DeliveryPage, StoreError> {
         let (newest, listed) = tokio::try_join!(
             self.newest(scope, filter.status, filter.wanted(), now),
-            Box::pin(self.count_listed(scope, filter.status))
+            Box::pin(self.count_listed(scope, filter.status, now))
         )?;
         let uncounted = newest.uncounted().count();
         let rest = async {
@@ -189,6 +205,10 @@ impl Deliveries {
         let page: Vec<Delivery> =
             newest.deliveries.iter().skip(filter.offset).take(filter.limit).cloned().collect();
         let (rest, deliveries) = tokio::try_join!(rest, self.with_bodies(scope, page))?;
+        if newest.looked_to.is_none() {
+            // All that are shown were read.
+            return Ok(DeliveryPage { deliveries, total: as_u64(newest.deliveries.len()) });
+        }
         let total = newest.counts.of(filter.status, now).saturating_add(listed);
         Ok(DeliveryPage { deliveries, total: total.saturating_add(rest).saturating_add(as_u64(uncounted)) })
     }
@@ -219,7 +239,7 @@ impl Deliveries {
                 return Ok(as_u64(found.len()));
             }
             let read = found.values().filter(|one| matches!(one, Found::Read(_))).count();
-            Ok(self.count_listed(scope, Some(status)).await?.saturating_add(as_u64(read)))
+            Ok(self.count_listed(scope, Some(status), now).await?.saturating_add(as_u64(read)))
         };
         let page = found.values().rev().skip(filter.offset).take(filter.limit).cloned().collect();
         let (total, (deliveries, _)) = tokio::try_join!(total, Box::pin(self.found(scope, page, &[])))?;
@@ -247,7 +267,7 @@ impl Deliveries {
             if uncounted < most {
                 Ok(as_u64(uncounted))
             } else {
-                self.count_listed(scope, Some(status)).await
+                self.count_listed(scope, Some(status), now).await
             }
         };
         let also = [counts::key_of(scope)];
@@ -390,9 +410,14 @@ impl Deliveries {
         Ok(entries.into_iter().filter_map(|entry| Found::listed(&entry.sort, entry.key)).collect())
     }
 
-    /// How many are listed and not counted.
-    async fn count_listed(&self, scope: &Scope, status: Option<DeliveryStatus>) -> Result<u64, StoreError> {
-        let (from, to) = bounds(status, DeliveryId::first_at(Timestamp::MIN));
+    /// How many are listed and not counted. Of all statuses together, also those that are shown no more and not yet gone.
+    async fn count_listed(
+        &self,
+        scope: &Scope,
+        status: Option<DeliveryStatus>,
+        now: Timestamp,
+    ) -> Result<u64, StoreError> {
+        let (from, to) = bounds(status, counts::first_shown(now));
         let count = self.store.count(ListIndex::All, &Delivery::partition(scope), (&from, &to)).await?;
         Ok(as_u64(count))
     }

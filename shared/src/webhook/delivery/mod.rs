@@ -23,6 +23,7 @@ use super::endpoint::Endpoint;
 use super::event::{Event, KEPT_SECONDS};
 use super::event_type::EventType;
 use super::schedule::MAX_ATTEMPTS;
+use crate::http::Problem;
 use crate::ids::{DeliveryId, EndpointId, EventId, ResendId, Scope};
 use crate::store::{Indexes, Key, Row, Store};
 use crate::time::Timestamp;
@@ -95,6 +96,9 @@ pub struct Delivery {
     /// Whom it tells; `None`: the transaction's own address, which its event has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointId>,
+    /// Of a transaction's own address: tells its server from others, so that one that hangs keeps none of theirs waiting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
     /// Where it stands.
     pub status: DeliveryStatus,
     /// Attempts begun.
@@ -177,6 +181,7 @@ impl Delivery {
             event: event.id,
             event_type,
             endpoint,
+            server: if endpoint.is_none() { event.own_server() } else { None },
             status: DeliveryStatus::Pending,
             attempts: 0,
             max_attempts: MAX_ATTEMPTS,
@@ -241,6 +246,9 @@ impl Row for Delivery {
         self.created_at.plus_seconds(KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
     }
 }
+
+/// The 404 that hides other scopes' deliveries.
+pub(super) const NO_DELIVERY: Problem = Problem::NotFound { what: "webhook delivery" };
 
 /// The deliveries of all scopes.
 #[derive(Clone, Debug)]
