@@ -64,10 +64,13 @@ enum Command {
     /// Merchants' money on its way to their banks
     #[command(subcommand)]
     Payouts(payouts::Command),
-    /// What operators did to an account, and its people to its keys: the latest 100, newest first
+    /// What operators did to an account, and its people to its keys: newest first, 100 at a time
     Audit {
         /// The account (acc_…)
         account: AccountId,
+        /// Go on after this row (aud_…)
+        #[arg(long)]
+        starting_after: Option<AuditId>,
     },
 }
 
@@ -152,9 +155,14 @@ async fn run(arguments: Arguments) -> Result<Done, Box<dyn Error>> {
         Command::Ledger(command) => ledger::run(&stack, command).await,
         Command::Med(command) => med::run(&stack, command).await.map(|()| Done::Well),
         Command::Payouts(command) => payouts::run(&stack, command).await.map(|()| Done::Well),
-        Command::Audit { account } => {
-            for row in Audit::latest(&stack.store, &stack.account(&account).await?.id).await? {
-                print_json(&AuditView::new(&row))?;
+        Command::Audit { account, starting_after } => {
+            let account = stack.account(&account).await?.id;
+            let (rows, has_more) = Audit::page(&stack.store, &account, starting_after).await?;
+            for row in &rows {
+                print_json(&AuditView::new(row))?;
+            }
+            if let Some(last) = rows.last().filter(|_| has_more) {
+                writeln!(std::io::stderr(), "there is more: --starting-after {}", last.id)?;
             }
             Ok(Done::Well)
         }

@@ -8,7 +8,7 @@ use crate::store::{Key, Order, Row, Store, StoreError, from_item};
 use crate::time::Timestamp;
 
 /// Audit rows that are listed at once.
-const LISTED: usize = 100;
+const PAGE: usize = 100;
 
 /// Who acts, and why.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -69,10 +69,23 @@ impl Audit {
         Self { details: Some(details), ..self }
     }
 
-    /// An account's latest audit rows, newest first, at most 100.
-    pub async fn latest(store: &Store, account: &AccountId) -> Result<Vec<Self>, StoreError> {
-        let items = store.range(&partition(account), ("aud_", "aud_~"), Order::NewestFirst, LISTED).await?;
-        items.into_iter().map(from_item).collect()
+    /// A page of an account's audit rows, newest first, those before `before` where it is given; and whether there are
+    /// older ones.
+    pub async fn page(
+        store: &Store,
+        account: &AccountId,
+        before: Option<AuditId>,
+    ) -> Result<(Vec<Self>, bool), StoreError> {
+        let to = before.map_or_else(|| "aud_~".to_owned(), |before| before.to_string());
+        // One more says whether there is another page, and one is the row that it begins after.
+        let most = PAGE.saturating_add(2);
+        let items = store.range(&partition(account), ("aud_", &to), Order::NewestFirst, most).await?;
+        let rows: Result<Vec<Self>, StoreError> = items.into_iter().map(from_item).collect();
+        let mut rows = rows?;
+        rows.retain(|row| Some(row.id) != before);
+        let has_more = rows.len() > PAGE;
+        rows.truncate(PAGE);
+        Ok((rows, has_more))
     }
 }
 

@@ -35,7 +35,7 @@ pub mod refund;
 pub mod rollup;
 pub mod store;
 pub mod tax_id;
-mod text;
+pub mod text;
 pub mod time;
 pub mod wallet;
 pub mod webhook;

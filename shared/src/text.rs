@@ -1,4 +1,4 @@
-//! Types that travel as a string: one way through serde for all of them.
+//! Types that travel as a string: one way through serde for all of them; and what text must not do where it is shown.
 //!
 //! Reading borrows the input where the format allows it, and an error never repeats the input, which may be
 //! a document or a key.
@@ -8,6 +8,15 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 
 use serde::{Deserializer, de};
+
+/// Whether a character makes text read otherwise than it is written, though it is no control character: it turns what
+/// follows around (what ends in `gpj.exe` would read as a picture), or breaks the line.
+pub fn misleads(character: char) -> bool {
+    matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
 
 /// Reads a `T` from a string by its `FromStr`. The error is that of `T`, without the input.
 pub(crate) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>

@@ -24,8 +24,11 @@ pub(crate) async fn open(
     let now = app.clock.now();
     let (_, charge) = own_test_charge(&app, &context, id, now).await?;
     let notice = CaseNotice::parse(&body?.0)?;
-    // Each request is a notice of its own.
-    let name = hex::encode(&random::bytes::<16>()?);
+    // Without a name each request is a notice of its own.
+    let name = match &notice.id {
+        Some(id) => format!("notice#{id}"),
+        None => hex::encode(&random::bytes::<16>()?),
+    };
     let case = app.cases.open(charge, &name, &notice, now).await?;
     Ok((StatusCode::CREATED, Json(CaseView::new(&case))).into_response())
 }

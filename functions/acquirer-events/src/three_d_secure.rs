@@ -223,9 +223,8 @@ fn framed(status: StatusCode, title: &str, leave_for: Option<&str>, content: &Ma
             }
         }
     };
-    let headers: [(HeaderName, &str); 5] = [
+    let headers: [(HeaderName, &str); 4] = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CACHE_CONTROL, "no-store"),
         (header::CONTENT_SECURITY_POLICY, &CONTENT_SECURITY_POLICY),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -36,9 +36,7 @@ pub(crate) async fn log_in(
 ) -> Result<Response, Problem> {
     let credentials = Credentials::parse(&body?.0)?;
     let token = desk.dashboard.log_in(credentials, source, desk.clock.now()).await?;
-    // RFC 6750, section 5.3: a token is not kept on its way.
-    let headers = [("cache-control", "no-store")];
-    Ok((headers, Json(NewTokenView::new(&token))).into_response())
+    Ok(Json(NewTokenView::new(&token)).into_response())
 }
 
 pub(crate) async fn log_out(

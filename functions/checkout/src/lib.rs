@@ -116,9 +116,8 @@ fn page_of(found: Result<Option<Charge>, StoreError>, now: Timestamp) -> Respons
 }
 
 fn html(status: StatusCode, body: String) -> Response {
-    let headers: [(HeaderName, &str); 5] = [
+    let headers: [(HeaderName, &str); 4] = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
-        (header::CACHE_CONTROL, "no-store"),
         (header::CONTENT_SECURITY_POLICY, page::content_security_policy()),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),

@@ -91,6 +91,7 @@ async fn only_the_bare_lower_case_id_names_a_page() {
         assert_eq!(response.status(), 404, "{id}");
         assert_eq!(header_of(&response, "content-type"), Some("text/html; charset=utf-8"));
         assert!(header_of(&response, "x-request-id").is_some());
+        assert_eq!(header_of(&response, "cache-control"), Some("no-store"), "a page is kept by nobody");
         assert!(text_of(response).await.contains("Cobrança não encontrada"));
     }
 }
@@ -99,7 +100,8 @@ async fn only_the_bare_lower_case_id_names_a_page() {
 async fn only_the_bare_lower_case_id_names_a_picture() {
     for id in malformed_ids() {
         let response = send(Method::GET, &format!("/checkout/{id}/qr.png")).await;
-        assert_eq!((response.status(), header_of(&response, "cache-control")), (StatusCode::NOT_FOUND, None));
+        let kept = header_of(&response, "cache-control");
+        assert_eq!((response.status(), kept), (StatusCode::NOT_FOUND, Some("no-store")));
         let body: Value = serde_json::from_slice(&body_of(response).await).unwrap();
         assert_eq!(body["error"]["code"], "not_found", "{id}");
     }
@@ -125,7 +127,7 @@ async fn whatever_nobody_else_serves_is_a_404_in_the_contracts_shape() {
 }
 
 #[tokio::test]
-async fn a_page_is_kept_by_nobody_and_lets_nothing_in() {
+async fn a_page_lets_nothing_in() {
     let now = at("2026-11-21T17:10:00Z");
     let failed = || Err(StoreError::Unavailable("table some-table".to_owned()));
     for (found, status) in [
@@ -136,7 +138,6 @@ async fn a_page_is_kept_by_nobody_and_lets_nothing_in() {
         let response = page_of(found, now);
         assert_eq!(response.status(), status);
         assert_eq!(header_of(&response, "content-type"), Some("text/html; charset=utf-8"));
-        assert_eq!(header_of(&response, "cache-control"), Some("no-store"));
         assert_eq!(header_of(&response, "referrer-policy"), Some("no-referrer"));
         assert_eq!(header_of(&response, "x-content-type-options"), Some("nosniff"));
         assert_eq!(header_of(&response, "content-security-policy"), Some(page::content_security_policy()));

@@ -26,6 +26,7 @@ use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
+use shared::text;
 use shared::webhook::address::{AddressPolicy, UrlRefusal, check_url};
 
 use connector::{Answered, Connector};
@@ -338,9 +339,7 @@ impl fmt::Debug for Excerpt {
 fn is_safe(c: char) -> bool {
     match c {
         '\n' | '\t' => true,
-        // Bidirectional controls make a page read otherwise than it is written.
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => false,
-        _ => !c.is_control(),
+        _ => !c.is_control() && !text::misleads(c),
     }
 }
 

@@ -365,7 +365,8 @@ async fn the_audit_says_who_issued_rotated_and_revoked_which_key() {
     desk.revoke(id(&issued)).await;
     Desk::stranger(&service).revoke(id(&rotated)).await;
     Desk::member(&service).issue(&json!({})).await;
-    let audit = Audit::latest(&service.store(), &service.stack.seed.first.id).await.unwrap();
+    let (audit, has_more) = Audit::page(&service.store(), &service.stack.seed.first.id, None).await.unwrap();
+    assert!(!has_more);
     let actions: Vec<&str> = audit.iter().rev().map(|row| row.action.as_str()).collect();
     assert_eq!(actions, ["api-key.issue", "api-key.rotate", "api-key.revoke"]);
     let fingerprint = |key: &Value| key["fingerprint"].as_str().unwrap().to_owned();
@@ -374,6 +375,39 @@ async fn the_audit_says_who_issued_rotated_and_revoked_which_key() {
     assert!(audit[1].details.as_ref().unwrap().contains(&fingerprint(&rotated)));
     let owner = UserId::of_email(&service.stack.seed.first.owner_email).to_string();
     assert!(audit.iter().all(|row| row.actor == owner));
+}
+
+#[tokio::test]
+async fn the_audit_is_read_page_by_page_to_its_beginning() {
+    let service = Service::start().await;
+    let (store, account) = (service.store(), service.stack.seed.first.id);
+    for number in 0..205 {
+        service.stack.clock.advance(number % 2);
+        let now = service.stack.clock.now();
+        let audit = Audit::of(&operator(), account, "test", number.to_string(), now).unwrap();
+        store.insert(&audit).await.unwrap();
+    }
+    let mut read = Vec::new();
+    for (length, more) in [(100, true), (100, true), (5, false)] {
+        let before = read.last().map(|row: &Audit| row.id);
+        let (page, has_more) = Audit::page(&store, &account, before).await.unwrap();
+        assert_eq!((page.len(), has_more), (length, more));
+        read.extend(page);
+    }
+    assert!(read.windows(2).all(|pair| pair[0].id > pair[1].id));
+}
+
+#[tokio::test]
+async fn a_label_is_a_line_that_reads_as_it_is_written() {
+    let service = Service::start().await;
+    let desk = Desk::owner(&service);
+    for label in ["a\nb", "a\u{0}", "caixa\u{202e}gpj", "a\u{2028}b"] {
+        let refused = desk.issue(&json!({ "label": label })).await;
+        assert_eq!((refused.code(), refused.params()), ("invalid_request", vec!["label"]), "{label:?}");
+    }
+    let issued = desk.issue(&json!({"label": "Caixa nº 1 – ção 🍞"})).await;
+    assert_eq!(issued.header("cache-control"), Some("no-store"));
+    assert_eq!(issued.expect(201)["label"], "Caixa nº 1 – ção 🍞");
 }
 
 #[tokio::test]

@@ -95,8 +95,13 @@ async fn a_case_retains_the_money_until_it_is_won() {
 
     let evidence = format!("/v1/sandbox/med/cases/{}/request-evidence", id(&case));
     assert!(service.post(&evidence, &json!({})).await.expect(200)["evidence_requested_at"].is_string());
-    let short = service.answer_case(&case, "appeal", json!({"reason": "oi"})).await;
-    assert_eq!((short.status.as_u16(), short.params()), (400, vec!["reason"]));
+    let noted = service.read(&charge).await["metadata"]["med"].clone();
+    assert!(noted["lastEventAt"].as_str() > med["lastEventAt"].as_str(), "{noted}");
+    // There is one appeal: what says nothing does not use it up.
+    for reason in ["oi", "      ", " \n\t\r  ", "Entregue\u{0}"] {
+        let nothing = service.answer_case(&case, "appeal", json!({ "reason": reason })).await;
+        assert_eq!((nothing.status.as_u16(), nothing.params()), (400, vec!["reason"]), "{reason:?}");
+    }
     let appealed = service.answer_case(&case, "appeal", json!({"reason": "Entregue em 3 de novembro"})).await;
     let appealed = appealed.expect(200);
     assert_eq!((&appealed["status"], &appealed["money_outcome"]), (&json!("appealed"), &Value::Null));
@@ -208,9 +213,10 @@ async fn refunds_and_cases_never_take_the_same_money_twice() {
     let second = service.open_case(&charge, json!({"type": "fraud"})).await;
     assert_eq!(service.available_and_retained().await, (0, 700));
     service.decide_case(&case, "withdrawn").await.expect(200);
-    assert_eq!(service.available_and_retained().await, (700, 0));
+    assert_eq!(service.available_and_retained().await, (0, 700), "the other claims it");
     assert_eq!(service.status_of(&charge).await, "disputed");
     service.decide_case(&second, "merchant").await.expect(200);
+    assert_eq!(service.available_and_retained().await, (700, 0));
     assert_eq!(service.status_of(&charge).await, "paid");
 
     // Refunded whole by devolution: a case on it retains nothing, and leaves it refunded.
@@ -220,11 +226,83 @@ async fn refunds_and_cases_never_take_the_same_money_twice() {
     assert_eq!(service.status_of(&charge).await, "refunded");
     let late = service.open_case(&charge, json!({})).await;
     assert_eq!(service.available_and_retained().await, (0, 0));
-    assert_eq!(service.status_of(&charge).await, "disputed");
-    service.decide_case(&late, "merchant").await.expect(200);
+    assert_eq!(service.status_of(&charge).await, "refunded");
+    service.decide_case(&late, "payer").await.expect(200);
     assert_eq!(service.status_of(&charge).await, "refunded");
     assert_eq!(service.available_and_retained().await, (0, 0));
     service.verified().await;
+}
+
+#[tokio::test]
+async fn of_two_cases_the_one_that_is_lost_takes_the_money_whichever_ends_first() {
+    let service = Service::start().await;
+    for (first_ends, second_ends, order) in [
+        ("merchant", "payer", [0, 1]),
+        ("merchant", "payer", [1, 0]),
+        ("payer", "withdrawn", [0, 1]),
+        ("payer", "withdrawn", [1, 0]),
+        ("payer", "closed_without_refund", [0, 1]),
+    ] {
+        let before = service.available_and_retained().await;
+        let charge = service.paid_charge(1000).await;
+        let cases =
+            [service.open_case(&charge, json!({})).await, service.open_case(&charge, json!({})).await];
+        assert_eq!(service.available_and_retained().await, (before.0, 1000), "claimed twice, retained once");
+        for place in order {
+            service.decide_case(&cases[place], [first_ends, second_ends][place]).await.expect(200);
+        }
+        assert_eq!(service.available_and_retained().await, before, "{first_ends}, {second_ends}, {order:?}");
+        assert_eq!(service.status_of(&charge).await, "disputed");
+        let refused = service.refund_of(&charge, "refund-01", json!({})).await;
+        assert_eq!(refused.code(), "charge_disputed");
+        assert!(refused.body["error"]["message"].as_str().unwrap().contains("was lost"), "{refused:?}");
+    }
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn a_refund_that_fails_leaves_its_money_to_the_case_that_claims_it() {
+    let service = Service::start().await;
+    for (ends_before, left) in [(false, 0), (true, 0)] {
+        let charge = service.paid_charge(1000).await;
+        let body = json!({"amount": 400, "strategy": "devolution", "reason": "sandbox:hold"});
+        let refund = service.refund_of(&charge, "refund-01", body).await.expect(201);
+        let case = service.open_case(&charge, json!({})).await;
+        assert_eq!(service.available_and_retained().await, (0, 600));
+        if ends_before {
+            service.answer_case(&case, "accept", json!({})).await.expect(200);
+            assert_eq!(service.available_and_retained().await, (0, 0));
+        }
+        let path = format!("/v1/sandbox/refunds/{}/resolve", id(&refund));
+        service.post(&path, &json!({"status": "FAILED"})).await.expect(200);
+        if !ends_before {
+            assert_eq!(service.available_and_retained().await, (0, 1000));
+            service.answer_case(&case, "accept", json!({})).await.expect(200);
+        }
+        assert_eq!(service.available_and_retained().await, (left, 0));
+    }
+    let movements = service.movements("").await;
+    let nets = movements.iter().map(|movement| movement["net"].as_i64().unwrap());
+    assert_eq!(nets.sum::<i64>(), 0, "{movements:?}");
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn a_notice_that_is_told_again_is_one_case() {
+    let service = Service::start().await;
+    let charge = service.paid_charge(1000).await;
+    let notice = json!({"notice_id": "bank-0001"});
+    let (first, again) =
+        tokio::join!(service.open_case(&charge, notice.clone()), service.open_case(&charge, notice.clone()));
+    assert_eq!(first, again);
+    service.decide_case(&first, "merchant").await.expect(200);
+    let late = service.open_case(&charge, notice).await;
+    assert_eq!((&late["id"], &late["status"]), (&first["id"], &json!("closed")));
+    assert_eq!(service.available_and_retained().await, (1000, 0));
+    let other = service.open_case(&charge, json!({"notice_id": "bank-0002"})).await;
+    assert_ne!(other["id"], first["id"]);
+    let refused = service.sandbox_answer(&charge, "med-cases", &json!({"notice_id": "a\nb"})).await;
+    assert_eq!((refused.code(), refused.params()), ("invalid_request", vec!["notice_id"]));
 }
 
 #[tokio::test]

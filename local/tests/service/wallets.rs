@@ -8,7 +8,7 @@ use local::embedded::probe::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::account::terms::{Fee, Fees, MethodTerms};
-use shared::charge::{RefundShare, RefundStrategy};
+use shared::charge::{RefundShare, RefundStrategy, Retaken};
 use shared::ids::{PayoutId, PostingId};
 use shared::money::{Amount, Currency};
 use shared::payout::{PayoutEnd, PayoutRefused, Payouts};
@@ -55,7 +55,7 @@ impl Service {
         id
     }
 
-    async fn movements(&self, query: &str) -> Vec<Value> {
+    pub(crate) async fn movements(&self, query: &str) -> Vec<Value> {
         let page = self.get(&format!("/v1/wallets/transactions{query}")).await.expect(200);
         page["data"].as_array().unwrap().clone()
     }
@@ -628,13 +628,16 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
     assert_eq!(now_has().await, [300, 100, 0]);
     assert_eq!(refund(&share(100, 200)).await, Covered::Done);
     assert_eq!(now_has().await, [100, 0, 0]);
-    assert_eq!(commit(rules::refund_failed(cause(), &share(900, 0), Some(held.day))).await, Committed::Done);
+    assert_eq!(
+        commit(rules::refund_failed(cause(), &share(900, 0), Some(held.day), Retaken::default())).await,
+        Committed::Done
+    );
     assert_eq!(now_has().await, [100, 900, 0]);
     assert_eq!(commit(rules::case_opened(cause(), 1_000)).await, Committed::Done);
     assert_eq!(now_has().await, [-900, 900, 1_000]);
     assert_eq!(refund(&share(0, 1)).await, Covered::Short { available: -900 });
     assert_eq!(commit(rules::case_won(cause(), 400)).await, Committed::Done);
-    assert_eq!(commit(rules::case_lost(cause(), 600)).await, Committed::Done);
+    assert_eq!(commit(rules::case_lost(cause(), 0, 600)).await, Committed::Done);
     assert_eq!(now_has().await, [-500, 900, 0]);
     // Its day comes, and with it what was given back; after that there is no tranche to take from.
     service.stack.clock.advance(86_400_000);

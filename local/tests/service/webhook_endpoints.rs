@@ -24,7 +24,7 @@ fn path(endpoint: &Value) -> String {
 
 /// A listener that fails each time, and a delivery that waits for its second attempt to it.
 async fn with_a_waiting_delivery(service: &Service) -> (Listener, Value) {
-    let listener = Listener::answering(|_number| StatusCode::BAD_GATEWAY.into_response()).await;
+    let listener = Listener::answering(|_number| (StatusCode::BAD_GATEWAY, "why").into_response()).await;
     let endpoint = service.register(&listener.url, &["charge.created"]).await;
     service.charge().await;
     eventually("the first failure", async || {
@@ -41,8 +41,12 @@ async fn is_cancelled_when_its_turn_comes(service: &Service, listener: &Listener
         service.deliveries("&status=CANCELLED").await.into_iter().next()
     })
     .await;
-    assert!(cancelled["lastError"].as_str().unwrap().contains("deleted or deactivated"), "{cancelled}");
-    assert_eq!(cancelled["nextRetryAt"], Value::Null);
+    let error = cancelled["lastError"].as_str().unwrap();
+    assert!(error.contains("deleted or deactivated"), "{cancelled}");
+    // What was attempted stays on record.
+    assert!(error.ends_with("the last attempt: answered 502"), "{cancelled}");
+    assert_eq!((&cancelled["lastStatusCode"], &cancelled["attempts"]), (&json!(502), &json!(1)));
+    assert_eq!((&cancelled["lastResponseBody"], &cancelled["nextRetryAt"]), (&json!("why"), &Value::Null));
     assert_eq!(listener.hooks().len(), 1);
 }
 
@@ -101,6 +105,7 @@ async fn another_scopes_endpoint_is_not_found() {
     for (key, path) in cases {
         let json = ("content-type", "application/json");
         for (method, path, body) in [
+            (Method::GET, path.clone(), ""),
             (Method::PATCH, path.clone(), "{\"status\": \"INACTIVE\"}"),
             (Method::POST, format!("{path}/rotate-secret"), "{}"),
             (Method::DELETE, path.clone(), ""),
@@ -111,6 +116,7 @@ async fn another_scopes_endpoint_is_not_found() {
     }
     let listed = service.get("/v1/webhooks/endpoints").await.expect(200);
     assert_eq!(listed["data"][0]["status"], "ACTIVE");
+    assert_eq!(service.get(&path(&made)).await.expect(200), listed["data"][0]);
 }
 
 #[tokio::test]
@@ -189,7 +195,7 @@ async fn an_endpoint_that_failed_everything_for_five_days_is_switched_off_and_sa
     assert_eq!((&off["status"], &off["disabledAt"]), (&json!("INACTIVE"), &off["updatedAt"]));
     let reason = off["disabledReason"].as_str().unwrap();
     assert!(reason.contains("answered 502"), "{reason}");
-    let audit = Audit::latest(&service.store(), &service.scope().account).await.unwrap();
+    let (audit, _) = Audit::page(&service.store(), &service.scope().account, None).await.unwrap();
     assert_eq!((audit[0].subject.as_str(), audit[0].reason.as_str()), (id(&made), reason));
 
     // Nothing is sent to it, and what was missed is in the log.
@@ -305,7 +311,7 @@ async fn an_endpoint_is_switched_off_once_though_somebody_changed_it_meanwhile()
     tokio::join!(note(), note(), note(), note());
     let off = noted.read().await;
     assert_eq!((off.status, off.events), (EndpointStatus::Inactive, vec![EventType::ChargePaid]));
-    let audit = Audit::latest(&noted.service.store(), &noted.service.scope().account).await.unwrap();
+    let (audit, _) = Audit::page(&noted.service.store(), &noted.service.scope().account, None).await.unwrap();
     assert_eq!(audit.len(), 1, "{audit:?}");
 }
 

@@ -22,7 +22,7 @@ impl NewApiKey {
     pub fn parse(body: &Map<String, Value>) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
-        let label = fields.text(&root, "label", 0, MAX_LABEL_CHARS).unwrap_or_default().to_owned();
+        let label = fields.line(&root, "label", 0, MAX_LABEL_CHARS).unwrap_or_default().to_owned();
         let mode = match fields.boolean(&root, "test") {
             Some(true) => Mode::Test,
             Some(false) | None => Mode::Live,
@@ -34,6 +34,6 @@ impl NewApiKey {
 /// The body of `POST /v1/api-keys/{id}/rotate`: a new label, if any.
 pub fn new_label(body: &Map<String, Value>) -> Result<Option<String>, Problem> {
     let mut fields = Fields::new();
-    let label = fields.text(&Object::root(body), "label", 0, MAX_LABEL_CHARS).map(str::to_owned);
+    let label = fields.line(&Object::root(body), "label", 0, MAX_LABEL_CHARS).map(str::to_owned);
     fields.finish(Some(label))
 }

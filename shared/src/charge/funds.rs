@@ -103,8 +103,10 @@ pub struct RefundAsked {
 pub enum RefundRefused {
     /// Nothing was credited.
     NotSettled,
-    /// A MED case retains money of it.
+    /// A MED case is not over.
     Disputed,
+    /// One that took money of it was lost.
+    CaseLost,
     /// More than is left.
     ExceedsRemaining {
         /// What is left.

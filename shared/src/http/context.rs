@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::extract::{FromRequestParts, Request};
 use axum::http::HeaderValue;
-use axum::http::header::HeaderMap;
+use axum::http::header::{CACHE_CONTROL, HeaderMap};
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::Response;
@@ -165,6 +165,8 @@ pub(super) async fn frame(mut request: Request, next: Next) -> Response {
         headers.insert(RATE_LIMIT, HeaderValue::from(rate_limit.limit));
         headers.insert(RATE_LIMIT_REMAINING, HeaderValue::from(rate_limit.remaining));
     }
+    // What names money, keys or tokens is not kept on its way, unless a route says so of a picture.
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     context.id.name(&mut response);
     let key = caller.map(|caller| caller.fingerprint.as_str());
     let status = response.status().as_u16();

@@ -11,10 +11,14 @@ use serde_json::{Map, Value};
 use super::problem::{Detail, Problem};
 use crate::money::{Amount, AmountError, Currency};
 use crate::tax_id::{Document, TaxId};
+use crate::text;
 use crate::time::Timestamp;
 
 /// The largest body that is read, in bytes: 256 KiB.
 const MAX_BODY_BYTES: usize = 262_144;
+
+/// The most failures that an answer lists: a list of a thousand wrong names must not make an answer that nothing carries.
+const MAX_DETAILS: usize = 100;
 
 /// A request's body: a JSON object. An empty body reads as `{}`, for routes whose fields are all optional.
 ///
@@ -91,9 +95,11 @@ impl Fields {
         Self::default()
     }
 
-    /// Notes a failing field.
+    /// Notes a failing field; after the first hundred there is no use in more.
     pub fn reject(&mut self, param: impl Into<String>, message: impl Into<String>) {
-        self.details.push(Detail { param: param.into(), message: message.into() });
+        if self.details.len() < MAX_DETAILS {
+            self.details.push(Detail { param: param.into(), message: message.into() });
+        }
     }
 
     /// Whether a field was already found wrong.
@@ -124,6 +130,16 @@ impl Fields {
         let length = text.chars().count();
         if length < min || length > max {
             self.reject(from.param(name), length_message(min, max));
+            return None;
+        }
+        Some(text)
+    }
+
+    /// As [`Fields::text`], of one line that reads as it is written: it names something in lists.
+    pub fn line<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
+        let text = self.text(from, name, min, max)?;
+        if text.chars().any(|character| character.is_control() || text::misleads(character)) {
+            self.reject(from.param(name), "must not have control characters, or ones that turn text around");
             return None;
         }
         Some(text)

@@ -79,7 +79,10 @@ pub enum Problem {
         status: &'static str,
     },
     /// 422 `charge_disputed`: a MED case or a dispute has its money.
-    ChargeDisputed,
+    ChargeDisputed {
+        /// Whether its cases are over, and one was lost.
+        is_over: bool,
+    },
     /// 422 `refund_exceeds_remaining`: more than refunds, done and under way, left.
     RefundExceedsRemaining {
         /// What is left, in minor units.
@@ -132,7 +135,7 @@ impl Problem {
             Self::Unprocessable(_)
             | Self::PaymentNotCancellable { .. }
             | Self::PaymentNotRefundable { .. }
-            | Self::ChargeDisputed
+            | Self::ChargeDisputed { .. }
             | Self::RefundExceedsRemaining { .. }
             | Self::InsufficientBalance { .. }
             | Self::RefundNotSupported(_) => StatusCode::UNPROCESSABLE_ENTITY,
@@ -151,7 +154,7 @@ impl Problem {
             | Self::Unprocessable(_)
             | Self::PaymentNotCancellable { .. }
             | Self::PaymentNotRefundable { .. }
-            | Self::ChargeDisputed
+            | Self::ChargeDisputed { .. }
             | Self::RefundExceedsRemaining { .. }
             | Self::InsufficientBalance { .. }
             | Self::RefundNotSupported(_) => "invalid_request_error",
@@ -186,7 +189,7 @@ impl Problem {
             Self::Unprocessable(_) => "unprocessable_entity",
             Self::PaymentNotCancellable { .. } => "payment_not_cancellable",
             Self::PaymentNotRefundable { .. } => "payment_not_refundable",
-            Self::ChargeDisputed => "charge_disputed",
+            Self::ChargeDisputed { .. } => "charge_disputed",
             Self::RefundExceedsRemaining { .. } => "refund_exceeds_remaining",
             Self::InsufficientBalance { .. } => "insufficient_balance",
             Self::RefundNotSupported(_) => "REFUND_NOT_SUPPORTED",
@@ -242,7 +245,12 @@ impl Problem {
             Self::PaymentNotRefundable { status } => {
                 format!("The payment is {status}; only one that is PAID or APPROVED can be refunded.")
             }
-            Self::ChargeDisputed => "The payment is disputed; it can't be refunded meanwhile.".to_owned(),
+            Self::ChargeDisputed { is_over: false } => {
+                "A MED case on the payment is not over; it can't be refunded until then.".to_owned()
+            }
+            Self::ChargeDisputed { is_over: true } => {
+                "A MED case on the payment was lost; it can't be refunded any more.".to_owned()
+            }
             Self::RefundExceedsRemaining { remaining } => {
                 format!("Only {remaining} is left to refund, in the smallest unit, refunds under way taken off.")
             }
@@ -281,7 +289,7 @@ impl Problem {
             | Self::Unprocessable(_)
             | Self::PaymentNotCancellable { .. }
             | Self::PaymentNotRefundable { .. }
-            | Self::ChargeDisputed
+            | Self::ChargeDisputed { .. }
             | Self::RefundExceedsRemaining { .. }
             | Self::InsufficientBalance { .. }
             | Self::RefundNotSupported(_)

@@ -13,12 +13,17 @@ const APPEAL_CHARS: (usize, usize) = (5, 2_000);
 /// The longest alleged reason, in characters.
 const MAX_REASON_CHARS: usize = 2_000;
 
+/// Characters of a notice's own name.
+const NOTICE_ID_CHARS: (usize, usize) = (1, 64);
+
 /// What is said to have happened (contract: `metadata.med`).
 const METHODS: [&str; 5] = ["scam", "unauthorized", "coercion", "invasion", "other"];
 
 /// A payer's bank contests a payment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CaseNotice {
+    /// Its own name: told again under it, it is one case.
+    pub id: Option<String>,
     /// What the case is.
     pub kind: CaseKind,
     /// What the payer alleges.
@@ -32,13 +37,15 @@ pub struct CaseNotice {
 }
 
 impl CaseNotice {
-    /// Reads what the sandbox is told: `{type?, reason?, method?, response_deadline?, amount?}`.
+    /// Reads what the sandbox is told: `{notice_id?, type?, reason?, method?, response_deadline?, amount?}`.
     pub fn parse(body: &Map<String, Value>) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let kind = fields.word(&root, "type", &CaseKind::VOCABULARY);
         let methods = METHODS.map(|method| (method, method));
+        let (min, max) = NOTICE_ID_CHARS;
         let notice = Self {
+            id: fields.line(&root, "notice_id", min, max).map(str::to_owned),
             kind: kind.unwrap_or(CaseKind::Med),
             reason: fields.text(&root, "reason", 0, MAX_REASON_CHARS).map(str::to_owned),
             method: fields.word(&root, "method", &methods),
@@ -53,9 +60,13 @@ fn deadline(fields: &mut Fields, root: &Object<'_>) -> Option<Timestamp> {
     let value = root.get("response_deadline")?;
     let parsed = value.as_str().and_then(|text| Timestamp::parse_floor(text).ok());
     if parsed.is_none() {
-        fields.reject("response_deadline", "must be an ISO 8601 date-time");
+        fields.reject("response_deadline", "must be an ISO 8601 date or date-time");
     }
     parsed
+}
+
+fn is_unprintable(character: char) -> bool {
+    character.is_control() && !matches!(character, '\n' | '\r' | '\t')
 }
 
 /// A merchant's appeal: 5 to 2,000 characters.
@@ -71,8 +82,17 @@ impl AppealReason {
         if root.get("reason").is_none() {
             fields.reject("reason", "is required");
         }
-        let reason = fields.text(&root, "reason", min, max).map(|text| Self(text.to_owned()));
-        fields.finish(reason)
+        let reason = fields.text(&root, "reason", min, max);
+        // There is one appeal: what says nothing must not use it up.
+        if reason
+            .is_some_and(|reason| reason.trim().chars().count() < min || reason.chars().any(is_unprintable))
+        {
+            fields.reject(
+                "reason",
+                format!("must say something in {min} characters, and have no control characters"),
+            );
+        }
+        fields.finish(reason.map(|text| Self(text.to_owned())))
     }
 
     /// The text.

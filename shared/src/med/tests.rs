@@ -7,6 +7,7 @@ use crate::wallet::LedgerAccount;
 
 fn notice(amount: Option<i64>) -> CaseNotice {
     CaseNotice {
+        id: None,
         kind: CaseKind::Med,
         reason: None,
         method: None,

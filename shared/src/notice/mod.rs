@@ -235,6 +235,7 @@ mod tests {
     #[test]
     fn a_case_is_worth_a_notice_when_it_opens_and_when_its_end_is_told() {
         let claim = CaseNotice {
+            id: None,
             kind: CaseKind::Med,
             reason: None,
             method: None,

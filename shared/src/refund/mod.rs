@@ -196,10 +196,13 @@ impl Refund {
         plan: RefundPlan,
         now: Timestamp,
     ) -> Result<RefundStep, RefundRefused> {
+        if charge.has_open_case() {
+            return Err(RefundRefused::Disputed);
+        }
         match charge.status {
             TransactionStatus::Paid | TransactionStatus::Approved => {}
             TransactionStatus::Dispute | TransactionStatus::Chargeback => {
-                return Err(RefundRefused::Disputed);
+                return Err(RefundRefused::CaseLost);
             }
             TransactionStatus::Pending
             | TransactionStatus::WaitingPayment
@@ -208,9 +211,6 @@ impl Refund {
             | TransactionStatus::Cancelled
             | TransactionStatus::Expired
             | TransactionStatus::Refunded => return Err(RefundRefused::NotSettled),
-        }
-        if charge.has_open_case() {
-            return Err(RefundRefused::Disputed);
         }
         let Some(receipt) = &charge.receipt else { return Err(RefundRefused::NotSettled) };
         let (funds, share) = charge.reserve_refund(&plan.asked)?;

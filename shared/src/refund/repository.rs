@@ -210,7 +210,8 @@ fn replayed(earlier: Refund, asked: &NewRefund) -> Result<Created<Refund>, Probl
 fn refused(why: RefundRefused, charge: &Charge) -> Problem {
     match why {
         RefundRefused::NotSettled => Problem::PaymentNotRefundable { status: charge.status.as_str() },
-        RefundRefused::Disputed => Problem::ChargeDisputed,
+        RefundRefused::Disputed => Problem::ChargeDisputed { is_over: false },
+        RefundRefused::CaseLost => Problem::ChargeDisputed { is_over: true },
         RefundRefused::ExceedsRemaining { remaining } => Problem::RefundExceedsRemaining { remaining },
     }
 }

@@ -89,8 +89,8 @@ fn only_what_is_settled_and_not_disputed_is_refunded() {
         (TransactionStatus::Processing, RefundRefused::NotSettled),
         (TransactionStatus::Expired, RefundRefused::NotSettled),
         (TransactionStatus::Refunded, RefundRefused::NotSettled),
-        (TransactionStatus::Dispute, RefundRefused::Disputed),
-        (TransactionStatus::Chargeback, RefundRefused::Disputed),
+        (TransactionStatus::Dispute, RefundRefused::CaseLost),
+        (TransactionStatus::Chargeback, RefundRefused::CaseLost),
     ] {
         let charge = Charge { status, ..paid() };
         assert_eq!(requested(&charge, "refund-01", json!({})), Err(refused), "{status:?}");
@@ -98,8 +98,14 @@ fn only_what_is_settled_and_not_disputed_is_refunded() {
 }
 
 fn disputed(charge: &Charge) -> CaseStep {
-    let notice =
-        CaseNotice { kind: CaseKind::Med, reason: None, method: None, response_deadline: None, amount: None };
+    let notice = CaseNotice {
+        id: None,
+        kind: CaseKind::Med,
+        reason: None,
+        method: None,
+        response_deadline: None,
+        amount: None,
+    };
     MedCase::open(MedCaseId::derive(charge.id, "1"), charge, &notice, at(102)).unwrap()
 }
 
@@ -128,6 +134,7 @@ fn what_a_refund_fails_to_give_back_is_the_cases_that_claimed_it() {
     let step = devolution(400);
     let case = disputed(&step.charge);
     assert_eq!(case.case.moved, 600);
+    assert_eq!(requested(&case.charge, "refund-02", json!({})), Err(RefundRefused::Disputed));
     let change = |step: &RefundStep, account| step.posting.change(account);
     // The case is open: it retains the rest of what it claims.
     let failed = ended(&step.refund, &case.charge, RefundEnd::Failed);

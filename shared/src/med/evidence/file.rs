@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::http::{Fields, Object, Problem};
+use crate::text;
 
 /// The longest name, in characters.
 const MAX_NAME_CHARS: usize = 255;
@@ -99,9 +100,7 @@ impl FileName {
     pub fn parse(text: &str) -> Option<Self> {
         let length = text.chars().count();
         let refused = |character: char| {
-            // U+202A to U+202E and U+2066 to U+2069 turn text around: what ends in `gpj.exe` would read as a picture.
-            let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-            character.is_control() || turns || matches!(character, '/' | '\\')
+            character.is_control() || text::misleads(character) || matches!(character, '/' | '\\')
         };
         let taken = (1..=MAX_NAME_CHARS).contains(&length)
             && !text.chars().any(refused)
