@@ -115,7 +115,7 @@ async fn run(arguments: Arguments) -> Result<()> {
         Some(Command::Listen { forward_to, events, print_json, ready_file }) => {
             let events = events.into_iter().map(|event| event.as_str().to_owned()).collect();
             let options = listen::Options { events, forward_to, print_json };
-            listen::listen(&Running::find(ready_file).await?, options, print, stopped()).await
+            listen::listen(&Running::find(ready_file).await?, options, print, stopped_or_closed()).await
         }
         Some(Command::Trigger { event, amount, ready_file }) => {
             trigger::trigger(&Running::find(ready_file).await?, event, amount, &print).await
@@ -208,15 +208,30 @@ async fn stopped() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        let signals = (signal(SignalKind::terminate()), signal(SignalKind::hangup()));
-        if let (Ok(mut terminated), Ok(mut closed)) = signals {
+        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
             tokio::select! {
                 _ = terminal => {}
                 _ = terminated.recv() => {}
-                _ = closed.recv() => {}
             }
             return;
         }
     }
     let _ = terminal.await;
+}
+
+/// As [`stopped`], also when the terminal is closed: a listener must not leave its endpoint behind. The service itself is
+/// left to whoever started it, who may have asked it to stay.
+async fn stopped_or_closed() {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        if let Ok(mut closed) = signal(SignalKind::hangup()) {
+            tokio::select! {
+                () = stopped() => {}
+                _ = closed.recv() => {}
+            }
+            return;
+        }
+    }
+    stopped().await;
 }

@@ -97,10 +97,9 @@ fn boleto_of(found: Result<Option<Charge>, StoreError>, now: Timestamp) -> Resul
         document_number: &charge.id.raw(),
         instructions: &["Não receber após o vencimento."],
     });
-    let headers: [(HeaderName, &str); 4] = [
+    let headers: [(HeaderName, &str); 3] = [
         (header::CONTENT_TYPE, "application/pdf"),
         (header::CONTENT_DISPOSITION, "inline; filename=\"boleto.pdf\""),
-        (header::CACHE_CONTROL, "private, max-age=300"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
     Ok((headers, pdf).into_response())

@@ -104,7 +104,7 @@ fn retained(case: &MedCase) -> String {
             "O valor de {moved} saiu do seu saldo disponível e fica retido até o fim do caso. {no_refunds}"
         ),
         None => format!(
-            "Nada foi retido, pois o valor da cobrança já foi devolvido ou está retido por outro caso. {no_refunds}"
+            "Nada foi retido por este caso, pois o valor da cobrança já tinha sido devolvido, ou estava retido por outro. {no_refunds}"
         ),
     }
 }
@@ -310,7 +310,7 @@ mod tests {
         - Ler o caso, com o motivo alegado: GET /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
         "#);
         let nothing_left = opened(&MedCase { moved: 0, ..case() });
-        assert!(nothing_left.body.contains("Nada foi retido, pois"), "{}", nothing_left.body);
+        assert!(nothing_left.body.contains("Nada foi retido por este caso, pois"), "{}", nothing_left.body);
     }
 
     #[test]

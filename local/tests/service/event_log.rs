@@ -339,6 +339,7 @@ async fn a_rare_type_is_found_by_bounded_pages_that_may_be_empty() {
             webhook_url: None,
             created_at,
             kept_from: None::<Timestamp>,
+            ttl: None,
         }
     };
     for number in 0..1500 {
@@ -362,7 +363,7 @@ async fn crowd(service: &Service) -> Vec<Event> {
         let made = EventId::derive(now, &format!("charge#{order}"), 2, family);
         let id = if types.len() == 1 { made } else { made.row_of_names() };
         let payload = json!({"id": id.to_string(), "type": types[0].as_str(), "order": order}).to_string();
-        Event { id, scope, types, payload, webhook_url: None, created_at: now, kept_from: None }
+        Event { id, scope, types, payload, webhook_url: None, created_at: now, kept_from: None, ttl: None }
     };
     let mut rows = Vec::new();
     for order in 0..400 {

@@ -321,4 +321,11 @@ async fn an_event_is_kept_as_long_as_what_is_told_again_is_tried() {
     resend(&service, &charge).await;
     dispatch(&service).await;
     assert!((asked..=now()).contains(&(kept_until().await - 16 * DAY)));
+    // So long it can be read, and told again, though its ninety days are over.
+    let event = format!("/v1/events/{}", delivery["payload"]["id"].as_str().unwrap());
+    for (days, found, told) in [(10, 200, 200), (17, 404, 422)] {
+        service.stack.clock.advance(days * DAY * 1_000);
+        assert_eq!(service.get(&event).await.status, found, "{days} days on");
+        assert_eq!(service.post(&again, &json!({})).await.status, told, "{days} days on");
+    }
 }

@@ -72,18 +72,16 @@ impl Charge {
         self.disputes.as_ref().is_some_and(|disputes| disputes.open > 0 || disputes.unconfirmed > 0)
     }
 
-    /// The status of a settled charge, as its cases and funds are. While a case disputes it, and after one that took
-    /// money was lost, it stays what it is.
+    /// The status of a settled charge, as its cases and funds are. While a case disputes it, and after one was lost, it
+    /// stays what it is, unless refunds gave all of it back.
     pub(crate) fn status_by_funds(&self) -> TransactionStatus {
-        let refunded = self.funds.is_refunded(self.amount);
         let disputes = self.disputes.as_ref();
         let is_open = disputes.is_some_and(|disputes| disputes.open > 0);
         let lost = disputes.is_some_and(|disputes| disputes.lost);
-        match (is_open || lost, refunded) {
-            (true, true) if !is_open && self.funds.med_lost == 0 => TransactionStatus::Refunded,
-            (true, _) => self.status,
-            (false, true) => TransactionStatus::Refunded,
-            (false, false) => self.method().settled_status(),
+        match (is_open, self.funds.is_refunded(self.amount), lost) {
+            (true, _, _) | (false, false, true) => self.status,
+            (false, true, _) => TransactionStatus::Refunded,
+            (false, false, false) => self.method().settled_status(),
         }
     }
 }

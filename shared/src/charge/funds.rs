@@ -271,6 +271,11 @@ impl Funds {
         (next, Retaken { held: next.med_held.saturating_sub(self.med_held), lost })
     }
 
+    /// What the other open cases claim. Rows of a version that kept no claims have at least one for what they retain.
+    fn claimed_but(&self, claimed: Amount) -> i64 {
+        self.med_claimed.max(self.med_held).saturating_sub(claimed.minor()).max(0)
+    }
+
     /// A case for `claimed` opens: what is retained for it, at most what no other case retains.
     #[must_use]
     pub fn case_opened(self, amount: Amount, claimed: Amount) -> (Self, i64) {
@@ -282,8 +287,7 @@ impl Funds {
     /// A case for `claimed` is won: what is given back, which is what no other case claims.
     #[must_use]
     pub fn case_won(self, amount: Amount, claimed: Amount) -> (Self, i64) {
-        let med_claimed = self.med_claimed.saturating_sub(claimed.minor());
-        let next = Self { med_claimed, ..self }.holding(amount);
+        let next = Self { med_claimed: self.claimed_but(claimed), ..self }.holding(amount);
         (next, self.med_held.saturating_sub(next.med_held))
     }
 
@@ -293,7 +297,7 @@ impl Funds {
     pub fn case_lost(self, amount: Amount, claimed: Amount) -> (Self, i64) {
         let lost = claimed.minor().min(self.med_held);
         let next = Self {
-            med_claimed: self.med_claimed.saturating_sub(claimed.minor()),
+            med_claimed: self.claimed_but(claimed),
             med_lost: self.med_lost.saturating_add(lost),
             med_unmet: self.med_unmet.saturating_add(claimed.minor().saturating_sub(lost)),
             ..self

@@ -218,7 +218,8 @@ pub struct MedCase {
     pub amount: Amount,
     /// The charge's currency.
     pub currency: Currency,
-    /// What it moved: retained when it opened or was confirmed; since it is over, what its end gave back or took.
+    /// What it moved: retained when it opened or was confirmed; since it is over, what its end gave back or took. What
+    /// several cases claim moves with the first of them that opens and the last that ends.
     #[serde(default, skip_serializing_if = "crate::money::is_zero")]
     pub moved: i64,
     /// It claims another amount than the charge's, and nobody confirmed it.

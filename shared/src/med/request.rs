@@ -84,13 +84,8 @@ impl AppealReason {
         }
         let reason = fields.text(&root, "reason", min, max);
         // There is one appeal: what says nothing must not use it up.
-        if reason
-            .is_some_and(|reason| reason.trim().chars().count() < min || reason.chars().any(is_unprintable))
-        {
-            fields.reject(
-                "reason",
-                format!("must say something in {min} characters, and have no control characters"),
-            );
+        if reason.is_some_and(|reason| reason.trim().is_empty() || reason.chars().any(is_unprintable)) {
+            fields.reject("reason", "must not be blank, nor have control characters");
         }
         fields.finish(reason.map(|text| Self(text.to_owned())))
     }

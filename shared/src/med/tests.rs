@@ -173,6 +173,20 @@ fn what_a_case_gives_back_is_kept_for_the_others_that_claim_it() {
 }
 
 #[test]
+fn a_row_that_kept_no_claims_gives_back_and_loses_what_it_retains() {
+    let open = opened(&paid(), "1", None);
+    let funds = crate::charge::Funds { med_claimed: 0, ..open.charge.funds };
+    let before = Charge { funds, ..open.charge };
+    for (_, decision) in Decision::VOCABULARY {
+        let over = open.case.decided(&before, decision, at(110)).unwrap();
+        assert_eq!(
+            (over.case.moved, over.charge.funds.med_held, over.charge.funds.med_claimed),
+            (1000, 0, 0)
+        );
+    }
+}
+
+#[test]
 fn what_was_given_back_whole_stays_refunded_whatever_is_claimed() {
     let whole = paid();
     let funds = crate::charge::Funds { refunded_devolution: whole.amount.minor(), ..whole.funds };

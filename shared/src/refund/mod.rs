@@ -17,7 +17,8 @@ pub use request::NewRefund;
 
 use crate::account::terms::{Fees, ReleaseDay};
 use crate::charge::{
-    Charge, Metadata, PaymentMethod, RefundAsked, RefundRefused, RefundShare, TransactionStatus, transition,
+    Charge, Metadata, PaymentMethod, RefundAsked, RefundRefused, RefundShare, Retaken, TransactionStatus,
+    transition,
 };
 use crate::ids::{AcquirerPaymentId, PostingId, RefundId, Scope};
 use crate::money::{Amount, Currency};
@@ -196,10 +197,15 @@ impl Refund {
         plan: RefundPlan,
         now: Timestamp,
     ) -> Result<RefundStep, RefundRefused> {
-        if charge.has_open_case() {
-            return Err(RefundRefused::Disputed);
-        }
         match charge.status {
+            TransactionStatus::Paid
+            | TransactionStatus::Approved
+            | TransactionStatus::Dispute
+            | TransactionStatus::Chargeback
+                if charge.has_open_case() =>
+            {
+                return Err(RefundRefused::Disputed);
+            }
             TransactionStatus::Paid | TransactionStatus::Approved => {}
             TransactionStatus::Dispute | TransactionStatus::Chargeback => {
                 return Err(RefundRefused::CaseLost);
@@ -268,6 +274,10 @@ impl Refund {
             RefundEnd::Failed => {
                 let (funds, retaken) = charge.funds.failed(charge.amount, &self.share);
                 let held = self.release_on.filter(|day| now < day.starts_at());
+                // Where cases take of it, the movement names the one that opened last.
+                let latest = charge.disputes.as_ref().map(|disputes| disputes.case);
+                let taker = latest.filter(|_| retaken != Retaken::default());
+                let cause = Cause { subject: Subject { case: taker, ..cause.subject }, ..cause };
                 let posting = rules::refund_failed(cause, &self.share, held, retaken);
                 (RefundStatus::Failed, Charge { funds, ..next }, posting)
             }

@@ -130,6 +130,22 @@ fn a_refund_that_ends_during_a_dispute_leaves_it_disputed() {
 }
 
 #[test]
+fn what_refunds_gave_back_whole_is_refunded_though_a_case_was_lost() {
+    let step = requested(&paid(), "refund-01", json!({"strategy": "cashout"})).unwrap();
+    let case = disputed(&step.charge);
+    assert_eq!(case.case.moved, 1000, "a cash-out is another payment");
+    let done = ended(&step.refund, &case.charge, RefundEnd::Refunded);
+    let lost = case.case.accepted(&done.charge, at(104)).unwrap();
+    assert_eq!(
+        (done.charge.status, lost.charge.status),
+        (TransactionStatus::Dispute, TransactionStatus::Refunded)
+    );
+    let again = disputed(&Charge { disputes: None, ..lost.charge });
+    assert_eq!(again.charge.status, TransactionStatus::Refunded);
+    assert_eq!(requested(&again.charge, "refund-02", json!({})), Err(RefundRefused::NotSettled));
+}
+
+#[test]
 fn what_a_refund_fails_to_give_back_is_the_cases_that_claimed_it() {
     let step = devolution(400);
     let case = disputed(&step.charge);
@@ -148,6 +164,7 @@ fn what_a_refund_fails_to_give_back_is_the_cases_that_claimed_it() {
     let lost = case.case.accepted(&case.charge, at(102)).unwrap();
     let failed = ended(&step.refund, &lost.charge, RefundEnd::Failed);
     assert_eq!(change(&failed, LedgerAccount::MedLosses), 400);
+    assert_eq!(failed.posting.subject.case, Some(case.case.id));
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 0);
     assert_eq!(failed.posting.amount - failed.posting.fee, failed.posting.net());
     assert_eq!((failed.charge.status, failed.charge.funds.med_unmet), (TransactionStatus::Dispute, 0));
@@ -155,6 +172,7 @@ fn what_a_refund_fails_to_give_back_is_the_cases_that_claimed_it() {
     let won = case.case.decided(&case.charge, Decision::Merchant, at(102)).unwrap();
     let failed = ended(&step.refund, &won.charge, RefundEnd::Failed);
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 400);
+    assert_eq!(failed.posting.subject.case, None);
     assert!(failed.charge.funds.is_whole());
 }
 

@@ -53,6 +53,9 @@ pub struct Event {
     /// From when it is kept, where it was made anew after it was gone.
     #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub kept_from: Option<Timestamp>,
+    /// As it was read: when its row may be removed, in seconds since 1970. Later than its time where it was told again.
+    #[serde(default, skip_serializing)]
+    pub ttl: Option<i64>,
 }
 
 /// The change that an event tells of: which row, its version, whose, when.
@@ -178,6 +181,7 @@ impl Event {
             webhook_url: None,
             created_at: origin.at,
             kept_from: None,
+            ttl: None,
         })
     }
 
@@ -193,7 +197,16 @@ impl Event {
         }
         let id = origin.legacy_id();
         let (scope, created_at) = (origin.scope, origin.at);
-        Ok(Some(Self { id, scope, types, payload: json(data)?, webhook_url, created_at, kept_from: None }))
+        Ok(Some(Self {
+            id,
+            scope,
+            types,
+            payload: json(data)?,
+            webhook_url,
+            created_at,
+            kept_from: None,
+            ttl: None,
+        }))
     }
 
     /// Who is told of it now: each of its names, with an endpoint that takes it. `None`: the transaction's own address.
@@ -231,7 +244,7 @@ impl Event {
 
     /// Whether its time has not ended. Its row may be there for longer.
     pub fn is_kept(&self, now: Timestamp) -> bool {
-        self.removable_at().is_none_or(|end| now < end)
+        self.ttl.is_none_or(|end| now.seconds() < end)
     }
 
     /// Until when it must be kept, though its time ends before, for what is told again now.
