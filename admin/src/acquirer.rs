@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::fs::File;
-use std::io::{BufRead, IsTerminal, Read};
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
@@ -159,9 +159,13 @@ fn typed(what: &str) -> Result<SecretString, Box<dyn Error>> {
     if stdin.is_terminal() {
         return Ok(rpassword::prompt_password(format!("{what}: "))?.into());
     }
-    let mut line = String::new();
-    stdin.lock().take(MAX_LINE_BYTES).read_line(&mut line)?;
-    Ok(line.trim_end_matches(['\r', '\n']).into())
+    let mut text = String::new();
+    stdin.lock().take(MAX_LINE_BYTES).read_to_string(&mut text)?;
+    let line = text.trim_end_matches(['\r', '\n']);
+    if line.contains('\n') {
+        return Err(format!("{what}: standard input has more than a line").into());
+    }
+    Ok(line.into())
 }
 
 fn view(acquirer: &AccountAcquirer) -> Result<Value, serde_json::Error> {

@@ -23,7 +23,7 @@ pub(crate) enum Command {
     Redrive {
         #[command(flatten)]
         scope: ScopeArguments,
-        /// Of events from then on: 2026-11-21, or 2026-11-21T10:00:00Z
+        /// Of events from then on: 2026-11-21 (the day begins in UTC), or 2026-11-21T10:00:00-03:00
         #[arg(long, value_parser = Timestamp::parse_ceil)]
         since: Timestamp,
         /// To this endpoint alone (wh_…)
@@ -57,7 +57,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
     let account = stack.account(&scope.account).await?.id;
     announce(stack);
     let redrive = Redrive { scope: scope.scope(), since, endpoint, cancelled };
-    let deliveries = redrive.deliveries(&stack.store).await?;
+    let (deliveries, deleted) = redrive.deliveries(&stack.store).await?;
     if !dry_run && !deliveries.is_empty() {
         // Before the first of them: what is done is never without its actor and reason.
         let subject = endpoint.map_or_else(|| redrive.scope.to_string(), |endpoint| endpoint.to_string());
@@ -80,6 +80,9 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
     }
     bar.finish_and_clear();
     print(&format!("{} deliveries, {made} made anew, {refused} refused", deliveries.len()))?;
+    if deleted > 0 {
+        print(&format!("{deleted} to endpoints that are deleted were left out"))?;
+    }
     Ok(if refused == 0 { Done::Well } else { Done::FoundFault })
 }
 

@@ -13,7 +13,9 @@ use shared::wallet::{Adjusted, Adjustment};
 
 use crate::payouts::not_known;
 use crate::target::Stack;
-use crate::{Done, OperatorArguments, ScopeArguments, announce, print, print_json, progress_bar, sentence};
+use crate::{
+    Done, OperatorArguments, ScopeArguments, announce, announce_as, print, print_json, progress_bar, sentence,
+};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -67,6 +69,9 @@ pub(crate) fn amount(text: &str) -> Result<Amount, String> {
 /// An amount in minor units, above or below zero.
 fn adjustment(text: &str) -> Result<i64, String> {
     let minor: i64 = text.parse().map_err(|_| "must be an integer, in minor units".to_owned())?;
+    if minor == 0 {
+        return Err("must be above or below zero".to_owned());
+    }
     Amount::parse(i128::from(minor).abs()).map(|_| minor).map_err(|error| error.to_string())
 }
 
@@ -75,12 +80,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
         Command::Verify { account, mode } => verify(stack, account, mode).await,
         Command::Adjust { scope, amount, currency, note, id, operator } => {
             stack.account(&scope.account).await?;
-            announce(stack);
             let now = stack.clock.now();
             let id = match id {
                 Some(id) => id,
                 None => PostingId::new(now, random::bytes()?),
             };
+            announce_as(stack, &id);
             let adjustment = Adjustment { id, scope: scope.scope(), currency, minor: amount, note };
             let adjusted = stack.wallets.adjust(&adjustment, &operator.operator(), now).await;
             match adjusted.map_err(|error| not_known(&error, &id))? {
@@ -89,6 +94,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
                     return Err(PayoutRefused::InsufficientBalance { available }.into());
                 }
                 Adjusted::IdTaken => return Err("there is another movement of that id".into()),
+                Adjusted::IdOutOfTime => return Err(PayoutRefused::IdOutOfTime.into()),
             }
             Ok(Done::Well)
         }
@@ -105,6 +111,7 @@ async fn verify(
     account: Option<AccountId>,
     mode: Option<Mode>,
 ) -> Result<Done, Box<dyn Error>> {
+    announce(stack);
     let accounts = match account {
         Some(id) => vec![stack.account(&id).await?.id],
         None => stack.accounts.all().await?.into_iter().map(|account| account.id).collect(),

@@ -200,6 +200,11 @@ fn announce(stack: &Stack) {
     let _ = writeln!(std::io::stderr(), "on {}", stack.name);
 }
 
+/// The same of a change that is done once under an id, however often it is asked for: whatever becomes of its result.
+fn announce_as(stack: &Stack, id: &impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "on {}, as {id}", stack.name);
+}
+
 /// How far a long command is; drawn on a terminal only.
 fn progress_bar(length: usize, of_what: &str) -> Result<ProgressBar, Box<dyn Error>> {
     let bar = ProgressBar::new(u64::try_from(length).unwrap_or_default());
@@ -209,9 +214,15 @@ fn progress_bar(length: usize, of_what: &str) -> Result<ProgressBar, Box<dyn Err
     Ok(bar)
 }
 
-/// Prints a line of the command's result.
+/// Prints a line of the command's result. Whoever closed the pipe has read enough.
 fn print(line: &str) -> std::io::Result<()> {
-    writeln!(std::io::stdout(), "{line}")
+    match writeln!(std::io::stdout(), "{line}") {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(std::io::Error::other(format!(
+            "the result can't be printed ({error}); what the command was to do is done"
+        ))),
+        Ok(()) => Ok(()),
+    }
 }
 
 /// Prints an object as a line of JSON.

@@ -162,7 +162,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             stack.cases.confirm(case, &operator.operator(), now).await.map_err(said)?
         }
         Command::Decide { id, decision, operator } => {
-            let case = not_over(stack, id).await?;
+            let case = find(stack, id).await?;
+            // Told again, it is done; another decision comes too late.
+            if case.status.is_over() && !case.ended_by(decision.decision()) {
+                return Err(format!("the case is {} already", case.status.as_str()).into());
+            }
             announce(stack);
             let operator = operator.operator();
             stack.cases.decide(case, decision.decision(), Some(&operator), now).await.map_err(said)?

@@ -4,14 +4,15 @@ use std::error::Error;
 use std::io::Write;
 
 use clap::{Subcommand, ValueEnum};
-use shared::ids::PayoutId;
+use serde::Serialize;
+use shared::ids::{PayoutId, Scope};
 use shared::money::Currency;
 use shared::payout::{LISTED, Payout, PayoutEnd, PayoutRefused, PayoutStatus, PayoutView};
 use shared::random;
 use shared::store::StoreError;
 
 use crate::target::Stack;
-use crate::{OperatorArguments, ScopeArguments, announce, ledger, print_json};
+use crate::{OperatorArguments, ScopeArguments, announce, announce_as, ledger, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -87,11 +88,11 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     let payout = match command {
         Command::Create { scope, amount, currency, id, operator } => {
             stack.account(&scope.account).await?;
-            announce(stack);
             let id = match id {
                 Some(id) => id,
                 None => PayoutId::new(now, random::bytes()?),
             };
+            announce_as(stack, &id);
             let money = (amount, currency);
             let created = stack.payouts.create(id, scope.scope(), money, &operator.operator(), now).await;
             created.map_err(|refused| match refused {
@@ -114,7 +115,19 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             return list(stack, scope, status, starting_after).await;
         }
     };
-    print_json(&PayoutView::new(&payout))
+    print_payout(&payout)
+}
+
+/// A payout, as it is printed.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    payout: PayoutView<'a>,
+    scope: Scope,
+}
+
+fn print_payout(payout: &Payout) -> Result<(), Box<dyn Error>> {
+    print_json(&Shown { payout: PayoutView::new(payout), scope: payout.scope })
 }
 
 async fn list(
@@ -126,7 +139,7 @@ async fn list(
     let payouts = stack.payouts.list(&scope.scope(), starting_after).await?;
     let wanted = |payout: &&Payout| status.is_none_or(|status| payout.status == status.status());
     for payout in payouts.iter().filter(wanted) {
-        print_json(&PayoutView::new(payout))?;
+        print_payout(payout)?;
     }
     if let Some(last) = payouts.last().filter(|_| payouts.len() == LISTED) {
         writeln!(std::io::stderr(), "there may be more: --starting-after {}", last.id)?;

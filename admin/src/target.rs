@@ -104,12 +104,18 @@ pub(crate) struct Stack {
 
 impl Target {
     /// The tables of a deployed stack. An explicit ready file wins over variables.
-    fn tables(&self) -> Option<(String, String)> {
+    fn tables(&self) -> Result<Option<(String, String)>, String> {
         if self.ready_file.is_some() {
-            return None;
+            return Ok(None);
         }
         let named = |argument: &Option<String>, name: &str| argument.clone().or_else(|| env::var(name).ok());
-        named(&self.table, "TABLE_NAME").zip(named(&self.api_keys_table, "API_KEYS_TABLE_NAME"))
+        match (named(&self.table, "TABLE_NAME"), named(&self.api_keys_table, "API_KEYS_TABLE_NAME")) {
+            (Some(table), Some(keys)) => Ok(Some((table, keys))),
+            (None, None) => Ok(None),
+            // Half a stack must not become another one.
+            (Some(_), None) => Err("TABLE_NAME is set and API_KEYS_TABLE_NAME is not".to_owned()),
+            (None, Some(_)) => Err("API_KEYS_TABLE_NAME is set and TABLE_NAME is not".to_owned()),
+        }
     }
 
     /// Opens the stack.
@@ -118,7 +124,7 @@ impl Target {
     ///
     /// When the service on this machine does not run, or the environment has no credentials.
     pub(crate) async fn open(&self) -> Result<Stack, Box<dyn Error>> {
-        if let Some((table, keys)) = self.tables() {
+        if let Some((table, keys)) = self.tables()? {
             let aws = Aws::from_vars(&|name| env::var(name).ok())?;
             let name = format!("the stack with the table {table}");
             let bucket = self.bucket.clone().or_else(|| env::var("DOCUMENTS_BUCKET").ok());

@@ -15,7 +15,6 @@ use local::stack::{Options, Stack};
 use local::{Error, Result};
 use shared::money::Amount;
 use shared::webhook::event_type::EventType;
-use tracing_subscriber::EnvFilter;
 
 /// Where state lives, below the directory that the service is started in.
 const STATE_DIRECTORY: &str = ".local";
@@ -91,9 +90,7 @@ struct Serve {
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // Requests and attempts, one line each; RUST_LOG says otherwise.
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_unset| {
-        EnvFilter::new("warn,dynoxide=error,shared::http=info,webhook_worker=info,mailer=info")
-    });
+    let filter = shared::log::filter("warn,shared::http=info,webhook_worker=info,mailer=info");
     let log = tracing_subscriber::fmt().compact().with_target(false).with_env_filter(filter);
     log.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).init();
     match run(arguments).await {

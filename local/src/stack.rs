@@ -33,6 +33,9 @@ use crate::template::{Names, Template, bucket_name};
 /// The furthest that the clock moves at once: ten years, in seconds.
 const MAX_ADVANCE_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;
 
+/// 2100-01-01T00:00:00Z, in milliseconds since 1970: where the clock ends.
+const CLOCK_ENDS_MS: i64 = 4_102_444_800_000;
+
 /// The table and the bucket that the ready file names.
 const STATE_TABLE: &str = "StateTable";
 pub(crate) const API_KEYS_TABLE: &str = "ApiKeysTable";
@@ -293,6 +296,11 @@ async fn advance(Shared(state): Shared<LocalState>, body: String) -> Response {
     };
     let _one_at_a_time = state.advancing.lock().await;
     let milliseconds = seconds.saturating_mul(1000);
+    if !state.clock.now().plus_millis(milliseconds).is_ok_and(|then| then.millis() < CLOCK_ENDS_MS) {
+        // What is kept for years must not end after the last date that there is.
+        let error = "the clock goes no further than the year 2100";
+        return (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
+    }
     if let Some(file) = &state.clock_file {
         // Kept first: a future that was reached and forgotten would lie ahead again.
         let offset_ms = state.clock.offset_ms().saturating_add(milliseconds);

@@ -240,6 +240,12 @@ macro_rules! timed_id {
                 i64::try_from(self.0 >> TAIL_BITS).ok().and_then(|millis| Timestamp::from_millis(millis).ok())
             }
 
+            /// Whether it was made within the day before `now`. One that was made up would put what it names anywhere in time.
+            pub fn is_of_late(&self, now: Timestamp) -> bool {
+                let age_ms = self.timestamp().map(|made| now.millis_since(made));
+                age_ms.is_some_and(|age_ms| (-CLOCK_DIFFERENCE_MS..=DAY_MS).contains(&age_ms))
+            }
+
             /// Not after any id of that instant.
             pub fn first_at(at: Timestamp) -> Self {
                 Self(timed(head(at), &[0; TAIL_BYTES]))
@@ -661,6 +667,12 @@ id_traits!(
 
 /// Bits after the time in a timed id.
 const TAIL_BITS: u32 = 80;
+
+/// How old an id may be under which something is still done for the first time.
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// How far two machines' clocks may differ.
+const CLOCK_DIFFERENCE_MS: i64 = 60_000;
 const TAIL_BYTES: usize = 10;
 
 /// The first 48 bits of a timed id. The last instant of a [`Timestamp`] is below 2^48.

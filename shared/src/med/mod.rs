@@ -427,6 +427,12 @@ impl MedCase {
         (!self.status.is_over()).then(|| self.ended(charge, decision.end(), now))
     }
 
+    /// Whether it ended as this decision ends a case.
+    pub fn ended_by(&self, decision: Decision) -> bool {
+        let End { status, outcome, .. } = decision.end();
+        self.status == status && self.money_outcome == Some(outcome)
+    }
+
     /// The platform asks for evidence. `None`: it is over.
     pub fn evidence_requested(&self, charge: &Charge, now: Timestamp) -> Option<CaseStep> {
         (!self.status.is_over()).then(|| {

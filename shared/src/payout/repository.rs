@@ -32,6 +32,8 @@ pub enum PayoutRefused {
     Ended(PayoutStatus),
     /// There is another payout of that id.
     IdTaken,
+    /// There is none of this id, and it is not of the day before.
+    IdOutOfTime,
     /// The database did not answer; whether anything was written is not known.
     Store(StoreError),
 }
@@ -43,6 +45,9 @@ impl fmt::Display for PayoutRefused {
                 write!(formatter, "the wallet has only {available} available, in minor units")
             }
             Self::IdTaken => formatter.write_str("there is another payout of that id"),
+            Self::IdOutOfTime => formatter.write_str(
+                "nothing was done under that id, and it is not of the day before; leave it out to have a new one",
+            ),
             Self::NotFound => formatter.write_str("there is no such payout"),
             Self::Ended(status) => write!(formatter, "the payout is {} already", status.as_str()),
             Self::Store(error) => error.fmt(formatter),
@@ -88,6 +93,9 @@ impl Payouts {
     ) -> Result<Payout, PayoutRefused> {
         if let Some(earlier) = self.find(id).await? {
             return earlier.asked_again(scope, amount, currency);
+        }
+        if !id.is_of_late(now) {
+            return Err(PayoutRefused::IdOutOfTime);
         }
         let payout = Payout {
             id,

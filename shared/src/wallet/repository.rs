@@ -58,6 +58,8 @@ pub enum Adjusted {
     },
     /// There is another posting of that id.
     IdTaken,
+    /// Nothing was done under this id, and it is not of the day before.
+    IdOutOfTime,
 }
 
 impl Posting {
@@ -151,10 +153,13 @@ impl Wallets {
         let Adjustment { id, scope, currency, minor, note } = adjustment.clone();
         let subject = Subject { note, ..Subject::default() };
         // Its place in the statement is its id's; one that is asked for again keeps it.
-        let now = id.timestamp().unwrap_or(now);
-        let posting = rules::adjusted(Cause { id, scope, currency, at: now, subject }, minor);
+        let at = id.timestamp().unwrap_or(now);
+        let posting = rules::adjusted(Cause { id, scope, currency, at, subject }, minor);
         if let Some(earlier) = self.store.get::<Posting>(&posting.key()).await? {
             return Ok(earlier.asked_again(&posting));
+        }
+        if !id.is_of_late(now) {
+            return Ok(Adjusted::IdOutOfTime);
         }
         let audit = Audit::of(operator, scope.account, "ledger.adjust", id.to_string(), now);
         let audit = audit.map_err(|error| StoreError::Unavailable(error.to_string()))?;

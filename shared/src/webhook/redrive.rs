@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use super::delivery::{Delivery, DeliveryStatus};
+use super::endpoint::Endpoints;
 use crate::ids::{DeliveryId, EndpointId, EventId, Scope};
 use crate::store::{Order, Store, StoreError, from_item, text};
 use crate::time::Timestamp;
@@ -25,10 +26,10 @@ pub struct Redrive {
 }
 
 impl Redrive {
-    /// The deliveries, oldest first. Of several for one event and endpoint the last one counts: what was delivered or is
+    /// The deliveries, oldest first, and how many more to endpoints that are deleted: those nobody can be told of. Of several for one event and endpoint the last one counts: what was delivered or is
     /// on its way since is left alone, so a redrive that is repeated makes nothing twice. Reads all of the scope's since
     /// then.
-    pub async fn deliveries(&self, store: &Store) -> Result<Vec<Delivery>, StoreError> {
+    pub async fn deliveries(&self, store: &Store) -> Result<(Vec<Delivery>, usize), StoreError> {
         let mut last: HashMap<(EventId, &'static str, Option<EndpointId>), Delivery> = HashMap::new();
         let partition = Delivery::partition(&self.scope);
         let to = DeliveryId::last_at(Timestamp::MAX).to_string();
@@ -60,9 +61,14 @@ impl Redrive {
                 break;
             }
         }
-        let mut due: Vec<Delivery> = last.into_values().filter(|last| self.takes(last.status)).collect();
+        let endpoints = Endpoints::new(store.clone()).of(&self.scope).await?;
+        let is_there = |delivery: &Delivery| {
+            delivery.endpoint.is_none_or(|id| endpoints.iter().any(|endpoint| endpoint.id == id))
+        };
+        let due = last.into_values().filter(|last| self.takes(last.status));
+        let (mut due, deleted): (Vec<Delivery>, Vec<Delivery>) = due.partition(is_there);
         due.sort_by_key(|delivery| delivery.id);
-        Ok(due)
+        Ok((due, deleted.len()))
     }
 
     fn takes(&self, status: DeliveryStatus) -> bool {
