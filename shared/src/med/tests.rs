@@ -6,14 +6,7 @@ use crate::charge::testing::{at, paid};
 use crate::wallet::LedgerAccount;
 
 fn notice(amount: Option<i64>) -> CaseNotice {
-    CaseNotice {
-        id: None,
-        kind: CaseKind::Med,
-        reason: None,
-        method: None,
-        response_deadline: None,
-        amount: amount.map(|amount| Amount::parse(amount).unwrap()),
-    }
+    CaseNotice::parse(serde_json::json!({ "amount": amount }).as_object().unwrap()).unwrap()
 }
 
 fn opened(charge: &Charge, name: &str, amount: Option<i64>) -> CaseStep {

@@ -8,7 +8,7 @@ use crate::charge::RefundStrategy;
 use crate::charge::testing::{at, paid};
 use crate::http::Problem;
 use crate::ids::MedCaseId;
-use crate::med::{CaseKind, CaseNotice, CaseStep, Decision, MedCase};
+use crate::med::{CaseNotice, CaseStep, Decision, MedCase};
 use crate::wallet::LedgerAccount;
 
 fn parse(extra: Value) -> Result<NewRefund, Problem> {
@@ -98,14 +98,7 @@ fn only_what_is_settled_and_not_disputed_is_refunded() {
 }
 
 fn disputed(charge: &Charge) -> CaseStep {
-    let notice = CaseNotice {
-        id: None,
-        kind: CaseKind::Med,
-        reason: None,
-        method: None,
-        response_deadline: None,
-        amount: None,
-    };
+    let notice = CaseNotice::parse(&serde_json::Map::new()).unwrap();
     MedCase::open(MedCaseId::derive(charge.id, "1"), charge, &notice, at(102)).unwrap()
 }
 
