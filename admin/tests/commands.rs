@@ -944,6 +944,7 @@ async fn a_case_is_confirmed_proved_and_decided() {
     assert!(audit.iter().all(|row| row["subject"] == id && row["actor"] == "ana"));
     assert_eq!(audit[0]["details"], "closed_without_refund");
     assert!(audit[1]["details"].as_str().unwrap().ends_with("prova.gif"));
+    assert_eq!(audit[3]["details"], "test BRL 300");
     let output = service.run(&["ledger", "verify", "--account", &account, "--mode", "test"]).await;
     assert!(output.status.success(), "{output:?}");
 }

@@ -125,7 +125,8 @@ impl MedCases {
 
     /// An operator confirms a case that claims another amount than its charge's. Another stays as it is.
     pub async fn confirm(&self, case: MedCase, by: &Operator, now: Timestamp) -> Result<MedCase, Problem> {
-        let audit = audit(Some(by), &case, "med.confirm", None, now)?;
+        let claimed = format!("{} {} {}", case.scope.mode, case.currency, case.amount.minor());
+        let audit = audit(Some(by), &case, "med.confirm", Some(claimed), now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.confirmed(charge, now))).await
     }
 
