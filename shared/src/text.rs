@@ -18,6 +18,19 @@ pub fn misleads(character: char) -> bool {
     )
 }
 
+/// Whether a text shows nothing: white space, and characters without a shape.
+pub fn is_blank(text: &str) -> bool {
+    let has_no_shape = |character: char| {
+        let invisible = matches!(
+            character,
+            '\u{ad}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'
+                ..='\u{200d}' | '\u{2060}' | '\u{3164}' | '\u{feff}'
+        );
+        character.is_whitespace() || character.is_control() || misleads(character) || invisible
+    };
+    text.chars().all(has_no_shape)
+}
+
 /// Reads a `T` from a string by its `FromStr`. The error is that of `T`, without the input.
 pub(crate) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where

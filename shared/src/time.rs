@@ -74,6 +74,13 @@ impl Timestamp {
         self.0.checked_add(millis).ok_or(TimestampError::OutOfRange).and_then(Self::from_millis)
     }
 
+    /// This instant, or the first after `earlier`: what changes a row again does so later than the change before, though it
+    /// was asked for earlier.
+    #[must_use]
+    pub fn later_than(self, earlier: Self) -> Self {
+        earlier.plus_millis(1).map_or(self, |next| self.max(next))
+    }
+
     /// How long it is from `now` until then; nothing when it is past.
     pub fn until_from(self, now: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.millis_since(now)).unwrap_or_default())

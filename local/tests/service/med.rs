@@ -98,7 +98,7 @@ async fn a_case_retains_the_money_until_it_is_won() {
     let noted = service.read(&charge).await["metadata"]["med"].clone();
     assert!(noted["lastEventAt"].as_str() > med["lastEventAt"].as_str(), "{noted}");
     // There is one appeal: what says nothing does not use it up.
-    for reason in ["oi", "      ", " \n\t\r  ", "Entregue\u{0}"] {
+    for reason in ["oi", "      ", " \n\t\r  ", "\u{200b}\u{200b}\u{3164}\u{feff}\u{a0}", "Entregue\u{0}"] {
         let nothing = service.answer_case(&case, "appeal", json!({ "reason": reason })).await;
         assert_eq!((nothing.status.as_u16(), nothing.params()), (400, vec!["reason"]), "{reason:?}");
     }
@@ -301,8 +301,9 @@ async fn a_notice_that_is_told_again_is_one_case() {
     assert_eq!(service.available_and_retained().await, (1000, 0));
     let other = service.open_case(&charge, json!({"notice_id": "bank-0002"})).await;
     assert_ne!(other["id"], first["id"]);
-    let refused = service.sandbox_answer(&charge, "med-cases", &json!({"notice_id": "a\nb"})).await;
-    assert_eq!((refused.code(), refused.params()), ("invalid_request", vec!["notice_id"]));
+    let wrong = json!({"notice_id": "a\nb", "reason": "\u{1b}[31m"});
+    let refused = service.sandbox_answer(&charge, "med-cases", &wrong).await;
+    assert_eq!((refused.code(), refused.params()), ("invalid_request", vec!["notice_id", "reason"]));
 }
 
 #[tokio::test]

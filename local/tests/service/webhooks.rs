@@ -96,6 +96,7 @@ async fn an_endpoint_that_can_not_be_told_is_refused_with_the_reason() {
     let answer = service.post("/v1/webhooks/endpoints", &many).await;
     assert_eq!((answer.code(), answer.params().len()), ("invalid_request", 100));
     assert!(answer.bytes.len() < 100_000, "{}", answer.bytes.len());
+    assert!(answer.body["error"]["message"].as_str().unwrap().starts_with("100 fields or more"));
 }
 
 #[tokio::test]

@@ -345,7 +345,8 @@ fn with_receipt(charge: &Charge, payment: &Payment, now: Timestamp) -> Charge {
 /// The charge, about to change at that time.
 pub(crate) fn next_version(charge: Charge, at: Timestamp) -> Charge {
     let past = Some(charge.as_past());
-    Charge { version: charge.version.saturating_add(1), updated_at: at, past, ..charge }
+    let updated_at = at.later_than(charge.updated_at);
+    Charge { version: charge.version.saturating_add(1), updated_at, past, ..charge }
 }
 
 fn changed(charge: Charge) -> Outcome {

@@ -8,7 +8,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
 use serde_json::{Map, Value};
 
-use super::problem::{Detail, Problem};
+use super::problem::{Detail, MAX_DETAILS, Problem};
 use crate::money::{Amount, AmountError, Currency};
 use crate::tax_id::{Document, TaxId};
 use crate::text;
@@ -16,9 +16,6 @@ use crate::time::Timestamp;
 
 /// The largest body that is read, in bytes: 256 KiB.
 const MAX_BODY_BYTES: usize = 262_144;
-
-/// The most failures that an answer lists: a list of a thousand wrong names must not make an answer that nothing carries.
-const MAX_DETAILS: usize = 100;
 
 /// A request's body: a JSON object. An empty body reads as `{}`, for routes whose fields are all optional.
 ///
@@ -95,10 +92,11 @@ impl Fields {
         Self::default()
     }
 
-    /// Notes a failing field; after the first hundred there is no use in more.
+    /// Notes a failing field, once; after the first hundred there is no use in more.
     pub fn reject(&mut self, param: impl Into<String>, message: impl Into<String>) {
-        if self.details.len() < MAX_DETAILS {
-            self.details.push(Detail { param: param.into(), message: message.into() });
+        let param = param.into();
+        if self.details.len() < MAX_DETAILS && !self.has_rejected(&param) {
+            self.details.push(Detail { param, message: message.into() });
         }
     }
 

@@ -11,6 +11,9 @@ use super::context::{RATE_LIMIT, RATE_LIMIT_REMAINING, RequestId};
 use crate::random::RandomError;
 use crate::store::StoreError;
 
+/// The most failures that an answer lists: a list of a thousand wrong names must not make an answer that nothing carries.
+pub(super) const MAX_DETAILS: usize = 100;
+
 /// One failing field of a request.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Detail {
@@ -204,6 +207,9 @@ impl Problem {
         match self {
             Self::Invalid(details) | Self::InvalidAmount(details) => match details.as_slice() {
                 [only] => format!("{}: {}", only.param, only.message),
+                many if many.len() >= MAX_DETAILS => {
+                    format!("{MAX_DETAILS} fields or more are not valid; see details of the first.")
+                }
                 many => format!("{} fields are not valid; see details.", many.len()),
             },
             Self::Unreadable(message)
@@ -264,7 +270,7 @@ impl Problem {
                 format!("Too many log-ins failed. Retry in {retry_after_seconds} s.")
             }
             Self::Unavailable(_) => {
-                "A service we depend on did not answer. Retry with backoff and the same Idempotency-Key.".to_owned()
+                "A service we depend on did not answer, or too many requests changed this at once. Retry with backoff, with the same idempotency key where there is one.".to_owned()
             }
             Self::Internal(_) => "Something failed on our side. Retrying with the same Idempotency-Key is safe.".to_owned(),
         }

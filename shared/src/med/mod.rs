@@ -395,6 +395,7 @@ impl MedCase {
         if !self.unconfirmed || self.status.is_over() {
             return None;
         }
+        let now = now.later_than(self.updated_at);
         let mut disputes = charge.disputes.clone()?;
         disputes.unconfirmed = disputes.unconfirmed.saturating_sub(1);
         if disputes.case == self.id {
@@ -406,6 +407,7 @@ impl MedCase {
 
     /// The merchant contests it. `None`: it is not open.
     pub fn appealed(&self, charge: &Charge, reason: &AppealReason, now: Timestamp) -> Option<CaseStep> {
+        let now = now.later_than(self.updated_at);
         (self.status == CaseStatus::Open).then(|| {
             let case = Self {
                 status: CaseStatus::Appealed,
@@ -435,6 +437,7 @@ impl MedCase {
 
     /// The platform asks for evidence. `None`: it is over.
     pub fn evidence_requested(&self, charge: &Charge, now: Timestamp) -> Option<CaseStep> {
+        let now = now.later_than(self.updated_at);
         (!self.status.is_over()).then(|| {
             let case = Self { evidence_requested_at: Some(now), ..self.next_told(now) };
             case.noted(charge, now)
@@ -456,6 +459,7 @@ impl MedCase {
     }
 
     fn ended(&self, charge: &Charge, end: End, now: Timestamp) -> CaseStep {
+        let now = now.later_than(self.updated_at);
         let next_case = Self {
             status: end.status,
             money_outcome: Some(end.outcome),
@@ -513,7 +517,8 @@ impl MedCase {
     }
 
     fn next_version(&self, now: Timestamp) -> Self {
-        Self { updated_at: now, version: self.version.saturating_add(1), ..self.clone() }
+        let updated_at = now.later_than(self.updated_at);
+        Self { updated_at, version: self.version.saturating_add(1), ..self.clone() }
     }
 
     /// The next version, of which subscribers are told.

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use super::CaseKind;
 use crate::http::{Fields, Object, Problem};
 use crate::money::Amount;
+use crate::text;
 use crate::time::Timestamp;
 
 /// Characters of an appeal (contract: Limits).
@@ -47,13 +48,21 @@ impl CaseNotice {
         let notice = Self {
             id: fields.line(&root, "notice_id", min, max).map(str::to_owned),
             kind: kind.unwrap_or(CaseKind::Med),
-            reason: fields.text(&root, "reason", 0, MAX_REASON_CHARS).map(str::to_owned),
+            reason: reason(&mut fields, &root),
             method: fields.word(&root, "method", &methods),
             response_deadline: deadline(&mut fields, &root),
             amount: fields.optional_amount(&root, "amount"),
         };
         fields.finish(Some(notice))
     }
+}
+
+fn reason(fields: &mut Fields, root: &Object<'_>) -> Option<String> {
+    let reason = fields.text(root, "reason", 0, MAX_REASON_CHARS)?;
+    if reason.chars().any(is_unprintable) {
+        fields.reject("reason", "must not have control characters");
+    }
+    Some(reason.to_owned()).filter(|reason| !text::is_blank(reason))
 }
 
 fn deadline(fields: &mut Fields, root: &Object<'_>) -> Option<Timestamp> {
@@ -84,7 +93,7 @@ impl AppealReason {
         }
         let reason = fields.text(&root, "reason", min, max);
         // There is one appeal: what says nothing must not use it up.
-        if reason.is_some_and(|reason| reason.trim().is_empty() || reason.chars().any(is_unprintable)) {
+        if reason.is_some_and(|reason| text::is_blank(reason) || reason.chars().any(is_unprintable)) {
             fields.reject("reason", "must not be blank, nor have control characters");
         }
         fields.finish(reason.map(|text| Self(text.to_owned())))

@@ -150,6 +150,20 @@ fn the_block_of_a_charge_says_when_its_case_last_moved() {
 }
 
 #[test]
+fn what_comes_second_is_told_as_the_second_though_it_was_asked_for_first() {
+    let open = opened(&paid(), "1", None);
+    let appealed = open.case.appealed(&open.charge, &reason(), at(120)).unwrap();
+    let over = appealed.case.decided(&appealed.charge, Decision::Merchant, at(110)).unwrap();
+    assert!(over.case.closed_at > over.case.appealed_at);
+    assert_eq!(over.case.closed_at, Some(over.case.updated_at));
+    assert!(over.case.told.is_sorted_by(|earlier, later| earlier.at < later.at));
+    assert_eq!(over.posting.unwrap().at, over.case.updated_at);
+    assert!(over.charge.updated_at > appealed.charge.updated_at);
+    let moves = over.charge.moves();
+    assert!(moves.is_sorted_by(|(earlier, _), (later, _)| earlier.at < later.at), "{moves:?}");
+}
+
+#[test]
 fn what_a_case_gives_back_is_kept_for_the_others_that_claim_it() {
     let first = opened(&paid(), "1", None);
     let second = opened(&first.charge, "2", None);

@@ -107,6 +107,7 @@ impl Payout {
                 return Err(self.status);
             }
         }
+        let now = now.later_than(self.updated_at);
         let next = Self { updated_at: now, version: self.version.saturating_add(1), ..self.clone() };
         Ok(Some(match end {
             PayoutEnd::Paid => Self { status: PayoutStatus::Paid, paid_at: Some(now), ..next },

@@ -244,6 +244,7 @@ impl Refund {
 
     /// The acquirer is going to be asked: the claim of whoever asks. `None`: somebody did before.
     pub fn started(&self, charge: &Charge, now: Timestamp) -> Option<Self> {
+        let now = now.later_than(self.updated_at);
         match self.status {
             RefundStatus::Pending => {
                 let transaction = Transaction::of(charge.status, charge);
@@ -257,6 +258,7 @@ impl Refund {
     /// The acquirer said what became of it. `None`: it is not in progress; a notice that comes again, or too late,
     /// changes nothing.
     pub fn ended(&self, charge: &Charge, end: RefundEnd, now: Timestamp) -> Option<RefundStep> {
+        let now = now.later_than(self.updated_at);
         match self.status {
             RefundStatus::InProgress => {}
             RefundStatus::Pending | RefundStatus::Refunded | RefundStatus::Failed => return None,

@@ -1,7 +1,5 @@
 //! Reads and writes of refunds.
 
-use std::time::Duration;
-
 use super::{NewRefund, Refund, RefundEnd, RefundStatus, RefundStep};
 use crate::acquirer::Acquirer;
 use crate::auth::Caller;
@@ -9,8 +7,7 @@ use crate::charge::{Charge, RefundRefused, TransactionStatus};
 use crate::clock::Clock;
 use crate::http::{Created, Problem};
 use crate::ids::{ChargeId, RefundId};
-use crate::random;
-use crate::store::{Committed, Store, StoreError, Write};
+use crate::store::{Committed, Store, StoreError, Write, give_way};
 use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
 use crate::wallet::{Covered, Wallets};
@@ -18,9 +15,6 @@ use crate::wallet::{Covered, Wallets};
 /// How often a change is tried anew because somebody else changed the charge in between: refunds of one charge wait for one
 /// another.
 const MAX_OVERTAKEN: u64 = 40;
-
-/// The longest pause before such a try, in milliseconds, for each try so far.
-const PAUSE_MS: u64 = 5;
 
 /// The refunds of all scopes.
 #[derive(Clone, Debug)]
@@ -97,10 +91,7 @@ impl Refunds {
                 }
                 Taken::Overtaken => {}
             }
-            tokio::time::sleep(Duration::from_millis(random::below(
-                attempt.saturating_mul(PAUSE_MS).saturating_add(1),
-            )))
-            .await;
+            give_way(attempt).await;
             let (found, twin) = tokio::try_join!(self.charge(id), self.find(Some(id)))?;
             charge = found;
             earlier = twin;
@@ -164,7 +155,7 @@ impl Refunds {
     /// Ends a refund, by way of `IN_PROGRESS`. One that ended before stays as it is.
     pub async fn end(&self, refund: Refund, end: RefundEnd, now: Timestamp) -> Result<Refund, StoreError> {
         let mut refund = refund;
-        for _try in 0..MAX_OVERTAKEN {
+        for attempt in 0..MAX_OVERTAKEN {
             refund = self.start(refund, now).await?;
             let charge = self.charge(refund.id).await?;
             let Some(step) = refund.ended(&charge, end, now) else { return Ok(refund) };
@@ -175,8 +166,9 @@ impl Refunds {
             writes.extend(step.posting.writes(Cover::NotNeeded)?);
             match self.store.commit(writes).await? {
                 Committed::Done => return Ok(step.refund),
-                Committed::Overtaken { .. } => refund = self.known(refund.id).await?,
+                Committed::Overtaken { .. } => give_way(attempt).await,
             }
+            refund = self.known(refund.id).await?;
         }
         Err(StoreError::Unavailable("a refund kept changing under its end".to_owned()))
     }

@@ -54,6 +54,15 @@ fn a_refund_goes_through_in_progress_and_ends_once() {
 }
 
 #[test]
+fn the_steps_of_a_refund_are_told_in_their_order_though_asked_for_in_another() {
+    let step = requested(&paid(), "refund-01", json!({})).unwrap();
+    let started = step.refund.started(&step.charge, at(90)).unwrap();
+    let done = started.ended(&step.charge, RefundEnd::Refunded, at(80)).unwrap();
+    let times: Vec<Timestamp> = done.refund.steps().map(|(_, at)| at).collect();
+    assert!(times.len() == 3 && times.is_sorted_by(|earlier, later| earlier < later), "{times:?}");
+}
+
+#[test]
 fn partial_refunds_leave_a_payment_paid_until_they_reach_its_amount() {
     let first = requested(&paid(), "refund-01", json!({"amount": 400})).unwrap();
     let first = ended(&first.refund, &first.charge, RefundEnd::Refunded);

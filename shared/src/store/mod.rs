@@ -41,6 +41,9 @@ const FIRST_PAUSE_MS: u64 = 15;
 
 const LONGEST_PAUSE_MS: u64 = 500;
 
+/// The longest pause before a change is tried anew, in milliseconds, for each try so far.
+const GIVE_WAY_MS: u64 = 5;
+
 /// The most keys that one `BatchGetItem` takes.
 const BATCH_GET_KEYS: usize = 100;
 
@@ -948,6 +951,13 @@ enum Failed {
     /// A write under the same token has not ended.
     InProgress,
     Otherwise(StoreError),
+}
+
+/// Waits a moment, longer with each try so far, before a change is tried anew because somebody else changed its rows in
+/// between: all who want them wait for one another.
+pub(crate) async fn give_way(tries: u64) {
+    let ceiling_ms = tries.saturating_mul(GIVE_WAY_MS).saturating_add(1);
+    tokio::time::sleep(Duration::from_millis(crate::random::below(ceiling_ms))).await;
 }
 
 fn pause_before_retry(attempt: u32) -> Duration {

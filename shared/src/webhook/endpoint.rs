@@ -11,14 +11,14 @@ use super::signature::EndpointSecret;
 use crate::audit::{Audit, Operator};
 use crate::http::{Fields, Object, Problem};
 use crate::ids::{EndpointId, Scope};
-use crate::store::{Bound, Committed, Item, Key, Row, Store, StoreError, Write, from_item};
+use crate::store::{Bound, Committed, Item, Key, Row, Store, StoreError, Write, from_item, give_way};
 use crate::time::Timestamp;
 
 /// Endpoints a scope may have: a bound on what one change fans out to.
 pub const MAX_ENDPOINTS: usize = 50;
 
 /// How often a change is tried anew because somebody else changed the endpoint in between.
-const MAX_OVERTAKEN: usize = 40;
+const MAX_OVERTAKEN: u64 = 40;
 
 /// How long everything must have failed before an endpoint is switched off, in milliseconds: 5 days, longer than a long
 /// weekend, and longer than one delivery is tried.
@@ -363,7 +363,7 @@ impl Endpoints {
         change: &EndpointChange,
         now: Timestamp,
     ) -> Result<Endpoint, Problem> {
-        for _try in 0..MAX_OVERTAKEN {
+        for attempt in 0..MAX_OVERTAKEN {
             let endpoint = self.find(scope, id).await?;
             if change.is_empty() {
                 return Ok(endpoint);
@@ -372,7 +372,7 @@ impl Endpoints {
             let next = change.apply(endpoint, now);
             match self.store.commit(vec![Write::replace(&next, version)?]).await? {
                 Committed::Done => return Ok(next),
-                Committed::Overtaken { .. } => {}
+                Committed::Overtaken { .. } => give_way(attempt).await,
             }
         }
         Err(Problem::Unavailable("an endpoint kept changing".to_owned()))

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::delivery::{Deliveries, Delivery, Material, NO_DELIVERY, Recipient};
+use super::delivery::{Deliveries, Delivery, Material, Recipient};
 use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
 use super::event::{Event, Origin};
 use super::event_type::EventType;
@@ -107,9 +107,9 @@ impl Resends {
         resend: ResendId,
         now: Timestamp,
     ) -> Result<(Delivery, String), Problem> {
-        let key = Delivery::key_of(scope, id.ok_or(NO_DELIVERY)?);
-        let earlier: Delivery = self.store.get(&key).await?.ok_or(NO_DELIVERY)?;
-        let Material { event, recipient } = Deliveries::new(self.store.clone()).material(&earlier).await?;
+        let deliveries = Deliveries::new(self.store.clone());
+        let earlier = deliveries.shown(scope, id, now).await?;
+        let Material { event, recipient } = deliveries.material(&earlier).await?;
         let event = event.filter(|event| event.is_kept(now));
         let event = event.ok_or_else(|| Problem::Unprocessable("Its event is no longer kept.".to_owned()))?;
         match &recipient {

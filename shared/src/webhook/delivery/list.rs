@@ -147,9 +147,19 @@ impl Deliveries {
         id: Option<DeliveryId>,
         now: Timestamp,
     ) -> Result<(Delivery, Option<String>), Problem> {
-        let id = id.filter(|id| *id >= counts::first_shown(now)).ok_or(NO_DELIVERY)?;
-        let found = self.store.get(&Delivery::key_of(scope, id)).await?.ok_or(NO_DELIVERY)?;
+        let found = self.shown(scope, id, now).await?;
         Box::pin(self.with_bodies(scope, vec![found])).await?.pop().ok_or(NO_DELIVERY)
+    }
+
+    /// One delivery that lists show, or the 404.
+    pub(in crate::webhook) async fn shown(
+        &self,
+        scope: &Scope,
+        id: Option<DeliveryId>,
+        now: Timestamp,
+    ) -> Result<Delivery, Problem> {
+        let id = id.filter(|id| *id >= counts::first_shown(now)).ok_or(NO_DELIVERY)?;
+        self.store.get(&Delivery::key_of(scope, id)).await?.ok_or(NO_DELIVERY)
     }
 
     /// How many of a scope's deliveries stand where.
