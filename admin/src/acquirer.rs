@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::fs::File;
-use std::io::{IsTerminal, Read};
+use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
@@ -159,13 +159,14 @@ fn typed(what: &str) -> Result<SecretString, Box<dyn Error>> {
     if stdin.is_terminal() {
         return Ok(rpassword::prompt_password(format!("{what}: "))?.into());
     }
-    let mut text = String::new();
-    stdin.lock().take(MAX_LINE_BYTES).read_to_string(&mut text)?;
-    let line = text.trim_end_matches(['\r', '\n']);
-    if line.contains('\n') {
+    let mut line = String::new();
+    let mut input = BufReader::new(stdin.lock().take(MAX_LINE_BYTES));
+    input.read_line(&mut line)?;
+    // A file of several lines, or a longer one, would be cut without a word. Whoever types has not gone on yet.
+    if !input.buffer().is_empty() || (!line.ends_with('\n') && input.get_ref().limit() == 0) {
         return Err(format!("{what}: standard input has more than a line").into());
     }
-    Ok(line.into())
+    Ok(line.trim_end_matches(['\r', '\n']).into())
 }
 
 fn view(acquirer: &AccountAcquirer) -> Result<Value, serde_json::Error> {

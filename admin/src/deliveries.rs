@@ -57,7 +57,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
     let account = stack.account(&scope.account).await?.id;
     announce(stack);
     let redrive = Redrive { scope: scope.scope(), since, endpoint, cancelled };
-    let (deliveries, deleted) = redrive.deliveries(&stack.store).await?;
+    let (deliveries, deleted) = redrive.deliveries(&stack.store, stack.clock.now()).await?;
     if !dry_run && !deliveries.is_empty() {
         // Before the first of them: what is done is never without its actor and reason.
         let subject = endpoint.map_or_else(|| redrive.scope.to_string(), |endpoint| endpoint.to_string());
@@ -94,6 +94,7 @@ async fn resend(stack: &Stack, delivery: &Delivery) -> Result<Result<DeliveryId,
     match resends.of_delivery(&delivery.scope, Some(delivery.id), resend, now).await {
         Ok((made, _body)) => Ok(Ok(made.id)),
         Err(Problem::Unprocessable(why)) => Ok(Err(why)),
+        Err(gone @ Problem::NotFound { .. }) => Ok(Err(gone.message())),
         Err(problem) => {
             Err(format!("{problem:?}\nRun the same command again: what is on its way is left alone.").into())
         }

@@ -219,10 +219,15 @@ fn print(line: &str) -> std::io::Result<()> {
     match writeln!(std::io::stdout(), "{line}") {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(std::io::Error::other(format!(
-            "the result can't be printed ({error}); what the command was to do is done"
+            "this can't be printed ({error}): what it tells of is done, what was to come after it is not"
         ))),
         Ok(()) => Ok(()),
     }
+}
+
+/// Prints what is shown once, which nobody may miss.
+fn print_once(object: &impl Serialize) -> Result<(), Box<dyn Error>> {
+    Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(object)?)?)
 }
 
 /// Prints an object as a line of JSON.

@@ -163,13 +163,14 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::Decide { id, decision, operator } => {
             let case = find(stack, id).await?;
-            // Told again, it is done; another decision comes too late.
-            if case.status.is_over() && !case.ended_by(decision.decision()) {
-                return Err(format!("the case is {} already", case.status.as_str()).into());
-            }
             announce(stack);
-            let operator = operator.operator();
-            stack.cases.decide(case, decision.decision(), Some(&operator), now).await.map_err(said)?
+            let (decision, operator) = (decision.decision(), operator.operator());
+            let case = stack.cases.decide(case, decision, Some(&operator), now).await.map_err(said)?;
+            // Told again, it is done; another decision came too late.
+            if !case.ended_by(decision) {
+                return Err(already(&case).into());
+            }
+            case
         }
         Command::RequestEvidence { id, operator } => {
             let case = not_over(stack, id).await?;
@@ -236,9 +237,13 @@ async fn find(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dyn Error>> {
 async fn not_over(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dyn Error>> {
     let case = find(stack, id).await?;
     if case.status.is_over() {
-        return Err(format!("the case is {} already", case.status.as_str()).into());
+        return Err(already(&case).into());
     }
     Ok(case)
+}
+
+fn already(case: &MedCase) -> String {
+    format!("the case is {} already", case.status.as_str())
 }
 
 /// What a merchant would be told; what happened inside too, for an operator may know it.

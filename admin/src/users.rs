@@ -12,7 +12,7 @@ use shared::ids::AccountId;
 use shared::random;
 
 use crate::target::Stack;
-use crate::{OperatorArguments, announce, print_json};
+use crate::{OperatorArguments, announce, print_json, print_once};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -113,7 +113,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let tokens = TokenGeneration::new(random::bytes()?);
             let user = User::new(&email, hash, account, role.role(), tokens, now);
             stack.users.add(&user, &operator.operator(), now).await?;
-            print_json(&with_password(&user, &password))
+            print_once(&with_password(&user, &password))
         }
         Command::SetRole { account, email, role, operator } => {
             print_json(&view(&change(account, email, UserChange::Role(role.role()), operator).await?))
@@ -122,7 +122,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let (password, hash) = new_password()?;
             let anew = UserChange::Password(hash, TokenGeneration::new(random::bytes()?));
             let user = change(account, email, anew, operator).await?;
-            print_json(&with_password(&user, &password))
+            print_once(&with_password(&user, &password))
         }
         Command::Remove { account, email, operator } => {
             let mut gone = view(&change(account, email, UserChange::Remove, operator).await?);

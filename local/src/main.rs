@@ -15,6 +15,9 @@ use local::stack::{Options, Stack};
 use local::{Error, Result};
 use shared::money::Amount;
 use shared::webhook::event_type::EventType;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt};
 
 /// Where state lives, below the directory that the service is started in.
 const STATE_DIRECTORY: &str = ".local";
@@ -90,9 +93,9 @@ struct Serve {
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     // Requests and attempts, one line each; RUST_LOG says otherwise.
-    let filter = shared::log::filter("warn,shared::http=info,webhook_worker=info,mailer=info");
-    let log = tracing_subscriber::fmt().compact().with_target(false).with_env_filter(filter);
-    log.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).init();
+    let filter = shared::log::filter("warn,dynoxide=error,shared::http=info,webhook_worker=info,mailer=info");
+    let lines = fmt::layer().compact().with_target(false).with_ansi(std::io::stderr().is_terminal());
+    tracing_subscriber::registry().with(lines.with_writer(std::io::stderr).with_filter(filter)).init();
     match run(arguments).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

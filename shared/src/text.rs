@@ -23,8 +23,9 @@ pub fn is_blank(text: &str) -> bool {
     let has_no_shape = |character: char| {
         let invisible = matches!(
             character,
-            '\u{ad}' | '\u{115f}' | '\u{1160}' | '\u{180e}' | '\u{200b}'
-                ..='\u{200d}' | '\u{2060}' | '\u{3164}' | '\u{feff}'
+            '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{200b}'..='\u{200d}'
+                | '\u{2060}'..='\u{2064}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
+                | '\u{e0020}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}'
         );
         character.is_whitespace() || character.is_control() || misleads(character) || invisible
     };

@@ -104,7 +104,7 @@ fn retained(case: &MedCase) -> String {
             "O valor de {moved} saiu do seu saldo disponível e fica retido até o fim do caso. {no_refunds}"
         ),
         None => format!(
-            "Nada foi retido por este caso, pois o valor da cobrança já tinha sido devolvido, ou estava retido por outro. {no_refunds}"
+            "Nada foi retido por este caso, pois o valor da cobrança já tinha sido devolvido, ou estava retido ou perdido em outro caso. {no_refunds}"
         ),
     }
 }
@@ -237,6 +237,7 @@ mod tests {
             appealed_at: None,
             evidence_count: 0,
             money_outcome: None,
+            withdrawn: false,
             closed_at: None,
             told: Vec::new(),
             created_at: at("2026-11-21T18:04:05Z"),

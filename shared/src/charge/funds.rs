@@ -260,7 +260,7 @@ impl Funds {
     /// take it.
     #[must_use]
     pub fn failed(self, amount: Amount, share: &RefundShare) -> (Self, Retaken) {
-        let back = self.with(share, -1);
+        let back = self.with_claims().with(share, -1);
         let lost = back.med_unmet.min(back.within_reach(amount));
         let next = Self {
             med_unmet: back.med_unmet.saturating_sub(lost),
@@ -271,16 +271,22 @@ impl Funds {
         (next, Retaken { held: next.med_held.saturating_sub(self.med_held), lost })
     }
 
-    /// What the other open cases claim. Rows of a version that kept no claims have at least one for what they retain.
-    fn claimed_but(&self, claimed: Amount) -> i64 {
-        self.med_claimed.max(self.med_held).saturating_sub(claimed.minor()).max(0)
+    /// Rows of a version that kept no claims have at least one for what they retain.
+    fn with_claims(self) -> Self {
+        Self { med_claimed: self.med_claimed.max(self.med_held), ..self }
+    }
+
+    /// What the other open cases claim.
+    fn claimed_but(self, claimed: Amount) -> i64 {
+        self.with_claims().med_claimed.saturating_sub(claimed.minor()).max(0)
     }
 
     /// A case for `claimed` opens: what is retained for it, at most what no other case retains.
     #[must_use]
     pub fn case_opened(self, amount: Amount, claimed: Amount) -> (Self, i64) {
-        let med_claimed = self.med_claimed.saturating_add(claimed.minor());
-        let next = Self { med_claimed, ..self }.holding(amount);
+        let before = self.with_claims();
+        let med_claimed = before.med_claimed.saturating_add(claimed.minor());
+        let next = Self { med_claimed, ..before }.holding(amount);
         (next, next.med_held.saturating_sub(self.med_held))
     }
 

@@ -246,6 +246,9 @@ pub struct MedCase {
     /// Where the money ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub money_outcome: Option<MoneyOutcome>,
+    /// Whether the payer withdrew it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub withdrawn: bool,
     /// When it was over.
     #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
@@ -320,6 +323,7 @@ impl MedCase {
         let Some(receipt) = charge.receipt.as_ref().filter(|_| charge.settlement.is_some()) else {
             return Err(CaseRefused::NotSettled);
         };
+        let now = now.later_than(charge.updated_at);
         let amount = notice.amount.unwrap_or(charge.amount);
         let case = Self {
             id,
@@ -337,6 +341,7 @@ impl MedCase {
             appealed_at: None,
             evidence_count: 0,
             money_outcome: None,
+            withdrawn: false,
             closed_at: None,
             created_at: now,
             told: Vec::new(),
@@ -395,7 +400,7 @@ impl MedCase {
         if !self.unconfirmed || self.status.is_over() {
             return None;
         }
-        let now = now.later_than(self.updated_at);
+        let now = now.later_than(self.updated_at).later_than(charge.updated_at);
         let mut disputes = charge.disputes.clone()?;
         disputes.unconfirmed = disputes.unconfirmed.saturating_sub(1);
         if disputes.case == self.id {
@@ -407,7 +412,7 @@ impl MedCase {
 
     /// The merchant contests it. `None`: it is not open.
     pub fn appealed(&self, charge: &Charge, reason: &AppealReason, now: Timestamp) -> Option<CaseStep> {
-        let now = now.later_than(self.updated_at);
+        let now = now.later_than(self.updated_at).later_than(charge.updated_at);
         (self.status == CaseStatus::Open).then(|| {
             let case = Self {
                 status: CaseStatus::Appealed,
@@ -431,13 +436,13 @@ impl MedCase {
 
     /// Whether it ended as this decision ends a case.
     pub fn ended_by(&self, decision: Decision) -> bool {
-        let End { status, outcome, .. } = decision.end();
-        self.status == status && self.money_outcome == Some(outcome)
+        let End { status, outcome, withdrawn } = decision.end();
+        self.status == status && self.money_outcome == Some(outcome) && self.withdrawn == withdrawn
     }
 
     /// The platform asks for evidence. `None`: it is over.
     pub fn evidence_requested(&self, charge: &Charge, now: Timestamp) -> Option<CaseStep> {
-        let now = now.later_than(self.updated_at);
+        let now = now.later_than(self.updated_at).later_than(charge.updated_at);
         (!self.status.is_over()).then(|| {
             let case = Self { evidence_requested_at: Some(now), ..self.next_told(now) };
             case.noted(charge, now)
@@ -459,10 +464,11 @@ impl MedCase {
     }
 
     fn ended(&self, charge: &Charge, end: End, now: Timestamp) -> CaseStep {
-        let now = now.later_than(self.updated_at);
+        let now = now.later_than(self.updated_at).later_than(charge.updated_at);
         let next_case = Self {
             status: end.status,
             money_outcome: Some(end.outcome),
+            withdrawn: end.withdrawn,
             closed_at: Some(now),
             unconfirmed: false,
             ..self.next_told(now)

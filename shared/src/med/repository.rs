@@ -6,12 +6,9 @@ use crate::charge::Charge;
 use crate::http::Problem;
 use crate::ids::{MedCaseId, Scope};
 use crate::random::RandomError;
-use crate::store::{Committed, Store, StoreError, Write, give_way};
+use crate::store::{Committed, Store, StoreError, Tries, Write};
 use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
-
-/// How often a change is tried anew because somebody else changed the case or its charge in between.
-pub(super) const MAX_OVERTAKEN: u64 = 40;
 
 /// The cases of all scopes.
 #[derive(Clone, Debug)]
@@ -52,7 +49,8 @@ impl MedCases {
     ) -> Result<MedCase, Problem> {
         let id = MedCaseId::derive(charge.id, name);
         let mut charge = charge;
-        for attempt in 0..MAX_OVERTAKEN {
+        let mut tries = Tries::new();
+        while tries.next().await {
             if let Some(told_before) = self.find(Some(id)).await? {
                 return Ok(told_before);
             }
@@ -66,7 +64,6 @@ impl MedCases {
             if self.commit(vec![insert], &step, &charge).await? == Committed::Done {
                 return Ok(step.case);
             }
-            give_way(attempt).await;
             charge = self.charge(id).await?;
         }
         Err(Problem::Unavailable("a charge kept changing under a case".to_owned()))
@@ -139,12 +136,13 @@ impl MedCases {
         step: impl Fn(&MedCase, &Charge) -> Result<Option<CaseStep>, Problem>,
     ) -> Result<MedCase, Problem> {
         let mut case = case;
-        for attempt in 0..MAX_OVERTAKEN {
+        let mut tries = Tries::new();
+        while tries.next().await {
             let charge = self.charge(case.id).await?;
             let Some(step) = step(&case, &charge)? else { return Ok(case) };
             match self.commit(replacing(&step.case, &case, audit)?, &step, &charge).await? {
                 Committed::Done => return Ok(step.case),
-                Committed::Overtaken { .. } => give_way(attempt).await,
+                Committed::Overtaken { .. } => {}
             }
             case = self.known(case.id).await?;
         }

@@ -146,7 +146,7 @@ fn the_block_of_a_charge_says_when_its_case_last_moved() {
     // It is about the case that opened last, and no other.
     let second = opened(&appealed.charge, "2", None);
     let other = appealed.case.evidence_requested(&second.charge, at(130)).unwrap();
-    assert_eq!(times(&other.charge), at(100));
+    assert_eq!(times(&other.charge), second.case.created_at);
 }
 
 #[test]
@@ -191,6 +191,8 @@ fn a_row_that_kept_no_claims_gives_back_and_loses_what_it_retains() {
             (1000, 0, 0)
         );
     }
+    let second = opened(&before, "2", None);
+    assert_eq!((second.posting, second.charge.funds.med_held), (None, 1000));
 }
 
 #[test]

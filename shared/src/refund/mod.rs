@@ -219,6 +219,7 @@ impl Refund {
             | TransactionStatus::Refunded => return Err(RefundRefused::NotSettled),
         }
         let Some(receipt) = &charge.receipt else { return Err(RefundRefused::NotSettled) };
+        let now = now.later_than(charge.updated_at);
         let (funds, share) = charge.reserve_refund(&plan.asked)?;
         let next = Charge { funds, ..transition::next_version(charge.clone(), now) };
         let refund = Self {
@@ -258,7 +259,7 @@ impl Refund {
     /// The acquirer said what became of it. `None`: it is not in progress; a notice that comes again, or too late,
     /// changes nothing.
     pub fn ended(&self, charge: &Charge, end: RefundEnd, now: Timestamp) -> Option<RefundStep> {
-        let now = now.later_than(self.updated_at);
+        let now = now.later_than(self.updated_at).later_than(charge.updated_at);
         match self.status {
             RefundStatus::InProgress => {}
             RefundStatus::Pending | RefundStatus::Refunded | RefundStatus::Failed => return None,

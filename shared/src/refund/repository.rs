@@ -7,14 +7,10 @@ use crate::charge::{Charge, RefundRefused, TransactionStatus};
 use crate::clock::Clock;
 use crate::http::{Created, Problem};
 use crate::ids::{ChargeId, RefundId};
-use crate::store::{Committed, Store, StoreError, Write, give_way};
+use crate::store::{Committed, Store, StoreError, Tries, Write};
 use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
 use crate::wallet::{Covered, Wallets};
-
-/// How often a change is tried anew because somebody else changed the charge in between: refunds of one charge wait for one
-/// another.
-const MAX_OVERTAKEN: u64 = 40;
 
 /// The refunds of all scopes.
 #[derive(Clone, Debug)]
@@ -73,7 +69,8 @@ impl Refunds {
         let acquirer = Acquirer::of(&caller.scope)?;
         let id = asked.id(charge.id);
         let (mut charge, mut earlier) = (charge, earlier);
-        for attempt in 0..MAX_OVERTAKEN {
+        let mut tries = Tries::new();
+        while tries.next().await {
             // Before state and balance: whatever became of the charge since, a replay is a replay.
             if let Some(earlier) = earlier {
                 return replayed(earlier, asked);
@@ -91,7 +88,6 @@ impl Refunds {
                 }
                 Taken::Overtaken => {}
             }
-            give_way(attempt).await;
             let (found, twin) = tokio::try_join!(self.charge(id), self.find(Some(id)))?;
             charge = found;
             earlier = twin;
@@ -155,7 +151,8 @@ impl Refunds {
     /// Ends a refund, by way of `IN_PROGRESS`. One that ended before stays as it is.
     pub async fn end(&self, refund: Refund, end: RefundEnd, now: Timestamp) -> Result<Refund, StoreError> {
         let mut refund = refund;
-        for attempt in 0..MAX_OVERTAKEN {
+        let mut tries = Tries::new();
+        while tries.next().await {
             refund = self.start(refund, now).await?;
             let charge = self.charge(refund.id).await?;
             let Some(step) = refund.ended(&charge, end, now) else { return Ok(refund) };
@@ -166,7 +163,7 @@ impl Refunds {
             writes.extend(step.posting.writes(Cover::NotNeeded)?);
             match self.store.commit(writes).await? {
                 Committed::Done => return Ok(step.refund),
-                Committed::Overtaken { .. } => give_way(attempt).await,
+                Committed::Overtaken { .. } => {}
             }
             refund = self.known(refund.id).await?;
         }

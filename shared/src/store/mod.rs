@@ -9,7 +9,7 @@ mod client;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
@@ -41,7 +41,11 @@ const FIRST_PAUSE_MS: u64 = 15;
 
 const LONGEST_PAUSE_MS: u64 = 500;
 
-/// The longest pause before a change is tried anew, in milliseconds, for each try so far.
+/// How often, and for how long, a change is tried that others overtake. A function has 20 s for all that it does.
+const MAX_TRIES: u64 = 40;
+const TRIED_FOR: Duration = Duration::from_secs(10);
+
+/// The longest pause before it is tried anew, in milliseconds, for each try so far.
 const GIVE_WAY_MS: u64 = 5;
 
 /// The most keys that one `BatchGetItem` takes.
@@ -953,11 +957,29 @@ enum Failed {
     Otherwise(StoreError),
 }
 
-/// Waits a moment, longer with each try so far, before a change is tried anew because somebody else changed its rows in
-/// between: all who want them wait for one another.
-pub(crate) async fn give_way(tries: u64) {
-    let ceiling_ms = tries.saturating_mul(GIVE_WAY_MS).saturating_add(1);
-    tokio::time::sleep(Duration::from_millis(crate::random::below(ceiling_ms))).await;
+/// The tries of a change that others may overtake: its rows are read anew for each. All who want them wait for one
+/// another, a moment, longer with each try.
+#[derive(Debug)]
+pub(crate) struct Tries {
+    made: u64,
+    since: Instant,
+}
+
+impl Tries {
+    /// None yet.
+    pub(crate) fn new() -> Self {
+        Self { made: 0, since: Instant::now() }
+    }
+
+    /// Waits for the next one. `false`: there was no end to it, and whoever asked is to hear so while somebody listens.
+    pub(crate) async fn next(&mut self) -> bool {
+        if self.made > 0 {
+            let ceiling_ms = self.made.saturating_mul(GIVE_WAY_MS).saturating_add(1);
+            tokio::time::sleep(Duration::from_millis(crate::random::below(ceiling_ms))).await;
+        }
+        self.made = self.made.saturating_add(1);
+        self.made <= MAX_TRIES && self.since.elapsed() < TRIED_FOR
+    }
 }
 
 fn pause_before_retry(attempt: u32) -> Duration {

@@ -11,14 +11,11 @@ use super::signature::EndpointSecret;
 use crate::audit::{Audit, Operator};
 use crate::http::{Fields, Object, Problem};
 use crate::ids::{EndpointId, Scope};
-use crate::store::{Bound, Committed, Item, Key, Row, Store, StoreError, Write, from_item, give_way};
+use crate::store::{Bound, Committed, Item, Key, Row, Store, StoreError, Tries, Write, from_item};
 use crate::time::Timestamp;
 
 /// Endpoints a scope may have: a bound on what one change fans out to.
 pub const MAX_ENDPOINTS: usize = 50;
-
-/// How often a change is tried anew because somebody else changed the endpoint in between.
-const MAX_OVERTAKEN: u64 = 40;
 
 /// How long everything must have failed before an endpoint is switched off, in milliseconds: 5 days, longer than a long
 /// weekend, and longer than one delivery is tried.
@@ -363,7 +360,8 @@ impl Endpoints {
         change: &EndpointChange,
         now: Timestamp,
     ) -> Result<Endpoint, Problem> {
-        for attempt in 0..MAX_OVERTAKEN {
+        let mut tries = Tries::new();
+        while tries.next().await {
             let endpoint = self.find(scope, id).await?;
             if change.is_empty() {
                 return Ok(endpoint);
@@ -372,7 +370,7 @@ impl Endpoints {
             let next = change.apply(endpoint, now);
             match self.store.commit(vec![Write::replace(&next, version)?]).await? {
                 Committed::Done => return Ok(next),
-                Committed::Overtaken { .. } => give_way(attempt).await,
+                Committed::Overtaken { .. } => {}
             }
         }
         Err(Problem::Unavailable("an endpoint kept changing".to_owned()))
@@ -391,7 +389,8 @@ impl Endpoints {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut endpoint = seen.clone();
-        for _try in 0..MAX_OVERTAKEN {
+        let mut tries = Tries::new();
+        while tries.next().await {
             let Some(next) = endpoint.after_attempt(end, began, now) else { return Ok(()) };
             if self.commit_note(&next, endpoint.version, now).await? == Committed::Done {
                 return Ok(());
@@ -435,7 +434,8 @@ impl Endpoints {
     ///
     /// 404 for what is not there and what is another scope's.
     pub async fn delete(&self, scope: &Scope, id: EndpointId) -> Result<(), Problem> {
-        for _try in 0..MAX_OVERTAKEN {
+        let mut tries = Tries::new();
+        while tries.next().await {
             let version = self.find(scope, id).await?.version;
             let version = i64::try_from(version).unwrap_or(i64::MAX);
             let remove = Write::remove(Endpoint::key_of(scope, id), "version", version);

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::delivery::{Delivery, DeliveryStatus};
+use super::delivery::{Delivery, DeliveryStatus, first_shown};
 use super::endpoint::Endpoints;
 use crate::ids::{DeliveryId, EndpointId, EventId, Scope};
 use crate::store::{Order, Store, StoreError, from_item, text};
@@ -29,11 +29,16 @@ impl Redrive {
     /// The deliveries, oldest first, and how many more to endpoints that are deleted: those nobody can be told of. Of several for one event and endpoint the last one counts: what was delivered or is
     /// on its way since is left alone, so a redrive that is repeated makes nothing twice. Reads all of the scope's since
     /// then.
-    pub async fn deliveries(&self, store: &Store) -> Result<(Vec<Delivery>, usize), StoreError> {
+    pub async fn deliveries(
+        &self,
+        store: &Store,
+        now: Timestamp,
+    ) -> Result<(Vec<Delivery>, usize), StoreError> {
         let mut last: HashMap<(EventId, &'static str, Option<EndpointId>), Delivery> = HashMap::new();
         let partition = Delivery::partition(&self.scope);
         let to = DeliveryId::last_at(Timestamp::MAX).to_string();
-        let mut from = DeliveryId::first_at(self.since).to_string();
+        // What lists show no more is not sent again.
+        let mut from = DeliveryId::first_at(self.since).max(first_shown(now)).to_string();
         loop {
             let items = store.range(&partition, (&from, &to), Order::OldestFirst, PAGE).await?;
             let is_last = items.len() < PAGE;

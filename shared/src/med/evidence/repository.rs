@@ -4,10 +4,10 @@ use super::{Evidence, EvidenceFile, EvidenceFiles, Upload, UploadedBy};
 use crate::audit::{Audit, Operator};
 use crate::http::Problem;
 use crate::ids::{EvidenceId, MedCaseId};
-use crate::med::repository::{MAX_OVERTAKEN, audit, replacing};
+use crate::med::repository::{audit, replacing};
 use crate::med::{MedCase, MedCases};
 use crate::random;
-use crate::store::{Committed, Inserted, Key, Row as _, Store, StoreError, Write, from_item, text};
+use crate::store::{Committed, Inserted, Key, Row as _, Store, StoreError, Tries, Write, from_item, text};
 use crate::time::Timestamp;
 
 /// The evidence of all cases. Clones share clients.
@@ -130,7 +130,8 @@ impl CaseEvidence {
         now: Timestamp,
     ) -> Result<Evidence, Problem> {
         let mut case = case;
-        for _try in 0..MAX_OVERTAKEN {
+        let mut tries = Tries::new();
+        while tries.next().await {
             let next = case.with_evidence(now).map_err(|refused| case.refused(refused))?;
             let mut writes = replacing(&next, &case, audit)?;
             writes.push(Write::insert(&evidence)?);

@@ -171,7 +171,7 @@ fn first_day(now: Timestamp) -> Day {
 }
 
 /// Not after any delivery that is shown.
-pub(super) fn first_shown(now: Timestamp) -> DeliveryId {
+pub(in crate::webhook) fn first_shown(now: Timestamp) -> DeliveryId {
     DeliveryId::first_at(first_day(now).starts_at())
 }
 

@@ -15,6 +15,7 @@ mod view;
 use serde::{Deserialize, Serialize};
 
 pub use attempt::{AttemptEnd, Claim, Material, Recipient};
+pub(super) use counts::first_shown;
 pub use counts::scope_of as counted_scope;
 pub use list::{DeliveryFilter, DeliveryPage};
 pub use view::{DeliveryListView, DeliveryStats, DeliveryView};
