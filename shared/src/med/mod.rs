@@ -400,7 +400,7 @@ impl MedCase {
         if !self.unconfirmed || self.status.is_over() {
             return None;
         }
-        let now = now.later_than(self.updated_at).later_than(charge.updated_at);
+        let now = self.moment(charge, now);
         let mut disputes = charge.disputes.clone()?;
         disputes.unconfirmed = disputes.unconfirmed.saturating_sub(1);
         if disputes.case == self.id {
@@ -412,7 +412,7 @@ impl MedCase {
 
     /// The merchant contests it. `None`: it is not open.
     pub fn appealed(&self, charge: &Charge, reason: &AppealReason, now: Timestamp) -> Option<CaseStep> {
-        let now = now.later_than(self.updated_at).later_than(charge.updated_at);
+        let now = self.moment(charge, now);
         (self.status == CaseStatus::Open).then(|| {
             let case = Self {
                 status: CaseStatus::Appealed,
@@ -442,7 +442,7 @@ impl MedCase {
 
     /// The platform asks for evidence. `None`: it is over.
     pub fn evidence_requested(&self, charge: &Charge, now: Timestamp) -> Option<CaseStep> {
-        let now = now.later_than(self.updated_at).later_than(charge.updated_at);
+        let now = self.moment(charge, now);
         (!self.status.is_over()).then(|| {
             let case = Self { evidence_requested_at: Some(now), ..self.next_told(now) };
             case.noted(charge, now)
@@ -464,7 +464,7 @@ impl MedCase {
     }
 
     fn ended(&self, charge: &Charge, end: End, now: Timestamp) -> CaseStep {
-        let now = now.later_than(self.updated_at).later_than(charge.updated_at);
+        let now = self.moment(charge, now);
         let next_case = Self {
             status: end.status,
             money_outcome: Some(end.outcome),
@@ -520,6 +520,11 @@ impl MedCase {
             ..disputes.latest
         };
         Disputes { latest, ..disputes }
+    }
+
+    /// When a move of it and its charge happens that was asked for at `now`: later than the last change of either.
+    fn moment(&self, charge: &Charge, now: Timestamp) -> Timestamp {
+        now.later_than(self.updated_at).later_than(charge.updated_at)
     }
 
     fn next_version(&self, now: Timestamp) -> Self {
