@@ -6,7 +6,6 @@
 
 pub mod mail;
 pub mod sender;
-#[cfg(feature = "ses")]
 pub mod ses;
 mod text;
 

@@ -10,7 +10,6 @@ use crate::mail::Mail;
 #[derive(Clone, Debug)]
 pub enum Sender {
     /// By SES.
-    #[cfg(feature = "ses")]
     Ses(crate::ses::Ses),
     /// Into this directory, each a file that any mail program opens: `<time>-<id>.eml`.
     Directory(PathBuf),
@@ -40,7 +39,6 @@ impl Sender {
     /// Sends a mail, once.
     pub async fn send(&self, mail: &Mail) -> Result<(), SendError> {
         match self {
-            #[cfg(feature = "ses")]
             Self::Ses(ses) => ses.send(mail).await.map_err(SendError::Ses),
             Self::Directory(directory) => write(directory, mail).await.map_err(SendError::Directory),
             Self::Nowhere => Ok(()),
