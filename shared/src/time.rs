@@ -18,6 +18,9 @@ const MAX_MILLIS: i64 = 253_402_300_799_999;
 /// Seconds that São Paulo and Brasília are behind UTC, all year: daylight saving ended by decree 9.772 of 2019.
 pub const SAO_PAULO_BEHIND_SECONDS: i64 = 3 * 60 * 60;
 
+/// The same as minutes east of UTC, which is how an offset is written.
+const SAO_PAULO_OFFSET_MINUTES: i64 = -(SAO_PAULO_BEHIND_SECONDS / 60);
+
 /// Seconds in a day of a time zone without daylight saving.
 pub const SECONDS_A_DAY: i64 = 24 * 60 * 60;
 
@@ -91,20 +94,34 @@ impl Timestamp {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Reads ISO 8601 and drops what is finer than a millisecond: right for an inclusive upper bound, as no
+    /// Reads ISO 8601 and drops what is finer than a millisecond: right for an exclusive lower bound, as no
     /// stored instant lies between.
     ///
-    /// Accepted: `2026-11-21T01:02:03Z`, an offset `±HH:MM` for `Z`, a fraction of 1 to 9 digits after a point,
-    /// and a plain date `2026-11-21`, which is its midnight in UTC.
+    /// Accepted: `2026-11-21T01:02:03Z`, with or without seconds, with a fraction of 1 to 9 digits after a point,
+    /// with an offset `±HH:MM` or `±HHMM` for `Z`, with `t` and `z` in lower case. A bare date `2026-11-21` is a
+    /// day in São Paulo and reads as its first millisecond.
     pub fn parse_floor(text: &str) -> Result<Self, TimestampError> {
         Self::from_millis(parse(text)?.millis)
     }
 
     /// Reads as [`Self::parse_floor`] does, and rounds what is finer than a millisecond up: right for an
-    /// inclusive lower bound.
+    /// inclusive lower bound and for an exclusive upper one.
     pub fn parse_ceil(text: &str) -> Result<Self, TimestampError> {
-        let Parsed { millis, remainder_nanos } = parse(text)?;
+        let Parsed { millis, remainder_nanos, .. } = parse(text)?;
         Self::from_millis(millis)?.plus_millis(i64::from(remainder_nanos > 0))
+    }
+
+    /// Reads as [`Self::parse_floor`] does, but a bare date as the last millisecond of its day in São Paulo:
+    /// right for an inclusive upper bound.
+    pub fn parse_last(text: &str) -> Result<Self, TimestampError> {
+        let Parsed { millis, is_date, .. } = parse(text)?;
+        let first = Self::from_millis(millis)?;
+        if !is_date {
+            return Ok(first);
+        }
+        // The last day of the range ends after it.
+        let millis_a_day = SECONDS_A_DAY.saturating_mul(MILLIS_PER_SECOND);
+        Ok(first.plus_millis(millis_a_day.saturating_sub(1)).unwrap_or(Self::MAX))
     }
 }
 
@@ -151,17 +168,19 @@ impl fmt::Display for TimestampError {
 
 impl std::error::Error for TimestampError {}
 
-/// An instant as it was written: milliseconds rounded down, and what that dropped.
+/// An instant as it was written: milliseconds rounded down, what that dropped, and whether it was a bare date.
 struct Parsed {
     millis: i64,
     remainder_nanos: i64,
+    is_date: bool,
 }
 
 fn parse(text: &str) -> Result<Parsed, TimestampError> {
     let mut cursor = Cursor(text.as_bytes());
     let date = cursor.date().ok_or(TimestampError::Format)?;
-    let (time, offset_minutes) = if cursor.0.is_empty() {
-        (NaiveTime::MIN, 0)
+    let is_date = cursor.0.is_empty();
+    let (time, offset_minutes) = if is_date {
+        (NaiveTime::MIN, SAO_PAULO_OFFSET_MINUTES)
     } else {
         cursor.time_and_offset().ok_or(TimestampError::Format)?
     };
@@ -171,7 +190,7 @@ fn parse(text: &str) -> Result<Parsed, TimestampError> {
         .and_utc()
         .timestamp_millis()
         .saturating_sub(offset_minutes.saturating_mul(MILLIS_PER_MINUTE));
-    Ok(Parsed { millis, remainder_nanos: nanos.rem_euclid(NANOS_PER_MILLI) })
+    Ok(Parsed { millis, remainder_nanos: nanos.rem_euclid(NANOS_PER_MILLI), is_date })
 }
 
 /// What is left to read. Each step takes what it names or returns `None`.
@@ -187,15 +206,16 @@ impl Cursor<'_> {
         NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day)
     }
 
-    /// `THH:MM:SS[.f](Z|±HH:MM)` to the end of the text; the offset in minutes east of UTC.
+    /// `THH:MM[:SS[.f]](Z|±HH:MM|±HHMM)` to the end of the text; the offset in minutes east of UTC.
     fn time_and_offset(&mut self) -> Option<(NaiveTime, i64)> {
-        self.byte(b'T')?;
+        self.letter(b'T')?;
         let hour = self.number::<2>()?;
         self.byte(b':')?;
         let minute = self.number::<2>()?;
-        self.byte(b':')?;
-        let second = self.number::<2>()?;
-        let nanos = if self.byte(b'.').is_some() { self.fraction_nanos()? } else { 0 };
+        let has_seconds = self.byte(b':').is_some();
+        let second = if has_seconds { self.number::<2>()? } else { 0 };
+        let has_fraction = has_seconds && self.byte(b'.').is_some();
+        let nanos = if has_fraction { self.fraction_nanos()? } else { 0 };
         let offset_minutes = self.offset_minutes()?;
         let time = NaiveTime::from_hms_nano_opt(hour, minute, second, nanos)?;
         self.0.is_empty().then_some((time, offset_minutes))
@@ -217,7 +237,7 @@ impl Cursor<'_> {
     }
 
     fn offset_minutes(&mut self) -> Option<i64> {
-        if self.byte(b'Z').is_some() {
+        if self.letter(b'Z').is_some() {
             return Some(0);
         }
         let east = self.byte(b'+').is_some();
@@ -225,13 +245,18 @@ impl Cursor<'_> {
             self.byte(b'-')?;
         }
         let hours = i64::from(self.number::<2>()?);
-        self.byte(b':')?;
+        let _separated_or_not = self.byte(b':');
         let minutes = i64::from(self.number::<2>()?);
         if hours > 23 || minutes > 59 {
             return None;
         }
         let total = hours.checked_mul(60)?.checked_add(minutes)?;
         if east { Some(total) } else { total.checked_neg() }
+    }
+
+    /// A letter in either case (RFC 3339, section 5.6).
+    fn letter(&mut self, upper: u8) -> Option<()> {
+        self.byte(upper).or_else(|| self.byte(upper.to_ascii_lowercase()))
     }
 
     fn byte(&mut self, expected: u8) -> Option<()> {
@@ -329,17 +354,34 @@ mod tests {
             "2026-11-21T01:02:03+00:00",
             "2026-11-21T01:02:03-00:00",
             "2026-11-20T22:02:03-03:00",
+            "2026-11-20T22:02:03-0300",
+            "2026-11-20t22:02:03-0300",
+            "2026-11-21T01:02:03z",
+            "2026-11-21t01:02:03.000z",
             "2026-11-21T06:32:03.000+05:30",
+            "2026-11-21T06:32:03.000+0530",
         ] {
             assert_eq!(Timestamp::parse_floor(text), Ok(expected), "{text}");
             assert_eq!(Timestamp::parse_ceil(text), Ok(expected), "{text}");
+            assert_eq!(Timestamp::parse_last(text), Ok(expected), "{text}");
         }
     }
 
     #[test]
-    fn a_plain_date_is_its_midnight_in_utc() {
-        assert_eq!(at("2026-11-21"), at("2026-11-21T00:00:00Z"));
-        assert_eq!(at("2028-02-29").to_iso(), "2028-02-29T00:00:00.000Z");
+    fn seconds_may_be_left_out() {
+        let expected = at("2026-11-21T10:00:00Z");
+        for text in ["2026-11-21T10:00Z", "2026-11-21T07:00-03:00", "2026-11-21t07:00-0300"] {
+            assert_eq!(Timestamp::parse_floor(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_bare_date_is_a_day_in_sao_paulo() {
+        assert_eq!(at("2026-11-21").to_iso(), "2026-11-21T03:00:00.000Z");
+        assert_eq!(at("2028-02-29").to_iso(), "2028-02-29T03:00:00.000Z");
+        assert_eq!(Timestamp::parse_ceil("2026-11-21"), Ok(at("2026-11-21")));
+        assert_eq!(Timestamp::parse_last("2026-11-21").unwrap().to_iso(), "2026-11-22T02:59:59.999Z");
+        assert_eq!(Timestamp::parse_last("9999-12-31"), Ok(Timestamp::MAX));
     }
 
     #[test]
@@ -350,16 +392,17 @@ mod tests {
             "2026-11",
             "2026-11-21T",
             "2026-11-21Z",
-            "2026-11-21T01:02Z",
             "2026-11-21T01:02:03",
+            "2026-11-21T01:02",
+            "2026-11-21T01:02.5Z",
+            "2026-11-21T01:02:Z",
+            "2026-11-21T01:02:03+00",
+            "2026-11-21T01:02:03+000",
             "2026-11-21T01:02:03.Z",
             "2026-11-21T01:02:03.0000000000Z",
             "2026-11-21T01:02:03,5Z",
-            "2026-11-21T01:02:03z",
-            "2026-11-21t01:02:03Z",
             "2026-11-21 01:02:03Z",
             "2026-11-21T01:02:03 00:00",
-            "2026-11-21T01:02:03+0000",
             "2026-11-21T01:02:03+24:00",
             "2026-11-21T01:02:03+00:60",
             "2026-11-21T01:02:03ZZ",
@@ -412,7 +455,7 @@ mod tests {
     #[test]
     fn seconds_are_added_within_the_range() {
         assert_eq!(at("2026-11-21").plus_seconds(86_400), Ok(at("2026-11-22")));
-        assert_eq!(at("2026-11-21").plus_seconds(-1), Ok(at("2026-11-20T23:59:59Z")));
+        assert_eq!(at("2026-11-21").plus_seconds(-1), Ok(at("2026-11-20T23:59:59-03:00")));
         assert_eq!(Timestamp::MIN.plus_seconds(-1), Err(TimestampError::OutOfRange));
         assert_eq!(Timestamp::MAX.plus_seconds(1), Err(TimestampError::OutOfRange));
         assert_eq!(Timestamp::MIN.plus_seconds(i64::MAX), Err(TimestampError::OutOfRange));

@@ -25,6 +25,7 @@ mod event_log;
 mod evidence;
 mod failures;
 mod growth;
+mod list_dates;
 mod listing;
 mod log_in;
 mod mails;

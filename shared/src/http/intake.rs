@@ -245,6 +245,9 @@ impl Fields {
 const TAX_ID_MESSAGE: &str =
     "must be an 11-digit CPF or a 14-character CNPJ with valid check digits, without punctuation";
 
+/// What is said of a time that can't be read. An unescaped plus sign in a query string reads as a space.
+const TIME_MESSAGE: &str = "must be an ISO 8601 date (a day in America/Sao_Paulo) or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z (write a plus sign as %2B)";
+
 fn must_be_one_of<T>(vocabulary: &[(&str, T)]) -> String {
     let words: Vec<&str> = vocabulary.iter().map(|(word, _)| *word).collect();
     format!("must be one of {}", words.join(", "))
@@ -279,6 +282,17 @@ impl Query {
                 fields.reject(name.clone(), "is given more than once");
             }
         }
+    }
+
+    /// Refuses every parameter, for routes that take none.
+    ///
+    /// # Errors
+    ///
+    /// 400 with each parameter that is there.
+    pub fn require_empty(&self) -> Result<(), Problem> {
+        let mut fields = Fields::new();
+        self.allow_only(&mut fields, &[]);
+        fields.finish(Some(()))
     }
 
     /// The value of a parameter.
@@ -326,22 +340,24 @@ impl Query {
         found
     }
 
-    /// A lower bound in time: ISO 8601, rounded up to the millisecond.
+    /// An inclusive lower bound in time; of a bare date the first millisecond of its day in São Paulo.
     pub fn not_before(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
-        self.time(fields, name, Timestamp::parse_ceil(self.get(name)?).ok())
+        self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_ceil(text).ok())
     }
 
-    /// An upper bound in time: ISO 8601, rounded down to the millisecond.
+    /// An inclusive upper bound in time; of a bare date the last millisecond of its day in São Paulo.
     pub fn not_after(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
-        self.time(fields, name, Timestamp::parse_floor(self.get(name)?).ok())
+        self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_last(text).ok())
     }
 
-    #[expect(clippy::unused_self, reason = "reads as the other takers do")]
-    fn time(&self, fields: &mut Fields, name: &str, parsed: Option<Timestamp>) -> Option<Timestamp> {
-        if parsed.is_none() {
-            fields.reject(name, "must be an ISO 8601 date or date-time, such as 2026-11-21T10:00:00.000Z");
-        }
-        parsed
+    /// An exclusive lower bound in time; of a bare date the first millisecond of its day in São Paulo.
+    pub fn after(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
+        self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_floor(text).ok())
+    }
+
+    /// An exclusive upper bound in time; of a bare date the first millisecond of its day in São Paulo.
+    pub fn before(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
+        self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_ceil(text).ok())
     }
 
     /// A currency in use, by its code.

@@ -59,9 +59,9 @@ impl CaseFilter {
             status: query.one_of(&mut fields, "status", &CaseStatus::VOCABULARY),
             kind: query.one_of(&mut fields, "type", &CaseKind::VOCABULARY),
             charge,
-            // The bounds are exclusive.
-            created_after: query.not_after(&mut fields, "created_after"),
-            created_before: query.not_before(&mut fields, "created_before"),
+            // Exclusive, unlike those of other lists (contract: MED cases).
+            created_after: query.after(&mut fields, "created_after"),
+            created_before: query.before(&mut fields, "created_before"),
         };
         fields.finish(Some(filter))
     }

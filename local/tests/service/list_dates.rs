@@ -1,0 +1,162 @@
+//! A bare date in a query string is a day in São Paulo (design: Settled where the contract is silent), on every list with
+//! bounds in time.
+
+use shared::charge::Charge;
+use shared::ids::{ChargeId, EventId, MedCaseId, Mode, PostingId};
+use shared::med::MedCase;
+use shared::rollup::Day;
+use shared::store::{Committed, Item, Row, Store, Write, from_item};
+use shared::time::Timestamp;
+use shared::wallet::Posting;
+use shared::webhook::event::Event;
+
+use crate::support::{Client, Service, eventually};
+
+/// Around the day before yesterday in São Paulo: the millisecond before it, its first, its last, the one after it.
+fn moments(service: &Service) -> (Day, [Timestamp; 4]) {
+    let day = Day::of(service.stack.clock.now()).back(2);
+    let (first, last) = (day.starts_at(), day.ends_at());
+    (day, [first.plus_millis(-1).unwrap(), first, last, last.plus_millis(1).unwrap()])
+}
+
+async fn insert<R: Row>(store: &Store, row: &R) {
+    assert_eq!(store.commit(vec![Write::insert(row).unwrap()]).await.unwrap(), Committed::Done);
+}
+
+/// The only row of a partition whose sort key begins so, once it is there.
+async fn row(service: &Service, pk: &str, prefix: &str) -> Item {
+    let what = format!("{pk} {prefix}");
+    eventually(&what, async || service.store().partition_prefix(pk, prefix).await.unwrap().pop()).await
+}
+
+/// Which of the ids a list has, as their places.
+async fn listed(client: &Client, path: &str, ids: &[String; 4]) -> Vec<usize> {
+    let page = client.get(path).await.expect(200);
+    let data = page["data"].as_array().unwrap();
+    let mut places: Vec<usize> =
+        data.iter().filter_map(|item| ids.iter().position(|id| item["id"] == id.as_str())).collect();
+    places.sort_unstable();
+    places
+}
+
+/// Holds a list with inclusive bounds against the four moments.
+async fn check_inclusive(
+    client: &Client,
+    path: &str,
+    (after, before): (&str, &str),
+    day: Day,
+    ids: [String; 4],
+) {
+    for (query, expected) in [
+        (format!("{after}={day}"), vec![1, 2, 3]),
+        (format!("{before}={day}"), vec![0, 1, 2]),
+        (format!("{after}={day}&{before}={day}"), vec![1, 2]),
+    ] {
+        let path = format!("{path}?limit=100&{query}");
+        assert_eq!(listed(client, &path, &ids).await, expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_bare_date_takes_in_its_whole_day_in_sao_paulo() {
+    let service = Service::start().await;
+    let (day, moments) = moments(&service);
+    let (store, scope) = (service.store(), service.scope());
+    let charge = service.charge().await;
+    service.sandbox(&charge, "pay", &serde_json::json!({})).await;
+
+    let key = Charge::key_of(ChargeId::parse_any(charge["id"].as_str().unwrap()).unwrap());
+    let template: Charge = store.get(&key).await.unwrap().unwrap();
+    let charges = moments.map(|at| Charge {
+        id: ChargeId::derive(b"salt", Mode::Test, "charges", &at.to_iso()),
+        created_at: at,
+        ..template.clone()
+    });
+    for charge in &charges {
+        insert(&store, charge).await;
+    }
+    let ids = charges.each_ref().map(|charge| charge.id.to_string());
+    check_inclusive(&service, "/v1/charges", ("created_after", "created_before"), day, ids).await;
+    let ids = charges.each_ref().map(|charge| charge.id.raw());
+    check_inclusive(&service, "/v1/payments", ("startDate", "endDate"), day, ids).await;
+
+    let template: Posting =
+        from_item(row(&service, &format!("ledger#{scope}"), "wallet#BRL#").await).unwrap();
+    let postings = moments.map(|at| Posting { id: PostingId::new(at, [7; 10]), at, ..template.clone() });
+    for posting in &postings {
+        insert(&store, posting).await;
+    }
+    let ids = postings.each_ref().map(|posting| posting.id.to_string());
+    let bounds = ("created_after", "created_before");
+    check_inclusive(&service, "/v1/wallets/transactions", bounds, day, ids).await;
+
+    let template: Event = from_item(row(&service, &format!("events#{scope}"), "evt_").await).unwrap();
+    let name = template.types[0];
+    let events = moments.map(|at| {
+        let id = EventId::derive(at, "row", 1, name.as_str());
+        // A canonical event is shown as its body has it.
+        let payload = template.payload.replace(&template.id.to_string(), &id.to_string());
+        Event { id, payload, created_at: at, ..template.clone() }
+    });
+    for event in &events {
+        insert(&store, event).await;
+    }
+    let ids = events.each_ref().map(|event| event.id_as(name).to_string());
+    check_inclusive(&service, "/v1/events", bounds, day, ids).await;
+}
+
+#[tokio::test]
+async fn the_exclusive_bounds_of_cases_are_the_first_millisecond_of_a_bare_date() {
+    let service = Service::start().await;
+    let (day, moments) = moments(&service);
+    let store = service.store();
+    let charge = service.charge().await;
+    service.sandbox(&charge, "pay", &serde_json::json!({})).await;
+    let path = format!("/v1/sandbox/charges/{}/med-cases", charge["id"].as_str().unwrap());
+    let case = service.post(&path, &serde_json::json!({})).await.expect(201);
+
+    let key = MedCase::key_of(case["id"].as_str().unwrap().parse().unwrap());
+    let template: MedCase = store.get(&key).await.unwrap().unwrap();
+    let cases = moments.map(|at| MedCase {
+        id: MedCaseId::derive(template.id.charge(), &at.to_iso()),
+        created_at: at,
+        ..template.clone()
+    });
+    for case in &cases {
+        insert(&store, case).await;
+    }
+    let ids = cases.each_ref().map(|case| case.id.to_string());
+    for (query, expected) in [
+        (format!("created_after={day}"), vec![2, 3]),
+        (format!("created_before={day}"), vec![0]),
+        (format!("created_after={}", moments[0]), vec![1, 2, 3]),
+        (format!("created_before={}", moments[2]), vec![0, 1]),
+    ] {
+        for path in ["/v1/med/cases", "/v1/infractions"] {
+            let path = format!("{path}?limit=100&{query}");
+            assert_eq!(listed(&service, &path, &ids).await, expected, "{path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_forms_of_a_date_time_that_clients_print_are_accepted() {
+    let service = Service::start().await;
+    let charge = service.charge().await;
+    for text in [
+        "2020-01-02T10:00Z",
+        "2020-01-02T07:00-0300",
+        "2020-01-02T07:00:00-03:00",
+        "2020-01-02t10:00:00.5z",
+        "2020-01-02T13:00:00%2B0300",
+    ] {
+        let page = service.get(&format!("/v1/charges?created_after={text}")).await.expect(200);
+        assert_eq!(page["data"][0]["id"], charge["id"], "{text}");
+    }
+    for text in ["2020-01-02T10", "2020-01-02%2010:00Z", "02/01/2020", "2020-01-02T13:00:00+0300"] {
+        let answer = service.get(&format!("/v1/charges?created_after={text}")).await;
+        assert_eq!((answer.problem().0, answer.params()), (400, vec!["created_after"]), "{text}");
+        let message = answer.body["error"]["details"][0]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains("America/Sao_Paulo") && message.contains("%2B"), "{message}");
+    }
+}
