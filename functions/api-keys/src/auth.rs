@@ -31,9 +31,11 @@ impl<S: Sync> FromRequestParts<S> for From {
 
 pub(crate) async fn log_in(
     State(desk): State<Desk>,
+    context: RequestContext,
     From(source): From,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
+    context.query.require_empty()?;
     let credentials = Credentials::parse(&body?.0)?;
     let token = desk.dashboard.log_in(credentials, source, desk.clock.now()).await?;
     Ok(Json(NewTokenView::new(&token)).into_response())

@@ -1,6 +1,6 @@
 //! `/v1/charges` and `/v1/pix/charges` (contract: Charges).
 
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -8,7 +8,7 @@ use shared::app::App;
 use shared::charge::request::{NewCharge, Surface};
 use shared::charge::view::{ChargeListView, ChargeView, QrImage};
 use shared::charge::{ChargeFilter, ChargePath, KeySpace};
-use shared::http::{JsonBody, Problem, Query, RequestContext, framed};
+use shared::http::{JsonBody, Problem, RequestContext, framed};
 
 /// Characters of an `Idempotency-Key` (contract: Limits).
 const IDEMPOTENCY_KEY_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
@@ -73,15 +73,12 @@ async fn read(
     Ok(Json(ChargeView::new(&charge.as_of(now), &app.links, QrImage::Inline)).into_response())
 }
 
-async fn list(
-    State(app): State<App>,
-    context: RequestContext,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
+async fn list(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let filter = ChargeFilter::parse(&Query::of(query.as_deref()));
+    let filter = ChargeFilter::parse(&context.query);
     let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
-    let (caller, cursor) = tokio::join!(app.api_keys.authenticate(&context, now), app.charges.find(cursor));
+    let (caller, cursor) =
+        tokio::join!(app.api_keys.authenticate_with_query(&context, now), app.charges.find(cursor));
     let caller = caller?;
     let page = app.charges.list(&caller.scope, &filter?, cursor?, now).await?;
     Ok(Json(ChargeListView::new(&page, &app.links)).into_response())

@@ -1,6 +1,6 @@
 //! `/v1/med/cases` and its alias `/v1/infractions` (contract: MED cases).
 
-use axum::extract::{FromRef, RawQuery, State};
+use axum::extract::{FromRef, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -8,7 +8,7 @@ use axum::{Json, Router};
 use shared::app::App;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::http::{IdPair, IdPath, JsonBody, Problem, Query, RequestContext, framed};
+use shared::http::{IdPair, IdPath, JsonBody, Problem, RequestContext, framed};
 use shared::ids::{EvidenceId, MedCaseId};
 use shared::med::evidence::{
     CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
@@ -63,15 +63,11 @@ pub fn router(med: Med) -> Router {
     framed(routes.with_state(med))
 }
 
-async fn list(
-    State(app): State<App>,
-    context: RequestContext,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
-    let filter = CaseFilter::parse(&Query::of(query.as_deref()));
+async fn list(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
+    let filter = CaseFilter::parse(&context.query);
     let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
     let (caller, cursor) =
-        tokio::join!(app.api_keys.authenticate(&context, app.clock.now()), app.cases.find(cursor));
+        tokio::join!(app.api_keys.authenticate_with_query(&context, app.clock.now()), app.cases.find(cursor));
     let page = app.cases.list(&caller?.scope, &filter?, cursor?).await?;
     Ok(Json(CaseListView::new(&page)).into_response())
 }

@@ -1,22 +1,18 @@
 //! `/v1/webhooks/deliveries` and `/v1/webhooks/stats`.
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use shared::app::App;
-use shared::http::{IdPath, Problem, Query, RequestContext};
+use shared::http::{IdPath, Problem, RequestContext};
 use shared::ids::{DeliveryId, ResendId};
 use shared::random;
 use shared::webhook::delivery::{DeliveryFilter, DeliveryListView, DeliveryView};
 
-pub(crate) async fn list(
-    State(app): State<App>,
-    context: RequestContext,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
+pub(crate) async fn list(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let caller = app.api_keys.authenticate(&context, now).await?;
-    let filter = DeliveryFilter::parse(&Query::of(query.as_deref()))?;
+    let caller = app.api_keys.authenticate_with_query(&context, now).await?;
+    let filter = DeliveryFilter::parse(&context.query)?;
     let page = app.deliveries.list(&caller.scope, &filter, now).await?;
     Ok(Json(DeliveryListView::new(&page, &filter)).into_response())
 }

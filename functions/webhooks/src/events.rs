@@ -1,21 +1,17 @@
 //! `/v1/events`.
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use shared::app::App;
-use shared::http::{IdPath, Problem, Query, RequestContext};
+use shared::http::{IdPath, Problem, RequestContext};
 use shared::ids::EventId;
 use shared::webhook::log::{EventFilter, EventListView};
 
-pub(crate) async fn list(
-    State(app): State<App>,
-    context: RequestContext,
-    RawQuery(query): RawQuery,
-) -> Result<Response, Problem> {
+pub(crate) async fn list(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let caller = app.api_keys.authenticate(&context, now).await?;
-    let filter = EventFilter::parse(&Query::of(query.as_deref()))?;
+    let caller = app.api_keys.authenticate_with_query(&context, now).await?;
+    let filter = EventFilter::parse(&context.query)?;
     let page = app.events.list(&caller.scope, &filter, now).await?;
     Ok(Json(EventListView::new(&page)?).into_response())
 }

@@ -7,7 +7,7 @@ mod events;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use shared::app::App;
-use shared::http::framed;
+use shared::http::{Problem, RequestContext, framed};
 use shared::webhook::event_type::{CatalogEntry, catalog};
 
 /// The function's routes.
@@ -32,7 +32,8 @@ pub fn router(app: App) -> Router {
     framed(routes)
 }
 
-/// Public: it says nothing of anybody.
-async fn event_catalog() -> Json<Vec<CatalogEntry>> {
-    Json(catalog())
+/// Public: the catalog is the same for every caller.
+async fn event_catalog(context: RequestContext) -> Result<Json<Vec<CatalogEntry>>, Problem> {
+    context.query.require_empty()?;
+    Ok(Json(catalog()))
 }

@@ -33,6 +33,7 @@ mod med;
 mod payment_list;
 mod payments;
 mod policies;
+mod query_parameters;
 mod refunds;
 mod requests;
 mod restart;

@@ -5,15 +5,16 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use axum::extract::{FromRequestParts, Request};
-use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, HeaderMap};
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 use secrecy::SecretString;
 use uuid::Uuid;
 
 use super::accept::Accept;
+use super::intake::Query;
 use super::problem::Problem;
 
 const X_REQUEST_ID: &str = "x-request-id";
@@ -108,6 +109,8 @@ pub struct RequestContext {
     pub id: RequestId,
     /// The headers that the service reads.
     pub headers: ClientHeaders,
+    /// The query string. Routes that take no parameters refuse it as they authenticate.
+    pub query: Query,
     caller: Arc<OnceLock<KnownCaller>>,
 }
 
@@ -119,10 +122,11 @@ struct KnownCaller {
 }
 
 impl RequestContext {
-    fn of(headers: &HeaderMap) -> Self {
+    fn of(headers: &HeaderMap, uri: &Uri) -> Self {
         Self {
             id: RequestId::of(headers),
             headers: ClientHeaders::of(headers),
+            query: Query::of(uri.query()),
             caller: Arc::new(OnceLock::new()),
         }
     }
@@ -138,7 +142,7 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
-        Ok(parts.extensions.get().cloned().unwrap_or_else(|| Self::of(&parts.headers)))
+        Ok(parts.extensions.get().cloned().unwrap_or_else(|| Self::of(&parts.headers, &parts.uri)))
     }
 }
 
@@ -151,7 +155,7 @@ pub fn refuse(headers: &HeaderMap, problem: &Problem) -> Response {
 }
 
 pub(super) async fn frame(mut request: Request, next: Next) -> Response {
-    let context = RequestContext::of(request.headers());
+    let context = RequestContext::of(request.headers(), request.uri());
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     request.extensions_mut().insert(context.clone());
