@@ -8,13 +8,12 @@ use shared::charge::transaction::list::PaymentFilter;
 use shared::charge::transaction::view::PaymentListView;
 use shared::http::{Problem, RequestContext};
 
-pub(crate) async fn list(
-    State(app): State<App>,
-    context: RequestContext,
-) -> Result<Response, Problem> {
+pub(crate) async fn list(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let caller = app.api_keys.authenticate_with_query(&context, now).await?;
-    let filter = PaymentFilter::parse(&context.query)?;
-    let page = app.charges.payments(&caller.scope, &filter, &app.links, now).await?;
+    let filter = PaymentFilter::parse(&context.query);
+    let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
+    let (caller, cursor) =
+        tokio::join!(app.api_keys.authenticate_with_query(&context, now), app.charges.find(cursor));
+    let page = app.charges.payments(&caller?.scope, &filter?, cursor?, &app.links, now).await?;
     Ok(Json(PaymentListView::new(&page, &app.links)).into_response())
 }

@@ -68,6 +68,20 @@ async fn a_page_and_a_statistic_cost_the_same_among_few_and_many() {
 }
 
 #[tokio::test]
+async fn a_page_after_a_cursor_costs_the_same_wherever_it_begins() {
+    let service = with(5_500).await;
+    service.stack.probe.as_ref().unwrap().slow_down(LATENCY);
+    let newest = service.get("/v1/payments?limit=100").await.expect(200);
+    let oldest = service.get("/v1/payments?limit=100&sortOrder=asc").await.expect(200);
+    for page in [&newest, &oldest] {
+        let cursor = page["data"][99]["id"].as_str().unwrap();
+        let (page, report) = cost(&service, &format!("/v1/payments?starting_after={cursor}&limit=50")).await;
+        assert_eq!((page["data"].as_array().unwrap().len(), &page["total"]), (50, &json!(5_500)));
+        assert!(report.requests() <= 5 && report.one_after_another <= 3, "{report:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_long_list_has_its_total_from_the_sums() {
     let service = with(1_500).await;
     let total = async |query: &str| {

@@ -70,7 +70,8 @@ async fn an_item_has_the_fields_of_get() {
 #[tokio::test]
 async fn an_empty_list_has_a_total_of_nothing() {
     let service = Service::start().await;
-    let empty = json!({"data": [], "total": 0, "page": 1, "limit": 20});
+    let empty =
+        json!({"data": [], "total": 0, "page": 1, "limit": 20, "has_more": false, "next_cursor": null});
     for query in [
         "",
         "status=PAID",
@@ -183,7 +184,8 @@ async fn a_parameter_that_is_not_understood_is_refused_never_ignored() {
         );
     }
     let far = service.get("/v1/payments?page=252").await;
-    assert!(far.body["error"]["message"].as_str().unwrap().contains("startDate"), "{far:?}");
+    let message = far.body["error"]["details"][0]["message"].as_str().unwrap();
+    assert!(message.contains("starting_after") && message.contains("startDate"), "{far:?}");
     list(&service, "page=251").await;
     list(&service, "limit=1&page=5001").await;
     let several = service.get("/v1/payments?limit=0&status=x&offset=2").await;
@@ -215,5 +217,68 @@ async fn another_scopes_payments_are_not_listed() {
             let page = service.get_as(key, &format!("/v1/payments{query}")).await.expect(200);
             assert_eq!((&page["data"], &page["total"]), (&json!([]), &json!(0)), "{query}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_goes_through_all_payments_in_either_order() {
+    let service = Service::start().await;
+    let mut made = made(&service, 12).await;
+    for order in ["asc", "desc"] {
+        let mut seen = Vec::new();
+        let mut page = list(&service, &format!("limit=5&sortOrder={order}")).await;
+        assert_eq!(page["page"], 1);
+        loop {
+            seen.extend(ids(&page));
+            let Some(cursor) = page["next_cursor"].as_str() else { break };
+            assert_eq!(page["has_more"], true);
+            page = list(&service, &format!("limit=5&sortOrder={order}&starting_after={cursor}")).await;
+            assert_eq!(page["page"], Value::Null);
+        }
+        assert_eq!(
+            (&seen, &page["has_more"], &page["next_cursor"]),
+            (&made, &json!(false), &Value::Null),
+            "{order}"
+        );
+        made.reverse();
+    }
+    // The cursor is an id in any of its spellings, of a payment that need not match the filters.
+    let at = |number: usize| format!("starting_after=ch_{}", made[number]);
+    assert_eq!(
+        ids(&list(&service, &format!("{}&limit=2", at(3))).await),
+        [made[2].as_str(), made[1].as_str()]
+    );
+    assert_eq!(ids(&list(&service, &format!("{}&status=PAID", at(3))).await), Vec::<String>::new());
+    let last_page = list(&service, &at(0)).await;
+    assert_eq!((&last_page["data"], &last_page["has_more"]), (&json!([]), &json!(false)));
+    let before_all = list(&service, &format!("{}&endDate=2020-01-01", at(3))).await;
+    assert_eq!((&before_all["data"], &before_all["total"]), (&json!([]), &json!(0)));
+    eventually("the sums have all payments", async || {
+        (list(&service, &at(3)).await["total"] == 12).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_cursor_of_another_scope_or_beside_what_it_replaces_is_refused() {
+    let service = Service::start().await;
+    let payment = raw(&service.charge().await);
+    let cursor = format!("starting_after={payment}");
+    for query in [
+        format!("{cursor}&page=2"),
+        format!("{cursor}&sortBy=amount"),
+        format!("{cursor}&page=1&sortBy=status"),
+        "starting_after=00000000-0000-8000-8000-000000000000".to_owned(),
+    ] {
+        let answer = service.get(&format!("/v1/payments?{query}")).await;
+        assert_eq!((answer.problem().0, answer.params()), (400, vec!["starting_after"]), "{query}");
+    }
+    let offset = service.get(&format!("/v1/payments?{cursor}&offset=5")).await;
+    assert_eq!(offset.params(), ["offset"]);
+    list(&service, &format!("{cursor}&sortBy=createdAt")).await;
+    let seed = &service.stack.seed;
+    for key in [&seed.first.live_api_key, &seed.other.test_api_key] {
+        let answer = service.get_as(key, &format!("/v1/payments?{cursor}")).await;
+        assert_eq!((answer.problem().0, answer.params()), (400, vec!["starting_after"]));
     }
 }

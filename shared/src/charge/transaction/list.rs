@@ -1,4 +1,4 @@
-//! The list of payments (contract: `GET /v1/payments`): pages by number, with the total of all that match.
+//! The list of payments (contract: `GET /v1/payments`): pages by number or by cursor, with the total of all that match.
 //!
 //! In order of creation a page is one query of keys and one `BatchGetItem`; the total comes from the rollups, read beside
 //! the query, or from the query itself where that reached the end. Ordered by another field, all that match are read and
@@ -13,7 +13,7 @@ use super::super::{Charge, Charges, TransactionStatus};
 use super::view::PaymentView;
 use crate::config::Links;
 use crate::http::{Fields, Problem, Query};
-use crate::ids::Scope;
+use crate::ids::{ChargeId, Scope};
 use crate::rollup::{Counter, Day, DayRow, Rollups};
 use crate::store::{Key, ListIndex, Order, StoreError};
 use crate::time::Timestamp;
@@ -32,7 +32,8 @@ const MAX_SORTED: usize = 1_000;
 /// five read units. The rollups are behind by what the stream is behind.
 const EXACT_TOTAL: usize = 250;
 
-const PARAMETERS: [&str; 7] = ["page", "limit", "status", "startDate", "endDate", "sortBy", "sortOrder"];
+const PARAMETERS: [&str; 8] =
+    ["page", "limit", "starting_after", "status", "startDate", "endDate", "sortBy", "sortOrder"];
 
 /// The field that the index keeps in order.
 const CREATED_AT: &str = "createdAt";
@@ -42,6 +43,8 @@ const CREATED_AT: &str = "createdAt";
 pub struct PaymentFilter {
     page: u32,
     limit: u32,
+    /// The last payment of the page before; takes the place of `page`.
+    pub starting_after: Option<ChargeId>,
     status: Option<TransactionStatus>,
     start: Option<Timestamp>,
     end: Option<Timestamp>,
@@ -80,10 +83,14 @@ pub struct PaymentPage {
     pub payments: Vec<Charge>,
     /// How many match, on all pages.
     pub total: usize,
-    /// Which page it is, from 1.
-    pub page: u32,
+    /// Which page it is, from 1; `None`: it was asked for by a cursor.
+    pub page: Option<u32>,
     /// How many payments a page has.
     pub limit: u32,
+    /// Whether more follow.
+    pub has_more: bool,
+    /// Where the next page starts; `None` on the last one and in an order that cursors don't have.
+    pub next_cursor: Option<ChargeId>,
 }
 
 impl PaymentFilter {
@@ -94,6 +101,9 @@ impl PaymentFilter {
         let filter = Self {
             page: query.integer(&mut fields, "page", 1, u32::MAX, 1),
             limit: query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT),
+            starting_after: query.parsed(&mut fields, "starting_after", "must be a payment id", |text| {
+                ChargeId::parse_any(text).ok()
+            }),
             status: query.one_of(
                 &mut fields,
                 "status",
@@ -109,9 +119,19 @@ impl PaymentFilter {
                 .unwrap_or(SortOrder::Descending),
         };
         if filter.offset() > MAX_OFFSET {
-            let message =
-                format!("begins after {MAX_OFFSET} payments; narrow the list by startDate and endDate");
+            let message = format!(
+                "begins after {MAX_OFFSET} payments; go on with starting_after, the id of the last payment that you have, or narrow the list by startDate and endDate"
+            );
             fields.reject("page", message);
+        }
+        if filter.starting_after.is_some() {
+            if query.get("page").is_some() {
+                fields.reject("starting_after", "takes the place of page; send one of them");
+            }
+            if filter.sort_by != CREATED_AT {
+                let message = format!("goes on in the order of {CREATED_AT}; leave sortBy out");
+                fields.reject("starting_after", message);
+            }
         }
         fields.finish(Some(filter))
     }
@@ -142,29 +162,52 @@ impl PaymentFilter {
     }
 
     fn page(&self, payments: Vec<Charge>, total: usize) -> PaymentPage {
-        PaymentPage { payments, total, page: self.page, limit: self.limit }
+        let page = if self.starting_after.is_none() { Some(self.page) } else { None };
+        PaymentPage { payments, total, page, limit: self.limit, has_more: false, next_cursor: None }
+    }
+
+    /// The places that the page is read from, and how many of them: without `cursor` from the first payment on, for a page by
+    /// number skips those before it and small lists are counted on the way.
+    fn window(&self, cursor: Option<&str>) -> (String, String, usize) {
+        let (from, to) = sort_range(self.start, self.end);
+        let Some(cursor) = cursor else {
+            return (from, to, self.offset().saturating_add(self.limit()).max(EXACT_TOTAL).saturating_add(1));
+        };
+        let cursor = cursor.to_owned();
+        // One more to know whether more follow, one for the cursor itself, whose entry the bound takes in.
+        let wanted = self.limit().saturating_add(2);
+        match self.order {
+            SortOrder::Ascending => (from.max(cursor), to, wanted),
+            SortOrder::Descending => (from, to.min(cursor), wanted),
+        }
     }
 }
 
 impl Charges {
-    /// A page of a scope's payments, charges of `/v1/charges` among them. One that time has ended since its status was
-    /// written counts in `total` for a filter by that status, and is left out of the page.
+    /// A page of a scope's payments, charges of `/v1/charges` among them. `cursor` is the payment that `starting_after`
+    /// names, read beforehand. A payment that has expired since its status was written counts in `total` for a filter by
+    /// that status, and is left out of the page.
     ///
     /// # Errors
     ///
-    /// 400 when more match than can be sorted by the field.
+    /// 400 when more match than can be sorted by the field, or `starting_after` names no payment of this scope.
     pub async fn payments(
         &self,
         scope: &Scope,
         filter: &PaymentFilter,
+        cursor: Option<Charge>,
         links: &Links,
         now: Timestamp,
     ) -> Result<PaymentPage, Problem> {
+        let cursor = cursor.filter(|charge| charge.scope == *scope).map(|charge| charge.list_sort());
+        if filter.starting_after.is_some() && cursor.is_none() {
+            return Err(Problem::field("starting_after", "is not a payment of this account and mode"));
+        }
         if filter.start.zip(filter.end).is_some_and(|(start, end)| start > end) {
             return Ok(filter.page(Vec::new(), 0));
         }
         if filter.sort_by == CREATED_AT {
-            Ok(self.payments_by_creation(scope, filter, now).await?)
+            Ok(self.payments_by_creation(scope, filter, cursor.as_deref(), now).await?)
         } else {
             self.payments_sorted(scope, filter, links, now).await
         }
@@ -174,23 +217,32 @@ impl Charges {
         &self,
         scope: &Scope,
         filter: &PaymentFilter,
+        cursor: Option<&str>,
         now: Timestamp,
     ) -> Result<PaymentPage, StoreError> {
         let (index, partition) = filter.partition(scope);
-        let (from, to) = sort_range(filter.start, filter.end);
-        // One more than the page needs tells whether the list ends with it.
-        let wanted = filter.offset().saturating_add(filter.limit()).max(EXACT_TOTAL).saturating_add(1);
-        let (entries, counted) = tokio::try_join!(
-            self.store.list(index, &partition, (&from, &to), filter.order.by_creation(), wanted),
-            Box::pin(self.count_payments(scope, filter, now))
-        )?;
+        let (from, to, wanted) = filter.window(cursor);
+        let read = async || {
+            // DynamoDB refuses a range that ends before it begins: a cursor outside the dates asked for.
+            if from > to {
+                return Ok(Vec::new());
+            }
+            self.store.list(index, &partition, (&from, &to), filter.order.by_creation(), wanted).await
+        };
+        let (mut entries, counted) =
+            tokio::try_join!(read(), Box::pin(self.count_payments(scope, filter, now)))?;
         let seen = entries.len();
-        let total = if seen < wanted { seen } else { counted.max(seen) };
-        let on_page = entries.into_iter().skip(filter.offset()).take(filter.limit());
+        let total = if cursor.is_none() && seen < wanted { seen } else { counted.max(seen) };
+        entries.retain(|entry| Some(entry.sort.as_str()) != cursor);
+        let skipped = if cursor.is_none() { filter.offset() } else { 0 };
+        let has_more = entries.len() > skipped.saturating_add(filter.limit());
+        let on_page = entries.into_iter().skip(skipped).take(filter.limit());
         let keys: Vec<Key> = on_page.map(|entry| entry.key).collect();
         let rows: Vec<Charge> = self.store.get_in_order(&keys).await?;
+        let next_cursor = rows.last().map(|charge| charge.id).filter(|_| has_more);
         let payments = rows.into_iter().map(|charge| charge.as_of(now));
-        Ok(filter.page(payments.filter(|charge| filter.admits(charge)).collect(), total))
+        let page = filter.page(payments.filter(|charge| filter.admits(charge)).collect(), total);
+        Ok(PaymentPage { has_more, next_cursor, ..page })
     }
 
     async fn payments_sorted(
@@ -209,7 +261,7 @@ impl Charges {
             return Err(Problem::field(
                 "sortBy",
                 format!(
-                    "sorts at most {MAX_SORTED} payments, and more match; narrow the list by status, startDate and endDate, or sort by {CREATED_AT}"
+                    "sorts at most {MAX_SORTED} payments, and more match; narrow the list by status, startDate and endDate, or read all in the order of {CREATED_AT} with starting_after"
                 ),
             ));
         }
@@ -219,7 +271,8 @@ impl Charges {
         let payments: Vec<Charge> = payments.filter(|charge| filter.admits(charge)).collect();
         let total = payments.len();
         let sorted = sorted(payments, filter.sort_by, filter.order, links).into_iter();
-        Ok(filter.page(sorted.skip(filter.offset()).take(filter.limit()).collect(), total))
+        let page = filter.page(sorted.skip(filter.offset()).take(filter.limit()).collect(), total);
+        Ok(PaymentPage { has_more: total > filter.offset().saturating_add(filter.limit()), ..page })
     }
 
     /// How many payments match, by the rollups: of all time, or of the whole days between two dates, with what the parts
@@ -344,7 +397,7 @@ mod tests {
     use super::super::super::testing::{at, waiting};
     use super::*;
     use crate::charge::Crypto;
-    use crate::ids::{ChargeId, Mode};
+    use crate::ids::Mode;
     use crate::money::{Amount, Currency};
 
     fn links() -> Links {

@@ -169,8 +169,12 @@ impl<'a> PaymentView<'a> {
 pub struct PaymentListView<'a> {
     data: Vec<PaymentView<'a>>,
     total: usize,
-    page: u32,
+    page: Option<u32>,
     limit: u32,
+    #[serde(rename = "has_more")]
+    has_more: bool,
+    #[serde(rename = "next_cursor")]
+    next_cursor: Option<String>,
 }
 
 impl<'a> PaymentListView<'a> {
@@ -181,6 +185,8 @@ impl<'a> PaymentListView<'a> {
             total: page.total,
             page: page.page,
             limit: page.limit,
+            has_more: page.has_more,
+            next_cursor: page.next_cursor.map(|id| id.raw()),
         }
     }
 }
