@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use serde_json::json;
 use shared::app::App;
 use shared::http::{IdPath, JsonBody, Problem, RequestContext};
 use shared::ids::{EndpointId, ResendId};
@@ -77,7 +77,7 @@ pub(crate) async fn rotate_secret(
     let id = Endpoints::named(id)?;
     // The documented body repeats the path's id; one that names another endpoint is a mistake to be told of.
     let named = body?.0.remove("id").filter(|named| !named.is_null());
-    if named.is_some_and(|named| named != Value::String(id.to_string())) {
+    if named.is_some_and(|named| named.as_str() != Some(&id.to_string())) {
         return Err(Problem::field("id", "must be the id in the path"));
     }
     let change = EndpointChange::of_secret(new_secret()?);

@@ -97,3 +97,56 @@ async fn an_unreadable_body_is_refused_with_its_reason_and_writes_nothing() {
     let list = service.get("/v1/charges").await.expect(200);
     assert_eq!(list, json!({"object": "list", "data": [], "has_more": false, "next_cursor": null}));
 }
+
+#[tokio::test]
+async fn a_key_that_an_object_has_twice_is_refused_with_its_path_on_every_route_that_takes_a_body() {
+    let service = Service::start().await;
+    let key = service.key();
+    let headers =
+        [("apikey", key.as_str()), ("content-type", "application/json"), ("idempotency-key", "order-0001")];
+    let nested = r#"{"amount":1000,"metadata":{"a":{"b":1,"b":2}},"events":["charge.paid"],"events":[]}"#;
+    for path in ["/v1/charges", "/v1/pix/charges", "/v1/payments", "/v1/webhooks/endpoints"] {
+        let answer = service.raw(Method::POST, path, &headers, nested).await;
+        assert_eq!(answer.problem(), (400, "invalid_request_error", "invalid_request"), "{path}");
+        assert_eq!(answer.params(), ["metadata.a.b", "events"], "{path}");
+    }
+    let twice = r#"{"amount":1000,"amount":2000}"#;
+    let answer = service.raw(Method::POST, "/v1/pix/charges", &headers, twice).await;
+    assert_eq!((answer.code(), answer.params()), ("invalid_request", vec!["amount"]));
+    let list = service.get("/v1/charges").await.expect(200);
+    assert_eq!(list["data"], json!([]));
+}
+
+#[tokio::test]
+async fn two_requests_that_differ_in_a_digit_are_two_requests() {
+    let service = Service::start().await;
+    let key = service.key();
+    let create = async |order: &str, body: String| {
+        let headers =
+            [("apikey", key.as_str()), ("content-type", "application/json"), ("idempotency-key", order)];
+        service.raw(Method::POST, "/v1/pix/charges", &headers, body).await
+    };
+    for (number, value) in ["18446744073709551616", "0.10000000000000001", "1e400"].into_iter().enumerate() {
+        let body = format!(r#"{{"amount":1000,"metadata":{{"a":[{{"b":{value}}}]}}}}"#);
+        let answer = create(&format!("metadata-{number}"), body).await;
+        assert_eq!((answer.code(), answer.params()), ("invalid_request", vec!["metadata.a[0].b"]), "{value}");
+    }
+    // What is not kept is still a part of the request.
+    let unknown = |value: &str| format!(r#"{{"amount":1000,"unknown":{value}}}"#);
+    create("unknown-0001", unknown("18446744073709551616")).await.expect(201);
+    create("unknown-0001", unknown("18446744073709551616.0")).await.expect(201);
+    let answer = create("unknown-0001", unknown("18446744073709551617")).await;
+    assert_eq!(answer.problem(), (409, "conflict_error", "idempotency_key_reused"));
+
+    let answer = create("too-large-0001", r#"{"amount":1e400}"#.to_owned()).await;
+    assert_eq!((answer.code(), answer.params()), ("invalid_amount", vec!["amount"]));
+    let capped = create("capped-0001", r#"{"amount":1000,"expires_in":36893488147419103232}"#.to_owned());
+    let capped = capped.await.expect(201);
+    let longest = service.charge_of(&json!({"amount": 1000, "expires_in": 86_400})).await;
+    let seconds = |charge: &serde_json::Value| {
+        let time =
+            |text: &serde_json::Value| shared::time::Timestamp::parse_floor(text.as_str().unwrap()).unwrap();
+        time(&charge["pix"]["expires_at"]).millis_since(time(&charge["created_at"])) / 1000
+    };
+    assert_eq!((seconds(&capped), seconds(&longest)), (86_400, 86_400));
+}

@@ -1,8 +1,6 @@
 //! What a request may say of a key.
 
-use serde_json::{Map, Value};
-
-use crate::http::{Fields, Object, Problem};
+use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::ids::Mode;
 
 /// Characters of a label (contract: Limits).
@@ -19,7 +17,7 @@ pub struct NewApiKey {
 
 impl NewApiKey {
     /// Reads a request's body; every failing field is reported.
-    pub fn parse(body: &Map<String, Value>) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let label = fields.line(&root, "label", 0, MAX_LABEL_CHARS).unwrap_or_default().to_owned();
@@ -32,7 +30,7 @@ impl NewApiKey {
 }
 
 /// The body of `POST /v1/api-keys/{id}/rotate`: a new label, if any.
-pub fn new_label(body: &Map<String, Value>) -> Result<Option<String>, Problem> {
+pub fn new_label(body: &JsonObject) -> Result<Option<String>, Problem> {
     let mut fields = Fields::new();
     let label = fields.line(&Object::root(body), "label", 0, MAX_LABEL_CHARS).map(str::to_owned);
     fields.finish(Some(label))

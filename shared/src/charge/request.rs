@@ -1,13 +1,12 @@
 //! What a client sends to create a charge (contract: Charges): its validation and its hash.
 
-use std::fmt::Write;
-
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::{Customer, Metadata, PaymentMethod, Transaction, metadata};
 use crate::hex;
-use crate::http::{Fields, Object, Problem};
+use crate::http::json::JsonPath;
+use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 use crate::money::{Amount, Currency};
 use crate::tax_id::{Document, TaxId};
 
@@ -23,6 +22,9 @@ pub(super) const MAX_NAME_CHARS: usize = 200;
 pub(super) const MAX_EMAIL_CHARS: usize = 254;
 
 const MAX_PHONE_CHARS: usize = 32;
+
+/// What is said of a number in `metadata` that would come back as another one.
+const UNFIT_NUMBER: &str = "must be an integer of at most 64 bits or a decimal of at most 15 significant digits; send any other number as a string";
 
 /// Bytes of a request's hash that are kept: 128 bits tell any two requests apart.
 const HASH_BYTES: usize = 16;
@@ -61,7 +63,7 @@ pub struct NewCharge {
 
 impl NewCharge {
     /// Reads a request's body; every failing field is reported.
-    pub fn parse(body: &Map<String, Value>, surface: Surface) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject, surface: Surface) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let amount = fields.amount(&root, "amount");
@@ -106,7 +108,7 @@ fn payment_method(fields: &mut Fields, root: &Object<'_>, surface: Surface) {
     match root.get("payment_method") {
         None if surface == Surface::PixCharges => {}
         None => fields.reject("payment_method", "is required, and must be pix"),
-        Some(Value::String(method)) if method == "pix" => {}
+        Some(JsonValue::String(method)) if method == "pix" => {}
         Some(_) => fields.reject("payment_method", "must be pix"),
     }
 }
@@ -153,61 +155,63 @@ fn payer_lock(fields: &mut Fields, root: &Object<'_>, customer: &Customer) -> Op
 }
 
 pub(super) fn metadata(fields: &mut Fields, root: &Object<'_>, description: Option<&str>) -> Metadata {
-    let empty = Map::new();
-    let sent = match root.get("metadata") {
-        None => &empty,
-        Some(Value::Object(map)) => map,
-        Some(_) => {
-            fields.reject("metadata", "must be an object");
-            &empty
+    let mut sent = Map::new();
+    match root.get("metadata") {
+        None => {}
+        Some(JsonValue::Object(map)) => {
+            let path = JsonPath::Field(&JsonPath::Root, "metadata");
+            for (key, value) in map {
+                let path = JsonPath::Field(&path, key);
+                let value = value.with_64_bit_numbers(&path, &mut |path| fields.reject(path, UNFIT_NUMBER));
+                sent.insert(key.clone(), value);
+            }
         }
-    };
+        Some(_) => fields.reject("metadata", "must be an object"),
+    }
     if sent.len() > metadata::MAX_KEYS {
         fields.reject("metadata", format!("must have at most {} keys", metadata::MAX_KEYS));
     }
-    if serde_json::to_vec(sent).map_or(usize::MAX, |json| json.len()) > metadata::MAX_BYTES {
+    if serde_json::to_vec(&sent).map_or(usize::MAX, |json| json.len()) > metadata::MAX_BYTES {
         fields.reject("metadata", format!("must be at most {} bytes of JSON", metadata::MAX_BYTES));
     }
-    Metadata::fold(sent, description)
+    Metadata::fold(&sent, description)
 }
 
 /// The hash of a charge's request, the method that the route implies filled in.
-fn hash(body: &Map<String, Value>) -> String {
-    let mut asked: Map<String, Value> = body.clone();
-    asked.insert("payment_method".to_owned(), Value::String("pix".to_owned()));
+fn hash(body: &JsonObject) -> String {
+    let mut asked = body.clone();
+    asked.insert("payment_method".to_owned(), JsonValue::String("pix".to_owned()));
     canonical_hash(asked)
 }
 
 /// SHA-256 over a body in a canonical form, cut to 128 bits, in hex. Canonical: keys in order, absent and
 /// `null` fields the same, numbers by their value.
-pub(crate) fn canonical_hash(body: Map<String, Value>) -> String {
+pub(crate) fn canonical_hash(body: JsonObject) -> String {
     let mut present = body;
     present.retain(|_, value| !value.is_null());
-    if let Some(Value::Object(customer)) = present.get_mut("customer") {
+    if let Some(JsonValue::Object(customer)) = present.get_mut("customer") {
         customer.retain(|_, value| !value.is_null());
     }
     let mut text = String::new();
-    write_canonical(&Value::Object(present), &mut text);
+    write_canonical(&JsonValue::Object(present), &mut text);
     let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
     let (half, _) = digest.split_at(HASH_BYTES);
     hex::encode(half)
 }
 
-fn write_canonical(value: &Value, out: &mut String) {
+fn write_canonical(value: &JsonValue, out: &mut String) {
     match value {
-        Value::Object(map) => {
-            let mut entries: Vec<_> = map.iter().collect();
-            entries.sort_by_key(|(key, _)| key.as_str());
+        JsonValue::Object(map) => {
             out.push('{');
-            for (key, value) in entries {
-                out.push_str(&Value::String(key.clone()).to_string());
+            for (key, value) in map {
+                out.push_str(&quoted(key));
                 out.push(':');
                 write_canonical(value, out);
                 out.push(',');
             }
             out.push('}');
         }
-        Value::Array(values) => {
+        JsonValue::Array(values) => {
             out.push('[');
             for value in values {
                 write_canonical(value, out);
@@ -215,18 +219,15 @@ fn write_canonical(value: &Value, out: &mut String) {
             }
             out.push(']');
         }
-        Value::Number(number) => match number.as_f64() {
-            // 1, 1.0 and 1e0 are one number; a whole float below 2^53 prints as the integer does.
-            Some(float)
-                if number.is_f64() && float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 =>
-            {
-                // Writing to a string can't fail.
-                let _ = write!(out, "{float:.0}");
-            }
-            _ => out.push_str(&number.to_string()),
-        },
-        Value::Null | Value::Bool(_) | Value::String(_) => out.push_str(&value.to_string()),
+        JsonValue::Number(number) => out.push_str(&number.canonical()),
+        JsonValue::String(text) => out.push_str(&quoted(text)),
+        JsonValue::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
+        JsonValue::Null => out.push_str("null"),
     }
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
 }
 
 #[cfg(test)]
@@ -234,9 +235,10 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::http::json::{self, testing::object};
 
     fn parse(body: &Value) -> Result<NewCharge, Problem> {
-        NewCharge::parse(body.as_object().unwrap(), Surface::Charges)
+        NewCharge::parse(&object(body), Surface::Charges)
     }
 
     fn with(extra: Value) -> Value {
@@ -246,7 +248,11 @@ mod tests {
     }
 
     fn failing(body: &Value) -> (&'static str, Vec<String>) {
-        let problem = parse(body).unwrap_err();
+        failure(parse(body))
+    }
+
+    fn failure(parsed: Result<NewCharge, Problem>) -> (&'static str, Vec<String>) {
+        let problem = parsed.unwrap_err();
         match &problem {
             Problem::Invalid(details) | Problem::InvalidAmount(details) => {
                 (problem.code(), details.iter().map(|detail| detail.param.clone()).collect())
@@ -255,8 +261,12 @@ mod tests {
         }
     }
 
+    fn failing_text(text: &str) -> (&'static str, Vec<String>) {
+        failure(NewCharge::parse(&json::read(text.as_bytes()).unwrap(), Surface::Charges))
+    }
+
     fn hash(text: &str) -> String {
-        parse(&serde_json::from_str(text).unwrap()).unwrap().hash
+        NewCharge::parse(&json::read(text.as_bytes()).unwrap(), Surface::Charges).unwrap().hash
     }
 
     #[test]
@@ -296,6 +306,13 @@ mod tests {
             assert_eq!(failing(&with(json!({ "amount": amount }))).0, "invalid_amount");
         }
         assert_eq!(parse(&with(json!({"amount": 999_999_999_999_i64}))).unwrap().amount, Amount::MAX);
+        for amount in ["1e400", "-1e400", "1e3", "99999999999999999999999999"] {
+            assert_eq!(
+                failing_text(&format!(r#"{{"amount":{amount},"payment_method":"pix"}}"#)),
+                ("invalid_amount", vec!["amount".to_owned()]),
+                "{amount}"
+            );
+        }
     }
 
     #[test]
@@ -335,6 +352,21 @@ mod tests {
             assert_eq!(parse(&with(json!({"expires_in": sent}))).unwrap().pix_expires_in_seconds, Some(kept));
         }
         assert_eq!(parse(&with(json!({}))).unwrap().pix_expires_in_seconds, None);
+        let text = r#"{"amount":1000,"payment_method":"pix","expires_in":99999999999999999999999999}"#;
+        let body = json::read(text.as_bytes()).unwrap();
+        let capped = NewCharge::parse(&body, Surface::Charges).unwrap().pix_expires_in_seconds;
+        assert_eq!(capped, Some(86_400));
+        let below = r#"{"amount":1000,"payment_method":"pix","expires_in":-99999999999999999999999999}"#;
+        assert_eq!(failing_text(below).1, ["expires_in"]);
+    }
+
+    #[test]
+    fn a_number_of_the_metadata_that_would_come_back_as_another_is_named_by_its_path() {
+        let text = r#"{"amount":1000,"payment_method":"pix","metadata":{
+            "order":18446744073709551616,"fits":18446744073709551615,"price":1.50,
+            "lines":[{"price":0.1},{"price":0.1000000000000000055}],"deep":{"a":{"b":1e400}}}}"#;
+        let paths = ["metadata.deep.a.b", "metadata.lines[1].price", "metadata.order"];
+        assert_eq!(failing_text(text).1, paths);
     }
 
     #[test]
@@ -346,7 +378,7 @@ mod tests {
     #[test]
     fn the_pix_route_fills_in_the_method() {
         let body = json!({"amount": 1000});
-        let pix = NewCharge::parse(body.as_object().unwrap(), Surface::PixCharges).unwrap();
+        let pix = NewCharge::parse(&object(&body), Surface::PixCharges).unwrap();
         assert_eq!(pix.hash, hash(r#"{"amount": 1000, "payment_method": "pix"}"#));
     }
 
@@ -363,6 +395,12 @@ mod tests {
     }
 
     #[test]
+    fn the_hash_that_rows_hold_is_still_the_hash_of_their_request() {
+        let text = r#"{"payment_method":"pix","amount":1000,"metadata":{"c":18446744073709551615,"b":["é",1e2,null],"a":1.50}}"#;
+        insta::assert_snapshot!(hash(text), @"f867c26e94fa72dfec1e4826a1fed912");
+    }
+
+    #[test]
     fn any_difference_is_another_body() {
         let bodies = [
             r#"{"amount":1000,"payment_method":"pix"}"#,
@@ -373,6 +411,12 @@ mod tests {
             r#"{"amount":1000,"payment_method":"pix","metadata":{"a":[1]}}"#,
             r#"{"amount":1000,"payment_method":"pix","metadata":{"a":[[1]]}}"#,
             r#"{"amount":1000,"payment_method":"pix","unknown":true}"#,
+            r#"{"amount":1000,"payment_method":"pix","unknown":18446744073709551616}"#,
+            r#"{"amount":1000,"payment_method":"pix","unknown":18446744073709551617}"#,
+            r#"{"amount":1000,"payment_method":"pix","unknown":0.1}"#,
+            r#"{"amount":1000,"payment_method":"pix","unknown":0.1000000000000000055}"#,
+            r#"{"amount":1000,"payment_method":"pix","unknown":1e400}"#,
+            r#"{"amount":1000,"payment_method":"pix","unknown":1e401}"#,
         ];
         let hashes: std::collections::BTreeSet<String> = bodies.iter().map(|body| hash(body)).collect();
         assert_eq!(hashes.len(), bodies.len());

@@ -6,8 +6,8 @@
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
-use serde_json::{Map, Value};
 
+use super::json::{self, JsonObject, JsonValue};
 use super::problem::{Detail, MAX_DETAILS, Problem};
 use crate::money::{Amount, AmountError, Currency};
 use crate::tax_id::{Document, TaxId};
@@ -17,11 +17,12 @@ use crate::time::Timestamp;
 /// The largest body that is read, in bytes: 256 KiB.
 const MAX_BODY_BYTES: usize = 262_144;
 
-/// A request's body: a JSON object. An empty body reads as `{}`, for routes whose fields are all optional.
+/// A request's body: a JSON object, without a key that is there twice. An empty body reads as `{}`, for routes whose fields
+/// are all optional.
 ///
 /// As an argument of a handler it is a `Result`, so that authentication can come first.
 #[derive(Clone, Debug)]
-pub struct JsonBody(pub Map<String, Value>);
+pub struct JsonBody(pub JsonObject);
 
 impl<S: Sync> FromRequest<S> for JsonBody {
     type Rejection = Problem;
@@ -32,17 +33,13 @@ impl<S: Sync> FromRequest<S> for JsonBody {
             Problem::Unreadable(format!("The body is larger than {MAX_BODY_BYTES} bytes."))
         })?;
         if bytes.is_empty() {
-            return Ok(Self(Map::new()));
+            return Ok(Self(JsonObject::new()));
         }
         let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         if !content_type.is_some_and(is_json) {
             return Err(Problem::field("Content-Type", "must be application/json"));
         }
-        match serde_json::from_slice(&bytes) {
-            Ok(Value::Object(object)) => Ok(Self(object)),
-            Ok(_) => Err(Problem::Unreadable("The body must be a JSON object.".to_owned())),
-            Err(error) => Err(Problem::Unreadable(format!("The body is not valid JSON: {error}."))),
-        }
+        json::read(&bytes).map(Self)
     }
 }
 
@@ -54,18 +51,18 @@ fn is_json(content_type: &str) -> bool {
 /// A JSON object within a body, with the path that its fields are reported under.
 #[derive(Clone, Copy, Debug)]
 pub struct Object<'a> {
-    map: Option<&'a Map<String, Value>>,
+    map: Option<&'a JsonObject>,
     path: &'a str,
 }
 
 impl<'a> Object<'a> {
     /// The whole body.
-    pub fn root(map: &'a Map<String, Value>) -> Self {
+    pub fn root(map: &'a JsonObject) -> Self {
         Self { map: Some(map), path: "" }
     }
 
     /// The value of a field that is present and not `null`.
-    pub fn get(&self, name: &str) -> Option<&'a Value> {
+    pub fn get(&self, name: &str) -> Option<&'a JsonValue> {
         self.map?.get(name).filter(|value| !value.is_null())
     }
 
@@ -109,7 +106,7 @@ impl Fields {
     pub fn object<'a>(&mut self, from: &Object<'a>, name: &'a str) -> Object<'a> {
         let map = match from.get(name) {
             None => None,
-            Some(Value::Object(map)) => Some(map),
+            Some(JsonValue::Object(map)) => Some(map),
             Some(_) => {
                 self.reject(from.param(name), "must be an object");
                 None
@@ -121,7 +118,7 @@ impl Fields {
     /// An optional string of `min` to `max` characters.
     pub fn text<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let value = from.get(name)?;
-        let Value::String(text) = value else {
+        let JsonValue::String(text) = value else {
             self.reject(from.param(name), "must be a string");
             return None;
         };
@@ -143,10 +140,17 @@ impl Fields {
         Some(text)
     }
 
-    /// An optional integer; a number with a fraction, or one written as text, is not one.
+    /// An optional integer; a number with a fraction, or one written as text, is not one. Beyond 64 bits it is the nearest
+    /// integer within, so that the field's own bounds decide.
     pub fn integer(&mut self, from: &Object<'_>, name: &str) -> Option<i64> {
-        let value = from.get(name)?;
-        let integer = value.as_i64();
+        let integer = match from.get(name)? {
+            JsonValue::Number(number) => number.saturating_i64(),
+            JsonValue::Null
+            | JsonValue::Bool(_)
+            | JsonValue::String(_)
+            | JsonValue::Array(_)
+            | JsonValue::Object(_) => None,
+        };
         if integer.is_none() {
             self.reject(from.param(name), "must be an integer");
         }
@@ -155,12 +159,11 @@ impl Fields {
 
     /// An optional boolean; a number, or one written as text, is not one.
     pub fn boolean(&mut self, from: &Object<'_>, name: &str) -> Option<bool> {
-        let value = from.get(name)?;
-        let boolean = value.as_bool();
-        if boolean.is_none() {
-            self.reject(from.param(name), "must be true or false");
+        if let JsonValue::Bool(value) = from.get(name)? {
+            return Some(*value);
         }
-        boolean
+        self.reject(from.param(name), "must be true or false");
+        None
     }
 
     /// A required amount in minor units; a failure gives the whole request the code `invalid_amount`.
@@ -175,15 +178,15 @@ impl Fields {
 
     /// As [`Fields::amount`], but it may be absent.
     pub fn optional_amount(&mut self, from: &Object<'_>, name: &str) -> Option<Amount> {
-        let value = from.get(name)?;
-        let parsed = match value {
-            Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-                (Some(minor), _) => Amount::parse(minor),
-                (None, Some(_)) => Err(AmountError::TooLarge),
-                (None, None) => Err(AmountError::NotPositive),
-            },
-            _ => Err(AmountError::NotPositive),
+        let minor = match from.get(name)? {
+            JsonValue::Number(number) => number.saturating_i64(),
+            JsonValue::Null
+            | JsonValue::Bool(_)
+            | JsonValue::String(_)
+            | JsonValue::Array(_)
+            | JsonValue::Object(_) => None,
         };
+        let parsed = minor.ok_or(AmountError::NotPositive).and_then(Amount::parse);
         match parsed {
             Ok(amount) => Some(amount),
             Err(error) => {

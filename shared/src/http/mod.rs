@@ -5,6 +5,7 @@ mod accept;
 mod context;
 mod created;
 mod intake;
+pub mod json;
 mod path;
 mod problem;
 
@@ -12,6 +13,7 @@ pub use accept::MediaType;
 pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, refuse};
 pub use created::Created;
 pub use intake::{Fields, JsonBody, Object, Query};
+pub use json::{JsonObject, JsonValue};
 pub use path::{IdPair, IdPath};
 pub use problem::{Detail, Problem};
 

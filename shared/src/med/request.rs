@@ -1,9 +1,7 @@
 //! What opens a case, and what a merchant answers.
 
-use serde_json::{Map, Value};
-
 use super::CaseKind;
-use crate::http::{Fields, Object, Problem};
+use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::money::Amount;
 use crate::text;
 use crate::time::Timestamp;
@@ -39,7 +37,7 @@ pub struct CaseNotice {
 
 impl CaseNotice {
     /// Reads what the sandbox is told: `{notice_id?, type?, reason?, method?, response_deadline?, amount?}`.
-    pub fn parse(body: &Map<String, Value>) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let kind = fields.word(&root, "type", &CaseKind::VOCABULARY);
@@ -84,7 +82,7 @@ pub struct AppealReason(String);
 
 impl AppealReason {
     /// Reads `{reason}`.
-    pub fn parse(body: &Map<String, Value>) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let (min, max) = APPEAL_CHARS;

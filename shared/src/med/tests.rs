@@ -1,12 +1,15 @@
 //! A case's moves. What they do to wallets is in the wallet's tests, what they tell in those of events.
 
+use serde_json::json;
+
 use super::evidence::{EvidenceRefused, MAX_EVIDENCE};
 use super::*;
 use crate::charge::testing::{at, paid};
+use crate::http::json::testing::object;
 use crate::wallet::LedgerAccount;
 
 fn notice(amount: Option<i64>) -> CaseNotice {
-    CaseNotice::parse(serde_json::json!({ "amount": amount }).as_object().unwrap()).unwrap()
+    CaseNotice::parse(&object(&json!({ "amount": amount }))).unwrap()
 }
 
 fn opened(charge: &Charge, name: &str, amount: Option<i64>) -> CaseStep {
@@ -14,8 +17,7 @@ fn opened(charge: &Charge, name: &str, amount: Option<i64>) -> CaseStep {
 }
 
 fn reason() -> AppealReason {
-    let body = serde_json::json!({"reason": "Entregue"});
-    AppealReason::parse(body.as_object().unwrap()).unwrap()
+    AppealReason::parse(&object(&json!({"reason": "Entregue"}))).unwrap()
 }
 
 #[test]

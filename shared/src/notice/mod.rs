@@ -219,6 +219,7 @@ impl Row for Sending {
 mod tests {
     use super::*;
     use crate::charge::testing::{at, paid};
+    use crate::http::JsonObject;
     use crate::med::{CaseNotice, Decision};
     use crate::webhook::endpoint::Disabled;
     use crate::webhook::endpoint::testing::endpoint;
@@ -234,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_case_is_worth_a_notice_when_it_opens_and_when_its_end_is_told() {
-        let claim = CaseNotice::parse(&serde_json::Map::new()).unwrap();
+        let claim = CaseNotice::parse(&JsonObject::new()).unwrap();
         let step = MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &claim, at(100)).unwrap();
         let opened = step.case.clone();
         let of = |old: Option<&MedCase>, new: &MedCase, outcome_notices| {

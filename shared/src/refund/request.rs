@@ -1,12 +1,10 @@
 //! What a client sends to refund a payment (contract: `POST /v1/payments/{id}/refund`).
 
-use serde_json::{Map, Value};
-
 use super::RefundPlan;
 use crate::acquirer::Acquirer;
 use crate::charge::request::canonical_hash;
 use crate::charge::{Charge, PaymentMethod, RefundAsked, RefundStrategy};
-use crate::http::{Fields, Object, Problem};
+use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::ids::{ChargeId, RefundId};
 use crate::money::Amount;
 use crate::pix_key::PixKey;
@@ -35,7 +33,7 @@ pub struct NewRefund {
 
 impl NewRefund {
     /// Reads a request's body; every failing field is reported.
-    pub fn parse(body: &Map<String, Value>) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let amount = fields.optional_amount(&root, "amount");

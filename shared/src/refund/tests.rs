@@ -6,7 +6,8 @@ use super::*;
 use crate::acquirer::Acquirer;
 use crate::charge::RefundStrategy;
 use crate::charge::testing::{at, paid};
-use crate::http::Problem;
+use crate::http::json::testing::object;
+use crate::http::{JsonObject, Problem};
 use crate::ids::MedCaseId;
 use crate::med::{CaseNotice, CaseStep, Decision, MedCase};
 use crate::wallet::LedgerAccount;
@@ -14,7 +15,7 @@ use crate::wallet::LedgerAccount;
 fn parse(extra: Value) -> Result<NewRefund, Problem> {
     let mut body = json!({"idempotencyKey": "refund-01"});
     body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-    NewRefund::parse(body.as_object().unwrap())
+    NewRefund::parse(&object(&body))
 }
 
 fn requested(charge: &Charge, key: &str, extra: Value) -> Result<RefundStep, RefundRefused> {
@@ -107,7 +108,7 @@ fn only_what_is_settled_and_not_disputed_is_refunded() {
 }
 
 fn disputed(charge: &Charge) -> CaseStep {
-    let notice = CaseNotice::parse(&serde_json::Map::new()).unwrap();
+    let notice = CaseNotice::parse(&JsonObject::new()).unwrap();
     MedCase::open(MedCaseId::derive(charge.id, "1"), charge, &notice, at(102)).unwrap()
 }
 

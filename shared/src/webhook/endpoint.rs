@@ -2,14 +2,13 @@
 
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use super::address::{AddressPolicy, check_url};
 use super::delivery::AttemptEnd;
 use super::event_type::EventType;
 use super::signature::EndpointSecret;
 use crate::audit::{Audit, Operator};
-use crate::http::{Fields, Object, Problem};
+use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 use crate::ids::{EndpointId, Scope};
 use crate::store::{Bound, Committed, Item, Key, Row, Store, StoreError, Tries, Write, from_item};
 use crate::time::Timestamp;
@@ -174,7 +173,7 @@ pub struct NewEndpoint {
 
 impl NewEndpoint {
     /// Reads a request's body; every failing field is reported.
-    pub fn parse(body: &Map<String, Value>, policy: AddressPolicy) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject, policy: AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let url = url(&mut fields, &root, policy);
@@ -195,7 +194,7 @@ pub struct EndpointChange {
 
 impl EndpointChange {
     /// Reads a request's body, of which every field may be left out; every failing field is reported.
-    pub fn parse(body: &Map<String, Value>, policy: AddressPolicy) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject, policy: AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let change = Self {
@@ -234,8 +233,8 @@ impl EndpointChange {
     }
 }
 
-fn status(fields: &mut Fields, value: &Value) -> Option<EndpointStatus> {
-    let known = EndpointStatus::VOCABULARY.iter().find(|(word, _)| value == word);
+fn status(fields: &mut Fields, value: &JsonValue) -> Option<EndpointStatus> {
+    let known = EndpointStatus::VOCABULARY.iter().find(|(word, _)| value.as_str() == Some(word));
     if known.is_none() {
         fields.reject("status", "must be one of ACTIVE, INACTIVE");
     }
@@ -243,7 +242,7 @@ fn status(fields: &mut Fields, value: &Value) -> Option<EndpointStatus> {
 }
 
 fn url(fields: &mut Fields, root: &Object<'_>, policy: AddressPolicy) -> Option<String> {
-    let Some(Value::String(text)) = root.get("url") else {
+    let Some(JsonValue::String(text)) = root.get("url") else {
         fields.reject("url", "is required, and must be a string");
         return None;
     };
@@ -257,7 +256,7 @@ fn url(fields: &mut Fields, root: &Object<'_>, policy: AddressPolicy) -> Option<
 }
 
 fn events(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<EventType>> {
-    let Some(Value::Array(names)) = root.get("events") else {
+    let Some(JsonValue::Array(names)) = root.get("events") else {
         fields.reject("events", "is required, and must be an array of event names");
         return None;
     };

@@ -1,11 +1,9 @@
 //! What a log-in asks and what it is answered.
 
+use crate::http::{Fields, JsonObject, Object, Problem};
+use crate::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
-use serde_json::{Map, Value};
-
-use crate::http::{Fields, Object, Problem};
-use crate::time::Timestamp;
 
 /// The longest e-mail address (RFC 5321), in characters.
 const MAX_EMAIL_CHARS: usize = 254;
@@ -24,7 +22,7 @@ pub struct Credentials {
 
 impl Credentials {
     /// Reads a request's body; every failing field is reported.
-    pub fn parse(body: &Map<String, Value>) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let mut text = |name: &str, max| {

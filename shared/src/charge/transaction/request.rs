@@ -1,11 +1,10 @@
 //! What a client sends to create a payment (contract: `POST /v1/payments`).
 
 use email_address::{EmailAddress, Options};
-use serde_json::{Map, Value};
 
 use super::super::request::{MAX_EMAIL_CHARS, MAX_NAME_CHARS, NewCharge, canonical_hash, metadata};
 use super::super::{Customer, Metadata, PaymentMethod, Transaction};
-use crate::http::{Fields, Object, Problem};
+use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 use crate::money::{Amount, Currency};
 use crate::tax_id::Document;
 use crate::webhook::address::{AddressPolicy, MAX_URL_LENGTH, check_url};
@@ -33,7 +32,7 @@ pub struct NewPayment {
 
 impl NewPayment {
     /// Reads a request's body; every failing field is reported.
-    pub fn parse(body: &Map<String, Value>, policy: AddressPolicy) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject, policy: AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let amount = fields.amount(&root, "amount");
@@ -106,7 +105,7 @@ fn currency(fields: &mut Fields, root: &Object<'_>) -> Option<Currency> {
 fn methods(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<PaymentMethod>> {
     let names: Vec<&str> = PaymentMethod::VOCABULARY.iter().map(|(name, _)| *name).collect();
     let message = format!("must be a list of one or more of {}, each at most once", names.join(", "));
-    let listed = root.get("paymentMethods").and_then(Value::as_array);
+    let listed = root.get("paymentMethods").and_then(JsonValue::as_array);
     let mut methods = Vec::new();
     for name in listed.into_iter().flatten() {
         match name.as_str().and_then(PaymentMethod::named) {
@@ -206,7 +205,7 @@ fn webhook_url(fields: &mut Fields, root: &Object<'_>, policy: AddressPolicy) ->
 }
 
 /// The key names the request, and is no part of what it asks.
-fn hash(body: &Map<String, Value>) -> String {
+fn hash(body: &JsonObject) -> String {
     let mut asked = body.clone();
     asked.remove("idempotencyKey");
     canonical_hash(asked)
@@ -214,12 +213,13 @@ fn hash(body: &Map<String, Value>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::http::json::testing::object;
 
     fn parse(body: &Value) -> Result<NewPayment, Problem> {
-        NewPayment::parse(body.as_object().unwrap(), AddressPolicy::PublicOnly)
+        NewPayment::parse(&object(body), AddressPolicy::PublicOnly)
     }
 
     fn with(extra: Value) -> Value {

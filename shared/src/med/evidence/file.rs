@@ -2,11 +2,9 @@
 
 use std::fmt::Write as _;
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-
-use crate::http::{Fields, Object, Problem};
+use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::text;
+use serde::{Deserialize, Serialize};
 
 /// The longest name, in characters.
 const MAX_NAME_CHARS: usize = 255;
@@ -30,7 +28,7 @@ pub struct EvidenceFile {
 
 impl EvidenceFile {
     /// Reads `{file_name, file_size, mime_type}`.
-    pub fn parse(body: &Map<String, Value>) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let name = name(&mut fields, &root);

@@ -1,0 +1,528 @@
+//! A JSON document as the client wrote it: no key twice in one object, numbers with all their digits.
+//!
+//! `serde_json::Value` keeps the last of two equal keys and rounds a number to 64 bits. Two different requests could then
+//! have the same hash, and the second one would be answered as a replay of the first.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Number;
+use serde_json::value::RawValue;
+
+use super::problem::{Detail, MAX_DETAILS, Problem};
+
+/// How deep objects and arrays may be nested, the body itself counted. Each level reads its text again, so the bound also
+/// limits what a hostile body costs.
+const MAX_DEPTH: usize = 64;
+
+/// The longest path that an error repeats, in characters: a client chooses its keys, and an answer must stay small.
+const MAX_PATH_CHARS: usize = 256;
+
+/// The most digits of an integer that the canonical text writes out: all integers of 64 bits.
+const MAX_WRITTEN_OUT_DIGITS: usize = 20;
+
+/// An object's fields by their names.
+pub type JsonObject = BTreeMap<String, JsonValue>;
+
+/// A JSON value.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum JsonValue {
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A number, as it was written.
+    Number(JsonNumber),
+    /// A string, its escapes resolved.
+    String(String),
+    /// An array.
+    Array(Vec<JsonValue>),
+    /// An object.
+    Object(JsonObject),
+}
+
+impl JsonValue {
+    /// Whether it is `null`.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    /// The text of a string.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::Array(_) | Self::Object(_) => None,
+        }
+    }
+
+    /// The elements of an array.
+    pub fn as_array(&self) -> Option<&[Self]> {
+        match self {
+            Self::Array(elements) => Some(elements),
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::String(_) | Self::Object(_) => None,
+        }
+    }
+
+    /// The value with 64-bit numbers, as it is stored and shown. `refuse` gets the path of each number that 64 bits can't hold
+    /// exactly.
+    pub fn with_64_bit_numbers(
+        &self,
+        path: &JsonPath<'_>,
+        refuse: &mut dyn FnMut(String),
+    ) -> serde_json::Value {
+        match self {
+            Self::Null => serde_json::Value::Null,
+            Self::Bool(value) => (*value).into(),
+            Self::Number(number) => number.exact().map_or_else(
+                || {
+                    refuse(path.to_string());
+                    serde_json::Value::Null
+                },
+                serde_json::Value::Number,
+            ),
+            Self::String(text) => text.as_str().into(),
+            Self::Array(elements) => elements
+                .iter()
+                .enumerate()
+                .map(|(index, element)| element.with_64_bit_numbers(&JsonPath::Element(path, index), refuse))
+                .collect(),
+            Self::Object(object) => object
+                .iter()
+                .map(|(key, value)| {
+                    (key.clone(), value.with_64_bit_numbers(&JsonPath::Field(path, key), refuse))
+                })
+                .collect(),
+        }
+    }
+}
+
+/// A number, as it was written.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct JsonNumber(Box<str>);
+
+impl JsonNumber {
+    fn is_integer(&self) -> bool {
+        !self.0.contains(['.', 'e', 'E'])
+    }
+
+    /// The number, if it is written as an integer: without a fraction or an exponent. Beyond 64 bits it is the nearest integer
+    /// within.
+    pub fn saturating_i64(&self) -> Option<i64> {
+        if !self.is_integer() {
+            return None;
+        }
+        // Digits with an optional sign fail to parse only where they are too many.
+        let beyond = if self.0.starts_with('-') { i64::MIN } else { i64::MAX };
+        Some(self.0.parse().unwrap_or(beyond))
+    }
+
+    /// The number in 64 bits: an integer, or a float that prints as the same decimal value. `None`: they can't hold it.
+    pub fn exact(&self) -> Option<Number> {
+        if self.is_integer() {
+            let signed = self.0.parse::<i64>().map(Number::from);
+            return signed.or_else(|_| self.0.parse::<u64>().map(Number::from)).ok();
+        }
+        let number = Number::from_f64(self.0.parse().ok()?)?;
+        let is_same = Decimal::of(&self.0)? == Decimal::of(&number.to_string())?;
+        is_same.then_some(number)
+    }
+
+    /// One text for all spellings of the same value: `1`, `1.0` and `1e0` are one number. Different values have different texts.
+    pub fn canonical(&self) -> String {
+        let Some(decimal) = Decimal::of(&self.0) else { return self.0.to_ascii_lowercase() };
+        let exact_fraction = if decimal.exponent < 0 { self.exact() } else { None };
+        match (exact_fraction, decimal.whole()) {
+            (Some(fraction), _) => fraction.to_string(),
+            (None, Some(integer)) => integer,
+            (None, None) => decimal.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for JsonNumber {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// A decimal number: `digits · 10^exponent`, without zeros at either end of the digits. Zero has no digits.
+#[derive(Debug, Eq, PartialEq)]
+struct Decimal {
+    is_negative: bool,
+    digits: String,
+    exponent: i64,
+}
+
+impl Decimal {
+    /// Reads a JSON number; `None`: its exponent has more than 64 bits.
+    fn of(text: &str) -> Option<Self> {
+        let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let digits = format!("{whole}{fraction}");
+        let significant = digits.trim_end_matches('0');
+        if significant.is_empty() {
+            return Some(Self { is_negative: false, digits: String::new(), exponent: 0 });
+        }
+        let dropped = i64::try_from(digits.len().checked_sub(significant.len())?).ok()?;
+        let exponent = exponent.parse::<i64>().ok()?;
+        let exponent = exponent.checked_sub(i64::try_from(fraction.len()).ok()?)?.checked_add(dropped)?;
+        Some(Self { is_negative, digits: significant.trim_start_matches('0').to_owned(), exponent })
+    }
+
+    /// An integer of few digits, written out.
+    fn whole(&self) -> Option<String> {
+        let sign = if self.is_negative { "-" } else { "" };
+        if self.digits.is_empty() {
+            return Some("0".to_owned());
+        }
+        let zeros = usize::try_from(self.exponent).ok()?;
+        let is_short = self.digits.len().saturating_add(zeros) <= MAX_WRITTEN_OUT_DIGITS;
+        is_short.then(|| format!("{sign}{}{}", self.digits, "0".repeat(zeros)))
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.is_negative { "-" } else { "" };
+        write!(formatter, "{sign}{}e{}", self.digits, self.exponent)
+    }
+}
+
+/// The place of a value in a document: `metadata.lines[0].price`.
+#[derive(Clone, Copy, Debug)]
+pub enum JsonPath<'a> {
+    /// The document itself.
+    Root,
+    /// A field of an object.
+    Field(&'a JsonPath<'a>, &'a str),
+    /// An element of an array.
+    Element(&'a JsonPath<'a>, usize),
+}
+
+impl fmt::Display for JsonPath<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        self.write(&mut text)?;
+        match text.char_indices().nth(MAX_PATH_CHARS) {
+            Some((end, _)) => write!(formatter, "{}…", text.get(..end).unwrap_or_default()),
+            None => formatter.write_str(&text),
+        }
+    }
+}
+
+impl JsonPath<'_> {
+    fn write(&self, out: &mut String) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => out.write_str(name),
+            Self::Field(parent, name) => {
+                parent.write(out)?;
+                write!(out, ".{name}")
+            }
+            Self::Element(parent, index) => {
+                parent.write(out)?;
+                write!(out, "[{index}]")
+            }
+        }
+    }
+}
+
+/// Reads a JSON object.
+///
+/// # Errors
+///
+/// 400 where the text is no JSON object or is nested too deep; 400 with the path of each key that an object has twice.
+pub fn read(text: &[u8]) -> Result<JsonObject, Problem> {
+    let text = std::str::from_utf8(text).map_err(|error| not_json(&error))?;
+    // The whole text first, so that the position in an error is one in the body.
+    let raw: &RawValue = serde_json::from_str(text).map_err(|error| not_json(&error))?;
+    if !raw.get().starts_with('{') {
+        return Err(Problem::Unreadable("The body must be a JSON object.".to_owned()));
+    }
+    let mut reader = Reader { repeated: Vec::new() };
+    let object = reader.object(raw.get(), &JsonPath::Root, 1)?;
+    if reader.repeated.is_empty() { Ok(object) } else { Err(Problem::Invalid(reader.repeated)) }
+}
+
+fn not_json(error: &dyn fmt::Display) -> Problem {
+    Problem::Unreadable(format!("The body is not valid JSON: {error}."))
+}
+
+struct Reader {
+    repeated: Vec<Detail>,
+}
+
+impl Reader {
+    fn value(&mut self, raw: &RawValue, path: &JsonPath<'_>, depth: usize) -> Result<JsonValue, Problem> {
+        let text = raw.get();
+        match text.as_bytes().first() {
+            Some(b'{') => Ok(JsonValue::Object(self.object(text, path, depth)?)),
+            Some(b'[') => Ok(JsonValue::Array(self.array(text, path, depth)?)),
+            Some(b'"') => Ok(JsonValue::String(leaf(text, path)?)),
+            Some(b't') => Ok(JsonValue::Bool(true)),
+            Some(b'f') => Ok(JsonValue::Bool(false)),
+            Some(b'n') => Ok(JsonValue::Null),
+            _ => Ok(JsonValue::Number(JsonNumber(text.into()))),
+        }
+    }
+
+    fn object(&mut self, text: &str, path: &JsonPath<'_>, depth: usize) -> Result<JsonObject, Problem> {
+        expect_within(depth)?;
+        let Entries(entries) = leaf(text, path)?;
+        let mut object = JsonObject::new();
+        for (key, raw) in entries {
+            let path = JsonPath::Field(path, &key);
+            let value = self.value(raw, &path, depth.saturating_add(1))?;
+            if object.contains_key(&key) {
+                self.repeat(path.to_string());
+            }
+            object.insert(key, value);
+        }
+        Ok(object)
+    }
+
+    fn array(&mut self, text: &str, path: &JsonPath<'_>, depth: usize) -> Result<Vec<JsonValue>, Problem> {
+        expect_within(depth)?;
+        let raws: Vec<&RawValue> = leaf(text, path)?;
+        let elements = raws.into_iter().enumerate();
+        elements
+            .map(|(index, raw)| self.value(raw, &JsonPath::Element(path, index), depth.saturating_add(1)))
+            .collect()
+    }
+
+    fn repeat(&mut self, param: String) {
+        let is_known = self.repeated.iter().any(|detail| detail.param == param);
+        if self.repeated.len() < MAX_DETAILS && !is_known {
+            let message = "is given more than once in its object; send it once".to_owned();
+            self.repeated.push(Detail { param, message });
+        }
+    }
+}
+
+fn expect_within(depth: usize) -> Result<(), Problem> {
+    if depth > MAX_DEPTH {
+        return Err(Problem::Unreadable(format!(
+            "The body is nested too deep: objects and arrays may have at most {MAX_DEPTH} levels."
+        )));
+    }
+    Ok(())
+}
+
+/// Reads one level. The text was read once, so all that can be wrong is an escape that is no character.
+fn leaf<'a, T: Deserialize<'a>>(text: &'a str, path: &JsonPath<'_>) -> Result<T, Problem> {
+    serde_json::from_str(text).map_err(|error| {
+        Problem::Unreadable(format!("The body is not valid JSON: {error} of the value at `{path}`."))
+    })
+}
+
+/// The fields of an object in their order, equal keys included.
+struct Entries<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EntriesVisitor;
+
+        impl<'de> Visitor<'de> for EntriesVisitor {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+
+        deserializer.deserialize_map(EntriesVisitor)
+    }
+}
+
+/// Bodies for tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// The body that a client sends.
+    pub(crate) fn object(value: &serde_json::Value) -> JsonObject {
+        read(value.to_string().as_bytes()).unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn number(text: &str) -> JsonNumber {
+        JsonNumber(text.into())
+    }
+
+    fn repeated(text: &str) -> Vec<String> {
+        match read(text.as_bytes()) {
+            Err(Problem::Invalid(details)) => details.into_iter().map(|detail| detail.param).collect(),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    fn unreadable(text: &[u8]) -> String {
+        match read(text) {
+            Err(Problem::Unreadable(message)) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_key_that_an_object_has_twice_is_named_by_its_path() {
+        assert_eq!(repeated(r#"{"amount":1,"amount":1}"#), ["amount"]);
+        assert_eq!(repeated(r#"{"metadata":{"a":{"b":1,"c":2,"b":1}}}"#), ["metadata.a.b"]);
+        assert_eq!(
+            repeated(r#"{"a":[0,{"b":1,"\u0062":2}],"c":{"d":1,"d":2,"d":3},"c":4}"#),
+            ["a[1].b", "c.d", "c"]
+        );
+        let same = read(br#"{"a":{"x":1},"b":{"x":1},"x":[{"x":1},{"x":2}]}"#).unwrap();
+        assert_eq!(same.len(), 3);
+    }
+
+    #[test]
+    fn what_a_client_repeats_does_not_make_the_answer_large() {
+        let keys = (0..1000).map(|key| format!("\"{key}\":1,\"{key}\":2")).collect::<Vec<_>>().join(",");
+        let long = "k".repeat(100_000);
+        let paths = repeated(&format!("{{\"{long}\":{{{keys}}}}}"));
+        // The paths differ only beyond where they are cut.
+        assert_eq!(paths, [format!("{}…", "k".repeat(MAX_PATH_CHARS))]);
+        assert_eq!(repeated(&format!("{{{keys}}}")).len(), MAX_DETAILS);
+    }
+
+    #[test]
+    fn what_is_no_json_object_says_what_and_where() {
+        insta::assert_snapshot!(unreadable(b"{\"a\": 1,}"), @"The body is not valid JSON: key must be a string at line 1 column 9.");
+        insta::assert_snapshot!(unreadable(b"{} {}"), @"The body is not valid JSON: trailing characters at line 1 column 4.");
+        insta::assert_snapshot!(unreadable(b"[]"), @"The body must be a JSON object.");
+        insta::assert_snapshot!(unreadable(br#"{"a": {"b": ["\ud800"]}}"#), @"The body is not valid JSON: unexpected end of hex escape at line 1 column 8 of the value at `a.b[0]`.");
+        insta::assert_snapshot!(unreadable(b"{\"a\": \"\xff\"}"), @"The body is not valid JSON: invalid utf-8 sequence of 1 bytes from index 7.");
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let nested = |levels: usize| format!("{{\"a\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
+        assert!(read(nested(MAX_DEPTH - 1).as_bytes()).is_ok());
+        for levels in [MAX_DEPTH, 100_000] {
+            insta::allow_duplicates! {
+                insta::assert_snapshot!(unreadable(nested(levels).as_bytes()), @"The body is nested too deep: objects and arrays may have at most 64 levels.");
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_is_exact_where_64_bits_print_the_same_value() {
+        for text in [
+            "0",
+            "-0",
+            "-1",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "18446744073709551615",
+            "0.1",
+            "-0.0",
+            "1.50",
+            "1e2",
+            "1E+2",
+            "0e999999999999999999999",
+            "1e22",
+            "1e23",
+            "5e-324",
+            "1.7976931348623157e308",
+            "9007199254740993",
+        ] {
+            assert!(number(text).exact().is_some(), "{text}");
+        }
+        for text in [
+            "18446744073709551616",
+            "-9223372036854775809",
+            "123456789012345678901234567890",
+            "1e400",
+            "1e-400",
+            "0.1000000000000000055511151231257827",
+            "9007199254740993.0",
+            "3.14159265358979323846",
+            "2e-324",
+            "1e99999999999999999999",
+        ] {
+            assert!(number(text).exact().is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn spellings_of_one_value_have_one_text() {
+        for (one, other) in [
+            ("1", "1.0"),
+            ("1", "1e0"),
+            ("100", "1E2"),
+            ("0", "-0.0"),
+            ("0", "-0"),
+            ("0.5", "5e-1"),
+            ("10000000000000000", "1e16"),
+            ("9007199254740993", "9007199254740993.0"),
+            ("1000000000000000000000000000000", "1e30"),
+            ("1e400", "10.00E+399"),
+            ("123456789012345678901234567890", "1.2345678901234567890123456789e29"),
+        ] {
+            assert_eq!(number(one).canonical(), number(other).canonical(), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn an_integer_beyond_64_bits_is_the_nearest_within() {
+        for (text, integer) in [
+            ("7", Some(7)),
+            ("-7", Some(-7)),
+            ("9223372036854775808", Some(i64::MAX)),
+            ("-99999999999999999999999", Some(i64::MIN)),
+            ("7.0", None),
+            ("7e0", None),
+        ] {
+            assert_eq!(number(text).saturating_i64(), integer, "{text}");
+        }
+    }
+
+    /// A JSON number's text, often one that is near another.
+    fn number_text() -> impl Strategy<Value = String> {
+        "-?(0|[1-9][0-9]{0,25})(\\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?"
+    }
+
+    proptest! {
+        #[test]
+        fn texts_are_equal_exactly_when_values_are(one in number_text(), other in number_text(), zeros in 0_usize..4) {
+            let value = |text: &str| Decimal::of(text).unwrap();
+            let (first, second) = (number(&one).canonical(), number(&other).canonical());
+            prop_assert_eq!(value(&first), value(&one));
+            prop_assert_eq!(value(&one) == value(&other), first == second);
+            if !one.contains(['e', 'E', '.']) {
+                let spelled = format!("{one}.{}", "0".repeat(zeros + 1));
+                prop_assert_eq!(number(&one).canonical(), number(&spelled).canonical());
+            }
+        }
+
+        #[test]
+        fn what_is_exact_comes_back_as_the_same_value(text in number_text()) {
+            if let Some(exact) = number(&text).exact() {
+                prop_assert_eq!(Decimal::of(&exact.to_string()), Decimal::of(&text));
+            }
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), text in "[\\[\\]{}\":,0-9eE.\\-\\\\u ntf]{0,40}") {
+            let _ = read(&bytes);
+            let _ = read(text.as_bytes());
+            let _ = read(format!("{{\"a\":{text}}}").as_bytes());
+        }
+    }
+}
