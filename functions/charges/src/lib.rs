@@ -8,7 +8,9 @@ use shared::app::App;
 use shared::charge::request::{NewCharge, Surface};
 use shared::charge::view::{ChargeListView, ChargeView, QrImage};
 use shared::charge::{ChargeFilter, ChargePath, KeySpace};
-use shared::http::{JsonBody, Problem, RequestContext, framed};
+use shared::http::{Fields, JsonBody, Problem, RequestContext, framed};
+
+const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
 /// Characters of an `Idempotency-Key` (contract: Limits).
 const IDEMPOTENCY_KEY_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
@@ -48,19 +50,31 @@ async fn create_by(
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     let caller = app.api_keys.authenticate(context, now).await?;
-    let idempotency_key = idempotency_key(context)?;
-    let request = NewCharge::parse(&body?.0, surface)?;
+    let mut fields = Fields::new();
+    let idempotency_key = idempotency_key(&mut fields, context);
+    let body = match body {
+        Ok(body) => body,
+        Err(problem) => return Err(fields.with(problem)),
+    };
+    let request = NewCharge::take(&mut fields, &body.0, surface);
+    let (idempotency_key, request) = fields.finish(idempotency_key.zip(request))?;
     let created =
         app.charges.create(&caller, (KeySpace::Charges, idempotency_key), request, &app.links, now).await?;
     Ok(created.respond(ChargeView::new(created.get(), &app.links, QrImage::Inline)))
 }
 
-fn idempotency_key(context: &RequestContext) -> Result<&str, Problem> {
-    let key = context.headers.idempotency_key.as_ref();
-    let key = key.ok_or_else(|| Problem::field("Idempotency-Key", "this header is required"))?;
+/// The header's value; a failure is noted beside those of the body's fields.
+fn idempotency_key<'a>(fields: &mut Fields, context: &'a RequestContext) -> Option<&'a str> {
+    let Some(key) = &context.headers.idempotency_key else {
+        fields.reject(IDEMPOTENCY_KEY, "this header is required");
+        return None;
+    };
     let text = std::str::from_utf8(key.as_bytes()).ok();
-    text.filter(|text| IDEMPOTENCY_KEY_CHARS.contains(&text.chars().count()))
-        .ok_or_else(|| Problem::field("Idempotency-Key", "must be 8 to 128 characters of UTF-8"))
+    let text = text.filter(|text| IDEMPOTENCY_KEY_CHARS.contains(&text.chars().count()));
+    if text.is_none() {
+        fields.reject(IDEMPOTENCY_KEY, "must be 8 to 128 characters of UTF-8");
+    }
+    text
 }
 
 async fn read(

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use super::{Customer, Metadata, PaymentMethod, Transaction, metadata};
 use crate::hex;
 use crate::http::json::JsonPath;
-use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
+use crate::http::{Fields, JsonObject, JsonValue, Object};
 use crate::money::{Amount, Currency};
 use crate::tax_id::{Document, TaxId};
 
@@ -62,26 +62,25 @@ pub struct NewCharge {
 }
 
 impl NewCharge {
-    /// Reads a request's body; every failing field is reported.
-    pub fn parse(body: &JsonObject, surface: Surface) -> Result<Self, Problem> {
-        let mut fields = Fields::new();
+    /// Takes a request from its body; `fields` gets every failing field.
+    pub fn take(fields: &mut Fields, body: &JsonObject, surface: Surface) -> Option<Self> {
         let root = Object::root(body);
         let amount = fields.amount(&root, "amount");
-        let currency = currency(&mut fields, &root);
-        payment_method(&mut fields, &root, surface);
+        let currency = currency(fields, &root);
+        payment_method(fields, &root, surface);
         let description = fields.text(&root, "description", 0, MAX_DESCRIPTION_CHARS);
-        let expires_in_seconds = expires_in(&mut fields, &root);
+        let expires_in_seconds = expires_in(fields, &root);
         let sent_customer = fields.object(&root, "customer");
         let customer = Customer {
-            name: name(&mut fields, &sent_customer),
+            name: name(fields, &sent_customer),
             document: fields.tax_id(&sent_customer, "document").map(Document::from),
-            email: email(&mut fields, &sent_customer),
+            email: email(fields, &sent_customer),
             phone: fields.text(&sent_customer, "phone", 1, MAX_PHONE_CHARS).map(str::to_owned),
         };
-        let expected_payer = payer_lock(&mut fields, &root, &customer);
-        let metadata = metadata(&mut fields, &root, description);
-        let request = amount.map(|amount| Self {
-            amount,
+        let expected_payer = payer_lock(fields, &root, &customer);
+        let metadata = metadata(fields, &root, description);
+        Some(Self {
+            amount: amount?,
             currency,
             methods: vec![PaymentMethod::Pix],
             pix_expires_in_seconds: expires_in_seconds,
@@ -90,8 +89,7 @@ impl NewCharge {
             metadata,
             transaction: None,
             hash: hash(body),
-        });
-        fields.finish(request)
+        })
     }
 }
 
@@ -235,10 +233,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::http::Problem;
     use crate::http::json::{self, testing::object};
 
     fn parse(body: &Value) -> Result<NewCharge, Problem> {
-        NewCharge::parse(&object(body), Surface::Charges)
+        take(&object(body), Surface::Charges)
+    }
+
+    fn take(body: &JsonObject, surface: Surface) -> Result<NewCharge, Problem> {
+        let mut fields = Fields::new();
+        let request = NewCharge::take(&mut fields, body, surface);
+        fields.finish(request)
     }
 
     fn with(extra: Value) -> Value {
@@ -262,11 +267,11 @@ mod tests {
     }
 
     fn failing_text(text: &str) -> (&'static str, Vec<String>) {
-        failure(NewCharge::parse(&json::read(text.as_bytes()).unwrap(), Surface::Charges))
+        failure(take(&json::read(text.as_bytes()).unwrap(), Surface::Charges))
     }
 
     fn hash(text: &str) -> String {
-        NewCharge::parse(&json::read(text.as_bytes()).unwrap(), Surface::Charges).unwrap().hash
+        take(&json::read(text.as_bytes()).unwrap(), Surface::Charges).unwrap().hash
     }
 
     #[test]
@@ -354,7 +359,7 @@ mod tests {
         assert_eq!(parse(&with(json!({}))).unwrap().pix_expires_in_seconds, None);
         let text = r#"{"amount":1000,"payment_method":"pix","expires_in":99999999999999999999999999}"#;
         let body = json::read(text.as_bytes()).unwrap();
-        let capped = NewCharge::parse(&body, Surface::Charges).unwrap().pix_expires_in_seconds;
+        let capped = take(&body, Surface::Charges).unwrap().pix_expires_in_seconds;
         assert_eq!(capped, Some(86_400));
         let below = r#"{"amount":1000,"payment_method":"pix","expires_in":-99999999999999999999999999}"#;
         assert_eq!(failing_text(below).1, ["expires_in"]);
@@ -378,7 +383,7 @@ mod tests {
     #[test]
     fn the_pix_route_fills_in_the_method() {
         let body = json!({"amount": 1000});
-        let pix = NewCharge::parse(&object(&body), Surface::PixCharges).unwrap();
+        let pix = take(&object(&body), Surface::PixCharges).unwrap();
         assert_eq!(pix.hash, hash(r#"{"amount": 1000, "payment_method": "pix"}"#));
     }
 

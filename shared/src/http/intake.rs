@@ -230,6 +230,16 @@ impl Fields {
         parsed
     }
 
+    /// A body that was refused as a whole, with the failures that were noted before.
+    #[must_use]
+    pub fn with(mut self, refused: Problem) -> Problem {
+        let Problem::Invalid(details) = refused else { return refused };
+        for Detail { param, message } in details {
+            self.reject(param, message);
+        }
+        Problem::Invalid(self.details)
+    }
+
     /// Ends the checks: the value if nothing was wrong, else every failing field.
     ///
     /// `None` without a noted failure can't happen by construction of a caller; it reads as an internal error.
