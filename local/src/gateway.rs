@@ -36,6 +36,8 @@ const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
 /// How much of a body that is too large is read and dropped, in bytes, before the connection is broken off.
 const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
 
+const X_REQUEST_ID: &str = "x-request-id";
+
 /// The prefix of what only this machine serves.
 const LOCAL_PREFIX: &str = "/_local/";
 
@@ -244,6 +246,11 @@ impl Api {
                 head.headers.insert(name, value);
             }
         }
+        // An event is JSON, where bytes that are no UTF-8 would become other text, and the answer would carry that as the id.
+        let id = head.headers.get(X_REQUEST_ID);
+        if id.is_some_and(|id| std::str::from_utf8(id.as_bytes()).is_err()) {
+            head.headers.remove(X_REQUEST_ID);
+        }
         // `OPTIONS *` names no path.
         if !head.uri.path().starts_with('/') {
             head.uri = hyper::Uri::from_static("/");
@@ -399,9 +406,10 @@ fn response(answer: &Value) -> Option<Response<Full<Bytes>>> {
     *response.status_mut() = status;
     for (name, value) in answer.get("headers").and_then(Value::as_object).into_iter().flatten() {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        let value = HeaderValue::from_bytes(value.as_str()?.as_bytes()).ok()?;
         // The connection, and the body's length on it, are the server's.
         if ![CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) {
-            response.headers_mut().insert(name, HeaderValue::from_str(value.as_str()?).ok()?);
+            response.headers_mut().insert(name, value);
         }
     }
     for cookie in answer.get("cookies").and_then(Value::as_array).into_iter().flatten() {

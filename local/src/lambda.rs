@@ -174,6 +174,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_request_id_of_any_script_passes_through_both_conversions() {
+        let router = shared::http::framed(Router::new());
+        let invoke = http_function(router);
+        for (sent, is_echoed) in [("pedido nº 7 – 注文", true), ("plain-1", true), ("a\u{85}b", false)] {
+            let mut event = event("", false);
+            event["headers"]["x-request-id"] = sent.into();
+            let answer = invoke(event).await.unwrap();
+            let body: Value = serde_json::from_str(answer["body"].as_str().unwrap()).unwrap();
+            assert_eq!(answer["headers"]["x-request-id"], body["request_id"], "{sent:?}");
+            assert_eq!(body["request_id"] == sent, is_echoed, "{sent:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn a_panic_fails_one_invocation_only() {
         let router = Router::new().fallback(any(|body: String| async move {
             assert_ne!(body, "bad", "refused");

@@ -11,18 +11,24 @@ async fn every_answer_carries_a_request_id_and_echoes_a_sound_one() {
     let made = service.raw(Method::GET, "/v1/charges", &[], "").await;
     assert!(made.header("x-request-id").unwrap().starts_with("req_"));
 
-    let long = "x".repeat(128);
-    for sent in ["a", "order 17/retry-2", "~!@", long.as_str()] {
-        let answer = service.raw(Method::GET, "/nowhere", &[("x-request-id", sent)], "").await;
-        let echoed = !sent.contains(' ');
-        assert_eq!(answer.header("x-request-id") == Some(sent), echoed, "{sent}");
-        assert_eq!(answer.code(), "not_found");
+    let longest = "é".repeat(256);
+    for sent in ["a", "order 17/retry-2", "~!@", "pedido nº 7 – ação", longest.as_str()] {
+        for path in ["/nowhere", "/v1/charges", "/_elsewhere"] {
+            let answer = service.raw(Method::GET, path, &[("x-request-id", sent)], "").await;
+            assert_eq!(answer.header("x-request-id"), Some(sent));
+            assert_eq!(answer.body["request_id"], sent);
+        }
     }
-    let replaced = ["x".repeat(129), "é".to_owned(), String::new()];
+    let trimmed = service.raw(Method::GET, "/nowhere", &[("x-request-id", "  mine\t ")], "").await;
+    assert_eq!((trimmed.header("x-request-id"), trimmed.code()), (Some("mine"), "not_found"));
+    let replaced = ["x".repeat(513), "a\tb".to_owned(), "a\u{85}b".to_owned(), String::new()];
     for sent in &replaced {
         let answer = service.raw(Method::GET, "/v1/charges", &[("x-request-id", sent)], "").await;
         assert!(answer.header("x-request-id").unwrap().starts_with("req_"), "{sent}");
     }
+    let url = format!("{}/v1/charges", service.base_url);
+    let latin = service.raw_with(Method::GET, &url, &[("x-request-id", b"caf\xe9")], "".into()).await;
+    assert!(latin.header("x-request-id").unwrap().starts_with("req_"), "{latin:?}");
     let good = service
         .raw(Method::GET, "/v1/charges", &[("x-request-id", "mine"), ("apikey", &service.key())], "")
         .await;

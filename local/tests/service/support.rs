@@ -61,7 +61,7 @@ pub(crate) struct Answer {
 
 impl Answer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).map(|value| value.to_str().unwrap())
+        self.headers.get(name).map(|value| std::str::from_utf8(value.as_bytes()).unwrap())
     }
 
     /// The error's code, after checking the whole shape of an error.
@@ -110,11 +110,24 @@ impl Client {
         body: impl Into<Bytes>,
     ) -> Answer {
         let url = if path.starts_with("http") { path.to_owned() } else { format!("{}{path}", self.base_url) };
+        let headers: Vec<(&str, &[u8])> =
+            headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
+        self.raw_with(method, &url, &headers, body.into()).await
+    }
+
+    /// Sends a request whose headers need not be text.
+    pub(crate) async fn raw_with(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &[u8])],
+        body: Bytes,
+    ) -> Answer {
         let mut request = Request::builder().method(method).uri(url);
         for (name, value) in headers {
-            request = request.header(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
+            request = request.header(*name, HeaderValue::from_bytes(value).unwrap());
         }
-        let response = self.http.request(request.body(Full::new(body.into())).unwrap()).await.unwrap();
+        let response = self.http.request(request.body(Full::new(body)).unwrap()).await.unwrap();
         let (head, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let body = serde_json::from_slice(&bytes).unwrap_or(Value::Null);

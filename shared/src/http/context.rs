@@ -25,17 +25,18 @@ pub(super) const RATE_LIMIT: &str = "x-ratelimit-limit-minute";
 /// How many of them are left.
 pub(super) const RATE_LIMIT_REMAINING: &str = "x-ratelimit-remaining-minute";
 
-/// The longest `X-Request-Id` of a client that is echoed; a longer one is replaced.
-const MAX_REQUEST_ID_CHARS: usize = 128;
+/// The longest `X-Request-Id` of a client that is echoed, in bytes; a longer one is replaced.
+const MAX_REQUEST_ID_BYTES: usize = 512;
 
-/// The id of a request: the client's own when it is 1-128 visible ASCII characters, else `req_<uuid>`.
+/// The id of a request: the client's own where that is 1 to 512 bytes of UTF-8 without control characters, else `req_<uuid>`.
+/// Spaces around it are no part of a header's value.
 #[derive(Clone, Debug)]
 pub struct RequestId(Arc<str>);
 
 impl RequestId {
     fn of(headers: &HeaderMap) -> Self {
-        let sent = headers.get(X_REQUEST_ID).and_then(|value| value.to_str().ok());
-        match sent {
+        let sent = headers.get(X_REQUEST_ID).and_then(|value| std::str::from_utf8(value.as_bytes()).ok());
+        match sent.map(|id| id.trim_matches([' ', '\t'])) {
             Some(id) if is_echoable(id) => Self(id.into()),
             _ => Self(format!("req_{}", Uuid::new_v4()).into()),
         }
@@ -47,19 +48,20 @@ impl RequestId {
     }
 
     fn name(&self, response: &mut Response) {
-        if let Ok(id) = HeaderValue::from_str(&self.0) {
+        if let Ok(id) = HeaderValue::from_bytes(self.0.as_bytes()) {
             response.headers_mut().insert(X_REQUEST_ID, id);
         }
     }
 }
 
 fn is_echoable(id: &str) -> bool {
-    (1..=MAX_REQUEST_ID_CHARS).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
+    (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && !id.chars().any(char::is_control)
 }
 
+/// As logs show it: what a terminal would not show as it is written is escaped.
 impl fmt::Display for RequestId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
+        self.0.escape_debug().fmt(formatter)
     }
 }
 
@@ -176,4 +178,35 @@ pub(super) async fn frame(mut request: Request, next: Next) -> Response {
     let status = response.status().as_u16();
     tracing::info!(key, request_id = %context.id, "{method} {path} {status}");
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(sent: &[u8]) -> RequestId {
+        let headers =
+            HeaderMap::from_iter([(X_REQUEST_ID.parse().unwrap(), HeaderValue::from_bytes(sent).unwrap())]);
+        RequestId::of(&headers)
+    }
+
+    #[test]
+    fn a_clients_id_is_echoed_where_it_is_text_without_control_characters() {
+        let longest = "é".repeat(256);
+        for sent in ["a", "order 17/retry-2", "pedido nº 7", "注文", "\u{202e}x", longest.as_str()] {
+            assert_eq!(id(sent.as_bytes()).as_str(), sent);
+        }
+        assert_eq!(id(b"  mine\t").as_str(), "mine");
+        let too_long = "x".repeat(513);
+        for sent in ["", "  ", "a\tb", "a\u{80}b", "a\u{9f}b", too_long.as_str()] {
+            assert!(id(sent.as_bytes()).as_str().starts_with("req_"), "{sent:?}");
+        }
+        assert!(id(b"caf\xe9").as_str().starts_with("req_"), "it is Latin-1");
+    }
+
+    #[test]
+    fn a_log_shows_an_id_escaped() {
+        assert_eq!(id("order-17 é".as_bytes()).to_string(), "order-17 é");
+        assert_eq!(id("a\u{202e}\"\u{2028}".as_bytes()).to_string(), r#"a\u{202e}\"\u{2028}"#);
+    }
 }
