@@ -18,6 +18,19 @@ pub fn misleads(character: char) -> bool {
     )
 }
 
+/// Whether a character can't be in a line that reads as it is written: a name, a label, an address.
+pub fn is_unfit_for_line(character: char) -> bool {
+    character.is_control() || misleads(character)
+}
+
+/// Whether a character can't be in text of several lines: a control character other than a line break, or one that
+/// overrides or isolates the direction of the text after it.
+pub fn is_unfit_for_lines(character: char) -> bool {
+    let is_break = matches!(character, '\n' | '\r');
+    let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || (character.is_control() && !is_break)
+}
+
 /// Whether a text shows nothing: white space, and characters without a shape.
 pub fn is_blank(text: &str) -> bool {
     let has_no_shape = |character: char| {

@@ -16,6 +16,7 @@ use shared::charge::{Charge, PaymentMethod, Pix, TransactionStatus};
 use shared::http::csp_source;
 use shared::ids::Mode;
 use shared::pt_br;
+use shared::text;
 use shared::time::Timestamp;
 
 const STYLE: &str = include_str!("page.css");
@@ -400,8 +401,12 @@ fn receiver(br_code: &str) -> Option<&str> {
 
 fn description(charge: &Charge) -> Option<String> {
     let metadata = charge.metadata.to_map();
-    let description = metadata.get("description")?.as_str()?.trim();
-    (!description.is_empty()).then(|| description.to_owned())
+    let description = metadata.get("description")?.as_str()?;
+    // Metadata is the merchant's own map, and rows from before hold any text: a payer must read what is written there.
+    let shown: String =
+        description.chars().filter(|character| !text::is_unfit_for_lines(*character)).collect();
+    let shown = shown.trim();
+    (!shown.is_empty()).then(|| shown.to_owned())
 }
 
 #[cfg(test)]

@@ -137,6 +137,8 @@ async fn a_key_is_live_and_without_a_label_unless_asked_otherwise() {
     for (body, params) in [
         (json!({"label": "x".repeat(65)}), vec!["label"]),
         (json!({"label": 1}), vec!["label"]),
+        (json!({"label": "\u{200b}"}), vec!["label"]),
+        (json!({"label": "caixa\u{202e}"}), vec!["label"]),
         (json!({"test": "true"}), vec!["test"]),
         (json!({"test": 1, "label": []}), vec!["label", "test"]),
     ] {

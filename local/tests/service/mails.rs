@@ -449,7 +449,7 @@ async fn no_text_of_a_merchant_or_payer_adds_a_header() {
     service.open_case(&service.paid_charge(1000).await, json!({"reason": "Golpe"})).await;
     service.change_settings(|settings| evil.clone_into(&mut settings.merchant_name)).await;
     let charge = service
-        .charge_of(&json!({"amount": 1000, "description": evil, "customer": {"name": evil}, "metadata": {"a": evil}}))
+        .charge_of(&json!({"amount": 1000, "description": evil, "customer": {"name": "Bcc: eva@outra.example"}, "metadata": {"a": evil}}))
         .await;
     service.sandbox(&charge, "pay", &json!({"payer_name": evil})).await;
     let case = service.open_case(&charge, json!({ "reason": evil })).await;

@@ -156,3 +156,38 @@ async fn two_requests_that_differ_in_a_digit_are_two_requests() {
     };
     assert_eq!((seconds(&capped), seconds(&longest)), (86_400, 86_400));
 }
+
+#[tokio::test]
+async fn both_surfaces_refuse_text_that_does_not_read_as_it_is_written() {
+    let service = Service::start().await;
+    let key = service.key();
+    let texts = [
+        ("Maria\u{202e}ailraM", "it turns around"),
+        ("Maria\u{2066}", "it isolates what follows"),
+        ("Maria\u{0}", "a control character"),
+        ("Maria\nSilva", "two lines"),
+        ("\u{200b}\u{feff}", "nothing is visible"),
+    ];
+    for (text, why) in texts {
+        let charge =
+            json!({"amount": 1000, "customer": {"name": text, "email": format!("{text}@example.com")}});
+        let answer =
+            service.post_as(&key, "/v1/pix/charges", &charge, &[("idempotency-key", "order-0001")]).await;
+        assert_eq!((answer.status.as_u16(), answer.params()[0]), (400, "customer.name"), "{why}");
+        let payment = json!({
+            "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "p-1",
+            "customerName": text, "customerId": text, "customerEmail": format!("{text}@example.com"),
+        });
+        let answer = service.post("/v1/payments", &payment).await;
+        assert_eq!(answer.status, 400, "{why}");
+        assert!(answer.params().starts_with(&["customerId", "customerName"]), "{why}: {answer:?}");
+    }
+    for (description, is_taken) in
+        [("Pedido 7\r\nà tarde", true), ("a\u{202e}b", false), ("a\u{7f}", false), ("a\tb", false)]
+    {
+        let body = json!({"amount": 1000, "description": description});
+        let more = [("idempotency-key", "order-0001")];
+        let answer = service.post_as(&key, "/v1/pix/charges", &body, &more).await;
+        assert_eq!(answer.status == 201, is_taken, "{description:?} {answer:?}");
+    }
+}

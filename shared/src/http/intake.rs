@@ -6,6 +6,7 @@
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
+use email_address::{EmailAddress, Options};
 
 use super::json::{self, JsonObject, JsonValue};
 use super::problem::{Detail, MAX_DETAILS, Problem};
@@ -16,6 +17,12 @@ use crate::time::Timestamp;
 
 /// The largest body that is read, in bytes: 256 KiB.
 const MAX_BODY_BYTES: usize = 262_144;
+
+/// The shortest e-mail address.
+const MIN_EMAIL_CHARS: usize = 3;
+
+/// The longest address that mail can carry (RFC 5321).
+const MAX_EMAIL_CHARS: usize = 254;
 
 /// A request's body: a JSON object, without a key that is there twice. An empty body reads as `{}`, for routes whose fields
 /// are all optional.
@@ -130,11 +137,43 @@ impl Fields {
         Some(text)
     }
 
-    /// As [`Fields::text`], of one line that reads as it is written: it names something in lists.
+    /// As [`Fields::text`], of one line that reads as it is written and, unless it is empty, shows something: people choose and
+    /// compare by it.
     pub fn line<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let text = self.text(from, name, min, max)?;
-        if text.chars().any(|character| character.is_control() || text::misleads(character)) {
-            self.reject(from.param(name), "must not have control characters, or ones that turn text around");
+        if text.chars().any(text::is_unfit_for_line) {
+            self.reject(
+                from.param(name),
+                "must be one line, without control characters and characters that change the direction of text",
+            );
+            return None;
+        }
+        if !text.is_empty() && text::is_blank(text) {
+            self.reject(from.param(name), "must not be blank: it has no visible character");
+            return None;
+        }
+        Some(text)
+    }
+
+    /// As [`Fields::text`], of any number of lines.
+    pub fn lines<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
+        let text = self.text(from, name, min, max)?;
+        if text.chars().any(text::is_unfit_for_lines) {
+            self.reject(
+                from.param(name),
+                "must not have control characters other than line breaks, nor characters that change the direction of text",
+            );
+            return None;
+        }
+        Some(text)
+    }
+
+    /// An optional e-mail address (RFC 5322), without a display name.
+    pub fn email<'a>(&mut self, from: &Object<'a>, name: &str) -> Option<&'a str> {
+        let text = self.line(from, name, MIN_EMAIL_CHARS, MAX_EMAIL_CHARS)?;
+        let options = Options::default().without_display_text();
+        if EmailAddress::parse_with_options(text, options).is_err() {
+            self.reject(from.param(name), "must be an e-mail address (RFC 5322)");
             return None;
         }
         Some(text)

@@ -33,6 +33,14 @@ fn inner<'a>(page: &'a str, element: &str) -> &'a str {
 }
 
 #[test]
+fn a_description_reads_as_it_is_written() {
+    let description = "Pedido \u{202e}24\u{2066}\u{0} de\nMaria";
+    let page = page(&json!({"metadata": json!({ "description": description }).to_string()}));
+    assert!(page.contains("Pedido 24 de\nMaria</dd>"), "{page}");
+    assert!(!page.contains(['\u{202e}', '\u{2066}', '\u{0}']));
+}
+
+#[test]
 fn a_payable_charge_shows_everything_that_is_needed_to_pay_it() {
     let page = page(&json!({"metadata": json!({"description": "Pedido 42"}).to_string()}));
     for expected in [

@@ -13,7 +13,7 @@ const MAX_NAME_CHARS: usize = 255;
 pub const MAX_BYTES: u32 = 10_485_760;
 
 /// What is said of a name that is not taken.
-const NO_NAME: &str = "must be a name without a path, control or direction characters";
+const NO_NAME: &str = "must be a visible name, without a path, control characters and characters that change the direction of text";
 
 /// A file that is evidence, as it was declared before it was sent.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -97,12 +97,11 @@ impl FileName {
     /// Takes a name of any script.
     pub fn parse(text: &str) -> Option<Self> {
         let length = text.chars().count();
-        let refused = |character: char| {
-            character.is_control() || text::misleads(character) || matches!(character, '/' | '\\')
-        };
+        let refused = |character: char| text::is_unfit_for_line(character) || matches!(character, '/' | '\\');
         let taken = (1..=MAX_NAME_CHARS).contains(&length)
             && !text.chars().any(refused)
-            && !matches!(text.trim(), "" | "." | "..");
+            && !text::is_blank(text)
+            && !matches!(text.trim(), "." | "..");
         taken.then(|| Self(text.to_owned()))
     }
 
@@ -212,6 +211,7 @@ mod tests {
             "a\u{7f}",
             "a\u{85}",
             "a\u{202e}gpj.exe",
+            "\u{200b}\u{2060}",
             &long,
         ] {
             assert_eq!(FileName::parse(name), None, "{name:?}");
