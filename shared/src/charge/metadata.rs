@@ -36,6 +36,14 @@ impl Metadata {
         Self(Value::Object(map).to_string())
     }
 
+    /// The map with another text under a key.
+    #[must_use]
+    pub fn with_text(&self, key: &str, text: &str) -> Self {
+        let mut map = self.to_map();
+        map.insert(key.to_owned(), text.into());
+        Self(Value::Object(map).to_string())
+    }
+
     /// No keys at all.
     pub fn is_empty(&self) -> bool {
         self.0 == "{}"

@@ -10,6 +10,9 @@ use crate::webhook::address::{AddressPolicy, MAX_URL_LENGTH, check_url};
 /// Characters of an `idempotencyKey` (design: Identity and idempotency).
 const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (1, 255);
 
+/// The key of the metadata that says where a payer by card comes back to.
+const RETURN_URL: &str = "returnUrl";
+
 const MAX_CUSTOMER_ID_CHARS: usize = 200;
 
 /// MB WAY takes at most 5,000 EUR.
@@ -60,7 +63,7 @@ impl NewPayment {
         let sent = fields.object(&root, "metadata");
         let is_asked = |method| methods.as_ref().is_some_and(|methods| methods.contains(&method));
         let phone = phone(&mut fields, &sent, is_asked(PaymentMethod::Mbway));
-        check_return_url(&mut fields, &sent, is_asked(PaymentMethod::CreditCard));
+        let return_url = return_url(&mut fields, &sent, is_asked(PaymentMethod::CreditCard));
         let customer = Customer {
             name: fields.line(&root, "customerName", 1, MAX_NAME_CHARS).map(str::to_owned),
             document,
@@ -71,6 +74,10 @@ impl NewPayment {
             Metadata::default()
         } else {
             metadata(&mut fields, &root, None)
+        };
+        let metadata = match return_url {
+            Some(url) => metadata.with_text(RETURN_URL, &url),
+            None => metadata,
         };
         let asked = amount.zip(currency).zip(methods).map(|((amount, currency), methods)| NewCharge {
             amount,
@@ -165,20 +172,27 @@ fn phone(fields: &mut Fields, metadata: &Object<'_>, is_required: bool) -> Optio
     None
 }
 
-/// Kept as it was sent. Without a card it is the merchant's own key, and may be anything.
-fn check_return_url(fields: &mut Fields, metadata: &Object<'_>, by_card: bool) {
-    let Some(value) = metadata.get("returnUrl").filter(|_| by_card) else { return };
-    let text = value.as_str().filter(|text| text.len() <= MAX_URL_LENGTH);
+/// Where a payer by card comes back to, normalised: what is stored is what a browser is sent to. Without a card it is the
+/// merchant's own key, and may be anything.
+fn return_url(fields: &mut Fields, metadata: &Object<'_>, by_card: bool) -> Option<String> {
+    let value = metadata.get(RETURN_URL).filter(|_| by_card)?;
+    // The parser drops or escapes white space and control characters silently.
+    let text = value.as_str().filter(|text| !text.contains(|c: char| c.is_whitespace() || c.is_control()));
     let url = text.and_then(|text| url::Url::parse(text).ok());
-    let may_be = url.is_some_and(|url| {
+    let url = url.filter(|url| {
         matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
     });
-    if !may_be {
+    let url = url.map(String::from).filter(|url| {
+        // Escaping makes it longer.
+        url.len().max(text.map_or(0, str::len)) <= MAX_URL_LENGTH
+    });
+    if url.is_none() {
         fields.reject(
-            "metadata.returnUrl",
-            "must be an absolute http or https address without credentials, at most 2048 bytes",
+            format!("metadata.{RETURN_URL}"),
+            "must be an absolute http or https address, without credentials, white space and control characters, at most 2048 bytes",
         );
     }
+    url
 }
 
 fn webhook_url(fields: &mut Fields, root: &Object<'_>, policy: AddressPolicy) -> Option<String> {
@@ -262,6 +276,22 @@ mod tests {
                 json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": "https://a:b@example.com"}}),
                 "metadata.returnUrl",
             ),
+            (
+                json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": " https://example.com/"}}),
+                "metadata.returnUrl",
+            ),
+            (
+                json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": "https://example.com/a\tb"}}),
+                "metadata.returnUrl",
+            ),
+            (
+                json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": "https://example.com/\u{85}"}}),
+                "metadata.returnUrl",
+            ),
+            (
+                json!({"paymentMethods": ["CREDIT_CARD"], "metadata": {"returnUrl": format!("https://example.com/{}", "é".repeat(700))}}),
+                "metadata.returnUrl",
+            ),
             (json!({"customerEmail": "Maria <m@example.com>"}), "customerEmail"),
             (json!({"customerEmail": "x\r\nBcc: v@example.com <a@example.com>"}), "customerEmail"),
             (json!({"webhookUrl": "http://example.com/hook"}), "webhookUrl"),
@@ -298,6 +328,18 @@ mod tests {
         ] {
             parse(&with(extra.clone())).unwrap_or_else(|problem| panic!("{extra}: {problem:?}"));
         }
+    }
+
+    #[test]
+    fn a_return_address_is_stored_normalised() {
+        let sent = "HTTPS://Shop.example:443/a/../obrigado?pedido=\"7\"";
+        let by = |method: &str| {
+            let extra = json!({"paymentMethods": [method], "metadata": {"returnUrl": sent, "order": 7}});
+            parse(&with(extra)).unwrap().asked.metadata.to_map()
+        };
+        let normalised = "https://shop.example/obrigado?pedido=%227%22";
+        assert_eq!(Value::Object(by("CREDIT_CARD")), json!({"returnUrl": normalised, "order": 7}));
+        assert_eq!(by("PIX")["returnUrl"], sent, "without a card it is the merchant's own");
     }
 
     #[test]
