@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 /// Keys that the service itself fills in; stripped on input.
 const RESERVED: [&str; 2] = ["med", "failure"];
 
-/// The most keys a map may have.
+/// The most keys a map may have; stripped ones do not count.
 pub(crate) const MAX_KEYS: usize = 50;
 
-/// The most bytes a map may take as JSON.
+/// The most bytes a map may take as JSON; stripped keys do not count.
 pub(crate) const MAX_BYTES: usize = 16 * 1024;
 
 /// The map, kept as JSON text: values of any depth come back as they were sent, numbers as JSON's
@@ -28,12 +28,17 @@ impl Metadata {
     /// Keeps what a client sent: reserved keys and those that start with `_` are stripped, and the charge's
     /// description is folded in as `description`.
     pub fn fold(sent: &Map<String, Value>, description: Option<&str>) -> Self {
-        let kept = sent.iter().filter(|(key, _)| !key.starts_with('_') && !RESERVED.contains(&key.as_str()));
+        let kept = sent.iter().filter(|(key, _)| Self::keeps(key));
         let mut map: Map<String, Value> = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
         if let Some(description) = description {
             map.insert("description".to_owned(), Value::String(description.to_owned()));
         }
         Self(Value::Object(map).to_string())
+    }
+
+    /// Whether a client's key is kept.
+    pub(crate) fn keeps(key: &str) -> bool {
+        !key.starts_with('_') && !RESERVED.contains(&key)
     }
 
     /// The map with another text under a key.

@@ -137,7 +137,7 @@ pub(super) fn metadata(fields: &mut Fields, root: &Object<'_>, description: Opti
         None => {}
         Some(JsonValue::Object(map)) => {
             let path = JsonPath::Field(&JsonPath::Root, "metadata");
-            for (key, value) in map {
+            for (key, value) in map.iter().filter(|(key, _)| Metadata::keeps(key)) {
                 let path = JsonPath::Field(&path, key);
                 let value = value.with_64_bit_numbers(&path, &mut |path| fields.reject(path, UNFIT_NUMBER));
                 sent.insert(key.clone(), value);
@@ -339,6 +339,18 @@ mod tests {
     }
 
     #[test]
+    fn stripped_keys_of_the_metadata_do_not_count_toward_its_limits() {
+        let mut sent: Map<String, Value> = (0..50).map(|key| (key.to_string(), json!(1))).collect();
+        for key in ["_a", "_b", "med", "failure"] {
+            sent.insert(key.to_owned(), json!("x".repeat(16 * 1024)));
+        }
+        let kept = parse(&with(json!({ "metadata": sent }))).unwrap().metadata.to_map();
+        assert_eq!(kept.len(), 50);
+        let stripped = r#"{"amount":1000,"payment_method":"pix","metadata":{"_n":1e400}}"#;
+        take(&json::read(stripped.as_bytes()).unwrap(), Surface::Charges).unwrap();
+    }
+
+    #[test]
     fn a_description_may_have_line_breaks_and_a_name_any_script() {
         let body = with(json!({
             "description": "Pedido 7\r\nEntregue à tarde\n",
@@ -418,6 +430,9 @@ mod tests {
             r#"{"amount":1000,"payment_method":"pix","unknown":0.1000000000000000055}"#,
             r#"{"amount":1000,"payment_method":"pix","unknown":1e400}"#,
             r#"{"amount":1000,"payment_method":"pix","unknown":1e401}"#,
+            r#"{"amount": 1000, "payment_method": "pix", "metadata": {"_n": 1}}"#,
+            r#"{"amount": 1000, "payment_method": "pix", "metadata": {"_n": 2}}"#,
+            r#"{"amount": 1000, "payment_method": "pix", "_unknown": 1}"#,
         ];
         let hashes: std::collections::BTreeSet<String> = bodies.iter().map(|body| hash(body)).collect();
         assert_eq!(hashes.len(), bodies.len());
