@@ -25,6 +25,9 @@ const MAX_REASON_CHARS: usize = 500;
 const MAX_CODE_CHARS: usize = 64;
 const MAX_NAME_CHARS: usize = 200;
 
+/// How far a bank's clock may be ahead of the service's, in milliseconds: a minute.
+const MAX_AHEAD_MS: i64 = 60_000;
+
 /// The function's routes.
 pub fn router(app: App) -> Router {
     let routes = Router::new()
@@ -49,7 +52,7 @@ async fn pay(
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     let (caller, charge) = own_test_charge(&app, &context, id, now).await?;
-    let told = SandboxPayment::parse(&body?, &charge)?;
+    let told = SandboxPayment::parse(&body?, &charge, now)?;
     let method = told.method;
     let id = match (told.payment_id, method) {
         (Some(id), _) => id,
@@ -91,7 +94,7 @@ struct SandboxPayment {
 }
 
 impl SandboxPayment {
-    fn parse(body: &JsonBody, charge: &Charge) -> Result<Self, Problem> {
+    fn parse(body: &JsonBody, charge: &Charge, now: Timestamp) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(&body.0);
         let method = match fields.text(&root, "method", 0, MAX_CODE_CHARS) {
@@ -120,6 +123,9 @@ impl SandboxPayment {
         });
         if paid_at.is_some_and(|paid_at| paid_at < charge.created_at) {
             fields.reject("paid_at", "must not be before the charge was created");
+        }
+        if paid_at.is_some_and(|paid_at| paid_at.millis_since(now) > MAX_AHEAD_MS) {
+            fields.reject("paid_at", "must not be more than a minute ahead of the service's clock");
         }
         let amount = fields.optional_amount(&root, "amount");
         fields.finish(method.map(|method| Self { method, amount, payer, payment_id, paid_at }))
