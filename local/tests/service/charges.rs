@@ -8,8 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use shared::acquirer::brcode::BrCode;
 use shared::ids::ChargeId;
+use shared::time::Timestamp;
 
-use crate::support::{Service, id};
+use crate::support::{Listener, Service, eventually, id};
 
 fn keys(value: &Value) -> BTreeSet<&str> {
     value.as_object().unwrap().keys().map(String::as_str).collect()
@@ -253,4 +254,64 @@ async fn the_hosted_checkout_serves_the_charge_to_its_payer_without_a_key() {
     assert!(
         !String::from_utf8(page.bytes.to_vec()).unwrap().contains(charge["pix"]["br_code"].as_str().unwrap())
     );
+}
+
+#[tokio::test]
+async fn a_charge_that_its_acquirer_refuses_is_created_without_a_code_and_reads_failed() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    let events =
+        ["charge.created", "charge.failed", "payment.created", "payment.failed", "payment.status_changed"];
+    service.register(&listener.url, &events).await;
+    let body = json!({"amount": 1000, "expires_in": 600, "metadata": {"sandbox": "finalise:refuse"}});
+    let refused = service.create_with("order-0001", &body).await.expect(201);
+    assert_eq!((&refused["status"], &refused["pix"]), (&json!("failed"), &Value::Null));
+    let failure = &refused["metadata"]["failure"];
+    assert_eq!((&failure["providerErrorCode"], &failure["at"]), (&json!("refused"), &refused["created_at"]));
+    let replayed = service.create_with("order-0001", &body).await;
+    assert_eq!(replayed.header("idempotent-replayed"), Some("true"));
+    assert_eq!(replayed.expect(201), refused);
+    assert_eq!(service.read(&refused).await, refused);
+
+    let mut told: Vec<String> = listener
+        .received(3)
+        .await
+        .iter()
+        .map(|hook| hook.header("x-service-event-type").to_owned())
+        .collect();
+    told.sort();
+    assert_eq!(told, ["charge.failed", "payment.failed", "payment.status_changed"]);
+    let failed = listener.event("charge.failed").await.json();
+    assert_eq!(failed["data"]["object"], refused);
+
+    // Nothing can be done with it any more, and what is paid goes back.
+    assert_eq!(service.sandbox(&refused, "expire", &json!({})).await, refused);
+    assert_eq!(service.sandbox(&refused, "pay", &json!({})).await, refused);
+    assert_eq!(service.returned().await, 1);
+    let list = service.get("/v1/charges?status=failed").await.expect(200);
+    assert_eq!(list["data"][0]["id"], refused["id"]);
+    eventually("the statistics", async || {
+        let metrics = service.get("/v1/payments/metrics").await.expect(200);
+        let funnel = &metrics["funnel"];
+        (funnel["created"] == 1 && funnel["failed"] == 1).then_some(())
+    })
+    .await;
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn a_charge_whose_acquirer_takes_a_while_gets_its_code_later_for_the_time_that_was_asked_for() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["charge.created"]).await;
+    let body = json!({"amount": 1000, "expires_in": 600, "metadata": {"sandbox": "finalise:later"}});
+    let pending = service.charge_of(&body).await;
+    assert_eq!((&pending["status"], &pending["pix"]), (&json!("pending"), &Value::Null));
+    let created = listener.event("charge.created").await.json();
+    let made = service.read(&pending).await;
+    assert_eq!(made["pix"]["br_code"], created["data"]["object"]["pix"]["br_code"]);
+    let at = |text: &Value| Timestamp::parse_floor(text.as_str().unwrap()).unwrap();
+    let ends_ms = at(&made["pix"]["expires_at"]).millis_since(at(&pending["created_at"]));
+    assert!((600_000..660_000).contains(&ends_ms), "{made}");
+    assert_eq!(service.sandbox(&pending, "pay", &json!({})).await["status"], "paid");
 }

@@ -114,26 +114,13 @@ impl Acquirer {
     /// Whether what the payer is given takes it a while: `acquirer-worker` finalises such a charge.
     pub fn finalises_later(self, charge: &Charge) -> bool {
         match self {
-            Self::Sandbox => sandbox::Finalisation::of(charge).is_some(),
+            Self::Sandbox => {
+                sandbox::Finalisation::of(charge).is_some_and(|finalisation| finalisation.comes_later(charge))
+            }
         }
     }
 
-    /// What the payer is given, for each method that is asked for. `pix_expires_in_seconds` is the merchant's wish for a Pix,
-    /// instead of the account's.
-    pub fn artefacts(
-        self,
-        charge: &Charge,
-        pix_expires_in_seconds: Option<i64>,
-        settings: &AccountSettings,
-        links: &Links,
-        now: Timestamp,
-    ) -> Result<Artefacts, Problem> {
-        match self {
-            Self::Sandbox => sandbox::artefacts(charge, pix_expires_in_seconds, settings, links, now),
-        }
-    }
-
-    /// Makes what the payer of a charge that waits for it is given.
+    /// Makes what the payer of a new charge, or of one that waits for it, is given.
     pub fn finalise(
         self,
         charge: &Charge,
@@ -144,7 +131,7 @@ impl Acquirer {
         match self {
             Self::Sandbox => match sandbox::Finalisation::of(charge) {
                 None | Some(sandbox::Finalisation::Later) => {
-                    let artefacts = self.artefacts(charge, None, settings, links, now)?;
+                    let artefacts = sandbox::artefacts(charge, settings, links, now)?;
                     Ok(Finalised::Made(Box::new(artefacts)))
                 }
                 Some(sandbox::Finalisation::Refused) => Ok(Finalised::Refused {

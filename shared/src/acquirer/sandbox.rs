@@ -44,7 +44,6 @@ const TOKEN_PRICES: [(Currency, i128); 3] = [(Currency::USD, 100), (Currency::BR
 /// What the payer is given, for each method that is asked for.
 pub(super) fn artefacts(
     charge: &Charge,
-    pix_expires_in_seconds: Option<i64>,
     settings: &AccountSettings,
     links: &Links,
     now: Timestamp,
@@ -55,7 +54,8 @@ pub(super) fn artefacts(
     for method in &charge.methods {
         match method {
             PaymentMethod::Pix => {
-                let ttl_seconds = pix_expires_in_seconds.unwrap_or(settings.charge_expires_in_seconds);
+                let asked_seconds = charge.pix_expires_in_seconds;
+                let ttl_seconds = asked_seconds.unwrap_or(settings.charge_expires_in_seconds);
                 let br_code = pix_code(id, amount, settings, links)?;
                 artefacts.pix = Some(Pix { br_code, expires_at: after(ttl_seconds)?, ttl_seconds });
             }
@@ -162,7 +162,7 @@ fn pix_code(
     code.encode().map_err(|error| Problem::Internal(format!("a BR Code can't be made: {error}")))
 }
 
-/// How the sandbox plays an acquirer that takes a while, as a payment's `metadata.sandbox` says.
+/// How the sandbox plays an acquirer that takes a while or refuses, as `metadata.sandbox` says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Finalisation {
     /// `finalise:later`.
@@ -176,13 +176,20 @@ pub(super) enum Finalisation {
 impl Finalisation {
     /// `None`: at once.
     pub(super) fn of(charge: &Charge) -> Option<Self> {
-        // Only payments have a status in which they wait for their acquirer.
-        charge.transaction.as_ref()?;
         match charge.metadata.text("sandbox")?.as_str() {
             "finalise:later" => Some(Self::Later),
             "finalise:refuse" => Some(Self::Refused),
             "finalise:unavailable" => Some(Self::Unavailable),
             _ => None,
+        }
+    }
+
+    /// Whether `acquirer-worker` finds it out. On the charges surface a refusal is known at once: the contract's answer to a
+    /// creation without a code reads `failed`.
+    pub(super) fn comes_later(self, charge: &Charge) -> bool {
+        match self {
+            Self::Later | Self::Unavailable => true,
+            Self::Refused => charge.transaction.is_some(),
         }
     }
 }

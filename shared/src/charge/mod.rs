@@ -198,6 +198,9 @@ pub struct Charge {
     pub metadata: Metadata,
     /// What the payer is given.
     pub artefacts: Artefacts,
+    /// How long its Pix code is to live, in seconds, while the acquirer has not made the code; `None`: the account's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pix_expires_in_seconds: Option<i64>,
     /// What was sent on the payments surface alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<Transaction>,

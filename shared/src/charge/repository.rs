@@ -61,7 +61,6 @@ impl Charges {
     ) -> Result<Created<Charge>, Problem> {
         let acquirer = Acquirer::of(&caller.scope)?;
         let id = ChargeId::derive(&caller.salt, caller.scope.mode, key_space.as_str(), idempotency_key);
-        let pix_expires_in_seconds = request.pix_expires_in_seconds;
         let charge = Charge {
             id,
             scope: caller.scope,
@@ -74,6 +73,7 @@ impl Charges {
             expected_payer: request.expected_payer,
             metadata: request.metadata,
             artefacts: Artefacts::default(),
+            pix_expires_in_seconds: request.pix_expires_in_seconds,
             transaction: request.transaction,
             request_hash: request.hash,
             created_at: now,
@@ -89,9 +89,8 @@ impl Charges {
         let charge = if acquirer.finalises_later(&charge) {
             Charge { status: TransactionStatus::Pending, ..charge }
         } else {
-            let artefacts =
-                acquirer.artefacts(&charge, pix_expires_in_seconds, &caller.settings, links, now)?;
-            Charge { artefacts, ..charge }
+            let finalised = acquirer.finalise(&charge, &caller.settings, links, now)?;
+            transition::created_as(charge, finalised)
         };
         let inserted = match charge.scope.mode {
             Mode::Test => self.store.insert(&charge).await?,

@@ -29,6 +29,7 @@ pub(crate) fn waiting() -> Charge {
             pix: Some(Pix { br_code: "code".to_owned(), expires_at: at(3600), ttl_seconds: 3600 }),
             ..Artefacts::default()
         },
+        pix_expires_in_seconds: None,
         transaction: None,
         request_hash: "0".repeat(32),
         created_at: at(0),

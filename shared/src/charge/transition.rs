@@ -10,6 +10,7 @@ use super::{
     AppliedReceipt, Artefacts, Charge, Decision, Failure, PaymentMethod, Settlement, TransactionStatus,
 };
 use crate::account::terms::MethodTerms;
+use crate::acquirer::Finalised;
 use crate::ids::{AcquirerPaymentId, PostingId};
 use crate::money::Amount;
 use crate::store::Row;
@@ -146,7 +147,21 @@ fn finalise(charge: &Charge, artefacts: &Artefacts, now: Timestamp) -> Outcome {
     }
     let next = next_version(charge.clone(), now);
     let status = TransactionStatus::WaitingPayment;
-    changed(Charge { status, artefacts: artefacts.clone(), ..next })
+    changed(Charge { status, artefacts: artefacts.clone(), pix_expires_in_seconds: None, ..next })
+}
+
+/// A new charge of which the acquirer said at once what it makes: it begins in the status that follows.
+pub(super) fn created_as(charge: Charge, finalised: Finalised) -> Charge {
+    let charge = Charge { pix_expires_in_seconds: None, ..charge };
+    match finalised {
+        Finalised::Made(artefacts) => {
+            Charge { status: TransactionStatus::WaitingPayment, artefacts: *artefacts, ..charge }
+        }
+        Finalised::Refused { reason, code } => {
+            let failure = failure(&charge, &reason, &code, charge.created_at);
+            Charge { status: TransactionStatus::Refused, failure: Some(failure), ..charge }
+        }
+    }
 }
 
 fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) -> Outcome {
