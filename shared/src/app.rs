@@ -102,10 +102,35 @@ impl App {
         id: Option<ChargeId>,
         now: Timestamp,
     ) -> Result<(Caller, Charge), Problem> {
-        let (caller, charge) = tokio::join!(self.api_keys.authenticate(context, now), self.charges.find(id));
-        let caller = caller?;
-        let charge = Charges::within(charge?, &caller.scope)?;
+        let (caller, charge) = self.caller_and_charge(context, id, now).await?;
+        let charge = Charges::within(charge, &caller.scope)?;
         Ok((caller, charge))
+    }
+
+    /// As [`App::own_charge`], on the payments surface.
+    ///
+    /// # Errors
+    ///
+    /// 401 and 429 before anything else; 404 for what is not there and what is another scope's.
+    pub async fn own_payment(
+        &self,
+        context: &RequestContext,
+        id: Option<ChargeId>,
+        now: Timestamp,
+    ) -> Result<(Caller, Charge), Problem> {
+        let (caller, charge) = self.caller_and_charge(context, id, now).await?;
+        let charge = Charges::payment_within(charge, &caller.scope)?;
+        Ok((caller, charge))
+    }
+
+    async fn caller_and_charge(
+        &self,
+        context: &RequestContext,
+        id: Option<ChargeId>,
+        now: Timestamp,
+    ) -> Result<(Caller, Option<Charge>), Problem> {
+        let (caller, charge) = tokio::join!(self.api_keys.authenticate(context, now), self.charges.find(id));
+        Ok((caller?, charge?))
     }
 
     /// The state of a deployed function.

@@ -56,7 +56,7 @@ async fn read(
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let (_, charge) = app.own_charge(&context, id, now).await?;
+    let (_, charge) = app.own_payment(&context, id, now).await?;
     Ok(Json(PaymentView::new(&charge.as_of(now), &app.links)).into_response())
 }
 
@@ -66,7 +66,7 @@ async fn cancel(
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let (_, charge) = app.own_charge(&context, id, now).await?;
+    let (_, charge) = app.own_payment(&context, id, now).await?;
     let cancelled = app.charges.apply(charge, &Command::Cancel, now).await?;
     Ok(Json(PaymentView::new(&cancelled, &app.links)).into_response())
 }
@@ -77,7 +77,7 @@ async fn provider_status(
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let (caller, charge) = app.own_charge(&context, id, now).await?;
+    let (caller, charge) = app.own_payment(&context, id, now).await?;
     let charge = charge.as_of(now);
     // Where no acquirer is configured, none ever heard of it.
     let told = Acquirer::of(&caller.scope).ok().and_then(|acquirer| acquirer.status_of(&charge));
@@ -89,7 +89,7 @@ async fn receipt(
     context: RequestContext,
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
-    let (caller, charge) = app.own_charge(&context, id, app.clock.now()).await?;
+    let (caller, charge) = app.own_payment(&context, id, app.clock.now()).await?;
     let Some(paid) = charge.receipt.as_ref().filter(|_| charge.settlement.is_some()) else {
         let text = "Only a settled payment has a receipt.".to_owned();
         return Err(Problem::Unprocessable(text));

@@ -18,7 +18,7 @@ pub(crate) async fn create(
     let now = app.clock.now();
     let asked = body.and_then(|body| NewRefund::parse(&body.0));
     let earlier = id.zip(asked.as_ref().ok()).map(|(id, asked)| asked.id(id));
-    let (own, earlier) = tokio::join!(app.own_charge(&context, id, now), app.refunds.find(earlier));
+    let (own, earlier) = tokio::join!(app.own_payment(&context, id, now), app.refunds.find(earlier));
     let (caller, charge) = own?;
     let created = app.refunds.create(&caller, (charge, earlier?), &asked?, &app.clock).await?;
     Ok(created.respond(RefundView::new(created.get())))
@@ -36,7 +36,7 @@ pub(crate) async fn list(
         app.refunds.of_charge(id)
     );
     let caller = caller?;
-    Charges::within(charge?, &caller.scope)?;
+    Charges::payment_within(charge?, &caller.scope)?;
     let refunds = refunds?;
     let views: Vec<RefundView<'_>> = refunds.iter().map(RefundView::new).collect();
     Ok(Json(json!({ "data": views })).into_response())

@@ -16,7 +16,7 @@ pub(crate) async fn resend_webhook(
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let (_, charge) = app.own_charge(&context, id, now).await?;
+    let (_, charge) = app.own_payment(&context, id, now).await?;
     // Only what is written down is told.
     let charge = app.charges.caught_up(charge, now).await?;
     let status = charge.status;

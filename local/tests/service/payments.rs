@@ -266,7 +266,19 @@ async fn what_is_not_a_payment_is_refused_with_every_reason() {
         let cancel = service.post_as(key, &format!("{path}/cancel"), &json!({}), &[]).await;
         assert_eq!(cancel.problem(), (404, "not_found_error", "not_found"));
     }
-    assert_eq!(service.get("/v1/payments/none").await.code(), "not_found");
+    let unknown = service.get("/v1/payments/none").await;
+    assert_eq!(unknown.code(), "not_found");
+    let unknown = unknown.body["error"]["message"].as_str().unwrap();
+    assert!(unknown.contains("payment") && !unknown.contains("charge"), "{unknown}");
+    for route in ["refund", "cancel", "resend-webhook"] {
+        let body = json!({"idempotencyKey": "refund-0001"});
+        let answer = service.post(&format!("/v1/payments/none/{route}"), &body).await;
+        assert_eq!((answer.code(), answer.body["error"]["message"].as_str()), ("not_found", Some(unknown)));
+    }
+    for route in ["refunds", "provider-status", "receipt"] {
+        let answer = service.get(&format!("/v1/payments/none/{route}")).await;
+        assert_eq!((answer.code(), answer.body["error"]["message"].as_str()), ("not_found", Some(unknown)));
+    }
 }
 
 #[tokio::test]

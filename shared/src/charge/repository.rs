@@ -165,6 +165,11 @@ impl Charges {
     pub fn within(found: Option<Charge>, scope: &Scope) -> Result<Charge, Problem> {
         found.filter(|charge| charge.scope == *scope).ok_or(Problem::NotFound { what: "charge" })
     }
+
+    /// The same on the payments surface.
+    pub fn payment_within(found: Option<Charge>, scope: &Scope) -> Result<Charge, Problem> {
+        found.filter(|charge| charge.scope == *scope).ok_or(Problem::NotFound { what: "payment" })
+    }
 }
 
 /// What an outcome writes.
