@@ -127,8 +127,8 @@ impl SetAcquirer {
         };
         Ok(AcquirerSettings {
             kind: self.kind.kind(),
-            base_url: AcquirerUrl::base(&self.base_url, policy).map_err(of("base-url"))?,
-            token_url: AcquirerUrl::token(&self.token_url, policy).map_err(of("token-url"))?,
+            base_url: AcquirerUrl::base(&self.base_url, &policy).map_err(of("base-url"))?,
+            token_url: AcquirerUrl::token(&self.token_url, &policy).map_err(of("token-url"))?,
             client_id: self.client_id.clone(),
             identity,
             pix_key: self.pix_key.clone(),

@@ -23,7 +23,7 @@ use shared::payout::Payouts;
 use shared::store::{Aws, Store};
 use shared::time::Timestamp;
 use shared::wallet::Wallets;
-use shared::webhook::address::AddressPolicy;
+use shared::webhook::address::{AddressPolicy, LocalNames};
 
 /// What `cargo run` writes beside its state.
 const READY_FILE: &str = ".local/ready.json";
@@ -186,7 +186,10 @@ impl Stack {
 
     /// Where what it calls may be: this machine may call itself.
     pub(crate) fn addresses(&self) -> AddressPolicy {
-        if self.local.is_some() { AddressPolicy::PublicOrLoopback } else { AddressPolicy::PublicOnly }
+        match self.local {
+            Some(_) => AddressPolicy::PublicOrLocal(LocalNames::default()),
+            None => AddressPolicy::PublicOnly,
+        }
     }
 
     /// Evidence, whose bucket must be named.

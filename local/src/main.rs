@@ -87,6 +87,9 @@ struct Serve {
     /// Keep no state: start empty, and leave nothing behind
     #[arg(long)]
     in_memory: bool,
+    /// Let webhooks go to these hosts too, by plain http and at any port, as to loopback: `host.docker.internal`
+    #[arg(long, env = "WEBHOOK_LOCAL_NAMES", value_name = "NAME,…", default_value = "")]
+    webhook_local_names: String,
 }
 
 #[tokio::main]
@@ -139,7 +142,13 @@ async fn serve(arguments: Serve) -> Result<()> {
         let _ = std::fs::remove_file(path);
     }
     let mails = (!arguments.in_memory).then(|| directory.join("mail"));
-    let options = Options { state, port: arguments.port, mails, ..Options::in_memory() };
+    let options = Options {
+        state,
+        port: arguments.port,
+        mails,
+        webhook_local_names: arguments.webhook_local_names,
+        ..Options::in_memory()
+    };
     let stack = Stack::start(options).await?;
     let text =
         serde_json::to_vec_pretty(&stack.ready()?).map_err(|e| Error::because("the ready file", &e))?;

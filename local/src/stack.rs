@@ -57,6 +57,8 @@ pub struct Options {
     pub pumps: bool,
     /// Where the mails to accounts' contacts are put, a file each; `None`: they are only logged.
     pub mails: Option<PathBuf>,
+    /// Hosts that webhooks may go to as they may to loopback, between commas: `host.docker.internal`.
+    pub webhook_local_names: String,
     /// Values of the template's parameters that are not this machine's own.
     pub parameters: BTreeMap<String, String>,
 }
@@ -70,6 +72,7 @@ impl Options {
             probe: false,
             pumps: true,
             mails: None,
+            webhook_local_names: String::new(),
             parameters: BTreeMap::new(),
         }
     }
@@ -166,6 +169,7 @@ impl Stack {
             sqs_url: endpoints.sqs_url.clone(),
         };
         let mut environment = lambda_environment(&endpoints, dynamodb_url);
+        environment.insert("WEBHOOK_LOCAL_NAMES".to_owned(), options.webhook_local_names);
         if let Some(mails) = options.mails {
             environment.insert(MAIL_DIRECTORY.to_owned(), mails.to_string_lossy().into_owned());
         }

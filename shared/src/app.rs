@@ -16,7 +16,7 @@ use crate::rollup::Rollups;
 use crate::store::{Aws, Store};
 use crate::time::Timestamp;
 use crate::wallet::Wallets;
-use crate::webhook::address::AddressPolicy;
+use crate::webhook::address::{AddressPolicy, LocalNames};
 use crate::webhook::delivery::Deliveries;
 use crate::webhook::endpoint::Endpoints;
 use crate::webhook::log::EventLog;
@@ -62,7 +62,7 @@ pub struct App {
 
 impl App {
     /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, `CHARGE_LIST` (`off` hides the list)
-    /// and `WEBHOOK_ADDRESSES` (`public`, or `loopback` on one machine).
+    /// and what [`address_policy`] reads.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -140,10 +140,14 @@ impl App {
     }
 }
 
-/// `WEBHOOK_ADDRESSES`: only the exact word `loopback` allows more than public addresses.
+/// `WEBHOOK_ADDRESSES`: only the exact word `loopback` allows more than public addresses. It also allows the hosts that
+/// `WEBHOOK_LOCAL_NAMES` lists, between commas.
 pub fn address_policy(var: &dyn Fn(&str) -> Option<String>) -> AddressPolicy {
     match var("WEBHOOK_ADDRESSES").as_deref() {
-        Some("loopback") => AddressPolicy::PublicOrLoopback,
+        Some("loopback") => {
+            let names = var("WEBHOOK_LOCAL_NAMES").unwrap_or_default();
+            AddressPolicy::PublicOrLocal(LocalNames::parse(&names))
+        }
         _ => AddressPolicy::PublicOnly,
     }
 }

@@ -44,7 +44,7 @@ async fn create(
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     let caller = app.api_keys.authenticate(&context, now).await?;
-    let NewPayment { idempotency_key, asked } = NewPayment::parse(&body?.0, app.addresses)?;
+    let NewPayment { idempotency_key, asked } = NewPayment::parse(&body?.0, &app.addresses)?;
     let key = (KeySpace::Payments, idempotency_key.as_str());
     let created = app.charges.create(&caller, key, asked, &app.links, now).await?;
     Ok(created.respond(CreatedPaymentView::new(created.get())))

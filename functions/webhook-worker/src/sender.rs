@@ -115,7 +115,7 @@ impl Sender {
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Request<Full<Bytes>>, UrlRefusal> {
-        let url = check_url(url, self.policy)?;
+        let url = check_url(url, &self.policy)?;
         let uri = Uri::try_from(url.as_str()).map_err(|_| UrlRefusal::NotAbsolute)?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
@@ -203,7 +203,7 @@ impl SenderBuilder {
 
     /// Reads the machine's root certificates, and makes the sender.
     pub fn build(self) -> Result<Sender, SenderError> {
-        let connector = connector::new(self.policy, self.time_limit, self.extra_roots, self.lookup)?;
+        let connector = connector::new(&self.policy, self.time_limit, self.extra_roots, self.lookup)?;
         let mut client = Client::builder(TokioExecutor::new());
         client.pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_LIMIT).http1_max_buf_size(MAX_HEAD_BYTES);
         Ok(Sender {

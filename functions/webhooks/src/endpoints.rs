@@ -20,7 +20,7 @@ pub(crate) async fn register(
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     let caller = app.api_keys.authenticate(&context, now).await?;
-    let request = NewEndpoint::parse(&body?.0, app.addresses)?;
+    let request = NewEndpoint::parse(&body?.0, &app.addresses)?;
     let id = EndpointId::new(now, random::bytes()?);
     let endpoint = app.endpoints.register(&caller.scope, request, (id, new_secret()?), now).await?;
     Ok((StatusCode::CREATED, Json(EndpointView::with_secret(&endpoint))).into_response())
@@ -51,7 +51,7 @@ pub(crate) async fn change(
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     let caller = app.api_keys.authenticate(&context, now).await?;
-    let change = EndpointChange::parse(&body?.0, app.addresses)?;
+    let change = EndpointChange::parse(&body?.0, &app.addresses)?;
     let endpoint = app.endpoints.change(&caller.scope, Endpoints::named(id)?, &change, now).await?;
     Ok(Json(EndpointView::new(&endpoint)).into_response())
 }

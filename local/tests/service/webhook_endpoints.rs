@@ -80,6 +80,8 @@ async fn a_change_is_held_to_the_rules_of_registration() {
     let made = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     for (change, params) in [
         (json!({"url": "http://example.com/hook"}), vec!["url"]),
+        (json!({"url": "https://printer.home.arpa/hook"}), vec!["url"]),
+        (json!({"url": "https://example.com:587/hook"}), vec!["url"]),
         (json!({"url": 5, "events": [], "status": "active"}), vec!["url", "events", "status"]),
         (json!({"events": ["charge.paid", "webhook.test"]}), vec!["events[1]"]),
         (json!({"status": true}), vec!["status"]),

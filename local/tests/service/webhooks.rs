@@ -4,6 +4,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use hmac::{Hmac, KeyInit, Mac};
+use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
@@ -79,6 +80,12 @@ async fn an_endpoint_that_can_not_be_told_is_refused_with_the_reason() {
         (json!({"url": "https://10.0.0.5/hook", "events": events}), vec!["url"]),
         (json!({"url": "https://169.254.169.254/latest", "events": events}), vec!["url"]),
         (json!({"url": "https://[fd00::1]/", "events": events}), vec!["url"]),
+        (json!({"url": "https://shop/hook", "events": events}), vec!["url"]),
+        (json!({"url": "https://nas.lan/hook", "events": events}), vec!["url"]),
+        (json!({"url": "https://api.test/hook", "events": events}), vec!["url"]),
+        (json!({"url": "https://a..example.com/hook", "events": events}), vec!["url"]),
+        (json!({"url": "https://example.com:80/hook", "events": events}), vec!["url"]),
+        (json!({"url": "http://host.docker.internal:4000/", "events": events}), vec!["url"]),
         (json!({"url": "https://example.com/", "events": []}), vec!["events"]),
         (
             json!({"url": "https://example.com/", "events": ["charge.paid", "charge.lost", 7]}),
@@ -97,6 +104,18 @@ async fn an_endpoint_that_can_not_be_told_is_refused_with_the_reason() {
     assert_eq!((answer.code(), answer.params().len()), ("invalid_request", 100));
     assert!(answer.bytes.len() < 100_000, "{}", answer.bytes.len());
     assert!(answer.body["error"]["message"].as_str().unwrap().starts_with("100 fields or more"));
+}
+
+#[tokio::test]
+async fn hosts_that_are_named_as_local_can_be_told_by_plain_http() {
+    let options = Options { webhook_local_names: "host.docker.internal".to_owned(), ..Options::in_memory() };
+    let service = Service::with(options).await;
+    let url = "http://host.docker.internal:81/hook";
+    let made = service.register(url, &["charge.paid"]).await;
+    assert_eq!(made["url"], url);
+    let payment =
+        json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "p-1", "webhookUrl": url});
+    service.post("/v1/payments", &payment).await.expect(201);
 }
 
 #[tokio::test]

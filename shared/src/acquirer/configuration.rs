@@ -24,7 +24,7 @@ use crate::random::RandomError;
 use crate::store::{Committed, Key, Row, Store, StoreError, Write};
 use crate::text::serde_as_text;
 use crate::time::Timestamp;
-use crate::webhook::address::{AddressPolicy, check_url};
+use crate::webhook::address::{AddressPolicy, LocalNames, check_url};
 
 /// The longest client id and secret, in characters.
 const MAX_CREDENTIAL_CHARS: usize = 512;
@@ -77,7 +77,7 @@ impl AcquirerUrl {
     /// # Errors
     ///
     /// When it is not https to a public host (on one machine: or http to itself), or has a query.
-    pub fn base(text: &str, policy: AddressPolicy) -> Result<Self, Refused> {
+    pub fn base(text: &str, policy: &AddressPolicy) -> Result<Self, Refused> {
         let url = checked(text, policy)?;
         if url.query().is_some() {
             return Err(Refused::because("a base URL must not carry a query"));
@@ -90,7 +90,7 @@ impl AcquirerUrl {
     /// # Errors
     ///
     /// As for [`AcquirerUrl::base`], but that it may have a query: some banks want the kind of grant there.
-    pub fn token(text: &str, policy: AddressPolicy) -> Result<Self, Refused> {
+    pub fn token(text: &str, policy: &AddressPolicy) -> Result<Self, Refused> {
         checked(text, policy).map(|url| Self(url.into()))
     }
 
@@ -105,7 +105,7 @@ impl AcquirerUrl {
     }
 }
 
-fn checked(text: &str, policy: AddressPolicy) -> Result<Url, Refused> {
+fn checked(text: &str, policy: &AddressPolicy) -> Result<Url, Refused> {
     check_url(text, policy).map_err(|refusal| Refused::because(refusal.to_string()))
 }
 
@@ -120,7 +120,7 @@ impl FromStr for AcquirerUrl {
     type Err = Refused;
 
     fn from_str(text: &str) -> Result<Self, Refused> {
-        checked(text, AddressPolicy::PublicOrLoopback).map(|_| Self(text.to_owned()))
+        checked(text, &AddressPolicy::PublicOrLocal(LocalNames::default())).map(|_| Self(text.to_owned()))
     }
 }
 
@@ -474,9 +474,9 @@ mod tests {
         let (certificate, key) = pair();
         AcquirerSettings {
             kind: AcquirerKind::Pix,
-            base_url: AcquirerUrl::base("https://pix.example.com/api/v2/", AddressPolicy::PublicOnly)
+            base_url: AcquirerUrl::base("https://pix.example.com/api/v2/", &AddressPolicy::PublicOnly)
                 .unwrap(),
-            token_url: AcquirerUrl::token("https://pix.example.com/oauth?v=2", AddressPolicy::PublicOnly)
+            token_url: AcquirerUrl::token("https://pix.example.com/oauth?v=2", &AddressPolicy::PublicOnly)
                 .unwrap(),
             client_id: "loja".parse().unwrap(),
             client_secret: ClientSecret::new("not-to-be-seen".into()).unwrap(),
@@ -490,7 +490,7 @@ mod tests {
     fn an_address_is_https_but_on_one_machine() {
         let base = |text: &str, policy| AcquirerUrl::base(text, policy).map(|url| url.0);
         assert_eq!(
-            base("https://PIX.example.com/api/v2/", AddressPolicy::PublicOnly).unwrap(),
+            base("https://PIX.example.com/api/v2/", &AddressPolicy::PublicOnly).unwrap(),
             "https://pix.example.com/api/v2"
         );
         for (text, why) in [
@@ -501,10 +501,10 @@ mod tests {
             ("https://pix.example.com/?a=b", "query"),
             ("pix.example.com", "absolute"),
         ] {
-            let refused = base(text, AddressPolicy::PublicOnly).unwrap_err().to_string();
+            let refused = base(text, &AddressPolicy::PublicOnly).unwrap_err().to_string();
             assert!(refused.contains(why), "{text}: {refused}");
         }
-        let local = AddressPolicy::PublicOrLoopback;
+        let local = &AddressPolicy::PublicOrLocal(LocalNames::default());
         assert_eq!(base("http://127.0.0.1:9/bank", local).unwrap(), "http://127.0.0.1:9/bank");
         assert!(base("http://pix.example.com/", local).is_err());
     }
@@ -553,7 +553,7 @@ mod tests {
         }
         assert!(view.contains(r#""pix_key":"…mple""#) && !view.contains("pix@loja"), "{view}");
         let with_key = "https://bank.example/token?app-key=s3cret";
-        let token_url = AcquirerUrl::token(with_key, AddressPolicy::PublicOnly).unwrap();
+        let token_url = AcquirerUrl::token(with_key, &AddressPolicy::PublicOnly).unwrap();
         let shown = AcquirerView::new(&AcquirerSettings { token_url, ..settings.clone() }).token_url;
         assert_eq!(shown, "https://bank.example/token?…");
         // printf %s not-to-be-seen | sha256sum

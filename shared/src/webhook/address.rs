@@ -5,34 +5,69 @@
 //!
 //! What lives here: the rules, with no I/O. What does not: resolving names. A name is judged twice: its spelling here,
 //! when it is registered and again before each post; its addresses by whoever connects, each time it connects, with
-//! [`AddressPolicy::allows`], for a name may resolve to something else the next time.
+//! [`AddressPolicy::allows`], for a name may resolve to something else the next time. A URL that is new is also judged by
+//! [`check_new_url`]; one that was stored before those rules is still delivered to.
 //!
 //! The ranges are those of IANA's special-purpose address registries (RFC 6890 and its updates).
 
 use std::error::Error;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use url::{Host, Url};
 
 /// The longest URL that is taken, in bytes, both as given and normalised.
 pub const MAX_URL_LENGTH: usize = 2048;
 
+/// The longest host name in the DNS, and the longest of its labels, in bytes (RFC 1035).
+const MAX_NAME_BYTES: usize = 253;
+const MAX_LABEL_BYTES: usize = 63;
+
+/// Top-level and special-use zones that the public DNS never has (RFC 6761, 6762, 7686, 8375; ICANN: `internal`; `lan` is what
+/// home routers use).
+const NEVER_PUBLIC: [&str; 8] =
+    ["localhost", "local", "lan", "internal", "home.arpa", "test", "invalid", "onion"];
+
+/// Ports below this one, but for 443, are other protocols' own.
+const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
+
 /// Which addresses may be connected to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressPolicy {
     /// A deployed stack: https to public addresses.
     PublicOnly,
-    /// The service on a developer's machine: loopback too, and to loopback also plain http.
-    PublicOrLoopback,
+    /// The service on a developer's machine: loopback and the named hosts too, and to those also plain http at any port.
+    PublicOrLocal(LocalNames),
+}
+
+/// Names of hosts that are near a developer's machine, such as `host.docker.internal`, whatever they resolve to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalNames(Arc<[String]>);
+
+impl LocalNames {
+    /// Names between commas.
+    pub fn parse(text: &str) -> Self {
+        let names = text.split(',').map(|name| without_root(name.trim()).to_ascii_lowercase());
+        Self(names.filter(|name| !name.is_empty()).collect())
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.0.iter().any(|known| known == without_root(name))
+    }
 }
 
 impl AddressPolicy {
+    /// Whether a connection to this address may be made, which `name` resolved to.
+    pub fn allows_of(&self, name: &str, address: IpAddr) -> bool {
+        self.allows(address) || self.is_local_name(name)
+    }
+
     /// Whether a connection to this address may be made.
-    pub fn allows(self, address: IpAddr) -> bool {
+    pub fn allows(&self, address: IpAddr) -> bool {
         match AddressKind::of(address) {
             AddressKind::Public => true,
-            AddressKind::Loopback => self == Self::PublicOrLoopback,
+            AddressKind::Loopback => matches!(self, Self::PublicOrLocal(_)),
             AddressKind::Unspecified
             | AddressKind::Private
             | AddressKind::LinkLocal
@@ -42,6 +77,22 @@ impl AddressPolicy {
             | AddressKind::Multicast
             | AddressKind::Transition
             | AddressKind::Reserved => false,
+        }
+    }
+
+    fn is_local_name(&self, name: &str) -> bool {
+        match self {
+            Self::PublicOnly => false,
+            Self::PublicOrLocal(names) => names.contains(&name.to_ascii_lowercase()),
+        }
+    }
+
+    /// Whether a host is this machine, or near it by its name.
+    fn is_local(&self, host: &Host<&str>) -> bool {
+        match (self, host) {
+            (Self::PublicOnly, _) => false,
+            (Self::PublicOrLocal(names), Host::Domain(name)) => is_loopback(host) || names.contains(name),
+            (Self::PublicOrLocal(_), Host::Ipv4(_) | Host::Ipv6(_)) => is_loopback(host),
         }
     }
 }
@@ -148,7 +199,7 @@ pub enum UrlRefusal {
     TooLong,
     /// Not `scheme://host…`, or not a URL at all.
     NotAbsolute,
-    /// Another scheme than https (with [`AddressPolicy::PublicOrLoopback`]: than http to loopback, too).
+    /// Another scheme than https (with [`AddressPolicy::PublicOrLocal`]: than http to what is local, too).
     NotHttps,
     /// A user name or password, which every log on the way would show.
     UserInfo,
@@ -156,6 +207,8 @@ pub enum UrlRefusal {
     Fragment,
     /// Port 0, which nothing listens on.
     PortZero,
+    /// A port that no web server of the public has.
+    Port(u16),
     /// A name that by its spelling is not a public one.
     Name(String),
     /// A literal address that may not be connected to.
@@ -171,6 +224,9 @@ impl fmt::Display for UrlRefusal {
             Self::UserInfo => f.write_str("URLs must not carry a user name or password"),
             Self::Fragment => f.write_str("URLs must not carry a fragment"),
             Self::PortZero => f.write_str("URLs must not use port 0"),
+            Self::Port(port) => {
+                write!(f, "URLs must use port 443 or one from {FIRST_UNPRIVILEGED_PORT} to 65535, not {port}")
+            }
             Self::Name(name) => write!(f, "{name} is not a public name"),
             Self::Address(address) => write!(f, "{address} is {}", AddressKind::of(*address)),
         }
@@ -183,7 +239,7 @@ impl Error for UrlRefusal {}
 ///
 /// Normalising matters: `https://0x7f.1/` is 127.0.0.1, and is refused as such. Source: contract, "Delivery semantics"
 /// 5; design, "The service on one machine".
-pub fn check_url(text: &str, policy: AddressPolicy) -> Result<Url, UrlRefusal> {
+pub fn check_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefusal> {
     if text.len() > MAX_URL_LENGTH {
         return Err(UrlRefusal::TooLong);
     }
@@ -197,7 +253,7 @@ pub fn check_url(text: &str, policy: AddressPolicy) -> Result<Url, UrlRefusal> {
 
     match url.scheme() {
         "https" => {}
-        "http" if policy == AddressPolicy::PublicOrLoopback && is_loopback(&host) => {}
+        "http" if policy.is_local(&host) => {}
         _ => return Err(UrlRefusal::NotHttps),
     }
     if !url.username().is_empty() || url.password().is_some() {
@@ -214,13 +270,44 @@ pub fn check_url(text: &str, policy: AddressPolicy) -> Result<Url, UrlRefusal> {
     if url.as_str().len() > MAX_URL_LENGTH { Err(UrlRefusal::TooLong) } else { Ok(url) }
 }
 
-fn check_host(host: &Host<&str>, policy: AddressPolicy) -> Result<(), UrlRefusal> {
+/// As [`check_url`], for a URL that is not stored yet: a name must be one that the public DNS can have, the port one that web
+/// servers use.
+pub fn check_new_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefusal> {
+    let url = check_url(text, policy)?;
+    let host = url.host().ok_or(UrlRefusal::NotAbsolute)?;
+    if policy.is_local(&host) {
+        return Ok(url);
+    }
+    if let Host::Domain(name) = host
+        && !could_be_public(name)
+    {
+        return Err(UrlRefusal::Name(name.to_owned()));
+    }
+    // The parser leaves out 443, which is that of https.
+    match url.port() {
+        Some(port) if port < FIRST_UNPRIVILEGED_PORT => Err(UrlRefusal::Port(port)),
+        Some(_) | None => Ok(url),
+    }
+}
+
+fn could_be_public(name: &str) -> bool {
+    let name = without_root(name);
+    let labels_fit = name.split('.').all(|label| (1..=MAX_LABEL_BYTES).contains(&label.len()));
+    let is_reserved = NEVER_PUBLIC.into_iter().any(|zone| is_under(name, zone));
+    name.contains('.') && name.len() <= MAX_NAME_BYTES && labels_fit && !is_reserved
+}
+
+/// A name without the dot of the root, which changes nothing.
+fn without_root(name: &str) -> &str {
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+fn check_host(host: &Host<&str>, policy: &AddressPolicy) -> Result<(), UrlRefusal> {
     let address = match host {
         Host::Ipv4(address) => IpAddr::V4(*address),
         Host::Ipv6(address) => IpAddr::V6(*address),
         Host::Domain(name) => {
-            let named_loopback = is_loopback(host) && policy == AddressPolicy::PublicOrLoopback;
-            return if named_loopback || !is_inside_name(name) {
+            return if policy.is_local(host) || !is_inside_name(name) {
                 Ok(())
             } else {
                 Err(UrlRefusal::Name((*name).to_owned()))
@@ -244,10 +331,7 @@ fn is_inside_name(name: &str) -> bool {
 
 /// Whether `name` is the zone or inside it. The parser has lower-cased the name; a root dot at its end changes nothing.
 fn is_under(name: &str, zone: &str) -> bool {
-    name.strip_suffix('.')
-        .unwrap_or(name)
-        .strip_suffix(zone)
-        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    without_root(name).strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 fn low_v4(address: Ipv6Addr) -> Ipv4Addr {
@@ -260,8 +344,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::AddressKind::*;
-    use super::AddressPolicy::{PublicOnly, PublicOrLoopback};
+    use super::AddressPolicy::PublicOnly;
     use super::*;
+
+    /// A developer's machine.
+    fn local() -> AddressPolicy {
+        AddressPolicy::PublicOrLocal(LocalNames::default())
+    }
 
     #[test]
     fn each_special_range_is_known_to_its_edges() {
@@ -390,7 +479,7 @@ mod tests {
             assert_eq!(AddressKind::of(parsed), kind, "{address}");
             assert_eq!(is_public(parsed), kind == Public, "{address}");
             assert_eq!(PublicOnly.allows(parsed), kind == Public, "{address}");
-            assert_eq!(PublicOrLoopback.allows(parsed), kind == Public || kind == Loopback, "{address}");
+            assert_eq!(local().allows(parsed), kind == Public || kind == Loopback, "{address}");
         }
     }
 
@@ -409,8 +498,8 @@ mod tests {
             ("https://mylocalhost/", "https://mylocalhost/"),
             ("https://internal.example.com/", "https://internal.example.com/"),
         ] {
-            for policy in [PublicOnly, PublicOrLoopback] {
-                assert_eq!(check_url(text, policy).unwrap().as_str(), normalised, "{text}");
+            for policy in [PublicOnly, local()] {
+                assert_eq!(check_url(text, &policy).unwrap().as_str(), normalised, "{text}");
             }
         }
     }
@@ -464,7 +553,7 @@ mod tests {
             ("https://[::ffff:10.0.0.5]/", "::ffff:10.0.0.5 is a private address"),
             ("https://[2002:a00:5::]/", "2002:a00:5:: is an IPv4 transition address"),
         ] {
-            assert_eq!(check_url(text, PublicOnly).unwrap_err().to_string(), reason, "{text:?}");
+            assert_eq!(check_url(text, &PublicOnly).unwrap_err().to_string(), reason, "{text:?}");
         }
     }
 
@@ -472,10 +561,10 @@ mod tests {
     fn the_longest_url_is_2048_bytes() {
         let longest = format!("https://example.com/{}", "a".repeat(2028));
         assert_eq!(longest.len(), 2048);
-        assert!(check_url(&longest, PublicOnly).is_ok());
+        assert!(check_url(&longest, &PublicOnly).is_ok());
 
         let longer_once_escaped = format!("https://example.com/{}", "é".repeat(1000));
-        assert_eq!(check_url(&longer_once_escaped, PublicOnly), Err(UrlRefusal::TooLong));
+        assert_eq!(check_url(&longer_once_escaped, &PublicOnly), Err(UrlRefusal::TooLong));
     }
 
     #[test]
@@ -497,7 +586,7 @@ mod tests {
             "１２７.0.0.1",
             "①②⑦.0.0.1",
         ] {
-            let refusal = check_url(&format!("https://{host}/"), PublicOnly).unwrap_err();
+            let refusal = check_url(&format!("https://{host}/"), &PublicOnly).unwrap_err();
             assert_eq!(refusal, UrlRefusal::Address(Ipv4Addr::LOCALHOST.into()), "{host}");
         }
     }
@@ -513,7 +602,7 @@ mod tests {
             "https://localhost/",
             "https://127.0.0.1/",
         ] {
-            assert!(check_url(text, PublicOrLoopback).is_ok(), "{text}");
+            assert!(check_url(text, &local()).is_ok(), "{text}");
         }
     }
 
@@ -531,17 +620,103 @@ mod tests {
             ("http://me@localhost/", "URLs must not carry a user name or password"),
             ("http://localhost:0/", "URLs must not use port 0"),
         ] {
-            assert_eq!(check_url(text, PublicOrLoopback).unwrap_err().to_string(), reason, "{text}");
+            assert_eq!(check_url(text, &local()).unwrap_err().to_string(), reason, "{text}");
         }
+    }
+
+    #[test]
+    fn a_new_url_names_a_host_that_the_public_could_resolve() {
+        let long_label = format!("https://{}.example.com/", "a".repeat(64));
+        let long_name = format!("https://{}com/", "label.".repeat(42));
+        for (text, reason) in [
+            ("https://shop/", "shop is not a public name"),
+            ("https://shop./", "shop. is not a public name"),
+            ("https://nas.lan/", "nas.lan is not a public name"),
+            ("https://lan/", "lan is not a public name"),
+            ("https://router.home.arpa/", "router.home.arpa is not a public name"),
+            ("https://api.test/", "api.test is not a public name"),
+            ("https://api.test./", "api.test. is not a public name"),
+            ("https://x.invalid/", "x.invalid is not a public name"),
+            ("https://expyuzz4wqqyqhjn.onion/", "expyuzz4wqqyqhjn.onion is not a public name"),
+            ("https://printer.local/", "printer.local is not a public name"),
+            ("https://a..example.com/", "a..example.com is not a public name"),
+            ("https://.example.com/", ".example.com is not a public name"),
+            ("https://example.com../", "example.com.. is not a public name"),
+            ("https://example.com:80/", "URLs must use port 443 or one from 1024 to 65535, not 80"),
+            ("https://example.com:25/", "URLs must use port 443 or one from 1024 to 65535, not 25"),
+            ("https://8.8.8.8:1023/", "URLs must use port 443 or one from 1024 to 65535, not 1023"),
+            ("https://example.com:0/", "URLs must not use port 0"),
+            ("https://10.0.0.5/", "10.0.0.5 is a private address"),
+        ] {
+            for policy in [PublicOnly, local()] {
+                assert_eq!(check_new_url(text, &policy).unwrap_err().to_string(), reason, "{text}");
+            }
+        }
+        for text in [&long_label, &long_name] {
+            let refusal = check_new_url(text, &PublicOnly).unwrap_err();
+            assert!(matches!(refusal, UrlRefusal::Name(_) | UrlRefusal::NotAbsolute), "{text}: {refusal}");
+        }
+        for text in [
+            "https://example.com/",
+            "https://example.com./",
+            "https://example.com:443/",
+            "https://example.com:1024/",
+            "https://example.com:65535/",
+            "https://testing.example/",
+            "https://local.example.com/",
+            "https://8.8.8.8:8443/",
+            "https://[2606:4700::1111]/",
+        ] {
+            assert_eq!(check_new_url(text, &PublicOnly), check_url(text, &PublicOnly), "{text}");
+            assert!(check_new_url(text, &PublicOnly).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_stored_before_is_still_delivered_to() {
+        for text in ["https://shop/", "https://nas.lan/", "https://api.test/", "https://example.com:80/"] {
+            assert!(check_url(text, &PublicOnly).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn named_hosts_pass_as_loopback_does_and_only_where_local_addresses_do() {
+        let named = AddressPolicy::PublicOrLocal(LocalNames::parse(" host.docker.internal, Shop.,,"));
+        for text in [
+            "http://host.docker.internal:81/hook",
+            "http://HOST.docker.internal./",
+            "http://shop:80/",
+            "https://shop/",
+            "http://localhost:25/",
+            "http://127.0.0.1:1/",
+        ] {
+            assert!(check_new_url(text, &named).is_ok(), "{text}");
+            assert!(check_new_url(text, &PublicOnly).is_err(), "{text}");
+        }
+        for text in
+            ["http://x.host.docker.internal/", "http://shop.example.com/", "https://gateway.docker.internal/"]
+        {
+            assert!(check_new_url(text, &named).is_err(), "{text}");
+        }
+        let bridge = "172.17.0.1".parse().unwrap();
+        assert!(
+            named.allows_of("host.docker.internal", bridge)
+                && named.allows_of("HOST.docker.internal.", bridge)
+        );
+        assert!(!named.allows_of("example.com", bridge) && !named.allows(bridge));
+        assert!(!PublicOnly.allows_of("host.docker.internal", bridge));
     }
 
     proptest! {
         #[test]
         fn no_text_panics_and_what_is_taken_stays_taken(text in ".{0,80}") {
             for text in [text.clone(), format!("https://{text}")] {
-                if let Ok(url) = check_url(&text, PublicOnly) {
+                if let Ok(url) = check_url(&text, &PublicOnly) {
                     prop_assert_eq!(url.scheme(), "https");
-                    prop_assert_eq!(check_url(url.as_str(), PublicOnly), Ok(url));
+                    prop_assert_eq!(check_url(url.as_str(), &PublicOnly), Ok(url));
+                }
+                if let Ok(url) = check_new_url(&text, &PublicOnly) {
+                    prop_assert_eq!(check_new_url(url.as_str(), &PublicOnly), Ok(url));
                 }
             }
         }
@@ -550,7 +725,7 @@ mod tests {
         fn a_literal_address_is_taken_exactly_when_it_is_public(v4: u32, v6: u128) {
             let v4 = Ipv4Addr::from_bits(v4);
             let v6 = Ipv6Addr::from_bits(v6);
-            let taken = |url: String| check_url(&url, PublicOnly).is_ok();
+            let taken = |url: String| check_url(&url, &PublicOnly).is_ok();
             prop_assert_eq!(taken(format!("https://{v4}/")), is_public(v4.into()));
             prop_assert_eq!(taken(format!("https://{}/", v4.to_bits())), is_public(v4.into()));
             prop_assert_eq!(taken(format!("https://[{v6}]/")), is_public(v6.into()));

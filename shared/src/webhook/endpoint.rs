@@ -3,7 +3,7 @@
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 
-use super::address::{AddressPolicy, check_url};
+use super::address::{AddressPolicy, check_new_url};
 use super::delivery::AttemptEnd;
 use super::event_type::EventType;
 use super::signature::EndpointSecret;
@@ -173,7 +173,7 @@ pub struct NewEndpoint {
 
 impl NewEndpoint {
     /// Reads a request's body; every failing field is reported.
-    pub fn parse(body: &JsonObject, policy: AddressPolicy) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let url = url(&mut fields, &root, policy);
@@ -194,7 +194,7 @@ pub struct EndpointChange {
 
 impl EndpointChange {
     /// Reads a request's body, of which every field may be left out; every failing field is reported.
-    pub fn parse(body: &JsonObject, policy: AddressPolicy) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let change = Self {
@@ -241,12 +241,12 @@ fn status(fields: &mut Fields, value: &JsonValue) -> Option<EndpointStatus> {
     known.map(|(_, status)| *status)
 }
 
-fn url(fields: &mut Fields, root: &Object<'_>, policy: AddressPolicy) -> Option<String> {
+fn url(fields: &mut Fields, root: &Object<'_>, policy: &AddressPolicy) -> Option<String> {
     let Some(JsonValue::String(text)) = root.get("url") else {
         fields.reject("url", "is required, and must be a string");
         return None;
     };
-    match check_url(text, policy) {
+    match check_new_url(text, policy) {
         Ok(url) => Some(url.to_string()),
         Err(refusal) => {
             fields.reject("url", refusal.to_string());

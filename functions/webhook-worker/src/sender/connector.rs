@@ -36,12 +36,12 @@ pub(super) type Connector =
     HttpsConnector<MapResponse<HttpConnector<CheckedResolver>, fn(TokioIo<TcpStream>) -> Marked>>;
 
 pub(super) fn new(
-    policy: AddressPolicy,
+    policy: &AddressPolicy,
     time_limit: Duration,
     extra_roots: Vec<CertificateDer<'static>>,
     lookup: Option<Lookup>,
 ) -> Result<Connector, SenderError> {
-    let mut tcp = HttpConnector::new_with_resolver(CheckedResolver { policy, lookup });
+    let mut tcp = HttpConnector::new_with_resolver(CheckedResolver { policy: policy.clone(), lookup });
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     // Split among a name's addresses, so that a dead one leaves time for the next.
@@ -50,13 +50,13 @@ pub(super) fn new(
     let mut connector = HttpsConnector::from((tcp.map_response(mark), tls(policy, extra_roots)?));
     match policy {
         AddressPolicy::PublicOnly => connector.enforce_https(),
-        AddressPolicy::PublicOrLoopback => {}
+        AddressPolicy::PublicOrLocal(_) => {}
     }
     Ok(connector)
 }
 
 fn tls(
-    policy: AddressPolicy,
+    policy: &AddressPolicy,
     extra_roots: Vec<CertificateDer<'static>>,
 ) -> Result<ClientConfig, SenderError> {
     let mut roots = RootCertStore::empty();
@@ -66,7 +66,7 @@ fn tls(
         roots.add(root).map_err(SenderError::Tls)?;
     }
     // A developer's machine may have none, and still posts to loopback.
-    if roots.is_empty() && policy == AddressPolicy::PublicOnly {
+    if roots.is_empty() && *policy == AddressPolicy::PublicOnly {
         return Err(SenderError::NoRoots);
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -97,7 +97,7 @@ impl CheckedResolver {
                 .collect(),
         };
         let (mut allowed, refused): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|address| self.policy.allows(address.ip()));
+            found.into_iter().partition(|address| self.policy.allows_of(name.as_str(), address.ip()));
         allowed.truncate(MAX_ADDRESSES);
         match (allowed.is_empty(), refused.first()) {
             (false, _) => Ok(allowed.into_iter()),

@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
+use shared::webhook::address::LocalNames;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -135,7 +136,7 @@ async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
 }
 
 fn local() -> SenderBuilder {
-    Sender::builder(AddressPolicy::PublicOrLoopback)
+    Sender::builder(AddressPolicy::PublicOrLocal(LocalNames::default()))
 }
 
 fn resolving_to(addresses: impl Into<Vec<IpAddr>>) -> Lookup {
@@ -382,6 +383,14 @@ async fn a_name_without_an_address_is_not_found() {
 }
 
 #[tokio::test]
+async fn an_address_that_was_stored_before_a_rule_for_new_ones_is_posted_to() {
+    let sender = deployed().resolve_with(resolving_to([])).build().unwrap();
+    for url in ["https://nas.lan/hook", "https://shop/hook", "https://hooks.example:587/"] {
+        assert_eq!(post(&sender, url).await, Attempt::failed(Failure::NameNotFound), "{url}");
+    }
+}
+
+#[tokio::test]
 async fn the_machines_resolver_finds_localhost() {
     let endpoint = Endpoint::answering(OK).await;
     let url = format!("http://localhost:{}/", endpoint.address.port());
@@ -477,6 +486,18 @@ async fn on_a_developers_machine_a_name_may_not_mean_a_private_address() {
     let inner = IpAddr::from(Ipv4Addr::new(10, 0, 0, 5));
     let sender = local().resolve_with(resolving_to([inner])).build().unwrap();
     assert_eq!(post(&sender, "https://hooks.example/").await, Attempt::failed(Failure::Address(inner)));
+}
+
+#[tokio::test]
+async fn on_a_developers_machine_a_listed_host_is_posted_to_by_plain_http() {
+    let endpoint = Endpoint::answering(OK).await;
+    let policy = AddressPolicy::PublicOrLocal(LocalNames::parse("host.docker.internal"));
+    let sender =
+        Sender::builder(policy).resolve_with(resolving_to([Ipv4Addr::LOCALHOST.into()])).build().unwrap();
+    let url = format!("http://host.docker.internal:{}/", endpoint.address.port());
+    assert!(post(&sender, &url).await.is_delivered());
+    let refused = post(&local().build().unwrap(), &url).await;
+    assert_eq!(refused, Attempt::failed(Failure::Url(UrlRefusal::NotHttps)));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use super::super::{Customer, Metadata, PaymentMethod, Transaction};
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 use crate::money::{Amount, Currency};
 use crate::tax_id::Document;
-use crate::webhook::address::{AddressPolicy, MAX_URL_LENGTH, check_url};
+use crate::webhook::address::{AddressPolicy, MAX_URL_LENGTH, check_new_url};
 
 /// Characters of an `idempotencyKey` (design: Identity and idempotency).
 const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (1, 255);
@@ -33,7 +33,7 @@ pub struct NewPayment {
 
 impl NewPayment {
     /// Reads a request's body; every failing field is reported.
-    pub fn parse(body: &JsonObject, policy: AddressPolicy) -> Result<Self, Problem> {
+    pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
         let amount = fields.amount(&root, "amount");
@@ -195,9 +195,9 @@ fn return_url(fields: &mut Fields, metadata: &Object<'_>, by_card: bool) -> Opti
     url
 }
 
-fn webhook_url(fields: &mut Fields, root: &Object<'_>, policy: AddressPolicy) -> Option<String> {
+fn webhook_url(fields: &mut Fields, root: &Object<'_>, policy: &AddressPolicy) -> Option<String> {
     let text = fields.text(root, "webhookUrl", 1, MAX_URL_LENGTH)?;
-    match check_url(text, policy) {
+    match check_new_url(text, policy) {
         Ok(url) => Some(url.into()),
         Err(refusal) => {
             fields.reject("webhookUrl", refusal.to_string());
@@ -221,7 +221,7 @@ mod tests {
     use crate::http::json::testing::object;
 
     fn parse(body: &Value) -> Result<NewPayment, Problem> {
-        NewPayment::parse(&object(body), AddressPolicy::PublicOnly)
+        NewPayment::parse(&object(body), &AddressPolicy::PublicOnly)
     }
 
     fn with(extra: Value) -> Value {
@@ -296,6 +296,8 @@ mod tests {
             (json!({"customerEmail": "x\r\nBcc: v@example.com <a@example.com>"}), "customerEmail"),
             (json!({"webhookUrl": "http://example.com/hook"}), "webhookUrl"),
             (json!({"webhookUrl": "https://10.0.0.1/hook"}), "webhookUrl"),
+            (json!({"webhookUrl": "https://shop.test/hook"}), "webhookUrl"),
+            (json!({"webhookUrl": "https://example.com:80/hook"}), "webhookUrl"),
             (json!({"paymentMethods": ["MBWAY"], "currency": "EUR"}), "metadata.phone"),
             (
                 json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "metadata": {"phone": "912345678"}}),
