@@ -292,6 +292,34 @@ async fn a_test_reaches_its_endpoint_alone_subscribed_or_not() {
 }
 
 #[tokio::test]
+async fn an_endpoint_gets_at_most_ten_tests_a_minute() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let other = service.register("http://127.0.0.1:9/other", &["charge.paid"]).await;
+    let test = async |endpoint: &Value| {
+        service.post(&format!("/v1/webhooks/endpoints/{}/test", id(endpoint)), &json!({})).await
+    };
+    let next_minute = async || {
+        let past_seconds = service.stack.clock.now().seconds() % 60;
+        service.advance(60 - past_seconds).await;
+    };
+    next_minute().await;
+    for _ in 0..10 {
+        test(&endpoint).await.expect(200);
+    }
+    let refused = test(&endpoint).await;
+    assert_eq!(refused.problem(), (429, "rate_limit_error", "rate_limited"));
+    let retry_after: i64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=60).contains(&retry_after), "{retry_after}");
+    assert!(refused.header("x-ratelimit-limit-minute").is_some(), "{refused:?}");
+    assert!(refused.header("x-ratelimit-remaining-minute").is_some(), "{refused:?}");
+    assert_eq!(service.deliveries("&eventType=webhook.test").await.len(), 10);
+    test(&other).await.expect(200);
+    next_minute().await;
+    test(&endpoint).await.expect(200);
+}
+
+#[tokio::test]
 async fn an_event_is_kept_as_long_as_what_is_told_again_is_tried() {
     const DAY: i64 = 24 * 60 * 60;
     let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;

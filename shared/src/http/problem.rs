@@ -103,6 +103,13 @@ pub enum Problem {
         /// Seconds until the next minute begins.
         retry_after_seconds: i64,
     },
+    /// 429 `rate_limited`: too many tests of one webhook endpoint.
+    TooManyTests {
+        /// How many a minute may be asked for.
+        limit: i64,
+        /// Seconds until the next minute begins.
+        retry_after_seconds: i64,
+    },
     /// 429 `rate_limited`: too many log-ins failed.
     TooManyLogins {
         /// How many may fail.
@@ -142,7 +149,9 @@ impl Problem {
             | Self::RefundExceedsRemaining { .. }
             | Self::InsufficientBalance { .. }
             | Self::RefundNotSupported(_) => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::RateLimited { .. } | Self::TooManyLogins { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
+                StatusCode::TOO_MANY_REQUESTS
+            }
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -170,7 +179,9 @@ impl Problem {
             Self::IdempotencyKeyReused | Self::EvidenceNotUploaded | Self::EvidenceSizeMismatch { .. } => {
                 "conflict_error"
             }
-            Self::RateLimited { .. } | Self::TooManyLogins { .. } => "rate_limit_error",
+            Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
+                "rate_limit_error"
+            }
             Self::Unavailable(_) | Self::Internal(_) => "api_error",
         }
     }
@@ -196,7 +207,9 @@ impl Problem {
             Self::RefundExceedsRemaining { .. } => "refund_exceeds_remaining",
             Self::InsufficientBalance { .. } => "insufficient_balance",
             Self::RefundNotSupported(_) => "REFUND_NOT_SUPPORTED",
-            Self::RateLimited { .. } | Self::TooManyLogins { .. } => "rate_limited",
+            Self::RateLimited { .. } | Self::TooManyTests { .. } | Self::TooManyLogins { .. } => {
+                "rate_limited"
+            }
             Self::Unavailable(_) => "service_unavailable",
             Self::Internal(_) => "internal_error",
         }
@@ -266,6 +279,9 @@ impl Problem {
             Self::RateLimited { retry_after_seconds } => {
                 format!("Too many requests with this key in this minute. Retry in {retry_after_seconds} s.")
             }
+            Self::TooManyTests { limit, retry_after_seconds } => format!(
+                "At most {limit} tests of a webhook endpoint can be sent a minute. Retry in {retry_after_seconds} s."
+            ),
             Self::TooManyLogins { retry_after_seconds, limit: _ } => {
                 format!("Too many log-ins failed. Retry in {retry_after_seconds} s.")
             }
@@ -300,6 +316,7 @@ impl Problem {
             | Self::InsufficientBalance { .. }
             | Self::RefundNotSupported(_)
             | Self::RateLimited { .. }
+            | Self::TooManyTests { .. }
             | Self::TooManyLogins { .. }
             | Self::Unavailable(_)
             | Self::Internal(_) => None,
@@ -325,7 +342,8 @@ impl Problem {
         let mut response = (self.status(), axum::Json(body)).into_response();
         let headers = response.headers_mut();
         match self {
-            Self::RateLimited { retry_after_seconds } => {
+            // The limits in the headers are the key's, which the frame writes.
+            Self::RateLimited { retry_after_seconds } | Self::TooManyTests { retry_after_seconds, .. } => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
             }
             Self::TooManyLogins { limit, retry_after_seconds } => {

@@ -15,11 +15,19 @@ use crate::config::Links;
 use crate::http::Problem;
 use crate::ids::{DeliveryId, ResendId, Scope};
 use crate::refund::Refund;
-use crate::store::{Committed, Inserted, Key, Row, Store, StoreError, Write};
+use crate::store::{Bound, Committed, Inserted, Key, Row, Store, StoreError, Write, ttl};
 use crate::time::Timestamp;
 
 /// How long a request is kept, in seconds: 7 days, for whoever asks what happened. The stream has it by then.
 const KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
+
+/// Tests that an endpoint gets in a minute: its server is the merchant's word alone, and may be anybody's.
+const MAX_TESTS_A_MINUTE: i64 = 10;
+
+const SECONDS_A_MINUTE: i64 = 60;
+
+/// The attribute that counts tests.
+const TESTS: &str = "tests";
 
 /// A request to tell the events of a charge's status again.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -128,7 +136,7 @@ impl Resends {
     ///
     /// # Errors
     ///
-    /// 422 when it is switched off.
+    /// 422 when it is switched off; 429 when it had its tests of this minute.
     pub async fn test(
         &self,
         endpoint: &Endpoint,
@@ -140,13 +148,31 @@ impl Resends {
         let origin = Origin { scope: endpoint.scope, row: resend.to_string(), version: 1, at: now };
         let event = Event::canonical(EventType::WebhookTest, &origin, EndpointView::new(endpoint))?;
         let delivery = Delivery::again(&event, EventType::WebhookTest, Some(endpoint.id), &resend, now);
-        match self.store.commit(vec![Write::insert(&event)?, Write::insert(&delivery)?]).await? {
+        let writes = vec![Write::insert(&event)?, Write::insert(&delivery)?, one_more_test(endpoint, now)];
+        match self.store.commit(writes).await? {
+            Committed::Overtaken { at } if at == [2] => {
+                let past_seconds = now.seconds().rem_euclid(SECONDS_A_MINUTE);
+                Err(Problem::TooManyTests {
+                    limit: MAX_TESTS_A_MINUTE,
+                    retry_after_seconds: SECONDS_A_MINUTE.saturating_sub(past_seconds),
+                })
+            }
             Committed::Done => Ok((delivery, event.body_as(EventType::WebhookTest))),
             Committed::Overtaken { .. } => {
                 Err(Problem::Internal("a resend's random id was taken".to_owned()))
             }
         }
     }
+}
+
+/// Counts a test in the endpoint's minute, which is a row of its own; it goes when the minute is over.
+fn one_more_test(endpoint: &Endpoint, now: Timestamp) -> Write {
+    let minute = now.seconds().div_euclid(SECONDS_A_MINUTE);
+    let key =
+        Key { pk: format!("endpoint-tests#{}", endpoint.scope), sk: format!("{}#{minute}", endpoint.id) };
+    let bound = Bound::AtMost { counter: TESTS.to_owned(), most: MAX_TESTS_A_MINUTE.saturating_sub(1) };
+    let ends_at = minute.saturating_add(1).saturating_mul(SECONDS_A_MINUTE);
+    Write::add(key, vec![(TESTS.to_owned(), 1)], ttl(ends_at), Some(bound))
 }
 
 /// What `POST /v1/payments/{id}/resend-webhook` answers.
