@@ -241,7 +241,8 @@ async fn clock_of(ready: &Ready) -> Result<Clock, Box<dyn Error>> {
     struct Moved {
         now: Timestamp,
     }
-    let request = Request::post(format!("{}/_local/clock/advance", ready.base_url));
+    let request = Request::post(format!("{}/_local/clock/advance", ready.base_url))
+        .header("content-type", "application/json");
     let request = request.body(Full::new(Bytes::from_static(br#"{"seconds": 0}"#)))?;
     let answer = Client::builder(TokioExecutor::new()).build_http().request(request).await?;
     let body = answer.into_body().collect().await?.to_bytes();

@@ -203,10 +203,11 @@ impl Api {
             let message = "The body is larger than 10 MiB.".to_owned();
             return bytes_of(refuse(&head.headers, &Problem::Unreadable(message))).await;
         };
-        self.put_as_api_gateway_does(&mut head, peer);
         if head.uri.path().starts_with(LOCAL_PREFIX) {
+            // With the headers that were sent, for they say who calls.
             return self.answer_locally(head, body).await;
         }
+        self.put_as_api_gateway_does(&mut head, peer);
         let found = self.routes.iter().find_map(|target| match &target.pattern {
             None => Some((target, Map::new())),
             Some(pattern) => {

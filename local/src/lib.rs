@@ -20,6 +20,7 @@ pub mod error;
 pub mod filter;
 pub mod functions;
 pub mod gateway;
+pub mod guard;
 pub mod http;
 pub mod lambda;
 pub mod provision;

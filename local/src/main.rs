@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use local::commands::listen::Print;
 use local::commands::{Running, listen, trigger};
 use local::embedded::State;
+use local::guard::AllowedHost;
 use local::seed::write_whole;
 use local::stack::{Options, Stack};
 use local::{Error, Result};
@@ -87,6 +88,9 @@ struct Serve {
     /// Keep no state: start empty, and leave nothing behind
     #[arg(long)]
     in_memory: bool,
+    /// Let /_local/* be called by this host, beside loopback; may be given several times
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<AllowedHost>,
     /// Let webhooks go to these hosts too, by plain http and at any port, as to loopback: `host.docker.internal`
     #[arg(long, env = "WEBHOOK_LOCAL_NAMES", value_name = "NAME,…", default_value = "")]
     webhook_local_names: String,
@@ -147,6 +151,7 @@ async fn serve(arguments: Serve) -> Result<()> {
         port: arguments.port,
         mails,
         webhook_local_names: arguments.webhook_local_names,
+        allowed_hosts: arguments.allow_host,
         ..Options::in_memory()
     };
     let stack = Stack::start(options).await?;

@@ -23,6 +23,7 @@ use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, REGION, SECRET_KEY, State
 use crate::error::{Error, Result};
 use crate::functions::{MAIL_DIRECTORY, functions};
 use crate::gateway::Gateway;
+use crate::guard::{self, AllowedHost};
 use crate::lambda::Functions;
 use crate::provision::provision;
 use crate::pumps::{Pumps, Sources};
@@ -59,6 +60,8 @@ pub struct Options {
     pub mails: Option<PathBuf>,
     /// Hosts that webhooks may go to as they may to loopback, between commas: `host.docker.internal`.
     pub webhook_local_names: String,
+    /// Hosts by which `/_local/*` may be called, beside loopback.
+    pub allowed_hosts: Vec<AllowedHost>,
     /// Values of the template's parameters that are not this machine's own.
     pub parameters: BTreeMap<String, String>,
 }
@@ -73,6 +76,7 @@ impl Options {
             pumps: true,
             mails: None,
             webhook_local_names: String::new(),
+            allowed_hosts: Vec::new(),
             parameters: BTreeMap::new(),
         }
     }
@@ -175,12 +179,13 @@ impl Stack {
         }
         let functions = functions(&template, &names, &environment, &clock)?;
         let nudge = Arc::new(Notify::new());
-        let local = local_routes(LocalState {
+        let local = LocalState {
             clock: clock.clone(),
             clock_file,
             nudge: Arc::clone(&nudge),
             advancing: Arc::default(),
-        });
+        };
+        let local = local_routes(local, options.allowed_hosts);
         let gateway = Gateway::start(listener, &template, &functions, local)?;
         let sources = Sources {
             template: &template,
@@ -283,10 +288,12 @@ struct LocalState {
     advancing: Arc<Mutex<()>>,
 }
 
-fn local_routes(state: LocalState) -> Router {
+fn local_routes(state: LocalState, allowed_hosts: Vec<AllowedHost>) -> Router {
+    let guard = axum::middleware::from_fn_with_state(Arc::from(allowed_hosts), guard::guard);
     Router::new()
         .route("/_local/clock/advance", post(advance))
         .fallback(async || (StatusCode::NOT_FOUND, Json(json!({"error": "no such route"}))))
+        .layer(guard)
         .with_state(state)
 }
 

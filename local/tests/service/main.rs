@@ -27,6 +27,7 @@ mod failures;
 mod growth;
 mod list_dates;
 mod listing;
+mod local_routes;
 mod log_in;
 mod mails;
 mod med;

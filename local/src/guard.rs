@@ -1,0 +1,228 @@
+//! Who may use the routes of this machine alone: programs on it, not pages that its browser shows.
+//!
+//! Any web page can have a browser send requests to loopback. A page of another site can't set `application/json` without a
+//! CORS preflight, which nothing here answers; its requests say where they come from; and a name that it points to loopback
+//! (DNS rebinding) is in the `Host` header.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::header::{CONTENT_TYPE, HOST, HeaderMap, ORIGIN};
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use shared::webhook::address::AddressKind;
+use url::{Host, Url};
+
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
+
+/// A host by which this machine's own routes may be called, beside loopback.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AllowedHost(Host<String>);
+
+/// Why a text is no host.
+#[derive(Debug)]
+pub struct NoHost;
+
+impl fmt::Display for NoHost {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("must be a host name or an IP address, without a port")
+    }
+}
+
+impl std::error::Error for NoHost {}
+
+impl FromStr for AllowedHost {
+    type Err = NoHost;
+
+    fn from_str(text: &str) -> Result<Self, NoHost> {
+        let host = Host::parse(text).map_err(|_| NoHost)?;
+        Ok(Self(without_root(host)))
+    }
+}
+
+/// Lets a request pass, or refuses it with the reason.
+pub(crate) async fn guard(
+    State(allowed): State<Arc<[AllowedHost]>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (head, body) = request.into_parts();
+    match check(&head, &allowed) {
+        Ok(()) => next.run(Request::from_parts(head, body)).await,
+        Err((status, error)) => (status, Json(json!({ "error": error }))).into_response(),
+    }
+}
+
+fn check(head: &Parts, allowed: &[AllowedHost]) -> Result<(), (StatusCode, &'static str)> {
+    let forbidden = |error| Err((StatusCode::FORBIDDEN, error));
+    let in_target = head.uri.authority().map(|authority| authority.as_str().as_bytes());
+    let named: Vec<&[u8]> = texts(&head.headers, &HOST).chain(in_target).collect();
+    let is_ours = |text: &&[u8]| {
+        authority("http", text).and_then(|url| host_of(&url)).is_some_and(|host| is_known(&host, allowed))
+    };
+    if named.is_empty() || !named.iter().all(is_ours) {
+        return forbidden("Host must be loopback (localhost, 127.0.0.1) or a host given by --allow-host");
+    }
+    let same_origin = |origin: &[u8]| {
+        let origin = std::str::from_utf8(origin).ok().and_then(|origin| Url::parse(origin).ok());
+        origin.is_some_and(|origin| {
+            let same = |text: &&[u8]| {
+                authority(origin.scheme(), text).is_some_and(|url| url.origin() == origin.origin())
+            };
+            origin.has_host() && named.iter().all(same)
+        })
+    };
+    if !texts(&head.headers, &ORIGIN).all(same_origin) {
+        return forbidden("Origin must be this service's own; a page of another site can't use these routes");
+    }
+    if head.headers.get_all(SEC_FETCH_SITE).iter().any(|site| site == "cross-site") {
+        return forbidden(
+            "Sec-Fetch-Site must not be cross-site; a page of another site can't use these routes",
+        );
+    }
+    let is_json = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).is_some_and(|text| {
+        text.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+    });
+    if head.method == Method::POST && !is_json {
+        return Err((StatusCode::BAD_REQUEST, "Content-Type must be application/json, also without a body"));
+    }
+    Ok(())
+}
+
+fn texts<'a>(headers: &'a HeaderMap, name: &axum::http::HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    headers.get_all(name).iter().map(axum::http::HeaderValue::as_bytes)
+}
+
+/// The URL of a host with its port, if the text is that and nothing else.
+fn authority(scheme: &str, text: &[u8]) -> Option<Url> {
+    let text = std::str::from_utf8(text).ok()?;
+    let url = Url::parse(&format!("{scheme}://{text}/")).ok()?;
+    let is_bare =
+        url.path() == "/" && url.username().is_empty() && url.query().is_none() && url.fragment().is_none();
+    is_bare.then_some(url)
+}
+
+fn host_of(url: &Url) -> Option<Host<String>> {
+    url.host().map(|host| without_root(host.to_owned()))
+}
+
+/// A host without the dot of the root.
+fn without_root(host: Host<String>) -> Host<String> {
+    match host {
+        Host::Domain(name) => Host::Domain(name.strip_suffix('.').unwrap_or(&name).to_owned()),
+        Host::Ipv4(_) | Host::Ipv6(_) => host,
+    }
+}
+
+fn is_known(host: &Host<String>, allowed: &[AllowedHost]) -> bool {
+    let is_loopback = match host {
+        Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
+        Host::Ipv4(address) => AddressKind::of((*address).into()) == AddressKind::Loopback,
+        Host::Ipv6(address) => AddressKind::of((*address).into()) == AddressKind::Loopback,
+    };
+    is_loopback || allowed.iter().any(|AllowedHost(known)| known == host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(headers: &[(&str, &str)], uri: &str, method: Method) -> Option<u16> {
+        let mut request = axum::http::Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let (head, ()) = request.body(()).unwrap().into_parts();
+        let allowed = ["dev.example".parse().unwrap(), "192.168.1.7".parse().unwrap()];
+        check(&head, &allowed).err().map(|(status, _)| status.as_u16())
+    }
+
+    const JSON: (&str, &str) = ("content-type", "application/json; charset=utf-8");
+
+    #[test]
+    fn a_program_on_this_machine_passes() {
+        for host in [
+            "127.0.0.1:3000",
+            "localhost",
+            "LOCALHOST.:3000",
+            "pay.localhost:1",
+            "[::1]:3000",
+            "127.9.9.9",
+            "dev.example:80",
+            "DEV.example.",
+            "192.168.1.7",
+        ] {
+            assert_eq!(checked(&[JSON, ("host", host)], "/", Method::POST), None, "{host}");
+        }
+        let same = [
+            JSON,
+            ("host", "localhost:3000"),
+            ("origin", "http://localhost:3000"),
+            ("sec-fetch-site", "same-origin"),
+        ];
+        assert_eq!(checked(&same, "/", Method::POST), None);
+        let proxied = [JSON, ("host", "dev.example"), ("origin", "https://dev.example")];
+        assert_eq!(checked(&proxied, "/", Method::POST), None);
+        assert_eq!(checked(&[("host", "127.0.0.1")], "/", Method::GET), None);
+    }
+
+    #[test]
+    fn a_foreign_host_origin_or_site_is_forbidden() {
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "",
+            "a@localhost",
+            "localhost/x",
+            "localhost?",
+            "192.168.1.70",
+        ] {
+            assert_eq!(checked(&[JSON, ("host", host)], "/", Method::POST), Some(403), "{host}");
+        }
+        assert_eq!(checked(&[JSON], "/", Method::POST), Some(403), "no host");
+        assert_eq!(
+            checked(&[JSON, ("host", "localhost"), ("host", "evil.example")], "/", Method::POST),
+            Some(403)
+        );
+        assert_eq!(checked(&[JSON, ("host", "localhost")], "http://evil.example/", Method::POST), Some(403));
+        for origin in [
+            "http://evil.example",
+            "null",
+            "",
+            "http://localhost:8080",
+            "http://127.0.0.1:3000",
+            "file://",
+            "chrome-extension://localhost",
+        ] {
+            let headers = [JSON, ("host", "localhost:3000"), ("origin", origin)];
+            assert_eq!(checked(&headers, "/", Method::POST), Some(403), "{origin}");
+        }
+        let site = [JSON, ("host", "localhost:3000"), ("sec-fetch-site", "cross-site")];
+        assert_eq!(checked(&site, "/", Method::POST), Some(403));
+    }
+
+    #[test]
+    fn a_post_says_that_it_is_json() {
+        for content_type in
+            [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("application/jsonx")]
+        {
+            let mut headers = vec![("host", "localhost:3000")];
+            headers.extend(content_type.map(|content_type| ("content-type", content_type)));
+            assert_eq!(checked(&headers, "/", Method::POST), Some(400), "{content_type:?}");
+        }
+    }
+
+    #[test]
+    fn an_allowed_host_is_a_host_alone() {
+        for text in ["", "dev.example:3000", "http://dev.example", "a b", "dev.example/x"] {
+            assert!(text.parse::<AllowedHost>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The routes of one machine alone: programs on it may use them, pages that its browser shows may not.
+
+use axum::http::Method;
+use local::stack::Options;
+
+use crate::support::Service;
+
+const PATH: &str = "/_local/clock/advance";
+
+#[tokio::test]
+async fn a_page_of_another_site_can_not_move_the_clock() {
+    let service = Service::start().await;
+    let before = service.stack.clock.offset_ms();
+    let json = ("content-type", "application/json");
+    let refused: [(&[(&str, &str)], u16); 7] = [
+        (&[], 400),
+        (&[("content-type", "text/plain")], 400),
+        (&[json, ("origin", "https://evil.example")], 403),
+        (&[json, ("origin", "null")], 403),
+        (&[json, ("sec-fetch-site", "cross-site")], 403),
+        (&[json, ("host", "evil.example:3000")], 403),
+        (&[json, ("host", "two words")], 403),
+    ];
+    for (headers, status) in refused {
+        for body in ["", r#"{"seconds": 60}"#] {
+            let answer = service.raw(Method::POST, PATH, headers, body).await;
+            assert_eq!(answer.status, status, "{headers:?}");
+            assert!(answer.body["error"].is_string(), "{answer:?}");
+        }
+        let nowhere = service.raw(Method::POST, "/_local/nothing", headers, "").await;
+        assert_eq!(nowhere.status, status, "{headers:?}");
+    }
+    assert_eq!(service.stack.clock.offset_ms(), before);
+
+    let port = service.base_url.rsplit_once(':').unwrap().1;
+    let own = format!("http://localhost:{port}");
+    let host = format!("localhost:{port}");
+    let headers = [json, ("host", &host), ("origin", &own), ("sec-fetch-site", "same-origin")];
+    service.raw(Method::POST, PATH, &headers, r#"{"seconds": 60}"#).await.expect(200);
+    assert_eq!(service.stack.clock.offset_ms(), before + 60_000);
+}
+
+#[tokio::test]
+async fn a_host_that_was_allowed_may_call() {
+    let options = Options { allowed_hosts: vec!["dev.example".parse().unwrap()], ..Options::in_memory() };
+    let service = Service::with(options).await;
+    for (host, status) in [("dev.example:3000", 200), ("DEV.example", 200), ("other.example", 403)] {
+        let headers = [("content-type", "application/json"), ("host", host)];
+        let answer = service.raw(Method::POST, PATH, &headers, r#"{"seconds": 0}"#).await;
+        assert_eq!(answer.status, status, "{host}");
+    }
+}
