@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use axum::extract::{FromRequestParts, Request};
 use axum::http::header::{CACHE_CONTROL, HeaderMap};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Uri};
+use axum::http::{Extensions, HeaderValue, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 use secrecy::SecretString;
@@ -16,6 +16,7 @@ use uuid::Uuid;
 use super::accept::Accept;
 use super::intake::Query;
 use super::problem::Problem;
+use super::source::Source;
 
 const X_REQUEST_ID: &str = "x-request-id";
 
@@ -113,6 +114,8 @@ pub struct RequestContext {
     pub headers: ClientHeaders,
     /// The query string. Routes that take no parameters refuse it as they authenticate.
     pub query: Query,
+    /// The address that the request comes from.
+    pub source: Source,
     caller: Arc<OnceLock<KnownCaller>>,
 }
 
@@ -124,11 +127,12 @@ struct KnownCaller {
 }
 
 impl RequestContext {
-    fn of(headers: &HeaderMap, uri: &Uri) -> Self {
+    fn of(headers: &HeaderMap, uri: &Uri, extensions: &Extensions) -> Self {
         Self {
             id: RequestId::of(headers),
             headers: ClientHeaders::of(headers),
             query: Query::of(uri.query()),
+            source: Source::of(extensions),
             caller: Arc::new(OnceLock::new()),
         }
     }
@@ -144,7 +148,8 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
-        Ok(parts.extensions.get().cloned().unwrap_or_else(|| Self::of(&parts.headers, &parts.uri)))
+        let made = || Self::of(&parts.headers, &parts.uri, &parts.extensions);
+        Ok(parts.extensions.get().cloned().unwrap_or_else(made))
     }
 }
 
@@ -157,7 +162,7 @@ pub fn refuse(headers: &HeaderMap, problem: &Problem) -> Response {
 }
 
 pub(super) async fn frame(mut request: Request, next: Next) -> Response {
-    let context = RequestContext::of(request.headers(), request.uri());
+    let context = RequestContext::of(request.headers(), request.uri(), request.extensions());
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     request.extensions_mut().insert(context.clone());

@@ -7,14 +7,12 @@ pub mod token;
 
 use serde::{Deserialize, Serialize};
 
-pub use throttle::Source;
-
 use crate::account::password::Prover;
 use crate::account::{Role, User};
 use crate::audit::Operator;
 use crate::config::{ConfigError, required};
 use crate::hex;
-use crate::http::{Problem, RequestContext};
+use crate::http::{Problem, RequestContext, Source};
 use crate::ids::{AccountId, UserId};
 use crate::random;
 use crate::store::{Inserted, Key, Row, Store, from_item, text};

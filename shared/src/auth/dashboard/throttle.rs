@@ -4,9 +4,7 @@
 //! An attempt takes its place before the password is looked at, and one that succeeds gives it back: so however many come
 //! at once, no more are looked at than may fail. Unknown e-mail addresses are counted as known ones are.
 
-use std::net::{IpAddr, Ipv6Addr};
-
-use crate::http::Problem;
+use crate::http::{Problem, Source};
 use crate::ids::UserId;
 use crate::store::{Bound, Item, Key, Store, ttl};
 use crate::time::Timestamp;
@@ -22,29 +20,6 @@ const MAX_FAILURES_FROM_ADDRESS: i64 = 100;
 
 /// The attribute that counts.
 const COUNTER: &str = "failures";
-
-/// Where a log-in comes from, as API Gateway saw it; not what the client says.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Source(Option<IpAddr>);
-
-impl Source {
-    /// An address as text. What is none counts as one and the same.
-    pub fn of(text: Option<&str>) -> Self {
-        Self(text.and_then(|text| text.parse().ok()))
-    }
-
-    /// What counts as one: an IPv6 customer has a network of 64 bits to choose from.
-    fn name(self) -> String {
-        match self.0.map(|address| address.to_canonical()) {
-            None => "unknown".to_owned(),
-            Some(IpAddr::V4(address)) => address.to_string(),
-            Some(IpAddr::V6(address)) => {
-                let network = address.to_bits() & (u128::MAX << 64);
-                format!("{}/64", Ipv6Addr::from_bits(network))
-            }
-        }
-    }
-}
 
 /// A window of the clock.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +72,7 @@ impl Throttle {
     ) -> Result<Attempt, Problem> {
         let window = Window::of(now);
         let key = |who: String| Key { pk: format!("log-ins#{who}"), sk: window.number.to_string() };
-        let keys = [key(source.name()), key(user.to_string())];
+        let keys = [key(source.network()), key(user.to_string())];
         let [from_address, of_email] = &keys;
         // One after the other: an address that may no longer try can't keep anybody else out by trying.
         for (key, max) in [(from_address, MAX_FAILURES_FROM_ADDRESS), (of_email, MAX_FAILURES_OF_EMAIL)] {
@@ -124,17 +99,6 @@ impl Throttle {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_of_one_customer_count_as_one() {
-        let name = |text: &str| Source::of(Some(text)).name();
-        assert_eq!(name("203.0.113.9"), "203.0.113.9");
-        assert_eq!(name("::ffff:203.0.113.9"), "203.0.113.9");
-        assert_eq!(name("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::/64");
-        assert_eq!(name("2001:db8:1:2::1"), "2001:db8:1:2::/64");
-        assert_ne!(name("2001:db8:1:3::1"), "2001:db8:1:2::/64");
-        assert_eq!(Source::of(None).name(), Source::of(Some("somewhere")).name());
-    }
 
     #[test]
     fn a_window_is_a_quarter_of_the_hour() {
