@@ -21,6 +21,7 @@ use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use shared::audit::{Audit, Operator};
+use shared::http::Source;
 use shared::ids::{AccountId, AuditId, Mode, Scope};
 use shared::time::Timestamp;
 
@@ -64,7 +65,8 @@ enum Command {
     /// Merchants' money on its way to their banks
     #[command(subcommand)]
     Payouts(payouts::Command),
-    /// What operators did to an account, and its people to its keys: newest first, 100 at a time
+    /// What operators did to an account, its people to its keys, and its keys with money and webhooks: newest first, 100 at
+    /// a time
     Audit {
         /// The account (acc_…)
         account: AccountId,
@@ -175,6 +177,7 @@ struct AuditView<'a> {
     id: AuditId,
     at: Timestamp,
     actor: &'a str,
+    source: Source,
     action: &'a str,
     subject: &'a str,
     details: Option<&'a str>,
@@ -187,6 +190,7 @@ impl<'a> AuditView<'a> {
             id: row.id,
             at: row.at,
             actor: &row.actor,
+            source: row.source,
             action: &row.action,
             subject: &row.subject,
             details: row.details.as_deref(),

@@ -359,6 +359,12 @@ impl AuditId {
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(timed(head(at), &random))
     }
+
+    /// The audit row of a row's change to this version. `at` is when the row changed.
+    pub fn derive(at: Timestamp, row: &str, version: u64) -> Self {
+        let hash = digest("audit", &[row.as_bytes(), &version.to_be_bytes()]);
+        Self(timed(head(at), &hash))
+    }
 }
 
 impl NoticeId {

@@ -1,5 +1,6 @@
 //! The state table's stream, turned into what follows from a change: events, their deliveries, and the queue
 //! messages that start them; and counted in the rollups. What an account's contact is told of by mail goes onto a queue too.
+//! What an API key did with money and security becomes a row of the account's audit.
 //!
 //! Two hops, both safe to repeat: a charge's or payout's change, or a request to tell it again, makes its event and
 //! delivery rows, named by the change or request, so that a replayed record writes nothing twice; a new delivery row makes
@@ -16,6 +17,7 @@ use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use aws_sdk_s3::error::DisplayErrorContext;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
+use shared::audit::Audit;
 use shared::charge::{Charge, TransactionStatus};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
@@ -87,6 +89,8 @@ struct Asks {
     acquirer: Option<AcquirerMessage>,
     /// What an account's contact is told by mail.
     notice: Option<Notice>,
+    /// What an API key did.
+    audit: Option<Box<Audit>>,
 }
 
 impl Dispatcher {
@@ -137,12 +141,12 @@ impl Dispatcher {
     async fn work_on(&self, records: Vec<EventRecord>) -> Done {
         let (mut changes, mut counts) = (Vec::new(), Vec::new());
         let (mut deliveries, mut acquirers, mut notices) = (Vec::new(), Vec::new(), Vec::new());
-        let mut unreadable = Vec::new();
+        let (mut audits, mut unreadable) = (Vec::new(), Vec::new());
         for record in records {
             let sequence_number = sequence_number(&record);
             let number = || sequence_number.clone();
             match self.read(&record) {
-                Ok(Asks { events, resend, counted, delivery, acquirer, notice }) => {
+                Ok(Asks { events, resend, counted, delivery, acquirer, notice, audit }) => {
                     if !events.is_empty() {
                         changes.push((number(), events, resend));
                     }
@@ -150,6 +154,7 @@ impl Dispatcher {
                     deliveries.extend(delivery.map(|message| (number(), message)));
                     acquirers.extend(acquirer.map(|message| (number(), message)));
                     notices.extend(notice.map(|message| (number(), message)));
+                    audits.extend(audit.map(|audit| (number(), *audit)));
                 }
                 Err(error) => {
                     tracing::error!(sequence_number, %error, "a stream record can't be read");
@@ -163,9 +168,10 @@ impl Dispatcher {
             send(&self.notices, &notices),
             self.announce_all(changes),
             self.count(counts),
+            self.record_all(audits),
             Box::pin(self.have_counted(&deliveries))
         );
-        let not_done = [not_done.0, not_done.1, not_done.2, not_done.3, not_done.4];
+        let not_done = [not_done.0, not_done.1, not_done.2, not_done.3, not_done.4, not_done.5];
         let failed = not_done.into_iter().flatten().collect();
         Done { unreadable, failed }
     }
@@ -240,6 +246,28 @@ impl Dispatcher {
         Ok(())
     }
 
+    /// Writes audit rows, each only if it is not there yet, some at a time. Gives the sequence numbers of those that could
+    /// not be written.
+    async fn record_all(&self, audits: Vec<(String, Audit)>) -> Vec<String> {
+        let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
+        let mut work = JoinSet::new();
+        for (sequence_number, audit) in audits {
+            let (store, slots) = (self.store.clone(), Arc::clone(&slots));
+            work.spawn(async move {
+                let _slot = slots.acquire().await;
+                (sequence_number, store.insert(&audit).await)
+            });
+        }
+        let mut failed = Vec::new();
+        for (sequence_number, written) in work.join_all().await {
+            if let Err(error) = written {
+                tracing::error!(sequence_number, %error, "an audit row could not be written");
+                failed.push(sequence_number);
+            }
+        }
+        failed
+    }
+
     /// What a record asks for: all of it is named by the change, so that a record that comes again asks for the same.
     fn read(&self, record: &EventRecord) -> Result<Asks, StoreError> {
         let image = &record.change.new_image;
@@ -259,6 +287,7 @@ impl Dispatcher {
                 events: Event::of_charge(old.as_ref(), &new, &self.links)?,
                 counted: counted(old.as_ref(), &new).map(Box::new),
                 acquirer: waits_for_acquirer.then_some(AcquirerMessage::Finalise(new.id)),
+                audit: Audit::of_charge(old.as_ref(), &new).map(Box::new),
                 ..Asks::default()
             });
         }
@@ -267,6 +296,7 @@ impl Dispatcher {
             return Ok(Asks {
                 events: Event::of_refund(old.as_ref(), &new)?.into_iter().collect(),
                 acquirer: is_new.then_some(AcquirerMessage::Refund(new.id)),
+                audit: Audit::of_refund(&new).map(Box::new),
                 ..Asks::default()
             });
         }
@@ -274,11 +304,16 @@ impl Dispatcher {
             let (old, new): (Option<MedCase>, MedCase) = before_and_after(record)?;
             let events = Event::of_case(old.as_ref(), &new, self.med_outcome_notices)?;
             let notice = Notice::of_case(&new, &events);
-            return Ok(Asks { events, notice, ..Asks::default() });
+            let audit = Audit::of_case(&new).map(Box::new);
+            return Ok(Asks { events, notice, audit, ..Asks::default() });
         }
         if Endpoint::is_at(&key) {
             let (old, new): (Option<Endpoint>, Endpoint) = before_and_after(record)?;
-            return Ok(Asks { notice: Notice::of_endpoint(old.as_ref(), &new), ..Asks::default() });
+            return Ok(Asks {
+                notice: Notice::of_endpoint(old.as_ref(), &new),
+                audit: Audit::of_endpoint(old.as_ref(), &new).map(Box::new),
+                ..Asks::default()
+            });
         }
         if Payout::is_at(&key) {
             let (old, new): (Option<Payout>, Payout) = before_and_after(record)?;

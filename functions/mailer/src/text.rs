@@ -243,6 +243,7 @@ mod tests {
             created_at: at("2026-11-21T18:04:05Z"),
             updated_at: at("2026-11-21T18:04:05Z"),
             version: 1,
+            actor: None,
         }
     }
 
@@ -394,6 +395,7 @@ mod tests {
             created_at: off_at,
             updated_at: off_at,
             version: 3,
+            actor: None,
         };
         let text = whole(&disabled(&endpoint, off_at).unwrap());
         insta::assert_snapshot!(text, @r#"

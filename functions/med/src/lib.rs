@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use shared::app::App;
+use shared::auth::Caller;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::http::{IdPair, IdPath, JsonBody, Problem, RequestContext, framed};
@@ -77,7 +78,7 @@ async fn read(
     context: RequestContext,
     IdPath(id): IdPath<MedCaseId>,
 ) -> Result<Response, Problem> {
-    let case = own_case(&app, &context, id, app.clock.now()).await?;
+    let (_, case) = own_case(&app, &context, id, app.clock.now()).await?;
     Ok(Json(CaseView::new(&case)).into_response())
 }
 
@@ -88,9 +89,9 @@ async fn appeal(
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let case = own_case(&app, &context, id, now).await?;
+    let (caller, case) = own_case(&app, &context, id, now).await?;
     let reason = AppealReason::parse(&body?.0)?;
-    let appealed = app.cases.appeal(case, &reason, now).await?;
+    let appealed = app.cases.appeal(case, &reason, &caller, now).await?;
     Ok(Json(CaseView::new(&appealed)).into_response())
 }
 
@@ -100,8 +101,8 @@ async fn accept(
     IdPath(id): IdPath<MedCaseId>,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let case = own_case(&app, &context, id, now).await?;
-    let accepted = app.cases.accept(case, now).await?;
+    let (caller, case) = own_case(&app, &context, id, now).await?;
+    let accepted = app.cases.accept(case, &caller, now).await?;
     Ok(Json(CaseView::new(&accepted)).into_response())
 }
 
@@ -111,7 +112,7 @@ async fn list_evidence(
     IdPath(id): IdPath<MedCaseId>,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let case = own_case(&app, &context, id, now).await?;
+    let (_, case) = own_case(&app, &context, id, now).await?;
     let files = evidence.of_case(case.id).await?;
     Ok(Json(EvidenceListView::signed(&files, &evidence.files, now).await?).into_response())
 }
@@ -123,7 +124,7 @@ async fn announce_evidence(
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let case = own_case(&app, &context, id, now).await?;
+    let (_, case) = own_case(&app, &context, id, now).await?;
     let file = EvidenceFile::parse(&body?.0)?;
     let upload = evidence.announce(&case, file, UploadedBy::Merchant, now).await?;
     let ticket = UploadView::signed(&upload, &evidence.files).await?;
@@ -137,7 +138,7 @@ async fn complete_evidence(
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     let (case, found) = tokio::join!(own_case(&app, &context, case, now), evidence.find(case.zip(id)));
-    let case = case?;
+    let (_, case) = case?;
     let found = found?.ok_or(Problem::NotFound { what: "evidence of this case" })?;
     let confirmed = evidence.complete(case, found, now).await?;
     Ok(Json(EvidenceView::signed(&confirmed, &evidence.files, now).await?).into_response())
@@ -149,8 +150,9 @@ async fn own_case(
     context: &RequestContext,
     id: Option<MedCaseId>,
     now: Timestamp,
-) -> Result<MedCase, Problem> {
+) -> Result<(Caller, MedCase), Problem> {
     let (caller, case) = tokio::join!(app.api_keys.authenticate(context, now), app.cases.find(id));
     let caller = caller?;
-    MedCases::within(case?, &caller.scope)
+    let case = MedCases::within(case?, &caller.scope)?;
+    Ok((caller, case))
 }

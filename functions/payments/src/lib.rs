@@ -14,7 +14,6 @@ use shared::acquirer::pdf::{ReceiptDocument, receipt_pdf};
 use shared::app::App;
 use shared::charge::transaction::request::NewPayment;
 use shared::charge::transaction::view::{CreatedPaymentView, DocumentView, PaymentView, ProviderStatusView};
-use shared::charge::transition::Command;
 use shared::charge::{ChargePath, KeySpace, PaymentMethod};
 use shared::http::{JsonBody, Problem, RequestContext, framed};
 use shared::ids::Mode;
@@ -66,8 +65,8 @@ async fn cancel(
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let (_, charge) = app.own_payment(&context, id, now).await?;
-    let cancelled = app.charges.apply(charge, &Command::Cancel, now).await?;
+    let (caller, charge) = app.own_payment(&context, id, now).await?;
+    let cancelled = app.charges.cancel(charge, &caller, now).await?;
     Ok(Json(PaymentView::new(&cancelled, &app.links)).into_response())
 }
 

@@ -22,7 +22,7 @@ pub(crate) async fn register(
     let caller = app.api_keys.authenticate(&context, now).await?;
     let request = NewEndpoint::parse(&body?.0, &app.addresses)?;
     let id = EndpointId::new(now, random::bytes()?);
-    let endpoint = app.endpoints.register(&caller.scope, request, (id, new_secret()?), now).await?;
+    let endpoint = app.endpoints.register(&caller, request, (id, new_secret()?), now).await?;
     Ok((StatusCode::CREATED, Json(EndpointView::with_secret(&endpoint))).into_response())
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn change(
     let now = app.clock.now();
     let caller = app.api_keys.authenticate(&context, now).await?;
     let change = EndpointChange::parse(&body?.0, &app.addresses)?;
-    let endpoint = app.endpoints.change(&caller.scope, Endpoints::named(id)?, &change, now).await?;
+    let endpoint = app.endpoints.change(&caller, Endpoints::named(id)?, &change, now).await?;
     Ok(Json(EndpointView::new(&endpoint)).into_response())
 }
 
@@ -61,8 +61,9 @@ pub(crate) async fn delete(
     context: RequestContext,
     IdPath(id): IdPath<EndpointId>,
 ) -> Result<Response, Problem> {
-    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
-    app.endpoints.delete(&caller.scope, Endpoints::named(id)?).await?;
+    let now = app.clock.now();
+    let caller = app.api_keys.authenticate(&context, now).await?;
+    app.endpoints.delete(&caller, Endpoints::named(id)?, now).await?;
     Ok(Json(json!({ "deleted": true })).into_response())
 }
 
@@ -81,7 +82,7 @@ pub(crate) async fn rotate_secret(
         return Err(Problem::field("id", "must be the id in the path"));
     }
     let change = EndpointChange::of_secret(new_secret()?);
-    let endpoint = app.endpoints.change(&caller.scope, id, &change, now).await?;
+    let endpoint = app.endpoints.change(&caller, id, &change, now).await?;
     Ok(Json(SecretView::of(&endpoint)).into_response())
 }
 
@@ -105,7 +106,7 @@ pub(crate) async fn rotate_override_secret(
     let now = app.clock.now();
     let caller = app.api_keys.authenticate(&context, now).await?;
     let secret = new_secret()?;
-    app.override_secrets.rotate(caller.scope, &secret, now).await?;
+    app.override_secrets.rotate(&caller, secret.clone(), now).await?;
     Ok(Json(SecretView::new(&secret)).into_response())
 }
 

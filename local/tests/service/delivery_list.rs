@@ -50,6 +50,7 @@ impl Ground {
             created_at: now,
             updated_at: now,
             version: 1,
+            actor: None,
         };
         let deliveries = Deliveries::new(service.store());
         Self { service, deliveries, scope, endpoint, made: 0 }

@@ -15,6 +15,7 @@
 )]
 
 mod api_keys;
+mod audit;
 mod auth;
 mod budgets;
 mod charges;

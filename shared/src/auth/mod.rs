@@ -12,7 +12,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::account::AccountSettings;
 use crate::api_key::{self, ApiKey, ApiKeys, Fingerprint};
-use crate::http::{Problem, RateLimit, RequestContext};
+use crate::audit::Actor;
+use crate::http::{Problem, RateLimit, RequestContext, Source};
 use crate::ids::{Mode, Scope};
 use crate::time::Timestamp;
 
@@ -34,9 +35,18 @@ pub struct Caller {
     pub salt: Vec<u8>,
     /// The account's settings.
     pub settings: AccountSettings,
+    /// The key.
+    pub fingerprint: Fingerprint,
+    /// The address that the request comes from.
+    pub source: Source,
 }
 
 impl Caller {
+    /// What a row carries whose version it makes.
+    pub fn actor(&self, version: u64) -> Actor {
+        Actor { fingerprint: self.fingerprint.clone(), source: self.source, version }
+    }
+
     /// Refuses a live key, on routes that play the acquirer.
     pub fn require_test(&self) -> Result<(), Problem> {
         match self.scope.mode {
@@ -102,6 +112,8 @@ impl ApiKeys {
             scope: Scope { account: row.account, mode: row.mode },
             salt: row.salt.into_bytes(),
             settings: row.settings,
+            fingerprint,
+            source: context.source,
         })
     }
 }

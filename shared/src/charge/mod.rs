@@ -33,6 +33,7 @@ pub use repository::{Charges, KeySpace};
 pub use status::{PublicStatus, TransactionStatus};
 
 use crate::account::terms::{Fees, FeesOnRefund, MethodTerms, ReleaseDay};
+use crate::audit::Actor;
 use crate::ids::{AcquirerPaymentId, ChargeId, Mode, Scope};
 use crate::money::{Amount, Currency};
 use crate::store::{Indexes, Key, Row, sortable};
@@ -233,6 +234,9 @@ pub struct Charge {
     /// What it was before its last change; `None`: it is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub past: Option<Past>,
+    /// The API key that made one of its versions, for the audit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Actor>,
 }
 
 /// When `clock` first looks at a charge that its acquirer has not finalised, in seconds: by then its queue message was lost.

@@ -85,6 +85,7 @@ impl Charges {
             reviewed: None,
             disputes: None,
             past: None,
+            actor: None,
         };
         let charge = if acquirer.finalises_later(&charge) {
             Charge { status: TransactionStatus::Pending, ..charge }
@@ -116,6 +117,25 @@ impl Charges {
     /// Applies what happened to a charge that was just read: one write, tried anew on the newer row when
     /// somebody else was first. Gives the charge as it stands after.
     pub async fn apply(&self, charge: Charge, command: &Command, now: Timestamp) -> Result<Charge, Problem> {
+        self.apply_by(None, charge, command, now).await
+    }
+
+    /// The merchant cancels a charge that was just read.
+    ///
+    /// # Errors
+    ///
+    /// 422 `payment_not_cancellable` when it is settled or has ended.
+    pub async fn cancel(&self, charge: Charge, by: &Caller, now: Timestamp) -> Result<Charge, Problem> {
+        self.apply_by(Some(by), charge, &Command::Cancel, now).await
+    }
+
+    async fn apply_by(
+        &self,
+        by: Option<&Caller>,
+        charge: Charge,
+        command: &Command,
+        now: Timestamp,
+    ) -> Result<Charge, Problem> {
         let mut charge = charge;
         for _try in 0..MAX_OVERTAKEN {
             let shown = match command {
@@ -132,7 +152,7 @@ impl Charges {
                 transition::apply(&shown, command, now).map_err(|rejection| refused(rejection, &shown))?;
             let Planned { mut writes, next, told } = match outcome {
                 Outcome::Unchanged => return Ok(shown),
-                outcome => Planned::of(outcome, &shown)?,
+                outcome => Planned::of(made_by(by, outcome), &shown)?,
             };
             writes.extend(self.places_given_back(&shown, &next, now).await?);
             let id = shown.id;
@@ -169,6 +189,23 @@ impl Charges {
     /// The same on the payments surface.
     pub fn payment_within(found: Option<Charge>, scope: &Scope) -> Result<Charge, Problem> {
         found.filter(|charge| charge.scope == *scope).ok_or(Problem::NotFound { what: "payment" })
+    }
+}
+
+/// The outcome with the API key that caused it, where one did.
+fn made_by(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
+    let Some(caller) = caller else { return outcome };
+    let by = |next: Box<Charge>| {
+        let actor = Some(caller.actor(next.version));
+        Box::new(Charge { actor, ..*next })
+    };
+    match outcome {
+        Outcome::Unchanged => Outcome::Unchanged,
+        Outcome::Changed(next) => Outcome::Changed(by(next)),
+        Outcome::Paid { charge, moved } => Outcome::Paid { charge: by(charge), moved },
+        Outcome::Credited { charge, posting } => Outcome::Credited { charge: by(charge), posting },
+        // The charge stays as it is.
+        Outcome::Unapplied(moved) => Outcome::Unapplied(moved),
     }
 }
 

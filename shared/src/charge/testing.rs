@@ -41,6 +41,7 @@ pub(crate) fn waiting() -> Charge {
         reviewed: None,
         disputes: None,
         past: None,
+        actor: None,
     }
 }
 

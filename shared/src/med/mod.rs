@@ -21,6 +21,8 @@ pub use repository::MedCases;
 pub use request::{AppealReason, CaseNotice};
 pub use view::{CaseListView, CaseView, ResolvedView};
 
+use crate::audit::Actor;
+use crate::auth::Caller;
 use crate::charge::{Charge, Disputes, MedBlock, MedStatus, TransactionStatus, transition};
 use crate::ids::{MedCaseId, PostingId, Scope};
 use crate::money::{Amount, Currency};
@@ -263,6 +265,9 @@ pub struct MedCase {
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
     pub version: u64,
+    /// The API key that made one of its versions, for the audit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Actor>,
 }
 
 /// A change of a case that is told as `med_case.updated`: another status, or evidence that was asked for.
@@ -287,6 +292,14 @@ pub struct CaseStep {
     pub charge: Charge,
     /// What moved.
     pub posting: Option<Posting>,
+}
+
+impl CaseStep {
+    /// The same, made by an API key.
+    fn by(self, caller: &Caller) -> Self {
+        let actor = Some(caller.actor(self.case.version));
+        Self { case: MedCase { actor, ..self.case }, ..self }
+    }
 }
 
 /// Why a case does not open.
@@ -347,6 +360,7 @@ impl MedCase {
             told: Vec::new(),
             updated_at: now,
             version: 1,
+            actor: None,
         };
         let latest = MedBlock {
             reference_id: receipt.payment_id.to_string(),

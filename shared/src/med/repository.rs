@@ -2,6 +2,7 @@
 
 use super::{AppealReason, CaseNotice, CaseRefused, CaseStep, Decision, MedCase};
 use crate::audit::{Audit, Operator};
+use crate::auth::Caller;
 use crate::charge::Charge;
 use crate::http::Problem;
 use crate::ids::{MedCaseId, Scope};
@@ -78,10 +79,12 @@ impl MedCases {
         &self,
         case: MedCase,
         reason: &AppealReason,
+        caller: &Caller,
         now: Timestamp,
     ) -> Result<MedCase, Problem> {
         let step = |case: &MedCase, charge: &Charge| {
-            case.appealed(charge, reason, now).ok_or_else(|| not_open(case)).map(Some)
+            let appealed = case.appealed(charge, reason, now).ok_or_else(|| not_open(case))?;
+            Ok(Some(appealed.by(caller)))
         };
         self.change(case, None, step).await
     }
@@ -102,9 +105,10 @@ impl MedCases {
     /// # Errors
     ///
     /// 400 when it is not open.
-    pub async fn accept(&self, case: MedCase, now: Timestamp) -> Result<MedCase, Problem> {
+    pub async fn accept(&self, case: MedCase, caller: &Caller, now: Timestamp) -> Result<MedCase, Problem> {
         let step = |case: &MedCase, charge: &Charge| {
-            case.accepted(charge, now).ok_or_else(|| not_open(case)).map(Some)
+            let accepted = case.accepted(charge, now).ok_or_else(|| not_open(case))?;
+            Ok(Some(accepted.by(caller)))
         };
         self.change(case, None, step).await
     }

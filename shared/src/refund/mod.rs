@@ -16,6 +16,7 @@ pub use repository::Refunds;
 pub use request::NewRefund;
 
 use crate::account::terms::{Fees, ReleaseDay};
+use crate::audit::Actor;
 use crate::charge::{
     Charge, Metadata, PaymentMethod, RefundAsked, RefundRefused, RefundShare, Retaken, TransactionStatus,
     transition,
@@ -143,6 +144,9 @@ pub struct Refund {
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
     pub version: u64,
+    /// The API key that made one of its versions, for the audit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Actor>,
 }
 
 /// What a step of a refund writes: its row, its charge's next version, and what moved.
@@ -238,6 +242,7 @@ impl Refund {
             started_at: None,
             updated_at: now,
             version: 1,
+            actor: None,
         };
         let posting = rules::refund_requested(refund.cause(now), &share, refund.release_on);
         Ok(RefundStep { refund, charge: next, posting })

@@ -115,6 +115,7 @@ impl Refunds {
                 Ok(step) => step,
                 Err(why) => return Ok(Taken::Refused(refused(why, charge))),
             };
+        let refund = Refund { actor: Some(caller.actor(refund.version)), ..refund };
         let wallets = Wallets::new(self.store.clone());
         let rows = || Ok(vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?]);
         match wallets.commit_covered(&posting, rows).await? {

@@ -7,7 +7,8 @@ use super::address::{AddressPolicy, check_new_url};
 use super::delivery::AttemptEnd;
 use super::event_type::EventType;
 use super::signature::EndpointSecret;
-use crate::audit::{Audit, Operator};
+use crate::audit::{Actor, Audit, Operator};
+use crate::auth::Caller;
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 use crate::ids::{EndpointId, Scope};
 use crate::store::{Bound, Committed, Item, Key, Row, Store, StoreError, Tries, Write, from_item};
@@ -85,6 +86,9 @@ pub struct Endpoint {
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
     pub version: u64,
+    /// The API key that made one of its versions, for the audit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<Actor>,
 }
 
 impl Endpoint {
@@ -299,14 +303,15 @@ impl Endpoints {
     /// 422 `unprocessable_entity` when the scope has as many as it may.
     pub async fn register(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         request: NewEndpoint,
         (id, secret): (EndpointId, EndpointSecret),
         now: Timestamp,
     ) -> Result<Endpoint, Problem> {
+        let scope = caller.scope;
         let endpoint = Endpoint {
             id,
-            scope: *scope,
+            scope,
             url: request.url,
             events: request.events,
             secret,
@@ -316,8 +321,9 @@ impl Endpoints {
             created_at: now,
             updated_at: now,
             version: 1,
+            actor: Some(caller.actor(1)),
         };
-        let writes = vec![Write::insert(&endpoint)?, one_more(scope)];
+        let writes = vec![Write::insert(&endpoint)?, one_more(&scope)];
         match self.store.commit(writes).await? {
             Committed::Done => Ok(endpoint),
             Committed::Overtaken { at } if at == [1] => {
@@ -354,19 +360,20 @@ impl Endpoints {
     /// 404 for what is not there and what is another scope's.
     pub async fn change(
         &self,
-        scope: &Scope,
+        caller: &Caller,
         id: EndpointId,
         change: &EndpointChange,
         now: Timestamp,
     ) -> Result<Endpoint, Problem> {
         let mut tries = Tries::new();
         while tries.next().await {
-            let endpoint = self.find(scope, id).await?;
+            let endpoint = self.find(&caller.scope, id).await?;
             if change.is_empty() {
                 return Ok(endpoint);
             }
             let version = endpoint.version;
             let next = change.apply(endpoint, now);
+            let next = Endpoint { actor: Some(caller.actor(next.version)), ..next };
             match self.store.commit(vec![Write::replace(&next, version)?]).await? {
                 Committed::Done => return Ok(next),
                 Committed::Overtaken { .. } => {}
@@ -432,13 +439,16 @@ impl Endpoints {
     /// # Errors
     ///
     /// 404 for what is not there and what is another scope's.
-    pub async fn delete(&self, scope: &Scope, id: EndpointId) -> Result<(), Problem> {
+    pub async fn delete(&self, caller: &Caller, id: EndpointId, now: Timestamp) -> Result<(), Problem> {
+        let scope = &caller.scope;
         let mut tries = Tries::new();
         while tries.next().await {
-            let version = self.find(scope, id).await?.version;
-            let version = i64::try_from(version).unwrap_or(i64::MAX);
+            let endpoint = self.find(scope, id).await?;
+            let version = i64::try_from(endpoint.version).unwrap_or(i64::MAX);
             let remove = Write::remove(Endpoint::key_of(scope, id), "version", version);
-            match self.store.commit(vec![remove, one_less(scope)]).await? {
+            // The record of a removed row has no new image, so nothing could be derived from it.
+            let audit = Write::insert(&Audit::of_deleted_endpoint(caller, &endpoint, now)?)?;
+            match self.store.commit(vec![remove, one_less(scope), audit]).await? {
                 Committed::Done => return Ok(()),
                 Committed::Overtaken { .. } => {}
             }
@@ -540,6 +550,7 @@ pub(crate) mod testing {
             created_at: at(0),
             updated_at: at(0),
             version: 1,
+            actor: None,
         }
     }
 }

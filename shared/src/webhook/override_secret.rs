@@ -4,13 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::signature::EndpointSecret;
+use crate::audit::Audit;
+use crate::auth::Caller;
 use crate::http::Problem;
 use crate::ids::Scope;
-use crate::store::{Committed, Inserted, Key, Row, Store, StoreError, Write};
+use crate::store::{Committed, Inserted, Key, Row, Store, StoreError, Write, to_item};
 use crate::time::Timestamp;
-
-/// How often a rotation is tried anew because another one was faster.
-const MAX_OVERTAKEN: usize = 10;
 
 /// A scope's secret as its row keeps it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -65,26 +64,24 @@ impl OverrideSecrets {
         }
     }
 
-    /// Makes this the scope's secret: whatever is signed after uses it.
-    pub async fn rotate(&self, scope: Scope, secret: &EndpointSecret, now: Timestamp) -> Result<(), Problem> {
-        for _try in 0..MAX_OVERTAKEN {
-            let earlier: Option<OverrideSecret> = self.store.get(&OverrideSecret::key_of(&scope)).await?;
-            let version = earlier.map(|earlier| earlier.version);
-            let next = OverrideSecret {
-                scope,
-                secret: secret.clone(),
-                updated_at: now,
-                version: version.unwrap_or_default().saturating_add(1),
-            };
-            let write = match version {
-                Some(version) => Write::replace(&next, version)?,
-                None => Write::insert(&next)?,
-            };
-            match self.store.commit(vec![write]).await? {
-                Committed::Done => return Ok(()),
-                Committed::Overtaken { .. } => {}
+    /// Makes this the scope's secret: what is signed after uses it. Of rotations at once each takes effect, and the last one
+    /// stays. The audit row is written with it, for the stream must not carry the secret.
+    pub async fn rotate(
+        &self,
+        caller: &Caller,
+        secret: EndpointSecret,
+        now: Timestamp,
+    ) -> Result<(), Problem> {
+        let row = OverrideSecret { scope: caller.scope, secret, updated_at: now, version: 1 };
+        let mut set = to_item(&row)?;
+        set.retain(|name, _| !["pk", "sk", "version"].contains(&name.as_str()));
+        let audit = Audit::of_override_secret(caller, now)?;
+        let rotate = Write::add(row.key(), vec![("version".to_owned(), 1)], set, None);
+        match self.store.commit(vec![rotate, Write::insert(&audit)?]).await? {
+            Committed::Done => Ok(()),
+            Committed::Overtaken { .. } => {
+                Err(Problem::Internal("an audit row's random id was taken".to_owned()))
             }
         }
-        Err(Problem::Unavailable("the override secret kept changing".to_owned()))
     }
 }

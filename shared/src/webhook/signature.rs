@@ -25,6 +25,11 @@ impl EndpointSecret {
         Self(SecretString::from(hex::encode(random)))
     }
 
+    /// Whether two endpoints' rows have the same secret. Not for what a client sends: the comparison takes varying time.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.0.expose_secret() == other.0.expose_secret()
+    }
+
     /// The secret as the signing functions take it.
     pub fn as_secret(&self) -> &SecretString {
         &self.0
