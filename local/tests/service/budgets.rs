@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use axum::http::Method;
 use local::embedded::probe::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
@@ -272,6 +273,20 @@ async fn a_refund_through_to_its_end_stays_within_its_write_units() {
         let read = service.read(&charge).await;
         assert_eq!(read["status"], "refunded");
     }
+}
+
+#[tokio::test]
+async fn proving_and_counting_a_request_of_the_dashboard_is_two_requests_and_a_write_unit() {
+    let service = counted().await;
+    let seed = &service.stack.seed;
+    let bearer = format!("Bearer {}", seed.owner_token(&seed.first, service.stack.clock.now()).unwrap());
+    let path = "/v1/api-keys";
+    let (list, report) =
+        cost(&service, service.raw(Method::GET, path, &[("authorization", &bearer)], "")).await;
+    list.expect(200);
+    // The third is the list.
+    within(&report, 3, 3);
+    assert!((report.write_units - 1.0).abs() < f64::EPSILON, "{report:?}");
 }
 
 #[tokio::test]

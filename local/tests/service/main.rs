@@ -20,6 +20,7 @@ mod auth;
 mod budgets;
 mod charges;
 mod commands;
+mod dashboard_limit;
 mod delivery_list;
 mod endpoints_that_misbehave;
 mod event_log;

@@ -66,10 +66,11 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// What is left of a key's minute; on every response to an API key (contract: Errors, `rate_limited`).
+/// What is left of a caller's minute; on every response to an API key or a dashboard token (contract: Errors,
+/// `rate_limited`).
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
-    /// Requests a minute that the key may make.
+    /// Requests a minute that the caller may make.
     pub limit: u64,
     /// Requests left in this minute, this one counted.
     pub remaining: u64,
@@ -123,7 +124,8 @@ pub struct RequestContext {
 #[derive(Debug)]
 struct KnownCaller {
     rate_limit: RateLimit,
-    fingerprint: String,
+    /// Of an API key.
+    fingerprint: Option<String>,
 }
 
 impl RequestContext {
@@ -137,10 +139,10 @@ impl RequestContext {
         }
     }
 
-    /// Notes whose key it was, for the log, and what is left of its minute, for the response's headers.
-    pub fn note_caller(&self, fingerprint: &str, rate_limit: RateLimit) {
+    /// Notes what is left of the caller's minute, for the response's headers, and an API key's fingerprint, for the log.
+    pub fn note_rate_limit(&self, rate_limit: RateLimit, fingerprint: Option<&str>) {
         // A second authentication within one request would only repeat the first.
-        let _ = self.caller.set(KnownCaller { rate_limit, fingerprint: fingerprint.to_owned() });
+        let _ = self.caller.set(KnownCaller { rate_limit, fingerprint: fingerprint.map(str::to_owned) });
     }
 }
 
@@ -179,7 +181,7 @@ pub(super) async fn frame(mut request: Request, next: Next) -> Response {
     // What names money, keys or tokens is not kept on its way, unless a route says so of a picture.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     context.id.name(&mut response);
-    let key = caller.map(|caller| caller.fingerprint.as_str());
+    let key = caller.and_then(|caller| caller.fingerprint.as_deref());
     let status = response.status().as_u16();
     tracing::info!(key, request_id = %context.id, "{method} {path} {status}");
     response

@@ -98,7 +98,7 @@ pub enum Problem {
     },
     /// 422 `REFUND_NOT_SUPPORTED`: its acquirer has no refunds, or none of this kind.
     RefundNotSupported(String),
-    /// 429 `rate_limited`: over the key's requests a minute.
+    /// 429 `rate_limited`: over the requests a minute of an API key, or of a person at the dashboard.
     RateLimited {
         /// Seconds until the next minute begins.
         retry_after_seconds: i64,
@@ -277,7 +277,7 @@ impl Problem {
                 format!("The wallet has only {available} available, in the smallest unit.")
             }
             Self::RateLimited { retry_after_seconds } => {
-                format!("Too many requests with this key in this minute. Retry in {retry_after_seconds} s.")
+                format!("Too many requests in this minute. Retry in {retry_after_seconds} s.")
             }
             Self::TooManyTests { limit, retry_after_seconds } => format!(
                 "At most {limit} tests of a webhook endpoint can be sent a minute. Retry in {retry_after_seconds} s."

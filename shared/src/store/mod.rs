@@ -678,6 +678,17 @@ impl Store {
         set: Item,
         bound: Option<Bound>,
     ) -> Result<bool, StoreError> {
+        Ok(self.counted_within(key, counter, set, bound).await?.is_some())
+    }
+
+    /// As [`Store::count_within`]; gives the counter after it. `None`: the bound forbids it.
+    pub async fn counted_within(
+        &self,
+        key: &Key,
+        counter: (&str, i64),
+        set: Item,
+        bound: Option<Bound>,
+    ) -> Result<Option<i64>, StoreError> {
         let counters = vec![(counter.0.to_owned(), counter.1)];
         let update = add(&self.table, key, counters, set, bound)
             .map_err(|error| StoreError::Corrupt(error.to_string()))?;
@@ -689,8 +700,11 @@ impl Store {
             .update_expression(update.update_expression())
             .set_condition_expression(update.condition_expression().map(str::to_owned))
             .set_expression_attribute_names(update.expression_attribute_names().cloned())
-            .set_expression_attribute_values(update.expression_attribute_values().cloned());
-        Ok(update_in_turn(update).await?.is_some())
+            .set_expression_attribute_values(update.expression_attribute_values().cloned())
+            .return_values(ReturnValue::UpdatedNew);
+        let Some(updated) = update_in_turn(update).await? else { return Ok(None) };
+        let value = updated.get(counter.0).and_then(|value| value.as_n().ok()?.parse().ok());
+        value.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter", counter.0)))
     }
 
     /// Entries of an index: those of `partition` whose sort key is within `from..=to`, in order, at most `limit`.

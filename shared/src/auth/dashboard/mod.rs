@@ -88,12 +88,14 @@ impl Dashboard {
         Ok(Self { throttle: Throttle::new(store.clone()), store, tokens, prover: Prover::default() })
     }
 
-    /// Verifies the token of a request, in one read. No route of the dashboard takes query parameters.
+    /// Verifies the token of a request, in one read, and then counts the request, in one update. A request whose token is
+    /// refused does not count: a token that was ended must not use up the minute of its person. No route of the dashboard
+    /// takes query parameters.
     ///
     /// # Errors
     ///
-    /// 401 `unauthorized` without a token that is ours, holds, was not logged out, and whose person is still there; then
-    /// 400 `invalid_request` for any query parameter.
+    /// 401 `unauthorized` without a token that is ours, holds, was not logged out, and whose person is still there; 429
+    /// `rate_limited` over the person's requests a minute; then 400 `invalid_request` for any query parameter.
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Member, Problem> {
         let token = context.headers.bearer.as_ref();
         let claims = token.and_then(|token| self.tokens.prove(token, now)).ok_or(Problem::NotLoggedIn)?;
@@ -107,6 +109,7 @@ impl Dashboard {
             }
         }
         let user = person.filter(|user| !is_ended && claims.is_of(user)).ok_or(Problem::NotLoggedIn)?;
+        self.throttle.count_request(&user.id, context, now).await?;
         context.query.require_empty()?;
         Ok(Member { user: user.id, account: user.account, role: user.role, token: claims })
     }

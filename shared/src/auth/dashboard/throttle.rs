@@ -1,10 +1,10 @@
 //! How many log-ins may fail: by e-mail address, so that nobody's password is guessed, and by the address they come from,
-//! so that nobody tries one password on everybody.
+//! so that nobody tries one password on everybody. And how many requests a person may make once logged in.
 //!
 //! An attempt takes its place before the password is looked at, and one that succeeds gives it back: so however many come
 //! at once, no more are looked at than may fail. Unknown e-mail addresses are counted as known ones are.
 
-use crate::http::{Problem, Source};
+use crate::http::{Problem, RateLimit, RequestContext, Source};
 use crate::ids::UserId;
 use crate::store::{Bound, Item, Key, Store, ttl};
 use crate::time::Timestamp;
@@ -18,8 +18,16 @@ const MAX_FAILURES_OF_EMAIL: i64 = 10;
 /// Log-ins from one address that may fail in a window: offices share one.
 const MAX_FAILURES_FROM_ADDRESS: i64 = 100;
 
-/// The attribute that counts.
+/// The attribute that counts log-ins.
 const COUNTER: &str = "failures";
+
+/// Requests that a person may make in a minute of the clock, all tokens and routes together.
+const MAX_REQUESTS_A_MINUTE: i64 = 60;
+
+const SECONDS_A_MINUTE: i64 = 60;
+
+/// The attribute that counts requests.
+const REQUESTS: &str = "requests";
 
 /// A window of the clock.
 #[derive(Clone, Copy, Debug)]
@@ -29,9 +37,15 @@ struct Window {
 }
 
 impl Window {
-    fn of(now: Timestamp) -> Self {
-        let number = now.seconds().div_euclid(WINDOW_SECONDS);
-        Self { number, ends_at: number.saturating_add(1).saturating_mul(WINDOW_SECONDS) }
+    /// The window of this length, in seconds, that `now` lies in.
+    fn of(now: Timestamp, seconds: i64) -> Self {
+        let number = now.seconds().checked_div_euclid(seconds).unwrap_or_default();
+        Self { number, ends_at: number.saturating_add(1).saturating_mul(seconds) }
+    }
+
+    /// Seconds until it ends.
+    fn left(self, now: Timestamp) -> i64 {
+        self.ends_at.saturating_sub(now.seconds())
     }
 
     /// The row goes when its window is over.
@@ -70,7 +84,7 @@ impl Throttle {
         source: Source,
         now: Timestamp,
     ) -> Result<Attempt, Problem> {
-        let window = Window::of(now);
+        let window = Window::of(now, WINDOW_SECONDS);
         let key = |who: String| Key { pk: format!("log-ins#{who}"), sk: window.number.to_string() };
         let keys = [key(source.network()), key(user.to_string())];
         let [from_address, of_email] = &keys;
@@ -78,13 +92,36 @@ impl Throttle {
         for (key, max) in [(from_address, MAX_FAILURES_FROM_ADDRESS), (of_email, MAX_FAILURES_OF_EMAIL)] {
             let bound = Bound::AtMost { counter: COUNTER.to_owned(), most: max.saturating_sub(1) };
             if !self.store.count_within(key, (COUNTER, 1), window.ttl(), Some(bound)).await? {
-                return Err(Problem::TooManyLogins {
-                    limit: max,
-                    retry_after_seconds: window.ends_at.saturating_sub(now.seconds()),
-                });
+                return Err(Problem::TooManyLogins { limit: max, retry_after_seconds: window.left(now) });
             }
         }
         Ok(Attempt { window, keys })
+    }
+
+    /// Counts a request of a person, and notes what is left of the minute for the response's headers.
+    ///
+    /// # Errors
+    ///
+    /// 429 `rate_limited` where the minute has no place left.
+    pub(super) async fn count_request(
+        &self,
+        user: &UserId,
+        context: &RequestContext,
+        now: Timestamp,
+    ) -> Result<(), Problem> {
+        let minute = Window::of(now, SECONDS_A_MINUTE);
+        let key = Key { pk: format!("dashboard-requests#{user}"), sk: minute.number.to_string() };
+        let most = MAX_REQUESTS_A_MINUTE.saturating_sub(1);
+        let bound = Bound::AtMost { counter: REQUESTS.to_owned(), most };
+        let counted = self.store.counted_within(&key, (REQUESTS, 1), minute.ttl(), Some(bound)).await?;
+        let remaining = MAX_REQUESTS_A_MINUTE.saturating_sub(counted.unwrap_or(MAX_REQUESTS_A_MINUTE));
+        let count = |number: i64| u64::try_from(number).unwrap_or_default();
+        let limit = RateLimit { limit: count(MAX_REQUESTS_A_MINUTE), remaining: count(remaining) };
+        context.note_rate_limit(limit, None);
+        match counted {
+            Some(_) => Ok(()),
+            None => Err(Problem::RateLimited { retry_after_seconds: minute.left(now) }),
+        }
     }
 
     /// Gives an attempt's places back: it did not fail.
@@ -102,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_window_is_a_quarter_of_the_hour() {
-        let at = |text: &str| Window::of(Timestamp::parse_floor(text).unwrap());
+        let at = |text: &str| Window::of(Timestamp::parse_floor(text).unwrap(), WINDOW_SECONDS);
         let window = at("2026-11-21T10:15:00Z");
         assert_eq!(window.number, at("2026-11-21T10:29:59.999Z").number);
         assert_ne!(window.number, at("2026-11-21T10:30:00Z").number);
