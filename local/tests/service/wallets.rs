@@ -522,6 +522,13 @@ async fn payouts_move_money_and_are_told_of() {
         .iter()
         .map(|hook| {
             let body = hook.json();
+            let settled =
+                ["paidWith", "providerFee", "platformFee", "netAmount"].map(|field| body["data"].get(field));
+            if body["data"]["status"] == "PAID" {
+                assert_eq!(settled.map(Option::unwrap), [&json!("PIX"), &json!(0), &json!(0), &json!(600)]);
+            } else {
+                assert_eq!(settled, [None; 4]);
+            }
             let text = |field: &str| body["data"][field].as_str().unwrap().to_owned();
             let moved = format!("{} {}", text("previousStatus"), text("status"));
             (body["event"].as_str().unwrap().to_owned(), text("transactionId"), moved)

@@ -484,8 +484,8 @@ mod tests {
         {"id":"evt_01m7yzmhg0sxp8c31084c420rc","object":"event","api_version":"2026-11-01","type":"payout.created","created_at":"2026-11-21T12:00:00.000Z","data":{"object":{"id":"po_01m7yzmhg00w3ge1r70w3ge1r7","object":"payout","amount":1000,"currency":"BRL","status":"pending","failure_reason":null,"created_at":"2026-11-21T12:00:00.000Z","paid_at":null}}}
         {"event":"withdrawal.created","data":{"transactionId":"po_01m7yzmhg00w3ge1r70w3ge1r7","amount":1000,"status":"PENDING","previousStatus":"PENDING","occurredAt":"2026-11-21T12:00:00.000Z"}}
         {"id":"evt_01m7yzpc30vb4t0nhafw33n365","object":"event","api_version":"2026-11-01","type":"payout.paid","created_at":"2026-11-21T12:01:00.000Z","data":{"object":{"id":"po_01m7yzmhg00w3ge1r70w3ge1r7","object":"payout","amount":1000,"currency":"BRL","status":"paid","failure_reason":null,"created_at":"2026-11-21T12:00:00.000Z","paid_at":"2026-11-21T12:01:00.000Z"}}}
-        {"event":"withdrawal.completed","data":{"transactionId":"po_01m7yzmhg00w3ge1r70w3ge1r7","amount":1000,"status":"PAID","previousStatus":"PENDING","occurredAt":"2026-11-21T12:01:00.000Z"}}
-        {"event":"withdrawal.status_changed","data":{"transactionId":"po_01m7yzmhg00w3ge1r70w3ge1r7","amount":1000,"status":"PAID","previousStatus":"PENDING","occurredAt":"2026-11-21T12:01:00.000Z"}}
+        {"event":"withdrawal.completed","data":{"transactionId":"po_01m7yzmhg00w3ge1r70w3ge1r7","amount":1000,"status":"PAID","previousStatus":"PENDING","paidWith":"PIX","providerFee":0,"platformFee":0,"netAmount":1000,"occurredAt":"2026-11-21T12:01:00.000Z"}}
+        {"event":"withdrawal.status_changed","data":{"transactionId":"po_01m7yzmhg00w3ge1r70w3ge1r7","amount":1000,"status":"PAID","previousStatus":"PENDING","paidWith":"PIX","providerFee":0,"platformFee":0,"netAmount":1000,"occurredAt":"2026-11-21T12:01:00.000Z"}}
         "#);
     }
 

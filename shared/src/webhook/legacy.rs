@@ -114,7 +114,7 @@ impl<'a> LegacyData<'a> {
             amount: payout.amount,
             status: withdrawal_status(payout.status),
             previous_status: withdrawal_status(from.unwrap_or(PayoutStatus::Pending)),
-            settled: None,
+            settled: settled_payout(payout),
             customer_id: None,
             metadata: None,
             refund: None,
@@ -138,6 +138,14 @@ impl SettledData {
 fn settled(charge: &Charge) -> Option<SettledData> {
     let settlement = charge.settlement.filter(|_| is_settled(charge.status))?;
     Some(SettledData::new(charge.method(), charge.amount, settlement.fees))
+}
+
+/// A payout leaves by Pix, and no fee is taken from it.
+fn settled_payout(payout: &Payout) -> Option<SettledData> {
+    match payout.status {
+        PayoutStatus::Paid => Some(SettledData::new(PaymentMethod::Pix, payout.amount, Fees::default())),
+        PayoutStatus::Pending | PayoutStatus::Failed => None,
+    }
 }
 
 fn is_settled(status: TransactionStatus) -> bool {
