@@ -214,6 +214,11 @@ impl Delivery {
         self.status == DeliveryStatus::Delivered
     }
 
+    /// Whether the last attempt failed. One that was cancelled before any attempt has a reason, and no failure.
+    fn has_failed(&self) -> bool {
+        self.last_error.is_some() && self.attempts > 0
+    }
+
     /// Where what failed or was cancelled is listed after it was counted.
     fn done_partition(scope: &Scope) -> String {
         format!("{}#done", Self::partition(scope))

@@ -95,7 +95,9 @@ impl<'a> DeliveryView<'a> {
             max_attempts: delivery.max_attempts,
             last_status_code: delivery.last_status_code,
             last_error: delivery.last_error.as_deref(),
-            last_response_body: delivery.last_response_body.as_deref(),
+            last_response_body: delivery
+                .has_failed()
+                .then(|| delivery.last_response_body.as_deref().unwrap_or_default()),
             next_retry_at: waits.then_some(delivery.next_attempt_at),
             delivered_at: delivery.delivered_at,
             created_at: delivery.created_at,
