@@ -29,7 +29,7 @@ pub(crate) enum Command {
         /// To this endpoint alone (wh_…)
         #[arg(long)]
         endpoint: Option<EndpointId>,
-        /// CANCELLED ones too, of an endpoint that was switched off and is ACTIVE again
+        /// CANCELLED ones too, of an endpoint that its merchant set to INACTIVE and that is ACTIVE again
         #[arg(long)]
         cancelled: bool,
         /// Only say which

@@ -1,5 +1,5 @@
 //! What is due: charges whose time is over, tranches of held money whose day has come, refunds that take long, deliveries
-//! whose next attempt has come or whose message was lost, and the count of those that are done.
+//! whose next attempt has come or whose message was lost, abandoned deliveries, and the count of those that are done.
 //!
 //! Rows that wait are in a sparse, sharded index by due time. Each run reads what is due and moves it on by the
 //! same conditional writes that any other path uses, so that two runs at once, or a run that dies, do no harm.
@@ -17,7 +17,7 @@ use shared::store::{Aws, DUE_SHARDS, Due, Store, StoreError, from_item};
 use shared::time::Timestamp;
 use shared::wallet::Wallets;
 use shared::wallet::counters::{self, CounterRow};
-use shared::webhook::delivery::{Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
+use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use tokio::task::JoinSet;
 
@@ -36,8 +36,17 @@ enum Wake {
     Acquirer(AcquirerMessage),
     /// This scope's deliveries are to be counted, which takes longer than all else: after it.
     Count(Scope),
+    /// The next step of this abandonment is to be made, which takes long too.
+    Abandon(Box<Abandonment>),
     /// It is done, or somebody else's.
     Nobody,
+}
+
+/// What a shard does after all else, for it takes longer.
+#[derive(Default)]
+struct SlowWork {
+    to_count: Vec<Scope>,
+    to_abandon: Vec<Abandonment>,
 }
 
 /// The function's state.
@@ -89,18 +98,24 @@ impl DueWork {
     async fn run_shard(&self, shard: u8) -> Result<usize, StoreError> {
         let mut moved: usize = 0;
         let mut after = None;
-        let mut to_count = Vec::new();
+        let mut slow = SlowWork::default();
         for _page in 0..MAX_PAGES {
             let now = self.clock.now();
             let (due, next) = self.store.due(shard, now, after).await?;
-            moved = moved.saturating_add(self.move_on(due, now, &mut to_count).await?);
+            moved = moved.saturating_add(self.move_on(due, now, &mut slow).await?);
             match next {
                 Some(_) => after = next,
                 None => break,
             }
         }
         // One after another, each written when it is done: a run that is cut short has got on.
-        for scope in to_count {
+        for abandonment in slow.to_abandon {
+            if let Err(error) = self.deliveries().abandon(&abandonment, self.clock.now()).await {
+                let Abandonment { scope, endpoint, .. } = &abandonment;
+                tracing::error!(%scope, %endpoint, %error, "deliveries were not cancelled, and will be in the next run");
+            }
+        }
+        for scope in slow.to_count {
             if let Err(error) = self.deliveries().count(&scope, self.clock.now()).await {
                 tracing::error!(%scope, %error, "deliveries were not counted, and will be in the next run");
             }
@@ -108,12 +123,7 @@ impl DueWork {
         Ok(moved)
     }
 
-    async fn move_on(
-        &self,
-        due: Vec<Due>,
-        now: Timestamp,
-        to_count: &mut Vec<Scope>,
-    ) -> Result<usize, StoreError> {
+    async fn move_on(&self, due: Vec<Due>, now: Timestamp, slow: &mut SlowWork) -> Result<usize, StoreError> {
         let mut rows = JoinSet::new();
         for due in due {
             let work = self.clone();
@@ -128,7 +138,8 @@ impl DueWork {
                     match wake {
                         Wake::Delivery(message) => deliveries.push(message),
                         Wake::Acquirer(message) => asked.push(message),
-                        Wake::Count(scope) => to_count.push(scope),
+                        Wake::Count(scope) => slow.to_count.push(scope),
+                        Wake::Abandon(abandonment) => slow.to_abandon.push(*abandonment),
                         Wake::Nobody => {}
                     }
                     moved = moved.saturating_add(1);
@@ -161,6 +172,9 @@ impl DueWork {
             self.release(scope, currency, day, now).await.map(|()| Wake::Nobody)
         } else if let Some(scope) = counted_scope(&due.key) {
             Ok(Wake::Count(scope))
+        } else if Abandonment::is_at(&due.key) {
+            let found = self.store.get::<Abandonment>(&due.key).await;
+            found.map(|found| found.map_or(Wake::Nobody, |found| Wake::Abandon(Box::new(found))))
         } else {
             Err(StoreError::Corrupt("nothing here knows this kind of row".to_owned()))
         };

@@ -29,7 +29,7 @@ use shared::queue::{Message, Queue};
 use shared::refund::Refund;
 use shared::rollup::{Counted, counted};
 use shared::store::{Aws, Key, Row as _, Store, StoreError, Write};
-use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
+use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
@@ -42,6 +42,9 @@ const PUT_ASIDE: &str = "failed-stream-records";
 
 /// Changes of a batch that are announced at the same time.
 const CONCURRENT_CHANGES: usize = 16;
+
+/// Steps of abandonments that a batch makes, at most, for the stream waits meanwhile: each is up to a thousand deliveries.
+const MAX_STEPS: usize = 4;
 
 /// The function's state.
 #[derive(Clone, Debug)]
@@ -91,6 +94,8 @@ struct Asks {
     notice: Option<Notice>,
     /// What an API key did.
     audit: Option<Box<Audit>>,
+    /// Deliveries that are to be cancelled.
+    abandonment: Option<Box<Abandonment>>,
 }
 
 impl Dispatcher {
@@ -141,12 +146,12 @@ impl Dispatcher {
     async fn work_on(&self, records: Vec<EventRecord>) -> Done {
         let (mut changes, mut counts) = (Vec::new(), Vec::new());
         let (mut deliveries, mut acquirers, mut notices) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut audits, mut unreadable) = (Vec::new(), Vec::new());
+        let (mut audits, mut abandonments, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         for record in records {
             let sequence_number = sequence_number(&record);
             let number = || sequence_number.clone();
             match self.read(&record) {
-                Ok(Asks { events, resend, counted, delivery, acquirer, notice, audit }) => {
+                Ok(Asks { events, resend, counted, delivery, acquirer, notice, audit, abandonment }) => {
                     if !events.is_empty() {
                         changes.push((number(), events, resend));
                     }
@@ -155,6 +160,7 @@ impl Dispatcher {
                     acquirers.extend(acquirer.map(|message| (number(), message)));
                     notices.extend(notice.map(|message| (number(), message)));
                     audits.extend(audit.map(|audit| (number(), *audit)));
+                    abandonments.extend(abandonment.map(|abandonment| *abandonment));
                 }
                 Err(error) => {
                     tracing::error!(sequence_number, %error, "a stream record can't be read");
@@ -169,7 +175,8 @@ impl Dispatcher {
             self.announce_all(changes),
             self.count(counts),
             self.record_all(audits),
-            Box::pin(self.have_counted(&deliveries))
+            Box::pin(self.have_counted(&deliveries)),
+            Box::pin(self.abandon(&abandonments))
         );
         let not_done = [not_done.0, not_done.1, not_done.2, not_done.3, not_done.4, not_done.5];
         let failed = not_done.into_iter().flatten().collect();
@@ -184,6 +191,17 @@ impl Dispatcher {
             let asked = Deliveries::new(self.store.clone()).count_soon(&scope, self.clock.now()).await;
             if let Err(error) = asked {
                 tracing::warn!(%scope, %error, "deliveries will be counted later");
+            }
+        }
+    }
+
+    /// Makes the next steps of abandonments. One that fails does not hold up the stream: the scheduler makes it.
+    async fn abandon(&self, abandonments: &[Abandonment]) {
+        let deliveries = Deliveries::new(self.store.clone());
+        for abandonment in abandonments.iter().take(MAX_STEPS) {
+            if let Err(error) = deliveries.abandon(abandonment, self.clock.now()).await {
+                let Abandonment { scope, endpoint, .. } = abandonment;
+                tracing::warn!(%scope, %endpoint, %error, "deliveries will be cancelled later");
             }
         }
     }
@@ -323,6 +341,11 @@ impl Dispatcher {
             let resend: Resend = row(image)?;
             let events = resend.events(&self.links)?;
             return Ok(Asks { events, resend: Some(resend.id), ..Asks::default() });
+        }
+        if Abandonment::is_at(&key) {
+            let abandonment: Abandonment = row(image)?;
+            let abandonment = abandonment.is_running().then(|| Box::new(abandonment));
+            return Ok(Asks { abandonment, ..Asks::default() });
         }
         if Delivery::is_at(&key) && is_new {
             let delivery: Delivery = row(image)?;

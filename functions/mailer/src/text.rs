@@ -166,7 +166,7 @@ pub(crate) fn disabled(endpoint: &Endpoint, at: Timestamp) -> Option<Text> {
         "Nenhum webhook chegou a um endpoint seu por cinco dias ou mais, e por isso ele foi desativado."
             .to_owned(),
         lines(&fields),
-        "Ele não recebe mais eventos, e o que esperava por ele é cancelado.".to_owned(),
+        "Ele não recebe mais eventos novos. O que já esperava por ele ainda é tentado até o fim.".to_owned(),
         format!(
             "O que fazer, pela API, depois de corrigir o servidor:\n\
              - Reativar o endpoint: PATCH /v1/webhooks/endpoints/{}, com {{\"status\": \"ACTIVE\"}}\n\
@@ -392,6 +392,7 @@ mod tests {
             status: EndpointStatus::Inactive,
             failing_since: Some(at("2026-11-21T18:04:05Z")),
             disabled: Some(Disabled { at: off_at, reason: "nothing was delivered".to_owned() }),
+            abandoned: None,
             created_at: off_at,
             updated_at: off_at,
             version: 3,
@@ -409,7 +410,7 @@ mod tests {
         Desativado em: 26/11/2026 às 15:04 (horário de Brasília)
         Detalhe: nothing was delivered
 
-        Ele não recebe mais eventos, e o que esperava por ele é cancelado.
+        Ele não recebe mais eventos novos. O que já esperava por ele ainda é tentado até o fim.
 
         O que fazer, pela API, depois de corrigir o servidor:
         - Reativar o endpoint: PATCH /v1/webhooks/endpoints/wh_01kdvdna000w3ge1r70w3ge1r7, com {"status": "ACTIVE"}

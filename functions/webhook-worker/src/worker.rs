@@ -14,8 +14,8 @@ use shared::queue::{self, MAX_DELAY_SECONDS};
 use shared::random;
 use shared::store::{Aws, Store, StoreError};
 use shared::time::Timestamp;
-use shared::webhook::delivery::{AttemptEnd, Claim, Deliveries, Delivery, Recipient};
-use shared::webhook::endpoint::{Endpoint, EndpointStatus, Endpoints};
+use shared::webhook::delivery::{AttemptEnd, Cause, Claim, Deliveries, Delivery, Recipient};
+use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::event_type::Family;
 use shared::webhook::override_secret::OverrideSecrets;
@@ -87,6 +87,7 @@ impl Worker {
 
     async fn attempt(&self, delivery: &Delivery, message: &DeliveryMessage) -> Result<(), StoreError> {
         let (end, endpoint) = self.make_attempt(delivery).await?;
+        let end = self.unless_abandoned(delivery, end).await;
         let now = self.clock.now();
         if matches!(end, AttemptEnd::Exhausted { .. }) {
             // Before the row says FAILED: a crash in between repeats the message, and loses none.
@@ -146,10 +147,11 @@ impl Worker {
         let Some(event) = material.event else {
             return Ok(cancelled("the event is no longer kept"));
         };
-        let Some(destination) = self.destination(delivery, &event, material.recipient).await? else {
-            return Ok(cancelled("the endpoint was deleted or deactivated"));
+        let destination = self.destination(delivery, &event, material.recipient).await?;
+        let Destination { url, secret, endpoint } = match destination {
+            Ok(destination) => destination,
+            Err(reason) => return Ok(cancelled(reason)),
         };
-        let Destination { url, secret, endpoint } = destination;
         let attempt = self.post(delivery, &event, &url, &secret).await;
         let (status, error) = (attempt.status_code(), attempt.error());
         let told = delivery.event_type.as_str();
@@ -157,29 +159,57 @@ impl Worker {
         Ok((end_of(&attempt, delivery, self.clock.now()), endpoint))
     }
 
-    /// Where a delivery goes; `None`: nowhere any more.
+    /// An attempt that failed is the last one where its delivery was abandoned while it ran.
+    async fn unless_abandoned(&self, delivery: &Delivery, end: AttemptEnd) -> AttemptEnd {
+        let (status_code, error, response_body) = match end {
+            AttemptEnd::Retry { status_code, ref error, ref response_body, .. }
+            | AttemptEnd::Exhausted { status_code, ref error, ref response_body } => {
+                (status_code, error.clone(), response_body.clone())
+            }
+            AttemptEnd::Delivered { .. } | AttemptEnd::Cancelled { .. } | AttemptEnd::Abandoned { .. } => {
+                return end;
+            }
+        };
+        match self.deliveries.abandoned(delivery).await {
+            Ok(None) => end,
+            Ok(Some(cause)) => {
+                let reason = cause.reason().to_owned();
+                AttemptEnd::Abandoned { reason, status_code, error, response_body }
+            }
+            // The next attempt looks again before it begins.
+            Err(error) => {
+                tracing::warn!(delivery = %delivery.id, %error, "the endpoint was not read after an attempt");
+                end
+            }
+        }
+    }
+
+    /// Where a delivery goes, or why it goes nowhere any more. An endpoint that the service switched off still gets what was
+    /// made for it before.
     async fn destination(
         &self,
         delivery: &Delivery,
         event: &Event,
         recipient: Recipient,
-    ) -> Result<Option<Destination>, StoreError> {
+    ) -> Result<Result<Destination, &'static str>, StoreError> {
         match recipient {
-            Recipient::Endpoint(endpoint) => {
-                let active = endpoint.filter(|endpoint| endpoint.status == EndpointStatus::Active);
-                Ok(active.map(|endpoint| Destination {
+            Recipient::Endpoint(endpoint) => Ok(match (Cause::of(delivery, endpoint.as_ref()), endpoint) {
+                (None, Some(endpoint)) => Ok(Destination {
                     url: endpoint.url.clone(),
                     secret: endpoint.secret.clone(),
                     endpoint: Some(endpoint),
-                }))
-            }
+                }),
+                (cause, _) => Err(cause.unwrap_or(Cause::Deleted).reason()),
+            }),
             Recipient::Override(known) => {
-                let Some(url) = event.webhook_url.clone() else { return Ok(None) };
+                let Some(url) = event.webhook_url.clone() else {
+                    return Ok(Err("the event has no address of its own"));
+                };
                 let secret = match known {
                     Some(known) => known.secret,
                     None => self.first_override_secret(delivery).await?,
                 };
-                Ok(Some(Destination { url, secret, endpoint: None }))
+                Ok(Ok(Destination { url, secret, endpoint: None }))
             }
         }
     }

@@ -47,6 +47,7 @@ impl Ground {
             status: EndpointStatus::Active,
             failing_since: None,
             disabled: None,
+            abandoned: None,
             created_at: now,
             updated_at: now,
             version: 1,

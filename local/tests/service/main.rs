@@ -14,6 +14,7 @@
     reason = "a test that fails may panic"
 )]
 
+mod abandonment;
 mod api_keys;
 mod audit;
 mod auth;

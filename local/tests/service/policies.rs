@@ -158,6 +158,11 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     service.raw(Method::GET, charge["pix"]["qr_code_url"].as_str().unwrap(), &[], "").await;
     assert_eq!(used(), allowed("CheckoutFunction"));
 
+    let gone = service.register(&listener.url, &["charge.paid"]).await;
+    service.delete(&format!("/v1/webhooks/endpoints/{}", id(&gone))).await.expect(200);
+    used();
+    dispatch(&service).await;
+    // What it began comes through the stream again.
     dispatch(&service).await;
     assert_eq!(used(), allowed("EventDispatcherFunction"));
 
@@ -202,8 +207,8 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     webhooks.extend(used());
     assert_eq!(webhooks, allowed("WebhooksFunction"));
 
-    // One row of each kind that becomes due: a charge, a tranche of held money, a delivery that nobody took, and the count of
-    // those that are done.
+    // One row of each kind that becomes due: a charge, a tranche of held money, a delivery that nobody took, an abandonment,
+    // and the count of those that are done.
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     let held = service.charge().await;
     service.sandbox(&held, "pay", &json!({})).await;

@@ -93,7 +93,7 @@ pub(crate) async fn count_all(deliveries: &Deliveries, scope: &Scope, now: Times
     }
 }
 
-async fn write(client: &aws_sdk_dynamodb::Client, items: &[Item]) {
+pub(crate) async fn write(client: &aws_sdk_dynamodb::Client, items: &[Item]) {
     for some in items.chunks(BATCH * AT_ONCE) {
         let mut work = tokio::task::JoinSet::new();
         for batch in some.chunks(BATCH) {

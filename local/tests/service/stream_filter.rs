@@ -49,6 +49,9 @@ async fn lived_in() -> Service {
     let case = service.open_case(&contested, json!({})).await;
     let file = json!({"file_name": "a.png", "file_size": 10, "mime_type": "image/png"});
     service.answer_case(&case, "evidence", file).await.expect(201);
+    let gone = service.register("http://127.0.0.1:9/hook", &["payout.failed"]).await;
+    let gone = format!("/v1/webhooks/endpoints/{}", id(&gone));
+    service.patch(&gone, &json!({"status": "INACTIVE"})).await.expect(200);
     let payout = PayoutId::new(service.stack.clock.now(), random::bytes().unwrap());
     let money = (shared::money::Amount::parse(100).unwrap(), shared::money::Currency::BRL);
     let now = service.stack.clock.now();
@@ -69,7 +72,16 @@ async fn the_dispatcher_is_invoked_for_the_rows_that_it_reads_and_what_is_held_b
     let kinds = |records: &[Value]| records.iter().map(kind).collect::<BTreeSet<String>>();
     assert_eq!(
         kinds(&passed).into_iter().collect::<Vec<_>>(),
-        ["charge/case", "charge/charge", "charge/refund", "deliveries", "endpoints", "payout", "resends",]
+        [
+            "abandonments",
+            "charge/case",
+            "charge/charge",
+            "charge/refund",
+            "deliveries",
+            "endpoints",
+            "payout",
+            "resends",
+        ]
     );
     let never = kinds(&held_back);
     for kind in [
@@ -118,6 +130,23 @@ async fn what_is_removed_is_held_back_whatever_it_was() {
     let removed: Vec<&Value> = records.iter().filter(|record| record["eventName"] == "REMOVE").collect();
     assert_eq!(removed.len(), 1);
     assert!(!passes(removed[0]));
+}
+
+#[tokio::test]
+async fn a_delivery_that_is_cancelled_before_any_attempt_is_held_back() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.created"]).await;
+    service.charge().await;
+    dispatch(&service).await;
+    service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
+    let before = stream(&service).await.len();
+    dispatch(&service).await;
+    assert_eq!(service.deliveries("&status=CANCELLED").await.len(), 1);
+    let records = stream(&service).await;
+    let cancelled: Vec<&Value> =
+        records[before..].iter().filter(|record| kind(record) == "deliveries").collect();
+    assert!(cancelled.iter().any(|record| record["dynamodb"]["NewImage"]["attempts"]["N"] == "0"));
+    assert!(!cancelled.into_iter().any(passes));
 }
 
 #[tokio::test]

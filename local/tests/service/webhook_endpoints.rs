@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use aws_sdk_sqs::types::Message;
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use local::embedded::probe::Fault;
@@ -35,18 +36,17 @@ async fn with_a_waiting_delivery(service: &Service) -> (Listener, Value) {
     (listener, endpoint)
 }
 
-async fn is_cancelled_when_its_turn_comes(service: &Service, listener: &Listener) {
-    service.advance(37).await;
+async fn is_cancelled(service: &Service, listener: &Listener, reason: &str) {
     let cancelled = eventually("it is cancelled", async || {
         service.deliveries("&status=CANCELLED").await.into_iter().next()
     })
     .await;
-    let error = cancelled["lastError"].as_str().unwrap();
-    assert!(error.contains("deleted or deactivated"), "{cancelled}");
     // What was attempted stays on record.
-    assert!(error.ends_with("the last attempt: answered 502"), "{cancelled}");
+    assert_eq!(cancelled["lastError"], format!("{reason}; the last attempt: answered 502"));
     assert_eq!((&cancelled["lastStatusCode"], &cancelled["attempts"]), (&json!(502), &json!(1)));
     assert_eq!((&cancelled["lastResponseBody"], &cancelled["nextRetryAt"]), (&json!("why"), &Value::Null));
+    service.advance(37).await;
+    queue_is_empty(service).await;
     assert_eq!(listener.hooks().len(), 1);
 }
 
@@ -122,11 +122,11 @@ async fn another_scopes_endpoint_is_not_found() {
 }
 
 #[tokio::test]
-async fn what_waits_for_an_endpoint_that_is_switched_off_is_cancelled() {
+async fn what_waits_for_an_endpoint_that_its_merchant_sets_to_inactive_is_cancelled() {
     let service = Service::start().await;
     let (listener, endpoint) = with_a_waiting_delivery(&service).await;
     service.patch(&path(&endpoint), &json!({"status": "INACTIVE"})).await.expect(200);
-    is_cancelled_when_its_turn_comes(&service, &listener).await;
+    is_cancelled(&service, &listener, "the endpoint was set to INACTIVE").await;
     // And nothing new is made for it.
     service.charge().await;
     let told = Listener::start().await;
@@ -200,10 +200,24 @@ async fn an_endpoint_that_failed_everything_for_five_days_is_switched_off_and_sa
     let (audit, _) = Audit::page(&service.store(), &service.scope().account, None).await.unwrap();
     assert_eq!((audit[0].subject.as_str(), audit[0].reason.as_str()), (id(&made), reason));
 
-    // Nothing is sent to it, and what was missed is in the log.
+    // What was made before is attempted to its end, and then in the dead-letter queue.
     let arrived = listener.hooks().len();
-    assert_eq!(another_attempt(&service, &fourth).await["status"], "CANCELLED");
-    assert_eq!(listener.hooks().len(), arrived);
+    assert_eq!(another_attempt(&service, &fourth).await["status"], "PENDING");
+    assert_eq!(listener.hooks().len(), arrived + 1);
+    for _ in 1..15 {
+        another_attempt(&service, &fourth).await;
+    }
+    let ended = service.deliveries("&status=FAILED").await.remove(0);
+    assert_eq!((&ended["id"], &ended["attempts"]), (&fourth["id"], &json!(15)));
+    let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
+    let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryDeadLetterQueue");
+    let dead = sqs.receive_message().queue_url(url).max_number_of_messages(10).send().await.unwrap();
+    let names_it = |message: &Message| message.body().unwrap().contains(id(&fourth));
+    assert_eq!(dead.messages().iter().filter(|message| names_it(message)).count(), 1);
+
+    // Nothing new is sent to it, and what was missed is in the log.
+    let resend = format!("/v1/webhooks/deliveries/{}/resend", id(&fourth));
+    assert_eq!(service.post(&resend, &json!({})).await.status, 422);
     let missed = service.charge().await;
     dispatch(&service).await;
     assert_eq!(service.deliveries("").await.len(), 4);
@@ -215,6 +229,38 @@ async fn an_endpoint_that_failed_everything_for_five_days_is_switched_off_and_sa
     expected.as_object_mut().unwrap().remove("secret");
     expected["updatedAt"] = on["updatedAt"].clone();
     assert_eq!(on, expected, "as if nothing had been");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_switched_off_is_abandoned_by_its_merchant_alone() {
+    let noted = Noted::start().await;
+    let service = &noted.service;
+    service.charge().await;
+    dispatch(service).await;
+    let waiting = service.deliveries("").await.remove(0);
+    let seen = noted.failing().await;
+    service.stack.clock.advance(5 * DAY * 1_000);
+    noted.note(&seen, &Noted::given_up(), 5 * DAY).await;
+    let off = only_endpoint(service).await;
+    assert_eq!((&off["status"], off["disabledAt"].is_string()), (&json!("INACTIVE"), true));
+    let read = async || {
+        let read = service.get(&format!("/v1/webhooks/deliveries/{}", id(&waiting))).await.expect(200);
+        read["status"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(read().await, "PENDING");
+    // A change of something else leaves it so.
+    noted.change(json!({"events": ["charge.created", "charge.paid"]})).await;
+    assert_eq!(read().await, "PENDING");
+    noted.change(json!({"status": "INACTIVE"})).await;
+    assert_eq!(read().await, "CANCELLED");
+    let abandoned = only_endpoint(service).await;
+    assert_eq!((&abandoned["status"], &abandoned["disabledAt"]), (&json!("INACTIVE"), &off["disabledAt"]));
+    noted.change(json!({"status": "ACTIVE"})).await;
+    let on = only_endpoint(service).await;
+    assert_eq!((&on["status"], on.get("disabledAt")), (&json!("ACTIVE"), None));
+    assert_eq!(read().await, "CANCELLED");
+    work(service, &waiting).await;
+    assert_eq!(service.deliveries("&status=CANCELLED").await.len(), 1);
 }
 
 /// A registered endpoint, as workers read it, and how their attempts end.
@@ -371,7 +417,7 @@ async fn what_waits_for_a_deleted_endpoint_is_cancelled() {
     assert_eq!(deleted, json!({"deleted": true}));
     assert_eq!(service.get("/v1/webhooks/endpoints").await.expect(200), json!({"data": []}));
     assert_eq!(service.delete(&path(&endpoint)).await.status, 404);
-    is_cancelled_when_its_turn_comes(&service, &listener).await;
+    is_cancelled(&service, &listener, "the endpoint was deleted").await;
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::builders::UpdateBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, ConditionCheck, Delete, KeysAndAttributes, Put, ReturnValue,
     ReturnValuesOnConditionCheckFailure, Select, TransactWriteItem, Update,
@@ -229,6 +230,7 @@ enum Change {
     Remove { key: Key, counter: String, expected: i64 },
     Check { key: Key, version: u64 },
     Relist { entry: Listed, from: String, to: Option<String> },
+    Update(Box<UpdateBuilder>),
     InsertInto { table: String, item: Item },
     RemoveFrom { table: String, key: Item },
 }
@@ -286,6 +288,11 @@ impl Write {
         Self(Change::Relist { entry, from: from.to_owned(), to: to.map(str::to_owned) })
     }
 
+    /// A noun's own conditional update of a row, whose table it need not name.
+    pub fn update(update: UpdateBuilder) -> Self {
+        Self(Change::Update(Box::new(update)))
+    }
+
     /// Nothing is written to this row, but its `version` attribute must be `version`.
     pub fn check(key: Key, version: u64) -> Self {
         Self(Change::Check { key, version })
@@ -337,6 +344,9 @@ impl Write {
                     .expression_attribute_values(":from", AttributeValue::S(from))
                     .expression_attribute_values(":place", AttributeValue::S(entry.sort));
                 item.update(update.build().map_err(|error| malformed(&error))?)
+            }
+            Change::Update(update) => {
+                item.update(update.table_name(table).build().map_err(|error| malformed(&error))?)
             }
             Change::InsertInto { table, item: row } => item.put(put(&table, row, &Expected::Absent)?),
             Change::RemoveFrom { table, key } => {
@@ -903,17 +913,35 @@ impl Store {
     }
 }
 
+/// How a conditional update of one row ended.
+pub(crate) enum Updated {
+    /// The row as it is now, where it was asked for.
+    Done(Item),
+    /// Its condition does not hold. The row as it was, where it was asked for; empty when there is none.
+    Refused(Item),
+}
+
 /// Updates a row and gives what was asked for of it; `None`: its condition does not hold. A row that a transaction holds,
 /// for some milliseconds, is waited for, within a bound.
 pub(crate) async fn update_in_turn(update: UpdateItemFluentBuilder) -> Result<Option<Item>, StoreError> {
+    Ok(match update_unless_refused(update).await? {
+        Updated::Done(item) => Some(item),
+        Updated::Refused(_) => None,
+    })
+}
+
+/// The same, with the row that refused it.
+pub(crate) async fn update_unless_refused(update: UpdateItemFluentBuilder) -> Result<Updated, StoreError> {
     let mut attempt = 0;
     loop {
         let error = match update.clone().send().await {
-            Ok(answer) => return Ok(Some(answer.attributes.unwrap_or_default())),
+            Ok(answer) => return Ok(Updated::Done(answer.attributes.unwrap_or_default())),
             Err(error) => error,
         };
         match error.as_service_error() {
-            Some(UpdateItemError::ConditionalCheckFailedException(_)) => return Ok(None),
+            Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
+                return Ok(Updated::Refused(refused.item().cloned().unwrap_or_default()));
+            }
             Some(UpdateItemError::TransactionConflictException(_)) if attempt < MAX_WRITE_ATTEMPTS => {
                 tokio::time::sleep(pause_before_retry(attempt)).await;
                 attempt = attempt.saturating_add(1);

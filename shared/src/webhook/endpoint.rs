@@ -4,7 +4,7 @@ use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 
 use super::address::{AddressPolicy, check_new_url};
-use super::delivery::AttemptEnd;
+use super::delivery::{Abandonment, AttemptEnd};
 use super::event_type::EventType;
 use super::signature::EndpointSecret;
 use crate::audit::{Actor, Audit, Operator};
@@ -57,6 +57,16 @@ pub struct Disabled {
     pub reason: String,
 }
 
+/// The deliveries that waited for an endpoint were abandoned, for good.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Abandoned {
+    /// When that last happened. Never moves back.
+    #[serde(with = "crate::time::millis")]
+    pub at: Timestamp,
+    /// How often it happened. A delivery that was made under a lower number is abandoned.
+    pub generation: u64,
+}
+
 /// An endpoint's row.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Endpoint {
@@ -75,9 +85,13 @@ pub struct Endpoint {
     /// No attempt that began since then succeeded; `None`: the last one that was noted did.
     #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
-    /// That it was switched off because nothing reached it.
+    /// That it was switched off because nothing reached it. It is `INACTIVE` then too, but what was made for it before is
+    /// attempted to its end, unless its merchant also sets it to `INACTIVE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<Disabled>,
+    /// That its merchant set it to `INACTIVE`, now or before, which abandons what waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abandoned: Option<Abandoned>,
     /// When it was registered.
     #[serde(with = "crate::time::millis")]
     pub created_at: Timestamp,
@@ -105,6 +119,41 @@ impl Endpoint {
     /// Whether an event goes to it.
     pub fn takes(&self, event: EventType) -> bool {
         self.status == EndpointStatus::Active && self.events.contains(&event)
+    }
+
+    /// How often the deliveries that waited for it were abandoned. One that is made now keeps this number; one with a lower
+    /// number is abandoned.
+    pub fn generation(&self) -> u64 {
+        // Endpoints that were set to INACTIVE before this was counted have no number.
+        self.abandoned.map_or(u64::from(self.is_deactivated()), |abandoned| abandoned.generation)
+    }
+
+    /// Whether its merchant set it to `INACTIVE`, be it switched off by the service as well or not.
+    fn is_deactivated(&self) -> bool {
+        let since = |disabled: &Disabled| self.abandoned.is_some_and(|abandoned| abandoned.at >= disabled.at);
+        self.status == EndpointStatus::Inactive && self.disabled.as_ref().is_none_or(since)
+    }
+
+    /// What a merchant's change of the status makes of [`Endpoint::abandoned`].
+    fn abandoned_by(&self, status: Option<EndpointStatus>, now: Timestamp) -> Option<Abandoned> {
+        let abandons = match status {
+            // What waits for one that is deactivated was abandoned already.
+            Some(EndpointStatus::Inactive) => !(self.is_deactivated() && self.abandoned.is_some()),
+            // One that was deactivated before this was counted: what waits for it is not revived.
+            Some(EndpointStatus::Active) => self.is_deactivated() && self.abandoned.is_none(),
+            None => false,
+        };
+        if !abandons {
+            return self.abandoned;
+        }
+        // The clocks of two machines differ somewhat.
+        let before = [
+            self.abandoned.map(|abandoned| abandoned.at),
+            self.disabled.as_ref().map(|disabled| disabled.at),
+        ];
+        let at = before.into_iter().flatten().fold(now, Timestamp::max);
+        let generation = self.abandoned.map_or(0, |abandoned| abandoned.generation).saturating_add(1);
+        Some(Abandoned { at, generation })
     }
 
     /// What an attempt that ended makes of it; `None`: nothing, as nearly always. The first failure and the first success
@@ -136,7 +185,7 @@ impl Endpoint {
             }
             (AttemptEnd::Delivered { .. }, None)
             | (AttemptEnd::Retry { .. } | AttemptEnd::Exhausted { .. }, Some(_))
-            | (AttemptEnd::Cancelled { .. }, _) => None,
+            | (AttemptEnd::Cancelled { .. } | AttemptEnd::Abandoned { .. }, _) => None,
         }
     }
 }
@@ -223,6 +272,7 @@ impl EndpointChange {
         let change = self.clone();
         let activated = change.status == Some(EndpointStatus::Active);
         Endpoint {
+            abandoned: endpoint.abandoned_by(change.status, now),
             // What failed was another address, or was repaired.
             failing_since: endpoint.failing_since.filter(|_| !activated && change.url.is_none()),
             disabled: endpoint.disabled.filter(|_| !activated),
@@ -318,6 +368,7 @@ impl Endpoints {
             status: EndpointStatus::Active,
             failing_since: None,
             disabled: None,
+            abandoned: None,
             created_at: now,
             updated_at: now,
             version: 1,
@@ -353,7 +404,7 @@ impl Endpoints {
         self.store.get(&Endpoint::key_of(scope, id)).await?.ok_or(NO_ENDPOINT)
     }
 
-    /// Changes an endpoint; gives it as it stands after.
+    /// Changes an endpoint; gives it as it is after. Setting it to `INACTIVE` abandons what waits for it.
     ///
     /// # Errors
     ///
@@ -371,10 +422,16 @@ impl Endpoints {
             if change.is_empty() {
                 return Ok(endpoint);
             }
-            let version = endpoint.version;
+            let (version, abandoned) = (endpoint.version, endpoint.abandoned);
             let next = change.apply(endpoint, now);
             let next = Endpoint { actor: Some(caller.actor(next.version)), ..next };
-            match self.store.commit(vec![Write::replace(&next, version)?]).await? {
+            let mut writes = vec![Write::replace(&next, version)?];
+            if let Some(abandonment) =
+                Abandonment::by_deactivation(&next).filter(|_| next.abandoned != abandoned)
+            {
+                writes.push(Write::insert(&abandonment)?);
+            }
+            match self.store.commit(writes).await? {
                 Committed::Done => return Ok(next),
                 Committed::Overtaken { .. } => {}
             }
@@ -434,7 +491,7 @@ impl Endpoints {
         Ok(committed)
     }
 
-    /// Deletes an endpoint for good. What waits to be delivered to it is cancelled when its turn comes.
+    /// Deletes an endpoint for good, and abandons what waits for it. A tombstone stays.
     ///
     /// # Errors
     ///
@@ -448,7 +505,8 @@ impl Endpoints {
             let remove = Write::remove(Endpoint::key_of(scope, id), "version", version);
             // The record of a removed row has no new image, so nothing could be derived from it.
             let audit = Write::insert(&Audit::of_deleted_endpoint(caller, &endpoint, now)?)?;
-            match self.store.commit(vec![remove, one_less(scope), audit]).await? {
+            let tombstone = Write::insert(&Abandonment::by_deletion(&endpoint, now))?;
+            match self.store.commit(vec![remove, one_less(scope), tombstone, audit]).await? {
                 Committed::Done => return Ok(()),
                 Committed::Overtaken { .. } => {}
             }
@@ -547,6 +605,7 @@ pub(crate) mod testing {
             status: EndpointStatus::Active,
             failing_since: None,
             disabled: None,
+            abandoned: None,
             created_at: at(0),
             updated_at: at(0),
             version: 1,
@@ -610,5 +669,65 @@ mod tests {
         let moved = moved.apply(off, at(7 * DAY));
         assert_eq!(moved.status, EndpointStatus::Inactive);
         assert!(moved.failing_since.is_none() && moved.disabled.is_some());
+    }
+
+    fn changed(endpoint: Endpoint, status: EndpointStatus, now: Timestamp) -> Endpoint {
+        EndpointChange { status: Some(status), ..EndpointChange::default() }.apply(endpoint, now)
+    }
+
+    fn disabled(at: Timestamp) -> Endpoint {
+        let disabled = Some(Disabled { at, reason: "answered 500".to_owned() });
+        Endpoint { status: EndpointStatus::Inactive, disabled, ..endpoint() }
+    }
+
+    #[test]
+    fn each_deactivation_by_the_merchant_abandons_once_and_its_time_never_moves_back() {
+        let abandoned = |endpoint: &Endpoint| {
+            endpoint.abandoned.map(|abandoned| (abandoned.at, abandoned.generation, endpoint.generation()))
+        };
+        let off = changed(endpoint(), EndpointStatus::Inactive, at(10));
+        assert_eq!((abandoned(&endpoint()), abandoned(&off)), (None, Some((at(10), 1, 1))));
+        let again = changed(off, EndpointStatus::Inactive, at(20));
+        assert_eq!(abandoned(&again), Some((at(10), 1, 1)));
+        let on = changed(again, EndpointStatus::Active, at(30));
+        assert_eq!((on.status, abandoned(&on)), (EndpointStatus::Active, Some((at(10), 1, 1))));
+        // By a clock that is behind.
+        let off = changed(on, EndpointStatus::Inactive, at(5));
+        assert_eq!(abandoned(&off), Some((at(10), 2, 2)));
+    }
+
+    #[test]
+    fn what_the_service_switched_off_is_abandoned_when_its_merchant_deactivates_it_too() {
+        let off = disabled(at(10));
+        assert_eq!((off.abandoned, off.generation()), (None, 0));
+        for behind in [20, 5] {
+            let both = changed(off.clone(), EndpointStatus::Inactive, at(behind));
+            assert_eq!((both.generation(), both.disabled.is_some()), (1, true));
+            let again = changed(both.clone(), EndpointStatus::Inactive, at(30));
+            assert_eq!(again.abandoned, both.abandoned);
+            let on = changed(again, EndpointStatus::Active, at(40));
+            assert_eq!((on.generation(), on.disabled, on.status), (1, None, EndpointStatus::Active));
+        }
+        let on = changed(off, EndpointStatus::Active, at(40));
+        assert_eq!((on.generation(), on.disabled), (0, None), "what waits goes on");
+        // Switched off after a deactivation that is over.
+        let before = Endpoint { abandoned: Some(Abandoned { at: at(1), generation: 3 }), ..disabled(at(10)) };
+        assert_eq!(
+            (before.generation(), changed(before, EndpointStatus::Inactive, at(11)).generation()),
+            (3, 4)
+        );
+    }
+
+    #[test]
+    fn an_endpoint_deactivated_before_that_was_counted_is_abandoned_all_the_same() {
+        let off = Endpoint { status: EndpointStatus::Inactive, ..endpoint() };
+        assert_eq!((off.abandoned, off.generation()), (None, 1));
+        for status in [EndpointStatus::Active, EndpointStatus::Inactive] {
+            let next = changed(off.clone(), status, at(10));
+            assert_eq!(next.abandoned, Some(Abandoned { at: at(10), generation: 1 }));
+        }
+        let moved = EndpointChange { events: Some(vec![EventType::ChargePaid]), ..EndpointChange::default() };
+        let moved = moved.apply(off, at(10));
+        assert_eq!((moved.abandoned, moved.generation()), (None, 1));
     }
 }

@@ -21,7 +21,7 @@ pub struct Redrive {
     pub since: Timestamp,
     /// Those to one endpoint; `None`: all.
     pub endpoint: Option<EndpointId>,
-    /// Those too that were cancelled because their endpoint was switched off.
+    /// Those too that were cancelled because their merchant set their endpoint to `INACTIVE`.
     pub cancelled: bool,
 }
 

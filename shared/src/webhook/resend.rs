@@ -120,14 +120,17 @@ impl Resends {
         let Material { event, recipient } = deliveries.material(&earlier).await?;
         let event = event.filter(|event| event.is_kept(now));
         let event = event.ok_or_else(|| Problem::Unprocessable("Its event is no longer kept.".to_owned()))?;
-        match &recipient {
-            Recipient::Endpoint(endpoint) => expect_active(endpoint.as_ref())?,
-            Recipient::Override(_) => {}
-        }
+        let generation = match &recipient {
+            Recipient::Endpoint(endpoint) => expect_active(endpoint.as_ref())?.generation(),
+            Recipient::Override(_) => 0,
+        };
         if let Some(until) = event.needed_until(now) {
             self.store.keep_until(&event.key(), until).await?;
         }
-        let delivery = Delivery::again(&event, earlier.event_type, earlier.endpoint, &resend, now);
+        let delivery = Delivery {
+            generation,
+            ..Delivery::again(&event, earlier.event_type, earlier.endpoint, &resend, now)
+        };
         let _made_now_or_before: Inserted<Delivery> = self.store.insert(&delivery).await?;
         Ok((delivery, event.body_as(earlier.event_type)))
     }
@@ -143,11 +146,14 @@ impl Resends {
         resend: ResendId,
         now: Timestamp,
     ) -> Result<(Delivery, String), Problem> {
-        expect_active(Some(endpoint))?;
+        let generation = expect_active(Some(endpoint))?.generation();
         // The test is no row's change: the request names it.
         let origin = Origin { scope: endpoint.scope, row: resend.to_string(), version: 1, at: now };
         let event = Event::canonical(EventType::WebhookTest, &origin, EndpointView::new(endpoint))?;
-        let delivery = Delivery::again(&event, EventType::WebhookTest, Some(endpoint.id), &resend, now);
+        let delivery = Delivery {
+            generation,
+            ..Delivery::again(&event, EventType::WebhookTest, Some(endpoint.id), &resend, now)
+        };
         let writes = vec![Write::insert(&event)?, Write::insert(&delivery)?, one_more_test(endpoint, now)];
         match self.store.commit(writes).await? {
             Committed::Overtaken { at } if at == [2] => {
@@ -184,12 +190,13 @@ pub struct ResentView {
     pub status: TransactionStatus,
 }
 
-/// A delivery to an endpoint that is gone or switched off would only be cancelled.
-fn expect_active(endpoint: Option<&Endpoint>) -> Result<(), Problem> {
-    match endpoint.map(|endpoint| endpoint.status) {
-        Some(EndpointStatus::Active) => Ok(()),
-        Some(EndpointStatus::Inactive) => {
-            Err(Problem::Unprocessable("The webhook endpoint is INACTIVE.".to_owned()))
+/// Nothing new is made for an endpoint that is deleted or `INACTIVE`, whoever made it so.
+fn expect_active(endpoint: Option<&Endpoint>) -> Result<&Endpoint, Problem> {
+    match endpoint.map(|endpoint| (endpoint, endpoint.status)) {
+        Some((endpoint, EndpointStatus::Active)) => Ok(endpoint),
+        Some((_, EndpointStatus::Inactive)) => {
+            let message = "The webhook endpoint is INACTIVE; set its status to ACTIVE first.";
+            Err(Problem::Unprocessable(message.to_owned()))
         }
         None => Err(Problem::Unprocessable("The webhook endpoint was deleted.".to_owned())),
     }

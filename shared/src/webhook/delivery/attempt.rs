@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
-use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::operation::update_item::{UpdateItemError, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 
+use super::abandonment::cancelled_error;
 use super::{Deliveries, Delivery, DeliveryStatus, LEASE_SECONDS};
 use crate::ids::{DeliveryId, Scope};
-use crate::store::{Item, Key, Row, StoreError, due_attributes, from_item, text, unavailable};
+use crate::store::{
+    Item, Key, Row, StoreError, Updated, due_attributes, from_item, text, update_unless_refused,
+};
 use crate::time::Timestamp;
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
@@ -65,10 +66,21 @@ pub enum AttemptEnd {
         /// The start of the answer's body.
         response_body: Option<String>,
     },
-    /// Not attempted: the endpoint is gone or switched off.
+    /// Not attempted: the delivery was abandoned, or its event is gone.
     Cancelled {
         /// Why.
         reason: String,
+    },
+    /// Failed, and the delivery was abandoned meanwhile: there is no next attempt.
+    Abandoned {
+        /// Why it was abandoned.
+        reason: String,
+        /// The answer's status, where there was one.
+        status_code: Option<u16>,
+        /// Why the attempt failed.
+        error: String,
+        /// The start of the answer's body.
+        response_body: Option<String>,
     },
 }
 
@@ -153,7 +165,7 @@ impl Deliveries {
         } else {
             "attribute_not_exists(listed)"
         };
-        let answer = update
+        let update = update
             .condition_expression(format!("{CLAIMABLE} AND {listed}"))
             .update_expression(format!("SET {} ADD attempts :one", set.join(", ")))
             .expression_attribute_names("#status", "status")
@@ -164,10 +176,8 @@ impl Deliveries {
             .expression_attribute_values(":claim", AttributeValue::S(claim.to_owned()))
             .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
             .return_values(ReturnValue::AllNew)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
-            .await;
-        unless_refused(answer)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        update_unless_refused(update).await
     }
 
     /// Lists by its status a delivery that takes long, unless it changed since it was read; says whether it did. One that is
@@ -176,16 +186,14 @@ impl Deliveries {
         if seen.is_delivered() {
             return Ok(false);
         }
-        let answer = self
+        let update = self
             .update(&seen.key())
             .condition_expression("#status = :seen AND attribute_not_exists(listed)")
             .update_expression(format!("SET {LISTED}"))
             .expression_attribute_names("#status", "status")
             .set_expression_attribute_values(Some(in_list(seen, seen.status)))
-            .expression_attribute_values(":seen", word(seen.status))
-            .send()
-            .await;
-        unless_refused(answer).map(|answer| matches!(answer, Updated::Done(_)))
+            .expression_attribute_values(":seen", word(seen.status));
+        update_unless_refused(update).await.map(|updated| matches!(updated, Updated::Done(_)))
     }
 
     /// Reads the event and the recipient of a delivery, in one request.
@@ -273,11 +281,13 @@ impl Deliveries {
                 // It was claimed and not attempted; what earlier attempts came to stays on record.
                 set.push("attempts = attempts - :unmade");
                 values.insert(":unmade".to_owned(), AttributeValue::N("1".to_owned()));
-                let earlier = claimed.last_error.as_ref();
-                let error = earlier.map(|earlier| format!("{reason}; the last attempt: {earlier}"));
                 let body = claimed.last_response_body.clone();
-                let error = error.unwrap_or_else(|| reason.clone());
+                let error = cancelled_error(reason, claimed.last_error.as_deref());
                 (DeliveryStatus::Cancelled, claimed.last_status_code, Some(error), body)
+            }
+            AttemptEnd::Abandoned { reason, status_code, error, response_body } => {
+                let error = cancelled_error(reason, Some(error));
+                (DeliveryStatus::Cancelled, *status_code, Some(error), response_body.clone())
             }
         };
         values.insert(":status".to_owned(), word(status));
@@ -304,16 +314,14 @@ impl Deliveries {
         } else {
             condition.push_str(" AND attribute_not_exists(listed)");
         }
-        let answer = self
+        let update = self
             .update(&key)
             .condition_expression(condition)
             .update_expression(format!("SET {} REMOVE {}", set.join(", "), remove.join(", ")))
             .expression_attribute_names("#status", "status")
             .set_expression_attribute_values(Some(values))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
-            .await;
-        unless_refused(answer)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        update_unless_refused(update).await
     }
 
     fn update(&self, key: &Key) -> UpdateItemFluentBuilder {
@@ -322,10 +330,10 @@ impl Deliveries {
 }
 
 /// Puts a delivery into the list by status, or moves it there.
-const LISTED: &str = "listed = :listed, list_pk = :list_pk, list_sk = :list_sk";
+pub(super) const LISTED: &str = "listed = :listed, list_pk = :list_pk, list_sk = :list_sk";
 
 /// The values of [`LISTED`].
-fn in_list(delivery: &Delivery, status: DeliveryStatus) -> Item {
+pub(super) fn in_list(delivery: &Delivery, status: DeliveryStatus) -> Item {
     Item::from([
         (":listed".to_owned(), AttributeValue::Bool(true)),
         (":list_pk".to_owned(), AttributeValue::S(Delivery::partition(&delivery.scope))),
@@ -333,35 +341,10 @@ fn in_list(delivery: &Delivery, status: DeliveryStatus) -> Item {
     ])
 }
 
-/// How a conditional update ended.
-enum Updated {
-    /// The row as it is now, where it was asked for.
-    Done(Item),
-    /// The row as it was, where it was asked for; empty when there is none.
-    Refused(Item),
-}
-
-fn unless_refused<R>(
-    answer: Result<UpdateItemOutput, SdkError<UpdateItemError, R>>,
-) -> Result<Updated, StoreError>
-where
-    R: std::fmt::Debug + Send + Sync + 'static,
-{
-    match answer {
-        Ok(answer) => Ok(Updated::Done(answer.attributes.unwrap_or_default())),
-        Err(error) => match error.as_service_error() {
-            Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
-                Ok(Updated::Refused(refused.item().cloned().unwrap_or_default()))
-            }
-            _ => Err(unavailable(error)),
-        },
-    }
-}
-
 pub(super) fn word(status: DeliveryStatus) -> AttributeValue {
     AttributeValue::S(status.as_str().to_owned())
 }
 
-fn millis(at: Timestamp) -> AttributeValue {
+pub(super) fn millis(at: Timestamp) -> AttributeValue {
     AttributeValue::N(at.millis().to_string())
 }

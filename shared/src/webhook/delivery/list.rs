@@ -136,7 +136,7 @@ impl Deliveries {
         }
     }
 
-    /// One delivery that is shown, with its body.
+    /// One delivery that is shown, as it reads by itself, with its body.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl Deliveries {
         now: Timestamp,
     ) -> Result<(Delivery, Option<String>), Problem> {
         let found = self.shown(scope, id, now).await?;
-        Box::pin(self.with_bodies(scope, vec![found])).await?.pop().ok_or(NO_DELIVERY)
+        Ok(Box::pin(self.as_it_reads(found)).await?)
     }
 
     /// One delivery that lists show, or the 404.
@@ -446,7 +446,7 @@ impl Deliveries {
         }
     }
 
-    fn between(&self, scope: &Scope, from: &str, to: &str) -> QueryFluentBuilder {
+    pub(super) fn between(&self, scope: &Scope, from: &str, to: &str) -> QueryFluentBuilder {
         self.store
             .client()
             .query()
@@ -567,7 +567,7 @@ pub(super) fn bounds(status: Option<DeliveryStatus>, from: DeliveryId) -> (Strin
 }
 
 /// One that can't be read must not hide the others.
-fn readable(item: Item) -> Option<Delivery> {
+pub(super) fn readable(item: Item) -> Option<Delivery> {
     from_item(item).map_err(|error| tracing::error!(%error, "a delivery can't be read")).ok()
 }
 

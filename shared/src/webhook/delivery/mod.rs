@@ -7,6 +7,7 @@
 //! Nearly all deliveries are made at their first attempt, moments after their event. Those are counted without a write
 //! of their own (see [`counts`]); every other one is listed by its status in an index, from when it is known to be another.
 
+mod abandonment;
 mod attempt;
 mod counts;
 mod list;
@@ -14,6 +15,7 @@ mod view;
 
 use serde::{Deserialize, Serialize};
 
+pub use abandonment::{Abandonment, Cause};
 pub use attempt::{AttemptEnd, Claim, Material, Recipient};
 pub(super) use counts::first_shown;
 pub use counts::scope_of as counted_scope;
@@ -57,7 +59,7 @@ pub enum DeliveryStatus {
     Delivered,
     /// Every attempt failed.
     Failed,
-    /// The endpoint went away before it was delivered.
+    /// Its endpoint was deleted or set to `INACTIVE` before it was delivered, or its event is no longer kept.
     Cancelled,
 }
 
@@ -97,6 +99,9 @@ pub struct Delivery {
     /// Whom it tells; `None`: the transaction's own address, which its event has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointId>,
+    /// How often the pending deliveries of its endpoint had been abandoned when it was made.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generation: u64,
     /// Of a transaction's own address: tells its server from others, so that one that hangs keeps none of theirs waiting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
@@ -145,18 +150,22 @@ impl Delivery {
         let first = |(name, endpoint)| {
             let id = DeliveryId::derive(&event.id_as(name), endpoint);
             let listed = now.millis_since(event.created_at) >= LATE_MS;
-            Self { listed, ..Self::new(id, event, name, endpoint, (event.created_at, now)) }
+            let generation = generation_of(endpoint, endpoints);
+            Self { generation, listed, ..Self::new(id, event, name, endpoint, (event.created_at, now)) }
         };
         event.recipients(endpoints).map(first).collect()
     }
 
     /// The same again, because somebody asked.
     pub fn of_resend(event: &Event, endpoints: &[Endpoint], resend: &ResendId, now: Timestamp) -> Vec<Self> {
-        let again = |(name, endpoint)| Self::again(event, name, endpoint, resend, now);
+        let again = |(name, endpoint)| Self {
+            generation: generation_of(endpoint, endpoints),
+            ..Self::again(event, name, endpoint, resend, now)
+        };
         event.recipients(endpoints).map(again).collect()
     }
 
-    /// One of them.
+    /// One of them, as for an endpoint whose deliveries were never abandoned.
     pub fn again(
         event: &Event,
         event_type: EventType,
@@ -182,6 +191,7 @@ impl Delivery {
             event: event.id,
             event_type,
             endpoint,
+            generation: 0,
             server: if endpoint.is_none() { event.own_server() } else { None },
             status: DeliveryStatus::Pending,
             attempts: 0,
@@ -233,6 +243,17 @@ impl Delivery {
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("deliveries#") && key.sk.parse::<DeliveryId>().is_ok()
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_zero(generation: &u64) -> bool {
+    *generation == 0
+}
+
+/// The generation of one of the endpoints; `None`: the transaction's own address, which has none.
+fn generation_of(id: Option<EndpointId>, endpoints: &[Endpoint]) -> u64 {
+    let endpoint = endpoints.iter().find(|endpoint| Some(endpoint.id) == id);
+    endpoint.map_or(0, Endpoint::generation)
 }
 
 impl Row for Delivery {
