@@ -254,7 +254,9 @@ async fn among(payments: usize) {
         ("/v1/webhooks/deliveries?limit=100", (5, 3)),
         ("…/deliveries?status=FAILED", (5, 3)),
         ("…/deliveries?status=PENDING", (5, 3)),
-        ("/v1/webhooks/stats", (7, 2)),
+        ("…/deliveries?eventType=charge.created", (5, 4)),
+        ("…/deliveries?eventType=payout.paid", (5, 4)),
+        ("/v1/webhooks/stats", (3, 2)),
     ] {
         let sent = path.replace('…', "/v1/webhooks");
         sample_some(SAMPLES_AMONG_MANY, probe, path, budget, async |_| {

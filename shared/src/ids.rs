@@ -416,6 +416,12 @@ impl DeliveryId {
         self.0.trailing_zeros() >= 6
     }
 
+    /// The id right before it, in the order of ids.
+    #[must_use]
+    pub fn previous(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+
     fn hash(event: &EventId, endpoint: Option<EndpointId>, resend: &[u8]) -> [u8; 32] {
         let endpoint = endpoint.map(|endpoint| endpoint.0.to_be_bytes());
         let endpoint: &[u8] = endpoint.as_ref().map_or(&[], |bytes| bytes);
@@ -831,14 +837,14 @@ mod tests {
 
     #[test]
     fn a_delivery_id_carries_the_time_of_its_event() {
-        let created = at("2026-11-21");
+        let created = at("2026-11-21T00:00:00Z");
         let event = EventId::derive(created, "CH#1", 2, "charge.paid");
-        let endpoint = EndpointId::new(at("2026-01-01"), [7; 10]);
+        let endpoint = EndpointId::new(at("2026-01-01T00:00:00Z"), [7; 10]);
         let id = DeliveryId::derive(&event, Some(endpoint));
         insta::assert_snapshot!(id, @"wd_01m7xpe60063pqsxx1gmvkjbw5");
         assert_eq!(id.timestamp(), Some(created));
         assert_ne!(id, DeliveryId::derive(&event, None));
-        let asked = at("2026-11-22");
+        let asked = at("2026-11-22T00:00:00Z");
         let resent = |random| DeliveryId::of_resend(&event, Some(endpoint), &ResendId::new(asked, random));
         assert_eq!(resent([7; 10]).timestamp(), Some(asked));
         assert_eq!(resent([7; 10]), resent([7; 10]));
@@ -870,7 +876,7 @@ mod tests {
 
     #[test]
     fn an_id_of_another_type_is_refused() {
-        let endpoint = EndpointId::new(at("2026-01-01"), [255; 10]).to_string();
+        let endpoint = EndpointId::new(at("2026-01-01T00:00:00Z"), [255; 10]).to_string();
         assert!(endpoint.parse::<EndpointId>().is_ok());
         assert!(endpoint.parse::<EventId>().is_err());
         assert_eq!(
@@ -940,7 +946,7 @@ mod tests {
     fn a_sandbox_payment_has_a_well_formed_id() {
         let id = EndToEndId::sandbox(at("2026-11-21T23:59:59.999Z"), [0; 8]);
         assert_eq!(id.as_str(), "E0000000020261121235900000000000");
-        assert_eq!(EndToEndId::sandbox(at("2026-11-21"), [255; 8]).as_str().len(), 32);
+        assert_eq!(EndToEndId::sandbox(at("2026-11-21T00:00:00Z"), [255; 8]).as_str().len(), 32);
     }
 
     #[test]

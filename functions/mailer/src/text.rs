@@ -384,7 +384,7 @@ mod tests {
     fn an_endpoint_that_was_switched_off_says_how_to_switch_it_on() {
         let off_at = at("2026-11-26T18:04:05Z");
         let endpoint = Endpoint {
-            id: EndpointId::new(at("2026-01-01"), [7; 10]),
+            id: EndpointId::new(at("2026-01-01T00:00:00Z"), [7; 10]),
             scope: case().scope,
             url: "https://shop.example.com/hook?token=s3cret".to_owned(),
             events: Vec::new(),
@@ -417,7 +417,7 @@ mod tests {
         - Ler o que foi perdido: GET /v1/events
         "#);
         assert!(!text.contains("s3cret"));
-        assert_eq!(disabled(&endpoint, at("2026-11-01")), None, "it is told of by another mail");
+        assert_eq!(disabled(&endpoint, at("2026-11-01T00:00:00Z")), None, "it is told of by another mail");
         assert_eq!(
             disabled(&Endpoint { failing_since: None, ..endpoint.clone() }, off_at),
             None,
@@ -429,7 +429,7 @@ mod tests {
     #[test]
     fn a_mail_is_to_somebody_and_a_test_says_so() {
         let text = Text::new("Assunto".to_owned(), &["Um.".to_owned(), "Dois.".to_owned()]);
-        let id = NoticeId::derive(at("2026-11-21"), "row", 1, "kind");
+        let id = NoticeId::derive(at("2026-11-21T00:00:00Z"), "row", 1, "kind");
         let live = text.clone().addressed("Loja\r\n Exemplo", Mode::Live).signed(id);
         insta::assert_snapshot!(whole(&live), @r"
         Assunto

@@ -11,6 +11,7 @@ use shared::store::{Item, to_item};
 use shared::time::Timestamp;
 use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::event::Event;
+use shared::webhook::event_type::EventType;
 
 /// Rows of one `BatchWriteItem`.
 const BATCH: usize = 25;
@@ -59,8 +60,13 @@ pub(crate) async fn seed(
     write(client, &items).await;
 }
 
+/// The other endpoint of [`seed_deliveries`].
+pub(crate) fn other_endpoint(event: &Event) -> EndpointId {
+    EndpointId::new(event.created_at, [8; 10])
+}
+
 /// Deliveries of an event one after another, spread over so many days before it; those of the places in `failed` failed, and every
-/// third was late.
+/// third was late. Every tenth is a `charge.created` to another endpoint, and the oldest a `payout.paid`.
 pub(crate) async fn seed_deliveries(
     client: &aws_sdk_dynamodb::Client,
     event: &Event,
@@ -74,7 +80,12 @@ pub(crate) async fn seed_deliveries(
         let back = step * i64::try_from(number).unwrap() + 300_000;
         let at = event.created_at.plus_millis(-back).unwrap();
         let asked = ResendId::new(at, [u8::try_from(number % 251).unwrap(); 10]);
-        let made = Delivery::again(event, event.types[0], Some(endpoint), &asked, at);
+        let (event_type, endpoint) = match number {
+            _ if number + 1 == count => (EventType::PayoutPaid, endpoint),
+            _ if number % 10 == 3 => (EventType::ChargeCreated, other_endpoint(event)),
+            _ => (event.types[0], endpoint),
+        };
+        let made = Delivery::again(event, event_type, Some(endpoint), &asked, at);
         let has_failed = failed.contains(&number);
         let status = if has_failed { DeliveryStatus::Failed } else { DeliveryStatus::Delivered };
         let listed = has_failed || number.is_multiple_of(3);

@@ -229,7 +229,7 @@ enum Change {
     Add { key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound> },
     Remove { key: Key, counter: String, expected: i64 },
     Check { key: Key, version: u64 },
-    Relist { entry: Listed, from: String, to: Option<String> },
+    Relist { entry: Listed, from: String, to: Option<(String, String)> },
     Update(Box<UpdateBuilder>),
     InsertInto { table: String, item: Item },
     RemoveFrom { table: String, key: Item },
@@ -282,10 +282,11 @@ impl Write {
         Self(Change::Remove { key, counter: counter.to_owned(), expected })
     }
 
-    /// Takes a row's entry out of a partition of the list index, and puts it into another, if there is one; the row must still
-    /// stand there, at the same place.
-    pub fn relist(entry: Listed, from: &str, to: Option<&str>) -> Self {
-        Self(Change::Relist { entry, from: from.to_owned(), to: to.map(str::to_owned) })
+    /// Takes a row's entry out of a partition of the list index, and puts it into another or the same one at a sort key, if `to`
+    /// is given. The row's entry must still be the one that was seen.
+    pub fn relist(entry: Listed, from: &str, to: Option<(&str, &str)>) -> Self {
+        let to = to.map(|(partition, sort)| (partition.to_owned(), sort.to_owned()));
+        Self(Change::Relist { entry, from: from.to_owned(), to })
     }
 
     /// A noun's own conditional update of a row, whose table it need not name.
@@ -334,9 +335,10 @@ impl Write {
             Change::Relist { entry, from, to } => {
                 let update = Update::builder().table_name(table).set_key(Some(entry.key.attributes()));
                 let update = match to {
-                    Some(to) => update
-                        .update_expression("SET list_pk = :to")
-                        .expression_attribute_values(":to", AttributeValue::S(to)),
+                    Some((to, sort)) => update
+                        .update_expression("SET list_pk = :to, list_sk = :sort")
+                        .expression_attribute_values(":to", AttributeValue::S(to))
+                        .expression_attribute_values(":sort", AttributeValue::S(sort)),
                     None => update.update_expression("REMOVE list_pk, list_sk"),
                 };
                 let update = update

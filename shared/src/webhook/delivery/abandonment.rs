@@ -16,7 +16,8 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::attempt::{LISTED, in_list, millis, word};
 use super::counts::{self, Counts};
-use super::list::{bounds, readable};
+use super::place::bounds;
+use super::reader::readable;
 use super::{Deliveries, Delivery, DeliveryStatus, SHOWN_NO_MORE_SECONDS};
 use crate::ids::{DeliveryId, EndpointId, Scope};
 use crate::store::{

@@ -10,7 +10,10 @@
 mod abandonment;
 mod attempt;
 mod counts;
+mod found;
 mod list;
+mod place;
+mod reader;
 mod view;
 
 use serde::{Deserialize, Serialize};
@@ -19,7 +22,8 @@ pub use abandonment::{Abandonment, Cause};
 pub use attempt::{AttemptEnd, Claim, Material, Recipient};
 pub(super) use counts::first_shown;
 pub use counts::scope_of as counted_scope;
-pub use list::{DeliveryFilter, DeliveryPage};
+pub use list::DeliveryFilter;
+pub use reader::DeliveryPage;
 pub use view::{DeliveryListView, DeliveryStats, DeliveryView};
 
 use super::endpoint::Endpoint;
@@ -81,6 +85,10 @@ impl DeliveryStatus {
             Self::Failed => "FAILED",
             Self::Cancelled => "CANCELLED",
         }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::VOCABULARY.iter().find(|(word, _)| *word == text).map(|(_, status)| *status)
     }
 }
 
@@ -234,11 +242,6 @@ impl Delivery {
         format!("{}#done", Self::partition(scope))
     }
 
-    /// Its place in the list by status; names its event too, so that a page is read by keys alone.
-    fn place(&self, status: DeliveryStatus) -> String {
-        format!("{}#{}#{}", status.as_str(), self.id, self.event)
-    }
-
     /// Whether a row of the state table is a delivery.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("deliveries#") && key.sk.parse::<DeliveryId>().is_ok()
@@ -281,11 +284,33 @@ pub(super) const NO_DELIVERY: Problem = Problem::NotFound { what: "webhook deliv
 #[derive(Clone, Debug)]
 pub struct Deliveries {
     store: Store,
+    rows_a_query: Option<usize>,
 }
 
 impl Deliveries {
     /// Deliveries in a store.
     pub fn new(store: Store) -> Self {
-        Self { store }
+        Self { store, rows_a_query: None }
+    }
+
+    /// Reads so few rows in a query, where DynamoDB ends one at 1 MB: a test sees with some dozens of rows what becomes of
+    /// thousands.
+    #[must_use]
+    pub fn with_rows_a_query(self, rows: usize) -> Self {
+        Self { rows_a_query: Some(rows), ..self }
+    }
+
+    /// The rows of one query: as many as are wanted, or as DynamoDB reads.
+    fn rows_of_a_query(&self, wanted: Option<usize>) -> Option<i32> {
+        let rows = match (wanted, self.rows_a_query) {
+            (Some(wanted), Some(most)) => Some(wanted.min(most)),
+            (wanted, most) => wanted.or(most),
+        };
+        rows.map(|rows| i32::try_from(rows.max(1)).unwrap_or(i32::MAX))
+    }
+
+    /// Rows that are read at once, at most so many.
+    fn at_once(&self, most: usize) -> usize {
+        self.rows_a_query.map_or(most, |rows| rows.min(most))
     }
 }

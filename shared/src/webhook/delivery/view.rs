@@ -43,6 +43,8 @@ pub struct DeliveryListView<'a> {
     total: u64,
     limit: usize,
     offset: usize,
+    has_more: bool,
+    next_cursor: Option<DeliveryId>,
 }
 
 impl<'a> DeliveryListView<'a> {
@@ -56,6 +58,8 @@ impl<'a> DeliveryListView<'a> {
             total: page.total,
             limit: filter.limit(),
             offset: filter.offset(),
+            has_more: page.next.is_some(),
+            next_cursor: page.next,
         }
     }
 }

@@ -1,0 +1,353 @@
+//! What a reader of deliveries looks for and finds, and which of it is on a page. Pure rules: nothing is read here.
+
+use std::collections::BTreeMap;
+
+use super::counts::{Book, Criteria};
+use super::place::{Kind, Place};
+use super::{Delivery, DeliveryStatus};
+use crate::ids::{DeliveryId, EventId};
+use crate::rollup::Day;
+use crate::time::Timestamp;
+
+/// The deliveries that a caller asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Selection {
+    pub(super) criteria: Criteria,
+    /// Not before and not after these; what is no longer shown is left out anyway.
+    pub(super) from: DeliveryId,
+    pub(super) to: DeliveryId,
+}
+
+impl Selection {
+    pub(super) fn admits_id(&self, id: DeliveryId) -> bool {
+        self.from <= id && id <= self.to
+    }
+
+    pub(super) fn admits(&self, found: &Found) -> bool {
+        self.admits_id(found.id())
+            && self.criteria.status.is_none_or(|status| status == found.status())
+            && found.kind().is_none_or(|kind| self.criteria.admits_kind(kind))
+    }
+
+    /// Its whole days, and the parts of days at either end, of which the counts know nothing.
+    pub(super) fn days(&self) -> (Option<(Day, Day)>, Vec<Self>) {
+        let day_of = |id: DeliveryId| Day::of(id.timestamp().unwrap_or(Timestamp::MIN));
+        let (first, last) = (day_of(self.from), day_of(self.to));
+        let is_from_start = self.from <= DeliveryId::first_at(first.starts_at());
+        let is_to_end = self.to >= last_of(last);
+        if first == last && !(is_from_start && is_to_end) {
+            return (None, vec![*self]);
+        }
+        let mut parts = Vec::new();
+        let (mut first_whole, mut last_whole) = (first, last);
+        if !is_from_start {
+            parts.push(Self { to: last_of(first), ..*self });
+            first_whole = first.on(1);
+        }
+        if !is_to_end {
+            parts.push(Self { from: DeliveryId::first_at(last.starts_at()), ..*self });
+            last_whole = last.back(1);
+        }
+        ((first_whole <= last_whole).then_some((first_whole, last_whole)), parts)
+    }
+}
+
+/// Which of them are on a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    /// The page begins after this one, which must exist.
+    pub(super) after: Option<DeliveryId>,
+    /// Deliveries before the page.
+    pub(super) skip: usize,
+    /// Deliveries on it.
+    pub(super) limit: usize,
+}
+
+impl Window {
+    /// Deliveries up to the end of the page, and one that shows that there are more.
+    pub(super) fn wanted(&self) -> usize {
+        self.skip.saturating_add(self.limit).saturating_add(1)
+    }
+}
+
+/// A delivery that was found.
+#[derive(Clone)]
+pub(super) enum Found {
+    /// Its row was read.
+    Read(Box<Delivery>),
+    /// Its entry in the index was.
+    Listed(Place),
+}
+
+impl Found {
+    pub(super) fn id(&self) -> DeliveryId {
+        match self {
+            Self::Read(delivery) => delivery.id,
+            Self::Listed(place) => place.id,
+        }
+    }
+
+    pub(super) fn event(&self) -> EventId {
+        match self {
+            Self::Read(delivery) => delivery.event,
+            Self::Listed(place) => place.event,
+        }
+    }
+
+    pub(super) fn status(&self) -> DeliveryStatus {
+        match self {
+            Self::Read(delivery) => delivery.status,
+            Self::Listed(place) => place.status,
+        }
+    }
+
+    pub(super) fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Read(delivery) => Some(delivery.kind()),
+            Self::Listed(place) => place.kind,
+        }
+    }
+}
+
+/// Deliveries by id.
+pub(super) type ById = BTreeMap<DeliveryId, Found>;
+
+/// The deliveries of a page, before their bodies are read, and where the next page begins.
+pub(super) struct Draft {
+    pub(super) found: Vec<Found>,
+    pub(super) next: Option<DeliveryId>,
+    /// The delivery that the page begins after, where it is not known yet whether it exists.
+    pub(super) unproved: Option<DeliveryId>,
+}
+
+/// What was found below the newest rows.
+pub(super) struct Scanned {
+    pub(super) found: Vec<Found>,
+    /// Whether there are more.
+    pub(super) more: bool,
+    /// The last row that was looked at, where there are others.
+    pub(super) looked_to: Option<DeliveryId>,
+    /// Whether the delivery that the page begins after was met, or there is none.
+    pub(super) is_proved: bool,
+}
+
+impl Scanned {
+    /// The page of these deliveries and the ones below them.
+    pub(super) fn below(self, mut found: Vec<Found>, after: Option<DeliveryId>) -> Draft {
+        found.extend(self.found);
+        let next = if self.more { found.last().map(Found::id) } else { self.looked_to };
+        Draft { found, next, unproved: after.filter(|_| !self.is_proved) }
+    }
+}
+
+/// Rows that are read for each match that is wanted, where at least one in four matches.
+const ROWS_PER_MATCH: usize = 16;
+
+/// Where rows are looked through.
+#[derive(Clone, Copy)]
+pub(super) struct Scan {
+    /// The newest row that is looked at.
+    pub(super) before: DeliveryId,
+    /// The delivery that the page begins after, where it is among these rows.
+    pub(super) after: Option<DeliveryId>,
+    /// Matches to pass over, and to find.
+    pub(super) skip: usize,
+    pub(super) limit: usize,
+    /// Rows of the first query, where they are likely to be enough; those of others are as many as DynamoDB reads.
+    pub(super) rows: Option<usize>,
+    /// Queries at most.
+    pub(super) queries: usize,
+}
+
+impl Scan {
+    /// Matches that are looked for, and one that shows that there are more.
+    pub(super) fn wanted(&self) -> usize {
+        self.skip.saturating_add(self.limit).saturating_add(1)
+    }
+
+    /// Reads fewer rows where many of them match: of `done` ones on the first day at least a quarter.
+    pub(super) fn where_dense(self, left: &BTreeMap<Day, u64>, done: &BTreeMap<Day, u64>) -> Self {
+        let day = Day::of(self.before.timestamp().unwrap_or(Timestamp::MIN));
+        let on_day = |counts: &BTreeMap<Day, u64>| counts.get(&day).copied().unwrap_or_default();
+        let is_dense = on_day(left) > 0 && on_day(left).saturating_mul(4) >= on_day(done);
+        let rows = self.wanted().saturating_mul(ROWS_PER_MATCH);
+        Self { rows: is_dense.then_some(rows), ..self }
+    }
+
+    /// Passes over days of which no match is wanted. `None`: no match is left. `left`: matches by day that were not seen
+    /// yet; of the first day they are all below, if `is_exact`.
+    pub(super) fn moved_on(
+        mut self,
+        left: &BTreeMap<Day, u64>,
+        selection: &Selection,
+        is_exact: bool,
+    ) -> Option<Self> {
+        let first = Day::of(self.before.timestamp().unwrap_or(Timestamp::MIN));
+        let is_exact = is_exact || self.before >= last_of(first);
+        for (day, matches) in left.range(..=first).rev().filter(|(_, matches)| **matches > 0) {
+            let matches = usize::try_from(*matches).unwrap_or(usize::MAX);
+            if self.skip < matches || (*day == first && !is_exact) {
+                self.before = self.before.min(last_of(*day));
+                return Some(self).filter(|scan| scan.before >= selection.from);
+            }
+            self.skip = self.skip.saturating_sub(matches);
+        }
+        None
+    }
+}
+
+/// The last id of a day.
+pub(super) fn last_of(day: Day) -> DeliveryId {
+    DeliveryId::last_at(day.ends_at())
+}
+
+/// The matches of each day that were not among the rows that were seen. It knows whole days only, so `from` and `to` of the
+/// selection don't matter.
+pub(super) fn left_by_day(
+    book: &Book,
+    listed: &ById,
+    seen: &[Found],
+    selection: &Selection,
+) -> BTreeMap<Day, u64> {
+    let day_of = |id: DeliveryId| Day::of(id.timestamp().unwrap_or(Timestamp::MIN));
+    let any_time = Selection {
+        from: DeliveryId::first_at(Timestamp::MIN),
+        to: DeliveryId::last_at(Timestamp::MAX),
+        ..*selection
+    };
+    let mut left = book.by_day(&selection.criteria, (day_of(selection.from), day_of(selection.to)));
+    for found in listed.values().filter(|found| any_time.admits(found)) {
+        let count = left.entry(day_of(found.id())).or_default();
+        *count = count.saturating_add(1);
+    }
+    for found in seen.iter().filter(|found| any_time.admits(found)) {
+        if let Some(count) = left.get_mut(&day_of(found.id())) {
+            *count = count.saturating_sub(1);
+        }
+    }
+    left
+}
+
+/// How many of them match, on whole days.
+pub(super) fn within(found: &ById, selection: &Selection, days: Option<(Day, Day)>) -> u64 {
+    let Some((first, last)) = days else { return 0 };
+    let days = DeliveryId::first_at(first.starts_at())..=last_of(last);
+    as_u64(found.range(days).filter(|(_, found)| selection.admits(found)).count())
+}
+
+/// The page of what was found, newest first.
+pub(super) fn on_page(found: Vec<Found>, selection: &Selection, window: &Window) -> Draft {
+    let is_proved = window.after.is_none_or(|after| found.iter().any(|one| one.id() == after));
+    let is_after = |one: &Found| window.after.is_none_or(|after| one.id() < after);
+    let mut on_page: Vec<Found> = found
+        .into_iter()
+        .filter(|one| is_after(one) && selection.admits(one))
+        .skip(window.skip)
+        .take(window.limit.saturating_add(1))
+        .collect();
+    let more = on_page.len() > window.limit;
+    on_page.truncate(window.limit);
+    let next = on_page.last().filter(|_| more).map(Found::id);
+    Draft { found: on_page, next, unproved: window.after.filter(|_| !is_proved) }
+}
+
+pub(super) fn read(delivery: Delivery) -> Found {
+    Found::Read(Box::new(delivery))
+}
+
+pub(super) fn by_id(found: impl Iterator<Item = Found>) -> ById {
+    found.map(|one| (one.id(), one)).collect()
+}
+
+pub(super) fn sum(counts: &BTreeMap<Day, u64>) -> u64 {
+    counts.values().fold(0, |sum, count| sum.saturating_add(*count))
+}
+
+pub(super) fn as_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn day(text: &str) -> Day {
+        text.parse().unwrap()
+    }
+
+    fn id(at: &str) -> DeliveryId {
+        DeliveryId::first_at(Timestamp::parse_floor(at).unwrap())
+    }
+
+    fn between(from: DeliveryId, to: DeliveryId) -> Selection {
+        Selection { criteria: Criteria::default(), from, to }
+    }
+
+    type Parts = Vec<(DeliveryId, DeliveryId)>;
+
+    fn parts(selection: &Selection) -> (Option<(Day, Day)>, Parts) {
+        let (whole, parts) = selection.days();
+        (whole, parts.iter().map(|part| (part.from, part.to)).collect())
+    }
+
+    #[test]
+    fn a_selection_is_whole_days_and_parts_of_days_at_either_end() {
+        let (start, end) = (DeliveryId::first_at(day("2026-11-18").starts_at()), last_of(day("2026-11-21")));
+        let (first, last) = (id("2026-11-18T12:00:00Z"), id("2026-11-21T12:00:00Z"));
+        let whole = |from, to| Some((day(from), day(to)));
+        assert_eq!(parts(&between(start, end)), (whole("2026-11-18", "2026-11-21"), vec![]));
+        let first_part = (first, last_of(day("2026-11-18")));
+        let last_part = (DeliveryId::first_at(day("2026-11-21").starts_at()), last);
+        assert_eq!(parts(&between(first, end)), (whole("2026-11-19", "2026-11-21"), vec![first_part]));
+        assert_eq!(parts(&between(start, last)), (whole("2026-11-18", "2026-11-20"), vec![last_part]));
+        assert_eq!(
+            parts(&between(first, last)),
+            (whole("2026-11-19", "2026-11-20"), vec![first_part, last_part])
+        );
+        // Two days that meet, and one.
+        let next = id("2026-11-19T12:00:00Z");
+        let next_part = (DeliveryId::first_at(day("2026-11-19").starts_at()), next);
+        assert_eq!(parts(&between(first, next)), (None, vec![first_part, next_part]));
+        assert_eq!(parts(&between(first, first)), (None, vec![(first, first)]));
+        assert_eq!(parts(&between(last_part.0, end)), (whole("2026-11-21", "2026-11-21"), vec![]));
+        let for_ever = between(start, DeliveryId::last_at(Timestamp::MAX));
+        assert_eq!(parts(&for_ever).1, vec![]);
+    }
+
+    #[test]
+    fn days_without_a_match_that_is_wanted_are_passed_over() {
+        let left = BTreeMap::from([
+            (day("2026-11-10"), 5),
+            (day("2026-11-15"), 2),
+            (day("2026-11-16"), 0),
+            (day("2026-11-20"), 3),
+        ]);
+        let all = between(DeliveryId::first_at(Timestamp::MIN), DeliveryId::last_at(Timestamp::MAX));
+        let moved = |before: DeliveryId, skip, is_exact| {
+            let scan = Scan { before, after: None, skip, limit: 25, rows: None, queries: 1 };
+            scan.moved_on(&left, &all, is_exact).map(|scan| (scan.before, scan.skip))
+        };
+        let noon = id("2026-11-20T15:00:00Z");
+        // Exact: three are left below noon.
+        assert_eq!(moved(noon, 0, true), Some((noon, 0)));
+        assert_eq!(moved(noon, 2, true), Some((noon, 2)));
+        assert_eq!(moved(noon, 3, true), Some((last_of(day("2026-11-15")), 0)));
+        assert_eq!(moved(noon, 4, true), Some((last_of(day("2026-11-15")), 1)));
+        assert_eq!(moved(noon, 9, true), Some((last_of(day("2026-11-10")), 4)));
+        assert_eq!(moved(noon, 10, true), None);
+        // Some of the day's three may be above noon.
+        assert_eq!(moved(noon, 3, false), Some((noon, 3)));
+        assert_eq!(moved(last_of(day("2026-11-20")), 3, false), Some((last_of(day("2026-11-15")), 0)));
+        let empty = id("2026-11-16T15:00:00Z");
+        assert_eq!(moved(empty, 0, false), Some((last_of(day("2026-11-15")), 0)));
+        assert_eq!(moved(id("2026-11-09T15:00:00Z"), 0, true), None);
+
+        // Nothing is looked for before the selection.
+        let later = Selection { from: id("2026-11-12T12:00:00Z"), ..all };
+        let scan = Scan { before: noon, after: None, skip: 5, limit: 25, rows: None, queries: 1 };
+        assert!(scan.moved_on(&left, &later, true).is_none());
+
+        let rows = |done| scan.where_dense(&left, &BTreeMap::from([(day("2026-11-20"), done)])).rows;
+        assert_eq!((rows(12), rows(13)), (Some(31 * 16), None));
+    }
+}

@@ -1,0 +1,183 @@
+//! Places of deliveries in the `list` index: its sort keys, which name all that a list filters by.
+//!
+//! A place is `STATUS#wd_…#evt_…#event.type#wh_…`, with `-` for the endpoint of a delivery to a charge's `webhookUrl`. So
+//! a page is found, and its matches are counted, from keys alone. Entries of earlier versions end after the event's id.
+//! The row of a scope's counts is in the index too, as a [`Marker`].
+
+use std::fmt;
+
+use super::{Delivery, DeliveryStatus};
+use crate::ids::{DeliveryId, EndpointId, EventId};
+use crate::store::sortable;
+use crate::time::Timestamp;
+use crate::webhook::event_type::EventType;
+
+/// Stands for the endpoint of a delivery to a charge's `webhookUrl`.
+pub(super) const NO_ENDPOINT: &str = "-";
+
+/// What lists filter by and what no delivery ever changes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Kind {
+    pub(super) event_type: EventType,
+    /// `None`: the charge's `webhookUrl`.
+    pub(super) endpoint: Option<EndpointId>,
+}
+
+impl Delivery {
+    /// What it is filtered by.
+    pub(super) fn kind(&self) -> Kind {
+        Kind { event_type: self.event_type, endpoint: self.endpoint }
+    }
+
+    /// Its place in the index by status.
+    pub(super) fn place(&self, status: DeliveryStatus) -> String {
+        Place { status, id: self.id, event: self.event, kind: Some(self.kind()) }.to_string()
+    }
+}
+
+/// A delivery's place in the index.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Place {
+    pub(super) status: DeliveryStatus,
+    pub(super) id: DeliveryId,
+    pub(super) event: EventId,
+    /// `None`: an earlier version wrote the entry; its row says.
+    pub(super) kind: Option<Kind>,
+}
+
+impl Place {
+    /// Reads a sort key of the index; `None` for a [`Marker`].
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('#');
+        let status = DeliveryStatus::parse(parts.next()?)?;
+        let (id, event) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        Some(Self { status, id, event, kind: kind_of(parts.next(), parts.next()) })
+    }
+}
+
+fn kind_of(event_type: Option<&str>, endpoint: Option<&str>) -> Option<Kind> {
+    let event_type = event_type?;
+    let (_, event_type) = EventType::ALL.iter().find(|(name, _)| *name == event_type)?;
+    let endpoint = match endpoint? {
+        NO_ENDPOINT => None,
+        id => Some(id.parse().ok()?),
+    };
+    Some(Kind { event_type: *event_type, endpoint })
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}#{}#{}", self.status.as_str(), self.id, self.event)?;
+        let Some(kind) = self.kind else { return Ok(()) };
+        write!(f, "#{}#", kind.event_type.as_str())?;
+        match kind.endpoint {
+            Some(endpoint) => write!(f, "{endpoint}"),
+            None => f.write_str(NO_ENDPOINT),
+        }
+    }
+}
+
+/// The entry of a scope's counts in the index: how often the counts were written, and when last. A delivery that is
+/// counted leaves the list in the same transaction, so a reader compares this entry with the row of the counts: if both
+/// name the same write, no delivery was counted between the two reads.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(super) struct Marker {
+    pub(super) writes: u64,
+    pub(super) at: Option<Timestamp>,
+}
+
+/// Sorts after all deliveries that are done and before all that are open.
+const MARKER: &str = "FAILED~";
+
+impl Marker {
+    /// Reads a sort key of the index; `None` for a delivery's.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (writes, at) = text.strip_prefix(MARKER)?.split_once('~')?;
+        let at = at.parse().ok().and_then(|at| Timestamp::from_millis(at).ok());
+        Some(Self { writes: writes.parse().ok()?, at })
+    }
+}
+
+impl fmt::Display for Marker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{MARKER}{}~{}", self.writes, sortable(self.at.unwrap_or(Timestamp::MIN)))
+    }
+}
+
+/// Between which places the deliveries in a status are listed, from an id on; `None`: all, and the marker.
+pub(super) fn bounds(status: Option<DeliveryStatus>, from: DeliveryId) -> (String, String) {
+    // '~' sorts after all that ids and statuses are made of.
+    match status {
+        Some(status) => (format!("{}#{from}", status.as_str()), format!("{}#~", status.as_str())),
+        None => (" ".to_owned(), "~".to_owned()),
+    }
+}
+
+/// As [`bounds`], with the marker where deliveries in that status are counted: those behind theirs are read too.
+pub(super) fn bounds_with_marker(status: Option<DeliveryStatus>, from: DeliveryId) -> (String, String) {
+    let (first, last) = bounds(status, from);
+    match status {
+        Some(DeliveryStatus::Delivered | DeliveryStatus::Failed | DeliveryStatus::Cancelled) => {
+            (first, format!("{MARKER}~"))
+        }
+        Some(DeliveryStatus::Pending | DeliveryStatus::Processing) | None => (first, last),
+    }
+}
+
+/// The last place of deliveries in a status up to an id.
+pub(super) fn last_place(status: DeliveryStatus, to: DeliveryId) -> String {
+    format!("{}#{to}~", status.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis).unwrap()
+    }
+
+    fn place(status: DeliveryStatus, kind: Option<Kind>) -> Place {
+        Place { status, id: DeliveryId::first_at(at(7)), event: EventId::first_at(at(6)), kind }
+    }
+
+    #[test]
+    fn a_place_names_status_delivery_event_type_and_endpoint() {
+        for (_, status) in DeliveryStatus::VOCABULARY {
+            for endpoint in [None, Some(EndpointId::first_at(at(1)))] {
+                for (name, event_type) in EventType::ALL {
+                    let whole = place(status, Some(Kind { event_type: *event_type, endpoint }));
+                    let text = whole.to_string();
+                    assert!(text.contains(&format!("#{name}#")), "{text}");
+                    assert_eq!(Place::parse(&text), Some(whole), "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_of_an_earlier_version_has_no_event_type() {
+        let old = place(DeliveryStatus::Failed, None);
+        assert_eq!(old.to_string().matches('#').count(), 2);
+        assert_eq!(Place::parse(&old.to_string()), Some(old));
+    }
+
+    #[test]
+    fn a_marker_sorts_between_done_and_open_deliveries_and_within_the_bounds_that_need_it() {
+        let marker = Marker { writes: 12, at: Some(at(1_700_000_000_000)) };
+        let text = marker.to_string();
+        assert_eq!((Marker::parse(&text), Place::parse(&text)), (Some(marker), None));
+        let from = DeliveryId::first_at(Timestamp::MIN);
+        for (_, status) in DeliveryStatus::VOCABULARY {
+            let listed = place(status, None).to_string();
+            let is_open = matches!(status, DeliveryStatus::Pending | DeliveryStatus::Processing);
+            assert_eq!(listed > text, is_open, "{listed}");
+            assert_eq!(Marker::parse(&listed), None);
+            let holds = |(first, last): (String, String), text: &String| first <= *text && *text <= last;
+            assert!(holds(bounds(Some(status), from), &listed) && !holds(bounds(Some(status), from), &text));
+            assert!(holds(bounds_with_marker(Some(status), from), &listed));
+            assert_eq!(holds(bounds_with_marker(Some(status), from), &text), !is_open);
+        }
+        assert!(bounds(None, from).0 <= text && text <= bounds(None, from).1);
+    }
+}
