@@ -43,6 +43,8 @@ struct Filter {
     status: Option<(&'static str, DeliveryStatus)>,
     event_type: Option<EventType>,
     endpoint: Option<EndpointId>,
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
 }
 
 impl Filter {
@@ -54,13 +56,18 @@ impl Filter {
         add("status", self.status.map(|(word, _)| word.to_owned()));
         add("eventType", self.event_type.map(|event_type| event_type.as_str().to_owned()));
         add("endpointId", self.endpoint.map(|endpoint| endpoint.to_string()));
+        add("created_after", self.from.map(|from| from.to_string()));
+        add("created_before", self.to.map(|to| to.to_string()));
         query
     }
 
     fn admits(&self, delivery: &Delivery) -> bool {
+        let at = delivery.id.timestamp().unwrap();
         self.status.is_none_or(|(_, status)| delivery.status == status)
             && self.event_type.is_none_or(|event_type| delivery.event_type == event_type)
             && self.endpoint.is_none_or(|endpoint| delivery.endpoint == Some(endpoint))
+            && self.from.is_none_or(|from| from <= at)
+            && self.to.is_none_or(|to| at <= to)
     }
 }
 
@@ -153,12 +160,23 @@ impl Ground {
     }
 
     /// Everything that a list can be filtered by, in any status.
-    fn filters(&self) -> Vec<Filter> {
+    fn filters(&self, all: &[Delivery]) -> Vec<Filter> {
         let [first, second] = self.endpoints.each_ref().map(|endpoint| Some(endpoint.id));
+        let [newer, older] = [4, 2].map(|part| all[all.len() / part].id.timestamp());
         let (created, paid) = (Some(EventType::ChargeCreated), Some(EventType::ChargePaid));
-        let kinds = [(None, None), (created, None), (None, second), (created, first), (paid, second)];
+        let kinds = [
+            (None, None, None, None),
+            (created, None, None, None),
+            (None, second, None, None),
+            (created, first, None, None),
+            (paid, second, None, None),
+            (None, None, older, newer),
+            (paid, None, None, older),
+        ];
         let statuses = STATUSES.into_iter().map(Some).chain([None]);
-        let of_status = |status| kinds.map(|(event_type, endpoint)| Filter { status, event_type, endpoint });
+        let of_status = |status| {
+            kinds.map(|(event_type, endpoint, from, to)| Filter { status, event_type, endpoint, from, to })
+        };
         statuses.flat_map(of_status).collect()
     }
 
@@ -173,7 +191,7 @@ impl Ground {
             let count = all.iter().filter(|delivery| delivery.status == status).count();
             assert_eq!(stats[word], count, "{what}: {word}");
         }
-        for filter in self.filters() {
+        for filter in self.filters(&all) {
             let query = filter.query();
             let ids: Vec<String> =
                 all.iter().filter(|one| filter.admits(one)).map(|one| one.id.to_string()).collect();
@@ -620,9 +638,16 @@ async fn a_filtered_page_of_deliveries_is_five_requests_among_few_and_many() {
 }
 
 #[tokio::test]
-async fn a_page_that_begins_after_a_delivery_is_within_the_same_budget() {
+async fn a_page_that_begins_after_a_delivery_or_at_a_date_is_within_the_same_budget() {
     let many = with(5_000).await;
     let ids: Vec<DeliveryId> = many.ground.all().await.iter().map(|one| one.id).collect();
+    let created = |number: usize| ids[number].timestamp().unwrap();
+    let day = Day::of(created(2_000));
+    let (from, to) = (day.back(9).starts_at(), day.ends_at());
+    let within = |from: Timestamp, to: Timestamp| {
+        ids.iter().filter(|id| (from..=to).contains(&id.timestamp().unwrap())).count()
+    };
+    let (start, end) = (Timestamp::MIN, Timestamp::MAX);
     for (query, requests, in_a_row, total) in [
         (format!("limit=100&starting_after={}", ids[99]), 5, 3, 5_000),
         (format!("limit=100&starting_after={}", ids[4_000]), 5, 3, 5_000),
@@ -630,6 +655,19 @@ async fn a_page_that_begins_after_a_delivery_is_within_the_same_budget() {
         (format!("status=FAILED&starting_after={}", ids[1]), 5, 3, 3),
         (format!("endpointId=OTHER&limit=100&starting_after={}", ids[4_003]), 5, 4, 500),
         (format!("eventType=payout.paid&starting_after={}", ids[100]), 5, 4, 1),
+        // Whole days of São Paulo are in the counts.
+        (format!("created_after={from}"), 5, 3, within(from, end)),
+        (format!("created_before={to}"), 5, 3, within(start, to)),
+        (format!("created_after={from}&created_before={to}&limit=100"), 5, 3, within(from, to)),
+        // Of a part of a day the rows are counted, one request for each part.
+        (format!("created_after={}", created(3_000)), 5, 3, within(created(3_000), end)),
+        (format!("created_before={}", created(1_000)), 6, 3, within(start, created(1_000))),
+        (
+            format!("created_after={}&created_before={}", created(3_000), created(1_000)),
+            7,
+            3,
+            within(created(3_000), created(1_000)),
+        ),
     ] {
         let (body, report) = cost(&many, &format!("/v1/webhooks/deliveries?{query}")).await;
         assert_eq!(body["total"], total, "{query}");
@@ -669,7 +707,7 @@ async fn a_filtered_offset_that_one_page_cannot_reach_leads_on_by_its_cursor() {
 }
 
 #[tokio::test]
-async fn pages_of_deliveries_follow_one_another_by_id() {
+async fn pages_of_deliveries_follow_one_another_by_id_and_between_dates() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     let endpoint = service.register(&listener.url, &["charge.created", "charge.paid"]).await;
@@ -712,6 +750,18 @@ async fn pages_of_deliveries_follow_one_another_by_id() {
         let ids = |rows: &[&Value]| rows.iter().map(|one| id(one).to_owned()).collect::<Vec<_>>();
         assert_eq!(ids(&listed.iter().collect::<Vec<_>>()), ids(&wanted), "{filter}");
     }
+
+    // Both bounds are inclusive, to the millisecond of `createdAt`.
+    for one in &all {
+        let at: Timestamp = Timestamp::parse_floor(one["createdAt"].as_str().unwrap()).unwrap();
+        for (from, to, is_in) in [(0, 0, true), (1, 1_000, false), (-1_000, -1, false), (-1, 1, true)] {
+            let (from, to) = (at.plus_millis(from).unwrap(), at.plus_millis(to).unwrap());
+            let page = service.deliveries(&format!("&created_after={from}&created_before={to}")).await;
+            assert_eq!(page.iter().any(|listed| id(listed) == id(one)), is_in, "{from} {to}: {page:?}");
+        }
+    }
+    let page = service.deliveries("&created_after=2020-01-02&created_before=2020-01-01").await;
+    assert!(page.is_empty());
 }
 
 #[tokio::test]
@@ -731,6 +781,8 @@ async fn a_page_of_deliveries_is_asked_for_by_offset_or_by_id_and_not_by_both() 
         ("offset=5001".to_owned(), "offset", "starting_after"),
         ("offset=99999999999".to_owned(), "offset", "starting_after"),
         ("offset=-1".to_owned(), "offset", "from 0 to 5000"),
+        ("created_after=yesterday".to_owned(), "created_after", "ISO 8601"),
+        ("created_before=2026-13-01".to_owned(), "created_before", "ISO 8601"),
     ] {
         let refused = service.get(&format!("{path}?{query}")).await;
         assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_request"), "{query}");

@@ -19,12 +19,23 @@ const MAX_LIMIT: u32 = 100;
 /// The furthest that a page may start by number: every row before it is read.
 const MAX_OFFSET: u32 = 5_000;
 
-const PARAMETERS: [&str; 6] = ["status", "eventType", "endpointId", "limit", "offset", "starting_after"];
+const PARAMETERS: [&str; 8] = [
+    "status",
+    "eventType",
+    "endpointId",
+    "limit",
+    "offset",
+    "starting_after",
+    "created_after",
+    "created_before",
+];
 
 /// What a client asks of the list.
 #[derive(Clone, Debug)]
 pub struct DeliveryFilter {
     criteria: Criteria,
+    created_after: Option<Timestamp>,
+    created_before: Option<Timestamp>,
     starting_after: Option<DeliveryId>,
     limit: usize,
     offset: usize,
@@ -57,6 +68,8 @@ impl DeliveryFilter {
                 event_type: query.one_of(&mut fields, "eventType", EventType::ALL),
                 endpoint,
             },
+            created_after: query.not_before(&mut fields, "created_after"),
+            created_before: query.not_after(&mut fields, "created_before"),
             starting_after,
             limit: usize::try_from(query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT))
                 .unwrap_or_default(),
@@ -78,8 +91,8 @@ impl DeliveryFilter {
     fn selection(&self) -> Selection {
         Selection {
             criteria: self.criteria,
-            from: DeliveryId::first_at(Timestamp::MIN),
-            to: DeliveryId::last_at(Timestamp::MAX),
+            from: DeliveryId::first_at(self.created_after.unwrap_or(Timestamp::MIN)),
+            to: DeliveryId::last_at(self.created_before.unwrap_or(Timestamp::MAX)),
         }
     }
 

@@ -227,6 +227,12 @@ impl Delivery {
         format!("deliveries#{scope}")
     }
 
+    /// Its `createdAt`: the time of the event, or of the request to send it again. Lists are in this order, and filter and count
+    /// by it; the row follows some moments later.
+    pub(super) fn dated_at(&self) -> Timestamp {
+        self.id.timestamp().unwrap_or(self.created_at)
+    }
+
     /// Whether the endpoint took it.
     pub fn is_delivered(&self) -> bool {
         self.status == DeliveryStatus::Delivered

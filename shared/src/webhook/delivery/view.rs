@@ -104,7 +104,7 @@ impl<'a> DeliveryView<'a> {
                 .then(|| delivery.last_response_body.as_deref().unwrap_or_default()),
             next_retry_at: waits.then_some(delivery.next_attempt_at),
             delivered_at: delivery.delivered_at,
-            created_at: delivery.created_at,
+            created_at: delivery.dated_at(),
             updated_at: delivery.updated_at,
             payload: payload.and_then(|text| serde_json::from_str(text).ok()),
         }
