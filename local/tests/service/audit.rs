@@ -1,6 +1,8 @@
 //! The audit of what an API key does with money and security (design: Authentication, rate limit, audit): one row for each
 //! action, derived from the row that it changed, however often its record comes.
 
+use std::collections::BTreeSet;
+
 use local::embedded::probe::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
@@ -8,7 +10,7 @@ use sha2::{Digest, Sha256};
 use shared::audit::Audit;
 
 use crate::budgets::{ask_acquirer, dispatch, hand_over, stream};
-use crate::support::{Service, eventually, id, operator};
+use crate::support::{Client, Service, eventually, id, operator};
 
 /// A row's action, subject and details.
 type Line = (String, String, String);
@@ -166,6 +168,26 @@ async fn an_audit_row_that_can_not_be_written_now_is_written_when_the_record_com
     probe.reset();
     hand_over(&service, &records).await;
     assert_eq!(service.audit().await.len(), 1);
+}
+
+#[tokio::test]
+async fn forty_rotations_of_the_override_secret_at_once_all_take_effect_and_are_all_recorded() {
+    let service = without_event_sources().await;
+    let rotations: Vec<_> = (0..40)
+        .map(|_| {
+            let client = Client::new(&service.base_url, &service.key());
+            tokio::spawn(async move { client.post("/v1/webhooks/override-secret/rotate", &json!({})).await })
+        })
+        .collect();
+    let mut shown = BTreeSet::new();
+    for rotation in rotations {
+        let answer = rotation.await.unwrap().expect(200);
+        shown.insert(answer["secret"].as_str().unwrap().to_owned());
+    }
+    assert_eq!((shown.len(), service.audit().await.len()), (40, 40));
+    let row = service.rows(&format!("override-secret#{}", service.scope()), "override-secret").await;
+    assert_eq!(row[0]["version"].as_n().unwrap(), "40");
+    assert!(shown.contains(row[0]["secret"].as_s().unwrap()));
 }
 
 #[tokio::test]
