@@ -94,6 +94,22 @@ async fn a_claim_whose_answer_is_lost_is_still_the_workers_own() {
 }
 
 #[tokio::test]
+async fn a_delivery_that_a_transaction_holds_is_waited_for() {
+    let service = probed().await;
+    let listener = Listener::start().await;
+    service.register(&listener.url, &["charge.created"]).await;
+    service.charge().await;
+    dispatch(&service).await;
+    let delivery = service.deliveries("").await.remove(0);
+    // The claim goes through at once, the attempt's end the second time.
+    probe(&service).inject_every("UpdateItem", 2, Fault::TransactionConflict);
+    work(&service, &delivery).await;
+    probe(&service).reset();
+    let done = service.deliveries("&status=DELIVERED").await.remove(0);
+    assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(1), 1));
+}
+
+#[tokio::test]
 async fn a_delivery_that_kills_its_worker_each_time_ends_some_day() {
     let service = probed().await;
     let listener = Listener::start().await;
