@@ -379,3 +379,21 @@ async fn each_step_of_a_refund_is_told() {
         ])
     );
 }
+
+#[tokio::test]
+async fn fees_come_back_whole_however_a_payment_is_refunded_in_parts() {
+    let service = Service::start().await;
+    for (points, amount, parts) in
+        [(100, 199, vec![99, 99, 1]), (1_000, 1_000, [vec![9; 111], vec![1]].concat())]
+    {
+        let platform_fee = Fee::new(0, points).unwrap();
+        service.set_terms(MethodTerms { platform_fee, ..MethodTerms::default() }).await;
+        let charge = service.paid(amount).await;
+        for (number, part) in parts.into_iter().enumerate() {
+            let body = json!({"amount": part, "reason": "sandbox:hold"});
+            service.refund(&charge, &format!("refund-{number:03}"), body).await.expect(201);
+        }
+        assert_eq!(service.available().await, 0, "{points} of {amount}");
+    }
+    service.verified().await;
+}

@@ -77,6 +77,16 @@ pub struct RefundShare {
 }
 
 impl RefundShare {
+    /// What of the fees is above the gross: the merchant's, once the refund reached the payer.
+    pub fn credit(&self) -> i64 {
+        self.fees.total().saturating_sub(self.gross.minor()).max(0)
+    }
+
+    /// What of the fees makes up for the gross.
+    pub(crate) fn fees_for_gross(&self) -> i64 {
+        self.fees.total().saturating_sub(self.credit())
+    }
+
     /// What the merchant pays for the Pix out.
     pub fn borne_pix_out_fee(&self) -> i64 {
         if self.merchant_bears_pix_out { self.pix_out_fee } else { 0 }
@@ -185,7 +195,7 @@ impl Funds {
             return Err(exceeds);
         }
         let fees = self.fees_for(amount, settlement, gross);
-        let merchants = gross.minor().saturating_sub(fees.total());
+        let merchants = gross.minor().saturating_sub(fees.total()).max(0);
         let tranche =
             if asked.is_held { settlement.net(amount).saturating_sub(self.tranche_taken) } else { 0 };
         let from_pending = merchants.min(tranche.max(0));
@@ -201,23 +211,34 @@ impl Funds {
         Ok((self.with(&share, 1), share))
     }
 
-    /// Fees go back in proportion, rounded down; the refund that makes the whole amount refunded takes the rest.
+    /// The fees that a refund of `gross` returns. Their sum is rounded once, on all that was refunded so far, so that
+    /// however a charge is refunded in parts, its refunds cost together what one costs. The refund that completes the
+    /// amount returns all that is left of the fees, which is more than its gross where refunds before it failed.
     fn fees_for(&self, amount: Amount, settlement: &Settlement, gross: Amount) -> Fees {
-        let paid = settlement.fees;
-        let is_last = self.in_refunds().saturating_add(gross.minor()) >= amount.minor();
-        let part = |fee: i64, returned: i64| match settlement.fees_on_refund {
-            FeesOnRefund::Keep => 0,
-            FeesOnRefund::Return if is_last => fee.saturating_sub(returned),
-            FeesOnRefund::Return => {
-                let share = i128::from(fee).saturating_mul(i128::from(gross.minor()));
-                let share = share.checked_div(i128::from(amount.minor())).unwrap_or_default();
-                i64::try_from(share).unwrap_or_default().min(fee.saturating_sub(returned))
-            }
+        let (paid, returned) = (settlement.fees, self.fees_returned());
+        let left = Fees {
+            acquirer: paid.acquirer.saturating_sub(returned.acquirer).max(0),
+            platform: paid.platform.saturating_sub(returned.platform).max(0),
         };
-        // What a refund gives the payer is never less than the fees that come back for it.
-        let acquirer = part(paid.acquirer, self.acquirer_fee_returned).clamp(0, gross.minor());
-        let left = gross.minor().saturating_sub(acquirer);
-        Fees { acquirer, platform: part(paid.platform, self.platform_fee_returned).clamp(0, left) }
+        let refunded = self.in_refunds().saturating_add(gross.minor());
+        match settlement.fees_on_refund {
+            FeesOnRefund::Keep => Fees::default(),
+            FeesOnRefund::Return if refunded >= amount.minor() => left,
+            FeesOnRefund::Return => {
+                let total = proportion(paid.total(), refunded, amount).saturating_sub(returned.total());
+                let total = total.min(left.total()).clamp(0, gross.minor());
+                let own = proportion(paid.acquirer, refunded, amount).saturating_sub(returned.acquirer);
+                // Neither part is negative nor above what is left of its fee.
+                let least = total.saturating_sub(left.platform).max(0);
+                let acquirer = own.min(left.acquirer).min(total).max(least);
+                Fees { acquirer, platform: total.saturating_sub(acquirer) }
+            }
+        }
+    }
+
+    /// The fees that refunds returned, under way and done.
+    fn fees_returned(&self) -> Fees {
+        Fees { acquirer: self.acquirer_fee_returned, platform: self.platform_fee_returned }
     }
 
     /// A refund under way, added (`1`) or given back (`-1`).
@@ -310,6 +331,13 @@ impl Funds {
         };
         (next.holding(amount), lost)
     }
+}
+
+/// `floor(fee · refunded / amount)`.
+fn proportion(fee: i64, refunded: i64, amount: Amount) -> i64 {
+    let share = i128::from(fee).saturating_mul(i128::from(refunded));
+    let share = share.checked_div(i128::from(amount.minor())).unwrap_or_default();
+    i64::try_from(share).unwrap_or_default()
 }
 
 impl Charge {

@@ -41,6 +41,8 @@ pub enum Kind {
     Refund,
     /// A refund reached the payer.
     RefundCompleted,
+    /// A refund reached the payer, and returned more fees than its gross.
+    RefundCredit,
     /// A refund did not reach the payer; all of it is given back.
     RefundFailed,
     /// A MED case retains money.
@@ -61,10 +63,11 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind that moves a merchant's money, with its word in the statement.
-    pub const IN_STATEMENT: [(&'static str, Self); 10] = [
+    pub const IN_STATEMENT: [(&'static str, Self); 11] = [
         ("settlement", Self::Settlement),
         ("release", Self::Release),
         ("refund", Self::Refund),
+        ("refund_credit", Self::RefundCredit),
         ("refund_failed", Self::RefundFailed),
         ("case_opened", Self::CaseOpened),
         ("case_won", Self::CaseWon),

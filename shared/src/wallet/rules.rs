@@ -77,8 +77,8 @@ pub fn released(cause: Cause, day: ReleaseDay, minor: i64) -> Posting {
     Posting { amount: minor, release_on: Some(day), ..Posting::new(cause, Kind::Release, &[release]) }
 }
 
-/// A refund is asked for: the merchant's part and the fees that come back make up what goes to the payer. The debit of
-/// what is available must be covered.
+/// A refund is asked for: the merchant's part and the fees that come back make up what goes to the payer, and a credit that
+/// waits with it. The debit of what is available must be covered.
 pub fn refund_requested(cause: Cause, share: &RefundShare, release_on: Option<ReleaseDay>) -> Posting {
     let fee_bearer = if share.merchant_bears_pix_out { MerchantAvailable } else { PlatformExpense };
     let transfers = [
@@ -90,15 +90,21 @@ pub fn refund_requested(cause: Cause, share: &RefundShare, release_on: Option<Re
     ];
     Posting {
         amount: share.gross.minor().saturating_neg(),
-        fee: share.borne_pix_out_fee().saturating_sub(share.fees.total()),
+        fee: share.borne_pix_out_fee().saturating_sub(share.fees_for_gross()),
         release_on: release_on.filter(|_| share.from_pending > 0),
         ..Posting::new(cause, Kind::Refund, &transfers)
     }
 }
 
-/// A refund reached the payer.
+/// A refund reached the payer. Its credit becomes the merchant's only now, so that a refund that fails takes none back.
 pub fn refund_completed(cause: Cause, share: &RefundShare) -> Posting {
     let paid = transfer(RefundsInFlight, AcquirerClearing, share.gross.minor());
+    let credit = share.credit();
+    if credit > 0 {
+        let credited = transfer(RefundsInFlight, MerchantAvailable, credit);
+        let fee = credit.saturating_neg();
+        return Posting { fee, ..Posting::new(cause, Kind::RefundCredit, &[paid, credited]) };
+    }
     Posting {
         amount: share.gross.minor().saturating_neg(),
         ..Posting::new(cause, Kind::RefundCompleted, &[paid])
@@ -126,7 +132,7 @@ pub fn refund_failed(
     ];
     Posting {
         amount: share.gross.minor().saturating_sub(retaken.lost),
-        fee: share.fees.total().saturating_sub(share.borne_pix_out_fee()),
+        fee: share.fees_for_gross().saturating_sub(share.borne_pix_out_fee()),
         release_on: release_on.filter(|_| share.from_pending > 0),
         ..Posting::new(cause, Kind::RefundFailed, &transfers)
     }

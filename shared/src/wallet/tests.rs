@@ -10,11 +10,11 @@ use super::LedgerAccount::{
     MerchantRetained, Payouts, PlatformFees, RefundsInFlight,
 };
 use super::*;
-use crate::account::terms::{Fee, FeesOnRefund, MethodTerms};
+use crate::account::terms::{Fee, Fees, FeesOnRefund, MethodTerms};
 use crate::charge::testing::{at, waiting};
 use crate::charge::transition::{self, Command, Outcome, Payment};
 use crate::charge::{
-    Artefacts, Charge, PaymentMethod, Pix, RefundAsked, RefundShare, RefundStrategy, Retaken,
+    Artefacts, Charge, Funds, PaymentMethod, Pix, RefundAsked, RefundShare, RefundStrategy, Retaken,
 };
 use crate::ids::{ChargeId, EndToEndId, Mode, PostingId};
 use crate::money::Amount;
@@ -76,6 +76,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (-500_i64..500).prop_map(Step::Adjust),
     ];
     proptest::collection::vec(step, 1..60)
+}
+
+fn terms(
+    (acquirer_fee, platform_fee): (Fee, Fee),
+    hold_days: u16,
+    fees_on_refund: FeesOnRefund,
+) -> MethodTerms {
+    MethodTerms { acquirer_fee, platform_fee, hold_days, fees_on_refund }
 }
 
 /// A world of one wallet, as the store would keep it.
@@ -165,12 +173,11 @@ impl World {
     }
 
     fn settle(&mut self, amount: i64, hold_days: u16, fees_on_refund: FeesOnRefund) {
-        let terms = MethodTerms {
-            acquirer_fee: Fee::new(7, 99).unwrap(),
-            platform_fee: Fee::new(0, 150).unwrap(),
-            hold_days,
-            fees_on_refund,
-        };
+        let fees = (Fee::new(7, 99).unwrap(), Fee::new(0, 150).unwrap());
+        self.settle_on(amount, terms(fees, hold_days, fees_on_refund));
+    }
+
+    fn settle_on(&mut self, amount: i64, terms: MethodTerms) {
         let amount = Amount::parse(amount).unwrap();
         self.count += 1;
         let number = self.count;
@@ -336,7 +343,7 @@ impl World {
         assert_eq!(tranches, self.wallet.pending());
         assert_eq!(
             balance(RefundsInFlight),
-            self.refunds.iter().map(|(_, share)| share.gross.minor()).sum::<i64>()
+            self.refunds.iter().map(|(_, share)| share.gross.minor() + share.credit()).sum::<i64>()
         );
         assert_eq!(balance(Payouts), self.payouts.iter().map(|amount| amount.minor()).sum::<i64>());
         let held: i64 = self.charges.iter().map(|charge| charge.funds.med_held).sum();
@@ -439,6 +446,176 @@ proptest! {
         }
         prop_assert!(world.charges[0].funds.is_refunded(world.charges[0].amount));
     }
+}
+
+/// A refund by devolution.
+fn devolution(gross: Option<i64>) -> RefundAsked {
+    RefundAsked {
+        gross: gross.map(|gross| Amount::parse(gross).unwrap()),
+        strategy: RefundStrategy::Devolution,
+        pix_out_fee: 0,
+        merchant_bears_pix_out: false,
+        is_held: false,
+    }
+}
+
+/// What the refunds of the first charge cost the merchant so far.
+fn cost(world: &World) -> i64 {
+    let funds = world.charges[0].funds;
+    let refunded = funds.devolution_reserved + funds.refunded_devolution;
+    refunded - funds.acquirer_fee_returned - funds.platform_fee_returned
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    /// A refund of a part of what is left, in thousandths.
+    Refund(i64),
+    /// One under way ends.
+    End { refund: usize, completed: bool },
+}
+
+fn parts() -> impl Strategy<Value = Vec<Part>> {
+    let part = prop_oneof![
+        3 => prop_oneof![1_i64..40, 1_i64..=1000].prop_map(Part::Refund),
+        2 => (any::<usize>(), any::<bool>()).prop_map(|(refund, completed)| Part::End { refund, completed }),
+    ];
+    proptest::collection::vec(part, 0..60)
+}
+
+fn any_fee() -> impl Strategy<Value = Fee> {
+    let fixed = prop_oneof![Just(0_i64), 0_i64..200];
+    let points = prop_oneof![Just(0_u16), 0_u16..1_500, 0_u16..=10_000];
+    (fixed, points).prop_map(|(fixed, points)| Fee::new(fixed, points).unwrap())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1024, ..ProptestConfig::default() })]
+
+    /// However a payment is refunded in parts, and whichever of them fail in which order: once all of it is refunded, it
+    /// cost the merchant its net.
+    #[test]
+    fn a_payment_refunded_in_parts_costs_its_net(
+        amount in prop_oneof![1_i64..300, 1_i64..1_000_000],
+        fees in (any_fee(), any_fee()),
+        hold_days in 0_u16..2,
+        parts in parts(),
+    ) {
+        let mut world = World::new();
+        world.settle_on(amount, terms(fees, hold_days, FeesOnRefund::Return));
+        let (amount, net) = (world.charges[0].amount, world.charges[0].settlement.unwrap().net(world.charges[0].amount));
+        let is_held = hold_days > 0;
+        let refund = |world: &mut World, gross: Option<i64>| {
+            let before = cost(world);
+            world.refund(0, &RefundAsked { is_held, ..devolution(gross) });
+            let (_, share) = world.refunds.last().unwrap();
+            let step = cost(world) - before;
+            assert!(share.fees.acquirer >= 0 && share.fees.platform >= 0, "{share:?}");
+            assert_eq!(share.from_pending + share.from_available, step);
+            assert!(step >= 0 && cost(world) <= net, "{step} of {net}");
+            let completes = world.charges[0].funds.refundable(amount) == 0;
+            assert!(!completes || cost(world) == net, "{} of {net}", cost(world));
+            world.check();
+        };
+        for part in parts {
+            let left = world.charges[0].funds.refundable(amount);
+            match part {
+                Part::Refund(thousandths) => {
+                    if let Some(gross) = part_of(left, thousandths) {
+                        refund(&mut world, Some(gross.minor()));
+                    }
+                }
+                Part::End { refund, completed } => {
+                    world.end_refund(refund, completed);
+                    world.check();
+                }
+            }
+        }
+        while !world.refunds.is_empty() {
+            world.end_refund(0, true);
+        }
+        if world.charges[0].funds.refundable(amount) > 0 {
+            refund(&mut world, None);
+            world.end_refund(0, true);
+        }
+        world.check();
+        prop_assert!(world.charges[0].funds.is_refunded(amount));
+        prop_assert_eq!((world.wallet.available(), world.wallet.pending()), (0, 0));
+        prop_assert_eq!((world.wallet.balance(AcquirerFees), world.wallet.balance(PlatformFees)), (0, 0));
+    }
+}
+
+/// What each of these parts costs, refunded one after another.
+fn costs(fees: [(i64, u16); 2], amount: i64, keep: bool, parts: &[i64]) -> Vec<i64> {
+    let [acquirer, platform] = fees.map(|(fixed, points)| Fee::new(fixed, points).unwrap());
+    let fees_on_refund = if keep { FeesOnRefund::Keep } else { FeesOnRefund::Return };
+    let mut world = World::new();
+    world.step(&Step::Adjust(amount));
+    world.settle_on(amount, terms((acquirer, platform), 0, fees_on_refund));
+    let of_part = |part: &i64| {
+        let before = cost(&world);
+        world.refund(0, &devolution(Some(*part)));
+        world.end_refund(0, true);
+        world.check();
+        cost(&world) - before
+    };
+    parts.iter().map(of_part).collect()
+}
+
+#[test]
+fn fees_of_a_payment_refunded_in_parts_come_back_whole() {
+    let mut parts = vec![9; 111];
+    parts.push(1);
+    let platform = |points| [(0, 0), (0, points)];
+    assert_eq!(costs(platform(1_000), 1_000, false, &parts).iter().sum::<i64>(), 900);
+    assert_eq!(costs(platform(100), 199, false, &[99, 99, 1]).iter().sum::<i64>(), 197);
+    assert_eq!(costs(platform(100), 199, false, &[199]), [197]);
+    // The fees are 109 and 58, the net 9833: both parts rounded down by themselves would cost 9834.
+    assert_eq!(costs([(10, 99), (7, 51)], 10_000, false, &[9_999, 1]), [9_833, 0]);
+    // What keeps its fees costs its gross.
+    assert_eq!(costs([(10, 99), (7, 51)], 10_000, true, &[4_000, 5_000]), [4_000, 5_000]);
+}
+
+#[test]
+fn the_refund_that_completes_the_amount_credits_fees_above_its_gross_once_it_reached_the_payer() {
+    let mut world = World::new();
+    world.step(&Step::Adjust(10_000));
+    let fees = (Fee::new(10, 99).unwrap(), Fee::new(7, 51).unwrap());
+    world.settle_on(10_000, terms(fees, 0, FeesOnRefund::Return));
+    // As rows have it of when each fee was rounded by itself: 108 of 109 and 57 of 58 came back.
+    let share = RefundShare {
+        gross: Amount::parse(9_999).unwrap(),
+        strategy: RefundStrategy::Devolution,
+        fees: Fees { acquirer: 108, platform: 57 },
+        from_pending: 0,
+        from_available: 9_834,
+        pix_out_fee: 0,
+        merchant_bears_pix_out: false,
+    };
+    let cause = world.cause();
+    world.post(&rules::refund_requested(cause, &share, None));
+    world.charges[0].funds = Funds {
+        devolution_reserved: 9_999,
+        acquirer_fee_returned: 108,
+        platform_fee_returned: 57,
+        ..Funds::default()
+    };
+    world.refunds.push((0, share));
+    world.check();
+
+    let before = world.wallet.available();
+    assert_eq!(before, 10_000 + 9_833 - 9_834);
+    world.refund(0, &devolution(None));
+    let (_, last) = *world.refunds.last().unwrap();
+    assert_eq!((last.gross.minor(), last.fees.total(), last.credit()), (1, 2, 1));
+    assert_eq!(world.wallet.available(), before, "nothing is taken, and nothing credited yet");
+    world.end_refund(1, false);
+    assert_eq!(world.wallet.available(), before, "a failure takes nothing back");
+    world.refund(0, &devolution(None));
+    world.end_refund(1, true);
+    world.end_refund(0, true);
+    world.check();
+    assert_eq!(world.wallet.available(), 10_000);
+    assert_eq!((world.wallet.balance(AcquirerFees), world.wallet.balance(PlatformFees)), (0, 0));
 }
 
 #[test]
