@@ -10,6 +10,11 @@ use axum::response::IntoResponse;
 use local::embedded::probe::{Fault, Probe};
 use local::stack::Options;
 use serde_json::json;
+use shared::charge::transition::Command;
+use shared::charge::{Charges, TransactionStatus};
+use shared::http::Problem;
+use shared::refund::Refunds;
+use shared::store::{Committed, Write};
 
 use crate::budgets::{dispatch, work};
 use crate::support::{Listener, Service, eventually, id};
@@ -43,6 +48,38 @@ async fn a_lost_answer_makes_no_second_charge_and_no_second_settlement() {
     assert_eq!(paid["status"], "paid");
     assert_eq!(service.returned().await, 0);
     assert_eq!(probe(&service).faults_left(), 0);
+}
+
+#[tokio::test]
+async fn of_callers_that_write_the_same_row_in_the_same_millisecond_one_wins() {
+    let service = probed().await;
+    let (store, now) = (service.store(), service.stack.clock.now());
+    let charges = Charges::new(store.clone());
+    let unwanted = id(&service.charge().await).parse().ok();
+    let charge = charges.find(unwanted).await.unwrap().unwrap();
+    let cancel = async || charges.apply(charge.clone(), &Command::Cancel, now).await;
+    assert_eq!(cancel().await.unwrap().status, TransactionStatus::Cancelled);
+    assert!(matches!(cancel().await, Err(Problem::PaymentNotCancellable { status: "CANCELLED" })));
+
+    // The start of a refund is the claim of whoever asks the acquirer.
+    let charge = service.charge().await;
+    service.sandbox(&charge, "pay", &json!({})).await;
+    let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
+    let refund = service.post(&path, &json!({"idempotencyKey": "refund-01"})).await.expect(201);
+    let refund = Refunds::new(store.clone()).find(id(&refund).parse().ok()).await.unwrap().unwrap();
+    let charge = charges.find(Some(refund.id.charge())).await.unwrap().unwrap();
+    let started = refund.started(&charge, now).unwrap();
+    let start = async || store.commit(vec![Write::replace(&started, refund.version).unwrap()]).await.unwrap();
+    assert_eq!(start().await, Committed::Done);
+    assert_eq!(start().await, Committed::Overtaken { at: vec![0] });
+
+    // Of two that create the same, one finds what the other made.
+    let body = json!({"amount": 1000});
+    let twins =
+        tokio::join!(service.create_with("order-twin", &body), service.create_with("order-twin", &body));
+    let replayed = [&twins.0, &twins.1].map(|twin| twin.header("idempotent-replayed").is_some());
+    assert_eq!(replayed.iter().filter(|replayed| **replayed).count(), 1);
+    assert_eq!(twins.0.body, twins.1.body);
 }
 
 #[tokio::test]

@@ -31,6 +31,7 @@ pub use client::{Aws, AwsError, timeouts};
 use crate::time::Timestamp;
 
 /// A row as DynamoDB's client has it.
+use crate::{hex, random};
 pub type Item = HashMap<String, AttributeValue>;
 
 /// How often a write that met another transaction on its rows is tried again, before it counts as unavailable: some two
@@ -50,6 +51,10 @@ const TRIED_FOR: Duration = Duration::from_secs(10);
 const GIVE_WAY_MS: u64 = 5;
 
 /// The most keys that one `BatchGetItem` takes.
+/// The attribute that names a single put: random, so that a caller whose answer was lost knows its own row by it, and two
+/// callers that write equal rows are told apart. Transactions have client tokens for that, and their rows have none.
+const PUT_ID: &str = "put_id";
+
 const BATCH_GET_KEYS: usize = 100;
 
 /// How often a `BatchGetItem` asks again for what DynamoDB left unprocessed.
@@ -593,7 +598,10 @@ impl Store {
     /// Writes, and tries again where another transaction holds a row or capacity is short, within a bound.
     async fn write(&self, writes: Vec<Write>) -> Result<Written, StoreError> {
         let mut request = match <[Write; 1]>::try_from(writes) {
-            Ok([Write(Change::Put { item, expected })]) => Request::Put(put(&self.table, item, &expected)?),
+            Ok([Write(Change::Put { mut item, expected })]) => {
+                item.insert(PUT_ID.to_owned(), new_put_id()?);
+                Request::Put(put(&self.table, item, &expected)?)
+            }
             Ok([only]) => Request::transaction(vec![only.into_transact_item(&self.table)?]),
             Err(many) => {
                 let items = many.into_iter().map(|write| write.into_transact_item(&self.table));
@@ -638,9 +646,9 @@ impl Store {
             .await;
         let Err(error) = answer else { return Ok(Written::Done) };
         match error.as_service_error() {
-            // The client asks again when an answer is lost, and then finds what it wrote itself.
+            // The client retries when an answer is lost, and then finds its own row.
             Some(PutItemError::ConditionalCheckFailedException(failed))
-                if failed.item() == Some(put.item()) =>
+                if failed.item().and_then(|found| found.get(PUT_ID)) == put.item().get(PUT_ID) =>
             {
                 Ok(Written::Done)
             }
@@ -977,6 +985,12 @@ impl Request {
         Self::Transaction { items, token: new_token() }
     }
 }
+/// 64 random bits in hex.
+fn new_put_id() -> Result<AttributeValue, StoreError> {
+    let random = random::bytes::<8>().map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    Ok(AttributeValue::S(hex::encode(&random)))
+}
+
 
 fn new_token() -> String {
     uuid::Uuid::new_v4().to_string()
@@ -1028,5 +1042,5 @@ impl Tries {
 
 fn pause_before_retry(attempt: u32) -> Duration {
     let ceiling_ms = FIRST_PAUSE_MS.saturating_mul(2_u64.saturating_pow(attempt)).min(LONGEST_PAUSE_MS);
-    Duration::from_millis(crate::random::below(ceiling_ms.saturating_add(1)))
+    Duration::from_millis(random::below(ceiling_ms.saturating_add(1)))
 }
