@@ -6,7 +6,7 @@
 //! | sort key | counters |
 //! | --- | --- |
 //! | `BRL#shard#0` … `7` | credits and debits of every account, spread over the shards |
-//! | `BRL#debits` | debits of what is available: one row, so that a debit can be conditional on their sum |
+//! | `BRL#debits` | all debits of what is available, so that one can be conditional on their sum, and what else their postings move |
 //! | `BRL#release#20778` | what is held until a day, and is gone once it was released |
 //!
 //! A checked debit is conditional on `debits <= credits read − amount`. Credits only grow, so credits that were read a
@@ -91,36 +91,32 @@ pub fn parse(key: &Key) -> Option<(Scope, Currency, CounterRow)> {
     Some((scope, currency, row))
 }
 
-/// What a posting adds to counters: at most three rows, to be written with the posting.
+/// What a posting adds to counters, all in one row, to be written with the posting: the row of debits where it takes from
+/// what is available, else the shard that the posting's id picks.
 pub(super) fn writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, StoreError> {
-    let mut spread: BTreeMap<String, i64> = BTreeMap::new();
-    let mut available_debits: i64 = 0;
+    let mut counters: BTreeMap<String, i64> = BTreeMap::new();
+    let mut taken: i64 = 0;
     for transfer in &posting.transfers {
-        grow(spread.entry(credits(transfer.to)).or_default(), transfer.minor)?;
+        grow(counters.entry(credits(transfer.to)).or_default(), transfer.minor)?;
+        grow(counters.entry(debits(transfer.from)).or_default(), transfer.minor)?;
         if transfer.from == LedgerAccount::MerchantAvailable {
-            grow(&mut available_debits, transfer.minor)?;
-        } else {
-            grow(spread.entry(debits(transfer.from)).or_default(), transfer.minor)?;
+            grow(&mut taken, transfer.minor)?;
         }
     }
-    let mut writes = Vec::new();
-    if !spread.is_empty() {
-        let shard = posting.id.spread().checked_rem(SHARDS).unwrap_or_default();
-        let key = row(&posting.scope, posting.currency, &format!("{SHARD_SORT}{shard}"));
-        writes.push(Write::add(key, spread.into_iter().collect(), Item::new(), None));
+    if counters.is_empty() {
+        return Ok(Vec::new());
     }
-    if available_debits > 0 {
-        let counter = debits(LedgerAccount::MerchantAvailable);
-        let bound = match cover {
-            Cover::NotNeeded => None,
-            Cover::Credits(read) => {
-                Some(Bound::AtMost { counter: counter.clone(), most: read.saturating_sub(available_debits) })
-            }
-        };
-        let key = row(&posting.scope, posting.currency, DEBITS_SORT);
-        writes.push(Write::add(key, vec![(counter, available_debits)], Item::new(), bound));
-    }
-    Ok(writes)
+    let shard = posting.id.spread().checked_rem(SHARDS).unwrap_or_default();
+    let name = if taken > 0 { DEBITS_SORT.to_owned() } else { format!("{SHARD_SORT}{shard}") };
+    let bound = match cover {
+        Cover::Credits(read) if taken > 0 => Some(Bound::AtMost {
+            counter: debits(LedgerAccount::MerchantAvailable),
+            most: read.saturating_sub(taken),
+        }),
+        Cover::Credits(_) | Cover::NotNeeded => None,
+    };
+    let key = row(&posting.scope, posting.currency, &name);
+    Ok(vec![Write::add(key, counters.into_iter().collect(), Item::new(), bound)])
 }
 
 /// Puts money into a tranche, or takes it out while it is held.
