@@ -4,6 +4,8 @@
 //! one `clock` sends another. What fails is received again, and goes to the dead-letter queue in the end; its row stays in
 //! the due-index.
 
+use std::time::Duration;
+
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
 use shared::account::Account;
@@ -14,12 +16,21 @@ use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
 use shared::ids::{ChargeId, RefundId};
 use shared::queue;
+use shared::random;
 use shared::refund::Refunds;
 use shared::store::{Aws, Store, StoreError};
 
 /// How long a charge waits for an acquirer that does not answer, in milliseconds: 10 minutes. Then it is refused, for it
 /// must not stay as it is.
 const PATIENCE_MS: i64 = 600_000;
+
+/// The end of a refund gives way to clients that change its charge, for no client waits for it: for so long, and those that
+/// do come back spread out over so many milliseconds. A refund that began longer ago than so many milliseconds does not.
+const GIVES_WAY_FOR: Duration = Duration::from_secs(2);
+
+const GIVES_WAY_SPREAD_MS: u64 = 3_000;
+
+const GIVES_WAY_MS: i64 = 60_000;
 
 /// The function's state. Clones share clients.
 #[derive(Clone, Debug)]
@@ -108,7 +119,14 @@ impl Worker {
         match acquirer.refund_progress(&refund, now) {
             RefundProgress::AskAgain(at) => self.queue.send_later(&message, at.until_from(now)).await,
             RefundProgress::Waiting => Ok(()),
-            RefundProgress::Ended(end) => self.refunds.end(refund, end, now).await.map(drop),
+            RefundProgress::Ended(end) => {
+                let gives_way = now.millis_since(refund.updated_at) < GIVES_WAY_MS;
+                if gives_way && self.refunds.is_busy(id, now).await? {
+                    let spread = Duration::from_millis(random::below(GIVES_WAY_SPREAD_MS));
+                    return self.queue.send_later(&message, GIVES_WAY_FOR.saturating_add(spread)).await;
+                }
+                self.refunds.end(refund, end, now).await.map(drop)
+            }
         }
     }
 }

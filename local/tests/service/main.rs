@@ -21,6 +21,7 @@ mod auth;
 mod budgets;
 mod charges;
 mod commands;
+mod contention;
 mod dashboard_limit;
 mod delivery_list;
 mod endpoints_that_misbehave;

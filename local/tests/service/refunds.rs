@@ -10,6 +10,7 @@ use shared::money::Currency;
 use tokio::task::JoinSet;
 
 use crate::support::{Answer, Client, Listener, Service, eventually, id};
+use crate::budgets::ask_acquirer;
 
 impl Service {
     /// A charge of this many centavos, paid.
@@ -345,6 +346,25 @@ async fn a_refund_whose_message_was_lost_is_asked_about_again() {
 async fn each_step_of_a_refund_is_told() {
     let service = Service::start().await;
     let listener = Listener::start().await;
+#[tokio::test]
+async fn the_end_of_a_refund_gives_way_while_clients_change_its_charge() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let charge = service.paid(1000).await;
+    let part = json!({"amount": 100});
+    let first = service.refund(&charge, "refund-01", part.clone()).await.expect(201);
+    ask_acquirer(&service, &first).await;
+    let status = async || service.refunds(&charge).await.last().unwrap()["status"].clone();
+    service.stack.clock.advance(10_000);
+    service.refund(&charge, "refund-02", part.clone()).await.expect(201);
+    ask_acquirer(&service, &first).await;
+    assert_eq!(status().await, "IN_PROGRESS");
+    // Not for ever, however busy the charge is.
+    service.stack.clock.advance(60_000);
+    service.refund(&charge, "refund-03", part).await.expect(201);
+    ask_acquirer(&service, &first).await;
+    assert_eq!(status().await, "REFUNDED");
+}
+
     service.register(&listener.url, &["payment.refunded", "payment.status_changed"]).await;
     let charge = service.paid(1000).await;
     service.refund(&charge, "refund-01", json!({})).await.expect(201);

@@ -632,8 +632,8 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
     assert_eq!(refund(&share(900, 0)).await, Covered::Done);
     assert_eq!(now_has().await, [300, 100, 0]);
     // More than the tranche holds, and more than is available: nothing is written.
-    assert_eq!(refund(&share(101, 0)).await, Covered::Overtaken);
-    assert_eq!(refund(&share(100, 301)).await, Covered::Short { available: 300 });
+    assert!(matches!(refund(&share(101, 0)).await, Covered::Overtaken { .. }));
+    assert_eq!(refund(&share(100, 301)).await, Covered::Short { needed: 301, available: 300 });
     assert_eq!(now_has().await, [300, 100, 0]);
     assert_eq!(refund(&share(100, 200)).await, Covered::Done);
     assert_eq!(now_has().await, [100, 0, 0]);
@@ -644,7 +644,7 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
     assert_eq!(now_has().await, [100, 900, 0]);
     assert_eq!(commit(rules::case_opened(cause(), 1_000)).await, Committed::Done);
     assert_eq!(now_has().await, [-900, 900, 1_000]);
-    assert_eq!(refund(&share(0, 1)).await, Covered::Short { available: -900 });
+    assert_eq!(refund(&share(0, 1)).await, Covered::Short { needed: 1, available: -900 });
     assert_eq!(commit(rules::case_won(cause(), 400)).await, Committed::Done);
     assert_eq!(commit(rules::case_lost(cause(), 0, 600)).await, Committed::Done);
     assert_eq!(now_has().await, [-500, 900, 0]);
@@ -653,7 +653,7 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
     let clock = service.stack.functions.get("ClockFunction").unwrap().clone();
     clock(json!({})).await.unwrap();
     assert_eq!(now_has().await, [400, 0, 0]);
-    assert_eq!(refund(&share(1, 0)).await, Covered::Overtaken);
+    assert!(matches!(refund(&share(1, 0)).await, Covered::Overtaken { .. }));
     let nets: i64 =
         service.movements("").await.iter().map(|movement| movement["net"].as_i64().unwrap()).sum();
     assert_eq!(nets, 400);

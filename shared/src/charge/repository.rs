@@ -8,12 +8,9 @@ use crate::auth::Caller;
 use crate::config::Links;
 use crate::http::{Created, Problem};
 use crate::ids::{ChargeId, Mode, Scope};
-use crate::store::{Committed, Inserted, Store, StoreError, Write};
+use crate::store::{Committed, Inserted, Store, StoreError, Tries, Write};
 use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
-
-/// How often a change is tried anew because somebody else changed the charge in between.
-const MAX_OVERTAKEN: usize = 10;
 
 /// Whose idempotency keys: the same key stands for another charge in another space.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -137,7 +134,8 @@ impl Charges {
         now: Timestamp,
     ) -> Result<Charge, Problem> {
         let mut charge = charge;
-        for _try in 0..MAX_OVERTAKEN {
+        let mut tries = Tries::new();
+        while tries.next().await {
             let shown = match command {
                 // What writes an expiry down must see that it is not written yet.
                 Command::Expire { .. } => charge,

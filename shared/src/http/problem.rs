@@ -8,11 +8,14 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::context::{RATE_LIMIT, RATE_LIMIT_REMAINING, RequestId};
-use crate::random::RandomError;
+use crate::random::{self, RandomError};
 use crate::store::StoreError;
 
 /// The most failures that an answer lists: a list of a thousand wrong names must not make an answer that nothing carries.
 pub(super) const MAX_DETAILS: usize = 100;
+
+/// How many seconds at most a 503 asks its client to wait.
+const RETRY_AFTER_AT_MOST: u64 = 3;
 
 /// One failing field of a request.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -360,6 +363,11 @@ impl Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
+            // Callers that met at one row must not meet again.
+            Self::Unavailable(_) => {
+                let seconds = random::below(RETRY_AFTER_AT_MOST).saturating_add(1);
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            }
         match error {
             StoreError::Unavailable(_) => Self::Unavailable(error.to_string()),
             StoreError::Corrupt(_) => Self::Internal(error.to_string()),

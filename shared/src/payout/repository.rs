@@ -115,8 +115,8 @@ impl Payouts {
         let change = || Ok(vec![Write::insert(&payout)?, Write::insert(&audit)?]);
         match Wallets::new(self.store.clone()).commit_covered(&posting, change).await? {
             Covered::Done => Ok(payout),
-            Covered::Short { available } => Err(PayoutRefused::InsufficientBalance { available }),
-            Covered::Overtaken => {
+            Covered::Short { available, .. } => Err(PayoutRefused::InsufficientBalance { available }),
+            Covered::Overtaken { .. } => {
                 let earlier = self.find(id).await?.ok_or(PayoutRefused::NotFound)?;
                 earlier.asked_again(scope, amount, currency)
             }

@@ -10,7 +10,10 @@ use crate::ids::{ChargeId, RefundId};
 use crate::store::{Committed, Store, StoreError, Tries, Write};
 use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
-use crate::wallet::{Covered, Wallets};
+use crate::wallet::{Covered, CreditsRead, Wallets};
+
+/// How long a charge that changed counts as busy, in milliseconds.
+const BUSY_FOR_MS: i64 = 250;
 
 /// The refunds of all scopes.
 #[derive(Clone, Debug)]
@@ -66,18 +69,21 @@ impl Refunds {
         asked: &NewRefund,
         clock: &Clock,
     ) -> Result<Created<Refund>, Problem> {
-        let acquirer = Acquirer::of(&caller.scope)?;
+        // Before state and balance: whatever became of the charge since, a replay is a replay.
+        if let Some(earlier) = earlier {
+            return replayed(earlier, asked);
+        }
         let id = asked.id(charge.id);
-        let (mut charge, mut earlier) = (charge, earlier);
+        let (mut just_read, mut credits) = (Some(charge), CreditsRead::default());
         let mut tries = Tries::new();
         while tries.next().await {
-            // Before state and balance: whatever became of the charge since, a replay is a replay.
-            if let Some(earlier) = earlier {
-                return replayed(earlier, asked);
-            }
+            let charge = match just_read.take() {
+                Some(charge) => charge,
+                None => self.charge(id).await?,
+            };
             // Anew for each try: a tranche may be released meanwhile, because its day has come.
             let now = clock.now();
-            match self.take(caller, acquirer, &charge.as_of(now), asked, now).await? {
+            match self.take(caller, &charge.as_of(now), asked, &mut credits, now).await? {
                 Taken::Done(refund) => return Ok(Created::New(*refund)),
                 Taken::Refused(problem) => {
                     // The twin of this request may have been what took the money.
@@ -86,11 +92,9 @@ impl Refunds {
                         None => Err(problem),
                     };
                 }
+                Taken::ByTwin => return replayed(self.known(id).await?, asked),
                 Taken::Overtaken => {}
             }
-            let (found, twin) = tokio::try_join!(self.charge(id), self.find(Some(id)))?;
-            charge = found;
-            earlier = twin;
         }
         Err(Problem::Unavailable("a charge kept changing under a refund".to_owned()))
     }
@@ -98,11 +102,12 @@ impl Refunds {
     async fn take(
         &self,
         caller: &Caller,
-        acquirer: Acquirer,
         charge: &Charge,
         asked: &NewRefund,
+        credits: &mut CreditsRead,
         now: Timestamp,
     ) -> Result<Taken, Problem> {
+        let acquirer = Acquirer::of(&caller.scope)?;
         if charge.settlement.is_none() {
             return Ok(Taken::Refused(refused(RefundRefused::NotSettled, charge)));
         }
@@ -118,10 +123,11 @@ impl Refunds {
         let refund = Refund { actor: Some(caller.actor(refund.version)), ..refund };
         let wallets = Wallets::new(self.store.clone());
         let rows = || Ok(vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?]);
-        match wallets.commit_covered(&posting, rows).await? {
+        match wallets.commit_covered_by(credits, &posting, rows).await? {
             Covered::Done => Ok(Taken::Done(Box::new(refund))),
-            Covered::Overtaken => Ok(Taken::Overtaken),
-            Covered::Short { available } => {
+            Covered::Overtaken { at } if at.contains(&REFUND_PLACE) => Ok(Taken::ByTwin),
+            Covered::Overtaken { .. } => Ok(Taken::Overtaken),
+            Covered::Short { available, .. } => {
                 // Its own money may lie in a tranche whose day has come and that nobody released yet.
                 let released = match charge.release_on().filter(|day| now >= day.starts_at()) {
                     Some(day) => wallets.release(charge.scope, charge.currency, day, now).await?,
@@ -147,6 +153,11 @@ impl Refunds {
             Committed::Done => Ok(next),
             Committed::Overtaken { .. } => self.known(refund.id).await,
         }
+    }
+
+    /// Whether a refund's charge changed just now, and may change again in a moment.
+    pub async fn is_busy(&self, id: RefundId, now: Timestamp) -> Result<bool, StoreError> {
+        Ok(now.millis_since(self.charge(id).await?.updated_at) < BUSY_FOR_MS)
     }
 
     /// Ends a refund, by way of `IN_PROGRESS`. One that ended before stays as it is.
@@ -181,10 +192,15 @@ impl Refunds {
     }
 }
 
+/// The refund's place among the rows that taking it writes.
+const REFUND_PLACE: usize = 1;
+
 /// How taking a refund out of a charge ended.
 enum Taken {
     Done(Box<Refund>),
     Refused(Problem),
+    /// The same request, sent at the same moment, took it.
+    ByTwin,
     /// The charge or its tranche changed meanwhile.
     Overtaken,
 }

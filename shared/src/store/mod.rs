@@ -6,10 +6,11 @@
 //! other unseen.
 
 mod client;
+mod tries;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
@@ -27,6 +28,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use client::{Aws, AwsError, timeouts};
+pub(crate) use tries::Tries;
 
 use crate::time::Timestamp;
 
@@ -42,13 +44,6 @@ const MAX_WRITE_ATTEMPTS: u32 = 12;
 const FIRST_PAUSE_MS: u64 = 15;
 
 const LONGEST_PAUSE_MS: u64 = 500;
-
-/// How often, and for how long, a change is tried that others overtake. A function has 20 s for all that it does.
-const MAX_TRIES: u64 = 40;
-const TRIED_FOR: Duration = Duration::from_secs(10);
-
-/// The longest pause before it is tried anew, in milliseconds, for each try so far.
-const GIVE_WAY_MS: u64 = 5;
 
 /// The most keys that one `BatchGetItem` takes.
 /// The attribute that names a single put: random, so that a caller whose answer was lost knows its own row by it, and two
@@ -1013,31 +1008,6 @@ enum Failed {
     /// A write under the same token has not ended.
     InProgress,
     Otherwise(StoreError),
-}
-
-/// The tries of a change that others may overtake: its rows are read anew for each. All who want them wait for one
-/// another, a moment, longer with each try.
-#[derive(Debug)]
-pub(crate) struct Tries {
-    made: u64,
-    since: Instant,
-}
-
-impl Tries {
-    /// None yet.
-    pub(crate) fn new() -> Self {
-        Self { made: 0, since: Instant::now() }
-    }
-
-    /// Waits for the next one. `false`: there was no end to it, and whoever asked is to hear so while somebody listens.
-    pub(crate) async fn next(&mut self) -> bool {
-        if self.made > 0 {
-            let ceiling_ms = self.made.saturating_mul(GIVE_WAY_MS).saturating_add(1);
-            tokio::time::sleep(Duration::from_millis(crate::random::below(ceiling_ms))).await;
-        }
-        self.made = self.made.saturating_add(1);
-        self.made <= MAX_TRIES && self.since.elapsed() < TRIED_FOR
-    }
 }
 
 fn pause_before_retry(attempt: u32) -> Duration {

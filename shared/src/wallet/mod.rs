@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 pub use balance::{Release, Totals, Wallet};
 pub use posting::{Cause, Kind, Posting, Subject, Transfer};
-pub use repository::{Adjusted, Adjustment, Covered, Wallets};
+pub use repository::{Adjusted, Adjustment, Covered, CreditsRead, Wallets};
 
 use crate::money::Currency;
 

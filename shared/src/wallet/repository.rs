@@ -16,20 +16,30 @@ use crate::time::Timestamp;
 const MAX_OVERTAKEN: usize = 20;
 
 /// How a change with a covered debit ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
 pub enum Covered {
     /// It is written.
     Done,
     /// Less is available than was asked for, and nothing was written.
     Short {
+        /// What the debit takes, in minor units.
+        needed: i64,
         /// What there is, in minor units; it may be below zero.
         available: i64,
     },
-    /// A row of the change, or the tranche that it takes from, was not as expected: somebody else was first, and nothing was
-    /// written.
-    Overtaken,
+    /// Rows of the change, or the tranche that it takes from, were not as expected: another caller was first, and nothing
+    /// was written.
+    Overtaken {
+        /// Their places: the rows of the change come first.
+        at: Vec<usize>,
+    },
 }
+
+/// A wallet's credits to what is available, as a caller last read them. They only grow, so older ones make a debit's bound
+/// only stricter, and serve for further tries of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CreditsRead(Option<i64>);
 
 /// An operator's correction.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -122,22 +132,41 @@ impl Wallets {
         posting: &Posting,
         change: impl Fn() -> Result<Vec<Write>, StoreError>,
     ) -> Result<Covered, StoreError> {
+        self.commit_covered_by(&mut CreditsRead::default(), posting, change).await
+    }
+
+    /// As [`Wallets::commit_covered`], of a change that is tried again: the wallet is read once, and again where a bound by
+    /// what was read fails.
+    pub async fn commit_covered_by(
+        &self,
+        read: &mut CreditsRead,
+        posting: &Posting,
+        change: impl Fn() -> Result<Vec<Write>, StoreError>,
+    ) -> Result<Covered, StoreError> {
         let needed = posting.change(LedgerAccount::MerchantAvailable).saturating_neg();
         for _try in 0..MAX_OVERTAKEN {
-            let wallet = self.in_currency(&posting.scope, posting.currency).await?;
-            let available = wallet.available();
-            if needed > 0 && available < needed {
-                return Ok(Covered::Short { available });
-            }
+            let cover = match (needed > 0, read.0) {
+                (false, _) => Cover::NotNeeded,
+                (true, Some(credits)) => Cover::Credits(credits),
+                (true, None) => {
+                    let wallet = self.in_currency(&posting.scope, posting.currency).await?;
+                    let available = wallet.available();
+                    if available < needed {
+                        return Ok(Covered::Short { needed, available });
+                    }
+                    let credits = wallet.totals(LedgerAccount::MerchantAvailable).credits;
+                    read.0 = Some(credits);
+                    Cover::Credits(credits)
+                }
+            };
             let mut writes = change()?;
-            let credits = wallet.totals(LedgerAccount::MerchantAvailable).credits;
-            writes.extend(posting.writes(Cover::Credits(credits))?);
+            writes.extend(posting.writes(cover)?);
             let debit = writes.len().saturating_sub(1);
             match self.store.commit(writes).await? {
                 Committed::Done => return Ok(Covered::Done),
-                // Somebody else took money in between.
-                Committed::Overtaken { at } if at == [debit] => {}
-                Committed::Overtaken { .. } => return Ok(Covered::Overtaken),
+                // Other callers took money since the wallet was read.
+                Committed::Overtaken { at } if at == [debit] && needed > 0 => *read = CreditsRead::default(),
+                Committed::Overtaken { at } => return Ok(Covered::Overtaken { at }),
             }
         }
         Err(StoreError::Unavailable("a wallet kept changing under a debit".to_owned()))
@@ -166,8 +195,8 @@ impl Wallets {
         let audit = audit.with(format!("{} {currency} {minor}", scope.mode));
         match self.commit_covered(&posting, || Ok(vec![Write::insert(&audit)?])).await? {
             Covered::Done => Ok(Adjusted::Done(Box::new(posting))),
-            Covered::Short { available } => Ok(Adjusted::Short { available }),
-            Covered::Overtaken => {
+            Covered::Short { available, .. } => Ok(Adjusted::Short { available }),
+            Covered::Overtaken { .. } => {
                 let earlier = self.store.get::<Posting>(&posting.key()).await?;
                 Ok(earlier.map_or(Adjusted::IdTaken, |earlier| earlier.asked_again(&posting)))
             }
