@@ -1,9 +1,11 @@
 //! Many callers at once at one row: each is answered in time, and rightly.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use local::stack::Options;
 use serde_json::{Value, json};
+use shared::webhook::override_secret::OverrideSecret;
 use tokio::task::JoinSet;
 
 use crate::support::{Answer, Client, Service, id};
@@ -75,6 +77,22 @@ async fn many_refunds_of_one_charge_at_once_are_each_taken_or_rightly_refused() 
 #[ignore = "measures times, so it needs the machine for itself"]
 async fn a_hundred_and_fifty_refunds_of_one_charge_are_answered_within_ten_seconds() {
     refund_at_once(&Service::start().await, 150).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rotations_of_the_override_secret_at_once_all_succeed_and_the_last_one_signs() {
+    let service = Service::start().await;
+    let path = "/v1/webhooks/override-secret/rotate";
+    let answers = at_once(&service, 40, |_number| (path.to_owned(), json!({}))).await;
+    let secrets: BTreeSet<String> = answers
+        .into_iter()
+        .map(|(answer, _)| answer.expect(200)["secret"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(secrets.len(), 40);
+    let key = OverrideSecret::key_of(&service.scope());
+    let kept: OverrideSecret = service.store().get(&key).await.unwrap().unwrap();
+    assert_eq!(kept.version, 40);
+    assert!(secrets.contains(serde_json::to_value(&kept.secret).unwrap().as_str().unwrap()));
 }
 
 #[tokio::test]
