@@ -213,6 +213,8 @@ async fn a_refund_takes_only_what_the_wallet_has() {
     assert_eq!(short.problem(), (422, "invalid_request_error", "insufficient_balance"));
     // What was refused stored nothing: the same key serves.
     service.change_settings(|settings| settings.pix_out_fee = 450).await;
+    let message = short.body["error"]["message"].as_str().unwrap();
+    assert!(message.contains("needs 1351 ") && message.contains("is 1350 "), "{message}");
     let refund = service.refund(&charge, "refund-01", body).await.expect(201);
     assert_eq!(service.available().await, 0);
     service.resolve(&refund, "FAILED").await.expect(200);
@@ -415,5 +417,26 @@ async fn fees_come_back_whole_however_a_payment_is_refunded_in_parts() {
         }
         assert_eq!(service.available().await, 0, "{points} of {amount}");
     }
+    service.verified().await;
+}
+
+#[tokio::test]
+async fn refunds_at_the_instant_a_hold_ends_find_the_money_that_another_released() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
+    for _round in 0..10 {
+        let charge = service.paid(1000).await;
+        service.stack.clock.advance(2 * 86_400_000);
+        let quarter = async |key: &str| service.refund(&charge, key, json!({"amount": 250})).await.status;
+        let statuses = tokio::join!(
+            quarter("refund-01"),
+            quarter("refund-02"),
+            quarter("refund-03"),
+            quarter("refund-04")
+        );
+        let statuses = [statuses.0, statuses.1, statuses.2, statuses.3].map(|status| status.as_u16());
+        assert_eq!(statuses, [201; 4]);
+    }
+    assert_eq!(service.spendable_and_held().await, (0, 0));
     service.verified().await;
 }

@@ -94,7 +94,7 @@ pub enum Problem {
         /// What is left, in minor units.
         remaining: i64,
     },
-    /// 422 `insufficient_balance`: the wallet has less than that.
+    /// 422 `insufficient_balance`: the wallet has less than the refund takes from it.
     InsufficientBalance {
         /// What can be spent, in minor units; it may be below zero.
         available: i64,
@@ -103,6 +103,8 @@ pub enum Problem {
     RefundNotSupported(String),
     /// 429 `rate_limited`: over the requests a minute of an API key, or of a person at the dashboard.
     RateLimited {
+        /// What the refund takes from what can be spent, in minor units.
+        needed: i64,
         /// Seconds until the next minute begins.
         retry_after_seconds: i64,
     },
@@ -276,9 +278,9 @@ impl Problem {
             Self::RefundExceedsRemaining { remaining } => {
                 format!("Only {remaining} is left to refund, in the smallest unit, refunds under way taken off.")
             }
-            Self::InsufficientBalance { available } => {
-                format!("The wallet has only {available} available, in the smallest unit.")
-            }
+            Self::InsufficientBalance { needed, available } => format!(
+                "The refund needs {needed} of the wallet's available balance, which is {available} (minor units)."
+            ),
             Self::RateLimited { retry_after_seconds } => {
                 format!("Too many requests in this minute. Retry in {retry_after_seconds} s.")
             }

@@ -127,16 +127,17 @@ impl Refunds {
             Covered::Done => Ok(Taken::Done(Box::new(refund))),
             Covered::Overtaken { at } if at.contains(&REFUND_PLACE) => Ok(Taken::ByTwin),
             Covered::Overtaken { .. } => Ok(Taken::Overtaken),
-            Covered::Short { available, .. } => {
-                // Its own money may lie in a tranche whose day has come and that nobody released yet.
-                let released = match charge.release_on().filter(|day| now >= day.starts_at()) {
-                    Some(day) => wallets.release(charge.scope, charge.currency, day, now).await?,
-                    None => false,
-                };
-                Ok(if released {
+            Covered::Short { needed, .. } => {
+                // Its own money may lie in a tranche whose day has come and that is not released yet.
+                if let Some(day) = charge.release_on().filter(|day| now >= day.starts_at()) {
+                    wallets.release(charge.scope, charge.currency, day, now).await?;
+                }
+                // Another caller may have released it, or credited the wallet, since the wallet was read.
+                let available = wallets.in_currency(&charge.scope, charge.currency).await?.available();
+                Ok(if available >= needed {
                     Taken::Overtaken
                 } else {
-                    Taken::Refused(Problem::InsufficientBalance { available })
+                    Taken::Refused(Problem::InsufficientBalance { needed, available })
                 })
             }
         }
