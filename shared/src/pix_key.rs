@@ -34,6 +34,43 @@ impl PixKey {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// For people to recognise a key that they know, and not to learn it: of a document or phone the last two digits
+    /// (`*********93`, `+***********99`), of a random key the last four, of an e-mail address how its name and its domain
+    /// begin (`m***@e***.com`; a short name shows nothing).
+    pub fn masked(&self) -> String {
+        match self.0.split_once('@') {
+            Some((name, domain)) => {
+                let last_dot = domain.rfind('.').unwrap_or(domain.len());
+                let (host, ending) = domain.split_at_checked(last_dot).unwrap_or((domain, ""));
+                format!("{}***@{}***{ending}", first_of(name), first_of(host))
+            }
+            None if is_random(&self.0) => starred(&self.0, RANDOM_KEY_SHOWN),
+            None => starred(&self.0, DIGITS_SHOWN),
+        }
+    }
+}
+
+/// Characters at the end of a masked key that are shown: of a random key, of a document or phone.
+const RANDOM_KEY_SHOWN: usize = 4;
+
+const DIGITS_SHOWN: usize = 2;
+
+/// A name of fewer characters than this shows none of them.
+const LONG_NAME_CHARS: usize = 4;
+
+fn first_of(name: &str) -> String {
+    let shown = usize::from(name.chars().count() >= LONG_NAME_CHARS);
+    name.chars().take(shown).collect()
+}
+
+/// Stars for all letters and digits but the last ones.
+fn starred(text: &str, shown: usize) -> String {
+    let hidden = text.chars().count().saturating_sub(shown);
+    let star = |(place, letter): (usize, char)| {
+        if place < hidden && letter.is_ascii_alphanumeric() { '*' } else { letter }
+    };
+    text.chars().enumerate().map(star).collect()
 }
 
 /// A key is a person's: a log gets none of it.
@@ -81,6 +118,22 @@ fn is_email(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_masked_key_is_recognised_and_not_learnt() {
+        for (key, masked) in [
+            ("29537995593", "*********93"),
+            ("11222333000181", "************81"),
+            ("12ABC34501DE35", "************35"),
+            ("+5511999999999", "+***********99"),
+            ("maria@example.com", "m***@e***.com"),
+            ("eva@eva.com.br", "***@e***.br"),
+            ("joao.silva@ab.co", "j***@***.co"),
+            ("123e4567-e89b-12d3-a456-426655440000", "********-****-****-****-********0000"),
+        ] {
+            assert_eq!(key.parse::<PixKey>().unwrap().masked(), masked);
+        }
+    }
 
     #[test]
     fn each_form_of_key_is_taken_and_nothing_else() {

@@ -79,7 +79,8 @@ async fn a_refund_is_asked_for_and_reaches_the_payer_by_itself() {
         refund,
         json!({
             "id": refund["id"], "transactionId": raw(&charge), "amount": 1000, "currency": "BRL",
-            "status": "PENDING", "reason": "Devolvido", "createdAt": refund["createdAt"],
+            "status": "PENDING", "reason": "Devolvido", "strategy": "cashout", "destinationKey": null,
+            "createdAt": refund["createdAt"],
         })
     );
     assert!(id(&refund).starts_with("re_"));
@@ -439,4 +440,40 @@ async fn refunds_at_the_instant_a_hold_ends_find_the_money_that_another_released
     }
     assert_eq!(service.spendable_and_held().await, (0, 0));
     service.verified().await;
+}
+
+#[tokio::test]
+async fn a_refund_shows_how_it_travels_and_its_destination_masked() {
+    let service = Service::start().await;
+    let charge = service.paid(1000).await;
+    for (number, (extra, strategy, destination)) in [
+        (json!({"destinationKey": "29537995593"}), "cashout", json!("*********93")),
+        (json!({"destinationKey": "+5511987654321"}), "cashout", json!("+***********21")),
+        (json!({"destinationKey": "maria@example.com"}), "cashout", json!("m***@e***.com")),
+        (
+            json!({"destinationKey": "123e4567-e89b-12d3-a456-426655440000"}),
+            "cashout",
+            json!("********-****-****-****-********0000"),
+        ),
+        (json!({"strategy": "cashout"}), "cashout", Value::Null),
+        (json!({"strategy": "devolution"}), "devolution", Value::Null),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut extra = extra;
+        extra["amount"] = json!(10);
+        extra["reason"] = json!("sandbox:hold");
+        let refund = service.refund(&charge, &format!("refund-{number:02}"), extra).await.expect(201);
+        assert_eq!((&refund["strategy"], &refund["destinationKey"]), (&json!(strategy), &destination));
+        let refunds = service.refunds(&charge).await;
+        let listed = refunds.iter().find(|listed| listed["id"] == refund["id"]).unwrap();
+        assert_eq!(listed, &refund);
+        assert_eq!(service.resolve(&refund, "FAILED").await.expect(200)["destinationKey"], destination);
+    }
+    let body = json!({"amount": 1000, "currency": "USD", "paymentMethods": ["CREDIT_CARD"], "idempotencyKey": "card-1"});
+    let card = service.post("/v1/payments", &body).await.expect(201);
+    service.sandbox(&card, "pay", &json!({})).await;
+    let refund = service.refund(&card, "refund-01", json!({})).await.expect(201);
+    assert_eq!((&refund["strategy"], &refund["destinationKey"]), (&Value::Null, &Value::Null));
 }

@@ -18,8 +18,8 @@ pub use request::NewRefund;
 use crate::account::terms::{Fees, ReleaseDay};
 use crate::audit::Actor;
 use crate::charge::{
-    Charge, Metadata, PaymentMethod, RefundAsked, RefundRefused, RefundShare, Retaken, TransactionStatus,
-    transition,
+    Charge, Metadata, PaymentMethod, RefundAsked, RefundRefused, RefundShare, RefundStrategy, Retaken,
+    TransactionStatus, transition,
 };
 use crate::ids::{AcquirerPaymentId, PostingId, RefundId, Scope};
 use crate::money::{Amount, Currency};
@@ -333,7 +333,7 @@ impl Row for Refund {
     }
 }
 
-/// A refund on the wire (contract: Refund).
+/// A refund on the wire (contract: Refund), with how a Pix travels and, where the merchant named one, its masked key.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RefundView<'a> {
@@ -357,6 +357,11 @@ impl<'a> RefundView<'a> {
             status: refund.status,
             reason: refund.reason.as_deref(),
             created_at: refund.created_at,
+    strategy: Option<RefundStrategy>,
+    destination_key: Option<String>,
         }
     }
 }
+            strategy: Some(refund.share.strategy)
+                .filter(|_| refund.transaction.paid_with == PaymentMethod::Pix),
+            destination_key: refund.destination.as_ref().map(PixKey::masked),
