@@ -2,13 +2,13 @@
 
 use std::error::Error;
 
-use clap::{Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use shared::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
 use shared::account::{Account, AccountSettings, Contact, MailAddress};
 use shared::charge::PaymentMethod;
 use shared::charge::velocity::VelocityLimits;
-use shared::ids::AccountId;
+use shared::ids::{AccountId, Mode};
 use shared::money::Amount;
 
 use crate::target::Stack;
@@ -142,8 +142,42 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
+    /// Set whether a refund may name no Pix key but the payer's own document, from the next refund on
+    SetRefundsToPayerOnly {
+        /// The account (acc_…)
+        id: AccountId,
+        /// on or off
+        #[arg(long)]
+        payer_only: Switch,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
+    /// Set how much refunds may send in a day (São Paulo) to Pix keys of others than their payers, from the next refund on
+    SetThirdPartyRefundLimit {
+        /// The account (acc_…)
+        id: AccountId,
+        /// test or live: each has a limit of its own
+        #[arg(long)]
+        mode: Mode,
+        #[command(flatten)]
+        limit: LimitArguments,
+        #[command(flatten)]
+        operator: OperatorArguments,
+    },
     #[command(flatten)]
     Acquirer(acquirer::Command),
+}
+
+/// A limit, or none
+#[derive(Args, Clone, Copy, Debug)]
+#[group(required = true, multiple = false)]
+pub(crate) struct LimitArguments {
+    /// In centavos; 0: nothing
+    #[arg(long, value_parser = clap::value_parser!(i64).range(0..=Amount::MAX.minor()))]
+    centavos: Option<i64>,
+    /// No limit
+    #[arg(long)]
+    no_limit: bool,
 }
 
 /// The most requests a minute that a key may be given: its row takes 1,000 writes a second.
@@ -269,6 +303,16 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let set: Change = Box::new(move |settings| settings.charge_expires_in_seconds = seconds);
             change(id, "account.set-charge-expiry", set, operator).await?
         }
+        Command::SetRefundsToPayerOnly { id, payer_only, operator } => {
+            let set: Change =
+                Box::new(move |settings| settings.refunds_to_payer_only = payer_only == Switch::On);
+            change(id, "account.set-refunds-to-payer-only", set, operator).await?
+        }
+        Command::SetThirdPartyRefundLimit { id, mode, limit, operator } => {
+            let set: Change =
+                Box::new(move |settings| *settings.third_party_refunds.of_mut(mode) = limit.centavos);
+            change(id, "account.set-third-party-refund-limit", set, operator).await?
+        }
         Command::SetFeesOnRefund { id, method, fees, operator } => {
             let fees = match fees {
                 OnRefund::Return => FeesOnRefund::Return,
@@ -309,6 +353,11 @@ fn print(account: &Account) -> Result<(), Box<dyn Error>> {
         "rate_limit_per_minute": settings.rate_limit_per_minute,
         "velocity": settings.velocity,
         "pix_out_fee": settings.pix_out_fee,
+        "refunds_to_payer_only": settings.refunds_to_payer_only,
+        "third_party_refund_limit": {
+            "test": settings.third_party_refunds.test,
+            "live": settings.third_party_refunds.live,
+        },
         "terms": methods.collect::<Vec<_>>(),
         "created_at": account.created_at,
     }))

@@ -507,6 +507,18 @@ async fn an_account_is_opened_peopled_and_limited() {
     assert_eq!(velocity["velocity"], json!({"per_customer": 3, "per_account": 50}));
     let answer = service.send("GET", "/v1/charges", ("apikey", &api_key)).await;
     assert_eq!((answer.0, answer.1.as_str()), (200, "7"), "a changed limit acts at once");
+    let payer_only = ["accounts", "set-refunds-to-payer-only", &account, "--payer-only", "on"];
+    assert_eq!(service.object(&[&payer_only[..], &why].concat()).await["refunds_to_payer_only"], true);
+    let limit = ["accounts", "set-third-party-refund-limit", &account, "--mode", "live"];
+    let set = [&limit[..], &["--centavos", "100000"], &why].concat();
+    assert_eq!(
+        service.object(&set).await["third_party_refund_limit"],
+        json!({"test": null, "live": 100_000})
+    );
+    let set = [&limit[..], &["--no-limit"], &why].concat();
+    assert_eq!(service.object(&set).await["third_party_refund_limit"]["live"], Value::Null);
+    let neither = service.refused(&[&limit[..], &why].concat()).await;
+    assert!(neither.contains("--centavos") && neither.contains("--no-limit"), "{neither}");
     let revoke = ["keys", "revoke", &account, key["id"].as_str().unwrap()];
     assert_eq!(service.object(&[&revoke[..], &why].concat()).await["revoked"], true);
     assert_eq!(service.send("GET", "/v1/charges", ("apikey", &api_key)).await.0, 401);
@@ -547,6 +559,9 @@ async fn an_account_is_opened_peopled_and_limited() {
             "account.set-rate-limit",
             "account.set-charge-expiry",
             "account.set-velocity",
+            "account.set-refunds-to-payer-only",
+            "account.set-third-party-refund-limit",
+            "account.set-third-party-refund-limit",
             "api-key.revoke",
             "user.set-role",
             "user.reset-password",

@@ -7,10 +7,11 @@ use local::stack::Options;
 use serde_json::{Value, json};
 use shared::account::terms::{Fee, MethodTerms};
 use shared::money::Currency;
+use shared::rollup::Day;
 use tokio::task::JoinSet;
 
-use crate::support::{Answer, Client, Listener, Service, eventually, id};
 use crate::budgets::ask_acquirer;
+use crate::support::{Answer, Client, Listener, Service, eventually, id};
 
 impl Service {
     /// A charge of this many centavos, paid.
@@ -212,10 +213,10 @@ async fn a_refund_takes_only_what_the_wallet_has() {
     service.change_settings(|settings| settings.pix_out_fee = 451).await;
     let short = service.refund(&charge, "refund-01", body.clone()).await;
     assert_eq!(short.problem(), (422, "invalid_request_error", "insufficient_balance"));
-    // What was refused stored nothing: the same key serves.
-    service.change_settings(|settings| settings.pix_out_fee = 450).await;
     let message = short.body["error"]["message"].as_str().unwrap();
     assert!(message.contains("needs 1351 ") && message.contains("is 1350 "), "{message}");
+    // What was refused stored nothing: the same key serves.
+    service.change_settings(|settings| settings.pix_out_fee = 450).await;
     let refund = service.refund(&charge, "refund-01", body).await.expect(201);
     assert_eq!(service.available().await, 0);
     service.resolve(&refund, "FAILED").await.expect(200);
@@ -346,10 +347,6 @@ async fn a_refund_whose_message_was_lost_is_asked_about_again() {
 }
 
 #[tokio::test]
-async fn each_step_of_a_refund_is_told() {
-    let service = Service::start().await;
-    let listener = Listener::start().await;
-#[tokio::test]
 async fn the_end_of_a_refund_gives_way_while_clients_change_its_charge() {
     let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
     let charge = service.paid(1000).await;
@@ -368,6 +365,10 @@ async fn the_end_of_a_refund_gives_way_while_clients_change_its_charge() {
     assert_eq!(status().await, "REFUNDED");
 }
 
+#[tokio::test]
+async fn each_step_of_a_refund_is_told() {
+    let service = Service::start().await;
+    let listener = Listener::start().await;
     service.register(&listener.url, &["payment.refunded", "payment.status_changed"]).await;
     let charge = service.paid(1000).await;
     service.refund(&charge, "refund-01", json!({})).await.expect(201);
@@ -476,4 +477,120 @@ async fn a_refund_shows_how_it_travels_and_its_destination_masked() {
     service.sandbox(&card, "pay", &json!({})).await;
     let refund = service.refund(&card, "refund-01", json!({})).await.expect(201);
     assert_eq!((&refund["strategy"], &refund["destinationKey"]), (&Value::Null, &Value::Null));
+}
+
+/// The payer of these tests, and a key of someone else.
+const PAYER: &str = "29537995593";
+const OTHER: &str = "maria@example.com";
+
+impl Service {
+    /// A charge that this payer paid, as the bank reports it.
+    async fn paid_by(&self, payer: Value, amount: i64) -> Value {
+        let charge = self.charge_of(&json!({ "amount": amount })).await;
+        self.sandbox(&charge, "pay", &json!({ "payer_tax_id": payer })).await;
+        charge
+    }
+
+    /// What a day's refunds to third parties took.
+    async fn reserved(&self, day: Day) -> i64 {
+        let rows = self.rows(&format!("third-party-refunds#{}", self.scope()), &day.to_string()).await;
+        rows.first().map_or(0, |row| row["reserved"].as_n().unwrap().parse().unwrap())
+    }
+
+    async fn limit_third_party_refunds(&self, test: i64) {
+        self.change_settings(|settings| settings.third_party_refunds.test = Some(test)).await;
+    }
+}
+
+fn to(key: &str, amount: i64) -> Value {
+    json!({"amount": amount, "destinationKey": key, "reason": "sandbox:hold"})
+}
+
+#[tokio::test]
+async fn an_account_may_refund_to_payers_only() {
+    let service = Service::start().await;
+    let known = service.paid_by(json!(PAYER), 1000).await;
+    let unknown = service.paid_by(Value::Null, 1000).await;
+    let earlier = service.refund(&known, "refund-00", to(OTHER, 100)).await.expect(201);
+    service.change_settings(|settings| settings.refunds_to_payer_only = true).await;
+    for (charge, key) in [(&known, OTHER), (&known, "25524893033"), (&unknown, PAYER)] {
+        let refused = service.refund(charge, "refund-01", to(key, 100)).await;
+        assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+        assert_eq!(refused.body["error"]["param"], "destinationKey");
+    }
+    // A replay is answered first.
+    assert_eq!(service.refund(&known, "refund-00", to(OTHER, 100)).await.expect(201)["id"], earlier["id"]);
+    service.refund(&known, "refund-01", to(PAYER, 100)).await.expect(201);
+    service.refund(&known, "refund-02", json!({"amount": 100})).await.expect(201);
+    service.refund(&unknown, "refund-02", json!({"strategy": "devolution"})).await.expect(201);
+}
+
+#[tokio::test]
+async fn refunds_to_third_parties_take_no_more_of_a_day_than_its_limit() {
+    let service = Service::start().await;
+    service.change_settings(|settings| settings.third_party_refunds.live = Some(0)).await;
+    let charge = service.paid_by(json!(PAYER), 10_000).await;
+    service.refund(&charge, "refund-00", to(OTHER, 100)).await.expect(201);
+    let today = Day::of(service.stack.clock.now());
+    assert_eq!(service.reserved(today).await, 0, "without a limit nothing is counted");
+    service.limit_third_party_refunds(500).await;
+    let first = service.refund(&charge, "refund-01", to(OTHER, 300)).await.expect(201);
+    for (key, amount) in [("refund-02", 201), ("refund-03", 501)] {
+        let refused = service.refund(&charge, key, to("25524893033", amount)).await;
+        assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+        assert_eq!(refused.body["error"]["param"], "amount");
+        let message = refused.body["error"]["message"].as_str().unwrap();
+        assert!(message.contains("limited to 500 ") && message.contains("and 200 is left"), "{message}");
+    }
+    service.refund(&charge, "refund-02", to("25524893033", 200)).await.expect(201);
+    // The payer is no third party, and a replay is answered first.
+    service.refund(&charge, "refund-04", to(PAYER, 1000)).await.expect(201);
+    service.refund(&charge, "refund-05", json!({"amount": 1000})).await.expect(201);
+    let replay = service.refund(&charge, "refund-01", to(OTHER, 300)).await;
+    assert_eq!((replay.header("idempotent-replayed"), replay.status.as_u16()), (Some("true"), 201));
+    // What fails makes room again, what reached its payer does not.
+    service.resolve(&first, "FAILED").await.expect(200);
+    service.resolve(&first, "FAILED").await.expect(200);
+    assert_eq!(service.reserved(today).await, 200);
+    let second = service.refund(&charge, "refund-06", to(OTHER, 300)).await.expect(201);
+    service.resolve(&second, "REFUNDED").await.expect(200);
+    assert_eq!(service.refund(&charge, "refund-07", to(OTHER, 1)).await.status, 422);
+}
+
+#[tokio::test]
+async fn a_refund_that_fails_gives_room_to_the_day_that_it_was_taken_from() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    service.limit_third_party_refunds(500).await;
+    let charge = service.paid_by(json!(PAYER), 10_000).await;
+    let first = service.refund(&charge, "refund-01", to(OTHER, 500)).await.expect(201);
+    let day = Day::of(service.stack.clock.now());
+    service.stack.clock.advance(86_400_000);
+    service.refund(&charge, "refund-02", to(OTHER, 400)).await.expect(201);
+    service.resolve(&first, "FAILED").await.expect(200);
+    assert_eq!((service.reserved(day).await, service.reserved(day.on(1)).await), (0, 400));
+    assert_eq!(service.refund(&charge, "refund-03", to(OTHER, 101)).await.status, 422);
+    service.refund(&charge, "refund-03", to(OTHER, 100)).await.expect(201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_refunds_at_once_never_exceed_the_limit_of_the_day() {
+    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    service.limit_third_party_refunds(1_050).await;
+    let mut charges = Vec::new();
+    for _ in 0..10 {
+        charges.push(service.paid_by(json!(PAYER), 1_000).await);
+    }
+    let mut requests = JoinSet::new();
+    for number in 0..50 {
+        let client = Client::new(&service.base_url, &service.key());
+        let charge = charges[number % charges.len()].clone();
+        let key = format!("refund-{number:02}");
+        requests.spawn(async move { client.refund(&charge, &key, to(OTHER, 100)).await });
+    }
+    let answers = requests.join_all().await;
+    let taken = answers.iter().filter(|answer| answer.status == 201).count();
+    for answer in answers.iter().filter(|answer| answer.status != 201) {
+        assert_eq!(answer.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+    }
+    assert_eq!((taken, service.reserved(Day::of(service.stack.clock.now())).await), (10, 1_000));
 }

@@ -16,6 +16,7 @@ use self::terms::Terms;
 use crate::charge::velocity::VelocityLimits;
 use crate::ids::AccountId;
 use crate::money;
+use crate::refund::third_party::ThirdPartyLimits;
 use crate::store::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
@@ -37,6 +38,12 @@ pub struct AccountSettings {
     /// How many live charges may be asked for in a short time.
     #[serde(default, skip_serializing_if = "VelocityLimits::is_default")]
     pub velocity: VelocityLimits,
+    /// Whether a refund may name no Pix key but the payer's own document.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refunds_to_payer_only: bool,
+    /// How much refunds may send to other keys in a day.
+    #[serde(default, skip_serializing_if = "ThirdPartyLimits::is_default")]
+    pub third_party_refunds: ThirdPartyLimits,
     /// Fees and holds.
     #[serde(default)]
     pub terms: Terms,
@@ -52,6 +59,8 @@ impl AccountSettings {
             rate_limit_per_minute: 600,
             pix_out_fee: 0,
             velocity: VelocityLimits::default(),
+            refunds_to_payer_only: false,
+            third_party_refunds: ThirdPartyLimits::default(),
             terms: Terms::default(),
         }
     }

@@ -74,6 +74,13 @@ pub enum Problem {
     },
     /// 422 `unprocessable_entity`: well formed, but a rule or a missing configuration forbids it.
     Unprocessable(String),
+    /// 422 `unprocessable_entity`: a rule forbids the value of one field.
+    UnprocessableField {
+        /// The field.
+        param: &'static str,
+        /// What forbids it, and the way out.
+        message: String,
+    },
     /// 422 `payment_not_cancellable`: it is settled or has ended; what is settled is refunded instead.
     PaymentNotCancellable {
         /// Its status in the transaction vocabulary.
@@ -96,6 +103,8 @@ pub enum Problem {
     },
     /// 422 `insufficient_balance`: the wallet has less than the refund takes from it.
     InsufficientBalance {
+        /// What the refund takes from what can be spent, in minor units.
+        needed: i64,
         /// What can be spent, in minor units; it may be below zero.
         available: i64,
     },
@@ -103,8 +112,6 @@ pub enum Problem {
     RefundNotSupported(String),
     /// 429 `rate_limited`: over the requests a minute of an API key, or of a person at the dashboard.
     RateLimited {
-        /// What the refund takes from what can be spent, in minor units.
-        needed: i64,
         /// Seconds until the next minute begins.
         retry_after_seconds: i64,
     },
@@ -148,6 +155,7 @@ impl Problem {
                 StatusCode::CONFLICT
             }
             Self::Unprocessable(_)
+            | Self::UnprocessableField { .. }
             | Self::PaymentNotCancellable { .. }
             | Self::PaymentNotRefundable { .. }
             | Self::ChargeDisputed { .. }
@@ -169,6 +177,7 @@ impl Problem {
             | Self::InvalidAmount(_)
             | Self::Unreadable(_)
             | Self::Unprocessable(_)
+            | Self::UnprocessableField { .. }
             | Self::PaymentNotCancellable { .. }
             | Self::PaymentNotRefundable { .. }
             | Self::ChargeDisputed { .. }
@@ -205,7 +214,7 @@ impl Problem {
             Self::IdempotencyKeyReused => "idempotency_key_reused",
             Self::EvidenceNotUploaded => "EVIDENCE_NOT_UPLOADED",
             Self::EvidenceSizeMismatch { .. } => "EVIDENCE_SIZE_MISMATCH",
-            Self::Unprocessable(_) => "unprocessable_entity",
+            Self::Unprocessable(_) | Self::UnprocessableField { .. } => "unprocessable_entity",
             Self::PaymentNotCancellable { .. } => "payment_not_cancellable",
             Self::PaymentNotRefundable { .. } => "payment_not_refundable",
             Self::ChargeDisputed { .. } => "charge_disputed",
@@ -232,6 +241,7 @@ impl Problem {
             },
             Self::Unreadable(message)
             | Self::Unprocessable(message)
+            | Self::UnprocessableField { message, .. }
             | Self::RefundNotSupported(message) => message.clone(),
             Self::Unauthorized => {
                 "The apikey header is missing, or its key is not valid. Send the key exactly as it was issued.".to_owned()
@@ -314,6 +324,7 @@ impl Problem {
             | Self::EvidenceNotUploaded
             | Self::EvidenceSizeMismatch { .. }
             | Self::Unprocessable(_)
+            | Self::UnprocessableField { .. }
             | Self::PaymentNotCancellable { .. }
             | Self::PaymentNotRefundable { .. }
             | Self::ChargeDisputed { .. }
@@ -336,8 +347,9 @@ impl Problem {
             _ => {}
         }
         let details = self.details();
-        let param = match details {
-            Some([only]) => Some(only.param.as_str()),
+        let param = match (self, details) {
+            (Self::UnprocessableField { param, .. }, _) => Some(*param),
+            (_, Some([only])) => Some(only.param.as_str()),
             _ => None,
         };
         let body = Body {
@@ -350,6 +362,11 @@ impl Problem {
             // The limits in the headers are the key's, which the frame writes.
             Self::RateLimited { retry_after_seconds } | Self::TooManyTests { retry_after_seconds, .. } => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
+            }
+            // Callers that met at one row must not meet again.
+            Self::Unavailable(_) => {
+                let seconds = random::below(RETRY_AFTER_AT_MOST).saturating_add(1);
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
             }
             Self::TooManyLogins { limit, retry_after_seconds } => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
@@ -365,11 +382,6 @@ impl Problem {
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
-            // Callers that met at one row must not meet again.
-            Self::Unavailable(_) => {
-                let seconds = random::below(RETRY_AFTER_AT_MOST).saturating_add(1);
-                headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-            }
         match error {
             StoreError::Unavailable(_) => Self::Unavailable(error.to_string()),
             StoreError::Corrupt(_) => Self::Internal(error.to_string()),

@@ -9,6 +9,7 @@ mod repository;
 mod request;
 #[cfg(test)]
 mod tests;
+pub mod third_party;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,7 @@ use crate::charge::{
 use crate::ids::{AcquirerPaymentId, PostingId, RefundId, Scope};
 use crate::money::{Amount, Currency};
 use crate::pix_key::PixKey;
+use crate::rollup::Day;
 use crate::store::{Indexes, Key, Row};
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, Subject, rules};
@@ -129,6 +131,12 @@ pub struct Refund {
     /// Where a cash-out goes, if not to the payer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<PixKey>,
+    /// Whether that is another than the payer, as far as the bank reported the payer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub third_party: bool,
+    /// The day whose limit of refunds to third parties it was taken out of; `None`: there was no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_on: Option<Day>,
     /// Hash of the normalised request; tells a replay from a reuse of the key.
     pub request_hash: String,
     /// The transaction, as this step leaves it.
@@ -167,6 +175,10 @@ pub struct RefundPlan {
     pub asked: RefundAsked,
     /// Where a cash-out goes, if not to the payer.
     pub destination: Option<PixKey>,
+    /// Whether that is another than the payer, as far as the bank reported the payer.
+    pub third_party: bool,
+    /// What refunds to third parties may take in a day, in centavos, where that limits this one.
+    pub limit: Option<i64>,
     /// The merchant's words.
     pub reason: Option<String>,
     /// Hash of the request.
@@ -236,6 +248,8 @@ impl Refund {
             payment: receipt.payment_id.clone(),
             reason: plan.reason,
             destination: plan.destination,
+            third_party: plan.third_party,
+            limited_on: plan.limit.map(|_| Day::of(now)),
             request_hash: plan.request_hash,
             transaction: Transaction::of(charge.status, &next),
             created_at: now,
@@ -343,6 +357,8 @@ pub struct RefundView<'a> {
     currency: Currency,
     status: RefundStatus,
     reason: Option<&'a str>,
+    strategy: Option<RefundStrategy>,
+    destination_key: Option<String>,
     created_at: Timestamp,
 }
 
@@ -356,12 +372,10 @@ impl<'a> RefundView<'a> {
             currency: refund.currency,
             status: refund.status,
             reason: refund.reason.as_deref(),
-            created_at: refund.created_at,
-    strategy: Option<RefundStrategy>,
-    destination_key: Option<String>,
-        }
-    }
-}
             strategy: Some(refund.share.strategy)
                 .filter(|_| refund.transaction.paid_with == PaymentMethod::Pix),
             destination_key: refund.destination.as_ref().map(PixKey::masked),
+            created_at: refund.created_at,
+        }
+    }
+}

@@ -1,12 +1,13 @@
 //! Reads and writes of refunds.
 
-use super::{NewRefund, Refund, RefundEnd, RefundStatus, RefundStep};
+use super::{NewRefund, Refund, RefundEnd, RefundStatus, RefundStep, third_party};
 use crate::acquirer::Acquirer;
 use crate::auth::Caller;
 use crate::charge::{Charge, RefundRefused, TransactionStatus};
 use crate::clock::Clock;
 use crate::http::{Created, Problem};
 use crate::ids::{ChargeId, RefundId};
+use crate::rollup::Day;
 use crate::store::{Committed, Store, StoreError, Tries, Write};
 use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
@@ -61,7 +62,8 @@ impl Refunds {
     /// # Errors
     ///
     /// 409 `idempotency_key_reused` when the key belongs to another body; 422 with `payment_not_refundable`,
-    /// `charge_disputed`, `refund_exceeds_remaining`, `insufficient_balance` or `REFUND_NOT_SUPPORTED`.
+    /// `charge_disputed`, `refund_exceeds_remaining`, `insufficient_balance`, `REFUND_NOT_SUPPORTED`, or `unprocessable_entity`
+    /// for what the account's settings forbid.
     pub async fn create(
         &self,
         caller: &Caller,
@@ -111,10 +113,11 @@ impl Refunds {
         if charge.settlement.is_none() {
             return Ok(Taken::Refused(refused(RefundRefused::NotSettled, charge)));
         }
-        let plan = match asked.plan(charge, acquirer, caller.settings.pix_out_fee, now) {
+        let plan = match asked.plan(charge, acquirer, &caller.settings, now) {
             Ok(plan) => plan,
             Err(problem) => return Ok(Taken::Refused(problem)),
         };
+        let limit = plan.limit;
         let RefundStep { refund, charge: next, posting } =
             match Refund::request(asked.id(charge.id), charge, plan, now) {
                 Ok(step) => step,
@@ -122,11 +125,26 @@ impl Refunds {
             };
         let refund = Refund { actor: Some(caller.actor(refund.version)), ..refund };
         let wallets = Wallets::new(self.store.clone());
-        let rows = || Ok(vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?]);
+        let limited = limit.zip(refund.limited_on);
+        if let Some((limit, day)) = limited
+            && third_party::reserve(&refund, day, limit).is_none()
+        {
+            return self.over_limit(&refund, limit, day).await;
+        }
+        let rows = || {
+            let mut rows = vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?];
+            rows.extend(limited.and_then(|(limit, day)| third_party::reserve(&refund, day, limit)));
+            Ok(rows)
+        };
         match wallets.commit_covered_by(credits, &posting, rows).await? {
             Covered::Done => Ok(Taken::Done(Box::new(refund))),
             Covered::Overtaken { at } if at.contains(&REFUND_PLACE) => Ok(Taken::ByTwin),
-            Covered::Overtaken { .. } => Ok(Taken::Overtaken),
+            Covered::Overtaken { at } => match limited {
+                Some((limit, day)) if at.contains(&LIMIT_PLACE) && !at.contains(&CHARGE_PLACE) => {
+                    self.over_limit(&refund, limit, day).await
+                }
+                Some(_) | None => Ok(Taken::Overtaken),
+            },
             Covered::Short { needed, .. } => {
                 // Its own money may lie in a tranche whose day has come and that is not released yet.
                 if let Some(day) = charge.release_on().filter(|day| now >= day.starts_at()) {
@@ -141,6 +159,16 @@ impl Refunds {
                 })
             }
         }
+    }
+
+    /// The refusal of a refund that its day's limit has no room for.
+    async fn over_limit(&self, refund: &Refund, limit: i64, day: Day) -> Result<Taken, Problem> {
+        let reserved = third_party::reserved(&self.store, &refund.scope, day).await?;
+        let left = limit.saturating_sub(reserved).max(0);
+        let message = format!(
+            "Refunds to Pix keys of third parties are limited to {limit} a day (minor units), and {left} is left today. Refund to the payer, without `destinationKey`, or wait until tomorrow."
+        );
+        Ok(Taken::Refused(Problem::UnprocessableField { param: "amount", message }))
     }
 
     /// Claims a refund that is to be asked of its acquirer. Gives the refund as it stands after.
@@ -174,6 +202,9 @@ impl Refunds {
                 Write::replace(&step.charge, charge.version)?,
             ];
             writes.extend(step.posting.writes(Cover::NotNeeded)?);
+            if end == RefundEnd::Failed {
+                writes.extend(third_party::release(&step.refund));
+            }
             match self.store.commit(writes).await? {
                 Committed::Done => return Ok(step.refund),
                 Committed::Overtaken { .. } => {}
@@ -193,8 +224,13 @@ impl Refunds {
     }
 }
 
-/// The refund's place among the rows that taking it writes.
+/// Places among the rows that taking a refund writes.
+const CHARGE_PLACE: usize = 0;
+
 const REFUND_PLACE: usize = 1;
+
+/// Where there is a limit.
+const LIMIT_PLACE: usize = 2;
 
 /// How taking a refund out of a charge ended.
 enum Taken {

@@ -1,6 +1,8 @@
 //! What a client sends to refund a payment (contract: `POST /v1/payments/{id}/refund`).
 
 use super::RefundPlan;
+use super::third_party::is_third_party;
+use crate::account::AccountSettings;
 use crate::acquirer::Acquirer;
 use crate::charge::request::canonical_hash;
 use crate::charge::{Charge, PaymentMethod, RefundAsked, RefundStrategy};
@@ -82,12 +84,13 @@ impl NewRefund {
     ///
     /// # Errors
     ///
-    /// `REFUND_NOT_SUPPORTED` where its acquirer can't; 400 for a strategy, destination or fee that is not the method's.
+    /// `REFUND_NOT_SUPPORTED` where its acquirer can't; 400 for a strategy, destination or fee that is not the method's; 422
+    /// for a destination that the account does not allow.
     pub fn plan(
         &self,
         charge: &Charge,
         acquirer: Acquirer,
-        pix_out_fee: i64,
+        settings: &AccountSettings,
         now: Timestamp,
     ) -> Result<RefundPlan, Problem> {
         let method = charge.method();
@@ -103,18 +106,25 @@ impl NewRefund {
             | PaymentMethod::Boleto
             | PaymentMethod::Crypto => self.only_back()?,
         };
+        let third_party = self.destination.as_ref().is_some_and(|key| is_third_party(charge, key));
+        if third_party && settings.refunds_to_payer_only {
+            let message = "This account refunds to the payer only: `destinationKey` must be the payer's document as its bank reported it, or absent.";
+            return Err(Problem::UnprocessableField { param: "destinationKey", message: message.to_owned() });
+        }
         Ok(RefundPlan {
             asked: RefundAsked {
                 gross: self.amount,
                 strategy,
                 pix_out_fee: match strategy {
                     RefundStrategy::Devolution => 0,
-                    RefundStrategy::Cashout => pix_out_fee,
+                    RefundStrategy::Cashout => settings.pix_out_fee,
                 },
                 merchant_bears_pix_out: self.pass_fee_to_tenant,
                 is_held: charge.release_on().is_some_and(|day| now < day.starts_at()),
             },
             destination: self.destination.clone(),
+            third_party,
+            limit: settings.third_party_refunds.of(charge.scope.mode).filter(|_| third_party),
             reason: self.reason.clone(),
             request_hash: self.hash.clone(),
         })

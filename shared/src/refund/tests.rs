@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::third_party::ThirdPartyLimits;
 use super::*;
+use crate::account::AccountSettings;
 use crate::acquirer::Acquirer;
 use crate::charge::RefundStrategy;
 use crate::charge::testing::{at, paid};
@@ -18,11 +20,15 @@ fn parse(extra: Value) -> Result<NewRefund, Problem> {
     NewRefund::parse(&object(&body))
 }
 
+fn settings(pix_out_fee: i64) -> AccountSettings {
+    AccountSettings { pix_out_fee, ..AccountSettings::new("Loja Exemplo", "Recife") }
+}
+
 fn requested(charge: &Charge, key: &str, extra: Value) -> Result<RefundStep, RefundRefused> {
     let mut extra = extra;
     extra["idempotencyKey"] = json!(key);
     let asked = parse(extra).unwrap();
-    let plan = asked.plan(charge, Acquirer::Sandbox, 0, at(100)).unwrap();
+    let plan = asked.plan(charge, Acquirer::Sandbox, &settings(0), at(100)).unwrap();
     Refund::request(asked.id(charge.id), charge, plan, at(100))
 }
 
@@ -184,7 +190,7 @@ fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
     let strategy = |extra: Value| {
         let asked = parse(extra).unwrap();
         asked
-            .plan(&paid(), Acquirer::Sandbox, 25, at(100))
+            .plan(&paid(), Acquirer::Sandbox, &settings(25), at(100))
             .map(|plan| (plan.asked.strategy, plan.asked.pix_out_fee))
     };
     let cashout = (RefundStrategy::Cashout, 25);
@@ -209,7 +215,8 @@ fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
         charge.receipt.as_mut().unwrap().method = method;
         charge
     };
-    let plan = |method, extra| parse(extra).unwrap().plan(&by(method), Acquirer::Sandbox, 25, at(100));
+    let plan =
+        |method, extra| parse(extra).unwrap().plan(&by(method), Acquirer::Sandbox, &settings(25), at(100));
     let card = plan(PaymentMethod::CreditCard, json!({})).unwrap();
     assert_eq!((card.asked.strategy, card.asked.pix_out_fee), (RefundStrategy::Devolution, 0));
     for extra in [
@@ -266,4 +273,49 @@ fn each_step_tells_the_transaction_as_it_is_then() {
         first.refund.started(&disputed, at(105)).unwrap().transaction.status,
         TransactionStatus::Dispute
     );
+}
+
+#[test]
+fn a_refund_to_its_payer_has_the_row_that_refunds_had_before_there_were_limits() {
+    let step = requested(&paid(), "refund-01", json!({})).unwrap();
+    let row = serde_json::to_value(&step.refund).unwrap();
+    for name in ["destination", "third_party", "limited_on"] {
+        assert!(row.get(name).is_none(), "{row}");
+    }
+    assert_eq!(serde_json::from_value::<Refund>(row).unwrap(), step.refund);
+}
+
+#[test]
+fn a_third_party_is_every_key_but_the_payers_reported_document() {
+    let reported = |document: Option<&str>| {
+        let mut charge = paid();
+        charge.receipt.as_mut().unwrap().payer_document = document.map(|document| document.parse().unwrap());
+        charge
+    };
+    let known = reported(Some("29537995593"));
+    let limited = AccountSettings {
+        third_party_refunds: ThirdPartyLimits { test: Some(700), live: Some(7) },
+        ..settings(0)
+    };
+    let plan = |charge: &Charge, key: &str, settings: &AccountSettings| {
+        parse(json!({ "destinationKey": key })).unwrap().plan(charge, Acquirer::Sandbox, settings, at(100))
+    };
+    for (charge, key, third_party) in [
+        (&known, "29537995593", false),
+        (&known, "25524893033", true),
+        (&known, "maria@example.com", true),
+        (&reported(None), "29537995593", true),
+    ] {
+        let plan_of = plan(charge, key, &limited).unwrap();
+        assert_eq!((plan_of.third_party, plan_of.limit), (third_party, third_party.then_some(700)));
+        let payer_only = AccountSettings { refunds_to_payer_only: true, ..settings(0) };
+        let refused = matches!(
+            plan(charge, key, &payer_only),
+            Err(Problem::UnprocessableField { param: "destinationKey", .. })
+        );
+        assert_eq!(refused, third_party, "{key}");
+        let step =
+            Refund::request(parse(json!({})).unwrap().id(charge.id), charge, plan_of, at(100)).unwrap();
+        assert_eq!(step.refund.limited_on, third_party.then(|| Day::of(at(100))));
+    }
 }

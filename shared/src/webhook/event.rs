@@ -500,7 +500,14 @@ mod tests {
             merchant_bears_pix_out: false,
             is_held: false,
         };
-        let plan = RefundPlan { asked, destination: None, reason: None, request_hash: String::new() };
+        let plan = RefundPlan {
+            asked,
+            destination: None,
+            third_party: false,
+            limit: None,
+            reason: None,
+            request_hash: String::new(),
+        };
         let step = Refund::request(id, &paid, plan, at(90)).unwrap();
         let started = step.refund.started(&step.charge, at(91)).unwrap();
         let ended = started.ended(&step.charge, RefundEnd::Refunded, at(93)).unwrap().refund;

@@ -1,0 +1,89 @@
+//! Refunds to a Pix key that is not the payer's own document as its bank reported it: money that leaves to someone else.
+//! What a day may send so is limited by the account's settings.
+
+use serde::{Deserialize, Serialize};
+
+use super::Refund;
+use crate::charge::Charge;
+use crate::ids::{Mode, Scope};
+use crate::pix_key::PixKey;
+use crate::rollup::Day;
+use crate::store::{Bound, Key, Store, StoreError, Write, ttl};
+
+/// The counter of what refunds of a day took.
+const RESERVED: &str = "reserved";
+
+/// How long a day's row is kept after it, in days. Whatever is added to it then keeps it no longer.
+const KEPT_DAYS: u64 = 2;
+
+/// How much refunds may send to third parties in a day (São Paulo), in centavos, by mode; settings of an account. `None`: there
+/// is no limit.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ThirdPartyLimits {
+    /// Of test refunds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<i64>,
+    /// Of live ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<i64>,
+}
+
+impl ThirdPartyLimits {
+    /// What holds in a mode.
+    pub fn of(&self, mode: Mode) -> Option<i64> {
+        match mode {
+            Mode::Test => self.test,
+            Mode::Live => self.live,
+        }
+    }
+
+    /// The limit of a mode, to be set.
+    pub fn of_mut(&mut self, mode: Mode) -> &mut Option<i64> {
+        match mode {
+            Mode::Test => &mut self.test,
+            Mode::Live => &mut self.live,
+        }
+    }
+
+    /// Whether a row may leave them out.
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Whether money that a charge gives back to this key leaves to someone else than its payer. Where the bank did not report
+/// the payer, any key may be someone else's.
+pub(super) fn is_third_party(charge: &Charge, destination: &PixKey) -> bool {
+    let payer = charge.receipt.as_ref().and_then(|receipt| receipt.payer_document);
+    payer.is_none_or(|payer| payer.as_str() != destination.as_str())
+}
+
+/// The row of a day: what its refunds to third parties took, less what those that failed gave back.
+fn key_of(scope: &Scope, day: Day) -> Key {
+    Key { pk: format!("third-party-refunds#{scope}"), sk: day.to_string() }
+}
+
+fn add(refund: &Refund, day: Day, minor: i64, bound: Option<Bound>) -> Write {
+    let kept_until = ttl(day.on(KEPT_DAYS).ends_at().seconds());
+    Write::add(key_of(&refund.scope, day), vec![(RESERVED.to_owned(), minor)], kept_until, bound)
+}
+
+/// Takes a refund out of its day's limit; `None`: it is more than the limit.
+pub(super) fn reserve(refund: &Refund, day: Day, limit: i64) -> Option<Write> {
+    let minor = refund.share.gross.minor();
+    let most = limit.checked_sub(minor).filter(|most| *most >= 0)?;
+    Some(add(refund, day, minor, Some(Bound::AtMost { counter: RESERVED.to_owned(), most })))
+}
+
+/// Gives a failed refund back to the limit of the day that it was taken out of, if there was one.
+pub(super) fn release(refund: &Refund) -> Option<Write> {
+    let day = refund.limited_on?;
+    Some(add(refund, day, refund.share.gross.minor().saturating_neg(), None))
+}
+
+/// What refunds of a day took so far, in centavos.
+pub(super) async fn reserved(store: &Store, scope: &Scope, day: Day) -> Result<i64, StoreError> {
+    let item = store.get_item(&key_of(scope, day)).await?.unwrap_or_default();
+    let reserved = item.get(RESERVED).and_then(|value| value.as_n().ok()?.parse().ok());
+    Ok(reserved.unwrap_or_default())
+}
