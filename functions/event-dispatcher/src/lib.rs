@@ -315,6 +315,7 @@ impl Dispatcher {
                 events: Event::of_refund(old.as_ref(), &new)?.into_iter().collect(),
                 acquirer: is_new.then_some(AcquirerMessage::Refund(new.id)),
                 audit: Audit::of_refund(&new).map(Box::new),
+                notice: Notice::of_refund(old.as_ref(), &new),
                 ..Asks::default()
             });
         }

@@ -1,4 +1,5 @@
-//! Tells an account's contact by e-mail: that a MED case opened, that one is over, that an endpoint was switched off.
+//! Tells an account's contact by e-mail: that a MED case opened, that one is over, that an endpoint was switched off, that a
+//! refund goes to a new key.
 //!
 //! A message names a change. What the mail says follows from the rows as they are now; a row of the notice's own keeps it
 //! from being sent twice ([`shared::notice`]). A mail that fails is received again, and goes to the dead-letter queue in the
@@ -21,6 +22,7 @@ use shared::med::MedCase;
 use shared::notice::{About, Claim, Notice, NoticeQueue, Notices, Sending};
 use shared::queue;
 use shared::random::{self, RandomError};
+use shared::refund::{Refund, third_party};
 use shared::store::{Aws, Store, StoreError};
 use shared::webhook::endpoint::Endpoint;
 
@@ -150,6 +152,14 @@ impl Mailer {
             About::EndpointDisabled(id) => {
                 let endpoint: Option<Endpoint> = self.store.get(&Endpoint::key_of(&notice.scope, id)).await?;
                 endpoint.and_then(|endpoint| text::disabled(&endpoint, notice.at))
+            }
+            // The key is remembered whether or not the contact wants mails, so that a known one is never called new.
+            About::RefundDestination(id) => {
+                let refund: Option<Refund> = self.store.get(&Refund::key_of(id)).await?;
+                let refund =
+                    refund.ok_or_else(|| StoreError::Corrupt("a notice has no refund".to_owned()))?;
+                let is_first = third_party::is_first_to(&self.store, &refund).await?;
+                text::destination(&refund).filter(|_| is_first)
             }
         })
     }

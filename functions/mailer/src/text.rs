@@ -6,6 +6,7 @@ use shared::ids::{Mode, NoticeId};
 use shared::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use shared::money::Amount;
 use shared::pt_br;
+use shared::refund::Refund;
 use shared::time::Timestamp;
 use shared::webhook::endpoint::Endpoint;
 use url::Url;
@@ -175,6 +176,28 @@ pub(crate) fn disabled(endpoint: &Endpoint, at: Timestamp) -> Option<Text> {
         ),
     ];
     Some(Text::new(format!("Endpoint de webhooks desativado: {host}"), &paragraphs))
+}
+
+/// A refund goes to a key that no refund went to before. Only its mask is told: the key is a person's.
+pub(crate) fn destination(refund: &Refund) -> Option<Text> {
+    let key = refund.destination.as_ref()?.masked();
+    let fields = [
+        ("Chave Pix", key.clone()),
+        ("Valor", pt_br::amount(refund.share.gross, refund.currency)),
+        ("Cobrança", refund.id.charge().to_string()),
+        ("Estorno", refund.id.to_string()),
+        ("Pedido em", moment(refund.created_at)),
+    ];
+    let raw = refund.id.charge().raw();
+    let paragraphs = [
+        "Um estorno foi pedido para uma chave Pix que não é do pagador e que nenhum estorno seu tinha usado antes."
+            .to_owned(),
+        lines(&fields),
+        format!("Se você reconhece o estorno, não precisa fazer nada. Pela API: GET /v1/payments/{raw}/refunds."),
+        "Se você não o reconhece, revogue as suas chaves de API no painel e fale com o nosso suporte. Podemos limitar os estornos da sua conta ao próprio pagador, ou a um valor por dia."
+            .to_owned(),
+    ];
+    Some(Text::new(format!("Estorno para uma nova chave Pix: {key}"), &paragraphs))
 }
 
 /// What a case is, of how much.

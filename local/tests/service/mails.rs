@@ -518,3 +518,54 @@ async fn tests_have_a_hundred_mails_a_day_so_that_live_notices_always_go() {
     let tomorrow = service.open_case(&service.paid_charge(1000).await, json!({})).await;
     assert!(mails.received(2).await[1].text.contains(id(&tomorrow)));
 }
+
+#[tokio::test]
+async fn a_new_destination_of_refunds_is_told_once_and_masked() {
+    let mails = Mails::new();
+    let service = Service::by_hand(&mails).await;
+    let (payer, other) = ("29537995593", "maria.souza@example.com");
+    let charge = service.charge_of(&json!({"amount": 1000})).await;
+    service.sandbox(&charge, "pay", &json!({"payer_tax_id": payer})).await;
+    let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
+    let refund = async |number: u8, destination: Option<&str>| {
+        let body = json!({
+            "idempotencyKey": format!("refund-{number:02}"), "amount": 123, "destinationKey": destination,
+        });
+        service.post(&path, &body).await.expect(201)
+    };
+    // To the payer, named or not, there is nothing to tell.
+    refund(1, None).await;
+    refund(2, Some(payer)).await;
+    service.tell_all().await;
+    assert!(mails.all().is_empty());
+
+    let first = refund(3, Some(other)).await;
+    refund(4, Some(other)).await;
+    for _ in 0..2 {
+        service.tell_all().await;
+    }
+    let [mail] = mails.all().try_into().unwrap();
+    assert_eq!(mail.subject, "[teste] Estorno para uma nova chave Pix: m***@e***.com");
+    for said in ["Chave Pix: m***@e***.com", "Valor: R$ 1,23", id(&charge), "revogue as suas chaves de API"] {
+        assert!(mail.text.contains(said), "{said}: {}", mail.text);
+    }
+    // Which of the two was told of first is the queue's to say.
+    assert!(mail.text.contains("re_") && id(&first).starts_with("re_"));
+    assert!(!format!("{mail:?}").contains(other), "{mail:?}");
+
+    refund(5, Some("25524893033")).await;
+    service.tell_all().await;
+    assert_eq!(mails.all().len(), 2);
+    // A key that became known while nobody was told stays known.
+    service.contact(|contact| contact.mail_off = true).await;
+    refund(6, Some("+5511987654321")).await;
+    service.tell_all().await;
+    service.contact(|contact| contact.mail_off = false).await;
+    let last = refund(7, Some("+5511987654321")).await;
+    dispatch(&service).await;
+    let messages = service.notices().await;
+    let of_last: Vec<&String> = messages.iter().filter(|body| body.contains(id(&last))).collect();
+    assert_eq!(of_last.len(), 1);
+    assert!(service.tell(of_last[0]).await);
+    assert_eq!(mails.all().len(), 2);
+}

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 pub use repository::Notices;
 
-use crate::ids::{AccountId, EndpointId, MedCaseId, NoticeId, Scope};
+use crate::ids::{AccountId, EndpointId, MedCaseId, NoticeId, RefundId, Scope};
 use crate::med::MedCase;
 use crate::queue::{Message, Queue};
+use crate::refund::Refund;
 use crate::store::{Key, Row};
 use crate::time::Timestamp;
 use crate::webhook::endpoint::Endpoint;
@@ -34,6 +35,8 @@ pub enum About {
     MedResolved(MedCaseId),
     /// An endpoint to which nothing was delivered for long was switched off.
     EndpointDisabled(EndpointId),
+    /// A refund goes to a third party's key, perhaps for the first time.
+    RefundDestination(RefundId),
 }
 
 impl About {
@@ -43,6 +46,7 @@ impl About {
             Self::MedOpened(_) => "med_opened",
             Self::MedResolved(_) => "med_resolved",
             Self::EndpointDisabled(_) => "endpoint_disabled",
+            Self::RefundDestination(_) => "refund_destination",
         }
     }
 
@@ -51,6 +55,7 @@ impl About {
         match self {
             Self::MedOpened(id) | Self::MedResolved(id) => MedCase::key_of(id),
             Self::EndpointDisabled(id) => Endpoint::key_of(scope, id),
+            Self::RefundDestination(id) => Refund::key_of(id),
         }
     }
 }
@@ -99,6 +104,13 @@ impl Notice {
         let disabled = new.disabled.as_ref().filter(|now| Some(*now) != before)?;
         let about = About::EndpointDisabled(new.id);
         Some(Self { scope: new.scope, about, version: new.version, at: disabled.at })
+    }
+
+    /// What a refund's row is worth: where it is new and goes to a third party, a mail if its key is new to the scope too.
+    pub fn of_refund(old: Option<&Refund>, new: &Refund) -> Option<Self> {
+        let about = About::RefundDestination(new.id);
+        let is_worth_it = old.is_none() && new.third_party;
+        is_worth_it.then_some(Self { scope: new.scope, about, version: new.version, at: new.created_at })
     }
 
     /// Its id, the same whenever the change is seen.
@@ -219,8 +231,10 @@ impl Row for Sending {
 mod tests {
     use super::*;
     use crate::charge::testing::{at, paid};
+    use crate::charge::{RefundAsked, RefundStrategy};
     use crate::http::JsonObject;
     use crate::med::{CaseNotice, Decision};
+    use crate::refund::RefundPlan;
     use crate::webhook::endpoint::Disabled;
     use crate::webhook::endpoint::testing::endpoint;
 
@@ -253,6 +267,36 @@ mod tests {
             assert_ne!(last.id(), first.id());
             assert_eq!(of(Some(&asked), &over, false), None, "the platform tells nobody of ends");
         }
+    }
+
+    fn refund() -> Refund {
+        let asked = RefundAsked {
+            gross: None,
+            strategy: RefundStrategy::Cashout,
+            pix_out_fee: 0,
+            merchant_bears_pix_out: false,
+            is_held: false,
+        };
+        let plan = RefundPlan {
+            asked,
+            destination: None,
+            third_party: false,
+            limit: None,
+            reason: None,
+            request_hash: String::new(),
+        };
+        let id = RefundId::derive(paid().id, "refund-01");
+        Refund::request(id, &paid(), plan, at(100)).unwrap().refund
+    }
+
+    #[test]
+    fn a_refund_to_a_third_party_is_worth_a_notice_when_it_is_new() {
+        let refund = refund();
+        assert_eq!(Notice::of_refund(None, &refund), None);
+        let to_other = Refund { third_party: true, ..refund };
+        let told = Notice::of_refund(None, &to_other).unwrap();
+        assert_eq!((told.about, told.version), (About::RefundDestination(to_other.id), 1));
+        assert_eq!(Notice::of_refund(Some(&to_other), &to_other), None);
     }
 
     #[test]

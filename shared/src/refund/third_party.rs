@@ -1,14 +1,17 @@
 //! Refunds to a Pix key that is not the payer's own document as its bank reported it: money that leaves to someone else.
-//! What a day may send so is limited by the account's settings.
+//! What a day may send so is limited by the account's settings, and each new key is remembered, for a notice.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::Refund;
 use crate::charge::Charge;
-use crate::ids::{Mode, Scope};
+use crate::hex;
+use crate::ids::{Mode, RefundId, Scope};
 use crate::pix_key::PixKey;
 use crate::rollup::Day;
-use crate::store::{Bound, Key, Store, StoreError, Write, ttl};
+use crate::store::{Bound, Inserted, Key, Row, Store, StoreError, Write, ttl};
+use crate::time::Timestamp;
 
 /// The counter of what refunds of a day took.
 const RESERVED: &str = "reserved";
@@ -86,4 +89,39 @@ pub(super) async fn reserved(store: &Store, scope: &Scope, day: Day) -> Result<i
     let item = store.get_item(&key_of(scope, day)).await?.unwrap_or_default();
     let reserved = item.get(RESERVED).and_then(|value| value.as_n().ok()?.parse().ok());
     Ok(reserved.unwrap_or_default())
+}
+
+/// A third party's key that a scope refunded to: kept for good, by a hash of the key.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Destination {
+    scope: Scope,
+    key_hash: String,
+    /// The refund that was its first.
+    refund: RefundId,
+    #[serde(with = "crate::time::millis")]
+    created_at: Timestamp,
+}
+
+impl Row for Destination {
+    fn key(&self) -> Key {
+        Key { pk: format!("destinations#{}", self.scope), sk: self.key_hash.clone() }
+    }
+}
+
+/// Remembers the third party's key that a refund goes to; says whether the refund is its first in the scope, however often
+/// it asks.
+pub async fn is_first_to(store: &Store, refund: &Refund) -> Result<bool, StoreError> {
+    let Some(destination) = refund.destination.as_ref().filter(|_| refund.third_party) else {
+        return Ok(false);
+    };
+    let row = Destination {
+        scope: refund.scope,
+        key_hash: hex::encode(&Sha256::digest(destination.as_str())),
+        refund: refund.id,
+        created_at: refund.created_at,
+    };
+    match store.insert(&row).await? {
+        Inserted::New => Ok(true),
+        Inserted::Existing(earlier) => Ok(earlier.refund == refund.id),
+    }
 }

@@ -31,9 +31,9 @@ pub use client::{Aws, AwsError, timeouts};
 pub(crate) use tries::Tries;
 
 use crate::time::Timestamp;
+use crate::{hex, random};
 
 /// A row as DynamoDB's client has it.
-use crate::{hex, random};
 pub type Item = HashMap<String, AttributeValue>;
 
 /// How often a write that met another transaction on its rows is tried again, before it counts as unavailable: some two
@@ -46,14 +46,14 @@ const FIRST_PAUSE_MS: u64 = 15;
 const LONGEST_PAUSE_MS: u64 = 500;
 
 /// The most keys that one `BatchGetItem` takes.
-/// The attribute that names a single put: random, so that a caller whose answer was lost knows its own row by it, and two
-/// callers that write equal rows are told apart. Transactions have client tokens for that, and their rows have none.
-const PUT_ID: &str = "put_id";
-
 const BATCH_GET_KEYS: usize = 100;
 
 /// How often a `BatchGetItem` asks again for what DynamoDB left unprocessed.
 const MAX_BATCH_GET_ROUNDS: u32 = 5;
+
+/// The attribute that names a single put: random, so that a caller whose answer was lost knows its own row by it, and two
+/// callers that write equal rows are told apart. Transactions have client tokens for that, and their rows have none.
+const PUT_ID: &str = "put_id";
 
 /// Rows that are read from the due-index at once.
 const DUE_PAGE: i32 = 100;
@@ -980,15 +980,15 @@ impl Request {
         Self::Transaction { items, token: new_token() }
     }
 }
+
+fn new_token() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
 /// 64 random bits in hex.
 fn new_put_id() -> Result<AttributeValue, StoreError> {
     let random = random::bytes::<8>().map_err(|error| StoreError::Unavailable(error.to_string()))?;
     Ok(AttributeValue::S(hex::encode(&random)))
-}
-
-
-fn new_token() -> String {
-    uuid::Uuid::new_v4().to_string()
 }
 
 /// How a write ended.
