@@ -89,7 +89,7 @@ async fn what_an_api_key_does_with_money_and_security_is_in_the_audit_with_key_a
     for row in &rows {
         assert_eq!((row.actor.as_str(), &json!(row.source)), (key.as_str(), &json!("127.0.0.1")), "{row:?}");
     }
-    let of_refund = format!("test BRL 400 of {}, cashout to a destinationKey", id(&refunded));
+    let of_refund = format!("test BRL 400 of {}, cashout to m***@e***.com", id(&refunded));
     let scope = service.scope().to_string();
     assert_eq!(
         service.lines().await,

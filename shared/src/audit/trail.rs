@@ -100,7 +100,7 @@ impl Audit {
         let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
         change.entry("refund.create", &new.id, || {
             let share = &new.share;
-            let to = if new.destination.is_some() { " to a destinationKey" } else { "" };
+            let to = new.destination.as_ref().map(|key| format!(" to {}", key.masked())).unwrap_or_default();
             let money = money(new.currency, share.gross);
             format!("{money} of {}, {}{to}", new.id.charge(), word_of_strategy(share.strategy))
         })
@@ -282,7 +282,7 @@ mod tests {
             let mut body = json!({"idempotencyKey": "refund-01", "amount": 300});
             body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
             let asked = NewRefund::parse(&object(&body)).unwrap();
-            let plan = asked.plan(&paid(), Acquirer::Sandbox, 0, at(100)).unwrap();
+            let plan = asked.plan(&paid(), Acquirer::Sandbox, &caller().settings, at(100)).unwrap();
             let step = Refund::request(asked.id(paid().id), &paid(), plan, at(100)).unwrap();
             let new = Refund { actor: Some(caller().actor(1)), ..step.refund };
             lines.push(line(Audit::of_refund(&new)).unwrap());
@@ -292,7 +292,7 @@ mod tests {
         }
         insta::assert_snapshot!(lines.join("\n"), @r#"
         refund.create re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2: test BRL 300 of ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9, cashout
-        refund.create re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2: test BRL 300 of ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9, cashout to a destinationKey
+        refund.create re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2: test BRL 300 of ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9, cashout to m***@e***.com
         "#);
     }
 
