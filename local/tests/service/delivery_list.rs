@@ -570,7 +570,8 @@ async fn cost(counted: &Counted, path: &str) -> (Value, Report) {
     let service = &counted.ground.service;
     let path = path.replace("OTHER", &counted.other.to_string());
     let probe = service.stack.probe.as_ref().unwrap();
-    probe.slow_down(Duration::from_millis(100));
+    // Long enough that requests sent side by side overlap on a busy machine, too.
+    probe.slow_down(Duration::from_millis(400));
     probe.reset();
     let body = service.get(&path).await.expect(200);
     (body, probe.report())
