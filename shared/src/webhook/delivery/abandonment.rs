@@ -8,7 +8,8 @@
 //! Lists and statistics read the deliveries' own rows, which are cancelled in bounded steps. The endpoint's change inserts an
 //! [`Abandonment`] in its own transaction. The stream hands that row to the dispatcher, which makes one step and writes how
 //! far it came; this write comes through the stream again. The row is in the due index as well, so the scheduler continues
-//! what the stream lost. A step may be repeated, and two may run at once: a delivery is cancelled only while it is `PENDING`.
+//! what the stream lost. A step may be repeated, and two may run at once: a delivery is cancelled only while it is `PENDING`
+//! and of a lower generation.
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::attempt::{LISTED, in_list, millis, word};
 use super::counts::{self, Counts};
-use super::place::bounds;
+use super::place::{Place, bounds};
 use super::reader::readable;
 use super::{Deliveries, Delivery, DeliveryStatus, SHOWN_NO_MORE_SECONDS};
 use crate::ids::{DeliveryId, EndpointId, Scope};
@@ -208,6 +209,12 @@ impl Abandonment {
             && delivery.endpoint == Some(self.endpoint)
             && delivery.generation < self.generation
     }
+
+    /// Whether an entry of the index may be of a delivery that it covers; `None`: an earlier version wrote the entry, and
+    /// only the row says.
+    fn may_cover(&self, place: &Place) -> Option<bool> {
+        place.kind.map(|kind| kind.endpoint == Some(self.endpoint))
+    }
 }
 
 fn partition(scope: &Scope) -> String {
@@ -240,7 +247,7 @@ impl Delivery {
     fn cancelled(self, cause: Cause, at: Option<Timestamp>) -> Self {
         Self {
             status: DeliveryStatus::Cancelled,
-            last_error: Some(cancelled_error(cause.reason(), self.last_error.as_deref())),
+            abandoned_because: Some(cause),
             updated_at: at.map_or(self.updated_at, |at| at.max(self.updated_at)),
             ..self
         }
@@ -257,7 +264,8 @@ pub(super) fn cancelled_error(reason: &str, of_attempt: Option<&str>) -> String 
 
 /// What a read of pending deliveries came to.
 struct Pending {
-    deliveries: Vec<Delivery>,
+    /// Those that may be abandoned, as they are listed or would be.
+    places: Vec<Place>,
     /// Where it ended; `None`: at the end.
     ended_at: Option<String>,
 }
@@ -324,9 +332,9 @@ impl Deliveries {
                 }
                 Progress::Waiting | Progress::Done => break,
             };
-            let found = pending.deliveries.len();
+            let found = pending.places.len();
             room = room.saturating_sub(found);
-            let (cancelled, failure) = self.cancel_all(pending.deliveries, &current).await;
+            let (cancelled, failure) = self.cancel_all(pending.places, &current).await;
             match failure {
                 None => progress = at.advanced(pending.ended_at),
                 // The next step reads what is left of these again.
@@ -361,11 +369,21 @@ impl Deliveries {
         let entries = self.store.list(ListIndex::All, &list, (&from, &to), Order::OldestFirst, most).await?;
         let is_last = entries.len() < most;
         let ended_at = entries.last().filter(|_| !is_last).map(|entry| entry.sort.clone());
-        let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
-        let items = self.store.batch_get(&keys).await?;
-        let deliveries =
-            items.into_iter().filter_map(readable).filter(|delivery| by.covers(delivery)).collect();
-        Ok(Pending { deliveries, ended_at })
+        let (mut places, mut to_read) = (Vec::new(), Vec::new());
+        for entry in entries {
+            let Some(place) = Place::parse(&entry.sort) else { continue };
+            match by.may_cover(&place) {
+                Some(true) => places.push(place),
+                Some(false) => {}
+                None => to_read.push(entry.key),
+            }
+        }
+        let read = self.store.batch_get(&to_read).await?.into_iter().filter_map(readable);
+        places.extend(
+            read.filter(|delivery| by.covers(delivery))
+                .map(|delivery| delivery.place(DeliveryStatus::Pending)),
+        );
+        Ok(Pending { places, ended_at })
     }
 
     /// Those that are pending and not listed yet, oldest first: none of them is passed by the count.
@@ -395,13 +413,15 @@ impl Deliveries {
             .map_err(unavailable)?;
         let ended_at = page.last_evaluated_key.and_then(|key| text(&key, "sk"));
         let items = page.items.unwrap_or_default();
-        let deliveries =
-            items.into_iter().filter_map(readable).filter(|delivery| by.covers(delivery)).collect();
-        Ok(Pending { deliveries, ended_at })
+        let covered = items.into_iter().filter_map(readable).filter(|delivery| by.covers(delivery));
+        Ok(Pending {
+            places: covered.map(|delivery| delivery.place(DeliveryStatus::Pending)).collect(),
+            ended_at,
+        })
     }
 
     /// Cancels deliveries, a hundred at once. Gives how many it did not fail to cancel, and a failure if there was one.
-    async fn cancel_all(&self, deliveries: Vec<Delivery>, by: &Abandonment) -> (usize, Option<StoreError>) {
+    async fn cancel_all(&self, places: Vec<Place>, by: &Abandonment) -> (usize, Option<StoreError>) {
         let (mut done, mut failure): (usize, Option<StoreError>) = (0, None);
         let mut note = |ended: Result<Result<usize, StoreError>, JoinError>| match ended {
             Ok(Ok(cancelled)) => done = done.saturating_add(cancelled),
@@ -409,14 +429,14 @@ impl Deliveries {
             Err(error) => failure = Some(StoreError::Unavailable(error.to_string())),
         };
         let mut transactions = JoinSet::new();
-        for some in deliveries.chunks(CANCELLED_AT_ONCE) {
+        for some in places.chunks(CANCELLED_AT_ONCE) {
             if transactions.len() >= CONCURRENT_TRANSACTIONS
                 && let Some(ended) = transactions.join_next().await
             {
                 note(ended);
             }
-            let (store, some, cause, at) = (self.clone(), some.to_vec(), by.cause, by.at);
-            transactions.spawn(async move { store.cancel(some, cause, at).await });
+            let (store, some, by) = (self.clone(), some.to_vec(), by.clone());
+            transactions.spawn(async move { store.cancel(some, &by).await });
         }
         while let Some(ended) = transactions.join_next().await {
             note(ended);
@@ -424,23 +444,18 @@ impl Deliveries {
         (done, failure)
     }
 
-    /// Cancels deliveries in one transaction, but for those that changed since they were read: an attempt began, or they were
-    /// cancelled. Gives how many there were.
-    async fn cancel(
-        &self,
-        mut seen: Vec<Delivery>,
-        cause: Cause,
-        at: Timestamp,
-    ) -> Result<usize, StoreError> {
-        let count = seen.len();
+    /// Cancels deliveries in one transaction, but for those that are not abandoned: an attempt runs or ended, or they were made
+    /// later. Gives how many there were.
+    async fn cancel(&self, mut places: Vec<Place>, by: &Abandonment) -> Result<usize, StoreError> {
+        let count = places.len();
         // Each time some are left out.
-        while !seen.is_empty() {
-            let writes = seen.iter().map(|delivery| cancellation(delivery.clone(), cause, at)).collect();
+        while !places.is_empty() {
+            let writes = places.iter().map(|place| cancellation(place, by)).collect();
             match self.store.commit(writes).await? {
                 Committed::Done => break,
                 Committed::Overtaken { at } => {
-                    let mut places = 0..;
-                    seen.retain(|_| places.next().is_none_or(|place: usize| !at.contains(&place)));
+                    let mut index = 0..;
+                    places.retain(|_| index.next().is_none_or(|index: usize| !at.contains(&index)));
                 }
             }
         }
@@ -448,23 +463,28 @@ impl Deliveries {
     }
 }
 
-/// Cancels a delivery that is as it was seen. It is listed from then on, as each that ends without being delivered, so that it
-/// is counted there.
-fn cancellation(seen: Delivery, cause: Cause, at: Timestamp) -> Write {
-    let attempts = seen.attempts;
-    let next = seen.cancelled(cause, Some(at));
+/// Cancels a delivery if it is abandoned. Nothing of its row needs to be read for that. It is listed from then on, as each that
+/// ends without being delivered, so that it is counted there.
+fn cancellation(place: &Place, by: &Abandonment) -> Write {
+    let cause = match by.cause {
+        Cause::Deleted => "deleted",
+        Cause::Deactivated => "deactivated",
+    };
+    let cancelled = Place { status: DeliveryStatus::Cancelled, ..place.clone() };
     let values = [
         (":pending".to_owned(), word(DeliveryStatus::Pending)),
-        (":attempts".to_owned(), AttributeValue::N(attempts.to_string())),
-        (":status".to_owned(), word(next.status)),
-        (":updated".to_owned(), millis(next.updated_at)),
-        (":error".to_owned(), AttributeValue::S(next.last_error.clone().unwrap_or_default())),
+        (":endpoint".to_owned(), AttributeValue::S(by.endpoint.to_string())),
+        (":generation".to_owned(), AttributeValue::N(by.generation.to_string())),
+        (":status".to_owned(), word(DeliveryStatus::Cancelled)),
+        (":updated".to_owned(), millis(by.at)),
+        (":cause".to_owned(), AttributeValue::S(cause.to_owned())),
     ];
-    let values: Item = values.into_iter().chain(in_list(&next, next.status)).collect();
-    let set = "SET #status = :status, updated_at = :updated, last_error = :error";
+    let values: Item = values.into_iter().chain(in_list(&by.scope, &cancelled)).collect();
+    let is_covered = "#status = :pending AND endpoint = :endpoint AND (attribute_not_exists(generation) OR generation < :generation)";
+    let set = "SET #status = :status, updated_at = :updated, abandoned_because = :cause";
     let update = Update::builder()
-        .set_key(Some(next.key().attributes()))
-        .condition_expression("#status = :pending AND attempts = :attempts")
+        .set_key(Some(Delivery::key_of(&by.scope, place.id).attributes()))
+        .condition_expression(is_covered)
         .update_expression(format!("{set}, {LISTED} REMOVE due_pk, due_sk"))
         .expression_attribute_names("#status", "status")
         .set_expression_attribute_values(Some(values));
@@ -478,10 +498,16 @@ fn next_place(after: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
+    use serde_json::json;
+
     use super::*;
     use crate::charge::testing::at;
     use crate::store::to_item;
     use crate::webhook::endpoint::testing::endpoint;
+    use crate::webhook::event::Origin;
+    use crate::webhook::event_type::EventType;
 
     #[test]
     fn an_abandonment_makes_three_passes_the_last_once_running_attempts_have_ended() {
@@ -517,5 +543,29 @@ mod tests {
             assert!(Abandonment::is_at(&row.key()));
             assert_eq!(from_item::<Abandonment>(item).unwrap(), row);
         }
+    }
+
+    #[test]
+    fn an_abandoned_deliverys_error_is_the_cause_and_the_failure_of_the_last_attempt() {
+        let origin = Origin { scope: endpoint().scope, row: "charge#1".to_owned(), version: 1, at: at(0) };
+        let event = Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap();
+        let waiting = Delivery::of_event(&event, &[endpoint()], at(0)).remove(0);
+        let attempted =
+            Delivery { last_error: Some("answered 502".to_owned()), attempts: 1, ..waiting.clone() };
+        // A version that wrote the whole text into the row named no cause.
+        let written_before = Delivery {
+            status: DeliveryStatus::Cancelled,
+            last_error: Some("the endpoint was deleted; the last attempt: answered 502".to_owned()),
+            ..attempted.clone()
+        };
+        let error = |delivery: Delivery| delivery.error().map(Cow::into_owned);
+        let by_cause = |delivery: &Delivery, cause| error(delivery.clone().cancelled(cause, None)).unwrap();
+        assert_eq!(error(waiting.clone()), None);
+        assert_eq!(by_cause(&waiting, Cause::Deactivated), "the endpoint was set to INACTIVE");
+        assert_eq!(
+            by_cause(&attempted, Cause::Deleted),
+            "the endpoint was deleted; the last attempt: answered 502"
+        );
+        assert_eq!(error(written_before), Some(by_cause(&attempted, Cause::Deleted)));
     }
 }

@@ -6,6 +6,7 @@ use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 
 use super::abandonment::cancelled_error;
+use super::place::Place;
 use super::{Deliveries, Delivery, DeliveryStatus, LEASE_SECONDS};
 use crate::ids::{DeliveryId, Scope};
 use crate::store::{
@@ -119,7 +120,7 @@ impl Deliveries {
         };
         // One that is listed moves in its list too; of the first attempts nearly none is.
         if refused.contains_key("listed") {
-            let place = from_item::<Delivery>(refused)?.place(DeliveryStatus::Processing);
+            let place = from_item::<Delivery>(refused)?.place(DeliveryStatus::Processing).to_string();
             refused = match self.try_claim(&key, Some(place), &claim, now).await? {
                 Updated::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
                 Updated::Refused(item) => item,
@@ -191,7 +192,7 @@ impl Deliveries {
             .condition_expression("#status = :seen AND attribute_not_exists(listed)")
             .update_expression(format!("SET {LISTED}"))
             .expression_attribute_names("#status", "status")
-            .set_expression_attribute_values(Some(in_list(seen, seen.status)))
+            .set_expression_attribute_values(Some(in_list(&seen.scope, &seen.place(seen.status))))
             .expression_attribute_values(":seen", word(seen.status));
         update_unless_refused(update).await.map(|updated| matches!(updated, Updated::Done(_)))
     }
@@ -310,7 +311,7 @@ impl Deliveries {
         let mut condition = "#status = :processing AND claim = :claim".to_owned();
         if is_listed {
             set.push(LISTED);
-            values.extend(in_list(claimed, status));
+            values.extend(in_list(&claimed.scope, &claimed.place(status)));
         } else {
             condition.push_str(" AND attribute_not_exists(listed)");
         }
@@ -333,11 +334,11 @@ impl Deliveries {
 pub(super) const LISTED: &str = "listed = :listed, list_pk = :list_pk, list_sk = :list_sk";
 
 /// The values of [`LISTED`].
-pub(super) fn in_list(delivery: &Delivery, status: DeliveryStatus) -> Item {
+pub(super) fn in_list(scope: &Scope, place: &Place) -> Item {
     Item::from([
         (":listed".to_owned(), AttributeValue::Bool(true)),
-        (":list_pk".to_owned(), AttributeValue::S(Delivery::partition(&delivery.scope))),
-        (":list_sk".to_owned(), AttributeValue::S(delivery.place(status))),
+        (":list_pk".to_owned(), AttributeValue::S(Delivery::partition(scope))),
+        (":list_sk".to_owned(), AttributeValue::S(place.to_string())),
     ])
 }
 

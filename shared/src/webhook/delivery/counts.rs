@@ -471,7 +471,7 @@ impl Deliveries {
                         if delivery.is_counted(in_list, book.counts.up_to) {
                             book.add_by_kind(delivery.id, delivery.status, delivery.kind());
                         }
-                        let place = delivery.place(delivery.status);
+                        let place = delivery.place(delivery.status).to_string();
                         if let Some((list, sort)) = entry.filter(|(_, sort)| *sort != place) {
                             outdated.push((Listed { sort, key: delivery.key() }, list, place));
                         }

@@ -16,8 +16,11 @@ mod place;
 mod reader;
 mod view;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
+use abandonment::cancelled_error;
 pub use abandonment::{Abandonment, Cause};
 pub use attempt::{AttemptEnd, Claim, Material, Recipient};
 pub(super) use counts::first_shown;
@@ -134,6 +137,9 @@ pub struct Delivery {
     /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
+    /// Why it was cancelled, where its endpoint's deliveries were abandoned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub abandoned_because: Option<Cause>,
     /// The start of the last failed answer's body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_response_body: Option<String>,
@@ -209,6 +215,7 @@ impl Delivery {
             claim: None,
             last_status_code: None,
             last_error: None,
+            abandoned_because: None,
             last_response_body: None,
             delivered_at: None,
             listed: false,
@@ -236,6 +243,14 @@ impl Delivery {
     /// Whether the endpoint took it.
     pub fn is_delivered(&self) -> bool {
         self.status == DeliveryStatus::Delivered
+    }
+
+    /// Its `lastError`: why it was cancelled, if it was abandoned, and why the last attempt failed.
+    fn error(&self) -> Option<Cow<'_, str>> {
+        match (self.abandoned_because, self.last_error.as_deref()) {
+            (Some(cause), of_attempt) => Some(cancelled_error(cause.reason(), of_attempt).into()),
+            (None, of_attempt) => of_attempt.map(Cow::Borrowed),
+        }
     }
 
     /// Whether the last attempt failed. One that was cancelled before any attempt has a reason, and no failure.
@@ -272,7 +287,7 @@ impl Row for Delivery {
 
     fn indexes(&self) -> Indexes {
         Indexes {
-            list: self.listed.then(|| (Self::partition(&self.scope), self.place(self.status))),
+            list: self.listed.then(|| (Self::partition(&self.scope), self.place(self.status).to_string())),
             due: self.created_at.plus_seconds(FIRST_LOOK_SECONDS).ok(),
             ..Indexes::default()
         }

@@ -29,9 +29,9 @@ impl Delivery {
         Kind { event_type: self.event_type, endpoint: self.endpoint }
     }
 
-    /// Its place in the index by status.
-    pub(super) fn place(&self, status: DeliveryStatus) -> String {
-        Place { status, id: self.id, event: self.event, kind: Some(self.kind()) }.to_string()
+    /// Its place in the index in a status.
+    pub(super) fn place(&self, status: DeliveryStatus) -> Place {
+        Place { status, id: self.id, event: self.event, kind: Some(self.kind()) }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Deliveries on the wire.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -75,7 +77,7 @@ pub struct DeliveryView<'a> {
     attempts: u32,
     max_attempts: u32,
     last_status_code: Option<u16>,
-    last_error: Option<&'a str>,
+    last_error: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_response_body: Option<&'a str>,
     next_retry_at: Option<Timestamp>,
@@ -98,7 +100,7 @@ impl<'a> DeliveryView<'a> {
             attempts: delivery.attempts.min(delivery.max_attempts),
             max_attempts: delivery.max_attempts,
             last_status_code: delivery.last_status_code,
-            last_error: delivery.last_error.as_deref(),
+            last_error: delivery.error(),
             last_response_body: delivery
                 .has_failed()
                 .then(|| delivery.last_response_body.as_deref().unwrap_or_default()),
