@@ -149,6 +149,11 @@ impl Amount {
         self.0
     }
 
+    /// [`Self::minor`] as the type that encoders take. An amount is positive, so the value is the same.
+    pub fn minor_unsigned(self) -> u64 {
+        self.0.unsigned_abs()
+    }
+
     /// The same as money of a currency.
     pub fn of(self, currency: Currency) -> Money {
         Money { minor: self.0, currency }

@@ -65,6 +65,11 @@ mod tests {
     }
 
     #[test]
+    fn a_second_is_shown_in_brasilia() {
+        assert_eq!(second("2026-11-21T01:02:03.004Z".parse().unwrap()), "20/11/2026 22:02:03");
+    }
+
+    #[test]
     fn a_moment_is_told_in_brasilia_and_never_later_than_it_is() {
         for (at, expected) in [
             ("2026-11-21T18:04:59.999Z", "21/11/2026 às 15:04"),

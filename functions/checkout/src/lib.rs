@@ -7,19 +7,21 @@
 
 pub mod page;
 
+use artefacts::pdf::{BoletoDocument, boleto_pdf};
+use artefacts::qr;
 use axum::Router;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use shared::acquirer::pdf::{BoletoDocument, boleto_pdf};
-use shared::acquirer::qr;
 use shared::charge::{Charge, Charges};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::http::{Problem, RequestContext, framed};
 use shared::ids::ChargeId;
+use shared::money::{Amount, Currency};
+use shared::pt_br;
 use shared::store::{Aws, Store, StoreError};
 use shared::time::Timestamp;
 
@@ -90,8 +92,12 @@ fn boleto_of(found: Result<Option<Charge>, StoreError>, now: Timestamp) -> Resul
     let slip = boleto
         .slip()
         .ok_or_else(|| Problem::Internal(format!("the barcode of {} can't be read", charge.id)))?;
+    // The barcode's amount, because that is what a bank takes from the payer.
+    let amount = Amount::parse(slip.amount_centavos())
+        .map_err(|error| Problem::Internal(format!("the amount of the boleto of {}: {error}", charge.id)))?;
     let pdf = boleto_pdf(&BoletoDocument {
         boleto: &slip,
+        amount: &pt_br::amount(amount, Currency::BRL),
         beneficiary: &boleto.beneficiary,
         payer: charge.customer.name.as_deref(),
         document_number: &charge.id.raw(),

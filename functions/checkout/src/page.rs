@@ -10,8 +10,8 @@
 
 use std::sync::LazyLock;
 
+use artefacts::brcode::BrCode;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use shared::acquirer::brcode::BrCode;
 use shared::charge::{Charge, PaymentMethod, Pix, TransactionStatus};
 use shared::http::csp_source;
 use shared::ids::Mode;

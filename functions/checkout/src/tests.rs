@@ -1,7 +1,7 @@
+use artefacts::brcode::DynamicBrCode;
 use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request};
 use serde_json::{Value, json};
-use shared::acquirer::brcode::DynamicBrCode;
 use tower::ServiceExt as _;
 
 use super::*;
@@ -15,7 +15,7 @@ pub(crate) fn at(text: &str) -> Timestamp {
 pub(crate) fn br_code(merchant_name: &str) -> String {
     let code = DynamicBrCode {
         location: "pay.example.com/pix/01m7xszsqwk549s9y2zxghq9p9",
-        amount: None,
+        amount_centavos: None,
         merchant_name,
         merchant_city: "Sao Paulo",
     };

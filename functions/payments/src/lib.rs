@@ -5,12 +5,12 @@ mod refunds;
 mod resend;
 mod stats;
 
+use artefacts::pdf::{ReceiptDocument, receipt_pdf};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use shared::acquirer::Acquirer;
-use shared::acquirer::pdf::{ReceiptDocument, receipt_pdf};
 use shared::app::App;
 use shared::charge::transaction::request::NewPayment;
 use shared::charge::transaction::view::{CreatedPaymentView, DocumentView, PaymentView, ProviderStatusView};
@@ -95,10 +95,9 @@ async fn receipt(
     };
     let pdf = receipt_pdf(&ReceiptDocument {
         merchant: &caller.settings.merchant_name,
-        amount: charge.amount,
-        currency: charge.currency,
+        amount: &pt_br::amount(charge.amount, charge.currency),
         method: pt_br::method(paid.method),
-        paid_at: paid.paid_at,
+        paid_at: &format!("{} (horário de São Paulo)", pt_br::second(paid.paid_at)),
         end_to_end_id: (paid.method == PaymentMethod::Pix).then(|| paid.payment_id.as_str()),
         transaction_id: &charge.id.raw(),
         payer: charge.customer.name.as_deref(),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use artefacts::brcode::BrCode;
 use axum::http::Method;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use shared::acquirer::brcode::BrCode;
 use shared::ids::ChargeId;
 use shared::time::Timestamp;
 

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
+use artefacts::boleto::Boleto;
+use artefacts::crypto::{self, Network};
+use artefacts::digits::Digits;
+use artefacts::multibanco;
 use axum::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::account::terms::{Fee, MethodTerms};
-use shared::acquirer::boleto::Boleto;
-use shared::acquirer::crypto::{self, Network};
-use shared::acquirer::digits::Digits;
-use shared::acquirer::multibanco;
-use shared::money::Amount;
 use tokio::task::JoinSet;
 
 use crate::support::{Answer, Listener, Service, eventually, id};
@@ -142,8 +141,7 @@ async fn each_method_makes_what_it_is_paid_by_and_settles() {
     let read = service.read_payment(&multibanco).await;
     assert_eq!(filled(&read), ["mbEntity", "mbReference", "mbExpiresAt"]);
     let [entity, reference] = fields(&read, &["mbEntity", "mbReference"]).try_into().unwrap();
-    let amount = Amount::parse(43_211).unwrap();
-    assert!(multibanco::holds(&Digits::parse(&entity).unwrap(), &Digits::parse(&reference).unwrap(), amount));
+    assert!(multibanco::holds(&Digits::parse(&entity).unwrap(), &Digits::parse(&reference).unwrap(), 43_211));
 
     let boleto = service.payment(json!({"paymentMethods": ["BOLETO"], "customerName": "Maria"})).await;
     let read = service.read_payment(&boleto).await;
@@ -152,7 +150,7 @@ async fn each_method_makes_what_it_is_paid_by_and_settles() {
         fields(&read, &["boletoBarcode", "boletoLine", "boletoPdfUrl"]).try_into().unwrap();
     let today = service.stack.clock.now().to_chrono().date_naive();
     let slip = Boleto::from_line(&line, today).unwrap();
-    assert_eq!((slip.barcode().to_string(), slip.amount().minor()), (barcode, 1000));
+    assert_eq!((slip.barcode().to_string(), slip.amount_centavos()), (barcode, 1000));
     let expires_at = read["boletoExpiresAt"].as_str().unwrap();
     assert!(expires_at.ends_with("T02:59:59.999Z"), "the end of a day in São Paulo: {expires_at}");
     let pdf = service.page(&url).await;

@@ -1,14 +1,6 @@
-//! Acquirers: who takes the payer's money, behind one type; the code that a payer pays, and its picture.
+//! Acquirers: who takes the payer's money, behind one type. The `artefacts` crate encodes what the payer pays with.
 
-pub mod boleto;
-pub mod brcode;
 pub mod configuration;
-pub mod crypto;
-pub mod digits;
-pub mod interleaved;
-pub mod multibanco;
-pub mod pdf;
-pub mod qr;
 mod queue;
 mod sandbox;
 

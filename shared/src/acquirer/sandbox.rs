@@ -2,12 +2,13 @@
 
 use std::fmt::Display;
 
+use artefacts::brcode::DynamicBrCode;
+use artefacts::crypto::{Network, sandbox_address};
+use artefacts::{boleto, multibanco};
 use chrono::NaiveDate;
 use serde_json::json;
 
-use super::brcode::DynamicBrCode;
-use super::crypto::Network;
-use super::{ProviderStatus, RefundProgress, boleto, crypto, multibanco};
+use super::{ProviderStatus, RefundProgress};
 use crate::account::AccountSettings;
 use crate::charge::{
     Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, PaymentMethod, Pix, TransactionStatus,
@@ -68,7 +69,8 @@ pub(super) fn artefacts(
                 artefacts.mbway = Some(Mbway { phone, expires_at: after(MBWAY_TTL_SECONDS)? });
             }
             PaymentMethod::Multibanco => {
-                let reference = multibanco::sandbox_reference(id.bytes(), amount).map_err(unfit)?;
+                let reference =
+                    multibanco::sandbox_reference(id.bytes(), amount.minor_unsigned()).map_err(unfit)?;
                 artefacts.multibanco = Some(Multibanco {
                     entity: multibanco::SANDBOX_ENTITY.to_string(),
                     reference: reference.to_string(),
@@ -77,7 +79,8 @@ pub(super) fn artefacts(
             }
             PaymentMethod::Boleto => {
                 let (due, expires_at) = due_day(now).map_err(out_of_range)?;
-                let slip = boleto::Boleto::sandbox(id.bytes(), amount, due).map_err(unfit)?;
+                let slip =
+                    boleto::Boleto::sandbox(id.bytes(), amount.minor_unsigned(), due).map_err(unfit)?;
                 artefacts.boleto = Some(Boleto {
                     barcode: slip.barcode().to_string(),
                     beneficiary: settings.merchant_name.clone(),
@@ -129,7 +132,7 @@ fn crypto(
     };
     let minor = i64::try_from(minor).map_err(|_| unfit("the amount has no price in a token"))?;
     Ok(Crypto {
-        address: crypto::sandbox_address(id.bytes(), network),
+        address: sandbox_address(id.bytes(), network),
         amount: Money { minor, currency: token }.decimal(),
         network: name.to_owned(),
         currency: token,
@@ -155,7 +158,7 @@ fn pix_code(
 ) -> Result<String, Problem> {
     let code = DynamicBrCode {
         location: &links.pix_location(&id.txid()),
-        amount: Some(amount),
+        amount_centavos: Some(amount.minor_unsigned()),
         merchant_name: &settings.merchant_name,
         merchant_city: &settings.merchant_city,
     };

@@ -1,9 +1,9 @@
 //! How a payer can pay (contract: Payments), and what the payer is given for it.
 
+use artefacts::boleto::Boleto as Slip;
 use serde::{Deserialize, Serialize};
 
 use super::TransactionStatus;
-use crate::acquirer::boleto::Boleto as Slip;
 use crate::money::Currency;
 use crate::time::Timestamp;
 

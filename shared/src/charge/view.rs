@@ -1,10 +1,10 @@
 //! A charge as clients see it (contract: Charge). An allowlist: what is not named here never leaves.
 
+use artefacts::qr;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{Charge, Failure, PaymentMethod, PublicStatus};
-use crate::acquirer::qr;
 use crate::config::Links;
 use crate::ids::AcquirerPaymentId;
 use crate::money::{Amount, Currency};

@@ -1,5 +1,6 @@
 //! A payment as clients see it (contract: Payment). An allowlist: what is not named here never leaves.
 
+use artefacts::qr;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
@@ -8,7 +9,7 @@ use serde_json::{Map, Value};
 use super::super::view::metadata;
 use super::super::{Boleto, Charge, PaymentMethod, TransactionStatus};
 use super::list::PaymentPage;
-use crate::acquirer::{ProviderStatus, qr};
+use crate::acquirer::ProviderStatus;
 use crate::config::Links;
 use crate::money::{Amount, Currency};
 use crate::tax_id::Document;

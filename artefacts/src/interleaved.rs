@@ -5,7 +5,7 @@
 //!
 //! The code is ISO/IEC 16390's; on a boleto, a wide element has three times the width of a narrow one.
 
-use super::digits::Digits;
+use crate::digits::Digits;
 
 /// A narrow bar or space, in modules.
 pub const NARROW: u8 = 1;

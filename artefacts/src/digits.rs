@@ -53,7 +53,7 @@ impl<const N: usize> Digits<N> {
 
     /// Digits from their values. Zeros stand for what is missing, and what is left over is dropped: whoever calls
     /// counts.
-    pub(super) fn collect(values: impl IntoIterator<Item = u8>) -> Self {
+    pub(crate) fn collect(values: impl IntoIterator<Item = u8>) -> Self {
         let mut digits = Self::ZERO;
         for (digit, value) in digits.0.iter_mut().zip(values) {
             *digit = b'0'.saturating_add(value.min(9));
@@ -94,16 +94,9 @@ impl<const N: usize> FromStr for Digits<N> {
 }
 
 /// Not so many digits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be digits, of exactly the length that is asked for")]
 pub struct DigitsError;
-
-impl fmt::Display for DigitsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("must be digits, of exactly the length that is asked for")
-    }
-}
-
-impl std::error::Error for DigitsError {}
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,6 @@
 
 mod png;
 
-use std::fmt;
 use std::sync::OnceLock;
 
 use base64::Engine as _;
@@ -31,24 +30,15 @@ const MAX_LEN: usize = 512;
 const VERSIONS: [i16; 18] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18];
 
 /// Why there is no picture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QrError {
     /// The code is empty or longer than 512 bytes.
+    #[error("the code must have 1 to 512 bytes")]
     Length,
     /// The encoder refused what is within its limits.
+    #[error("the code could not be encoded")]
     Encoder,
 }
-
-impl fmt::Display for QrError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Length => "the code must have 1 to 512 bytes",
-            Self::Encoder => "the code could not be encoded",
-        })
-    }
-}
-
-impl std::error::Error for QrError {}
 
 /// The picture of a code of 1 to 512 bytes: black on white, one bit a pixel, six pixels a module, with the four
 /// modules of margin that readers need. A usual code (181 to 213 bytes) has 390 pixels a side and 1.3 kB.
@@ -153,8 +143,7 @@ mod tests {
     use qrcode::Color;
 
     use super::*;
-    use crate::acquirer::brcode::DynamicBrCode;
-    use crate::money::Amount;
+    use crate::brcode::DynamicBrCode;
 
     const MARGIN: usize = 4;
     const SCALE: usize = 6;
@@ -192,7 +181,7 @@ mod tests {
     fn usual_code() -> String {
         let code = DynamicBrCode {
             location: "api.payments.example.com/pix/v1/cob/01m7xszsqwk549s9y2zxghq9p9",
-            amount: Some(Amount::parse(12_345).unwrap()),
+            amount_centavos: Some(12_345),
             merchant_name: "Loja de Exemplo do Brasil",
             merchant_city: "São Paulo",
         };

@@ -8,10 +8,6 @@
 //! for Payment Systems, merchant-presented mode. Lengths count characters; the CRC runs over bytes. What is
 //! written here is ASCII, where the two agree.
 
-use std::fmt;
-
-use crate::money::{Amount, Currency};
-
 /// Field 26-00: whose template it is. Any case when read.
 const GUI: &str = "br.gov.bcb.pix";
 
@@ -19,6 +15,8 @@ const LOCATION_MAX_LEN: usize = 77;
 const NAME_MAX_LEN: usize = 25;
 const CITY_MAX_LEN: usize = 15;
 const AMOUNT_MAX_LEN: usize = 13;
+/// `9999999999.99`, the most that field 54 has room for.
+const AMOUNT_MAX_CENTAVOS: u64 = 999_999_999_999;
 
 /// Stand in where nothing of a name is left in ASCII: the fields must not be empty.
 const NAME_FALLBACK: &str = "RECEBEDOR";
@@ -32,46 +30,35 @@ const CRC_LEN: usize = 4;
 const FORMAT: Field<'static> = Field { id: "00", value: "01" };
 
 /// Why a text is not a BR Code, or can't be made one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BrCodeError {
     /// The location is empty, longer than 77, has a scheme, or holds what a URL can't.
+    #[error("the location must be a URL without scheme, of at most 77 characters")]
     Location,
     /// The CRC is absent, is not four upper-case hex digits, or differs.
+    #[error("the CRC does not hold")]
     Crc,
     /// An id or length that is not two digits, an empty value, or one that ends early.
+    #[error("a field is malformed")]
     Field,
     /// A field occurs twice.
+    #[error("a field occurs twice")]
     Duplicate,
     /// A field that a Pix must have is absent or has another value; its id.
+    #[error("field {0} is absent or has a value that no Pix has")]
     Required(&'static str),
-    /// Field 54 is not an amount in reais.
+    /// Field 54 is not 0.01 to 9,999,999,999.99 reais.
+    #[error("the amount is not one in reais")]
     Amount,
 }
-
-impl fmt::Display for BrCodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Location => {
-                f.write_str("the location must be a URL without scheme, of at most 77 characters")
-            }
-            Self::Crc => f.write_str("the CRC does not hold"),
-            Self::Field => f.write_str("a field is malformed"),
-            Self::Duplicate => f.write_str("a field occurs twice"),
-            Self::Required(id) => write!(f, "field {id} is absent or has a value that no Pix has"),
-            Self::Amount => f.write_str("the amount is not one in reais"),
-        }
-    }
-}
-
-impl std::error::Error for BrCodeError {}
 
 /// A code for one payment, whose charge is fetched from a location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DynamicBrCode<'a> {
     /// Where the payer's bank fetches the charge: a URL without scheme, 1 to 77 characters.
     pub location: &'a str,
-    /// What to pay, in centavos. The charge at the location decides; this is for show.
-    pub amount: Option<Amount>,
+    /// What to pay, 1 to 999,999,999,999 centavos. The charge at the location decides; this is for show.
+    pub amount_centavos: Option<u64>,
     /// The receiver. Written in ASCII, cut to 25 characters.
     pub merchant_name: &'a str,
     /// The receiver's city. Written in ASCII, cut to 15 characters.
@@ -97,8 +84,8 @@ impl DynamicBrCode<'_> {
         push(&mut payload, "52", "0000");
         // ISO 4217 numeric, the real.
         push(&mut payload, "53", "986");
-        if let Some(amount) = self.amount {
-            push(&mut payload, "54", &amount.decimal(Currency::BRL.exponent()));
+        if let Some(centavos) = self.amount_centavos {
+            push(&mut payload, "54", &reais(centavos)?);
         }
         push(&mut payload, "58", "BR");
         push(&mut payload, "59", &ascii(self.merchant_name, NAME_MAX_LEN, NAME_FALLBACK));
@@ -155,7 +142,7 @@ impl<'a> BrCode<'a> {
             return Err(BrCodeError::Required("26"));
         }
         let code = Self { fields, account };
-        code.amount()?;
+        code.amount_centavos()?;
         Ok(code)
     }
 
@@ -179,8 +166,8 @@ impl<'a> BrCode<'a> {
         find(&self.account, "01")
     }
 
-    /// What to pay, in centavos (54).
-    pub fn amount(&self) -> Result<Option<Amount>, BrCodeError> {
+    /// What to pay (54), 1 to 999,999,999,999 centavos.
+    pub fn amount_centavos(&self) -> Result<Option<u64>, BrCodeError> {
         self.get("54").map(parse_amount).transpose()
     }
 
@@ -259,8 +246,18 @@ fn parse_field(text: &str) -> Option<(Field<'_>, &str)> {
     Some((Field { id, value }, rest))
 }
 
-/// `10.00`, and as other writers have it `10` and `10.5`.
-fn parse_amount(text: &str) -> Result<Amount, BrCodeError> {
+/// 1000 centavos as `10.00`.
+fn reais(centavos: u64) -> Result<String, BrCodeError> {
+    let centavos = in_range(centavos)?;
+    Ok(format!("{}.{:02}", centavos / 100, centavos % 100))
+}
+
+fn in_range(centavos: u64) -> Result<u64, BrCodeError> {
+    if (1..=AMOUNT_MAX_CENTAVOS).contains(&centavos) { Ok(centavos) } else { Err(BrCodeError::Amount) }
+}
+
+/// Centavos of `10.00`, and of other writers' `10` and `10.5`.
+fn parse_amount(text: &str) -> Result<u64, BrCodeError> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "00"));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if text.len() > AMOUNT_MAX_LEN || whole.is_empty() || !digits(whole) || !digits(fraction) {
@@ -271,8 +268,7 @@ fn parse_amount(text: &str) -> Result<Amount, BrCodeError> {
         2 => format!("{whole}{fraction}"),
         _ => return Err(BrCodeError::Amount),
     };
-    let centavos: i64 = centavos.parse().map_err(|_| BrCodeError::Amount)?;
-    Amount::parse(centavos).map_err(|_| BrCodeError::Amount)
+    in_range(centavos.parse().map_err(|_| BrCodeError::Amount)?)
 }
 
 fn is_location(location: &str) -> bool {
@@ -346,13 +342,13 @@ mod tests {
 
     const CODE: DynamicBrCode<'_> = DynamicBrCode {
         location: "pix.example.com/8b3da2f39a4140d1a91abd93113bd441",
-        amount: None,
+        amount_centavos: None,
         merchant_name: "Fulano de Tal",
         merchant_city: "BRASILIA",
     };
 
     fn vectors() -> Value {
-        serde_json::from_str(include_str!("../../tests/vectors/pix-and-boleto.json")).unwrap()
+        serde_json::from_str(include_str!("../../shared/tests/vectors/pix-and-boleto.json")).unwrap()
     }
 
     fn published(valid: bool) -> Vec<Value> {
@@ -406,7 +402,7 @@ mod tests {
             };
             let again = DynamicBrCode {
                 location,
-                amount: code.amount().unwrap(),
+                amount_centavos: code.amount_centavos().unwrap(),
                 merchant_name: code.merchant_name(),
                 merchant_city: code.merchant_city(),
             };
@@ -433,12 +429,20 @@ mod tests {
     #[test]
     fn an_amount_is_written_with_two_decimals() {
         for (centavos, field) in
-            [(1000, "540510.00"), (1, "54040.01"), (999_999_999_999_i64, "54139999999999.99")]
+            [(1000, "540510.00"), (1, "54040.01"), (999_999_999_999, "54139999999999.99")]
         {
-            let amount = Some(Amount::parse(centavos).unwrap());
-            let payload = DynamicBrCode { amount, ..CODE }.encode().unwrap();
+            let amount_centavos = Some(centavos);
+            let payload = DynamicBrCode { amount_centavos, ..CODE }.encode().unwrap();
             assert!(payload.contains(field), "{payload}");
-            assert_eq!(BrCode::parse(&payload).unwrap().amount(), Ok(amount));
+            assert_eq!(BrCode::parse(&payload).unwrap().amount_centavos(), Ok(amount_centavos));
+        }
+    }
+
+    #[test]
+    fn an_amount_of_zero_or_of_more_than_13_characters_is_refused() {
+        for centavos in [0, 1_000_000_000_000, u64::MAX] {
+            let code = DynamicBrCode { amount_centavos: Some(centavos), ..CODE };
+            assert_eq!(code.encode(), Err(BrCodeError::Amount), "{centavos}");
         }
     }
 
@@ -506,6 +510,7 @@ mod tests {
             ("5802BR", "5403.015802BR", BrCodeError::Amount),
             ("5802BR", "54040.005802BR", BrCodeError::Amount),
             ("5802BR", "541410000000000.005802BR", BrCodeError::Amount),
+            ("5802BR", "541310000000000005802BR", BrCodeError::Amount),
         ] {
             let payload = signed(&whole.replace(written, instead));
             assert_eq!(BrCode::parse(&payload), Err(expected), "{payload}");
@@ -528,17 +533,16 @@ mod tests {
         #[test]
         fn what_is_written_is_read_back(
             location in "[!-~]{1,77}",
-            centavos in proptest::option::of(1_i64..=999_999_999_999),
+            centavos in proptest::option::of(1_u64..=999_999_999_999),
             name in "[A-Za-z0-9][ -~]{0,40}",
             city in ".{0,40}",
         ) {
             prop_assume!(!location.contains("://"));
-            let amount = centavos.map(|centavos| Amount::parse(centavos).unwrap());
-            let payload = DynamicBrCode { location: &location, amount, merchant_name: &name, merchant_city: &city }.encode().unwrap();
+            let payload = DynamicBrCode { location: &location, amount_centavos: centavos, merchant_name: &name, merchant_city: &city }.encode().unwrap();
             prop_assert!(payload.is_ascii() && payload.len() <= 220);
             let code = BrCode::parse(&payload).unwrap();
             prop_assert_eq!(code.location(), Some(location.as_str()));
-            prop_assert_eq!(code.amount(), Ok(amount));
+            prop_assert_eq!(code.amount_centavos(), Ok(centavos));
             prop_assert!((1..=NAME_MAX_LEN).contains(&code.merchant_name().len()));
             prop_assert!((1..=CITY_MAX_LEN).contains(&code.merchant_city().len()));
         }

@@ -1,0 +1,35 @@
+//! Encoders for the artefacts that a payer pays with or keeps: BR Code, QR code, boleto, Multibanco reference, crypto
+//! address, and PDF documents.
+//!
+//! This is the lowest crate of the workspace. Its functions are pure: the same arguments give the same bytes. It does
+//! no I/O and knows no charge, money type, HTTP or AWS. Amounts are integers of the smallest unit, named in the
+//! parameter (`amount_centavos`, `amount_cents`). Documents take amounts and times as formatted text.
+//! `tests/layers.rs` keeps the other crates of the workspace out of the dependencies.
+//!
+//! | module | encodes | rule |
+//! | --- | --- | --- |
+//! | [`brcode`] | the text of a Pix charge | Central Bank of Brazil, over EMV QR Code |
+//! | [`qr`] | that text as a QR code in a PNG | ISO/IEC 18004 |
+//! | [`boleto`] | a bank slip's barcode number and digitable line | Febraban |
+//! | [`interleaved`] | the barcode number as bars | ISO/IEC 16390 |
+//! | [`multibanco`] | a payment reference with its check digits | SIBS |
+//! | [`crypto`] | addresses on TRON and Bitcoin's test networks | base58check, BIP-173 |
+//! | [`pdf`] | the boleto and the payment receipt as PDF | PDF 1.7, Banco do Brasil's layout |
+#![cfg_attr(
+    test,
+    allow(
+        clippy::arithmetic_side_effects,
+        clippy::needless_pass_by_value,
+        clippy::too_many_lines,
+        reason = "a test that fails may panic"
+    )
+)]
+
+pub mod boleto;
+pub mod brcode;
+pub mod crypto;
+pub mod digits;
+pub mod interleaved;
+pub mod multibanco;
+pub mod pdf;
+pub mod qr;
