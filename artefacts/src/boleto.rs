@@ -1,46 +1,47 @@
-//! Boleto: the bank slip's 44 digits behind its bars, and the 47 that people type.
+//! Boleto: a bank slip's barcode number (44 digits) and its digitable line (47 digits).
 //!
-//! Both say the same: the bank, the currency, when it is due, how much, and 25 digits that are the bank's own.
-//! The 44 end in one check digit for all (modulo 11); the line has three more, one for each field of the bank's
-//! digits (modulo 10). A [`Boleto`] can always be written; reading is strict, check digits included.
+//! Both carry the bank, the currency, the due date, the amount, and the free field: 25 digits that the bank assigns.
+//! The barcode number has one check digit over all others (modulo 11), its fifth digit. The line repeats it, and adds
+//! one check digit (modulo 10) to each of its first three fields. Every [`Boleto`] can be encoded. Parsing is strict
+//! and verifies the check digits.
 //!
-//! Source: Febraban's rules as banks' manuals and published implementations have them; the published slips in the
-//! test vectors hold. The due factor began anew on 2025-02-22. Bills of utilities (48 digits, beginning with 8) are another thing and not read here.
+//! Source: Febraban's rules, from banks' manuals and published implementations; the tests hold published slips. The due
+//! factor restarted at 1000 on 2025-02-22. Utility bills (48 digits, first digit 8) are not supported.
 
 use chrono::{Datelike as _, NaiveDate};
 
 use crate::digits::{Digits, DigitsError};
 
-/// No bank has it: the Central Bank's codes for the clearing begin at 001. So no app can route the sandbox's slips.
+/// Not assigned: the Central Bank's clearing codes begin at 001. So no bank's app can route a sandbox slip.
 const SANDBOX_BANK: Digits<3> = Digits::ZERO;
 
-/// The real.
+/// The code of the real.
 const CURRENCY: u8 = 9;
 
-/// Day 0 of the due factor, 1997-10-07, counted from the first of the year 1.
+/// Day 0 of the due factor, 1997-10-07, in days since 0000-12-31.
 const FACTOR_EPOCH_DAY: i32 = 729_304;
 const FACTOR_MIN: i32 = 1_000;
-/// The factors of one round, 1000 to 9999.
+/// Days in one cycle of factors, 1000 to 9999.
 const FACTOR_ROUND: i32 = 9_000;
-/// The last day of the second round, 2049-10-13: what comes then, nobody has said.
+/// 2049-10-13, the last day of the second cycle, in days since day 0. No rule is published for later days.
 const LAST_DAY: i32 = 18_999;
 
-/// Why there is no such slip.
+/// Why a boleto can't be built or parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BoletoError {
-    /// Not 44 digits, not 47, or a line with its dots and spaces elsewhere.
+    /// Not 44 or 47 digits, or a line with misplaced dots or spaces.
     #[error("must be the 44 digits of a boleto's bars or the 47 of its line")]
     Digits,
-    /// A check digit differs.
+    /// A check digit is wrong.
     #[error("a check digit does not hold")]
     CheckDigit,
-    /// Another currency than the real, which has 9.
+    /// The currency code is not 9, the real.
     #[error("the currency must be the real")]
     Currency,
-    /// Zero, or above 9,999,999,999 centavos, for which there are ten digits.
+    /// Zero, or above 9,999,999,999 centavos: the field has ten digits.
     #[error("a boleto has an amount of at most 9999999999 centavos")]
     Amount,
-    /// Before 2000-07-03 or after 2049-10-13, for which there is no factor; when read, none at all.
+    /// Before 2000-07-03 or after 2049-10-13, which have no factor; when parsed, a factor below 1000.
     #[error("a boleto is due between 2000-07-03 and 2049-10-13")]
     Due,
 }
@@ -51,7 +52,7 @@ impl From<DigitsError> for BoletoError {
     }
 }
 
-/// A slip over an amount in reais, due on a day.
+/// A bank slip: an amount in reais and a due date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Boleto {
     bank: Digits<3>,
@@ -63,7 +64,7 @@ pub struct Boleto {
 }
 
 impl Boleto {
-    /// Takes an amount of 1 to 9,999,999,999 centavos and a day from 2000-07-03 to 2049-10-13.
+    /// Takes an amount of 1 to 9,999,999,999 centavos and a due date from 2000-07-03 to 2049-10-13.
     pub fn new(
         bank: Digits<3>,
         amount_centavos: u64,
@@ -74,14 +75,14 @@ impl Boleto {
         Ok(Self { bank, amount_centavos, due, free_field, factor: due_factor(due)?, value })
     }
 
-    /// The slip of a charge in the sandbox: of a bank that there isn't, 000, so that none can take money for it.
-    /// One id always gives the same 25 digits.
+    /// A slip for tests, of bank 000, which does not exist: no bank can take money for it. The free field is derived
+    /// from the id.
     pub fn sandbox(id: [u8; 16], amount_centavos: u64, due: NaiveDate) -> Result<Self, BoletoError> {
         Self::new(SANDBOX_BANK, amount_centavos, due, Digits::of_id(id))
     }
 
-    /// Reads the 44 digits of the bars. A factor has named two days since 2025: of them, the one that is nearer to
-    /// `near` is meant, which is usually today.
+    /// Parses a barcode number, 44 digits. Since 2025 each factor stands for two days, one in each cycle; the result
+    /// is the day nearer to `near`, usually today.
     pub fn from_barcode(text: &str, near: NaiveDate) -> Result<Self, BoletoError> {
         let barcode = Digits::<44>::parse(text)?;
         if barcode.values().nth(3) != Some(CURRENCY) {
@@ -91,7 +92,7 @@ impl Boleto {
         if read.barcode() == barcode { Ok(read) } else { Err(BoletoError::CheckDigit) }
     }
 
-    /// Reads the 47 digits of the line, bare or as [`Self::formatted_line`] writes them. See
+    /// Parses a digitable line, 47 digits, bare or formatted as by [`Self::formatted_line`]. See
     /// [`Self::from_barcode`] for `near`.
     pub fn from_line(text: &str, near: NaiveDate) -> Result<Self, BoletoError> {
         let formatted = text.len() == FORMATTED_LEN;
@@ -117,7 +118,7 @@ impl Boleto {
         near: NaiveDate,
     ) -> Result<Self, BoletoError> {
         let amount_centavos = u64::try_from(value.number()?).map_err(|_| BoletoError::Amount)?;
-        // Before the due date: a slip that lacks both is refused for its amount.
+        // Checked before the due date: a slip without either is refused for its amount.
         amount_field(amount_centavos)?;
         Self::new(bank, amount_centavos, due_date(factor, near)?, free_field)
     }
@@ -127,27 +128,27 @@ impl Boleto {
         &self.bank
     }
 
-    /// What is to pay, in centavos: 1 to 9,999,999,999.
+    /// The amount, 1 to 9,999,999,999 centavos.
     pub fn amount_centavos(&self) -> u64 {
         self.amount_centavos
     }
 
-    /// The last day to pay without a fine.
+    /// The due date: the last day to pay without a fine.
     pub fn due(&self) -> NaiveDate {
         self.due
     }
 
-    /// What the bank itself tells its slips by.
+    /// The digits by which the bank identifies the slip.
     pub fn free_field(&self) -> &Digits<25> {
         &self.free_field
     }
 
-    /// The 44 digits of the bars.
+    /// The barcode number, 44 digits.
     pub fn barcode(&self) -> Digits<44> {
         Digits::collect(self.head().chain([self.check_digit()]).chain(self.tail()))
     }
 
-    /// The 47 digits of the line.
+    /// The digitable line, 47 digits.
     pub fn line(&self) -> Digits<47> {
         let mut free = self.free_field.values();
         let first = field(self.head().chain(free.by_ref().take(5)));
@@ -158,17 +159,17 @@ impl Boleto {
         Digits::collect(fields.chain([self.check_digit()]).chain(rest))
     }
 
-    /// The line as people read it, `00000.00000 00000.000000 00000.000000 0 00000000000000`.
+    /// The digitable line with its dots and spaces, `00000.00000 00000.000000 00000.000000 0 00000000000000`.
     pub fn formatted_line(&self) -> String {
         format_line(&self.line())
     }
 
-    /// What comes before the check digit of the bars.
+    /// The digits before the barcode number's check digit.
     fn head(&self) -> impl DoubleEndedIterator<Item = u8> {
         self.bank.values().chain([CURRENCY])
     }
 
-    /// What comes after it.
+    /// The digits after it.
     fn tail(&self) -> impl DoubleEndedIterator<Item = u8> {
         self.factor.values().chain(self.value.values()).chain(self.free_field.values())
     }
@@ -203,8 +204,8 @@ fn format_line(line: &Digits<47>) -> String {
     text
 }
 
-/// A field of the line: its digits and their own check digit, modulo 10 with weights 2 and 1 from the right, the
-/// digits of a product summed.
+/// A field of the line: its digits and their check digit, modulo 10 with weights 2 and 1 from the right; the digits
+/// of each product are summed.
 fn field(digits: impl Iterator<Item = u8>) -> Vec<u8> {
     let mut digits: Vec<u8> = digits.collect();
     let sum = digits.iter().rev().zip([2_u32, 1].into_iter().cycle()).fold(0_u32, |sum, (digit, weight)| {
@@ -223,7 +224,7 @@ fn amount_field(centavos: u64) -> Result<Digits<10>, BoletoError> {
     Digits::of(centavos.into()).map_err(|_| BoletoError::Amount)
 }
 
-/// Days since 1997-10-07; once they were four digits full, 2025-02-22 was 1000 again.
+/// Days since 1997-10-07. After 9999 the factor restarts at 1000, the factor of 2025-02-22.
 fn due_factor(due: NaiveDate) -> Result<Digits<4>, BoletoError> {
     let days = due.num_days_from_ce().saturating_sub(FACTOR_EPOCH_DAY);
     if !(FACTOR_MIN..=LAST_DAY).contains(&days) {
@@ -234,11 +235,11 @@ fn due_factor(due: NaiveDate) -> Result<Digits<4>, BoletoError> {
     Ok(Digits::of(factor)?)
 }
 
-/// The day of a factor, in the round that is nearer to a day.
+/// The day of a factor, in the cycle that puts it nearer to `near`.
 fn due_date(factor: Digits<4>, near: NaiveDate) -> Result<NaiveDate, BoletoError> {
     let days = i32::try_from(factor.number()?).map_err(|_| BoletoError::Due)?;
     if days < FACTOR_MIN {
-        // 0000: the slip says no day.
+        // 0000 is a slip without a due date.
         return Err(BoletoError::Due);
     }
     let first = days.saturating_add(FACTOR_EPOCH_DAY);

@@ -1,50 +1,50 @@
 //! BR Code: the text behind a Pix "copia e cola" and its QR code.
 //!
-//! A list of fields, each of two digits of id, two of length and a value; some values are such lists
-//! themselves. [`DynamicBrCode`] writes the dynamic form, which names a location to fetch the charge from;
-//! [`BrCode`] reads any form, strictly: what it accepts has its CRC and the fields that a Pix must have.
+//! A list of fields, each with a two-digit id, a two-digit length and a value. Some values are such lists themselves.
+//! [`DynamicBrCode`] encodes the dynamic form, which carries the location to fetch the charge from. [`BrCode`] parses
+//! every form strictly: the CRC must be right and the mandatory fields of a Pix present.
 //!
 //! Source: Central Bank of Brazil, *Manual de Padrões para Iniciação do Pix*, over EMV® QR Code Specification
-//! for Payment Systems, merchant-presented mode. Lengths count characters; the CRC runs over bytes. What is
-//! written here is ASCII, where the two agree.
+//! for Payment Systems, merchant-presented mode. Lengths count characters; the CRC covers bytes. The encoder writes
+//! ASCII only, where both are the same.
 
-/// Field 26-00: whose template it is. Any case when read.
+/// Field 26-00, the template's owner. Parsed in any case.
 const GUI: &str = "br.gov.bcb.pix";
 
 const LOCATION_MAX_LEN: usize = 77;
 const NAME_MAX_LEN: usize = 25;
 const CITY_MAX_LEN: usize = 15;
 const AMOUNT_MAX_LEN: usize = 13;
-/// `9999999999.99`, the most that field 54 has room for.
+/// `9999999999.99`, the most that fits in field 54.
 const AMOUNT_MAX_CENTAVOS: u64 = 999_999_999_999;
 
-/// Stand in where nothing of a name is left in ASCII: the fields must not be empty.
+/// Used when nothing of a name is left in ASCII: the fields must not be empty.
 const NAME_FALLBACK: &str = "RECEBEDOR";
 const CITY_FALLBACK: &str = "BRASIL";
 
-/// The CRC's own field up to its value; the CRC covers it.
+/// Id and length of the CRC's field. The CRC covers them.
 const CRC_HEAD: &str = "6304";
 const CRC_LEN: usize = 4;
 
-/// The version's field, which comes first.
+/// The payload format indicator, which must be the first field.
 const FORMAT: Field<'static> = Field { id: "00", value: "01" };
 
-/// Why a text is not a BR Code, or can't be made one.
+/// Why a BR Code can't be parsed or encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BrCodeError {
-    /// The location is empty, longer than 77, has a scheme, or holds what a URL can't.
+    /// The location is empty, longer than 77 characters, has a scheme, or has a character that is invalid in a URL.
     #[error("the location must be a URL without scheme, of at most 77 characters")]
     Location,
-    /// The CRC is absent, is not four upper-case hex digits, or differs.
+    /// The CRC is absent, is not four upper-case hex digits, or is wrong.
     #[error("the CRC does not hold")]
     Crc,
-    /// An id or length that is not two digits, an empty value, or one that ends early.
+    /// An id or length is not two digits, or a value is empty or truncated.
     #[error("a field is malformed")]
     Field,
     /// A field occurs twice.
     #[error("a field occurs twice")]
     Duplicate,
-    /// A field that a Pix must have is absent or has another value; its id.
+    /// A mandatory field, named by its id, is absent or has a value that is invalid in a Pix.
     #[error("field {0} is absent or has a value that no Pix has")]
     Required(&'static str),
     /// Field 54 is not 0.01 to 9,999,999,999.99 reais.
@@ -52,21 +52,21 @@ pub enum BrCodeError {
     Amount,
 }
 
-/// A code for one payment, whose charge is fetched from a location.
+/// A code for a single payment; the payer's bank fetches the charge from a location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DynamicBrCode<'a> {
-    /// Where the payer's bank fetches the charge: a URL without scheme, 1 to 77 characters.
+    /// Where the payer's bank fetches the charge: a URL without its scheme, 1 to 77 characters.
     pub location: &'a str,
-    /// What to pay, 1 to 999,999,999,999 centavos. The charge at the location decides; this is for show.
+    /// The amount to display, 1 to 999,999,999,999 centavos. The charge at the location is authoritative.
     pub amount_centavos: Option<u64>,
-    /// The receiver. Written in ASCII, cut to 25 characters.
+    /// The receiver. Transliterated to ASCII and truncated to 25 characters.
     pub merchant_name: &'a str,
-    /// The receiver's city. Written in ASCII, cut to 15 characters.
+    /// The receiver's city. Transliterated to ASCII and truncated to 15 characters.
     pub merchant_city: &'a str,
 }
 
 impl DynamicBrCode<'_> {
-    /// The payload, 4 upper-case hex digits of CRC included. At most 220 characters.
+    /// The payload, CRC included. At most 220 characters.
     pub fn encode(&self) -> Result<String, BrCodeError> {
         if !is_location(self.location) {
             return Err(BrCodeError::Location);
@@ -77,7 +77,7 @@ impl DynamicBrCode<'_> {
 
         let mut payload = String::with_capacity(224);
         push(&mut payload, FORMAT.id, FORMAT.value);
-        // One use.
+        // Point of initiation: single use.
         push(&mut payload, "01", "12");
         push(&mut payload, "26", &account);
         // No merchant category.
@@ -90,7 +90,7 @@ impl DynamicBrCode<'_> {
         push(&mut payload, "58", "BR");
         push(&mut payload, "59", &ascii(self.merchant_name, NAME_MAX_LEN, NAME_FALLBACK));
         push(&mut payload, "60", &ascii(self.merchant_city, CITY_MAX_LEN, CITY_FALLBACK));
-        // The txid is the location's to tell: 62-05 is `***` in a dynamic code.
+        // The location returns the txid, so 62-05 is `***` in a dynamic code.
         push(&mut payload, "62", "0503***");
         payload.push_str(CRC_HEAD);
         let crc = crc_text(&payload);
@@ -99,7 +99,7 @@ impl DynamicBrCode<'_> {
     }
 }
 
-/// One field as it was written.
+/// One field of a parsed code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
     /// Two digits.
@@ -108,7 +108,7 @@ pub struct Field<'a> {
     pub value: &'a str,
 }
 
-/// A BR Code that was read: its CRC holds and the fields that a Pix must have are there.
+/// A parsed BR Code: its CRC is right and the mandatory fields of a Pix are present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BrCode<'a> {
     fields: Vec<Field<'a>>,
@@ -116,7 +116,7 @@ pub struct BrCode<'a> {
 }
 
 impl<'a> BrCode<'a> {
-    /// Reads a static, dynamic or composite code.
+    /// Parses a static, dynamic or composite code.
     pub fn parse(payload: &'a str) -> Result<Self, BrCodeError> {
         verify_crc(payload)?;
         let fields = parse_fields(payload)?;
@@ -146,7 +146,7 @@ impl<'a> BrCode<'a> {
         Ok(code)
     }
 
-    /// The fields in the order in which they came.
+    /// The fields in the payload's order.
     pub fn fields(&self) -> &[Field<'a>] {
         &self.fields
     }
@@ -166,7 +166,7 @@ impl<'a> BrCode<'a> {
         find(&self.account, "01")
     }
 
-    /// What to pay (54), 1 to 999,999,999,999 centavos.
+    /// The amount (54), 1 to 999,999,999,999 centavos.
     pub fn amount_centavos(&self) -> Result<Option<u64>, BrCodeError> {
         self.get("54").map(parse_amount).transpose()
     }
@@ -182,7 +182,7 @@ impl<'a> BrCode<'a> {
     }
 }
 
-/// CRC-16/CCITT-FALSE (polynomial 1021, start FFFF, not reflected): of `123456789` it is 29B1.
+/// CRC-16/CCITT-FALSE (polynomial 1021, initial value FFFF, not reflected). The check value of `123456789` is 29B1.
 pub fn crc16(bytes: &[u8]) -> u16 {
     const POLYNOMIAL: u16 = 0x1021;
     let mut crc = u16::MAX;
@@ -246,7 +246,7 @@ fn parse_field(text: &str) -> Option<(Field<'_>, &str)> {
     Some((Field { id, value }, rest))
 }
 
-/// 1000 centavos as `10.00`.
+/// Formats 1000 centavos as `10.00`.
 fn reais(centavos: u64) -> Result<String, BrCodeError> {
     let centavos = in_range(centavos)?;
     Ok(format!("{}.{:02}", centavos / 100, centavos % 100))
@@ -256,7 +256,7 @@ fn in_range(centavos: u64) -> Result<u64, BrCodeError> {
     if (1..=AMOUNT_MAX_CENTAVOS).contains(&centavos) { Ok(centavos) } else { Err(BrCodeError::Amount) }
 }
 
-/// Centavos of `10.00`, and of other writers' `10` and `10.5`.
+/// Parses `10.00` into centavos, and `10` and `10.5`, which other encoders produce.
 fn parse_amount(text: &str) -> Result<u64, BrCodeError> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "00"));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -277,7 +277,7 @@ fn is_location(location: &str) -> bool {
         && !location.contains("://")
 }
 
-/// A name in printable ASCII, within a length, never empty.
+/// A name in printable ASCII, at most `max_len` long and never empty.
 fn ascii(name: &str, max_len: usize, fallback: &str) -> String {
     let mut text = String::with_capacity(max_len);
     for character in name.trim().chars().take(READ_AT_MOST) {
@@ -300,11 +300,11 @@ fn ascii(name: &str, max_len: usize, fallback: &str) -> String {
     if text.is_empty() { fallback.to_owned() } else { text }
 }
 
-/// Characters of a name that are looked at: it may be all of such as are dropped.
+/// Characters of a name that are read. Bounds the loop over a name whose characters are all dropped.
 const READ_AT_MOST: usize = 200;
 
-/// Portuguese letters, and their neighbours' in Europe, without their marks. What is not there is dropped; a mark
-/// that stands by itself too.
+/// Letters of Portuguese and other European languages without their diacritics. Other characters are dropped, and so
+/// are combining marks.
 fn transliterate(character: char) -> &'static str {
     match character {
         'á' | 'à' | 'â' | 'ã' | 'ä' | 'å' | 'ª' => "a",

@@ -1,11 +1,11 @@
-//! Addresses to send tokens to: well-formed ones for the sandbox, and whether one is well-formed.
+//! Addresses of tokens: derives them for tests, and validates their form and checksum.
 //!
 //! Sources: TRON, *Account address format* (0x41 and 20 bytes in base58check); BIP-173 and BIP-350 (bech32).
 
 use bech32::{hrp, segwit};
 use sha2::{Digest, Sha256};
 
-/// The 20 bytes of an address are a hash of this and the id. The label says to whoever finds the hash what it is.
+/// Hashed with the network and the id into the 20 bytes of an address. The text documents the hash's origin.
 const SANDBOX_LABEL: &[u8] = b"sandbox address, nobody has its key\0";
 
 const HASH_LEN: usize = 20;
@@ -15,19 +15,19 @@ const CHECKSUM_LEN: usize = 4;
 const TRON_PREFIX: u8 = 0x41;
 const TRON_LEN: usize = 1 + HASH_LEN + CHECKSUM_LEN;
 
-/// Whose addresses.
+/// The network of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Network {
-    /// TRON, where USDT is. Its test networks have the same addresses.
+    /// TRON, on which USDT is issued. Its test networks use the same addresses.
     Tron,
     /// Bitcoin's test networks.
     BitcoinTestnet,
 }
 
-/// An address that follows from a charge's id and the network, and passes the checks of wallets.
+/// An address for tests, derived from an id and the network. Wallets accept it, and its private key is unknown.
 ///
-/// Nobody has its key. An address of TRON does not tell a test network from the real one, so what somebody sends
-/// to it there is lost: show it as a test address.
+/// A TRON address is the same on the test networks and on the main network. Tokens sent to it on the main network are
+/// lost, so label it as a test address.
 pub fn sandbox_address(id: [u8; 16], network: Network) -> String {
     let hash = sandbox_hash(id, network);
     match network {
@@ -39,12 +39,12 @@ pub fn sandbox_address(id: [u8; 16], network: Network) -> String {
             address.extend(checksum);
             bs58::encode(address).into_string()
         }
-        // Only a hash of another length, or another version, would not be encoded.
+        // Fails only for a hash of another length or another version.
         Network::BitcoinTestnet => segwit::encode_v0(hrp::TB, &hash).unwrap_or_default(),
     }
 }
 
-/// Whether it is an address of the network, by its form and checksum. Says nothing of whether anybody has it.
+/// Whether the text is an address of the network, by form and checksum. It may still belong to no wallet.
 pub fn is_well_formed(address: &str, network: Network) -> bool {
     match network {
         Network::Tron => {

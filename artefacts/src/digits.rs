@@ -1,4 +1,4 @@
-//! So many decimal digits: what bank slips and references are made of. A text, never a number: zeros lead.
+//! Decimal digits of a fixed length, as in bank slips and references. Text, not a number: leading zeros count.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ impl<const N: usize> Digits<N> {
         if digits.iter().all(u8::is_ascii_digit) { Ok(Self(digits)) } else { Err(DigitsError) }
     }
 
-    /// A number with leading zeros, where it fits.
+    /// A number padded with leading zeros; an error if it has more than `N` digits.
     pub fn of(number: u128) -> Result<Self, DigitsError> {
         match Self::split(number) {
             (digits, 0) => Ok(digits),
@@ -25,7 +25,7 @@ impl<const N: usize> Digits<N> {
         }
     }
 
-    /// The last digits of the number that 16 bytes are, big-endian: as evenly spread as the bytes are.
+    /// The last `N` digits of 16 bytes read as a big-endian number.
     pub fn of_id(id: [u8; 16]) -> Self {
         Self::split(u128::from_be_bytes(id)).0
     }
@@ -40,19 +40,19 @@ impl<const N: usize> Digits<N> {
         self.0.iter().map(|digit| digit.saturating_sub(b'0'))
     }
 
-    /// The number that the digits are; up to 38 digits fit.
+    /// The value as a number; an error if it does not fit 128 bits (38 digits always do).
     pub fn number(&self) -> Result<u128, DigitsError> {
         self.as_str().parse().map_err(|_| DigitsError)
     }
 
-    /// `M` of the digits, after the first `start`.
+    /// `M` digits from index `start` on.
     pub fn part<const M: usize>(&self, start: usize) -> Result<Digits<M>, DigitsError> {
         let end = start.checked_add(M).ok_or(DigitsError)?;
         self.as_str().get(start..end).ok_or(DigitsError).and_then(Digits::parse)
     }
 
-    /// Digits from their values. Zeros stand for what is missing, and what is left over is dropped: whoever calls
-    /// counts.
+    /// Digits from their values. Missing values become zeros at the end and excess ones are dropped, so callers must
+    /// pass exactly `N`.
     pub(crate) fn collect(values: impl IntoIterator<Item = u8>) -> Self {
         let mut digits = Self::ZERO;
         for (digit, value) in digits.0.iter_mut().zip(values) {
@@ -61,7 +61,7 @@ impl<const N: usize> Digits<N> {
         digits
     }
 
-    /// The last digits, and the number that those before them are.
+    /// The last `N` digits, and the number formed by those before them.
     fn split(number: u128) -> (Self, u128) {
         let mut digits = Self::ZERO;
         let mut rest = number;
@@ -93,7 +93,7 @@ impl<const N: usize> FromStr for Digits<N> {
     }
 }
 
-/// Not so many digits.
+/// The text or number does not have exactly (or at most) `N` digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be digits, of exactly the length that is asked for")]
 pub struct DigitsError;

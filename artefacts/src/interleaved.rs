@@ -1,17 +1,17 @@
 //! Interleaved 2 of 5: the bars of a boleto.
 //!
-//! Five elements a digit, two of them wide; a pair of digits shares ten, the first has the bars and the second the
-//! spaces between them. Bars and spaces take turns from the first bar to the last.
+//! Each digit has five elements, two of them wide. Digits are encoded in pairs: the first in five bars, the second in
+//! the five spaces between them. Bars and spaces alternate; the first and the last element are bars.
 //!
-//! The code is ISO/IEC 16390's; on a boleto, a wide element has three times the width of a narrow one.
+//! Source: ISO/IEC 16390. On a boleto a wide element is three times as wide as a narrow one.
 
 use crate::digits::Digits;
 
 /// A narrow bar or space, in modules.
 pub const NARROW: u8 = 1;
-/// A wide one.
+/// A wide bar or space, in modules.
 pub const WIDE: u8 = 3;
-/// All widths of 44 digits together, in modules, without the ten of white that readers need before and after.
+/// Width of 44 digits, in modules, without the quiet zones of ten modules that readers need on both sides.
 pub const MODULES: u16 = 405;
 
 const START: [u8; 4] = [NARROW, NARROW, NARROW, NARROW];
@@ -31,7 +31,8 @@ const PATTERNS: [[u8; 5]; 10] = [
     [NARROW, WIDE, NARROW, WIDE, NARROW],
 ];
 
-/// The widths of 227 bars and spaces by turns, each [`NARROW`] or [`WIDE`], the first and the last a bar.
+/// The widths of 227 alternating bars and spaces, in modules, each [`NARROW`] or [`WIDE`]. The first and
+/// the last are bars.
 pub fn widths(barcode: &Digits<44>) -> Vec<u8> {
     let values: Vec<u8> = barcode.values().collect();
     let (pairs, _) = values.as_chunks::<2>();

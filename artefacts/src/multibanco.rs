@@ -1,17 +1,17 @@
-//! Multibanco: the entity, reference and amount that a payer in Portugal types at a cash machine.
+//! Multibanco: the entity, reference and amount that a payer in Portugal enters at a cash machine.
 //!
-//! The last two digits of a reference check all three: the sum of the digits of entity, reference and amount by
-//! their weights, modulo 97, from 98. So one reference is right for one amount only.
+//! The last two digits of a reference are check digits over all three: 98 minus the weighted sum of the digits modulo
+//! 97. So a reference is valid for one amount only.
 //!
-//! Source: SIBS, by a published implementation and its example.
+//! Source: SIBS's rule, from a published implementation and its example.
 
 use crate::digits::Digits;
 
-/// The sandbox's entity. Who has which is not published; the ones seen in use don't begin with 0, and five zeros
-/// are nobody's by their looks, so that a payer who gets to see it is not sent to a stranger.
+/// The sandbox's entity. The list of entities is not published, but none in use is known to begin with 0. So five
+/// zeros should direct no payment to a real company.
 pub const SANDBOX_ENTITY: Digits<5> = Digits::ZERO;
 
-/// For five digits of entity, seven of the reference and eight of the amount in cents.
+/// For the entity's five digits, the reference's first seven and the amount's eight, in cents.
 const WEIGHTS: [u32; 20] = [51, 73, 17, 89, 38, 62, 45, 53, 15, 50, 5, 49, 34, 81, 76, 27, 90, 9, 30, 3];
 
 /// Why an amount has no reference.
@@ -20,12 +20,12 @@ pub enum AmountError {
     /// Zero cents.
     #[error("a Multibanco reference has an amount of at least 1 cent")]
     Zero,
-    /// Above 99,999,999 cents, for which there are eight digits.
+    /// Above 99,999,999 cents: the amount has eight digits.
     #[error("a Multibanco reference has an amount of at most 99999999 cents")]
     TooLarge,
 }
 
-/// The reference of an amount of 1 to 99,999,999 cents of a euro: the entity's own number and two check digits.
+/// The reference for an amount of 1 to 99,999,999 cents of a euro: a number that the entity chose and two check digits.
 pub fn reference(
     entity: &Digits<5>,
     number: &Digits<7>,
@@ -46,14 +46,14 @@ pub fn reference(
     Ok(Digits::collect(number.values().chain(check.values())))
 }
 
-/// Whether the check digits of a reference hold, for its entity and amount.
+/// Whether a reference's check digits are right for its entity and amount.
 pub fn holds(entity: &Digits<5>, given: &Digits<9>, amount_cents: u64) -> bool {
     let number = given.part::<7>(0).unwrap_or(Digits::ZERO);
     reference(entity, &number, amount_cents).as_ref() == Ok(given)
 }
 
-/// The reference of a charge in the sandbox, for [`SANDBOX_ENTITY`]. There are ten million numbers, so two charges
-/// may have one in common: tell charges by their ids.
+/// A reference for tests, of [`SANDBOX_ENTITY`], derived from an id. It is not unique: there are only ten million
+/// numbers.
 pub fn sandbox_reference(id: [u8; 16], amount_cents: u64) -> Result<Digits<9>, AmountError> {
     reference(&SANDBOX_ENTITY, &Digits::of_id(id), amount_cents)
 }

@@ -1,10 +1,10 @@
-//! Documents as PDF: the boleto to pay by and the receipt of a payment, each one page of A4.
+//! PDF documents: the boleto and the payment receipt, one A4 page each.
 //!
-//! What merchants and payers wrote is cut to its place; what a font has no letter for is a `?`. Nothing of a
-//! document depends on anything but its fields: the same again is the same file. The file is `pdf-writer`'s.
+//! Texts are truncated to the space they have. A character that the font lacks becomes `?`. The same fields always give
+//! the same file. `pdf-writer` writes it.
 //!
-//! The boleto's page is laid out as banks ask for it: a compensation slip of 95 to 108 mm at the foot (Banco do
-//! Brasil, *Especificações técnicas para confecção de boleto de cobrança*), with bars of 103 by 13 mm.
+//! The boleto's layout is the banks': a compensation slip 95 to 108 mm high at the foot of the page, with bars of 103
+//! by 13 mm. Source: Banco do Brasil, *Especificações técnicas para confecção de boleto de cobrança*.
 
 mod page;
 mod text;
@@ -25,56 +25,57 @@ const LINE: Style = Style::new(Font::Bold, 11);
 const HEADING: Style = Style::new(Font::Bold, 14);
 const TITLE: Style = Style::new(Font::Bold, 18);
 
+// Positions are in millimetres from the top left corner of the page.
 const LEFT: f32 = 15.0;
 const RIGHT: f32 = 195.0;
-/// Where the columns of the amounts begin.
+/// Left edge of the column of amounts.
 const AMOUNTS: f32 = 150.0;
 
-/// Where the compensation slip begins: 108 mm above the foot of the page.
+/// Top of the compensation slip: 108 mm above the foot of the page.
 const CUT: f32 = 189.0;
 
-/// The bars: what readers at the counter are set to.
+/// Width and height of the bars, as readers at counters expect them.
 const BARS_SIZE_MM: (f32, f32) = (103.0, 13.0);
 
-/// What a boleto's page says. A text that is too long for its place is cut.
+/// The fields of a boleto's page.
 #[derive(Debug, Clone, Copy)]
 pub struct BoletoDocument<'a> {
     /// The digits and the due date.
     pub boleto: &'a Boleto,
-    /// The boleto's own amount as Brazilians write it: `R$ 1.234,56`.
+    /// The boleto's amount, formatted: `R$ 1.234,56`. It must equal [`Boleto::amount_centavos`].
     pub amount: &'a str,
-    /// Who is paid.
+    /// The party that is paid.
     pub beneficiary: &'a str,
-    /// Who is to pay, where it is known.
+    /// The payer's name; `None` prints "Não informado".
     pub payer: Option<&'a str>,
-    /// The charge's raw id.
+    /// The document number, by which the beneficiary identifies the slip.
     pub document_number: &'a str,
-    /// What whoever takes the payment should know; the first seven are shown, a line each.
+    /// Instructions to the teller, one line each; the first seven are printed.
     pub instructions: &'a [&'a str],
 }
 
-/// What a receipt says. There is no field for the payer's document, so that it can't be on it.
+/// The fields of a receipt. The payer's tax id is left out on purpose: a receipt must not show it.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceiptDocument<'a> {
-    /// Who was paid.
+    /// The receiver's name.
     pub merchant: &'a str,
-    /// What was paid, as Brazilians write it: `R$ 1.234,56`.
+    /// The amount paid, formatted: `R$ 1.234,56`.
     pub amount: &'a str,
-    /// How, as people call it: `Pix`.
+    /// The payment method's name: `Pix`.
     pub method: &'a str,
-    /// When, with the time zone: `21/11/2026 15:04:05 (horário de São Paulo)`.
+    /// The time of payment, formatted, with its time zone: `21/11/2026 15:04:05 (horário de São Paulo)`.
     pub paid_at: &'a str,
-    /// The payment's id in the Pix, where it has one.
+    /// The Pix end-to-end id; `None` for other methods.
     pub end_to_end_id: Option<&'a str>,
-    /// The charge's raw id.
+    /// The payment's id.
     pub transaction_id: &'a str,
-    /// Who paid, where it is known.
+    /// The payer's name; `None` omits the row.
     pub payer: Option<&'a str>,
-    /// Whether no money was moved: the page then says so.
+    /// Whether the payment was simulated; the page then states that no money moved.
     pub is_test: bool,
 }
 
-/// The page of a boleto of the sandbox, which says that it can't be paid. Below 20 kB.
+/// The page of a sandbox boleto, which states that it can't be paid. Below 20 kB.
 pub fn boleto_pdf(document: &BoletoDocument<'_>) -> Vec<u8> {
     let mut page = Page::new();
     notice(
@@ -89,7 +90,7 @@ pub fn boleto_pdf(document: &BoletoDocument<'_>) -> Vec<u8> {
     page.finish("Boleto de teste")
 }
 
-/// What the payer keeps.
+/// The payer's part, above the cut.
 fn payers_part(page: &mut Page, document: &BoletoDocument<'_>) {
     let boleto = document.boleto;
     page.text((LEFT, 42.0), TITLE, 130, 1, "Boleto");
@@ -108,7 +109,7 @@ fn payers_part(page: &mut Page, document: &BoletoDocument<'_>) {
     page.text((LEFT, y + 10.0), LINE, 180, 1, &boleto.formatted_line());
 }
 
-/// What a bank would keep, from the cut to the bars.
+/// The bank's part, from the cut to the bars.
 fn compensation_slip(page: &mut Page, document: &BoletoDocument<'_>) {
     let boleto = document.boleto;
     let top = CUT + 11.0;
@@ -141,7 +142,7 @@ fn compensation_slip(page: &mut Page, document: &BoletoDocument<'_>) {
     cell(page, (LEFT, foot), 178, "Pagador", document.payer.unwrap_or("Não informado"));
     page.rule((LEFT, foot + row), (RIGHT, foot + row), 1.0, false);
 
-    // A reader needs the white before the first bar; the margin of the page is more than that.
+    // The page's left margin serves as the quiet zone that readers need before the first bar.
     page.bars(
         (LEFT, foot + row + 3.0),
         BARS_SIZE_MM,
@@ -152,10 +153,10 @@ fn compensation_slip(page: &mut Page, document: &BoletoDocument<'_>) {
     page.text_right((RIGHT, foot + row + 9.0), STRONG, 60, "Teste: não pode ser pago");
 }
 
-/// Lines of instructions for which there is room.
+/// Lines of instructions that fit.
 const INSTRUCTIONS_MAX: usize = 7;
 
-/// The page that says that a payment was made. Below 20 kB.
+/// The receipt of a payment. Below 20 kB.
 pub fn receipt_pdf(document: &ReceiptDocument<'_>) -> Vec<u8> {
     let mut page = Page::new();
     if document.is_test {
@@ -188,23 +189,23 @@ pub fn receipt_pdf(document: &ReceiptDocument<'_>) -> Vec<u8> {
     })
 }
 
-/// What nobody should overlook, across the page.
+/// A warning across the page.
 fn notice(page: &mut Page, y: f32, heading: &str, text: &str) {
     page.fill((LEFT, y), (RIGHT - LEFT, 15.0), 0.9);
     page.text((LEFT + 4.0, y + 6.0), NOTICE, 170, 1, heading);
     page.text((LEFT + 4.0, y + 11.5), SMALL, 170, 1, text);
 }
 
-/// Names and what they stand for, below each other. Answers where the next would be.
+/// Rows of label and value. Returns the y of the next row.
 fn list(page: &mut Page, y: f32, rows: &[(&str, String)]) -> f32 {
     rows.iter().fold(y, |y, (label, value)| {
         page.text((LEFT, y), SMALL.gray(0.4), 48, 1, label);
-        // Of a name of two lines, the second needs its room.
+        // A value of two lines needs more room than a row.
         page.text((LEFT + 50.0, y), VALUE, 130, 2, value).max(y + 3.0) + 4.0
     })
 }
 
-/// A field of the slip, with its name above it.
+/// A field of the slip, with its label above it.
 fn cell(page: &mut Page, at: (f32, f32), width_mm: u16, label: &str, value: &str) {
     page.text((at.0 + 1.0, at.1 + 3.0), LABEL, width_mm, 1, label);
     page.text((at.0 + 1.0, at.1 + 7.2), VALUE, width_mm, 1, value);

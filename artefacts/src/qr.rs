@@ -1,10 +1,9 @@
 //! The QR code of a payment code, as a PNG.
 //!
-//! Every charge is answered with this picture, so its cost is a request's cost. Two things keep it down. The mask
-//! is fixed: a reader takes any of the eight, and to score them all takes thirty times the instructions of the
-//! code itself. And what doesn't depend on the content (patterns, mask, the order in which bits are placed) is
-//! worked out once for a size and kept. The bits and their error correction are the `qrcode` crate's; the file
-//! is `png`'s.
+//! Most charge responses include this image, so encoding must be cheap. Two choices make it so. The mask is fixed:
+//! readers accept all eight, and scoring them takes thirty times the instructions of encoding. The parts that do not
+//! depend on the content (patterns, mask, placement order of the bits) are computed once a size and cached. The
+//! `qrcode` crate encodes the bits and their error correction; the module `png` writes the file.
 //!
 //! Source: ISO/IEC 18004, byte mode, error correction M.
 
@@ -18,7 +17,7 @@ use qrcode::bits::Bits;
 use qrcode::canvas::{Canvas, MaskPattern, Module};
 use qrcode::{EcLevel, Version, ec};
 
-/// Restores up to 15 % of damaged codewords: what a scratched screen needs, at a fair size.
+/// Recovers up to 15 % of the codewords: enough for a scratched screen, at a moderate size.
 const LEVEL: EcLevel = EcLevel::M;
 
 const MASK: MaskPattern = MaskPattern::Checkerboard;
@@ -26,22 +25,22 @@ const MASK: MaskPattern = MaskPattern::Checkerboard;
 /// The longest `pixCopiaECola` in API Pix.
 const MAX_LEN: usize = 512;
 
-/// Versions (sizes) that are made; the last holds 560 bytes at M.
+/// Versions (sizes) in use; the last holds 560 bytes at level M.
 const VERSIONS: [i16; 18] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18];
 
-/// Why there is no picture.
+/// Why a code has no image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QrError {
     /// The code is empty or longer than 512 bytes.
     #[error("the code must have 1 to 512 bytes")]
     Length,
-    /// The encoder refused what is within its limits.
+    /// The `qrcode` crate refused data within its limits.
     #[error("the code could not be encoded")]
     Encoder,
 }
 
-/// The picture of a code of 1 to 512 bytes: black on white, one bit a pixel, six pixels a module, with the four
-/// modules of margin that readers need. A usual code (181 to 213 bytes) has 390 pixels a side and 1.3 kB.
+/// A PNG of a code of 1 to 512 bytes: black on white, one bit a pixel, six pixels a module, with the quiet zone of
+/// four modules that readers need. A typical code (181 to 213 bytes) gives 390 × 390 pixels in 1.3 kB.
 pub fn png(code: &str) -> Result<Vec<u8>, QrError> {
     let symbol = Symbol::new(code.as_bytes())?;
     Ok(png::picture(symbol.width, &symbol.modules))
@@ -67,7 +66,7 @@ impl Symbol {
         let (codewords, corrections) = ec::construct_codewords(&bits.into_bytes(), layout.version, LEVEL)
             .map_err(|_| QrError::Encoder)?;
         let mut modules = layout.blank.clone();
-        // What is left of the positions when the codewords are placed are remainder bits, which are zero.
+        // Positions beyond the last codeword are remainder bits, which are zero.
         for (positions, codeword) in layout.positions.chunks(8).zip(codewords.iter().chain(&corrections)) {
             let mut codeword = *codeword;
             for position in positions {
@@ -88,7 +87,7 @@ fn encode(data: &[u8]) -> Result<(Bits, &'static Layout), QrError> {
         let version = Version::Normal(*number);
         let mut bits = Bits::new(version);
         let capacity = bits.max_len(LEVEL).map_err(|_| QrError::Encoder)?;
-        // The mode and the length go before the data, in 20 bits at most: less than the data is too small already.
+        // Skips versions whose capacity is below the data alone; mode and length take up to 20 bits more.
         if capacity.div_euclid(8) < data.len() {
             continue;
         }
@@ -100,13 +99,13 @@ fn encode(data: &[u8]) -> Result<(Bits, &'static Layout), QrError> {
     Err(QrError::Encoder)
 }
 
-/// What all codes of one size have in common.
+/// The parts that all codes of one version share.
 struct Layout {
     version: Version,
     width: usize,
-    /// The code whose every data bit is zero, masked.
+    /// The modules of a masked code whose data bits are all zero.
     blank: Vec<u8>,
-    /// Where each data bit goes, in order.
+    /// The index of each data bit's module, in placement order.
     positions: Vec<u16>,
 }
 
@@ -116,7 +115,7 @@ impl Layout {
         let mut canvas = Canvas::new(version, LEVEL);
         canvas.draw_all_functional_patterns();
 
-        // Bits go up and down in pairs of columns, from the right; the timing pattern's column is left out.
+        // Bits run up and down in pairs of columns, from the right, skipping the timing pattern's column.
         let columns: Vec<i16> = (0..side).rev().filter(|x| *x != 6).collect();
         let mut positions = Vec::new();
         let mut upwards = true;

@@ -1,6 +1,6 @@
-//! One page of A4, drawn in millimetres from its top left corner.
+//! One A4 page, drawn in millimetres from its top left corner.
 //!
-//! The lengths are floats, as they are in the file. No amount of money is ever one.
+//! Lengths are floats because PDF's are. Amounts of money are never floats.
 
 use pdf_writer::{Content, Name, Pdf, Rect, Ref, Str, TextStr};
 
@@ -10,7 +10,7 @@ use super::text::{Font, encode, width, wrap};
 pub(super) const PAGE_WIDTH_MM: f32 = 210.0;
 const PAGE_HEIGHT_MM: f32 = 297.0;
 
-/// From one line to the next, by the size of the letters.
+/// Line spacing, as a multiple of the font size.
 const LEADING: f32 = 1.25;
 
 const CATALOG: Ref = Ref::new(1);
@@ -21,7 +21,7 @@ const REGULAR: Ref = Ref::new(5);
 const BOLD: Ref = Ref::new(6);
 const INFO: Ref = Ref::new(7);
 
-/// How a text looks.
+/// Font, size and colour of a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Style {
     pub(super) font: Font,
@@ -43,7 +43,7 @@ impl Style {
         f32::from(self.size_pt) * LEADING / points(1.0)
     }
 
-    /// A width in thousandths of the size, rounded down.
+    /// A width in thousandths of the font size, rounded down.
     fn thousandths(self, width_mm: u16) -> u32 {
         // An inch has 72 points and 25.4 mm.
         let numerator = u32::from(width_mm).saturating_mul(720_000);
@@ -51,7 +51,7 @@ impl Style {
     }
 }
 
-/// What is drawn so far.
+/// A page under construction.
 pub(super) struct Page {
     content: Content,
 }
@@ -61,8 +61,8 @@ impl Page {
         Self { content: Content::new() }
     }
 
-    /// A text in up to so many lines, no wider than that; the first one's base line is at `y`. Answers how far down
-    /// the next line would be.
+    /// Draws a text in at most `lines` lines of at most `width_mm`. `at` is the first baseline's left end. Returns the
+    /// next baseline's y.
     pub(super) fn text(
         &mut self,
         at: (f32, f32),
@@ -79,7 +79,7 @@ impl Page {
         y
     }
 
-    /// One line that ends at `x`.
+    /// Draws one right-aligned line; `at` is its baseline's right end.
     pub(super) fn text_right(&mut self, at: (f32, f32), style: Style, width_mm: u16, text: &str) {
         let (x, y) = at;
         for line in wrap(style.font, &encode(text), style.thousandths(width_mm), 1) {
@@ -89,7 +89,7 @@ impl Page {
         }
     }
 
-    /// A line from one point to another.
+    /// Draws a straight line.
     pub(super) fn rule(&mut self, from: (f32, f32), to: (f32, f32), width_pt: f32, dashed: bool) {
         self.content.save_state();
         self.content.set_line_width(width_pt);
@@ -102,19 +102,20 @@ impl Page {
         self.content.restore_state();
     }
 
-    /// A filled rectangle.
+    /// Draws a filled rectangle; `at` is its top left corner.
     pub(super) fn fill(&mut self, at: (f32, f32), size: (f32, f32), gray: f32) {
         self.content.set_fill_gray(gray);
         self.content.rect(points(at.0), from_top(at.1 + size.1), points(size.0), points(size.1));
         self.content.fill_nonzero();
     }
 
-    /// Bars and spaces by turns, in modules, `modules` of which are as wide as `size` says.
+    /// Draws alternating bars and spaces. `widths` are in modules; `modules` is their sum, scaled to `size` in
+    /// millimetres.
     pub(super) fn bars(&mut self, at: (f32, f32), size: (f32, f32), widths: &[u8], modules: u16) {
         let module = points(size.0) / f32::from(modules.max(1));
         self.content.save_state();
         self.content.set_fill_gray(0.0);
-        // In these units every bar has whole numbers, so none is rounded to another width than its like.
+        // Scaled so that a module is 1: integers keep bars of equal width exactly equal.
         let scale = [module, 0.0, 0.0, points(size.1), points(at.0), from_top(at.1 + size.1)];
         self.content.transform(scale);
         let mut x = 0_u16;
@@ -129,7 +130,7 @@ impl Page {
         self.content.restore_state();
     }
 
-    /// The file. The title is for the reader's window.
+    /// The file. Viewers show the title in the window.
     pub(super) fn finish(self, title: &str) -> Vec<u8> {
         let mut pdf = Pdf::new();
         let mut catalog = pdf.catalog(CATALOG);

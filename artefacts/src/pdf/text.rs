@@ -1,8 +1,8 @@
-//! Text in a page: in `WinAnsi`, as wide as the fonts make it, in lines of a bounded number.
+//! Text of a page: `WinAnsi` encoding, width measurement and line wrapping.
 //!
-//! Sources: PDF 32000-1, annex D (`WinAnsi`); Adobe's metrics of the core fonts, as `ReportLab` has them.
+//! Sources: PDF 32000-1, annex D (`WinAnsi`); Adobe's metrics of the core fonts, from `ReportLab`.
 
-/// The fonts that every reader of PDF has.
+/// The fonts in use. Every PDF reader has them, so none is embedded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Font {
     /// Helvetica.
@@ -11,15 +11,15 @@ pub(super) enum Font {
     Bold,
 }
 
-/// Characters of a text that are looked at: more fit nowhere on a page.
+/// Characters of a text that are read: no field on a page fits more.
 const READ_AT_MOST: usize = 1_000;
 
 /// An ellipsis in `WinAnsi`.
 const ELLIPSIS: u8 = 0x85;
 
-/// A text in `WinAnsi`, one line: what isn't in it becomes `?`, whatever is white becomes a space, and a space at
-/// the ends or after another is dropped. A mark that stands by itself after its letter is dropped too, as a
-/// question mark would read worse than the bare letter.
+/// Encodes a text in `WinAnsi`, as one line. Runs of white space become one space, and those at the ends are trimmed.
+/// Combining marks are dropped, because the bare letter reads better than a `?`. Other characters that `WinAnsi`
+/// lacks become `?`.
 pub(super) fn encode(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for character in text.trim().chars().take(READ_AT_MOST) {
@@ -36,7 +36,7 @@ pub(super) fn encode(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Where a character has its byte in ISO 8859-1 it has it here, except for the 32 that are controls there.
+/// Same as ISO 8859-1, except for the 32 bytes 0x80 to 0x9F, which are controls there.
 fn winansi(character: char) -> u8 {
     match character {
         ' '..='~' | '\u{a1}'..='\u{ff}' => u8::try_from(character).unwrap_or(b'?'),
@@ -71,13 +71,13 @@ fn winansi(character: char) -> u8 {
     }
 }
 
-/// How wide a text is, in thousandths of the font's size.
+/// A text's width in thousandths of the font size.
 pub(super) fn width(font: Font, text: &[u8]) -> u32 {
     text.iter().fold(0, |sum, byte| sum.saturating_add(advance(font, *byte).into()))
 }
 
-/// A text in lines that are no wider than `most`, in thousandths of the font's size: broken at spaces, and within
-/// a word that is wider than a line. Of more than `lines` the last one ends in an ellipsis.
+/// Wraps a text into lines of at most `most` thousandths of the font size. Lines break at spaces, or within a word that
+/// is wider than a line. If more than `lines` are needed, the last one ends in an ellipsis.
 pub(super) fn wrap(font: Font, text: &[u8], most: u32, lines: usize) -> Vec<Vec<u8>> {
     let mut wrapped = Vec::new();
     let mut rest = text.trim_ascii();
@@ -95,7 +95,7 @@ pub(super) fn wrap(font: Font, text: &[u8], most: u32, lines: usize) -> Vec<Vec<
     wrapped
 }
 
-/// How many bytes fit; at least one, so that there is an end.
+/// How many bytes fit; at least one, so that wrapping terminates.
 fn fitting(font: Font, text: &[u8], most: u32) -> usize {
     let mut used = 0_u32;
     let fits = text.iter().take_while(|byte| {
@@ -105,7 +105,7 @@ fn fitting(font: Font, text: &[u8], most: u32) -> usize {
     fits.count().max(1)
 }
 
-/// Where a line ends of which so many bytes fit: after the last word that is whole.
+/// The end of a line that fits `fits` bytes: after its last complete word.
 fn line_end(text: &[u8], fits: usize) -> usize {
     if text.get(fits).is_none_or(|next| *next == b' ') {
         return fits;
@@ -127,11 +127,11 @@ fn advance(font: Font, byte: u8) -> u16 {
         Font::Regular => &REGULAR,
         Font::Bold => &BOLD,
     };
-    // None below 32 is ever written.
+    // `encode` produces no byte below 32.
     widths.get(usize::from(byte).saturating_sub(FIRST)).copied().unwrap_or_default()
 }
 
-/// The byte that the tables begin with, a space.
+/// The first byte of the width tables, a space.
 const FIRST: usize = 32;
 
 #[rustfmt::skip]

@@ -1,37 +1,36 @@
-//! A PNG writer for one kind of picture: black and white squares of six pixels.
+//! A PNG encoder for QR codes only: black and white squares of six pixels.
 //!
-//! It takes a fifth of the instructions of a general one at its fastest, and the file has less than half the
-//! bytes. Four modules are always three bytes, of which there are but eight different ones, so one Huffman code
-//! fits all pictures; a row of pixels is written once and then copied five times by one back reference.
+//! It takes a fifth of the instructions of a general encoder at its fastest level, for less than half the bytes. Four
+//! modules fill exactly three bytes, and only eight byte values occur, so one fixed Huffman code serves all images. A
+//! row of pixels is written once and then copied five times by back references.
 //!
 //! Sources: PNG (W3C, third edition), DEFLATE (RFC 1951), zlib and Adler-32 (RFC 1950).
 
 /// Pixels on a module's side. Even, so that three bytes end where four modules do.
 const MODULE_PIXELS: usize = 6;
 
-/// White modules around the code: four, by ISO/IEC 18004. As much as one group.
+/// Width of the quiet zone in modules: four, by ISO/IEC 18004. Equal to one group.
 const MARGIN: usize = 4;
 
 /// Modules in a group, and the bytes of their pixels.
 const GROUP: usize = 4;
 const GROUP_BYTES: usize = 3;
 
-/// Of a row: the filter's byte before it (none), and after the groups the last module, white, padded to a byte.
+/// The filter byte before each row (none), and the byte after its groups: the last white module, padded.
 const FILTER: u8 = 0;
 const LAST: u8 = WHITE;
 
 /// Eight white pixels. A pixel is 1 bit, 0 for black.
 const WHITE: u8 = 0xFF;
 
-/// The file of a square of `width`² modules, 1 for dark, row by row. `width` is a QR code's: 1 more than a
-/// multiple of 4.
+/// The file for `width`² modules, 1 for dark, row by row. `width` must be a QR code's: a multiple of 4, plus 1.
 pub(super) fn picture(width: usize, modules: &[u8]) -> Vec<u8> {
     let side =
         u32::try_from(width.saturating_add(2 * MARGIN).saturating_mul(MODULE_PIXELS)).unwrap_or(u32::MAX);
     let [a, b, c, d] = side.to_be_bytes();
     let mut file = Vec::with_capacity(2048);
     file.extend_from_slice(b"\x89PNG\r\n\x1a\n");
-    // One bit a pixel, greyscale; the methods there are; not interlaced.
+    // One bit a pixel, greyscale, compression and filter methods 0, not interlaced.
     push_chunk(&mut file, *b"IHDR", &[a, b, c, d, a, b, c, d, 1, 0, 0, 0, 0]);
     push_chunk(&mut file, *b"IDAT", &compressed(width, modules));
     push_chunk(&mut file, *b"IEND", &[]);
@@ -47,7 +46,7 @@ fn push_chunk(file: &mut Vec<u8>, kind: [u8; 4], body: &[u8]) {
     file.extend_from_slice(&crc.to_be_bytes());
 }
 
-/// CRC-32 (PNG, annex D), half a byte at a time: a table of 16 is small enough to be looked over.
+/// CRC-32 (PNG, annex D), half a byte at a time: a table of 16 entries is easy to review.
 fn crc32_step(crc: u32, byte: u8) -> u32 {
     #[rustfmt::skip]
     const TABLE: [u32; 16] = [
@@ -76,7 +75,7 @@ fn compressed(width: usize, modules: &[u8]) -> Vec<u8> {
     rows.finish()
 }
 
-/// Up to four modules as four bits, the first the highest; white where there are fewer.
+/// Up to four modules as four bits, the first in the highest bit; missing ones are white.
 fn group_of(modules: &[u8]) -> u8 {
     match modules {
         [a, b, c, d] => a << 3 | b << 2 | c << 1 | d,
@@ -84,7 +83,7 @@ fn group_of(modules: &[u8]) -> u8 {
     }
 }
 
-/// A code of the Huffman alphabet, ready to be written: the first bit is the lowest.
+/// A Huffman code in the order of output: the first bit is the lowest.
 #[derive(Clone, Copy, Default)]
 struct Code {
     bits: u64,
@@ -92,12 +91,12 @@ struct Code {
 }
 
 impl Code {
-    /// From the code as RFC 1951 counts it, first bit highest.
+    /// From RFC 1951's notation, first bit highest.
     fn new(code: u64, length: u32) -> Self {
         Self { bits: code.reverse_bits().unbounded_shr(u64::BITS.saturating_sub(length)), length }
     }
 
-    /// A number as it is, its lowest bit first.
+    /// A plain number, lowest bit first.
     fn plain(number: u64, length: u32) -> Self {
         Self { bits: number, length }
     }
@@ -108,7 +107,7 @@ impl Code {
     }
 }
 
-/// Four modules: how their three bytes are written, and what these add to the checksum.
+/// Four modules: the code of their three bytes, and these bytes' part of the checksum.
 #[derive(Clone, Copy, Default)]
 struct Group {
     code: Code,
@@ -142,7 +141,7 @@ impl Group {
     }
 }
 
-/// Two sums over a run of bytes: of them, and of the first sum after each of them. Of both, Adler-32 is made.
+/// The two sums of Adler-32 over a run of bytes: of the bytes, and of the first sum after each byte.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     bytes: u32,
@@ -155,8 +154,8 @@ impl Sums {
         Self { bytes: 1, first: byte.into(), second: byte.into() }
     }
 
-    /// Of this run and the next: each byte of the next had all of this run before it. A row is at most 200 bytes,
-    /// so its sums are far from the end of 32 bits.
+    /// The sums of this run followed by the next: this run's first sum counts once more for each byte of the next. A
+    /// row has at most 200 bytes, so 32 bits do not overflow.
     fn then(self, next: Self) -> Self {
         Self {
             bytes: self.bytes.wrapping_add(next.bytes),
@@ -166,7 +165,7 @@ impl Sums {
     }
 }
 
-// The Huffman code of bytes, lengths and distances. Half of all bytes are black or white all over.
+// The Huffman code of bytes, lengths and distances. Half of all bytes are all black or all white.
 //
 //   symbol                        length   first code
 //   00, FF                        2        00
@@ -175,7 +174,7 @@ impl Sums {
 //   258 to 285 (copy lengths)     8        11100100
 //   distances' 8 to 15            3        000
 
-/// The code of one of the eight bytes that occur.
+/// The code of one of the eight byte values that occur.
 fn literal(byte: u8) -> Code {
     match byte {
         0x00 => Code::new(0b00, 2),
@@ -199,8 +198,8 @@ fn control(symbol: u32) -> Code {
     }
 }
 
-/// A number's symbol and the rest of it, as RFC 1951 (3.2.5) splits lengths and distances: so many of its leading
-/// bits choose the symbol, counted from `number` 0, the others follow plainly.
+/// Splits a length or distance into symbol and extra bits (RFC 1951, 3.2.5): the first `leading_bits` bits select the
+/// symbol, counted from `number` 0, and the others follow as a plain number.
 fn split(number: u32, leading_bits: u32) -> (u32, Code) {
     let significant = number.checked_ilog2().unwrap_or_default();
     let extra = significant.saturating_sub(leading_bits.saturating_sub(1));
@@ -210,9 +209,9 @@ fn split(number: u32, leading_bits: u32) -> (u32, Code) {
     (symbol, Code::plain(rest.into(), extra))
 }
 
-/// Takes `length` bytes again from `distance` back: 3 to 258 from 17 to 256.
+/// Repeats `length` bytes (3 to 258) from `distance` bytes back (17 to 256).
 fn copy(length: u32, distance: u32) -> Code {
-    // The longest has a symbol of its own.
+    // The maximum has its own symbol.
     let lengths = if length == MAX_COPY {
         control(285)
     } else {
@@ -226,14 +225,14 @@ fn copy(length: u32, distance: u32) -> Code {
 const MIN_COPY: u32 = 3;
 const MAX_COPY: u32 = 258;
 
-/// The block's head: the table above as RFC 1951 (3.2.7) has it written, a list of numbers and their widths.
+/// The block's header: the code lengths of the table above, encoded as in RFC 1951 (3.2.7).
 fn push_head(bits: &mut BitWriter) {
-    // The last block, with a Huffman code of its own: 286 lengths of symbols, 16 of distances, in an alphabet of
-    // which the first 16 follow.
+    // The last block, with dynamic Huffman codes: 286 literal and length codes, 16 distance codes, 16 code length
+    // codes.
     for (number, width) in [(1, 1), (2, 2), (286 - 257, 5), (16 - 1, 5), (16 - 4, 4)] {
         bits.push(Code::plain(number, width));
     }
-    // The lengths of: 16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2.
+    // The lengths of the code length codes 16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2.
     for length in [3, 4, 3, 3, 4, 3, 0, 0, 0, 0, 0, 3, 0, 3, 0, 3] {
         bits.push(Code::plain(length, 3));
     }
@@ -260,13 +259,13 @@ struct Rows {
     bits: BitWriter,
     adler: Adler,
     groups: [Group; 16],
-    /// Of a row of pixels, with its filter.
+    /// Bytes in a row of pixels, the filter byte included.
     bytes: u32,
 }
 
 impl Rows {
     fn new(width: usize) -> Self {
-        // The margin on the left is a group; that on the right fills the last group up and is `LAST`.
+        // The left quiet zone is one group. The right one completes the last group and ends in `LAST`.
         let groups = width.div_ceil(GROUP).saturating_add(1);
         let bytes = groups.saturating_mul(GROUP_BYTES).saturating_add(2);
         let mut bits = BitWriter::default();
@@ -280,7 +279,7 @@ impl Rows {
         Self { bits, adler: Adler::default(), groups, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
     }
 
-    /// Adds rows of modules that are all alike.
+    /// Adds `times` equal rows of modules.
     fn push(&mut self, groups: &[u8], times: usize) {
         let mut sums = Sums::of(FILTER);
         self.bits.push(literal(FILTER));
@@ -296,7 +295,7 @@ impl Rows {
         let mut left = self.bytes.saturating_mul(pixel_rows.saturating_sub(1));
         while left > 0 {
             let most = left.min(MAX_COPY);
-            // No copy is shorter than three, so none may leave less.
+            // A copy has at least three bytes, so it must not leave one or two.
             let length = if (1..MIN_COPY).contains(&left.saturating_sub(most)) {
                 most.saturating_sub(MIN_COPY)
             } else {
@@ -318,7 +317,7 @@ impl Rows {
     }
 }
 
-/// Adler-32, a run at a time.
+/// Adler-32, updated by runs of bytes.
 struct Adler {
     first: u32,
     second: u32,
@@ -344,7 +343,7 @@ impl Adler {
     }
 }
 
-/// Bits into bytes, from the lowest up, behind zlib's head (a window of 32 KiB, the fastest level).
+/// Packs bits into bytes, lowest first, after zlib's header (a window of 32 KiB, the fastest level).
 struct BitWriter {
     bytes: Vec<u8>,
     pending: u64,
