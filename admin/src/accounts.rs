@@ -5,11 +5,11 @@ use std::error::Error;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use shared::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
-use shared::account::{Account, AccountSettings, Contact, MailAddress};
-use shared::charge::PaymentMethod;
-use shared::charge::velocity::VelocityLimits;
+use shared::account::{Account, AccountSettings, Contact, MailAddress, VelocityLimits};
 use shared::ids::{AccountId, Mode};
 use shared::money::Amount;
+use shared::payment_method::PaymentMethod;
+use shared::services::change_account_settings;
 
 use crate::target::Stack;
 use crate::{OperatorArguments, acquirer, announce, print_json};
@@ -248,7 +248,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
                   operator: OperatorArguments| async move {
         announce(stack);
         let operator = operator.operator();
-        stack.accounts.change_settings(&id, action, change, &operator, now).await
+        {
+            let tables = (&stack.accounts, &stack.api_keys);
+            change_account_settings(tables, &id, action, change, &operator, now).await
+        }
     };
     let account = match command {
         Command::Open { merchant_name, merchant_city, contact, operator } => {

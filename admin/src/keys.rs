@@ -4,9 +4,8 @@ use std::error::Error;
 
 use clap::Subcommand;
 use serde_json::json;
-use shared::api_key::ApiKeyId;
 use shared::api_key::view::ListedKeyView;
-use shared::ids::AccountId;
+use shared::ids::{AccountId, ApiKeyId};
 
 use crate::target::Stack;
 use crate::{OperatorArguments, announce, print_json};

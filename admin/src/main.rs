@@ -21,8 +21,8 @@ use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use shared::audit::{Audit, Operator};
-use shared::http::Source;
 use shared::ids::{AccountId, AuditId, Mode, Scope};
+use shared::source_address::SourceAddress;
 use shared::time::Timestamp;
 
 use target::{Stack, Target};
@@ -177,7 +177,7 @@ struct AuditView<'a> {
     id: AuditId,
     at: Timestamp,
     actor: &'a str,
-    source: Source,
+    source: SourceAddress,
     action: &'a str,
     subject: &'a str,
     details: Option<&'a str>,

@@ -22,8 +22,8 @@ use shared::med::evidence::{CaseEvidence, EvidenceFiles};
 use shared::payout::Payouts;
 use shared::store::{Aws, Store};
 use shared::time::Timestamp;
+use shared::url_policy::{AddressPolicy, LocalNames};
 use shared::wallet::Wallets;
-use shared::webhook::address::{AddressPolicy, LocalNames};
 
 /// What `cargo run` writes beside its state.
 const READY_FILE: &str = ".local/ready.json";
@@ -153,7 +153,7 @@ fn stack(
     let files = bucket.map(|bucket| EvidenceFiles::new(aws.s3(), bucket));
     Stack {
         name,
-        accounts: Accounts::new(store.clone(), api_keys.clone()),
+        accounts: Accounts::new(store.clone()),
         users: Users::new(store.clone()),
         api_keys,
         wallets: Wallets::new(store.clone()),

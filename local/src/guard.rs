@@ -16,7 +16,7 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use shared::webhook::address::AddressKind;
+use shared::url_policy::AddressKind;
 use url::{Host, Url};
 
 const SEC_FETCH_SITE: &str = "sec-fetch-site";

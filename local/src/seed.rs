@@ -13,11 +13,10 @@ use shared::account::password::PasswordHash;
 use shared::account::{Account, AccountSettings, Contact, Role, TokenGeneration, User};
 use shared::api_key::{self, ApiKey, ApiKeys};
 use shared::auth::dashboard::token::Tokens;
-use shared::hex;
 use shared::ids::{AccountId, Mode, UserId};
-use shared::random;
 use shared::store::{Inserted, Store};
 use shared::time::Timestamp;
+use shared::{hex, random};
 
 use crate::error::{Error, Result};
 
@@ -107,7 +106,7 @@ impl Seed {
             let row = account.row(now)?;
             // The account's row comes last on a first run, so that a run cut short is taken up again.
             let known: Option<Account> =
-                store.get(&shared::store::Row::key(&row)).await.map_err(|error| failed(&error))?;
+                store.get(&shared::row::Row::key(&row)).await.map_err(|error| failed(&error))?;
             if known.is_some() {
                 continue;
             }

@@ -13,10 +13,11 @@ use crate::ids::ChargeId;
 use crate::med::MedCases;
 use crate::refund::Refunds;
 use crate::rollup::Rollups;
+use crate::services::PaymentList;
 use crate::store::{Aws, Store};
 use crate::time::Timestamp;
+use crate::url_policy::{AddressPolicy, LocalNames};
 use crate::wallet::Wallets;
-use crate::webhook::address::{AddressPolicy, LocalNames};
 use crate::webhook::delivery::Deliveries;
 use crate::webhook::endpoint::Endpoints;
 use crate::webhook::log::EventLog;
@@ -30,6 +31,8 @@ pub struct App {
     pub api_keys: ApiKeys,
     /// Charges.
     pub charges: Charges,
+    /// Charges as lists of payments.
+    pub payment_list: PaymentList,
     /// Refunds.
     pub refunds: Refunds,
     /// MED cases.
@@ -72,9 +75,10 @@ impl App {
         let store = Store::new(client, required(var, "TABLE_NAME")?);
         let api_keys = ApiKeys::new(store.clone(), required(var, "API_KEYS_TABLE_NAME")?);
         Ok(Self {
-            accounts: Accounts::new(store.clone(), api_keys.clone()),
+            accounts: Accounts::new(store.clone()),
             api_keys,
             charges: Charges::new(store.clone()),
+            payment_list: PaymentList::new(store.clone()),
             refunds: Refunds::new(store.clone()),
             rollups: Rollups::new(store.clone()),
             cases: MedCases::new(store.clone()),

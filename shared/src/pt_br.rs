@@ -1,7 +1,7 @@
 //! Money, time and methods of payment as Brazilians write them.
 
-use crate::charge::PaymentMethod;
 use crate::money::{Amount, Currency};
+use crate::payment_method::PaymentMethod;
 use crate::time::{SAO_PAULO_BEHIND_SECONDS, Timestamp};
 
 const GROUP_DIGITS: usize = 3;

@@ -13,9 +13,10 @@ use axum::response::{IntoResponse, Response};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use shared::app::App;
 use shared::charge::transition::{Command, Payment};
-use shared::charge::{Charge, PaymentMethod, TransactionStatus};
+use shared::charge::{Charge, TransactionStatus};
 use shared::http::{Problem, RequestContext, csp_source};
 use shared::ids::{AcquirerPaymentId, ChargeId, Mode};
+use shared::payment_method::PaymentMethod;
 use shared::pt_br;
 use shared::time::Timestamp;
 

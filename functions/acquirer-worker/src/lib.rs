@@ -9,16 +9,15 @@ use std::time::Duration;
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
 use shared::account::Account;
-use shared::acquirer::{Acquirer, AcquirerMessage, AcquirerQueue, Finalised, RefundProgress};
-use shared::charge::transition::Command;
+use shared::acquirer::{Acquirer, AcquirerMessage, AcquirerQueue, RefundProgress};
+use shared::charge::transition::{Command, Finalised};
 use shared::charge::{Charges, TransactionStatus};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
 use shared::ids::{ChargeId, RefundId};
-use shared::queue;
-use shared::random;
 use shared::refund::Refunds;
 use shared::store::{Aws, Store, StoreError};
+use shared::{queue, random};
 
 /// How long a charge waits for an acquirer that does not answer, in milliseconds: 10 minutes. Then it is refused, for it
 /// must not stay as it is.

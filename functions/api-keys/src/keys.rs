@@ -5,10 +5,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use shared::api_key::ApiKeyId;
 use shared::api_key::request::{NewApiKey, new_label};
 use shared::api_key::view::{ApiKeyListView, IssuedView};
 use shared::http::{IdPath, JsonBody, Problem, RequestContext};
+use shared::ids::ApiKeyId;
 
 use crate::Desk;
 

@@ -7,8 +7,9 @@ use axum::{Json, Router};
 use shared::app::App;
 use shared::charge::request::{NewCharge, Surface};
 use shared::charge::view::{ChargeListView, ChargeView, QrImage};
-use shared::charge::{ChargeFilter, ChargePath, KeySpace};
+use shared::charge::{ChargeFilter, ChargePath};
 use shared::http::{Fields, JsonBody, Problem, RequestContext, framed};
+use shared::services::{IdempotencyNamespace, create_charge};
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
@@ -58,8 +59,15 @@ async fn create_by(
     };
     let request = NewCharge::take(&mut fields, &body.0, surface);
     let (idempotency_key, request) = fields.finish(idempotency_key.zip(request))?;
-    let created =
-        app.charges.create(&caller, (KeySpace::Charges, idempotency_key), request, &app.links, now).await?;
+    let created = create_charge(
+        &app.charges,
+        &caller,
+        (IdempotencyNamespace::Charges, idempotency_key),
+        request,
+        &app.links,
+        now,
+    )
+    .await?;
     Ok(created.respond(ChargeView::new(created.get(), &app.links, QrImage::Inline)))
 }
 

@@ -12,12 +12,12 @@ use std::sync::LazyLock;
 
 use artefacts::brcode::BrCode;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use shared::charge::{Charge, PaymentMethod, Pix, TransactionStatus};
+use shared::charge::{Charge, Pix, TransactionStatus};
 use shared::http::csp_source;
 use shared::ids::Mode;
-use shared::pt_br;
-use shared::text;
+use shared::payment_method::PaymentMethod;
 use shared::time::Timestamp;
+use shared::{pt_br, text};
 
 const STYLE: &str = include_str!("page.css");
 

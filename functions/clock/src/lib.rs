@@ -4,8 +4,8 @@
 //! Rows that wait are in a sparse, sharded index by due time. Each run reads what is due and moves it on by the
 //! same conditional writes that any other path uses, so that two runs at once, or a run that dies, do no harm.
 
-use shared::account::terms::ReleaseDay;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
+use shared::calendar::Day;
 use shared::charge::transition::Command;
 use shared::charge::{Charge, Charges, TransactionStatus};
 use shared::clock::Clock;
@@ -225,7 +225,7 @@ impl DueWork {
         &self,
         scope: Scope,
         currency: Currency,
-        day: ReleaseDay,
+        day: Day,
         now: Timestamp,
     ) -> Result<(), StoreError> {
         if now >= day.starts_at() {

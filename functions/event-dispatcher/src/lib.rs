@@ -18,6 +18,7 @@ use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse
 use aws_sdk_s3::error::DisplayErrorContext;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::audit::Audit;
+use shared::audit_trail;
 use shared::charge::{Charge, TransactionStatus};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
@@ -28,7 +29,8 @@ use shared::payout::Payout;
 use shared::queue::{Message, Queue};
 use shared::refund::Refund;
 use shared::rollup::{Counted, counted};
-use shared::store::{Aws, Key, Row as _, Store, StoreError, Write};
+use shared::row::{Key, Row as _};
+use shared::store::{Aws, Store, StoreError, Write};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
@@ -305,7 +307,7 @@ impl Dispatcher {
                 events: Event::of_charge(old.as_ref(), &new, &self.links)?,
                 counted: counted(old.as_ref(), &new).map(Box::new),
                 acquirer: waits_for_acquirer.then_some(AcquirerMessage::Finalise(new.id)),
-                audit: Audit::of_charge(old.as_ref(), &new).map(Box::new),
+                audit: audit_trail::of_charge(old.as_ref(), &new).map(Box::new),
                 ..Asks::default()
             });
         }
@@ -314,7 +316,7 @@ impl Dispatcher {
             return Ok(Asks {
                 events: Event::of_refund(old.as_ref(), &new)?.into_iter().collect(),
                 acquirer: is_new.then_some(AcquirerMessage::Refund(new.id)),
-                audit: Audit::of_refund(&new).map(Box::new),
+                audit: audit_trail::of_refund(&new).map(Box::new),
                 notice: Notice::of_refund(old.as_ref(), &new),
                 ..Asks::default()
             });
@@ -323,14 +325,14 @@ impl Dispatcher {
             let (old, new): (Option<MedCase>, MedCase) = before_and_after(record)?;
             let events = Event::of_case(old.as_ref(), &new, self.med_outcome_notices)?;
             let notice = Notice::of_case(&new, &events);
-            let audit = Audit::of_case(&new).map(Box::new);
+            let audit = audit_trail::of_case(&new).map(Box::new);
             return Ok(Asks { events, notice, audit, ..Asks::default() });
         }
         if Endpoint::is_at(&key) {
             let (old, new): (Option<Endpoint>, Endpoint) = before_and_after(record)?;
             return Ok(Asks {
                 notice: Notice::of_endpoint(old.as_ref(), &new),
-                audit: Audit::of_endpoint(old.as_ref(), &new).map(Box::new),
+                audit: audit_trail::of_endpoint(old.as_ref(), &new).map(Box::new),
                 ..Asks::default()
             });
         }

@@ -10,14 +10,16 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use shared::acquirer::Acquirer;
+use shared::acquirer::{Acquirer, ProviderStatusView};
 use shared::app::App;
+use shared::charge::ChargePath;
 use shared::charge::transaction::request::NewPayment;
-use shared::charge::transaction::view::{CreatedPaymentView, DocumentView, PaymentView, ProviderStatusView};
-use shared::charge::{ChargePath, KeySpace, PaymentMethod};
+use shared::charge::transaction::view::{CreatedPaymentView, DocumentView, PaymentView};
 use shared::http::{JsonBody, Problem, RequestContext, framed};
 use shared::ids::Mode;
+use shared::payment_method::PaymentMethod;
 use shared::pt_br;
+use shared::services::{IdempotencyNamespace, create_charge};
 
 /// The function's routes.
 pub fn router(app: App) -> Router {
@@ -44,8 +46,8 @@ async fn create(
     let now = app.clock.now();
     let caller = app.api_keys.authenticate(&context, now).await?;
     let NewPayment { idempotency_key, asked } = NewPayment::parse(&body?.0, &app.addresses)?;
-    let key = (KeySpace::Payments, idempotency_key.as_str());
-    let created = app.charges.create(&caller, key, asked, &app.links, now).await?;
+    let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
+    let created = create_charge(&app.charges, &caller, key, asked, &app.links, now).await?;
     Ok(created.respond(CreatedPaymentView::new(created.get())))
 }
 

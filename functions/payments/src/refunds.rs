@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use shared::acquirer::Acquirer;
 use shared::app::App;
 use shared::charge::{ChargePath, Charges};
 use shared::http::{JsonBody, Problem, RequestContext};
@@ -20,7 +21,9 @@ pub(crate) async fn create(
     let earlier = id.zip(asked.as_ref().ok()).map(|(id, asked)| asked.id(id));
     let (own, earlier) = tokio::join!(app.own_payment(&context, id, now), app.refunds.find(earlier));
     let (caller, charge) = own?;
-    let created = app.refunds.create(&caller, (charge, earlier?), &asked?, &app.clock).await?;
+    let (asked, found) = (asked?, (charge, earlier?));
+    let capabilities = Acquirer::of(&caller.scope)?.refund_capabilities();
+    let created = app.refunds.create(&caller, found, &asked, capabilities, &app.clock).await?;
     Ok(created.respond(RefundView::new(created.get())))
 }
 

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use shared::app::App;
+use shared::calendar::Window;
 use shared::http::{Problem, RequestContext};
-use shared::rollup::Window;
 use shared::rollup::view::{MetricsView, StatsQuery, StatsView};
 
 pub(crate) async fn stats(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {

@@ -27,7 +27,7 @@ use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use shared::text;
-use shared::webhook::address::{AddressPolicy, UrlRefusal, check_url};
+use shared::url_policy::{AddressPolicy, UrlRefusal, check_url};
 
 use connector::{Answered, Connector};
 pub use failure::Failure;

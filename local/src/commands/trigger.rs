@@ -2,9 +2,8 @@
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use shared::api_key::Fingerprint;
 use shared::audit::Operator;
-use shared::ids::{AccountId, Mode, PayoutId, Scope};
+use shared::ids::{AccountId, Fingerprint, Mode, PayoutId, Scope};
 use shared::money::{Amount, Currency};
 use shared::payout::{PayoutEnd, Payouts};
 use shared::random;

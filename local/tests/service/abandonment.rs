@@ -11,7 +11,7 @@ use axum::response::IntoResponse;
 use local::embedded::probe::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::store::{from_item, to_item};
+use shared::store::{from_item, key_attributes, to_item};
 use shared::time::Timestamp;
 use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
@@ -557,7 +557,8 @@ async fn a_delivery_whose_endpoint_was_deleted_without_a_tombstone_reads_cancell
     dispatch(&service).await;
     let waiting = service.deliveries("").await.remove(0);
     let key = Endpoint::key_of(&service.scope(), id(&endpoint).parse().unwrap());
-    let delete = dynamodb(&service).delete_item().table_name("StateTable").set_key(Some(key.attributes()));
+    let delete =
+        dynamodb(&service).delete_item().table_name("StateTable").set_key(Some(key_attributes(&key)));
     delete.send().await.unwrap();
     let read = read(&service, &waiting).await;
     assert_eq!(

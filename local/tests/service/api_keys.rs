@@ -13,7 +13,8 @@ use sha2::{Digest, Sha256};
 use shared::account::{Role, TokenGeneration, User, UserChange, Users};
 use shared::audit::Audit;
 use shared::ids::UserId;
-use shared::store::{Row, Store, Write};
+use shared::row::Row;
+use shared::store::{Store, Write};
 
 use crate::support::{Answer, Client, Service, id, operator};
 

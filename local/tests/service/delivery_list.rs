@@ -9,9 +9,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use local::embedded::probe::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
+use shared::calendar::Day;
 use shared::http::Query;
 use shared::ids::{DeliveryId, EndpointId, Scope};
-use shared::rollup::Day;
 use shared::store::{Committed, Item, Write, from_item, text};
 use shared::time::Timestamp;
 use shared::webhook::delivery::{

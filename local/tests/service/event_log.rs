@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use shared::ids::{ChargeId, EventId, MedCaseId};
 use shared::payout::Payouts;
 use shared::random;
+use shared::store::key_attributes;
 use shared::time::Timestamp;
 use shared::webhook::event::Event;
 use shared::webhook::event_type::EventType;
@@ -265,7 +266,7 @@ async fn a_charges_events_have_those_of_its_cases_and_a_case_is_found_by_its_own
     let held_back: EventId = id(&resolved[0]).parse().unwrap();
     let key = Event::key_of(&service.scope(), held_back);
     let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    let delete = dynamodb.delete_item().table_name("StateTable").set_key(Some(key.attributes()));
+    let delete = dynamodb.delete_item().table_name("StateTable").set_key(Some(key_attributes(&key)));
     delete.send().await.unwrap();
     assert_eq!(all(&service, &format!("{path}&type=med.resolved"), 1).await, resolved[1..]);
 

@@ -8,6 +8,7 @@ use local::stack::Options;
 use serde_json::{Value, json};
 use shared::charge::Charge;
 use shared::ids::ChargeId;
+use shared::store::key_attributes;
 
 use crate::seeding::seed;
 use crate::support::{Service, id};
@@ -22,7 +23,7 @@ async fn with(payments: usize) -> Service {
     let key = Charge::key_of(ChargeId::parse_any(id(&first)).unwrap());
     let template: Charge = service.store().get(&key).await.unwrap().unwrap();
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
-    client.delete_item().table_name("StateTable").set_key(Some(key.attributes())).send().await.unwrap();
+    client.delete_item().table_name("StateTable").set_key(Some(key_attributes(&key))).send().await.unwrap();
     seed(&client, &template, payments, 40, &[1, payments / 2, payments - 2]).await;
     service
 }

@@ -1,11 +1,12 @@
 //! A bare date in a query string is a day in São Paulo (design: Settled where the contract is silent), on every list with
 //! bounds in time.
 
+use shared::calendar::Day;
 use shared::charge::Charge;
 use shared::ids::{ChargeId, EventId, MedCaseId, Mode, PostingId};
 use shared::med::MedCase;
-use shared::rollup::Day;
-use shared::store::{Committed, Item, Row, Store, Write, from_item};
+use shared::row::Row;
+use shared::store::{Committed, Item, Store, Write, from_item};
 use shared::time::Timestamp;
 use shared::wallet::Posting;
 use shared::webhook::event::Event;

@@ -9,7 +9,6 @@ use local::template::queue_url;
 use mail_parser::MessageParser;
 use serde_json::{Value, json};
 use shared::account::{Accounts, Contact};
-use shared::api_key::ApiKeys;
 use shared::ids::{ChargeId, MedCaseId, Mode, Scope};
 use shared::med::MedCase;
 use shared::notice::{About, Claim, Notice, Notices, Sending};
@@ -136,7 +135,7 @@ impl Service {
     }
 
     async fn contact(&self, change: impl Fn(&mut Contact)) {
-        let accounts = Accounts::new(self.store(), ApiKeys::new(self.store(), "ApiKeysTable"));
+        let accounts = Accounts::new(self.store());
         let (account, now) = (self.scope().account, self.stack.clock.now());
         accounts.change_contact(&account, "test", change, &operator(), now).await.unwrap();
     }

@@ -6,8 +6,8 @@ use axum::http::Method;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::account::terms::{Fee, MethodTerms};
+use shared::calendar::Day;
 use shared::money::Currency;
-use shared::rollup::Day;
 use tokio::task::JoinSet;
 
 use crate::budgets::ask_acquirer;

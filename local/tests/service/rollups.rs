@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use local::embedded::probe::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
+use shared::calendar::hour_of;
 use shared::charge::Charge;
 use shared::ids::ChargeId;
-use shared::rollup::{Rollups, hour_of};
+use shared::rollup::Rollups;
 use shared::store::{Item, text};
 
 use crate::budgets::{dispatch, hand_over, stream};

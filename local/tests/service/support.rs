@@ -22,8 +22,9 @@ use shared::account::terms::MethodTerms;
 use shared::account::{AccountSettings, Accounts};
 use shared::api_key::ApiKeys;
 use shared::audit::Operator;
-use shared::charge::PaymentMethod;
 use shared::ids::{Mode, Scope};
+use shared::payment_method::PaymentMethod;
+use shared::services::change_account_settings;
 use shared::store::Store;
 use shared::wallet::Wallets;
 use shared::wallet::verify::Verification;
@@ -246,9 +247,12 @@ impl Service {
 
     /// Changes the first account's settings, as an operator does.
     pub(crate) async fn change_settings(&self, change: impl Fn(&mut AccountSettings)) {
-        let accounts = Accounts::new(self.store(), ApiKeys::new(self.store(), "ApiKeysTable"));
+        let (accounts, api_keys) = (Accounts::new(self.store()), ApiKeys::new(self.store(), "ApiKeysTable"));
         let now = self.stack.clock.now();
-        accounts.change_settings(&self.scope().account, "test", change, &operator(), now).await.unwrap();
+        let account = self.scope().account;
+        change_account_settings((&accounts, &api_keys), &account, "test", change, &operator(), now)
+            .await
+            .unwrap();
     }
 
     /// The wallets of all scopes.

@@ -1,8 +1,8 @@
 //! The velocity guard (contract: Errors, fraud guard), at the store: live keys have no acquirer yet.
 
 use serde_json::json;
+use shared::account::VelocityLimits;
 use shared::charge::transition::Command;
-use shared::charge::velocity::VelocityLimits;
 use shared::charge::{Charge, Charges, TransactionStatus};
 use shared::http::Problem;
 use shared::ids::{ChargeId, Mode, Scope};

@@ -8,13 +8,15 @@ use local::embedded::probe::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::account::terms::{Fee, Fees, MethodTerms};
-use shared::charge::{RefundShare, RefundStrategy, Retaken};
 use shared::ids::{PayoutId, PostingId};
 use shared::money::{Amount, Currency};
 use shared::payout::{PayoutEnd, PayoutRefused, Payouts};
 use shared::store::{Committed, Write};
 use shared::wallet::counters::Cover;
-use shared::wallet::{Adjusted, Adjustment, Cause, Covered, LedgerAccount, Posting, Subject, Wallets, rules};
+use shared::wallet::{
+    Adjusted, Adjustment, Cause, Covered, LedgerAccount, Posting, RefundShare, RefundStrategy, Retaken,
+    Subject, Wallets, rules,
+};
 use tokio::task::JoinSet;
 
 use crate::support::{Answer, Listener, Service, eventually, id, operator};
@@ -697,7 +699,8 @@ async fn a_ledger_that_was_tampered_with_does_not_verify() {
     let wallet = format!("wallet#{scope}");
     tamper(&service, &wallet, "BRL#shard#0", "ADD cr_platform_fees :one").await;
     assert_eq!(found().await, [("platform_fees credits".to_owned(), 0, 1)]);
-    tamper(&service, &wallet, &format!("BRL#release#{}", release.day.sortable()), "ADD held :one").await;
+    tamper(&service, &wallet, &format!("BRL#release#{}", release.day.sortable_number()), "ADD held :one")
+        .await;
     let held = found().await;
     assert_eq!(held.len(), 3, "{held:?}");
     assert!(held.contains(&("merchant_pending against its tranches".to_owned(), 1_000, 1_001)), "{held:?}");

@@ -1,6 +1,7 @@
 //! An account: a merchant, with the settings that its charges follow.
 
 mod contact;
+mod limits;
 pub mod password;
 mod repository;
 pub mod terms;
@@ -9,15 +10,14 @@ mod user;
 use serde::{Deserialize, Serialize};
 
 pub use contact::{Contact, MailAddress, MailAddressError};
+pub use limits::{ThirdPartyLimits, VelocityLimits};
 pub use repository::{AccountRefused, Accounts};
 pub use user::{Role, TokenGeneration, User, UserChange, UserRefused, Users};
 
 use self::terms::Terms;
-use crate::charge::velocity::VelocityLimits;
 use crate::ids::AccountId;
 use crate::money;
-use crate::refund::third_party::ThirdPartyLimits;
-use crate::store::{Indexes, Key, Row, sortable};
+use crate::row::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
 /// What an account may set. Key rows carry a copy, so that a request reads its settings and proves its key in

@@ -5,12 +5,12 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{ACCOUNTS, Account, AccountSettings, Contact};
-use crate::api_key::ApiKeys;
 use crate::audit::{Audit, Operator};
 use crate::hex;
 use crate::ids::AccountId;
 use crate::random::{self, RandomError};
-use crate::store::{Committed, Key, ListIndex, Order, Store, StoreError, Write};
+use crate::row::Key;
+use crate::store::{Committed, ListIndex, Order, Store, StoreError, Write};
 use crate::time::Timestamp;
 
 /// How often a change is tried anew because somebody else changed the account in between.
@@ -55,13 +55,12 @@ impl From<RandomError> for AccountRefused {
 #[derive(Clone, Debug)]
 pub struct Accounts {
     store: Store,
-    api_keys: ApiKeys,
 }
 
 impl Accounts {
-    /// Accounts in a store, with the table of their keys.
-    pub fn new(store: Store, api_keys: ApiKeys) -> Self {
-        Self { store, api_keys }
+    /// Accounts in a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
     }
 
     /// Reads an account.
@@ -109,9 +108,9 @@ impl Accounts {
         }
     }
 
-    /// Changes an account's settings, with an audit row, and then each of its keys' copies. Again with the same change,
-    /// it brings keys up to date that an interrupted one left behind.
-    pub async fn change_settings(
+    /// Changes the settings in an account's row, with an audit row. Its keys' copies stay as they are: see
+    /// [`crate::services::change_account_settings`].
+    pub(crate) async fn change_settings(
         &self,
         id: &AccountId,
         action: &str,
@@ -119,11 +118,7 @@ impl Accounts {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Account, AccountRefused> {
-        let changed = self.change(id, action, |account| &mut account.settings, change, operator, now).await?;
-        for key in self.api_keys.of_account(id).await? {
-            self.api_keys.set_settings(&key.fingerprint, &changed).await?;
-        }
-        Ok(changed)
+        self.change(id, action, |account| &mut account.settings, change, operator, now).await
     }
 
     /// Changes whom an account's notices go to, with an audit row.

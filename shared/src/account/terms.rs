@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::charge::PaymentMethod;
+use crate::calendar::Day;
 use crate::money::{self, Amount};
-use crate::time::{SAO_PAULO_BEHIND_SECONDS, SECONDS_A_DAY, Timestamp};
+use crate::payment_method::PaymentMethod;
+use crate::time::Timestamp;
 
 /// Basis points in a whole.
 const WHOLE_BASIS_POINTS: i128 = 10_000;
@@ -142,35 +143,9 @@ impl MethodTerms {
         Fees { acquirer, platform: self.platform_fee.on(amount).min(left) }
     }
 
-    /// When money that settles at `settled_at` is released; `None`: it is not held.
-    pub fn release(&self, settled_at: Timestamp) -> Option<ReleaseDay> {
-        (self.hold_days > 0).then(|| {
-            let day = settled_at.seconds().saturating_sub(SAO_PAULO_BEHIND_SECONDS).div_euclid(SECONDS_A_DAY);
-            ReleaseDay(day.saturating_add(i64::from(self.hold_days)))
-        })
-    }
-}
-
-/// A calendar day in São Paulo, at whose first moment all that is held until then is released.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(transparent)]
-pub struct ReleaseDay(i64);
-
-impl ReleaseDay {
-    /// Its first moment.
-    pub fn starts_at(self) -> Timestamp {
-        let seconds = self.0.saturating_mul(SECONDS_A_DAY).saturating_add(SAO_PAULO_BEHIND_SECONDS);
-        Timestamp::MIN.plus_seconds(seconds).unwrap_or(Timestamp::MAX)
-    }
-
-    /// Days since 1970-01-01 as five digits, which sort as days do (to the year 2243).
-    pub fn sortable(self) -> String {
-        format!("{:05}", self.0)
-    }
-
-    /// Reads [`ReleaseDay::sortable`] back.
-    pub fn from_sortable(text: &str) -> Option<Self> {
-        text.parse().ok().map(Self)
+    /// The day at whose first moment money that settles at `settled_at` is released; `None`: it is not held.
+    pub fn release(&self, settled_at: Timestamp) -> Option<Day> {
+        (self.hold_days > 0).then(|| Day::of(settled_at).on(u64::from(self.hold_days)))
     }
 }
 
@@ -191,6 +166,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::time::SECONDS_A_DAY;
 
     fn amount(minor: i64) -> Amount {
         Amount::parse(minor).unwrap()
@@ -233,8 +209,7 @@ mod tests {
     #[test]
     fn money_is_held_until_a_day_begins_in_sao_paulo() {
         let at = |text: &str| Timestamp::parse_floor(text).unwrap();
-        let release =
-            |hold, text: &str| terms((0, 0), (0, 0), hold).release(at(text)).map(ReleaseDay::starts_at);
+        let release = |hold, text: &str| terms((0, 0), (0, 0), hold).release(at(text)).map(Day::starts_at);
         assert_eq!(release(0, "2026-11-21T12:00:00Z"), None);
         assert_eq!(release(1, "2026-11-21T12:00:00Z"), Some(at("2026-11-22T03:00:00Z")));
         // 23:59:59.999 on the 20th in São Paulo, and the next instant.

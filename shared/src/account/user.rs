@@ -8,7 +8,8 @@ use super::password::PasswordHash;
 use crate::audit::{Audit, Operator};
 use crate::ids::{AccountId, UserId};
 use crate::random::RandomError;
-use crate::store::{Committed, Indexes, Key, ListIndex, Order, Row, Store, StoreError, Write, sortable};
+use crate::row::{Indexes, Key, Row, sortable};
+use crate::store::{Committed, ListIndex, Order, Store, StoreError, Write};
 use crate::time::Timestamp;
 
 /// How often a change is tried anew because somebody else changed the person's row in between.

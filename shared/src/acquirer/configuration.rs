@@ -21,10 +21,11 @@ use crate::hex;
 use crate::ids::AccountId;
 use crate::pix_key::PixKey;
 use crate::random::RandomError;
-use crate::store::{Committed, Key, Row, Store, StoreError, Write};
+use crate::row::{Key, Row};
+use crate::store::{Committed, Store, StoreError, Write};
 use crate::text::serde_as_text;
 use crate::time::Timestamp;
-use crate::webhook::address::{AddressPolicy, LocalNames, check_url};
+use crate::url_policy::{AddressPolicy, LocalNames, check_url};
 
 /// The longest client id and secret, in characters.
 const MAX_CREDENTIAL_CHARS: usize = 512;

@@ -3,16 +3,19 @@
 pub mod configuration;
 mod queue;
 mod sandbox;
+mod view;
 
 pub use queue::{AcquirerMessage, AcquirerQueue};
 use serde_json::{Map, Value};
+pub use view::ProviderStatusView;
 
 use crate::account::AccountSettings;
-use crate::charge::{Artefacts, Charge, PaymentMethod};
+use crate::charge::Charge;
+use crate::charge::transition::Finalised;
 use crate::config::Links;
 use crate::http::Problem;
 use crate::ids::{Mode, Scope};
-use crate::refund::{Refund, RefundEnd};
+use crate::refund::{Refund, RefundCapabilities, RefundEnd};
 use crate::time::Timestamp;
 
 /// Whoever takes the money of a charge.
@@ -46,32 +49,11 @@ pub enum RefundProgress {
     Ended(RefundEnd),
 }
 
-/// What an acquirer made of a charge.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Finalised {
-    /// What the payer is given.
-    Made(Box<Artefacts>),
-    /// It takes no such payment.
-    Refused {
-        /// Its text.
-        reason: String,
-        /// Its status.
-        code: String,
-    },
-}
-
 impl Acquirer {
-    /// Whether it refunds payments by a method.
-    pub fn refunds(self, method: PaymentMethod) -> bool {
+    /// Which refunds it makes.
+    pub fn refund_capabilities(self) -> RefundCapabilities {
         match self {
-            Self::Sandbox => sandbox::refunds(method),
-        }
-    }
-
-    /// Whether it sends a Pix of its own: a refund by cash-out.
-    pub fn sends_pix(self) -> bool {
-        match self {
-            Self::Sandbox => true,
+            Self::Sandbox => sandbox::REFUND_CAPABILITIES,
         }
     }
 

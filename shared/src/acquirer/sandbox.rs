@@ -10,14 +10,13 @@ use serde_json::json;
 
 use super::{ProviderStatus, RefundProgress};
 use crate::account::AccountSettings;
-use crate::charge::{
-    Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, PaymentMethod, Pix, TransactionStatus,
-};
+use crate::charge::{Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, Pix, TransactionStatus};
 use crate::config::Links;
 use crate::http::Problem;
 use crate::ids::ChargeId;
 use crate::money::{Amount, Currency, Money};
-use crate::refund::{Refund, RefundEnd};
+use crate::payment_method::PaymentMethod;
+use crate::refund::{Refund, RefundCapabilities, RefundEnd};
 use crate::time::{SAO_PAULO_BEHIND_SECONDS, SECONDS_A_DAY, Timestamp, TimestampError};
 
 /// How long a card's page can be used, in seconds.
@@ -198,14 +197,8 @@ impl Finalisation {
 }
 
 /// Pix and card, as the live providers do.
-pub(super) fn refunds(method: PaymentMethod) -> bool {
-    match method {
-        PaymentMethod::Pix | PaymentMethod::CreditCard => true,
-        PaymentMethod::Mbway | PaymentMethod::Multibanco | PaymentMethod::Boleto | PaymentMethod::Crypto => {
-            false
-        }
-    }
-}
+pub(super) const REFUND_CAPABILITIES: RefundCapabilities =
+    RefundCapabilities { methods: &[PaymentMethod::Pix, PaymentMethod::CreditCard], cashout: true };
 
 /// Refunds end by themselves two seconds after they began, as their reason says.
 pub(super) fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress {

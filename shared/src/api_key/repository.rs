@@ -8,11 +8,11 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use secrecy::SecretString;
 
 use super::request::NewApiKey;
-use super::{ApiKey, ApiKeyId, Fingerprint, ListedKey, generate};
+use super::{ApiKey, ListedKey, generate};
 use crate::account::Account;
 use crate::audit::{Audit, Operator};
 use crate::http::Problem;
-use crate::ids::AccountId;
+use crate::ids::{AccountId, ApiKeyId, Fingerprint};
 use crate::random;
 use crate::store::{Committed, Item, Store, StoreError, Write, unavailable, update_in_turn};
 use crate::time::Timestamp;

@@ -3,8 +3,8 @@
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
-use super::{ApiKeyId, Issued, ListedKey};
-use crate::ids::Mode;
+use super::{Issued, ListedKey};
+use crate::ids::{ApiKeyId, Mode};
 use crate::time::Timestamp;
 
 /// A key as issue and rotate answer it: the only time that its cleartext is shown.

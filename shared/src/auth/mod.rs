@@ -11,10 +11,12 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::account::AccountSettings;
-use crate::api_key::{self, ApiKey, ApiKeys, Fingerprint};
-use crate::audit::Actor;
-use crate::http::{Problem, RateLimit, RequestContext, Source};
-use crate::ids::{Mode, Scope};
+use crate::api_key::{self, ApiKey, ApiKeys};
+use crate::audit::{Actor, Audit};
+use crate::http::{Problem, RateLimit, RequestContext};
+use crate::ids::{AuditId, Fingerprint, Mode, Scope};
+use crate::random::{self, RandomError};
+use crate::source_address::SourceAddress;
 use crate::time::Timestamp;
 
 /// Minutes back whose counters every request removes.
@@ -38,13 +40,27 @@ pub struct Caller {
     /// The key.
     pub fingerprint: Fingerprint,
     /// The address that the request comes from.
-    pub source: Source,
+    pub source: SourceAddress,
 }
 
 impl Caller {
     /// What a row carries whose version it makes.
     pub fn actor(&self, version: u64) -> Actor {
         Actor { fingerprint: self.fingerprint.clone(), source: self.source, version }
+    }
+
+    /// The audit row of what the key does now, for changes of rows that the dispatcher derives none from: it is written in
+    /// the change's transaction.
+    pub fn audit(
+        &self,
+        action: &str,
+        subject: &impl ToString,
+        details: &str,
+        at: Timestamp,
+    ) -> Result<Audit, RandomError> {
+        let id = AuditId::new(at, random::bytes()?);
+        let key = (&self.fingerprint, self.source);
+        Ok(Audit::by_key(key, self.scope, (id, at), action, subject.to_string(), details))
     }
 
     /// Refuses a live key, on routes that play the acquirer.

@@ -81,7 +81,7 @@ impl Charge {
         match (is_open, self.funds.is_refunded(self.amount), lost) {
             (true, _, _) | (false, false, true) => self.status,
             (false, true, _) => TransactionStatus::Refunded,
-            (false, false, false) => self.method().settled_status(),
+            (false, false, false) => TransactionStatus::settled_by(self.method()),
         }
     }
 }

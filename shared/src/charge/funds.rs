@@ -5,19 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Charge, Settlement};
+use super::Charge;
 use crate::account::terms::{Fees, FeesOnRefund};
 use crate::money::{self, Amount};
-
-/// How the money of a Pix refund travels (contract: refund, `strategy`).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RefundStrategy {
-    /// The return of the original payment, by its end-to-end id.
-    Devolution,
-    /// A Pix of its own.
-    Cashout,
-}
+use crate::wallet::{RefundShare, RefundStrategy, Retaken, Settlement};
 
 /// What refunds and cases took of a charge, in minor units before fees.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -57,42 +48,6 @@ pub struct Funds {
     pub tranche_taken: i64,
 }
 
-/// What a refund takes, and from where. It is kept with the refund, for a failure gives back exactly this.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct RefundShare {
-    /// What goes to the payer.
-    pub gross: Amount,
-    /// How it travels.
-    pub strategy: RefundStrategy,
-    /// The fees that come back for it.
-    pub fees: Fees,
-    /// What the merchant gives from the charge's own tranche.
-    pub from_pending: i64,
-    /// What the merchant gives from what is available.
-    pub from_available: i64,
-    /// The cost of the Pix out.
-    pub pix_out_fee: i64,
-    /// Whether the merchant bears that cost (`passFeeToTenant`), on top; else the platform does.
-    pub merchant_bears_pix_out: bool,
-}
-
-impl RefundShare {
-    /// What of the fees is above the gross: the merchant's, once the refund reached the payer.
-    pub fn credit(&self) -> i64 {
-        self.fees.total().saturating_sub(self.gross.minor()).max(0)
-    }
-
-    /// What of the fees makes up for the gross.
-    pub(crate) fn fees_for_gross(&self) -> i64 {
-        self.fees.total().saturating_sub(self.credit())
-    }
-
-    /// What the merchant pays for the Pix out.
-    pub fn borne_pix_out_fee(&self) -> i64 {
-        if self.merchant_bears_pix_out { self.pix_out_fee } else { 0 }
-    }
-}
-
 /// What is asked of a charge's money.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RefundAsked {
@@ -122,15 +77,6 @@ pub enum RefundRefused {
         /// What is left.
         remaining: i64,
     },
-}
-
-/// What cases take of a failed refund's money as it comes back.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Retaken {
-    /// Retained for open cases.
-    pub held: i64,
-    /// Gone, for cases that were lost.
-    pub lost: i64,
 }
 
 impl Funds {

@@ -4,7 +4,8 @@
 use super::{Charge, Charges, PublicStatus};
 use crate::http::{Fields, Problem, Query};
 use crate::ids::{ChargeId, Scope};
-use crate::store::{Key, ListIndex, Listed, Order, StoreError, sortable};
+use crate::row::{Key, sortable};
+use crate::store::{ListIndex, Listed, Order, StoreError};
 use crate::tax_id::Document;
 use crate::time::Timestamp;
 
@@ -84,7 +85,7 @@ impl ChargeFilter {
 }
 
 /// The places in a list from one instant to another, both taken in.
-pub(super) fn sort_range(from: Option<Timestamp>, to: Option<Timestamp>) -> (String, String) {
+pub(crate) fn sort_range(from: Option<Timestamp>, to: Option<Timestamp>) -> (String, String) {
     // DynamoDB takes no empty text in a key condition; '0' sorts before every time.
     let from = from.map_or_else(|| "0".to_owned(), sortable);
     // '$' sorts after the '#' that follows the time in an entry, so this bound takes in all of `to`.

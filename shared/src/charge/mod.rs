@@ -3,11 +3,11 @@
 //!
 //! Charges and payments are the same object; the surfaces differ in their wire format alone.
 
+mod artefacts;
 mod dispute;
 mod funds;
-mod list;
+pub(crate) mod list;
 mod metadata;
-mod method;
 mod path;
 mod receipt;
 mod repository;
@@ -22,23 +22,25 @@ pub mod view;
 
 use serde::{Deserialize, Serialize};
 
+pub use artefacts::{Artefacts, Boleto, Card, Crypto, Mbway, Multibanco, Pix};
 pub use dispute::{Disputes, MedBlock, MedStatus};
-pub use funds::{Funds, RefundAsked, RefundRefused, RefundShare, RefundStrategy, Retaken};
+pub use funds::{Funds, RefundAsked, RefundRefused};
 pub use list::{ChargeFilter, ChargePage};
 pub use metadata::Metadata;
-pub use method::{Artefacts, Boleto, Card, Crypto, Mbway, Multibanco, PaymentMethod, Pix};
 pub use path::ChargePath;
-pub use receipt::{Receipt, Return, ReturnStatus, UnappliedReason};
-pub use repository::{Charges, KeySpace};
+pub use receipt::{Receipt, Return, UnappliedReason};
+pub use repository::Charges;
 pub use status::{PublicStatus, TransactionStatus};
 
-use crate::account::terms::{Fees, FeesOnRefund, MethodTerms, ReleaseDay};
 use crate::audit::Actor;
+use crate::calendar::Day;
 use crate::ids::{AcquirerPaymentId, ChargeId, Mode, Scope};
 use crate::money::{Amount, Currency};
-use crate::store::{Indexes, Key, Row, sortable};
+use crate::payment_method::PaymentMethod;
+use crate::row::{Indexes, Key, Row, sortable};
 use crate::tax_id::{Document, TaxId};
 use crate::time::Timestamp;
+use crate::wallet::Settlement;
 
 /// Who is asked to pay, as the merchant knows them.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -70,39 +72,6 @@ pub struct AppliedReceipt {
     /// The payer's document where the bank reported it; never shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer_document: Option<TaxId>,
-}
-
-/// A payment was credited, on the terms of that moment.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Settlement {
-    /// When.
-    #[serde(with = "crate::time::millis")]
-    pub at: Timestamp,
-    /// What of the amount the merchant did not get.
-    pub fees: Fees,
-    /// The day on which the rest can be spent; `None`: at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub release_on: Option<ReleaseDay>,
-    /// What becomes of the fees when it is refunded.
-    #[serde(default, skip_serializing_if = "FeesOnRefund::is_default")]
-    pub fees_on_refund: FeesOnRefund,
-}
-
-impl Settlement {
-    /// On these terms, at this moment.
-    pub fn on(terms: &MethodTerms, amount: Amount, at: Timestamp) -> Self {
-        Self {
-            at,
-            fees: terms.fees(amount),
-            release_on: terms.release(at),
-            fees_on_refund: terms.fees_on_refund,
-        }
-    }
-
-    /// What the merchant gets of the amount, in minor units; never negative.
-    pub fn net(&self, amount: Amount) -> i64 {
-        amount.minor().saturating_sub(self.fees.total())
-    }
 }
 
 /// What a payment carries beyond what charges have.
@@ -324,7 +293,7 @@ impl Charge {
     }
 
     /// The day on which its net can be spent; `None`: it is not settled, or could be at once.
-    pub fn release_on(&self) -> Option<ReleaseDay> {
+    pub fn release_on(&self) -> Option<Day> {
         self.settlement.and_then(|settlement| settlement.release_on)
     }
 

@@ -3,13 +3,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Charge;
 use super::transition::Payment;
-use super::{Charge, PaymentMethod};
-use crate::ids::{AcquirerPaymentId, Mode, ReturnId, Scope};
+use crate::ids::{AcquirerPaymentId, ReturnId, Scope};
 use crate::money::Amount;
-use crate::store::{Key, Row};
+use crate::payment_method::PaymentMethod;
+use crate::row::{Key, Row};
 use crate::tax_id::TaxId;
 use crate::time::Timestamp;
+use crate::wallet::ReturnStatus;
 
 /// The part of a payment that goes back: all of it.
 const WHOLE: &str = "whole";
@@ -30,27 +32,6 @@ pub enum UnappliedReason {
     ReviewReturned,
     /// The merchant cancelled while it was held for review.
     Cancelled,
-}
-
-/// How far the return of the money is.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ReturnStatus {
-    /// To be asked of the acquirer.
-    Requested,
-    /// Back with the payer.
-    Returned,
-}
-
-impl ReturnStatus {
-    /// Of a return that begins.
-    pub fn of(mode: Mode) -> Self {
-        match mode {
-            // The sandbox has no bank to wait for.
-            Mode::Test => Self::Returned,
-            Mode::Live => Self::Requested,
-        }
-    }
 }
 
 /// Money on its way back to its payer.

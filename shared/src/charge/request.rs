@@ -3,11 +3,12 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::{Customer, Metadata, PaymentMethod, Transaction, metadata};
+use super::{Customer, Metadata, Transaction, metadata};
 use crate::hex;
 use crate::http::json::JsonPath;
 use crate::http::{Fields, JsonObject, JsonValue, Object};
 use crate::money::{Amount, Currency};
+use crate::payment_method::PaymentMethod;
 use crate::tax_id::{Document, TaxId};
 
 /// The shortest and longest life of a Pix charge, in seconds (contract: Limits).

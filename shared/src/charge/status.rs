@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::payment_method::PaymentMethod;
+
 /// Status in the transaction vocabulary: what rows store and the payments surface emits.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -60,6 +62,18 @@ impl TransactionStatus {
             Self::Refunded => "REFUNDED",
             Self::Chargeback => "CHARGEBACK",
             Self::Dispute => "DISPUTE",
+        }
+    }
+
+    /// The status of a settled payment by a method (contract: Transaction status).
+    pub fn settled_by(method: PaymentMethod) -> Self {
+        match method {
+            PaymentMethod::CreditCard => Self::Approved,
+            PaymentMethod::Pix
+            | PaymentMethod::Mbway
+            | PaymentMethod::Multibanco
+            | PaymentMethod::Boleto
+            | PaymentMethod::Crypto => Self::Paid,
         }
     }
 

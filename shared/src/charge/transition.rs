@@ -5,18 +5,16 @@
 //! with its return. Whether a payment was told before is for its own row to say: it is inserted with the change.
 //! Whatever moves money comes with the ledger's posting.
 
-use super::receipt::{Receipt, ReturnStatus, UnappliedReason};
-use super::{
-    AppliedReceipt, Artefacts, Charge, Decision, Failure, PaymentMethod, Settlement, TransactionStatus,
-};
+use super::receipt::{Receipt, UnappliedReason};
+use super::{AppliedReceipt, Artefacts, Charge, Decision, Failure, TransactionStatus};
 use crate::account::terms::MethodTerms;
-use crate::acquirer::Finalised;
 use crate::ids::{AcquirerPaymentId, PostingId};
 use crate::money::Amount;
-use crate::store::Row;
+use crate::payment_method::PaymentMethod;
+use crate::row::Row;
 use crate::tax_id::TaxId;
 use crate::time::Timestamp;
-use crate::wallet::{Cause, Posting, Subject, rules};
+use crate::wallet::{Cause, Posting, ReturnStatus, Settlement, Subject, rules};
 
 /// A payment that the acquirer reports.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -150,8 +148,22 @@ fn finalise(charge: &Charge, artefacts: &Artefacts, now: Timestamp) -> Outcome {
     changed(Charge { status, artefacts: artefacts.clone(), pix_expires_in_seconds: None, ..next })
 }
 
+/// What an acquirer made of a charge.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Finalised {
+    /// What the payer is given.
+    Made(Box<Artefacts>),
+    /// It takes no such payment.
+    Refused {
+        /// Its text.
+        reason: String,
+        /// Its status.
+        code: String,
+    },
+}
+
 /// A new charge of which the acquirer said at once what it makes: it begins in the status that follows.
-pub(super) fn created_as(charge: Charge, finalised: Finalised) -> Charge {
+pub(crate) fn created_as(charge: Charge, finalised: Finalised) -> Charge {
     let charge = Charge { pix_expires_in_seconds: None, ..charge };
     match finalised {
         Finalised::Made(artefacts) => {
@@ -343,7 +355,7 @@ fn review(
 
 fn settled(charge: Charge, terms: &MethodTerms, now: Timestamp) -> (Charge, Settlement) {
     let settlement = Settlement::on(terms, charge.amount, now);
-    let status = charge.method().settled_status();
+    let status = TransactionStatus::settled_by(charge.method());
     (Charge { status, settlement: Some(settlement), ..charge }, settlement)
 }
 

@@ -9,9 +9,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Charge, Charges, TransactionStatus};
+use crate::account::VelocityLimits;
 use crate::http::Problem;
 use crate::ids::{ChargeId, Mode, Scope};
-use crate::store::{Bound, Committed, Inserted, Item, Key, Row, StoreError, Write, ttl};
+use crate::row::{Key, Row};
+use crate::store::{Bound, Committed, Inserted, Item, StoreError, Write, ttl};
 use crate::time::Timestamp;
 
 /// How long a customer's charge counts, in seconds.
@@ -25,32 +27,6 @@ const MAX_OVERTAKEN: u16 = 20;
 
 /// The attribute that counts an account's charges of a minute.
 const COUNTER: &str = "charges";
-
-/// How many live charges may be asked for; settings of an account.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct VelocityLimits {
-    /// Of one customer, by document, in ten minutes.
-    pub per_customer: u16,
-    /// Of the account in a minute.
-    pub per_account: u32,
-}
-
-impl VelocityLimits {
-    /// The most that may be set for one customer: their charges are one row.
-    pub const MAX_PER_CUSTOMER: u16 = 100;
-
-    /// Whether a row may leave them out.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-impl Default for VelocityLimits {
-    fn default() -> Self {
-        Self { per_customer: 10, per_account: 1_000 }
-    }
-}
 
 /// A charge that counts.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]

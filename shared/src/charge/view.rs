@@ -4,10 +4,11 @@ use artefacts::qr;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Charge, Failure, PaymentMethod, PublicStatus};
+use super::{Charge, Failure, PublicStatus};
 use crate::config::Links;
 use crate::ids::AcquirerPaymentId;
 use crate::money::{Amount, Currency};
+use crate::payment_method::PaymentMethod;
 use crate::tax_id::{Document, TaxId};
 use crate::time::Timestamp;
 

@@ -10,13 +10,14 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderValue, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
+use lambda_http::request::RequestContext as ApiGateway;
 use secrecy::SecretString;
 use uuid::Uuid;
 
 use super::accept::Accept;
 use super::intake::Query;
 use super::problem::Problem;
-use super::source::Source;
+use crate::source_address::SourceAddress;
 
 const X_REQUEST_ID: &str = "x-request-id";
 
@@ -116,7 +117,7 @@ pub struct RequestContext {
     /// The query string. Routes that take no parameters refuse it as they authenticate.
     pub query: Query,
     /// The address that the request comes from.
-    pub source: Source,
+    pub source: SourceAddress,
     caller: Arc<OnceLock<KnownCaller>>,
 }
 
@@ -134,7 +135,7 @@ impl RequestContext {
             id: RequestId::of(headers),
             headers: ClientHeaders::of(headers),
             query: Query::of(uri.query()),
-            source: Source::of(extensions),
+            source: source_of(extensions),
             caller: Arc::new(OnceLock::new()),
         }
     }
@@ -143,6 +144,14 @@ impl RequestContext {
     pub fn note_rate_limit(&self, rate_limit: RateLimit, fingerprint: Option<&str>) {
         // A second authentication within one request would only repeat the first.
         let _ = self.caller.set(KnownCaller { rate_limit, fingerprint: fingerprint.map(str::to_owned) });
+    }
+}
+
+/// The address of the client as API Gateway saw it. No header counts: a client may send any.
+fn source_of(extensions: &Extensions) -> SourceAddress {
+    match extensions.get() {
+        Some(ApiGateway::ApiGatewayV2(context)) => SourceAddress::parse(context.http.source_ip.as_deref()),
+        _ => SourceAddress::default(),
     }
 }
 

@@ -8,7 +8,6 @@ mod intake;
 pub mod json;
 mod path;
 mod problem;
-mod source;
 
 pub use accept::MediaType;
 pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, refuse};
@@ -17,7 +16,6 @@ pub use intake::{Fields, JsonBody, Object, Query};
 pub use json::{JsonObject, JsonValue};
 pub use path::{IdPair, IdPath};
 pub use problem::{Detail, Problem};
-pub use source::Source;
 
 use axum::Router;
 use axum::response::IntoResponse;

@@ -5,7 +5,8 @@ use super::{CaseKind, CaseStatus, MedCase, MedCases, SORT};
 use crate::charge::Charge;
 use crate::http::{Fields, Problem, Query};
 use crate::ids::{ChargeId, MedCaseId, Scope};
-use crate::store::{Key, ListIndex, Listed, Order, StoreError, sortable};
+use crate::row::{Key, sortable};
+use crate::store::{ListIndex, Listed, Order, StoreError};
 use crate::time::Timestamp;
 
 /// Cases on a page, unless asked otherwise, and at most (contract: Limits).

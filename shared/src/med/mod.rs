@@ -26,7 +26,7 @@ use crate::auth::Caller;
 use crate::charge::{Charge, Disputes, MedBlock, MedStatus, TransactionStatus, transition};
 use crate::ids::{MedCaseId, PostingId, Scope};
 use crate::money::{Amount, Currency};
-use crate::store::{Indexes, Key, Row, sortable};
+use crate::row::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, Subject, rules};
 

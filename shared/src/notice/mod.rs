@@ -16,10 +16,11 @@ use crate::ids::{AccountId, EndpointId, MedCaseId, NoticeId, RefundId, Scope};
 use crate::med::MedCase;
 use crate::queue::{Message, Queue};
 use crate::refund::Refund;
-use crate::store::{Key, Row};
+use crate::retention::EVENTS_KEPT_SECONDS;
+use crate::row::{Key, Row};
 use crate::time::Timestamp;
 use crate::webhook::endpoint::Endpoint;
-use crate::webhook::event::{Event, KEPT_SECONDS};
+use crate::webhook::event::Event;
 use crate::webhook::event_type::EventType;
 
 /// How long a worker's claim holds, in seconds. Sending takes 6 at most.
@@ -223,18 +224,19 @@ impl Row for Sending {
 
     /// As long as events are kept, so that a stream record that comes back late is told no second time.
     fn removable_at(&self) -> Option<Timestamp> {
-        self.created_at.plus_seconds(KEPT_SECONDS).ok()
+        self.created_at.plus_seconds(EVENTS_KEPT_SECONDS).ok()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::charge::RefundAsked;
     use crate::charge::testing::{at, paid};
-    use crate::charge::{RefundAsked, RefundStrategy};
     use crate::http::JsonObject;
     use crate::med::{CaseNotice, Decision};
     use crate::refund::RefundPlan;
+    use crate::wallet::RefundStrategy;
     use crate::webhook::endpoint::Disabled;
     use crate::webhook::endpoint::testing::endpoint;
 

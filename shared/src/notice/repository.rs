@@ -1,9 +1,10 @@
 //! Reads and writes of notices.
 
 use super::{Claim, Notice, Sending, lease_from};
+use crate::calendar::Day;
 use crate::ids::Scope;
-use crate::rollup::Day;
-use crate::store::{Bound, Committed, Inserted, Key, Store, StoreError, Write, ttl};
+use crate::row::Key;
+use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
 use crate::time::Timestamp;
 
 /// Mails of an account's test cases and endpoints in a day in São Paulo, at most: what a test suite opens must not use up the

@@ -9,7 +9,7 @@ pub use repository::{LISTED, PayoutRefused, Payouts};
 
 use crate::ids::{PayoutId, Scope};
 use crate::money::{Amount, Currency};
-use crate::store::{Indexes, Key, Row};
+use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
 
 /// How far a payout is.

@@ -16,19 +16,17 @@ use serde::{Deserialize, Serialize};
 pub use repository::Refunds;
 pub use request::NewRefund;
 
-use crate::account::terms::{Fees, ReleaseDay};
+use crate::account::terms::Fees;
 use crate::audit::Actor;
-use crate::charge::{
-    Charge, Metadata, PaymentMethod, RefundAsked, RefundRefused, RefundShare, RefundStrategy, Retaken,
-    TransactionStatus, transition,
-};
+use crate::calendar::Day;
+use crate::charge::{Charge, Metadata, RefundAsked, RefundRefused, TransactionStatus, transition};
 use crate::ids::{AcquirerPaymentId, PostingId, RefundId, Scope};
 use crate::money::{Amount, Currency};
+use crate::payment_method::PaymentMethod;
 use crate::pix_key::PixKey;
-use crate::rollup::Day;
-use crate::store::{Indexes, Key, Row};
+use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
-use crate::wallet::{Cause, Posting, Subject, rules};
+use crate::wallet::{Cause, Posting, RefundShare, RefundStrategy, Retaken, Subject, rules};
 
 /// When `clock` first looks at a refund that is not done, in seconds: by then its queue message was lost.
 const FIRST_LOOK_SECONDS: i64 = 120;
@@ -57,6 +55,15 @@ impl RefundStatus {
             Self::Failed => "FAILED",
         }
     }
+}
+
+/// Which refunds an acquirer makes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RefundCapabilities {
+    /// The methods whose payments it refunds.
+    pub methods: &'static [PaymentMethod],
+    /// Whether it sends a Pix of its own: a refund by cash-out.
+    pub cashout: bool,
 }
 
 /// How a refund ends.
@@ -121,8 +128,8 @@ pub struct Refund {
     /// What it took, and from where.
     pub share: RefundShare,
     /// The day whose tranche it took from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub release_on: Option<ReleaseDay>,
+    #[serde(default, with = "crate::calendar::number_option", skip_serializing_if = "Option::is_none")]
+    pub release_on: Option<Day>,
     /// The payment that goes back.
     pub payment: AcquirerPaymentId,
     /// The merchant's words.

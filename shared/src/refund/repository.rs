@@ -1,13 +1,12 @@
 //! Reads and writes of refunds.
 
-use super::{NewRefund, Refund, RefundEnd, RefundStatus, RefundStep, third_party};
-use crate::acquirer::Acquirer;
+use super::{NewRefund, Refund, RefundCapabilities, RefundEnd, RefundStatus, RefundStep, third_party};
 use crate::auth::Caller;
+use crate::calendar::Day;
 use crate::charge::{Charge, RefundRefused, TransactionStatus};
 use crate::clock::Clock;
 use crate::http::{Created, Problem};
 use crate::ids::{ChargeId, RefundId};
-use crate::rollup::Day;
 use crate::store::{Committed, Store, StoreError, Tries, Write};
 use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
@@ -69,6 +68,7 @@ impl Refunds {
         caller: &Caller,
         (charge, earlier): (Charge, Option<Refund>),
         asked: &NewRefund,
+        capabilities: RefundCapabilities,
         clock: &Clock,
     ) -> Result<Created<Refund>, Problem> {
         // Before state and balance: whatever became of the charge since, a replay is a replay.
@@ -85,7 +85,7 @@ impl Refunds {
             };
             // Anew for each try: a tranche may be released meanwhile, because its day has come.
             let now = clock.now();
-            match self.take(caller, &charge.as_of(now), asked, &mut credits, now).await? {
+            match self.take(caller, &charge.as_of(now), (asked, capabilities), &mut credits, now).await? {
                 Taken::Done(refund) => return Ok(Created::New(*refund)),
                 Taken::Refused(problem) => {
                     // The twin of this request may have been what took the money.
@@ -105,15 +105,14 @@ impl Refunds {
         &self,
         caller: &Caller,
         charge: &Charge,
-        asked: &NewRefund,
+        (asked, capabilities): (&NewRefund, RefundCapabilities),
         credits: &mut CreditsRead,
         now: Timestamp,
     ) -> Result<Taken, Problem> {
-        let acquirer = Acquirer::of(&caller.scope)?;
         if charge.settlement.is_none() {
             return Ok(Taken::Refused(refused(RefundRefused::NotSettled, charge)));
         }
-        let plan = match asked.plan(charge, acquirer, &caller.settings, now) {
+        let plan = match asked.plan(charge, capabilities, &caller.settings, now) {
             Ok(plan) => plan,
             Err(problem) => return Ok(Taken::Refused(problem)),
         };

@@ -1,16 +1,17 @@
 //! What a client sends to refund a payment (contract: `POST /v1/payments/{id}/refund`).
 
-use super::RefundPlan;
 use super::third_party::is_third_party;
+use super::{RefundCapabilities, RefundPlan};
 use crate::account::AccountSettings;
-use crate::acquirer::Acquirer;
 use crate::charge::request::canonical_hash;
-use crate::charge::{Charge, PaymentMethod, RefundAsked, RefundStrategy};
+use crate::charge::{Charge, RefundAsked};
 use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::ids::{ChargeId, RefundId};
 use crate::money::Amount;
+use crate::payment_method::PaymentMethod;
 use crate::pix_key::PixKey;
 use crate::time::Timestamp;
+use crate::wallet::RefundStrategy;
 
 /// Characters of an `idempotencyKey` (contract: Limits).
 const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (8, 128);
@@ -89,17 +90,17 @@ impl NewRefund {
     pub fn plan(
         &self,
         charge: &Charge,
-        acquirer: Acquirer,
+        capabilities: RefundCapabilities,
         settings: &AccountSettings,
         now: Timestamp,
     ) -> Result<RefundPlan, Problem> {
         let method = charge.method();
-        if !acquirer.refunds(method) {
+        if !capabilities.methods.contains(&method) {
             let text = format!("The acquirer has no refunds of payments by {}.", method.as_str());
             return Err(Problem::RefundNotSupported(text));
         }
         let strategy = match method {
-            PaymentMethod::Pix => self.strategy_of_pix(acquirer.sends_pix())?,
+            PaymentMethod::Pix => self.strategy_of_pix(capabilities.cashout)?,
             PaymentMethod::CreditCard
             | PaymentMethod::Mbway
             | PaymentMethod::Multibanco
@@ -131,8 +132,8 @@ impl NewRefund {
     }
 
     /// A cash-out, unless asked otherwise; a devolution where the acquirer sends none.
-    pub(super) fn strategy_of_pix(&self, sends_pix: bool) -> Result<RefundStrategy, Problem> {
-        if sends_pix {
+    pub(super) fn strategy_of_pix(&self, cashout: bool) -> Result<RefundStrategy, Problem> {
+        if cashout {
             return Ok(self.strategy.unwrap_or(RefundStrategy::Cashout));
         }
         let is_cashout = self.strategy == Some(RefundStrategy::Cashout);

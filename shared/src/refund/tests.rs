@@ -2,17 +2,15 @@
 
 use serde_json::{Value, json};
 
-use super::third_party::ThirdPartyLimits;
 use super::*;
-use crate::account::AccountSettings;
+use crate::account::{AccountSettings, ThirdPartyLimits};
 use crate::acquirer::Acquirer;
-use crate::charge::RefundStrategy;
 use crate::charge::testing::{at, paid};
 use crate::http::json::testing::object;
 use crate::http::{JsonObject, Problem};
 use crate::ids::MedCaseId;
 use crate::med::{CaseNotice, CaseStep, Decision, MedCase};
-use crate::wallet::LedgerAccount;
+use crate::wallet::{LedgerAccount, RefundStrategy};
 
 fn parse(extra: Value) -> Result<NewRefund, Problem> {
     let mut body = json!({"idempotencyKey": "refund-01"});
@@ -28,7 +26,7 @@ fn requested(charge: &Charge, key: &str, extra: Value) -> Result<RefundStep, Ref
     let mut extra = extra;
     extra["idempotencyKey"] = json!(key);
     let asked = parse(extra).unwrap();
-    let plan = asked.plan(charge, Acquirer::Sandbox, &settings(0), at(100)).unwrap();
+    let plan = asked.plan(charge, Acquirer::Sandbox.refund_capabilities(), &settings(0), at(100)).unwrap();
     Refund::request(asked.id(charge.id), charge, plan, at(100))
 }
 
@@ -190,7 +188,7 @@ fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
     let strategy = |extra: Value| {
         let asked = parse(extra).unwrap();
         asked
-            .plan(&paid(), Acquirer::Sandbox, &settings(25), at(100))
+            .plan(&paid(), Acquirer::Sandbox.refund_capabilities(), &settings(25), at(100))
             .map(|plan| (plan.asked.strategy, plan.asked.pix_out_fee))
     };
     let cashout = (RefundStrategy::Cashout, 25);
@@ -215,8 +213,14 @@ fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
         charge.receipt.as_mut().unwrap().method = method;
         charge
     };
-    let plan =
-        |method, extra| parse(extra).unwrap().plan(&by(method), Acquirer::Sandbox, &settings(25), at(100));
+    let plan = |method, extra| {
+        parse(extra).unwrap().plan(
+            &by(method),
+            Acquirer::Sandbox.refund_capabilities(),
+            &settings(25),
+            at(100),
+        )
+    };
     let card = plan(PaymentMethod::CreditCard, json!({})).unwrap();
     assert_eq!((card.asked.strategy, card.asked.pix_out_fee), (RefundStrategy::Devolution, 0));
     for extra in [
@@ -298,7 +302,12 @@ fn a_third_party_is_every_key_but_the_payers_reported_document() {
         ..settings(0)
     };
     let plan = |charge: &Charge, key: &str, settings: &AccountSettings| {
-        parse(json!({ "destinationKey": key })).unwrap().plan(charge, Acquirer::Sandbox, settings, at(100))
+        parse(json!({ "destinationKey": key })).unwrap().plan(
+            charge,
+            Acquirer::Sandbox.refund_capabilities(),
+            settings,
+            at(100),
+        )
     };
     for (charge, key, third_party) in [
         (&known, "29537995593", false),

@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::Refund;
+use crate::calendar::Day;
 use crate::charge::Charge;
 use crate::hex;
-use crate::ids::{Mode, RefundId, Scope};
+use crate::ids::{RefundId, Scope};
 use crate::pix_key::PixKey;
-use crate::rollup::Day;
-use crate::store::{Bound, Inserted, Key, Row, Store, StoreError, Write, ttl};
+use crate::row::{Key, Row};
+use crate::store::{Bound, Inserted, Store, StoreError, Write, ttl};
 use crate::time::Timestamp;
 
 /// The counter of what refunds of a day took.
@@ -18,41 +19,6 @@ const RESERVED: &str = "reserved";
 
 /// How long a day's row is kept after it, in days. Whatever is added to it then keeps it no longer.
 const KEPT_DAYS: u64 = 2;
-
-/// How much refunds may send to third parties in a day (São Paulo), in centavos, by mode; settings of an account. `None`: there
-/// is no limit.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct ThirdPartyLimits {
-    /// Of test refunds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub test: Option<i64>,
-    /// Of live ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub live: Option<i64>,
-}
-
-impl ThirdPartyLimits {
-    /// What holds in a mode.
-    pub fn of(&self, mode: Mode) -> Option<i64> {
-        match mode {
-            Mode::Test => self.test,
-            Mode::Live => self.live,
-        }
-    }
-
-    /// The limit of a mode, to be set.
-    pub fn of_mut(&mut self, mode: Mode) -> &mut Option<i64> {
-        match mode {
-            Mode::Test => &mut self.test,
-            Mode::Live => &mut self.live,
-        }
-    }
-
-    /// Whether a row may leave them out.
-    pub(crate) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
 
 /// Whether money that a charge gives back to this key leaves to someone else than its payer. Where the bank did not report
 /// the payer, any key may be someone else's.

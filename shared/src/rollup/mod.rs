@@ -5,7 +5,6 @@
 //! because [`repository`] writes a marker for it in the transaction of the sums. A charge counts on the day and in the
 //! currency in which it was created; so a day's row also changes after its day.
 
-mod day;
 mod repository;
 #[cfg(test)]
 mod tests;
@@ -14,13 +13,14 @@ pub mod view;
 
 use std::collections::BTreeMap;
 
-pub use day::{Day, HOURS_A_DAY, Window, hour_of};
 pub use repository::{DayRow, Rollups};
 
-use crate::charge::{Charge, PaymentMethod, PublicStatus, TransactionStatus};
+use crate::calendar::{Day, hour_of};
+use crate::charge::{Charge, PublicStatus, TransactionStatus};
 use crate::ids::{ChargeId, Scope};
 use crate::money::Currency;
-use crate::store::Key;
+use crate::payment_method::PaymentMethod;
+use crate::row::Key;
 use crate::time::Timestamp;
 
 /// What is summed up.

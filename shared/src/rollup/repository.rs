@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Counted, DAY_SORT, Day, Sums, Window, all_time_key, day_key, parse_day, partition};
+use super::{Counted, DAY_SORT, Sums, all_time_key, day_key, parse_day, partition};
+use crate::calendar::{Day, Window};
 use crate::ids::{ChargeId, Scope};
 use crate::money::Currency;
-use crate::store::{Committed, Item, Key, Order, Row, Store, StoreError, Write, text};
+use crate::retention::EVENTS_KEPT_SECONDS;
+use crate::row::{Key, Row};
+use crate::store::{Committed, Item, Order, Store, StoreError, Write, text};
 use crate::time::Timestamp;
-use crate::webhook::event::KEPT_SECONDS;
 
 /// Changes of one transaction: with a marker and at most a day's row for each, and the row of all time, they stay within the
 /// 100 rows that DynamoDB takes.
@@ -34,7 +36,7 @@ impl Row for Marker {
     }
 
     fn removable_at(&self) -> Option<Timestamp> {
-        self.counted_at.plus_seconds(KEPT_SECONDS).ok()
+        self.counted_at.plus_seconds(EVENTS_KEPT_SECONDS).ok()
     }
 }
 

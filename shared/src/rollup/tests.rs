@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::account::terms::MethodTerms;
+use crate::calendar::HOURS_A_DAY;
 use crate::charge::testing::{at, waiting};
 use crate::charge::transition::{Command, Outcome, Payment, apply};
 use crate::charge::{Artefacts, Card, Decision};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{LedgerAccount, Posting};
-use crate::account::terms::ReleaseDay;
+use crate::calendar::Day;
 use crate::money::Currency;
 use crate::store::StoreError;
 use crate::time::Timestamp;
@@ -28,7 +28,7 @@ impl Totals {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Release {
     /// The day.
-    pub day: ReleaseDay,
+    pub day: Day,
     /// Minor units, above zero.
     pub minor: i64,
 }
@@ -46,7 +46,7 @@ pub struct Wallet {
     /// The currency.
     pub currency: Currency,
     totals: BTreeMap<LedgerAccount, Totals>,
-    held: BTreeMap<ReleaseDay, i64>,
+    held: BTreeMap<Day, i64>,
 }
 
 impl Wallet {
@@ -94,7 +94,7 @@ impl Wallet {
     }
 
     /// What is held until a day.
-    pub fn held_until(&self, day: ReleaseDay) -> i64 {
+    pub fn held_until(&self, day: Day) -> i64 {
         self.held.get(&day).copied().unwrap_or_default()
     }
 
@@ -122,7 +122,7 @@ impl Wallet {
         grow(&mut self.totals.entry(account).or_default().debits, by)
     }
 
-    pub(super) fn add_held(&mut self, day: ReleaseDay, by: i64) -> Result<(), StoreError> {
+    pub(super) fn add_held(&mut self, day: Day, by: i64) -> Result<(), StoreError> {
         grow(self.held.entry(day).or_default(), by)
     }
 }

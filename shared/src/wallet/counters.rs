@@ -16,10 +16,11 @@ use std::collections::BTreeMap;
 
 use super::balance::grow;
 use super::{LedgerAccount, Posting};
-use crate::account::terms::ReleaseDay;
+use crate::calendar::Day;
 use crate::ids::Scope;
 use crate::money::Currency;
-use crate::store::{Bound, Item, Key, StoreError, Write, due_attributes};
+use crate::row::Key;
+use crate::store::{Bound, Item, StoreError, Write, due_attributes};
 
 /// Rows over which an account's counters are spread: transactions that meet on one row wait for one another.
 const SHARDS: u8 = 8;
@@ -46,7 +47,7 @@ pub enum CounterRow {
     /// Credits and debits of accounts.
     Totals,
     /// What is held until a day.
-    Release(ReleaseDay),
+    Release(Day),
 }
 
 /// A scope's partition.
@@ -70,8 +71,8 @@ pub fn debits(account: LedgerAccount) -> String {
 }
 
 /// The row of what is held until a day.
-pub fn release_key(scope: &Scope, currency: Currency, day: ReleaseDay) -> Key {
-    row(scope, currency, &format!("{RELEASE_SORT}{}", day.sortable()))
+pub fn release_key(scope: &Scope, currency: Currency, day: Day) -> Key {
+    row(scope, currency, &format!("{RELEASE_SORT}{}", day.sortable_number()))
 }
 
 fn row(scope: &Scope, currency: Currency, name: &str) -> Key {
@@ -84,7 +85,7 @@ pub fn parse(key: &Key) -> Option<(Scope, Currency, CounterRow)> {
     let (currency, name) = key.sk.split_once('#')?;
     let currency = Currency::parse(currency).ok()?;
     let row = match name.strip_prefix(RELEASE_SORT) {
-        Some(day) => CounterRow::Release(ReleaseDay::from_sortable(day)?),
+        Some(day) => CounterRow::Release(Day::from_sortable_number(day)?),
         None if name == DEBITS_SORT || name.starts_with(SHARD_SORT) => CounterRow::Totals,
         None => return None,
     };
@@ -120,7 +121,7 @@ pub(super) fn writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, Stor
 }
 
 /// Puts money into a tranche, or takes it out while it is held.
-pub(super) fn hold(posting: &Posting, day: ReleaseDay, by: i64) -> Write {
+pub(super) fn hold(posting: &Posting, day: Day, by: i64) -> Write {
     let key = release_key(&posting.scope, posting.currency, day);
     let bound = (by < 0).then(|| Bound::AtLeast { counter: HELD.to_owned(), least: by.saturating_neg() });
     let due = due_attributes(&key, day.starts_at());

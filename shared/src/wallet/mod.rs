@@ -9,6 +9,7 @@
 
 mod balance;
 pub mod counters;
+mod movement;
 mod posting;
 mod repository;
 pub mod rules;
@@ -21,6 +22,7 @@ pub mod view;
 use serde::{Deserialize, Serialize};
 
 pub use balance::{Release, Totals, Wallet};
+pub use movement::{RefundShare, RefundStrategy, Retaken, ReturnStatus, Settlement};
 pub use posting::{Cause, Kind, Posting, Subject, Transfer};
 pub use repository::{Adjusted, Adjustment, Covered, CreditsRead, Wallets};
 

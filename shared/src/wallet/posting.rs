@@ -6,10 +6,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::LedgerAccount;
-use crate::account::terms::ReleaseDay;
+use crate::calendar::Day;
 use crate::ids::{AcquirerPaymentId, ChargeId, MedCaseId, PayoutId, PostingId, RefundId, Scope};
 use crate::money::{self, Currency};
-use crate::store::{Key, Row};
+use crate::row::{Key, Row};
 use crate::time::Timestamp;
 
 /// Money from one account to another.
@@ -143,8 +143,8 @@ pub struct Posting {
     #[serde(default, skip_serializing_if = "money::is_zero")]
     pub fee: i64,
     /// The day whose tranche the pending money is a part of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub release_on: Option<ReleaseDay>,
+    #[serde(default, with = "crate::calendar::number_option", skip_serializing_if = "Option::is_none")]
+    pub release_on: Option<Day>,
     /// What it is about.
     #[serde(flatten)]
     pub subject: Subject,

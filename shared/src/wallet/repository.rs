@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use super::counters::{self, CounterRow, Cover, HELD};
 use super::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
-use crate::account::terms::ReleaseDay;
 use crate::audit::{Audit, Operator};
+use crate::calendar::Day;
 use crate::ids::{PostingId, Scope};
 use crate::money::Currency;
 use crate::random;
-use crate::store::{Committed, Item, Key, Row, Store, StoreError, Write, text};
+use crate::row::{Key, Row};
+use crate::store::{Committed, Item, Store, StoreError, Write, key_of_item};
 use crate::time::Timestamp;
 
 /// How often a write is tried anew because a counter that it is conditional on moved.
@@ -108,7 +109,7 @@ impl Wallets {
     pub async fn of(&self, scope: &Scope) -> Result<BTreeMap<Currency, Wallet>, StoreError> {
         let mut wallets = BTreeMap::new();
         for item in self.store.partition(&counters::partition(scope)).await? {
-            let key = key_of(&item)?;
+            let key = counter_key(&item)?;
             let (_, currency, row) = parse(&key)?;
             add_up(wallets.entry(currency).or_insert_with(|| Wallet::empty(currency)), &row, &item)?;
         }
@@ -120,7 +121,7 @@ impl Wallets {
         let mut wallet = Wallet::empty(currency);
         let prefix = counters::currency_prefix(currency);
         for item in self.store.partition_prefix(&counters::partition(scope), &prefix).await? {
-            let (_, _, row) = parse(&key_of(&item)?)?;
+            let (_, _, row) = parse(&counter_key(&item)?)?;
             add_up(&mut wallet, &row, &item)?;
         }
         Ok(wallet)
@@ -209,7 +210,7 @@ impl Wallets {
         &self,
         scope: Scope,
         currency: Currency,
-        day: ReleaseDay,
+        day: Day,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let key = counters::release_key(&scope, currency, day);
@@ -234,9 +235,8 @@ impl Wallets {
     }
 }
 
-fn key_of(item: &Item) -> Result<Key, StoreError> {
-    let key = text(item, "pk").zip(text(item, "sk")).map(|(pk, sk)| Key { pk, sk });
-    key.ok_or_else(|| StoreError::Corrupt("a row has no key".to_owned()))
+fn counter_key(item: &Item) -> Result<Key, StoreError> {
+    key_of_item(item).ok_or_else(|| StoreError::Corrupt("a row has no key".to_owned()))
 }
 
 fn parse(key: &Key) -> Result<(Scope, Currency, CounterRow), StoreError> {

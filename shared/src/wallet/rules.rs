@@ -1,14 +1,14 @@
 //! Which accounts each change moves money between. Each function gives the whole posting of one change.
 
 use super::LedgerAccount::{
-    AcquirerClearing, AcquirerFees, HeldForReview, MedLosses, MerchantAvailable, MerchantPending,
+    self, AcquirerClearing, AcquirerFees, HeldForReview, MedLosses, MerchantAvailable, MerchantPending,
     MerchantRetained, Payouts, PlatformExpense, PlatformFees, RefundsInFlight, ReturnsInFlight,
     UnappliedReceipts,
 };
-use super::{Cause, Kind, LedgerAccount, Posting, Transfer};
-use crate::account::terms::ReleaseDay;
-use crate::charge::{RefundShare, Retaken, ReturnStatus, Settlement};
+use super::{Cause, Kind, Posting, Transfer};
+use crate::calendar::Day;
 use crate::money::Amount;
+use crate::wallet::{RefundShare, Retaken, ReturnStatus, Settlement};
 
 fn transfer(from: LedgerAccount, to: LedgerAccount, minor: i64) -> Transfer {
     Transfer { from, to, minor }
@@ -72,14 +72,14 @@ pub fn unapplied(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting 
 }
 
 /// A tranche's day has come: what is left of it can be spent.
-pub fn released(cause: Cause, day: ReleaseDay, minor: i64) -> Posting {
+pub fn released(cause: Cause, day: Day, minor: i64) -> Posting {
     let release = transfer(MerchantPending, MerchantAvailable, minor);
     Posting { amount: minor, release_on: Some(day), ..Posting::new(cause, Kind::Release, &[release]) }
 }
 
 /// A refund is asked for: the merchant's part and the fees that come back make up what goes to the payer, and a credit that
 /// waits with it. The debit of what is available must be covered.
-pub fn refund_requested(cause: Cause, share: &RefundShare, release_on: Option<ReleaseDay>) -> Posting {
+pub fn refund_requested(cause: Cause, share: &RefundShare, release_on: Option<Day>) -> Posting {
     let fee_bearer = if share.merchant_bears_pix_out { MerchantAvailable } else { PlatformExpense };
     let transfers = [
         transfer(MerchantPending, RefundsInFlight, share.from_pending),
@@ -116,7 +116,7 @@ pub fn refund_completed(cause: Cause, share: &RefundShare) -> Posting {
 pub fn refund_failed(
     cause: Cause,
     share: &RefundShare,
-    release_on: Option<ReleaseDay>,
+    release_on: Option<Day>,
     retaken: Retaken,
 ) -> Posting {
     let fee_bearer = if share.merchant_bears_pix_out { MerchantAvailable } else { PlatformExpense };

@@ -13,12 +13,12 @@ use super::*;
 use crate::account::terms::{Fee, Fees, FeesOnRefund, MethodTerms};
 use crate::charge::testing::{at, waiting};
 use crate::charge::transition::{self, Command, Outcome, Payment};
-use crate::charge::{
-    Artefacts, Charge, Funds, PaymentMethod, Pix, RefundAsked, RefundShare, RefundStrategy, Retaken,
-};
+use crate::charge::{Artefacts, Charge, Funds, Pix, RefundAsked};
 use crate::ids::{ChargeId, EndToEndId, Mode, PostingId};
 use crate::money::Amount;
+use crate::payment_method::PaymentMethod;
 use crate::time::Timestamp;
+use crate::wallet::{RefundShare, RefundStrategy, Retaken};
 
 const SECONDS_A_DAY: i64 = 24 * 60 * 60;
 

@@ -3,7 +3,8 @@
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 
-use super::address::{AddressPolicy, check_new_url};
+use url::Url;
+
 use super::delivery::{Abandonment, AttemptEnd};
 use super::event_type::EventType;
 use super::signature::EndpointSecret;
@@ -11,8 +12,10 @@ use crate::audit::{Actor, Audit, Operator};
 use crate::auth::Caller;
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 use crate::ids::{EndpointId, Scope};
-use crate::store::{Bound, Committed, Item, Key, Row, Store, StoreError, Tries, Write, from_item};
+use crate::row::{Key, Row};
+use crate::store::{Bound, Committed, Item, Store, StoreError, Tries, Write, from_item};
 use crate::time::Timestamp;
+use crate::url_policy::{AddressPolicy, check_new_url};
 
 /// Endpoints a scope may have: a bound on what one change fans out to.
 pub const MAX_ENDPOINTS: usize = 50;
@@ -504,9 +507,9 @@ impl Endpoints {
             let version = i64::try_from(endpoint.version).unwrap_or(i64::MAX);
             let remove = Write::remove(Endpoint::key_of(scope, id), "version", version);
             // The record of a removed row has no new image, so nothing could be derived from it.
-            let audit = Write::insert(&Audit::of_deleted_endpoint(caller, &endpoint, now)?)?;
+            let audit = caller.audit("webhook-endpoint.delete", &id, &server_of(&endpoint.url), now)?;
             let tombstone = Write::insert(&Abandonment::by_deletion(&endpoint, now))?;
-            match self.store.commit(vec![remove, one_less(scope), tombstone, audit]).await? {
+            match self.store.commit(vec![remove, one_less(scope), tombstone, Write::insert(&audit)?]).await? {
                 Committed::Done => return Ok(()),
                 Committed::Overtaken { .. } => {}
             }
@@ -589,6 +592,12 @@ impl<'a> SecretView<'a> {
 }
 
 /// What tests of endpoints, and of what follows from them, begin with.
+/// Scheme, host and port of a URL.
+pub(crate) fn server_of(url: &str) -> String {
+    Url::parse(url)
+        .map_or_else(|_| "an unreadable address".to_owned(), |url| url.origin().ascii_serialization())
+}
+
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;

@@ -17,14 +17,13 @@ use crate::ids::{EndpointId, EventId, Scope};
 use crate::med::{CaseView, MedCase, ResolvedView};
 use crate::payout::{Payout, PayoutStatus, PayoutView};
 use crate::refund::Refund;
-use crate::store::{Key, Row, StoreError};
+use crate::retention::EVENTS_KEPT_SECONDS;
+use crate::row::{Key, Row};
+use crate::store::StoreError;
 use crate::time::Timestamp;
 
 /// The contract's version, in every canonical envelope.
 pub const API_VERSION: &str = "2026-11-01";
-
-/// How long events and deliveries are kept, in seconds: 90 days.
-pub const KEPT_SECONDS: i64 = 90 * 24 * 60 * 60;
 
 /// How long a delivery may be on its way, in seconds: 16 days, somewhat more than all attempts take when each answer asks for
 /// the longest pause.
@@ -250,7 +249,7 @@ impl Event {
     /// Until when it must be kept, though its time ends before, for what is told again now.
     pub fn needed_until(&self, now: Timestamp) -> Option<Timestamp> {
         let until = now.plus_seconds(ON_ITS_WAY_SECONDS).ok()?;
-        (self.created_at.plus_seconds(KEPT_SECONDS).ok()? < until).then_some(until)
+        (self.created_at.plus_seconds(EVENTS_KEPT_SECONDS).ok()? < until).then_some(until)
     }
 
     /// Where an event lives.
@@ -363,7 +362,7 @@ impl Row for Event {
     }
 
     fn removable_at(&self) -> Option<Timestamp> {
-        self.kept_from.unwrap_or(self.created_at).plus_seconds(KEPT_SECONDS).ok()
+        self.kept_from.unwrap_or(self.created_at).plus_seconds(EVENTS_KEPT_SECONDS).ok()
     }
 }
 
@@ -373,11 +372,13 @@ mod tests {
     use crate::account::terms::{Fee, MethodTerms};
     use crate::charge::testing::{at, waiting};
     use crate::charge::transition::{Command, Outcome, Payment, apply};
-    use crate::charge::{Metadata, PaymentMethod, RefundAsked, RefundStrategy, Transaction};
+    use crate::charge::{Metadata, RefundAsked, Transaction};
     use crate::ids::{EndToEndId, PayoutId, RefundId};
     use crate::money::{Amount, Currency};
+    use crate::payment_method::PaymentMethod;
     use crate::payout::{PayoutEnd, PayoutStatus};
     use crate::refund::{RefundEnd, RefundPlan};
+    use crate::wallet::RefundStrategy;
 
     fn links() -> Links {
         Links::new("https://pay.example.com/checkout").unwrap()

@@ -4,8 +4,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::account::terms::Fees;
-use crate::charge::{Charge, Entry, PaymentMethod, TransactionStatus};
+use crate::charge::{Charge, Entry, TransactionStatus};
 use crate::money::Amount;
+use crate::payment_method::PaymentMethod;
 use crate::payout::{Payout, PayoutStatus};
 use crate::refund::Refund;
 use crate::time::Timestamp;

@@ -23,7 +23,8 @@ use crate::ids::{ChargeId, EventId, MedCaseId, PayoutId, Scope};
 use crate::med::MedCase;
 use crate::payout::Payout;
 use crate::refund::Refund;
-use crate::store::{Item, Key, Order, Row, Store, StoreError, from_item, text, unavailable};
+use crate::row::{Key, Row};
+use crate::store::{Item, Order, Store, StoreError, from_item, key_of_item, text, unavailable};
 use crate::time::Timestamp;
 
 /// How far back the list goes, in seconds: 30 days. Rows are kept for longer, for deliveries refer to them.
@@ -320,7 +321,7 @@ impl EventLog {
                 )?;
                 let mut is_own = false;
                 for item in charge.into_iter().chain(refunds) {
-                    let Some(key) = Key::of(&item) else { continue };
+                    let Some(key) = key_of_item(&item) else { continue };
                     if Charge::is_at(&key) {
                         let charge: Charge = from_item(item)?;
                         is_own = charge.scope == *scope;

@@ -2,7 +2,6 @@
 //!
 //! Posting one delivery over the network is the work of `functions/webhook-worker`.
 
-pub mod address;
 pub mod delivery;
 pub mod endpoint;
 pub mod event;

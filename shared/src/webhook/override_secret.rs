@@ -4,11 +4,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::signature::EndpointSecret;
-use crate::audit::Audit;
 use crate::auth::Caller;
 use crate::http::Problem;
 use crate::ids::Scope;
-use crate::store::{Committed, Inserted, Key, Row, Store, StoreError, Write, to_item};
+use crate::row::{Key, Row};
+use crate::store::{Committed, Inserted, Store, StoreError, Write, to_item};
 use crate::time::Timestamp;
 
 /// A scope's secret as its row keeps it.
@@ -75,7 +75,7 @@ impl OverrideSecrets {
         let row = OverrideSecret { scope: caller.scope, secret, updated_at: now, version: 1 };
         let mut set = to_item(&row)?;
         set.retain(|name, _| !["pk", "sk", "version"].contains(&name.as_str()));
-        let audit = Audit::of_override_secret(caller, now)?;
+        let audit = caller.audit("override-secret.rotate", &caller.scope, "secret for webhookUrl", now)?;
         let rotate = Write::add(row.key(), vec![("version".to_owned(), 1)], set, None);
         match self.store.commit(vec![rotate, Write::insert(&audit)?]).await? {
             Committed::Done => Ok(()),

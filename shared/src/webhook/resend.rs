@@ -15,7 +15,8 @@ use crate::config::Links;
 use crate::http::Problem;
 use crate::ids::{DeliveryId, ResendId, Scope};
 use crate::refund::Refund;
-use crate::store::{Bound, Committed, Inserted, Key, Row, Store, StoreError, Write, ttl};
+use crate::row::{Key, Row};
+use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
 use crate::time::Timestamp;
 
 /// How long a request is kept, in seconds: 7 days, for whoever asks what happened. The stream has it by then.

@@ -22,7 +22,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
-use shared::webhook::address::AddressPolicy;
+use shared::url_policy::AddressPolicy;
 use tokio::net::TcpStream;
 use tower::util::MapResponse;
 use tower::{Service, ServiceExt};

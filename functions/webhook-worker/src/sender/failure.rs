@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use rustls::CertificateError;
-use shared::webhook::address::UrlRefusal;
+use shared::url_policy::UrlRefusal;
 
 use super::connector::ResolveFailure;
 

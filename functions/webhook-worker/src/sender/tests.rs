@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
-use shared::webhook::address::LocalNames;
+use shared::url_policy::LocalNames;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;

@@ -7,20 +7,20 @@ pub mod token;
 
 use serde::{Deserialize, Serialize};
 
+use self::log_in::{Credentials, NewToken};
+use self::throttle::Throttle;
+use self::token::{Claims, Tokens};
 use crate::account::password::Prover;
 use crate::account::{Role, User};
 use crate::audit::Operator;
 use crate::config::{ConfigError, required};
-use crate::hex;
-use crate::http::{Problem, RequestContext, Source};
+use crate::http::{Problem, RequestContext};
 use crate::ids::{AccountId, UserId};
-use crate::random;
-use crate::store::{Inserted, Key, Row, Store, from_item, text};
+use crate::row::{Key, Row};
+use crate::source_address::SourceAddress;
+use crate::store::{Inserted, Store, from_item, text};
 use crate::time::Timestamp;
-
-use self::log_in::{Credentials, NewToken};
-use self::throttle::Throttle;
-use self::token::{Claims, Tokens};
+use crate::{hex, random};
 
 /// The sort key of the row of a token that was ended.
 const ENDED_TOKEN: &str = "ended-token";
@@ -123,7 +123,7 @@ impl Dashboard {
     pub async fn log_in(
         &self,
         credentials: Credentials,
-        source: Source,
+        source: SourceAddress,
         now: Timestamp,
     ) -> Result<NewToken, Problem> {
         let id = UserId::of_email(&credentials.email);

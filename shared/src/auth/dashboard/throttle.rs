@@ -4,9 +4,11 @@
 //! An attempt takes its place before the password is looked at, and one that succeeds gives it back: so however many come
 //! at once, no more are looked at than may fail. Unknown e-mail addresses are counted as known ones are.
 
-use crate::http::{Problem, RateLimit, RequestContext, Source};
+use crate::http::{Problem, RateLimit, RequestContext};
 use crate::ids::UserId;
-use crate::store::{Bound, Item, Key, Store, ttl};
+use crate::row::Key;
+use crate::source_address::SourceAddress;
+use crate::store::{Bound, Item, Store, ttl};
 use crate::time::Timestamp;
 
 /// The time in which failures count, in seconds; quarters of the hour, for everybody the same.
@@ -81,7 +83,7 @@ impl Throttle {
     pub(super) async fn take(
         &self,
         user: &UserId,
-        source: Source,
+        source: SourceAddress,
         now: Timestamp,
     ) -> Result<Attempt, Problem> {
         let window = Window::of(now, WINDOW_SECONDS);

@@ -1,5 +1,4 @@
 //! A charge in the transaction wire format (contract: Payments): what a client sends, and what it reads.
 
-pub mod list;
 pub mod request;
 pub mod view;

@@ -7,11 +7,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::super::view::metadata;
-use super::super::{Boleto, Charge, PaymentMethod, TransactionStatus};
-use super::list::PaymentPage;
-use crate::acquirer::ProviderStatus;
+use super::super::{Boleto, Charge, TransactionStatus};
 use crate::config::Links;
 use crate::money::{Amount, Currency};
+use crate::payment_method::PaymentMethod;
 use crate::tax_id::Document;
 use crate::time::Timestamp;
 
@@ -128,7 +127,7 @@ impl<'a> PaymentView<'a> {
     }
 
     /// As [`PaymentView::new`], but without the QR image, which takes longer than all the rest.
-    pub(super) fn without_picture(charge: &'a Charge, links: &Links) -> Self {
+    pub(crate) fn without_picture(charge: &'a Charge, links: &Links) -> Self {
         let artefacts = &charge.artefacts;
         let (pix, boleto) = (artefacts.pix.as_ref(), artefacts.boleto.as_ref());
         let (multibanco, crypto) = (artefacts.multibanco.as_ref(), artefacts.crypto.as_ref());
@@ -165,33 +164,6 @@ impl<'a> PaymentView<'a> {
     }
 }
 
-/// A page of payments on the wire.
-#[derive(Debug, Serialize)]
-pub struct PaymentListView<'a> {
-    data: Vec<PaymentView<'a>>,
-    total: usize,
-    page: Option<u32>,
-    limit: u32,
-    #[serde(rename = "has_more")]
-    has_more: bool,
-    #[serde(rename = "next_cursor")]
-    next_cursor: Option<String>,
-}
-
-impl<'a> PaymentListView<'a> {
-    /// The page as the list gives it.
-    pub fn new(page: &'a PaymentPage, links: &Links) -> Self {
-        Self {
-            data: page.payments.iter().map(|payment| PaymentView::new(payment, links)).collect(),
-            total: page.total,
-            page: page.page,
-            limit: page.limit,
-            has_more: page.has_more,
-            next_cursor: page.next_cursor.map(|id| id.raw()),
-        }
-    }
-}
-
 /// A document on the wire: `GET /v1/payments/{id}/receipt`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -204,39 +176,6 @@ impl DocumentView {
     /// A PDF.
     pub fn pdf(bytes: &[u8]) -> Self {
         Self { content_type: "application/pdf", base64: STANDARD.encode(bytes) }
-    }
-}
-
-/// What the acquirer says of a payment: `GET /v1/payments/{id}/provider-status`.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ProviderStatusView {
-    local_status: TransactionStatus,
-    provider: Option<&'static str>,
-    provider_transaction_id: Option<String>,
-    provider_status: Option<&'static str>,
-    raw_response: Map<String, Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'static str>,
-}
-
-impl ProviderStatusView {
-    /// `None`: no acquirer ever heard of it.
-    pub fn new(charge: &Charge, told: Option<ProviderStatus>) -> Self {
-        let (provider, id, status, raw) = match told {
-            Some(told) => {
-                (Some(told.provider), Some(told.transaction_id), Some(told.status), told.raw_response)
-            }
-            None => (None, None, None, Map::new()),
-        };
-        Self {
-            local_status: charge.status,
-            provider,
-            error: provider.is_none().then_some("TRANSACTION_HAS_NO_PROVIDER_REFERENCE"),
-            provider_transaction_id: id,
-            provider_status: status,
-            raw_response: raw,
-        }
     }
 }
 

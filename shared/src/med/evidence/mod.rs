@@ -22,7 +22,7 @@ use super::MedCase;
 use crate::base32;
 use crate::http::Problem;
 use crate::ids::{EvidenceId, MedCaseId};
-use crate::store::{Key, Row};
+use crate::row::{Key, Row};
 use crate::time::Timestamp;
 
 /// How long a file may be sent to its address, in seconds (contract: Limits).

@@ -7,7 +7,8 @@ use crate::ids::{EvidenceId, MedCaseId};
 use crate::med::repository::{audit, replacing};
 use crate::med::{MedCase, MedCases};
 use crate::random;
-use crate::store::{Committed, Inserted, Key, Row as _, Store, StoreError, Tries, Write, from_item, text};
+use crate::row::{Key, Row as _};
+use crate::store::{Committed, Inserted, Store, StoreError, Tries, Write, from_item, text};
 use crate::time::Timestamp;
 
 /// The evidence of all cases. Clones share clients.

@@ -21,12 +21,15 @@ use super::place::{Place, bounds};
 use super::reader::readable;
 use super::{Deliveries, Delivery, DeliveryStatus, SHOWN_NO_MORE_SECONDS};
 use crate::ids::{DeliveryId, EndpointId, Scope};
+use crate::retention::EVENTS_KEPT_SECONDS;
+use crate::row::{Indexes, Key, Row};
 use crate::store::{
-    Committed, Indexes, Item, Key, ListIndex, Order, Row, StoreError, Write, from_item, text, unavailable,
+    Committed, Item, ListIndex, Order, StoreError, Write, from_item, key_attributes, key_of_item, text,
+    unavailable,
 };
 use crate::time::Timestamp;
 use crate::webhook::endpoint::Endpoint;
-use crate::webhook::event::{Event, KEPT_SECONDS};
+use crate::webhook::event::Event;
 
 /// Deliveries that one step cancels, and that one read of it looks at, at most.
 const STEP: usize = 1_000;
@@ -238,7 +241,7 @@ impl Row for Abandonment {
 
     /// After the last delivery that was made before it.
     fn removable_at(&self) -> Option<Timestamp> {
-        self.at.plus_seconds(KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
+        self.at.plus_seconds(EVENTS_KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
     }
 }
 
@@ -293,7 +296,7 @@ impl Deliveries {
         }
         let (mut body, mut cause, mut at) = (None, waits_for.map(|_| Cause::Deleted), None);
         for item in self.store.batch_get(&keys).await? {
-            let key = Key::of(&item);
+            let key = key_of_item(&item);
             // A row that can't be read must not hide the delivery.
             let unreadable = |error| tracing::error!(%error, "a row beside a delivery can't be read");
             if key.as_ref().is_some_and(Endpoint::is_at) {
@@ -483,7 +486,7 @@ fn cancellation(place: &Place, by: &Abandonment) -> Write {
     let is_covered = "#status = :pending AND endpoint = :endpoint AND (attribute_not_exists(generation) OR generation < :generation)";
     let set = "SET #status = :status, updated_at = :updated, abandoned_because = :cause";
     let update = Update::builder()
-        .set_key(Some(Delivery::key_of(&by.scope, place.id).attributes()))
+        .set_key(Some(key_attributes(&Delivery::key_of(&by.scope, place.id))))
         .condition_expression(is_covered)
         .update_expression(format!("{set}, {LISTED} REMOVE due_pk, due_sk"))
         .expression_attribute_names("#status", "status")
@@ -539,7 +542,7 @@ mod tests {
         for progress in [None, Some(Progress::START), Some(progress)] {
             let row = row.after_step(progress, at(1));
             let item = to_item(&row).unwrap();
-            assert_eq!(Key::of(&item).unwrap(), row.key());
+            assert_eq!(key_of_item(&item).unwrap(), row.key());
             assert!(Abandonment::is_at(&row.key()));
             assert_eq!(from_item::<Abandonment>(item).unwrap(), row);
         }

@@ -9,8 +9,9 @@ use super::abandonment::cancelled_error;
 use super::place::Place;
 use super::{Deliveries, Delivery, DeliveryStatus, LEASE_SECONDS};
 use crate::ids::{DeliveryId, Scope};
+use crate::row::{Key, Row};
 use crate::store::{
-    Item, Key, Row, StoreError, Updated, due_attributes, from_item, text, update_unless_refused,
+    Item, StoreError, Updated, due_attributes, from_item, key_attributes, text, update_unless_refused,
 };
 use crate::time::Timestamp;
 use crate::webhook::endpoint::Endpoint;
@@ -326,7 +327,7 @@ impl Deliveries {
     }
 
     fn update(&self, key: &Key) -> UpdateItemFluentBuilder {
-        self.store.client().update_item().table_name(self.store.table()).set_key(Some(key.attributes()))
+        self.store.client().update_item().table_name(self.store.table()).set_key(Some(key_attributes(key)))
     }
 }
 

@@ -20,14 +20,15 @@ use serde::{Deserialize, Serialize};
 
 use super::place::{Kind, Marker, NO_ENDPOINT, Place, bounds};
 use super::{Deliveries, Delivery, DeliveryStatus, SHOWN_NO_MORE_SECONDS};
+use crate::calendar::Day;
 use crate::ids::{DeliveryId, EndpointId, Scope};
-use crate::rollup::Day;
+use crate::retention::EVENTS_KEPT_SECONDS;
+use crate::row::{Indexes, Key, Row};
 use crate::store::{
-    Committed, Indexes, Item, Key, ListIndex, Listed, Order, Row, StoreError, Write, due_attributes,
-    from_item, text, update_in_turn,
+    Committed, Item, ListIndex, Listed, Order, StoreError, Write, due_attributes, from_item, key_attributes,
+    text, update_in_turn,
 };
 use crate::time::Timestamp;
-use crate::webhook::event::KEPT_SECONDS;
 use crate::webhook::event_type::EventType;
 
 /// How old a delivery is before the checkpoint passes it, in milliseconds: a minute more than the age at which a delivery is
@@ -233,7 +234,7 @@ impl Row for DayCounts {
 
     /// When its deliveries' rows go too.
     fn removable_at(&self) -> Option<Timestamp> {
-        self.day.ends_at().plus_seconds(KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
+        self.day.ends_at().plus_seconds(EVENTS_KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
     }
 }
 
@@ -399,7 +400,7 @@ impl Deliveries {
         let [(_, shard), (_, sort)] = due_attributes(&key, at);
         let update = self.store.client().update_item().table_name(self.store.table());
         let update = update
-            .set_key(Some(key.attributes()))
+            .set_key(Some(key_attributes(&key)))
             .condition_expression("attribute_not_exists(due_pk)")
             .update_expression(
                 "SET due_pk = :shard, due_sk = :sort, look_at = :at, #scope = :scope ADD version :one",

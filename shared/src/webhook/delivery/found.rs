@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::counts::{Book, Criteria};
 use super::place::{Kind, Place};
 use super::{Delivery, DeliveryStatus};
+use crate::calendar::Day;
 use crate::ids::{DeliveryId, EventId};
-use crate::rollup::Day;
 use crate::time::Timestamp;
 
 /// The deliveries that a caller asks for.

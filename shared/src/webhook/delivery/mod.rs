@@ -30,12 +30,14 @@ pub use reader::DeliveryPage;
 pub use view::{DeliveryListView, DeliveryStats, DeliveryView};
 
 use super::endpoint::Endpoint;
-use super::event::{Event, KEPT_SECONDS};
+use super::event::Event;
 use super::event_type::EventType;
 use super::schedule::MAX_ATTEMPTS;
 use crate::http::Problem;
 use crate::ids::{DeliveryId, EndpointId, EventId, ResendId, Scope};
-use crate::store::{Indexes, Key, Row, Store};
+use crate::retention::EVENTS_KEPT_SECONDS;
+use crate::row::{Indexes, Key, Row};
+use crate::store::Store;
 use crate::time::Timestamp;
 
 /// How long a worker's claim holds, in seconds: twice an attempt's 30.
@@ -294,7 +296,7 @@ impl Row for Delivery {
     }
 
     fn removable_at(&self) -> Option<Timestamp> {
-        self.created_at.plus_seconds(KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
+        self.created_at.plus_seconds(EVENTS_KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
     }
 }
 

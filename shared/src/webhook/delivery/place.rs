@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::{Delivery, DeliveryStatus};
 use crate::ids::{DeliveryId, EndpointId, EventId};
-use crate::store::sortable;
+use crate::row::sortable;
 use crate::time::Timestamp;
 use crate::webhook::event_type::EventType;
 

@@ -26,11 +26,14 @@ use super::found::{
 };
 use super::place::{Marker, Place, bounds, bounds_with_marker, last_place};
 use super::{Deliveries, Delivery, DeliveryStatus};
+use crate::calendar::Day;
 use crate::http::Problem;
 use crate::ids::{DeliveryId, Scope};
 use crate::random;
-use crate::rollup::Day;
-use crate::store::{Item, Key, ListIndex, Order, StoreError, from_item, text, unavailable};
+use crate::row::Key;
+use crate::store::{
+    Item, ListIndex, Order, StoreError, from_item, key_attributes, key_of_item, text, unavailable,
+};
 use crate::time::Timestamp;
 use crate::webhook::event::Event;
 
@@ -589,7 +592,7 @@ impl Deliveries {
         let key = Key { pk: partition.clone(), sk: before.to_owned() };
         let query = self.between(scope, &top.uncounted_from(), counts::SORT);
         let mut query =
-            filtered(query, &selection.criteria, None).set_exclusive_start_key(Some(key.attributes()));
+            filtered(query, &selection.criteria, None).set_exclusive_start_key(Some(key_attributes(&key)));
         let mut rest = Vec::new();
         loop {
             let page = query.clone().send().await.map_err(unavailable)?;
@@ -688,7 +691,7 @@ impl Deliveries {
         keys.extend(missing.chain(unproved).map(|id| Delivery::key_of(scope, id)));
         let (mut events, mut rows) = (HashMap::new(), HashMap::new());
         for item in self.store.batch_get(&keys).await? {
-            if Key::of(&item).as_ref().is_some_and(Delivery::is_at) {
+            if key_of_item(&item).as_ref().is_some_and(Delivery::is_at) {
                 rows.extend(readable(item).map(|delivery| (delivery.id, delivery)));
             } else {
                 // One that can't be read must not hide the others.

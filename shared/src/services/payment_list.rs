@@ -6,16 +6,19 @@
 
 use std::cmp::Ordering;
 
+use serde::Serialize;
 use serde_json::Value;
 
-use super::super::list::sort_range;
-use super::super::{Charge, Charges, TransactionStatus};
-use super::view::PaymentView;
+use crate::calendar::Day;
+use crate::charge::list::sort_range;
+use crate::charge::transaction::view::PaymentView;
+use crate::charge::{Charge, TransactionStatus};
 use crate::config::Links;
 use crate::http::{Fields, Problem, Query};
 use crate::ids::{ChargeId, Scope};
-use crate::rollup::{Counter, Day, DayRow, Rollups};
-use crate::store::{Key, ListIndex, Order, StoreError};
+use crate::rollup::{Counter, DayRow, Rollups};
+use crate::row::Key;
+use crate::store::{ListIndex, Order, Store, StoreError};
 use crate::time::Timestamp;
 
 /// Payments on a page, unless asked otherwise, and at most (contract: Limits).
@@ -183,7 +186,18 @@ impl PaymentFilter {
     }
 }
 
-impl Charges {
+/// The payments of all scopes, as lists.
+#[derive(Clone, Debug)]
+pub struct PaymentList {
+    store: Store,
+}
+
+impl PaymentList {
+    /// The payments in a store.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
     /// A page of a scope's payments, charges of `/v1/charges` among them. `cursor` is the payment that `starting_after`
     /// names, read beforehand. A payment that has expired since its status was written counts in `total` for a filter by
     /// that status, and is left out of the page.
@@ -191,7 +205,7 @@ impl Charges {
     /// # Errors
     ///
     /// 400 when more match than can be sorted by the field, or `starting_after` names no payment of this scope.
-    pub async fn payments(
+    pub async fn page(
         &self,
         scope: &Scope,
         filter: &PaymentFilter,
@@ -207,13 +221,13 @@ impl Charges {
             return Ok(filter.page(Vec::new(), 0));
         }
         if filter.sort_by == CREATED_AT {
-            Ok(self.payments_by_creation(scope, filter, cursor.as_deref(), now).await?)
+            Ok(self.by_creation(scope, filter, cursor.as_deref(), now).await?)
         } else {
-            self.payments_sorted(scope, filter, links, now).await
+            self.sorted(scope, filter, links, now).await
         }
     }
 
-    async fn payments_by_creation(
+    async fn by_creation(
         &self,
         scope: &Scope,
         filter: &PaymentFilter,
@@ -229,8 +243,7 @@ impl Charges {
             }
             self.store.list(index, &partition, (&from, &to), filter.order.by_creation(), wanted).await
         };
-        let (mut entries, counted) =
-            tokio::try_join!(read(), Box::pin(self.count_payments(scope, filter, now)))?;
+        let (mut entries, counted) = tokio::try_join!(read(), Box::pin(self.count(scope, filter, now)))?;
         let seen = entries.len();
         let total = if cursor.is_none() && seen < wanted { seen } else { counted.max(seen) };
         entries.retain(|entry| Some(entry.sort.as_str()) != cursor);
@@ -245,7 +258,7 @@ impl Charges {
         Ok(PaymentPage { has_more, next_cursor, ..page })
     }
 
-    async fn payments_sorted(
+    async fn sorted(
         &self,
         scope: &Scope,
         filter: &PaymentFilter,
@@ -277,7 +290,7 @@ impl Charges {
 
     /// How many payments match, by the rollups: of all time, or of the whole days between two dates, with what the parts
     /// of days at either end have by their index entries.
-    async fn count_payments(
+    async fn count(
         &self,
         scope: &Scope,
         filter: &PaymentFilter,
@@ -306,6 +319,33 @@ impl Charges {
             tokio::try_join!(of_part(parts.head), of_days(parts.days), of_part(parts.tail))?;
         let of_row = |row: &DayRow| positive(row.sums.get(filter.counter()));
         Ok(days.iter().map(of_row).fold(head.saturating_add(tail), usize::saturating_add))
+    }
+}
+
+/// A page of payments on the wire.
+#[derive(Debug, Serialize)]
+pub struct PaymentListView<'a> {
+    data: Vec<PaymentView<'a>>,
+    total: usize,
+    page: Option<u32>,
+    limit: u32,
+    #[serde(rename = "has_more")]
+    has_more: bool,
+    #[serde(rename = "next_cursor")]
+    next_cursor: Option<String>,
+}
+
+impl<'a> PaymentListView<'a> {
+    /// The page as the list gives it.
+    pub fn new(page: &'a PaymentPage, links: &Links) -> Self {
+        Self {
+            data: page.payments.iter().map(|payment| PaymentView::new(payment, links)).collect(),
+            total: page.total,
+            page: page.page,
+            limit: page.limit,
+            has_more: page.has_more,
+            next_cursor: page.next_cursor.map(|id| id.raw()),
+        }
     }
 }
 
@@ -394,9 +434,9 @@ fn sorted(payments: Vec<Charge>, by: &str, order: SortOrder, links: &Links) -> V
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::super::testing::{at, waiting};
     use super::*;
     use crate::charge::Crypto;
+    use crate::charge::testing::{at, waiting};
     use crate::ids::Mode;
     use crate::money::{Amount, Currency};
 

@@ -1,16 +1,13 @@
 //! Who did what, why and when. An operator's action, and what a person does to an account's API keys, write their row with
-//! what they change. What an API key does with money and security is derived from the rows that it changes: see [`trail`].
-
-mod trail;
+//! what they change. What an API key does with money and security is derived from the rows that it changes: see [`crate::audit_trail`].
 
 use serde::{Deserialize, Serialize};
 
-pub use trail::Actor;
-
-use crate::http::Source;
-use crate::ids::{AccountId, AuditId};
+use crate::ids::{AccountId, ApiKeyId, AuditId, Fingerprint, Scope};
 use crate::random::{self, RandomError};
-use crate::store::{Key, Order, Row, Store, StoreError, from_item};
+use crate::row::{Key, Row};
+use crate::source_address::SourceAddress;
+use crate::store::{Order, Store, StoreError, from_item};
 use crate::time::Timestamp;
 
 /// Audit rows that are listed at once.
@@ -25,6 +22,21 @@ pub struct Operator {
     pub reason: String,
 }
 
+/// Why an API key acts, in the audit: the API knows no reason.
+pub const BY_API_KEY: &str = "requested with this API key";
+
+/// The API key that made a version of a row. Later versions of the row keep it, so `version` says which one it made.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Actor {
+    /// The key.
+    pub fingerprint: Fingerprint,
+    /// The address that the request came from.
+    #[serde(default, skip_serializing_if = "SourceAddress::is_unknown")]
+    pub source: SourceAddress,
+    /// The version of the row that it made.
+    pub version: u64,
+}
+
 /// An audit row. Kept for good.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Audit {
@@ -35,8 +47,8 @@ pub struct Audit {
     /// Who acted: an operator's name, a person (`usr_…`), an API key (`key_…` and its fingerprint) or a function.
     pub actor: String,
     /// The address that an API key's request came from.
-    #[serde(default, skip_serializing_if = "Source::is_unknown")]
-    pub source: Source,
+    #[serde(default, skip_serializing_if = "SourceAddress::is_unknown")]
+    pub source: SourceAddress,
     /// What was done, such as `payout.create`.
     pub action: String,
     /// What it was done to, such as a payout's id.
@@ -64,13 +76,35 @@ impl Audit {
             id: AuditId::new(at, random::bytes()?),
             account,
             actor: operator.actor.clone(),
-            source: Source::default(),
+            source: SourceAddress::default(),
             action: action.to_owned(),
             subject: subject.into(),
             reason: operator.reason.clone(),
             details: None,
             at,
         })
+    }
+
+    /// An action of an API key: who and from where, whose, the row's id and time, what was done to what, and details.
+    pub fn by_key(
+        (fingerprint, source): (&Fingerprint, SourceAddress),
+        scope: Scope,
+        (id, at): (AuditId, Timestamp),
+        action: &str,
+        subject: String,
+        details: &str,
+    ) -> Self {
+        Self {
+            id,
+            account: scope.account,
+            actor: ApiKeyId::from(fingerprint.clone()).to_string(),
+            source,
+            action: action.to_owned(),
+            subject,
+            reason: BY_API_KEY.to_owned(),
+            details: Some(format!("{} {details}", scope.mode)),
+            at,
+        }
     }
 
     /// The same, with what exactly was done.

@@ -6,38 +6,17 @@
 //!
 //! No entry has a secret, the path or query of a URL (they may hold one), or the reason that a merchant wrote.
 
-use serde::{Deserialize, Serialize};
-use url::Url;
-
-use super::Audit;
-use crate::api_key::{ApiKeyId, Fingerprint};
-use crate::auth::Caller;
-use crate::charge::{Charge, RefundStrategy, TransactionStatus};
-use crate::http::Source;
+use crate::audit::{Actor, Audit};
+use crate::charge::{Charge, TransactionStatus};
 use crate::ids::{AuditId, Scope};
 use crate::med::{CaseStatus, MedCase};
 use crate::money::{Amount, Currency};
-use crate::random::{self, RandomError};
 use crate::refund::Refund;
-use crate::store::{Key, Row};
+use crate::row::{Key, Row};
 use crate::time::Timestamp;
-use crate::webhook::endpoint::{Endpoint, EndpointStatus};
+use crate::wallet::RefundStrategy;
+use crate::webhook::endpoint::{Endpoint, EndpointStatus, server_of};
 use crate::webhook::event_type::EventType;
-
-/// Why an API key acts, in the audit: the API knows no reason.
-const REASON: &str = "requested with this API key";
-
-/// The API key that made a version of a row. Later versions of the row keep it, so `version` says which one it made.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Actor {
-    /// The key.
-    pub fingerprint: Fingerprint,
-    /// The address that the request came from.
-    #[serde(default, skip_serializing_if = "Source::is_unknown")]
-    pub source: Source,
-    /// The version of the row that it made.
-    pub version: u64,
-}
 
 /// A version of a row, with the actor that the row carries.
 struct Change<'a> {
@@ -62,102 +41,50 @@ impl<'a> Change<'a> {
     }
 }
 
-impl Audit {
-    fn by_key(
-        (fingerprint, source): (&Fingerprint, Source),
-        scope: Scope,
-        (id, at): (AuditId, Timestamp),
-        action: &str,
-        subject: String,
-        details: &str,
-    ) -> Self {
-        Self {
-            id,
-            account: scope.account,
-            actor: ApiKeyId::from(fingerprint.clone()).to_string(),
-            source,
-            action: action.to_owned(),
-            subject,
-            reason: REASON.to_owned(),
-            details: Some(format!("{} {details}", scope.mode)),
-            at,
-        }
+/// What an API key did to a charge: it cancels one.
+pub fn of_charge(old: Option<&Charge>, new: &Charge) -> Option<Audit> {
+    let from = old.map(|charge| charge.status)?;
+    if new.status != TransactionStatus::Cancelled {
+        return None;
     }
+    let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
+    let details = || format!("{}, before: {}", money(new.currency, new.amount), from.as_str());
+    change.entry("charge.cancel", &new.id, details)
+}
 
-    /// What an API key did to a charge: it cancels one.
-    pub fn of_charge(old: Option<&Charge>, new: &Charge) -> Option<Self> {
-        let from = old.map(|charge| charge.status)?;
-        if new.status != TransactionStatus::Cancelled {
-            return None;
+/// What an API key did to a refund: it asks for one.
+pub fn of_refund(new: &Refund) -> Option<Audit> {
+    let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
+    change.entry("refund.create", &new.id, || {
+        let share = &new.share;
+        let to = new.destination.as_ref().map(|key| format!(" to {}", key.masked())).unwrap_or_default();
+        let money = money(new.currency, share.gross);
+        format!("{money} of {}, {}{to}", new.id.charge(), word_of_strategy(share.strategy))
+    })
+}
+
+/// What an API key did to a MED case: it appeals or accepts it.
+pub fn of_case(new: &MedCase) -> Option<Audit> {
+    let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
+    let claimed = money(new.currency, new.amount);
+    match new.status {
+        CaseStatus::Appealed => change.entry("med.appeal", &new.id, || claimed),
+        CaseStatus::Accepted => {
+            change.entry("med.accept", &new.id, || format!("{claimed}, lost: {}", new.moved))
         }
-        let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
-        let details = || format!("{}, before: {}", money(new.currency, new.amount), from.as_str());
-        change.entry("charge.cancel", &new.id, details)
-    }
-
-    /// What an API key did to a refund: it asks for one.
-    pub fn of_refund(new: &Refund) -> Option<Self> {
-        let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
-        change.entry("refund.create", &new.id, || {
-            let share = &new.share;
-            let to = new.destination.as_ref().map(|key| format!(" to {}", key.masked())).unwrap_or_default();
-            let money = money(new.currency, share.gross);
-            format!("{money} of {}, {}{to}", new.id.charge(), word_of_strategy(share.strategy))
-        })
-    }
-
-    /// What an API key did to a MED case: it appeals or accepts it.
-    pub fn of_case(new: &MedCase) -> Option<Self> {
-        let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
-        let claimed = money(new.currency, new.amount);
-        match new.status {
-            CaseStatus::Appealed => change.entry("med.appeal", &new.id, || claimed),
-            CaseStatus::Accepted => {
-                change.entry("med.accept", &new.id, || format!("{claimed}, lost: {}", new.moved))
-            }
-            CaseStatus::Open | CaseStatus::Rejected | CaseStatus::Closed => None,
-        }
-    }
-
-    /// What an API key did to a webhook endpoint: it registers one, changes it, or rotates its secret.
-    pub fn of_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Self> {
-        let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
-        match old {
-            None => change.entry("webhook-endpoint.register", &new.id, || described(new)),
-            Some(old) if !old.secret.is_same_as(&new.secret) => {
-                change.entry("webhook-endpoint.rotate-secret", &new.id, || server(&new.url))
-            }
-            Some(old) => change.entry("webhook-endpoint.change", &new.id, || differences(old, new)),
-        }
+        CaseStatus::Open | CaseStatus::Rejected | CaseStatus::Closed => None,
     }
 }
 
-/// Changes of rows from which the dispatcher derives nothing: their audit row is written in the change's transaction.
-impl Audit {
-    /// An API key deletes a webhook endpoint.
-    pub fn of_deleted_endpoint(
-        caller: &Caller,
-        endpoint: &Endpoint,
-        at: Timestamp,
-    ) -> Result<Self, RandomError> {
-        let (id, key) = (AuditId::new(at, random::bytes()?), (&caller.fingerprint, caller.source));
-        let subject = endpoint.id.to_string();
-        Ok(Self::by_key(
-            key,
-            caller.scope,
-            (id, at),
-            "webhook-endpoint.delete",
-            subject,
-            &server(&endpoint.url),
-        ))
-    }
-
-    /// An API key rotates the secret for the transactions' own addresses.
-    pub fn of_override_secret(caller: &Caller, at: Timestamp) -> Result<Self, RandomError> {
-        let (id, key) = (AuditId::new(at, random::bytes()?), (&caller.fingerprint, caller.source));
-        let subject = caller.scope.to_string();
-        let details = "secret for webhookUrl";
-        Ok(Self::by_key(key, caller.scope, (id, at), "override-secret.rotate", subject, details))
+/// What an API key did to a webhook endpoint: it registers one, changes it, or rotates its secret.
+pub fn of_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Audit> {
+    let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
+    match old {
+        None => change.entry("webhook-endpoint.register", &new.id, || described(new)),
+        Some(old) if !old.secret.is_same_as(&new.secret) => {
+            change.entry("webhook-endpoint.rotate-secret", &new.id, || server_of(&new.url))
+        }
+        Some(old) => change.entry("webhook-endpoint.change", &new.id, || differences(old, new)),
     }
 }
 
@@ -174,14 +101,14 @@ fn word_of_strategy(strategy: RefundStrategy) -> &'static str {
 
 /// An endpoint's address and events.
 fn described(endpoint: &Endpoint) -> String {
-    format!("{}, events: {}", server(&endpoint.url), names(endpoint.events.iter()))
+    format!("{}, events: {}", server_of(&endpoint.url), names(endpoint.events.iter()))
 }
 
 /// The fields of an endpoint that a change made different.
 fn differences(old: &Endpoint, new: &Endpoint) -> String {
     let mut fields = Vec::new();
     if old.url != new.url {
-        let (from, to) = (server(&old.url), server(&new.url));
+        let (from, to) = (server_of(&old.url), server_of(&new.url));
         let other =
             if from == to { format!("another path or query at {to}") } else { format!("{from} to {to}") };
         fields.push(format!("url: {other}"));
@@ -197,7 +124,7 @@ fn differences(old: &Endpoint, new: &Endpoint) -> String {
     if old.status != new.status {
         fields.push(format!("status: {} to {}", word_of_status(old.status), word_of_status(new.status)));
     }
-    if fields.is_empty() { format!("{}, nothing different", server(&new.url)) } else { fields.join("; ") }
+    if fields.is_empty() { format!("{}, nothing different", server_of(&new.url)) } else { fields.join("; ") }
 }
 
 fn word_of_status(status: EndpointStatus) -> &'static str {
@@ -211,12 +138,6 @@ fn names<'a>(events: impl Iterator<Item = &'a EventType>) -> String {
     events.map(|event| event.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Scheme, host and port of a URL.
-fn server(url: &str) -> String {
-    Url::parse(url)
-        .map_or_else(|_| "an unreadable address".to_owned(), |url| url.origin().ascii_serialization())
-}
-
 #[cfg(test)]
 mod tests {
     use secrecy::SecretString;
@@ -225,12 +146,15 @@ mod tests {
     use super::*;
     use crate::account::AccountSettings;
     use crate::acquirer::Acquirer;
+    use crate::audit::BY_API_KEY;
+    use crate::auth::Caller;
     use crate::charge::testing::{at, paid, waiting};
     use crate::charge::transition::{self, Command, Outcome};
     use crate::http::json::testing::object;
-    use crate::ids::MedCaseId;
+    use crate::ids::{Fingerprint, MedCaseId};
     use crate::med::{AppealReason, CaseNotice, Decision};
     use crate::refund::{NewRefund, RefundEnd};
+    use crate::source_address::SourceAddress;
     use crate::webhook::endpoint::testing::endpoint;
     use crate::webhook::signature::EndpointSecret;
 
@@ -240,7 +164,7 @@ mod tests {
             salt: Vec::new(),
             settings: AccountSettings::new("Loja", "Recife"),
             fingerprint: Fingerprint::of(&SecretString::from("ak_test_1")),
-            source: Source::parse(Some("203.0.113.9")),
+            source: SourceAddress::parse(Some("203.0.113.9")),
         }
     }
 
@@ -249,7 +173,7 @@ mod tests {
         entry.map(|entry| {
             assert_eq!(entry.account, waiting().scope.account);
             assert_eq!(entry.actor, format!("key_{}", caller().fingerprint.as_str()));
-            assert_eq!((entry.source, entry.reason.as_str()), (caller().source, REASON));
+            assert_eq!((entry.source, entry.reason.as_str()), (caller().source, BY_API_KEY));
             format!("{} {}: {}", entry.action, entry.subject, entry.details.unwrap())
         })
     }
@@ -265,14 +189,14 @@ mod tests {
     fn a_cancel_is_recorded_once_and_only_as_the_act_of_who_made_that_version() {
         let before = waiting();
         let after = cancelled(&before);
-        assert_eq!(Audit::of_charge(Some(&before), &after), None, "the scheduler has no key");
+        assert_eq!(of_charge(Some(&before), &after), None, "the scheduler has no key");
         let after = Charge { actor: Some(caller().actor(after.version)), ..after };
-        let entry = Audit::of_charge(Some(&before), &after);
-        assert_eq!(entry, Audit::of_charge(Some(&before), &after), "a replayed record names the same row");
+        let entry = of_charge(Some(&before), &after);
+        assert_eq!(entry, of_charge(Some(&before), &after), "a replayed record names the same row");
         assert_eq!(entry.as_ref().unwrap().at, after.updated_at);
         insta::assert_snapshot!(line(entry).unwrap(), @"charge.cancel ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9: test BRL 1000, before: WAITING_PAYMENT");
         let later = transition::next_version(after.clone(), at(100));
-        assert_eq!(Audit::of_charge(Some(&after), &later), None, "the actor made an earlier version");
+        assert_eq!(of_charge(Some(&after), &later), None, "the actor made an earlier version");
     }
 
     #[test]
@@ -282,13 +206,15 @@ mod tests {
             let mut body = json!({"idempotencyKey": "refund-01", "amount": 300});
             body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
             let asked = NewRefund::parse(&object(&body)).unwrap();
-            let plan = asked.plan(&paid(), Acquirer::Sandbox, &caller().settings, at(100)).unwrap();
+            let plan = asked
+                .plan(&paid(), Acquirer::Sandbox.refund_capabilities(), &caller().settings, at(100))
+                .unwrap();
             let step = Refund::request(asked.id(paid().id), &paid(), plan, at(100)).unwrap();
             let new = Refund { actor: Some(caller().actor(1)), ..step.refund };
-            lines.push(line(Audit::of_refund(&new)).unwrap());
+            lines.push(line(of_refund(&new)).unwrap());
             let started = new.started(&step.charge, at(101)).unwrap();
             let ended = started.ended(&step.charge, RefundEnd::Refunded, at(103)).unwrap().refund;
-            assert_eq!((Audit::of_refund(&started), Audit::of_refund(&ended)), (None, None));
+            assert_eq!((of_refund(&started), of_refund(&ended)), (None, None));
         }
         insta::assert_snapshot!(lines.join("\n"), @r#"
         refund.create re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2: test BRL 300 of ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9, cashout
@@ -305,7 +231,7 @@ mod tests {
         let reason = AppealReason::parse(&object(&reason)).unwrap();
         let appealed = by_key(open.case.appealed(&open.charge, &reason, at(110)).unwrap().case);
         let accepted = by_key(open.case.accepted(&open.charge, at(110)).unwrap().case);
-        let lines = [&open.case, &appealed, &accepted].map(|case| line(Audit::of_case(case)));
+        let lines = [&open.case, &appealed, &accepted].map(|case| line(of_case(case)));
         insta::assert_debug_snapshot!(lines, @r#"
         [
             None,
@@ -318,7 +244,7 @@ mod tests {
         ]
         "#);
         let decided = appealed.decided(&open.charge, Decision::Payer, at(120)).unwrap().case;
-        assert!(decided.actor.is_some() && Audit::of_case(&decided).is_none());
+        assert!(decided.actor.is_some() && of_case(&decided).is_none());
     }
 
     #[test]
@@ -343,9 +269,9 @@ mod tests {
             Endpoint { secret: EndpointSecret::from_random(&[8; 32]), ..old.clone() },
             old.clone(),
         ];
-        let mut lines = vec![line(Audit::of_endpoint(None, &old)).unwrap()];
+        let mut lines = vec![line(of_endpoint(None, &old)).unwrap()];
         for new in changes {
-            lines.push(line(Audit::of_endpoint(Some(&old), &by_key(new, 2))).unwrap());
+            lines.push(line(of_endpoint(Some(&old), &by_key(new, 2))).unwrap());
         }
         for line in &lines {
             assert!(!HIDDEN.iter().any(|hidden| line.contains(hidden)), "{line}");
@@ -359,7 +285,7 @@ mod tests {
         "#);
         // The webhook worker notes a failure: the row keeps its actor, who did not do that.
         let noted = Endpoint { version: 2, failing_since: Some(at(20)), ..old.clone() };
-        assert_eq!(Audit::of_endpoint(Some(&old), &noted), None);
+        assert_eq!(of_endpoint(Some(&old), &noted), None);
     }
 
     #[test]
@@ -368,8 +294,8 @@ mod tests {
         assert!(before.get("actor").is_none());
         let read: Charge = serde_json::from_value(before).unwrap();
         assert_eq!(read.actor, None);
-        assert_eq!(Audit::of_charge(Some(&read), &cancelled(&read)), None);
-        let unknown = Actor { source: Source::default(), ..caller().actor(2) };
+        assert_eq!(of_charge(Some(&read), &cancelled(&read)), None);
+        let unknown = Actor { source: SourceAddress::default(), ..caller().actor(2) };
         let written = serde_json::to_value(&unknown).unwrap();
         assert_eq!(written.as_object().unwrap().len(), 2, "{written}");
         assert_eq!(serde_json::from_value::<Actor>(written).unwrap(), unknown);

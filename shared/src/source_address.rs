@@ -1,25 +1,15 @@
-//! The address that a request comes from.
+//! The IP address that a request comes from.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use axum::http::Extensions;
-use lambda_http::request::RequestContext as ApiGateway;
 use serde::{Deserialize, Serialize};
 
 /// The address that a request comes from, as API Gateway saw it. No header counts: a client may send any.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct Source(Option<IpAddr>);
+pub struct SourceAddress(Option<IpAddr>);
 
-impl Source {
-    /// The source address of API Gateway's event.
-    pub(super) fn of(extensions: &Extensions) -> Self {
-        match extensions.get() {
-            Some(ApiGateway::ApiGatewayV2(context)) => Self::parse(context.http.source_ip.as_deref()),
-            _ => Self::default(),
-        }
-    }
-
+impl SourceAddress {
     /// Reads an address. A text that is not an address counts as unknown.
     pub fn parse(text: Option<&str>) -> Self {
         let address = text.and_then(|text| text.parse::<IpAddr>().ok());
@@ -51,12 +41,12 @@ mod tests {
 
     #[test]
     fn addresses_of_one_customer_are_one_network() {
-        let network = |text: &str| Source::parse(Some(text)).network();
+        let network = |text: &str| SourceAddress::parse(Some(text)).network();
         assert_eq!(network("203.0.113.9"), "203.0.113.9");
         assert_eq!(network("::ffff:203.0.113.9"), "203.0.113.9");
         assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::/64");
         assert_eq!(network("2001:db8:1:2::1"), "2001:db8:1:2::/64");
         assert_ne!(network("2001:db8:1:3::1"), "2001:db8:1:2::/64");
-        assert_eq!(Source::parse(None).network(), Source::parse(Some("somewhere")).network());
+        assert_eq!(SourceAddress::parse(None).network(), SourceAddress::parse(Some("somewhere")).network());
     }
 }

@@ -6,9 +6,12 @@
 //!
 //! Every type is a string in serde, spelt as by `Display`.
 
+mod api_key;
+
 use std::fmt;
 use std::str::FromStr;
 
+pub use api_key::{ApiKeyId, Fingerprint};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
@@ -725,7 +728,8 @@ mod tests {
     }
 
     fn vectors(section: &str) -> Vec<String> {
-        let file: Value = serde_json::from_str(include_str!("../tests/vectors/pix-and-boleto.json")).unwrap();
+        let file: Value =
+            serde_json::from_str(include_str!("../../tests/vectors/pix-and-boleto.json")).unwrap();
         let ids = file["pix_ids"][section].as_array().unwrap();
         ids.iter().map(|id| id.as_str().unwrap().split(' ').next().unwrap().to_owned()).collect()
     }

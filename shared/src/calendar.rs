@@ -1,4 +1,7 @@
-//! Days as merchants count them: calendar days in São Paulo, and which of them are business days.
+//! Calendar days in São Paulo, by which merchants, banks and statistics count, and which of them are business days.
+//!
+//! A day is text (`2026-11-21`) in URLs, bodies and sort keys. Rows of the ledger hold it as a number, the days since
+//! 1970-01-01: [`number`], [`number_option`], and [`Day::sortable_number`] in their keys.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,18 +25,42 @@ pub struct Day(NaiveDate);
 impl Day {
     /// The day that an instant falls on.
     pub fn of(at: Timestamp) -> Self {
-        let since_1970 = at.seconds().saturating_sub(SAO_PAULO_BEHIND_SECONDS).div_euclid(SECONDS_A_DAY);
-        let (day, distance) = (NaiveDate::default(), Days::new(since_1970.unsigned_abs()));
-        let day =
-            if since_1970 < 0 { day.checked_sub_days(distance) } else { day.checked_add_days(distance) };
+        let number = at.seconds().saturating_sub(SAO_PAULO_BEHIND_SECONDS).div_euclid(SECONDS_A_DAY);
         // The range of instants is within chrono's, so the fallback is never taken.
-        Self(day.unwrap_or_default())
+        Self::from_number(number).unwrap_or(Self(NaiveDate::default()))
+    }
+
+    /// Days since 1970-01-01.
+    pub fn number(self) -> i64 {
+        self.0.signed_duration_since(NaiveDate::default()).num_days()
+    }
+
+    /// Reads [`Day::number`] back; `None`: chrono has no such day.
+    pub fn from_number(number: i64) -> Option<Self> {
+        let (first, distance) = (NaiveDate::default(), Days::new(number.unsigned_abs()));
+        let day =
+            if number < 0 { first.checked_sub_days(distance) } else { first.checked_add_days(distance) };
+        day.map(Self)
+    }
+
+    /// [`Day::number`] as at least five digits, which sort as days do from 1970 to 2243.
+    pub fn sortable_number(self) -> String {
+        format!("{:05}", self.number())
+    }
+
+    /// Reads [`Day::sortable_number`] back.
+    pub fn from_sortable_number(text: &str) -> Option<Self> {
+        Self::from_number(text.parse().ok()?)
+    }
+
+    /// The day in chrono's terms, for encoders that take one.
+    pub fn date(self) -> NaiveDate {
+        self.0
     }
 
     /// Its first instant, at 03:00 UTC.
     pub fn starts_at(self) -> Timestamp {
-        let since_1970 = self.0.signed_duration_since(NaiveDate::default()).num_days();
-        let seconds = since_1970.saturating_mul(SECONDS_A_DAY).saturating_add(SAO_PAULO_BEHIND_SECONDS);
+        let seconds = self.number().saturating_mul(SECONDS_A_DAY).saturating_add(SAO_PAULO_BEHIND_SECONDS);
         let first = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
         Timestamp::MIN.plus_seconds(seconds).unwrap_or(first)
     }
@@ -82,6 +109,45 @@ impl FromStr for Day {
 }
 
 serde_as_text!(Day);
+
+/// A [`Day`] as the number of days since 1970-01-01, for `#[serde(with = "…")]`.
+pub mod number {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use super::Day;
+
+    /// Writes the number.
+    pub fn serialize<S: Serializer>(day: &Day, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(day.number())
+    }
+
+    /// Reads the number.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Day, D::Error> {
+        let number = i64::deserialize(deserializer)?;
+        Day::from_number(number).ok_or_else(|| de::Error::custom("a day out of range"))
+    }
+}
+
+/// An `Option` of a [`Day`] as [`number`] writes it.
+pub mod number_option {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    use super::Day;
+
+    /// Writes the number.
+    pub fn serialize<S: Serializer>(day: &Option<Day>, serializer: S) -> Result<S::Ok, S::Error> {
+        match day {
+            Some(day) => serializer.serialize_some(&day.number()),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    /// Reads the number.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Day>, D::Error> {
+        let Some(number) = Option::<i64>::deserialize(deserializer)? else { return Ok(None) };
+        Day::from_number(number).map(Some).ok_or_else(|| de::Error::custom("a day out of range"))
+    }
+}
 
 /// The hour of the day in São Paulo, 0 to 23.
 pub fn hour_of(at: Timestamp) -> u8 {
@@ -223,6 +289,8 @@ mod tests {
             let day = Day::of(at);
             prop_assert!(day.starts_at() <= at && at <= day.ends_at());
             prop_assert_eq!(day.to_string().parse(), Ok(day));
+            prop_assert_eq!(Day::from_number(day.number()), Some(day));
+            prop_assert_eq!(Day::from_sortable_number(&day.sortable_number()), Some(day));
         }
 
         #[test]

@@ -1,0 +1,90 @@
+//! The creation of a charge: its acquirer makes what the payer is given, and one put stores it.
+
+use crate::acquirer::Acquirer;
+use crate::auth::Caller;
+use crate::charge::request::NewCharge;
+use crate::charge::{Artefacts, Charge, Charges, Funds, TransactionStatus, transition};
+use crate::config::Links;
+use crate::http::{Created, Problem};
+use crate::ids::{ChargeId, Mode};
+use crate::store::Inserted;
+use crate::time::Timestamp;
+
+/// Whose idempotency keys: the same key stands for another charge in another space.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum IdempotencyNamespace {
+    /// `/v1/charges` and `/v1/pix/charges` share it.
+    Charges,
+    /// `/v1/payments`.
+    Payments,
+}
+
+impl IdempotencyNamespace {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Charges => "charges",
+            Self::Payments => "payments",
+        }
+    }
+}
+
+/// Creates a charge in one put, or finds the one that its idempotency key made.
+///
+/// # Errors
+///
+/// 409 `idempotency_key_reused` when the key belongs to another body; 422 `unprocessable_entity` when no
+/// acquirer is configured for the caller's mode; 403 `fraud.…` when too many live charges were asked for.
+pub async fn create_charge(
+    charges: &Charges,
+    caller: &Caller,
+    (namespace, idempotency_key): (IdempotencyNamespace, &str),
+    request: NewCharge,
+    links: &Links,
+    now: Timestamp,
+) -> Result<Created<Charge>, Problem> {
+    let acquirer = Acquirer::of(&caller.scope)?;
+    let id = ChargeId::derive(&caller.salt, caller.scope.mode, namespace.as_str(), idempotency_key);
+    let charge = Charge {
+        id,
+        scope: caller.scope,
+        status: TransactionStatus::WaitingPayment,
+        version: 1,
+        amount: request.amount,
+        currency: request.currency,
+        methods: request.methods,
+        customer: request.customer,
+        expected_payer: request.expected_payer,
+        metadata: request.metadata,
+        artefacts: Artefacts::default(),
+        pix_expires_in_seconds: request.pix_expires_in_seconds,
+        transaction: request.transaction,
+        request_hash: request.hash,
+        created_at: now,
+        updated_at: now,
+        receipt: None,
+        settlement: None,
+        funds: Funds::default(),
+        failure: None,
+        reviewed: None,
+        disputes: None,
+        past: None,
+        actor: None,
+    };
+    let charge = if acquirer.finalises_later(&charge) {
+        Charge { status: TransactionStatus::Pending, ..charge }
+    } else {
+        let finalised = acquirer.finalise(&charge, &caller.settings, links, now)?;
+        transition::created_as(charge, finalised)
+    };
+    let inserted = match charge.scope.mode {
+        Mode::Test => charges.insert(&charge).await?,
+        Mode::Live => charges.insert_guarded(&charge, caller.settings.velocity, now).await?,
+    };
+    match inserted {
+        Inserted::New => Ok(Created::New(charge)),
+        Inserted::Existing(earlier) if earlier.request_hash == charge.request_hash => {
+            Ok(Created::Replayed(earlier.as_of(now)))
+        }
+        Inserted::Existing(_) => Err(Problem::IdempotencyKeyReused),
+    }
+}

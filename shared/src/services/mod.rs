@@ -1,0 +1,9 @@
+//! Use cases: operations that involve several nouns, each of which knows nothing of the operation.
+
+mod account_settings;
+mod charge_creation;
+mod payment_list;
+
+pub use account_settings::change_account_settings;
+pub use charge_creation::{IdempotencyNamespace, create_charge};
+pub use payment_list::{PaymentFilter, PaymentList, PaymentListView, PaymentPage};

@@ -1,0 +1,98 @@
+//! The due-index: rows that the scheduler must look at, by time, in a few shards.
+
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
+
+use super::{Item, Store, StoreError, key_attributes, key_of_item, text, unavailable};
+use crate::row::{Key, sortable};
+use crate::time::Timestamp;
+
+/// Rows that are read from the due-index at once.
+const DUE_PAGE: i32 = 100;
+
+/// Partitions of the due-index. One takes 1,000 writes a second; a charge with two deliveries writes six. Deliveries have the
+/// second half for themselves: however many of them wait, what else is due is reached.
+pub const DUE_SHARDS: u8 = 2 * HALF_OF_DUE_SHARDS;
+
+const HALF_OF_DUE_SHARDS: u8 = 4;
+
+/// A row that is due.
+#[derive(Clone, Debug)]
+pub struct Due {
+    /// The row.
+    pub key: Key,
+    /// Its place in the due-index: its time, and its key.
+    pub sort: String,
+}
+
+/// The due-index attributes of a row: its shard, and a sort key by time.
+pub fn due_attributes(key: &Key, at: Timestamp) -> [(String, AttributeValue); 2] {
+    let sum = key.pk.bytes().chain(key.sk.bytes()).fold(0_u8, u8::wrapping_add);
+    let shard = sum.checked_rem(HALF_OF_DUE_SHARDS).unwrap_or_default();
+    let half = if key.pk.starts_with("deliveries#") { HALF_OF_DUE_SHARDS } else { 0 };
+    let shard = shard.saturating_add(half);
+    [
+        ("due_pk".to_owned(), AttributeValue::S(due_partition(shard))),
+        ("due_sk".to_owned(), AttributeValue::S(format!("{}#{}", sortable(at), key.whole()))),
+    ]
+}
+
+fn due_partition(shard: u8) -> String {
+    format!("due#{shard}")
+}
+
+impl Store {
+    /// Rows that are due in one shard, the longest overdue first; a page after `after`, with where it ends.
+    pub async fn due(
+        &self,
+        shard: u8,
+        now: Timestamp,
+        after: Option<Item>,
+    ) -> Result<(Vec<Due>, Option<Item>), StoreError> {
+        let answer = self
+            .client
+            .query()
+            .table_name(&self.table)
+            .index_name("due")
+            .key_condition_expression("due_pk = :shard AND due_sk < :now")
+            .expression_attribute_values(":shard", AttributeValue::S(due_partition(shard)))
+            .expression_attribute_values(":now", AttributeValue::S(format!("{}$", sortable(now))))
+            .set_exclusive_start_key(after)
+            .limit(DUE_PAGE)
+            .send()
+            .await
+            .map_err(unavailable)?;
+        let due = |item: &Item| Some(Due { key: key_of_item(item)?, sort: text(item, "due_sk")? });
+        let rows = answer.items.unwrap_or_default().iter().filter_map(due).collect();
+        Ok((rows, answer.last_evaluated_key))
+    }
+
+    /// Moves a row's due time, if it is still the one that was seen. `None`: it is not, and somebody else moved it.
+    pub async fn postpone(&self, due: &Due, to: Timestamp) -> Result<Option<Item>, StoreError> {
+        let [(_, shard), (_, sort)] = due_attributes(&due.key, to);
+        let answer = self
+            .client
+            .update_item()
+            .table_name(&self.table)
+            .set_key(Some(key_attributes(&due.key)))
+            .condition_expression("due_sk = :seen")
+            .update_expression("SET due_pk = :shard, due_sk = :sort")
+            .expression_attribute_values(":seen", AttributeValue::S(due.sort.clone()))
+            .expression_attribute_values(":shard", shard)
+            .expression_attribute_values(":sort", sort)
+            .return_values(ReturnValue::AllNew)
+            .send()
+            .await;
+        match answer {
+            Ok(answer) => Ok(answer.attributes),
+            Err(error) => match error.as_service_error() {
+                // Held by a transaction: whoever holds it moves it.
+                Some(
+                    UpdateItemError::ConditionalCheckFailedException(_)
+                    | UpdateItemError::TransactionConflictException(_),
+                ) => Ok(None),
+                _ => Err(unavailable(error)),
+            },
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Rows as DynamoDB's client has them.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::StoreError;
+use super::due::due_attributes;
+use crate::row::{Key, Row};
+
+/// A row as DynamoDB's client has it.
+pub type Item = HashMap<String, AttributeValue>;
+
+/// A row's primary key as attributes.
+pub fn key_attributes(key: &Key) -> Item {
+    HashMap::from([
+        ("pk".to_owned(), AttributeValue::S(key.pk.clone())),
+        ("sk".to_owned(), AttributeValue::S(key.sk.clone())),
+    ])
+}
+
+/// The primary key of an item.
+pub fn key_of_item(item: &Item) -> Option<Key> {
+    Some(Key { pk: text(item, "pk")?, sk: text(item, "sk")? })
+}
+
+/// The row as an item, with its keys and indexes.
+pub fn to_item<R: Row>(row: &R) -> Result<Item, StoreError> {
+    let mut item: Item =
+        serde_dynamo::to_item(row).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+    let key = row.key();
+    let indexes = row.indexes();
+    if let Some(at) = indexes.due {
+        item.extend(due_attributes(&key, at));
+    }
+    item.insert("pk".to_owned(), AttributeValue::S(key.pk));
+    item.insert("sk".to_owned(), AttributeValue::S(key.sk));
+    if let Some((partition, sort)) = indexes.list {
+        item.insert("list_pk".to_owned(), AttributeValue::S(partition));
+        item.insert("list_sk".to_owned(), AttributeValue::S(sort));
+    }
+    if let Some(partition) = indexes.status {
+        item.insert("status_pk".to_owned(), AttributeValue::S(partition));
+    }
+    if let Some(partition) = indexes.customer {
+        item.insert("customer_pk".to_owned(), AttributeValue::S(partition));
+    }
+    if let Some(at) = row.removable_at() {
+        item.insert("ttl".to_owned(), AttributeValue::N(at.seconds().to_string()));
+    }
+    Ok(item)
+}
+
+/// Reads a row from an item.
+pub fn from_item<R: Row>(item: Item) -> Result<R, StoreError> {
+    serde_dynamo::from_item(item).map_err(|error| StoreError::Corrupt(error.to_string()))
+}
+
+/// A text attribute of an item.
+pub fn text(item: &Item, name: &str) -> Option<String> {
+    item.get(name)?.as_s().ok().cloned()
+}
+
+/// When DynamoDB may remove a row, in seconds since 1970, as an attribute.
+pub fn ttl(seconds: i64) -> Item {
+    Item::from([("ttl".to_owned(), number(seconds))])
+}
+
+pub(super) fn number(value: i64) -> AttributeValue {
+    AttributeValue::N(value.to_string())
+}

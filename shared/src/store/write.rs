@@ -1,0 +1,226 @@
+//! One row of a write, and how writes end.
+
+use std::fmt;
+
+use aws_sdk_dynamodb::error::BuildError;
+use aws_sdk_dynamodb::types::builders::UpdateBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, TransactWriteItem, Update};
+
+use super::item::number;
+use super::{Item, Listed, StoreError, key_attributes, to_item};
+use crate::row::{Key, Row};
+
+/// How an insert ended.
+#[derive(Debug)]
+pub enum Inserted<R> {
+    /// The row is new.
+    New,
+    /// There was one already, unchanged.
+    Existing(R),
+}
+
+/// One row of a commit.
+#[derive(Debug)]
+pub struct Write(pub(super) Change);
+
+#[derive(Debug)]
+pub(super) enum Change {
+    Put { item: Item, expected: Expected },
+    Add { key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound> },
+    Remove { key: Key, counter: String, expected: i64 },
+    Check { key: Key, version: u64 },
+    Relist { entry: Listed, from: String, to: Option<(String, String)> },
+    Update(Box<UpdateBuilder>),
+    InsertInto { table: String, item: Item },
+    RemoveFrom { table: String, key: Item },
+}
+
+#[derive(Debug)]
+pub(super) enum Expected {
+    Absent,
+    Version(u64),
+}
+
+/// What a counter must be before something is added to it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Bound {
+    /// At most this; an absent counter is 0.
+    AtMost {
+        /// Its attribute.
+        counter: String,
+        /// The bound.
+        most: i64,
+    },
+    /// There, and at least this.
+    AtLeast {
+        /// Its attribute.
+        counter: String,
+        /// The bound.
+        least: i64,
+    },
+}
+
+impl Write {
+    /// A row that must not exist yet.
+    pub fn insert<R: Row>(row: &R) -> Result<Self, StoreError> {
+        Ok(Self(Change::Put { item: to_item(row)?, expected: Expected::Absent }))
+    }
+
+    /// A row that replaces the one whose `version` attribute is `version`.
+    pub fn replace<R: Row>(row: &R, version: u64) -> Result<Self, StoreError> {
+        Ok(Self(Change::Put { item: to_item(row)?, expected: Expected::Version(version) }))
+    }
+
+    /// Adds to counters of a row, which need not exist. `set` is written beside them. It must be part of a commit that a
+    /// condition keeps from being carried out twice.
+    pub fn add(key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound>) -> Self {
+        Self(Change::Add { key, counters, set, bound })
+    }
+
+    /// Removes a row whose counter is still as it was seen.
+    pub fn remove(key: Key, counter: &str, expected: i64) -> Self {
+        Self(Change::Remove { key, counter: counter.to_owned(), expected })
+    }
+
+    /// Takes a row's entry out of a partition of the list index, and puts it into another or the same one at a sort key, if `to`
+    /// is given. The row's entry must still be the one that was seen.
+    pub fn relist(entry: Listed, from: &str, to: Option<(&str, &str)>) -> Self {
+        let to = to.map(|(partition, sort)| (partition.to_owned(), sort.to_owned()));
+        Self(Change::Relist { entry, from: from.to_owned(), to })
+    }
+
+    /// A noun's own conditional update of a row, whose table it need not name.
+    pub fn update(update: UpdateBuilder) -> Self {
+        Self(Change::Update(Box::new(update)))
+    }
+
+    /// Nothing is written to this row, but its `version` attribute must be `version`.
+    pub fn check(key: Key, version: u64) -> Self {
+        Self(Change::Check { key, version })
+    }
+
+    /// A row of another table, whose partition key is `pk`, that must not exist yet.
+    pub fn insert_into(table: &str, item: Item) -> Self {
+        Self(Change::InsertInto { table: table.to_owned(), item })
+    }
+
+    /// Removes a row of another table, whose partition key is `pk`; it must exist.
+    pub fn remove_from(table: &str, key: Item) -> Self {
+        Self(Change::RemoveFrom { table: table.to_owned(), key })
+    }
+
+    pub(super) fn into_transact_item(self, table: &str) -> Result<TransactWriteItem, StoreError> {
+        let malformed = |error: &dyn fmt::Display| StoreError::Corrupt(error.to_string());
+        let item = TransactWriteItem::builder();
+        Ok(match self.0 {
+            Change::Put { item: row, expected } => item.put(put(table, row, &expected)?),
+            Change::Add { key, counters, set, bound } => {
+                item.update(add(table, &key, counters, set, bound).map_err(|error| malformed(&error))?)
+            }
+            Change::Remove { key, counter, expected } => {
+                let delete = Delete::builder().table_name(table).set_key(Some(key_attributes(&key)));
+                let delete = delete
+                    .condition_expression("#counter = :expected")
+                    .expression_attribute_names("#counter", counter)
+                    .expression_attribute_values(":expected", number(expected));
+                item.delete(delete.build().map_err(|error| malformed(&error))?)
+            }
+            Change::Check { key, version } => {
+                let check = ConditionCheck::builder().table_name(table).set_key(Some(key_attributes(&key)));
+                let check = check
+                    .condition_expression("version = :expected")
+                    .expression_attribute_values(":expected", AttributeValue::N(version.to_string()));
+                item.condition_check(check.build().map_err(|error| malformed(&error))?)
+            }
+            Change::Relist { entry, from, to } => {
+                let update = Update::builder().table_name(table).set_key(Some(key_attributes(&entry.key)));
+                let update = match to {
+                    Some((to, sort)) => update
+                        .update_expression("SET list_pk = :to, list_sk = :sort")
+                        .expression_attribute_values(":to", AttributeValue::S(to))
+                        .expression_attribute_values(":sort", AttributeValue::S(sort)),
+                    None => update.update_expression("REMOVE list_pk, list_sk"),
+                };
+                let update = update
+                    .condition_expression("list_pk = :from AND list_sk = :place")
+                    .expression_attribute_values(":from", AttributeValue::S(from))
+                    .expression_attribute_values(":place", AttributeValue::S(entry.sort));
+                item.update(update.build().map_err(|error| malformed(&error))?)
+            }
+            Change::Update(update) => {
+                item.update(update.table_name(table).build().map_err(|error| malformed(&error))?)
+            }
+            Change::InsertInto { table, item: row } => item.put(put(&table, row, &Expected::Absent)?),
+            Change::RemoveFrom { table, key } => {
+                let delete = Delete::builder().table_name(table).set_key(Some(key));
+                let delete = delete.condition_expression("attribute_exists(pk)");
+                item.delete(delete.build().map_err(|error| malformed(&error))?)
+            }
+        }
+        .build())
+    }
+}
+
+pub(super) fn put(table: &str, item: Item, expected: &Expected) -> Result<Put, StoreError> {
+    let put = Put::builder().table_name(table).set_item(Some(item));
+    let put = match expected {
+        Expected::Absent => put.condition_expression("attribute_not_exists(pk)"),
+        Expected::Version(version) => put
+            .condition_expression("version = :expected")
+            .expression_attribute_values(":expected", AttributeValue::N(version.to_string())),
+    };
+    put.build().map_err(|error| StoreError::Corrupt(error.to_string()))
+}
+
+/// Attributes go by place, for their names may be reserved words.
+pub(super) fn add(
+    table: &str,
+    key: &Key,
+    counters: Vec<(String, i64)>,
+    set: Item,
+    bound: Option<Bound>,
+) -> Result<Update, BuildError> {
+    let mut update = Update::builder().table_name(table).set_key(Some(key_attributes(key)));
+    let (mut adds, mut sets) = (Vec::new(), Vec::new());
+    for (place, (counter, by)) in counters.into_iter().enumerate() {
+        adds.push(format!("#c{place} :c{place}"));
+        update = update
+            .expression_attribute_names(format!("#c{place}"), counter)
+            .expression_attribute_values(format!(":c{place}"), number(by));
+    }
+    for (place, (name, value)) in set.into_iter().enumerate() {
+        sets.push(format!("#s{place} = :s{place}"));
+        update = update
+            .expression_attribute_names(format!("#s{place}"), name)
+            .expression_attribute_values(format!(":s{place}"), value);
+    }
+    let adds = adds.join(", ");
+    let expression =
+        if sets.is_empty() { format!("ADD {adds}") } else { format!("ADD {adds} SET {}", sets.join(", ")) };
+    if let Some(bound) = bound {
+        let (condition, counter, value) = match bound {
+            Bound::AtMost { counter, most } => {
+                ("attribute_not_exists(#bounded) OR #bounded <= :bound", counter, most)
+            }
+            Bound::AtLeast { counter, least } => ("#bounded >= :bound", counter, least),
+        };
+        update = update
+            .condition_expression(condition)
+            .expression_attribute_names("#bounded", counter)
+            .expression_attribute_values(":bound", number(value));
+    }
+    update.update_expression(expression).build()
+}
+
+/// How a commit ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use]
+pub enum Committed {
+    /// All rows are written.
+    Done,
+    /// Rows were not as expected, those at these places: somebody else was first, and nothing was written.
+    Overtaken {
+        /// Places among the writes.
+        at: Vec<usize>,
+    },
+}
