@@ -1,0 +1,103 @@
+//! The modules of this crate import each other in one direction only. A cycle means that none of its modules can be read, moved
+//! or tested alone.
+#![allow(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test that fails may panic"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::{fs, io};
+
+/// Which top-level modules each top-level module imports.
+type Imports = BTreeMap<String, BTreeSet<String>>;
+
+/// Adds what the sources below a directory import. Tests are left out: they may set up whatever they need.
+fn collect(directory: &Path, module: Option<&str>, imports: &mut Imports) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let module = module.unwrap_or(name);
+        if path.is_dir() {
+            collect(&path, Some(module), imports)?;
+        } else if !["lib", "tests", "testing"].contains(&name) {
+            let source = fs::read_to_string(&path)?;
+            let code = source.split("#[cfg(test)]\nmod tests").next().unwrap();
+            imports
+                .entry(module.to_owned())
+                .or_default()
+                .extend(imported(code).filter(|imported| imported != module));
+        }
+    }
+    Ok(())
+}
+
+/// The top-level modules that code names by `crate::`.
+fn imported(code: &str) -> impl Iterator<Item = String> {
+    let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.flat_map(|line| line.split("crate::").skip(1)).flat_map(|rest| {
+        let is_of_name = |character: char| character.is_alphanumeric() || character == '_';
+        let names: Vec<String> = match rest.strip_prefix('{') {
+            // `use crate::{hex, random};`
+            Some(group) => {
+                let group = group.split('}').next().unwrap_or_default();
+                group.split(',').map(|name| name.trim().to_owned()).collect()
+            }
+            None => {
+                vec![rest.split(|character| !is_of_name(character)).next().unwrap_or_default().to_owned()]
+            }
+        };
+        names.into_iter().map(|name| name.split("::").next().unwrap_or_default().to_owned())
+    })
+}
+
+/// What is left after taking away, again and again, the modules that import nothing of what is left: the cycles, and what
+/// imports them.
+fn knot(mut imports: Imports) -> Imports {
+    loop {
+        let left: BTreeSet<String> = imports.keys().cloned().collect();
+        for imported in imports.values_mut() {
+            imported.retain(|module| left.contains(module));
+        }
+        imports.retain(|_, imported| !imported.is_empty());
+        if imports.len() == left.len() {
+            return imports;
+        }
+    }
+}
+
+#[test]
+fn no_modules_import_each_other() {
+    let mut imports = Imports::new();
+    collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), None, &mut imports).unwrap();
+    assert!(imports.len() > 30 && imports["refund"].contains("charge"), "{imports:#?}");
+    assert_eq!(knot(imports), Imports::new(), "these modules import each other, or a module that does");
+}
+
+#[test]
+fn a_cycle_is_found() {
+    let imports = |pairs: &[(&str, &str)]| {
+        let mut imports = Imports::new();
+        for (from, to) in pairs {
+            imports.entry((*from).to_owned()).or_default().insert((*to).to_owned());
+            imports.entry((*to).to_owned()).or_default();
+        }
+        imports
+    };
+    assert!(knot(imports(&[("refund", "charge"), ("charge", "money"), ("refund", "money")])).is_empty());
+    let cycle = knot(imports(&[
+        ("refund", "charge"),
+        ("charge", "acquirer"),
+        ("acquirer", "refund"),
+        ("charge", "money"),
+    ]));
+    assert_eq!(cycle.keys().collect::<Vec<_>>(), ["acquirer", "charge", "refund"]);
+    assert_eq!(
+        imported("use crate::{hex, random};\n// crate::no\nlet a = crate::money::Amount;")
+            .collect::<Vec<_>>(),
+        ["hex", "random", "money"]
+    );
+}
