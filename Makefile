@@ -6,7 +6,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Not cargo-lambda's own target/lambda: there cargo keeps what `--profile lambda` builds, under the same names.
 OUT := $(TARGET_DIR)/functions
 BUILT := $(OUT)/.built-$(ARCHITECTURE)
-SOURCES := Cargo.toml Cargo.lock $(shell find artefacts functions shared -type f)
+SOURCES := Cargo.toml Cargo.lock $(shell find artefacts domain functions shared -type f)
 
 ARCHITECTURE_FLAG_arm64 := --arm64
 ARCHITECTURE_FLAG_x86_64 := --x86-64

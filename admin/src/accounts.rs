@@ -3,12 +3,12 @@
 use std::error::Error;
 
 use clap::{Args, Subcommand, ValueEnum};
+use domain::ids::{AccountId, Mode};
+use domain::money::Amount;
+use domain::payment_method::PaymentMethod;
 use serde_json::json;
 use shared::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
 use shared::account::{Account, AccountSettings, Contact, MailAddress, VelocityLimits};
-use shared::ids::{AccountId, Mode};
-use shared::money::Amount;
-use shared::payment_method::PaymentMethod;
 use shared::services::change_account_settings;
 
 use crate::target::Stack;

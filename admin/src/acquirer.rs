@@ -7,14 +7,14 @@ use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
+use domain::ids::AccountId;
+use domain::pix_key::PixKey;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::acquirer::configuration::{
     AccountAcquirer, AccountAcquirers, AcquirerKind, AcquirerSettings, AcquirerUrl, AcquirerView, ClientId,
     ClientIdentity, ClientSecret, MAX_PEM_BYTES,
 };
-use shared::ids::AccountId;
-use shared::pix_key::PixKey;
 
 use crate::target::Stack;
 use crate::{OperatorArguments, announce, print_json};

@@ -3,12 +3,12 @@
 use std::error::Error;
 
 use clap::Subcommand;
+use domain::ids::{DeliveryId, EndpointId, ResendId};
+use domain::time::Timestamp;
 use serde::Serialize;
 use shared::audit::Audit;
 use shared::http::Problem;
-use shared::ids::{DeliveryId, EndpointId, ResendId};
 use shared::random;
-use shared::time::Timestamp;
 use shared::webhook::delivery::Delivery;
 use shared::webhook::event_type::EventType;
 use shared::webhook::redrive::Redrive;

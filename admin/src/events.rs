@@ -3,10 +3,10 @@
 use std::error::Error;
 
 use clap::Subcommand;
+use domain::time::Timestamp;
 use event_dispatcher::replay::PutAside;
 use serde::Serialize;
 use shared::audit::Audit;
-use shared::time::Timestamp;
 
 use crate::target::Stack;
 use crate::{Done, OperatorArguments, announce, print, print_json, progress_bar};

@@ -3,9 +3,9 @@
 use std::error::Error;
 
 use clap::Subcommand;
+use domain::ids::{AccountId, ApiKeyId};
 use serde_json::json;
 use shared::api_key::view::ListedKeyView;
-use shared::ids::{AccountId, ApiKeyId};
 
 use crate::target::Stack;
 use crate::{OperatorArguments, announce, print_json};

@@ -3,8 +3,8 @@
 use std::error::Error;
 
 use clap::Subcommand;
-use shared::ids::{AccountId, Mode, PostingId, Scope};
-use shared::money::{Amount, Currency};
+use domain::ids::{AccountId, Mode, PostingId, Scope};
+use domain::money::{Amount, Currency};
 use shared::payout::PayoutRefused;
 use shared::random;
 use shared::wallet::verify::Verification;

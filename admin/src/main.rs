@@ -18,12 +18,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use domain::ids::{AccountId, AuditId, Mode, Scope};
+use domain::source_address::SourceAddress;
+use domain::time::Timestamp;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use shared::audit::{Audit, Operator};
-use shared::ids::{AccountId, AuditId, Mode, Scope};
-use shared::source_address::SourceAddress;
-use shared::time::Timestamp;
 
 use target::{Stack, Target};
 

@@ -6,9 +6,9 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
+use domain::ids::{MedCaseId, Scope};
 use serde::Serialize;
 use shared::http::Problem;
-use shared::ids::{MedCaseId, Scope};
 use shared::med::evidence::{EvidenceView, MAX_BYTES};
 use shared::med::{CaseFilter, CaseStatus, CaseView, Decision, MedCase};
 

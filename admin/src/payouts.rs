@@ -4,9 +4,9 @@ use std::error::Error;
 use std::io::Write;
 
 use clap::{Subcommand, ValueEnum};
+use domain::ids::{PayoutId, Scope};
+use domain::money::Currency;
 use serde::Serialize;
-use shared::ids::{PayoutId, Scope};
-use shared::money::Currency;
 use shared::payout::{LISTED, Payout, PayoutEnd, PayoutRefused, PayoutStatus, PayoutView};
 use shared::random;
 use shared::store::StoreError;
@@ -22,7 +22,7 @@ pub(crate) enum Command {
         scope: ScopeArguments,
         /// In minor units: 1000 is R$ 10,00
         #[arg(long, allow_hyphen_values = true, value_parser = ledger::amount)]
-        amount: shared::money::Amount,
+        amount: domain::money::Amount,
         /// Of which wallet
         #[arg(long, default_value = "BRL", value_parser = ledger::currency)]
         currency: Currency,

@@ -6,6 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use domain::ids::AccountId;
+use domain::time::Timestamp;
+use domain::url_policy::{AddressPolicy, LocalNames};
 use event_dispatcher::Dispatcher;
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -16,13 +19,10 @@ use serde::Deserialize;
 use shared::account::{Account, Accounts, Users};
 use shared::api_key::ApiKeys;
 use shared::clock::Clock;
-use shared::ids::AccountId;
 use shared::med::MedCases;
 use shared::med::evidence::{CaseEvidence, EvidenceFiles};
 use shared::payout::Payouts;
 use shared::store::{Aws, Store};
-use shared::time::Timestamp;
-use shared::url_policy::{AddressPolicy, LocalNames};
 use shared::wallet::Wallets;
 
 /// What `cargo run` writes beside its state.

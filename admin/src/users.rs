@@ -3,12 +3,12 @@
 use std::error::Error;
 
 use clap::{Subcommand, ValueEnum};
+use domain::ids::AccountId;
 use email_address::EmailAddress;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use shared::account::password::{PasswordHash, generate};
 use shared::account::{Role, TokenGeneration, User, UserChange};
-use shared::ids::AccountId;
 use shared::random;
 
 use crate::target::Stack;

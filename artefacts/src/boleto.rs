@@ -257,8 +257,7 @@ mod tests {
     use super::*;
 
     fn vectors(key: &str) -> Vec<Value> {
-        let all: Value =
-            serde_json::from_str(include_str!("../../shared/tests/vectors/pix-and-boleto.json")).unwrap();
+        let all: Value = serde_json::from_str(include_str!("../tests/vectors/pix-and-boleto.json")).unwrap();
         all[key].as_array().unwrap().clone()
     }
 

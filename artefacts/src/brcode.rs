@@ -348,7 +348,7 @@ mod tests {
     };
 
     fn vectors() -> Value {
-        serde_json::from_str(include_str!("../../shared/tests/vectors/pix-and-boleto.json")).unwrap()
+        serde_json::from_str(include_str!("../tests/vectors/pix-and-boleto.json")).unwrap()
     }
 
     fn published(valid: bool) -> Vec<Value> {

@@ -71,8 +71,7 @@ mod tests {
 
     #[test]
     fn the_published_reference_is_written_and_holds() {
-        let all: Value =
-            serde_json::from_str(include_str!("../../shared/tests/vectors/pix-and-boleto.json")).unwrap();
+        let all: Value = serde_json::from_str(include_str!("../tests/vectors/pix-and-boleto.json")).unwrap();
         let vectors = all["multibanco"].as_array().unwrap();
         assert_eq!(vectors.len(), 1);
         for vector in vectors {

@@ -15,8 +15,8 @@ use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use domain::url_policy::AddressKind;
 use serde_json::json;
-use shared::url_policy::AddressKind;
 use url::{Host, Url};
 
 const SEC_FETCH_SITE: &str = "sec-fetch-site";

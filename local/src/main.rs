@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
+use domain::money::Amount;
 use local::commands::listen::Print;
 use local::commands::{Running, listen, trigger};
 use local::embedded::State;
@@ -14,7 +15,6 @@ use local::guard::AllowedHost;
 use local::seed::write_whole;
 use local::stack::{Options, Stack};
 use local::{Error, Result};
-use shared::money::Amount;
 use shared::webhook::event_type::EventType;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;

@@ -7,16 +7,17 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use domain::hex;
+use domain::ids::{AccountId, Mode, UserId};
+use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use shared::account::password::PasswordHash;
 use shared::account::{Account, AccountSettings, Contact, Role, TokenGeneration, User};
 use shared::api_key::{self, ApiKey, ApiKeys};
 use shared::auth::dashboard::token::Tokens;
-use shared::ids::{AccountId, Mode, UserId};
+use shared::random;
 use shared::store::{Inserted, Store};
-use shared::time::Timestamp;
-use shared::{hex, random};
 
 use crate::error::{Error, Result};
 
@@ -106,7 +107,7 @@ impl Seed {
             let row = account.row(now)?;
             // The account's row comes last on a first run, so that a run cut short is taken up again.
             let known: Option<Account> =
-                store.get(&shared::row::Row::key(&row)).await.map_err(|error| failed(&error))?;
+                store.get(&domain::row::Row::key(&row)).await.map_err(|error| failed(&error))?;
             if known.is_some() {
                 continue;
             }

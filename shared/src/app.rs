@@ -2,6 +2,10 @@
 
 use std::error::Error;
 
+use domain::ids::ChargeId;
+use domain::time::Timestamp;
+use domain::url_policy::{AddressPolicy, LocalNames};
+
 use crate::account::Accounts;
 use crate::api_key::ApiKeys;
 use crate::auth::Caller;
@@ -9,14 +13,11 @@ use crate::charge::{Charge, Charges};
 use crate::clock::Clock;
 use crate::config::{ConfigError, Links, required};
 use crate::http::{Problem, RequestContext};
-use crate::ids::ChargeId;
 use crate::med::MedCases;
 use crate::refund::Refunds;
 use crate::rollup::Rollups;
 use crate::services::PaymentList;
 use crate::store::{Aws, Store};
-use crate::time::Timestamp;
-use crate::url_policy::{AddressPolicy, LocalNames};
 use crate::wallet::Wallets;
 use crate::webhook::delivery::Deliveries;
 use crate::webhook::endpoint::Endpoints;

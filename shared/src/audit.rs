@@ -3,12 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{AccountId, ApiKeyId, AuditId, Fingerprint, Scope};
+use domain::ids::{AccountId, ApiKeyId, AuditId, Fingerprint, Scope};
+use domain::row::{Key, Row};
+use domain::source_address::SourceAddress;
+use domain::time::Timestamp;
+
 use crate::random::{self, RandomError};
-use crate::row::{Key, Row};
-use crate::source_address::SourceAddress;
 use crate::store::{Order, Store, StoreError, from_item};
-use crate::time::Timestamp;
 
 /// Audit rows that are listed at once.
 const PAGE: usize = 100;
@@ -59,7 +60,7 @@ pub struct Audit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
     /// When.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
 

@@ -6,14 +6,15 @@
 //!
 //! No entry has a secret, the path or query of a URL (they may hold one), or the reason that a merchant wrote.
 
+use domain::ids::{AuditId, Scope};
+use domain::money::{Amount, Currency};
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use crate::audit::{Actor, Audit};
 use crate::charge::{Charge, TransactionStatus};
-use crate::ids::{AuditId, Scope};
 use crate::med::{CaseStatus, MedCase};
-use crate::money::{Amount, Currency};
 use crate::refund::Refund;
-use crate::row::{Key, Row};
-use crate::time::Timestamp;
 use crate::wallet::RefundStrategy;
 use crate::webhook::endpoint::{Endpoint, EndpointStatus, server_of};
 use crate::webhook::event_type::EventType;
@@ -151,12 +152,12 @@ mod tests {
     use crate::charge::testing::{at, paid, waiting};
     use crate::charge::transition::{self, Command, Outcome};
     use crate::http::json::testing::object;
-    use crate::ids::{Fingerprint, MedCaseId};
     use crate::med::{AppealReason, CaseNotice, Decision};
     use crate::refund::{NewRefund, RefundEnd};
-    use crate::source_address::SourceAddress;
     use crate::webhook::endpoint::testing::endpoint;
     use crate::webhook::signature::EndpointSecret;
+    use domain::ids::{Fingerprint, MedCaseId};
+    use domain::source_address::SourceAddress;
 
     fn caller() -> Caller {
         Caller {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::time::Timestamp;
+use domain::time::Timestamp;
 
 /// Tells the time to everything that decides by it. Clones share one offset.
 #[derive(Clone, Debug, Default)]

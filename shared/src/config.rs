@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ids::ChargeId;
+use domain::ids::ChargeId;
 
 /// API Pix: the longest location that a BR Code carries, scheme left out.
 const MAX_LOCATION_CHARS: usize = 77;

@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use domain::row::Row;
 use serde_json::Value;
 use shared::account::{Account, User};
 use shared::audit::Audit;
@@ -21,7 +22,6 @@ use shared::med::evidence::Upload;
 use shared::notice::Sending;
 use shared::payout::Payout;
 use shared::refund::Refund;
-use shared::row::Row;
 use shared::store::{Item, from_item, to_item};
 use shared::wallet::Posting;
 use shared::webhook::delivery::{Abandonment, Delivery};

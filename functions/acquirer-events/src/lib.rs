@@ -8,18 +8,18 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, RefundId};
+use domain::money::Amount;
+use domain::payment_method::PaymentMethod;
+use domain::tax_id::TaxId;
+use domain::time::Timestamp;
 use shared::app::App;
 use shared::auth::Caller;
 use shared::charge::transition::{Command, Payment};
 use shared::charge::view::{ChargeView, QrImage};
 use shared::charge::{Charge, ChargePath, Charges, Decision};
 use shared::http::{Fields, IdPath, JsonBody, Object, Problem, RequestContext, framed};
-use shared::ids::{AcquirerPaymentId, ChargeId, EndToEndId, RefundId};
-use shared::money::Amount;
-use shared::payment_method::PaymentMethod;
 use shared::refund::{RefundEnd, RefundView};
-use shared::tax_id::TaxId;
-use shared::time::Timestamp;
 
 /// The longest reason and code of a decline, and name of a payer, in characters.
 const MAX_REASON_CHARS: usize = 500;

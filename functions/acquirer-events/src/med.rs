@@ -4,14 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use domain::hex;
+use domain::ids::MedCaseId;
+use domain::time::Timestamp;
 use shared::app::App;
 use shared::charge::ChargePath;
-use shared::hex;
 use shared::http::{Fields, IdPath, JsonBody, Object, Problem, RequestContext};
-use shared::ids::MedCaseId;
 use shared::med::{CaseNotice, CaseView, Decision, MedCase, MedCases};
 use shared::random;
-use shared::time::Timestamp;
 
 use crate::own_test_charge;
 

@@ -10,15 +10,15 @@ use axum::extract::rejection::{PathRejection, RawFormRejection};
 use axum::extract::{Path, RawForm, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use domain::ids::{AcquirerPaymentId, ChargeId, Mode};
+use domain::payment_method::PaymentMethod;
+use domain::pt_br;
+use domain::time::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use shared::app::App;
 use shared::charge::transition::{Command, Payment};
 use shared::charge::{Charge, TransactionStatus};
 use shared::http::{Problem, RequestContext, csp_source};
-use shared::ids::{AcquirerPaymentId, ChargeId, Mode};
-use shared::payment_method::PaymentMethod;
-use shared::pt_br;
-use shared::time::Timestamp;
 
 const STYLE: &str = include_str!("three_d_secure.css");
 

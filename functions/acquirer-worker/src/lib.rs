@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
+use domain::ids::{ChargeId, RefundId};
 use shared::account::Account;
 use shared::acquirer::{Acquirer, AcquirerMessage, AcquirerQueue, RefundProgress};
 use shared::charge::transition::{Command, Finalised};
 use shared::charge::{Charges, TransactionStatus};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
-use shared::ids::{ChargeId, RefundId};
 use shared::refund::Refunds;
 use shared::store::{Aws, Store, StoreError};
 use shared::{queue, random};

@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use domain::ids::ApiKeyId;
 use serde_json::json;
 use shared::api_key::request::{NewApiKey, new_label};
 use shared::api_key::view::{ApiKeyListView, IssuedView};
 use shared::http::{IdPath, JsonBody, Problem, RequestContext};
-use shared::ids::ApiKeyId;
 
 use crate::Desk;
 

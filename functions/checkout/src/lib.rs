@@ -15,15 +15,15 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use domain::ids::ChargeId;
+use domain::money::{Amount, Currency};
+use domain::pt_br;
+use domain::time::Timestamp;
 use shared::charge::{Charge, Charges};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::http::{Problem, RequestContext, framed};
-use shared::ids::ChargeId;
-use shared::money::{Amount, Currency};
-use shared::pt_br;
 use shared::store::{Aws, Store, StoreError};
-use shared::time::Timestamp;
 
 /// A charge's code never changes, so neither does its picture; an hour bounds what a cache holds needlessly.
 const QR_CACHE_CONTROL: &str = "public, max-age=3600, immutable";

@@ -11,13 +11,13 @@
 use std::sync::LazyLock;
 
 use artefacts::brcode::BrCode;
+use domain::ids::Mode;
+use domain::payment_method::PaymentMethod;
+use domain::time::Timestamp;
+use domain::{pt_br, text};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use shared::charge::{Charge, Pix, TransactionStatus};
 use shared::http::csp_source;
-use shared::ids::Mode;
-use shared::payment_method::PaymentMethod;
-use shared::time::Timestamp;
-use shared::{pt_br, text};
 
 const STYLE: &str = include_str!("page.css");
 

@@ -4,17 +4,17 @@
 //! Rows that wait are in a sparse, sharded index by due time. Each run reads what is due and moves it on by the
 //! same conditional writes that any other path uses, so that two runs at once, or a run that dies, do no harm.
 
+use domain::calendar::Day;
+use domain::ids::{Mode, Scope};
+use domain::money::Currency;
+use domain::time::Timestamp;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
-use shared::calendar::Day;
 use shared::charge::transition::Command;
 use shared::charge::{Charge, Charges, TransactionStatus};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::ids::{Mode, Scope};
-use shared::money::Currency;
 use shared::refund::Refund;
 use shared::store::{Aws, DUE_SHARDS, Due, Store, StoreError, from_item};
-use shared::time::Timestamp;
 use shared::wallet::Wallets;
 use shared::wallet::counters::{self, CounterRow};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};

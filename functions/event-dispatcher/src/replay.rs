@@ -10,10 +10,10 @@ use std::fmt;
 
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_sdk_s3::error::DisplayErrorContext;
+use domain::ids::{AccountId, Scope};
+use domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
-use shared::ids::{AccountId, Scope};
-use shared::time::Timestamp;
 
 use crate::{Dispatcher, Done, PUT_ASIDE, sequence_number};
 

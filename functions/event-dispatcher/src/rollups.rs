@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use shared::ids::Scope;
+use domain::ids::Scope;
 use shared::rollup::{Counted, Rollups};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;

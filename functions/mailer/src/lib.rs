@@ -14,10 +14,10 @@ use std::fmt;
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
+use domain::ids::{MedCaseId, Mode};
 use shared::account::{Account, MailAddress};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::ids::{MedCaseId, Mode};
 use shared::med::MedCase;
 use shared::notice::{About, Claim, Notice, NoticeQueue, Notices, Sending};
 use shared::queue;

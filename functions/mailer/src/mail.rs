@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
 
+use domain::ids::NoticeId;
+use domain::time::Timestamp;
 use lettre::Message;
 use lettre::message::Mailbox;
 use lettre::message::header::{ContentType, HeaderName, HeaderValue, MIME_VERSION_1_0};
 use shared::account::MailAddress;
-use shared::ids::NoticeId;
-use shared::time::Timestamp;
 
 use crate::text::Text;
 

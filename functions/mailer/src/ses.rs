@@ -48,7 +48,7 @@ impl Ses {
 mod tests {
     use std::time::Duration;
 
-    use shared::ids::NoticeId;
+    use domain::ids::NoticeId;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio::task::JoinHandle;

@@ -2,12 +2,12 @@
 //! them. Nothing that a payer wrote is in a mail, for it may hold a document, nor the whole address of an endpoint, which may
 //! hold a secret: both are a request away.
 
-use shared::ids::{Mode, NoticeId};
+use domain::ids::{Mode, NoticeId};
+use domain::money::Amount;
+use domain::pt_br;
+use domain::time::Timestamp;
 use shared::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
-use shared::money::Amount;
-use shared::pt_br;
 use shared::refund::Refund;
-use shared::time::Timestamp;
 use shared::webhook::endpoint::Endpoint;
 use url::Url;
 
@@ -231,8 +231,8 @@ fn lines(fields: &[(&str, String)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use shared::ids::{ChargeId, EndpointId, MedCaseId};
-    use shared::money::Currency;
+    use domain::ids::{ChargeId, EndpointId, MedCaseId};
+    use domain::money::Currency;
     use shared::webhook::endpoint::{Disabled, EndpointStatus};
     use shared::webhook::signature::EndpointSecret;
 

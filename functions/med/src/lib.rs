@@ -5,18 +5,18 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use domain::ids::{EvidenceId, MedCaseId};
+use domain::time::Timestamp;
 use shared::app::App;
 use shared::auth::Caller;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::http::{IdPair, IdPath, JsonBody, Problem, RequestContext, framed};
-use shared::ids::{EvidenceId, MedCaseId};
 use shared::med::evidence::{
     CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
 };
 use shared::med::{AppealReason, CaseFilter, CaseListView, CaseView, MedCase, MedCases};
 use shared::store::{Aws, Store};
-use shared::time::Timestamp;
 
 /// The canonical path, and the alias that serves the same routes.
 const PATHS: [&str; 2] = ["/v1/med/cases", "/v1/infractions"];

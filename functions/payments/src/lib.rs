@@ -10,15 +10,15 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use domain::ids::Mode;
+use domain::payment_method::PaymentMethod;
+use domain::pt_br;
 use shared::acquirer::{Acquirer, ProviderStatusView};
 use shared::app::App;
 use shared::charge::ChargePath;
 use shared::charge::transaction::request::NewPayment;
 use shared::charge::transaction::view::{CreatedPaymentView, DocumentView, PaymentView};
 use shared::http::{JsonBody, Problem, RequestContext, framed};
-use shared::ids::Mode;
-use shared::payment_method::PaymentMethod;
-use shared::pt_br;
 use shared::services::{IdempotencyNamespace, create_charge};
 
 /// The function's routes.

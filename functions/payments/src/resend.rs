@@ -3,10 +3,10 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use domain::ids::ResendId;
 use shared::app::App;
 use shared::charge::ChargePath;
 use shared::http::{Problem, RequestContext};
-use shared::ids::ResendId;
 use shared::random;
 use shared::webhook::resend::{Resend, ResentView};
 

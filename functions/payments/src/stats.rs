@@ -3,8 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use domain::calendar::Window;
 use shared::app::App;
-use shared::calendar::Window;
 use shared::http::{Problem, RequestContext};
 use shared::rollup::view::{MetricsView, StatsQuery, StatsView};
 

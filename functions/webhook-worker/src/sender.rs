@@ -18,6 +18,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::text;
+use domain::url_policy::{AddressPolicy, UrlRefusal, check_url};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
@@ -26,8 +28,6 @@ use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
-use shared::text;
-use shared::url_policy::{AddressPolicy, UrlRefusal, check_url};
 
 use connector::{Answered, Connector};
 pub use failure::Failure;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
+use domain::time::Timestamp;
 use hyper::body::Bytes;
 use hyper::http::{HeaderMap, HeaderName, HeaderValue, header};
 use shared::app::address_policy;
@@ -13,15 +14,14 @@ use shared::config::{ConfigError, required};
 use shared::queue::{self, MAX_DELAY_SECONDS};
 use shared::random;
 use shared::store::{Aws, Store, StoreError};
-use shared::time::Timestamp;
 use shared::webhook::delivery::{AttemptEnd, Cause, Claim, Deliveries, Delivery, Recipient};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::event_type::Family;
 use shared::webhook::override_secret::OverrideSecrets;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
-use shared::webhook::signature::EndpointSecret;
-use shared::webhook::{schedule, signature};
+use shared::webhook::schedule;
+use shared::webhook::signature::{self, EndpointSecret};
 
 use crate::sender::{Attempt, Sender};
 

@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use domain::ids::{DeliveryId, ResendId};
 use shared::app::App;
 use shared::http::{IdPath, Problem, RequestContext};
-use shared::ids::{DeliveryId, ResendId};
 use shared::random;
 use shared::webhook::delivery::{DeliveryFilter, DeliveryListView, DeliveryView};
 

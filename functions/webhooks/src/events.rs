@@ -3,9 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use domain::ids::EventId;
 use shared::app::App;
 use shared::http::{IdPath, Problem, RequestContext};
-use shared::ids::EventId;
 use shared::webhook::log::{EventFilter, EventListView};
 
 pub(crate) async fn list(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {

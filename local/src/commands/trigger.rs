@@ -1,10 +1,10 @@
 //! `cargo run -- trigger EVENT`: makes an event happen, by doing what leads to it.
 
+use domain::ids::{AccountId, Fingerprint, Mode, PayoutId, Scope};
+use domain::money::{Amount, Currency};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::audit::Operator;
-use shared::ids::{AccountId, Fingerprint, Mode, PayoutId, Scope};
-use shared::money::{Amount, Currency};
 use shared::payout::{PayoutEnd, Payouts};
 use shared::random;
 use shared::store::{Store, text};
@@ -136,7 +136,7 @@ impl Steps<'_> {
     }
 
     /// The service's time, which may have been moved.
-    async fn now(&self) -> Result<shared::time::Timestamp> {
+    async fn now(&self) -> Result<domain::time::Timestamp> {
         let moved = self.running.post("/_local/clock/advance", &json!({"seconds": 0})).await?;
         let now = moved.get("now").and_then(Value::as_str).unwrap_or_default();
         now.parse().map_err(|e| Error::because("reading the service's time", &e))

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use domain::time::Timestamp;
 use hyper::header::AUTHORIZATION;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::SimpleAuth;
@@ -14,7 +15,6 @@ use s3s::service::S3ServiceBuilder;
 use s3s::{S3Result, s3_error};
 use s3s_fs::FileSystem;
 use shared::clock::Clock;
-use shared::time::Timestamp;
 use url::form_urlencoded;
 
 use super::{ACCESS_KEY, SECRET_KEY, State};

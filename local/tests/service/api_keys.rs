@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use axum::http::Method;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::ids::UserId;
+use domain::row::Row;
 use local::embedded::probe::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use shared::account::{Role, TokenGeneration, User, UserChange, Users};
 use shared::audit::Audit;
-use shared::ids::UserId;
-use shared::row::Row;
 use shared::store::{Store, Write};
 
 use crate::support::{Answer, Client, Service, id, operator};
@@ -92,7 +92,7 @@ async fn an_issued_key_works_at_once_and_is_shown_once() {
     assert!(random.len() == 32 && random.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)));
     assert_eq!((&issued["mode"], &issued["label"]), (&json!("test"), &json!("Loja online")));
     assert_eq!(issued["prefix"], key[..12]);
-    assert_eq!(issued["fingerprint"], shared::hex::encode(&Sha256::digest(key)));
+    assert_eq!(issued["fingerprint"], domain::hex::encode(&Sha256::digest(key)));
     assert_eq!(works(&service, key).await, 200);
     // It sees what the account's other test keys see.
     let charge = service.charge().await;

@@ -85,7 +85,7 @@ async fn what_an_api_key_does_with_money_and_security_is_in_the_audit_with_key_a
         (rows.len() >= 9).then_some(rows)
     })
     .await;
-    let key = format!("key_{}", shared::hex::encode(&Sha256::digest(service.key())));
+    let key = format!("key_{}", domain::hex::encode(&Sha256::digest(service.key())));
     for row in &rows {
         assert_eq!((row.actor.as_str(), &json!(row.source)), (key.as_str(), &json!("127.0.0.1")), "{row:?}");
     }

@@ -1,10 +1,10 @@
 //! The `apikey` header (contract: Authentication) and the rate limit.
 
 use axum::http::Method;
+use domain::ids::{AccountId, Mode};
 use serde_json::json;
 use shared::account::{Account, AccountSettings, Contact};
 use shared::api_key::{self, ApiKey, ApiKeys};
-use shared::ids::{AccountId, Mode};
 
 use crate::support::{Service, id};
 

@@ -6,9 +6,9 @@ use artefacts::brcode::BrCode;
 use axum::http::Method;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use domain::ids::ChargeId;
+use domain::time::Timestamp;
 use serde_json::{Value, json};
-use shared::ids::ChargeId;
-use shared::time::Timestamp;
 
 use crate::support::{Listener, Service, eventually, id};
 

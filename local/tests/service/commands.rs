@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
+use domain::money::Amount;
 use local::commands::listen::{Options, Print, listen};
 use local::commands::running::ReadyFile;
 use local::commands::{Running, trigger};
 use serde_json::Value;
-use shared::money::Amount;
 use shared::webhook::event_type::EventType;
 use tokio::sync::oneshot;
 

@@ -2,8 +2,8 @@
 //! all routes but log-in.
 
 use axum::http::Method;
+use domain::ids::UserId;
 use serde_json::json;
-use shared::ids::UserId;
 
 use crate::support::{Answer, Client, Service};
 

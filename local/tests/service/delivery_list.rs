@@ -6,14 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use domain::calendar::Day;
+use domain::ids::{DeliveryId, EndpointId, Scope};
+use domain::time::Timestamp;
 use local::embedded::probe::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::calendar::Day;
 use shared::http::Query;
-use shared::ids::{DeliveryId, EndpointId, Scope};
 use shared::store::{Committed, Item, Write, from_item, text};
-use shared::time::Timestamp;
 use shared::webhook::delivery::{
     AttemptEnd, Claim, Deliveries, Delivery, DeliveryFilter, DeliveryListView, DeliveryStatus,
 };

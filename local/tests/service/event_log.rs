@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use domain::ids::{ChargeId, EventId, MedCaseId};
+use domain::time::Timestamp;
 use serde_json::{Value, json};
-use shared::ids::{ChargeId, EventId, MedCaseId};
 use shared::payout::Payouts;
 use shared::random;
 use shared::store::key_attributes;
-use shared::time::Timestamp;
 use shared::webhook::event::Event;
 use shared::webhook::event_type::EventType;
 
@@ -284,8 +284,8 @@ async fn a_payouts_events_are_found_by_its_id() {
     service.sandbox(&charge, "pay", &json!({})).await;
     let payouts = Payouts::new(service.store());
     let now = service.stack.clock.now();
-    let payout = shared::ids::PayoutId::new(now, random::bytes().unwrap());
-    let money = (shared::money::Amount::parse(300).unwrap(), shared::money::Currency::BRL);
+    let payout = domain::ids::PayoutId::new(now, random::bytes().unwrap());
+    let money = (domain::money::Amount::parse(300).unwrap(), domain::money::Currency::BRL);
     payouts.create(payout, service.scope(), money, &operator(), now).await.unwrap();
     let later = now.plus_seconds(1).unwrap();
     payouts.end(payout, &shared::payout::PayoutEnd::Paid, &operator(), later).await.unwrap();

@@ -1,13 +1,13 @@
 //! A bare date in a query string is a day in São Paulo (design: Settled where the contract is silent), on every list with
 //! bounds in time.
 
-use shared::calendar::Day;
+use domain::calendar::Day;
+use domain::ids::{ChargeId, EventId, MedCaseId, Mode, PostingId};
+use domain::row::Row;
+use domain::time::Timestamp;
 use shared::charge::Charge;
-use shared::ids::{ChargeId, EventId, MedCaseId, Mode, PostingId};
 use shared::med::MedCase;
-use shared::row::Row;
 use shared::store::{Committed, Item, Store, Write, from_item};
-use shared::time::Timestamp;
 use shared::wallet::Posting;
 use shared::webhook::event::Event;
 

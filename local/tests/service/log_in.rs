@@ -46,7 +46,7 @@ async fn a_password_gives_a_token_of_twelve_hours() {
         let given = answer.expect(200);
         let names: Vec<&str> = given.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!((names, &given["tokenType"]), (vec!["expiresAt", "token", "tokenType"], &json!("Bearer")));
-        let ends: shared::time::Timestamp = serde_json::from_value(given["expiresAt"].clone()).unwrap();
+        let ends: domain::time::Timestamp = serde_json::from_value(given["expiresAt"].clone()).unwrap();
         let holds = ends.millis_since(before);
         assert!((12 * 3_600_000 - 1_000..=12 * 3_600_000 + 60_000).contains(&holds), "{holds} ms");
         let bearer = format!("Bearer {}", given["token"].as_str().unwrap());

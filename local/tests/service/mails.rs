@@ -4,16 +4,16 @@
 use std::path::PathBuf;
 
 use aws_sdk_sqs::types::QueueAttributeName;
+use domain::ids::{ChargeId, MedCaseId, Mode, Scope};
+use domain::time::Timestamp;
 use local::stack::Options;
 use local::template::queue_url;
 use mail_parser::MessageParser;
 use serde_json::{Value, json};
 use shared::account::{Accounts, Contact};
-use shared::ids::{ChargeId, MedCaseId, Mode, Scope};
 use shared::med::MedCase;
 use shared::notice::{About, Claim, Notice, Notices, Sending};
 use shared::store::{Write, from_item};
-use shared::time::Timestamp;
 use shared::webhook::delivery::AttemptEnd;
 use shared::webhook::endpoint::Endpoints;
 

@@ -2,8 +2,8 @@
 //! every step is told.
 
 use axum::http::Method;
+use domain::ids::MedCaseId;
 use serde_json::{Value, json};
-use shared::ids::MedCaseId;
 use shared::med::MedCases;
 
 use crate::support::{Answer, Client, Listener, Service, eventually, id, operator};

@@ -151,7 +151,7 @@ async fn two_requests_that_differ_in_a_digit_are_two_requests() {
     let longest = service.charge_of(&json!({"amount": 1000, "expires_in": 86_400})).await;
     let seconds = |charge: &serde_json::Value| {
         let time =
-            |text: &serde_json::Value| shared::time::Timestamp::parse_floor(text.as_str().unwrap()).unwrap();
+            |text: &serde_json::Value| domain::time::Timestamp::parse_floor(text.as_str().unwrap()).unwrap();
         time(&charge["pix"]["expires_at"]).millis_since(time(&charge["created_at"])) / 1000
     };
     assert_eq!((seconds(&capped), seconds(&longest)), (86_400, 86_400));

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use domain::calendar::hour_of;
+use domain::ids::ChargeId;
 use local::embedded::probe::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::calendar::hour_of;
 use shared::charge::Charge;
-use shared::ids::ChargeId;
 use shared::rollup::Rollups;
 use shared::store::{Item, text};
 
@@ -242,7 +242,7 @@ async fn scopes_are_counted_apart() {
     }
     let rollups = Rollups::new(service.store());
     let mine = service.scope();
-    let theirs = shared::ids::Scope { account: service.stack.seed.other.id, ..mine };
+    let theirs = domain::ids::Scope { account: service.stack.seed.other.id, ..mine };
     eventually("the counts", async || {
         let made = async |scope| {
             let sums = rollups.of_all_time(scope).await.unwrap();

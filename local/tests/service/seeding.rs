@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
+use domain::ids::{ChargeId, EndpointId, Mode, ResendId, Scope};
+use domain::time::Timestamp;
 use shared::charge::{Charge, TransactionStatus};
-use shared::ids::{ChargeId, EndpointId, Mode, ResendId, Scope};
 use shared::rollup::counted;
 use shared::store::{Item, to_item};
-use shared::time::Timestamp;
 use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::event::Event;
 use shared::webhook::event_type::EventType;

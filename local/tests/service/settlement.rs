@@ -1,8 +1,8 @@
 //! What a payment makes of a charge (contract: Charge status; design: Money, playing the acquirer).
 
+use domain::time::Timestamp;
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::time::Timestamp;
 
 use crate::support::{Listener, Service, eventually, id};
 

@@ -21,7 +21,7 @@ async fn counted(service: &Service, path: &str, made: i64, paid: i64) -> Value {
 
 /// Moves the clock to an instant.
 fn go_to(service: &Service, at: &str) {
-    let at: shared::time::Timestamp = at.parse().unwrap();
+    let at: domain::time::Timestamp = at.parse().unwrap();
     let by = at.millis_since(service.stack.clock.now());
     assert!(by >= 0, "{at} is over");
     service.stack.clock.advance(by);

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use domain::ids::PayoutId;
 use local::stack::Options;
 use local::template::Template;
 use serde_json::{Value, json};
-use shared::ids::PayoutId;
 use shared::payout::Payouts;
 use shared::random;
 
@@ -53,7 +53,7 @@ async fn lived_in() -> Service {
     let gone = format!("/v1/webhooks/endpoints/{}", id(&gone));
     service.patch(&gone, &json!({"status": "INACTIVE"})).await.expect(200);
     let payout = PayoutId::new(service.stack.clock.now(), random::bytes().unwrap());
-    let money = (shared::money::Amount::parse(100).unwrap(), shared::money::Currency::BRL);
+    let money = (domain::money::Amount::parse(100).unwrap(), domain::money::Currency::BRL);
     let now = service.stack.clock.now();
     Payouts::new(service.store()).create(payout, service.scope(), money, &operator(), now).await.unwrap();
     dispatch(&service).await;

@@ -1,14 +1,14 @@
 //! The velocity guard (contract: Errors, fraud guard), at the store: live keys have no acquirer yet.
 
+use domain::ids::{ChargeId, Mode, Scope};
+use domain::tax_id::Document;
+use domain::time::Timestamp;
 use serde_json::json;
 use shared::account::VelocityLimits;
 use shared::charge::transition::Command;
 use shared::charge::{Charge, Charges, TransactionStatus};
 use shared::http::Problem;
-use shared::ids::{ChargeId, Mode, Scope};
 use shared::store::Inserted;
-use shared::tax_id::Document;
-use shared::time::Timestamp;
 
 use crate::support::{Service, id};
 

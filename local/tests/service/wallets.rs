@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::http::Method;
+use domain::ids::{PayoutId, PostingId};
+use domain::money::{Amount, Currency};
 use local::embedded::probe::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::account::terms::{Fee, Fees, MethodTerms};
-use shared::ids::{PayoutId, PostingId};
-use shared::money::{Amount, Currency};
 use shared::payout::{PayoutEnd, PayoutRefused, Payouts};
 use shared::store::{Committed, Write};
 use shared::wallet::counters::Cover;

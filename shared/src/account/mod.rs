@@ -14,11 +14,12 @@ pub use limits::{ThirdPartyLimits, VelocityLimits};
 pub use repository::{AccountRefused, Accounts};
 pub use user::{Role, TokenGeneration, User, UserChange, UserRefused, Users};
 
+use domain::ids::AccountId;
+use domain::money;
+use domain::row::{Indexes, Key, Row, sortable};
+use domain::time::Timestamp;
+
 use self::terms::Terms;
-use crate::ids::AccountId;
-use crate::money;
-use crate::row::{Indexes, Key, Row, sortable};
-use crate::time::Timestamp;
 
 /// What an account may set. Key rows carry a copy, so that a request reads its settings and proves its key in
 /// one round trip; whoever changes them changes the account's row and then each of its key rows.
@@ -79,7 +80,7 @@ pub struct Account {
     /// Random, in hex: what the ids of its charges are derived from beside idempotency keys, so that they can't be guessed.
     pub salt: String,
     /// When it was opened.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// Counts the row's changes, from 1.
     pub version: u64,

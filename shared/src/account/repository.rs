@@ -4,14 +4,15 @@ use std::fmt;
 
 use serde::Serialize;
 
+use domain::hex;
+use domain::ids::AccountId;
+use domain::row::Key;
+use domain::time::Timestamp;
+
 use super::{ACCOUNTS, Account, AccountSettings, Contact};
 use crate::audit::{Audit, Operator};
-use crate::hex;
-use crate::ids::AccountId;
 use crate::random::{self, RandomError};
-use crate::row::Key;
 use crate::store::{Committed, ListIndex, Order, Store, StoreError, Write};
-use crate::time::Timestamp;
 
 /// How often a change is tried anew because somebody else changed the account in between.
 const MAX_OVERTAKEN: usize = 10;

@@ -4,13 +4,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use domain::ids::{AccountId, UserId};
+use domain::row::{Indexes, Key, Row, sortable};
+use domain::time::Timestamp;
+
 use super::password::PasswordHash;
 use crate::audit::{Audit, Operator};
-use crate::ids::{AccountId, UserId};
 use crate::random::RandomError;
-use crate::row::{Indexes, Key, Row, sortable};
 use crate::store::{Committed, ListIndex, Order, Store, StoreError, Write};
-use crate::time::Timestamp;
 
 /// How often a change is tried anew because somebody else changed the person's row in between.
 const MAX_OVERTAKEN: usize = 10;
@@ -76,7 +77,7 @@ pub struct User {
     /// What they may do.
     pub role: Role,
     /// When they were added.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// Only tokens of this generation count: another begins when they are added and when their password is set anew.
     pub tokens: TokenGeneration,

@@ -16,16 +16,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use domain::hex;
+use domain::ids::AccountId;
+use domain::pix_key::PixKey;
+use domain::row::{Key, Row};
+use domain::text::serde_as_text;
+use domain::time::Timestamp;
+use domain::url_policy::{AddressPolicy, LocalNames, check_url};
+
 use crate::audit::{Audit, Operator};
-use crate::hex;
-use crate::ids::AccountId;
-use crate::pix_key::PixKey;
 use crate::random::RandomError;
-use crate::row::{Key, Row};
 use crate::store::{Committed, Store, StoreError, Write};
-use crate::text::serde_as_text;
-use crate::time::Timestamp;
-use crate::url_policy::{AddressPolicy, LocalNames, check_url};
 
 /// The longest client id and secret, in characters.
 const MAX_CREDENTIAL_CHARS: usize = 512;
@@ -313,7 +314,7 @@ pub struct AccountAcquirer {
     /// What was set.
     pub settings: AcquirerSettings,
     /// When.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
     pub version: u64,

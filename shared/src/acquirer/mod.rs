@@ -9,14 +9,15 @@ pub use queue::{AcquirerMessage, AcquirerQueue};
 use serde_json::{Map, Value};
 pub use view::ProviderStatusView;
 
+use domain::ids::{Mode, Scope};
+use domain::time::Timestamp;
+
 use crate::account::AccountSettings;
 use crate::charge::Charge;
 use crate::charge::transition::Finalised;
 use crate::config::Links;
 use crate::http::Problem;
-use crate::ids::{Mode, Scope};
 use crate::refund::{Refund, RefundCapabilities, RefundEnd};
-use crate::time::Timestamp;
 
 /// Whoever takes the money of a charge.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ChargeId, RefundId};
+use domain::ids::{ChargeId, RefundId};
+
 use crate::queue::{Message, Queue};
 
 /// What a message says: the row that an acquirer must be asked about.

@@ -8,16 +8,17 @@ use artefacts::{boleto, multibanco};
 use chrono::NaiveDate;
 use serde_json::json;
 
+use domain::ids::ChargeId;
+use domain::money::{Amount, Currency, Money};
+use domain::payment_method::PaymentMethod;
+use domain::time::{SAO_PAULO_BEHIND_SECONDS, SECONDS_A_DAY, Timestamp, TimestampError};
+
 use super::{ProviderStatus, RefundProgress};
 use crate::account::AccountSettings;
 use crate::charge::{Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, Pix, TransactionStatus};
 use crate::config::Links;
 use crate::http::Problem;
-use crate::ids::ChargeId;
-use crate::money::{Amount, Currency, Money};
-use crate::payment_method::PaymentMethod;
 use crate::refund::{Refund, RefundCapabilities, RefundEnd};
-use crate::time::{SAO_PAULO_BEHIND_SECONDS, SECONDS_A_DAY, Timestamp, TimestampError};
 
 /// How long a card's page can be used, in seconds.
 const CARD_TTL_SECONDS: i64 = 24 * 60 * 60;

@@ -11,9 +11,10 @@ use serde::{Deserialize, Serialize};
 
 pub use repository::{ApiKeys, Issued};
 
+use domain::ids::{AccountId, Fingerprint, Mode};
+use domain::time::Timestamp;
+
 use crate::account::{Account, AccountSettings};
-use crate::ids::{AccountId, Fingerprint, Mode};
-use crate::time::Timestamp;
 
 /// Characters of a key that are shown: `ak_test_` and four more (contract: API key).
 const PREFIX_CHARS: usize = 12;
@@ -55,7 +56,7 @@ pub struct ApiKey {
     /// The merchant's name for it, at most 64 characters.
     pub label: String,
     /// When it was issued.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
 }
 
@@ -89,7 +90,7 @@ pub struct ListedKey {
     /// The merchant's name for it.
     pub label: String,
     /// When it was issued.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
 }
 

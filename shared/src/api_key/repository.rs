@@ -7,15 +7,16 @@ use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use secrecy::SecretString;
 
+use domain::ids::{AccountId, ApiKeyId, Fingerprint};
+use domain::time::Timestamp;
+
 use super::request::NewApiKey;
 use super::{ApiKey, ListedKey, generate};
 use crate::account::Account;
 use crate::audit::{Audit, Operator};
 use crate::http::Problem;
-use crate::ids::{AccountId, ApiKeyId, Fingerprint};
 use crate::random;
 use crate::store::{Committed, Item, Store, StoreError, Write, unavailable, update_in_turn};
-use crate::time::Timestamp;
 
 /// How often a change is tried anew because the account's settings changed in between.
 const MAX_OVERTAKEN: usize = 10;

@@ -1,7 +1,8 @@
 //! What a request may say of a key.
 
+use domain::ids::Mode;
+
 use crate::http::{Fields, JsonObject, Object, Problem};
-use crate::ids::Mode;
 
 /// Characters of a label (contract: Limits).
 const MAX_LABEL_CHARS: usize = 64;

@@ -3,9 +3,10 @@
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
+use domain::ids::{ApiKeyId, Mode};
+use domain::time::Timestamp;
+
 use super::{Issued, ListedKey};
-use crate::ids::{ApiKeyId, Mode};
-use crate::time::Timestamp;
 
 /// A key as issue and rotate answer it: the only time that its cleartext is shown.
 #[derive(Serialize)]

@@ -10,14 +10,15 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
+use domain::ids::{AuditId, Fingerprint, Mode, Scope};
+use domain::source_address::SourceAddress;
+use domain::time::Timestamp;
+
 use crate::account::AccountSettings;
 use crate::api_key::{self, ApiKey, ApiKeys};
 use crate::audit::{Actor, Audit};
 use crate::http::{Problem, RateLimit, RequestContext};
-use crate::ids::{AuditId, Fingerprint, Mode, Scope};
 use crate::random::{self, RandomError};
-use crate::source_address::SourceAddress;
-use crate::time::Timestamp;
 
 /// Minutes back whose counters every request removes.
 const COUNTERS_REMOVED: i64 = 10;

@@ -3,9 +3,9 @@
 use artefacts::boleto::Boleto as Slip;
 use serde::{Deserialize, Serialize};
 
-use crate::money::Currency;
-use crate::payment_method::PaymentMethod;
-use crate::time::Timestamp;
+use domain::money::Currency;
+use domain::payment_method::PaymentMethod;
+use domain::time::Timestamp;
 
 /// What a payer needs to pay by Pix.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -13,7 +13,7 @@ pub struct Pix {
     /// The BR Code: copy-and-paste text and content of the QR image.
     pub br_code: String,
     /// When it stops being payable.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
     /// Its lifetime in seconds.
     pub ttl_seconds: i64,
@@ -26,7 +26,7 @@ pub struct Card {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_url: Option<String>,
     /// When it stops being payable.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
 
@@ -36,7 +36,7 @@ pub struct Mbway {
     /// E.164.
     pub phone: String,
     /// When it stops being payable.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
 
@@ -48,7 +48,7 @@ pub struct Multibanco {
     /// Nine digits, the last two of which check the others.
     pub reference: String,
     /// When it stops being payable.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
 
@@ -60,7 +60,7 @@ pub struct Boleto {
     /// Who is paid, as its page says.
     pub beneficiary: String,
     /// When it stops being payable: the end of its due day in São Paulo.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
 
@@ -84,7 +84,7 @@ pub struct Crypto {
     /// Such as `USDT`.
     pub currency: Currency,
     /// When it stops being payable.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
 

@@ -5,9 +5,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use domain::money;
+use domain::money::Amount;
+
 use super::Charge;
 use crate::account::terms::{Fees, FeesOnRefund};
-use crate::money::{self, Amount};
 use crate::wallet::{RefundShare, RefundStrategy, Retaken, Settlement};
 
 /// What refunds and cases took of a charge, in minor units before fees.

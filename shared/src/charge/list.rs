@@ -1,13 +1,14 @@
 //! Lists of charges: newest first, by cursor, with filters. A page costs at most five requests, three of them
 //! one after another, however many charges there are.
 
+use domain::ids::{ChargeId, Scope};
+use domain::row::{Key, sortable};
+use domain::tax_id::Document;
+use domain::time::Timestamp;
+
 use super::{Charge, Charges, PublicStatus};
 use crate::http::{Fields, Problem, Query};
-use crate::ids::{ChargeId, Scope};
-use crate::row::{Key, sortable};
 use crate::store::{ListIndex, Listed, Order, StoreError};
-use crate::tax_id::Document;
-use crate::time::Timestamp;
 
 /// Charges on a page, unless asked otherwise, and at most (contract: Limits).
 const DEFAULT_LIMIT: u32 = 25;

@@ -32,14 +32,15 @@ pub use receipt::{Receipt, Return, UnappliedReason};
 pub use repository::Charges;
 pub use status::{PublicStatus, TransactionStatus};
 
+use domain::calendar::Day;
+use domain::ids::{AcquirerPaymentId, ChargeId, Mode, Scope};
+use domain::money::{Amount, Currency};
+use domain::payment_method::PaymentMethod;
+use domain::row::{Indexes, Key, Row, sortable};
+use domain::tax_id::{Document, TaxId};
+use domain::time::Timestamp;
+
 use crate::audit::Actor;
-use crate::calendar::Day;
-use crate::ids::{AcquirerPaymentId, ChargeId, Mode, Scope};
-use crate::money::{Amount, Currency};
-use crate::payment_method::PaymentMethod;
-use crate::row::{Indexes, Key, Row, sortable};
-use crate::tax_id::{Document, TaxId};
-use crate::time::Timestamp;
 use crate::wallet::Settlement;
 
 /// Who is asked to pay, as the merchant knows them.
@@ -67,7 +68,7 @@ pub struct AppliedReceipt {
     /// By which method.
     pub method: PaymentMethod,
     /// When the bank took it (`horario`), not when its notice arrived.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub paid_at: Timestamp,
     /// The payer's document where the bank reported it; never shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,7 +98,7 @@ pub struct Failure {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<i64>,
     /// When.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
 
@@ -109,7 +110,7 @@ pub struct Entry {
     /// The version that the move made.
     pub version: u64,
     /// When.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
 
@@ -177,10 +178,10 @@ pub struct Charge {
     /// Hash of the normalised request; tells a replay from a reuse of the key.
     pub request_hash: String,
     /// When it was created.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// When it last changed.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
     /// The payment it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 
-use crate::ids::ChargeId;
+use domain::ids::ChargeId;
 
 /// The id that a path's only variable holds: with `ch_` or `tx_`, or raw. Whatever else stands there names no
 /// charge, which is for the handler to say, after it knows who asks.

@@ -3,14 +3,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use domain::ids::{AcquirerPaymentId, ReturnId, Scope};
+use domain::money::Amount;
+use domain::payment_method::PaymentMethod;
+use domain::row::{Key, Row};
+use domain::tax_id::TaxId;
+use domain::time::Timestamp;
+
 use super::Charge;
 use super::transition::Payment;
-use crate::ids::{AcquirerPaymentId, ReturnId, Scope};
-use crate::money::Amount;
-use crate::payment_method::PaymentMethod;
-use crate::row::{Key, Row};
-use crate::tax_id::TaxId;
-use crate::time::Timestamp;
 use crate::wallet::ReturnStatus;
 
 /// The part of a payment that goes back: all of it.
@@ -59,10 +60,10 @@ pub struct Receipt {
     /// What was paid, in minor units of the charge's currency.
     pub amount: Amount,
     /// When the bank took it.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub paid_at: Timestamp,
     /// When its notice, or the decision to return it after all, was worked on.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub recorded_at: Timestamp,
     /// The payer's document where the bank reported it; never shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,12 +1,13 @@
 //! Reads and writes of charges.
 
+use domain::ids::{ChargeId, Scope};
+use domain::time::Timestamp;
+
 use super::Charge;
 use super::transition::{self, Command, Outcome, ReceiptWrite, Rejection};
 use crate::auth::Caller;
 use crate::http::Problem;
-use crate::ids::{ChargeId, Scope};
 use crate::store::{Committed, Inserted, Store, StoreError, Tries, Write};
-use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
 
 /// The charges of all scopes.

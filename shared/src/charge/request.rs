@@ -3,13 +3,14 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use domain::hex;
+use domain::money::{Amount, Currency};
+use domain::payment_method::PaymentMethod;
+use domain::tax_id::{Document, TaxId};
+
 use super::{Customer, Metadata, Transaction, metadata};
-use crate::hex;
 use crate::http::json::JsonPath;
 use crate::http::{Fields, JsonObject, JsonValue, Object};
-use crate::money::{Amount, Currency};
-use crate::payment_method::PaymentMethod;
-use crate::tax_id::{Document, TaxId};
 
 /// The shortest and longest life of a Pix charge, in seconds (contract: Limits).
 const EXPIRES_IN_SECONDS: std::ops::RangeInclusive<i64> = 60..=86_400;

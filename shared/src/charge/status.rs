@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::payment_method::PaymentMethod;
+use domain::payment_method::PaymentMethod;
 
 /// Status in the transaction vocabulary: what rows store and the payments surface emits.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]

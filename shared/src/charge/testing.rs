@@ -1,9 +1,10 @@
 //! Charges for tests.
 
+use domain::ids::{AccountId, EndToEndId};
+
 use super::transition::{Command, Outcome, Payment};
 use super::*;
 use crate::account::terms::MethodTerms;
-use crate::ids::{AccountId, EndToEndId};
 
 /// 2026-11-21T12:00:00Z.
 pub(crate) const NOON: &str = "2026-11-21T12:00:00Z";

@@ -5,15 +5,16 @@
 //! with its return. Whether a payment was told before is for its own row to say: it is inserted with the change.
 //! Whatever moves money comes with the ledger's posting.
 
+use domain::ids::{AcquirerPaymentId, PostingId};
+use domain::money::Amount;
+use domain::payment_method::PaymentMethod;
+use domain::row::Row;
+use domain::tax_id::TaxId;
+use domain::time::Timestamp;
+
 use super::receipt::{Receipt, UnappliedReason};
 use super::{AppliedReceipt, Artefacts, Charge, Decision, Failure, TransactionStatus};
 use crate::account::terms::MethodTerms;
-use crate::ids::{AcquirerPaymentId, PostingId};
-use crate::money::Amount;
-use crate::payment_method::PaymentMethod;
-use crate::row::Row;
-use crate::tax_id::TaxId;
-use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, ReturnStatus, Settlement, Subject, rules};
 
 /// A payment that the acquirer reports.
@@ -391,9 +392,9 @@ mod tests {
     use super::super::{Artefacts, Card, Entry};
     use super::*;
     use crate::account::terms::Fee;
-    use crate::ids::EndToEndId;
-    use crate::money::Currency;
     use crate::wallet::{LedgerAccount, Wallet};
+    use domain::ids::EndToEndId;
+    use domain::money::Currency;
 
     const CPF: &str = "29537995593";
     const OTHER_CPF: &str = "25524893033";

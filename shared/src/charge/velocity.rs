@@ -8,13 +8,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use domain::ids::{ChargeId, Mode, Scope};
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use super::{Charge, Charges, TransactionStatus};
 use crate::account::VelocityLimits;
 use crate::http::Problem;
-use crate::ids::{ChargeId, Mode, Scope};
-use crate::row::{Key, Row};
 use crate::store::{Bound, Committed, Inserted, Item, StoreError, Write, ttl};
-use crate::time::Timestamp;
 
 /// How long a customer's charge counts, in seconds.
 const CUSTOMER_SECONDS: i64 = 10 * 60;
@@ -32,7 +33,7 @@ const COUNTER: &str = "charges";
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct Place {
     charge: ChargeId,
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     at: Timestamp,
 }
 
@@ -218,7 +219,7 @@ impl Charges {
 mod tests {
     use super::super::testing::at;
     use super::*;
-    use crate::ids::AccountId;
+    use domain::ids::AccountId;
 
     fn charge(key: &str) -> ChargeId {
         ChargeId::derive(b"salt", Mode::Live, "charges", key)

@@ -4,13 +4,14 @@ use artefacts::qr;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use domain::ids::AcquirerPaymentId;
+use domain::money::{Amount, Currency};
+use domain::payment_method::PaymentMethod;
+use domain::tax_id::{Document, TaxId};
+use domain::time::Timestamp;
+
 use super::{Charge, Failure, PublicStatus};
 use crate::config::Links;
-use crate::ids::AcquirerPaymentId;
-use crate::money::{Amount, Currency};
-use crate::payment_method::PaymentMethod;
-use crate::tax_id::{Document, TaxId};
-use crate::time::Timestamp;
 
 /// How the QR image is given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -14,10 +14,11 @@ use lambda_http::request::RequestContext as ApiGateway;
 use secrecy::SecretString;
 use uuid::Uuid;
 
+use domain::source_address::SourceAddress;
+
 use super::accept::Accept;
 use super::intake::Query;
 use super::problem::Problem;
-use crate::source_address::SourceAddress;
 
 const X_REQUEST_ID: &str = "x-request-id";
 

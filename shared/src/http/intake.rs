@@ -8,12 +8,13 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
 use email_address::{EmailAddress, Options};
 
+use domain::money::{Amount, AmountError, Currency};
+use domain::tax_id::{Document, TaxId};
+use domain::text;
+use domain::time::Timestamp;
+
 use super::json::{self, JsonObject, JsonValue};
 use super::problem::{Detail, MAX_DETAILS, Problem};
-use crate::money::{Amount, AmountError, Currency};
-use crate::tax_id::{Document, TaxId};
-use crate::text;
-use crate::time::Timestamp;
 
 /// The largest body that is read, in bytes: 256 KiB.
 const MAX_BODY_BYTES: usize = 262_144;

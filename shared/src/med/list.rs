@@ -1,13 +1,14 @@
 //! Lists of cases: newest first, by cursor, with filters (contract: MED cases). A page costs the same however many cases
 //! there are and however rare those that match.
 
+use domain::ids::{ChargeId, MedCaseId, Scope};
+use domain::row::{Key, sortable};
+use domain::time::Timestamp;
+
 use super::{CaseKind, CaseStatus, MedCase, MedCases, SORT};
 use crate::charge::Charge;
 use crate::http::{Fields, Problem, Query};
-use crate::ids::{ChargeId, MedCaseId, Scope};
-use crate::row::{Key, sortable};
 use crate::store::{ListIndex, Listed, Order, StoreError};
-use crate::time::Timestamp;
 
 /// Cases on a page, unless asked otherwise, and at most (contract: Limits).
 const DEFAULT_LIMIT: u32 = 25;

@@ -21,13 +21,14 @@ pub use repository::MedCases;
 pub use request::{AppealReason, CaseNotice};
 pub use view::{CaseListView, CaseView, ResolvedView};
 
+use domain::ids::{MedCaseId, PostingId, Scope};
+use domain::money::{Amount, Currency};
+use domain::row::{Indexes, Key, Row, sortable};
+use domain::time::Timestamp;
+
 use crate::audit::Actor;
 use crate::auth::Caller;
 use crate::charge::{Charge, Disputes, MedBlock, MedStatus, TransactionStatus, transition};
-use crate::ids::{MedCaseId, PostingId, Scope};
-use crate::money::{Amount, Currency};
-use crate::row::{Indexes, Key, Row, sortable};
-use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, Subject, rules};
 
 /// What a case is (contract: MED case, `type`).
@@ -222,7 +223,7 @@ pub struct MedCase {
     pub currency: Currency,
     /// What it moved: retained when it opened or was confirmed; since it is over, what its end gave back or took. What
     /// several cases claim moves with the first of them that opens and the last that ends.
-    #[serde(default, skip_serializing_if = "crate::money::is_zero")]
+    #[serde(default, skip_serializing_if = "domain::money::is_zero")]
     pub moved: i64,
     /// It claims another amount than the charge's, and nobody confirmed it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -231,16 +232,16 @@ pub struct MedCase {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Until when to answer; `None`: not communicated.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub response_deadline: Option<Timestamp>,
     /// When evidence was asked for.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub evidence_requested_at: Option<Timestamp>,
     /// The merchant's appeal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub appeal_reason: Option<String>,
     /// When the merchant appealed.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub appealed_at: Option<Timestamp>,
     /// Evidence that arrived.
     #[serde(default)]
@@ -252,16 +253,16 @@ pub struct MedCase {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withdrawn: bool,
     /// When it was over.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
     /// When it opened.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// What it told since it opened, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<CaseUpdate>,
     /// When it last changed.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
     pub version: u64,
@@ -276,7 +277,7 @@ pub struct CaseUpdate {
     /// The version that it made.
     pub version: u64,
     /// When.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
 

@@ -1,14 +1,15 @@
 //! Reads and writes of cases.
 
+use domain::ids::{MedCaseId, Scope};
+use domain::time::Timestamp;
+
 use super::{AppealReason, CaseNotice, CaseRefused, CaseStep, Decision, MedCase};
 use crate::audit::{Audit, Operator};
 use crate::auth::Caller;
 use crate::charge::Charge;
 use crate::http::Problem;
-use crate::ids::{MedCaseId, Scope};
 use crate::random::RandomError;
 use crate::store::{Committed, Store, StoreError, Tries, Write};
-use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
 
 /// The cases of all scopes.

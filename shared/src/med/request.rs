@@ -1,10 +1,11 @@
 //! What opens a case, and what a merchant answers.
 
+use domain::money::Amount;
+use domain::text;
+use domain::time::Timestamp;
+
 use super::CaseKind;
 use crate::http::{Fields, JsonObject, Object, Problem};
-use crate::money::Amount;
-use crate::text;
-use crate::time::Timestamp;
 
 /// Characters of an appeal (contract: Limits).
 const APPEAL_CHARS: (usize, usize) = (5, 2_000);

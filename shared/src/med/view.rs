@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
+use domain::ids::{ChargeId, MedCaseId};
+use domain::money::{Amount, Currency};
+use domain::time::Timestamp;
+
 use super::{CaseKind, CasePage, CaseStatus, MedCase, MoneyOutcome};
-use crate::ids::{ChargeId, MedCaseId};
-use crate::money::{Amount, Currency};
-use crate::time::Timestamp;
 
 /// A case on the wire.
 #[derive(Clone, Debug, Serialize)]

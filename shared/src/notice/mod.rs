@@ -12,13 +12,14 @@ use serde::{Deserialize, Serialize};
 
 pub use repository::Notices;
 
-use crate::ids::{AccountId, EndpointId, MedCaseId, NoticeId, RefundId, Scope};
+use domain::ids::{AccountId, EndpointId, MedCaseId, NoticeId, RefundId, Scope};
+use domain::retention::EVENTS_KEPT_SECONDS;
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use crate::med::MedCase;
 use crate::queue::{Message, Queue};
 use crate::refund::Refund;
-use crate::retention::EVENTS_KEPT_SECONDS;
-use crate::row::{Key, Row};
-use crate::time::Timestamp;
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
 use crate::webhook::event_type::EventType;
@@ -135,13 +136,13 @@ pub struct Sending {
     /// Names the claim, so that a worker whose answer was lost knows its own.
     claim: String,
     /// Until when it holds; `None`: nobody is sending it.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     leased_until: Option<Timestamp>,
     /// When it was sent.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
     /// When it was first claimed.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// Counts the row's changes, from 1.
     version: u64,

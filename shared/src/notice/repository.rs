@@ -1,11 +1,12 @@
 //! Reads and writes of notices.
 
+use domain::calendar::Day;
+use domain::ids::Scope;
+use domain::row::Key;
+use domain::time::Timestamp;
+
 use super::{Claim, Notice, Sending, lease_from};
-use crate::calendar::Day;
-use crate::ids::Scope;
-use crate::row::Key;
 use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
-use crate::time::Timestamp;
 
 /// Mails of an account's test cases and endpoints in a day in São Paulo, at most: what a test suite opens must not use up the
 /// quota that live notices need.

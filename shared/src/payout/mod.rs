@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 pub use repository::{LISTED, PayoutRefused, Payouts};
 
-use crate::ids::{PayoutId, Scope};
-use crate::money::{Amount, Currency};
-use crate::row::{Indexes, Key, Row};
-use crate::time::Timestamp;
+use domain::ids::{PayoutId, Scope};
+use domain::money::{Amount, Currency};
+use domain::row::{Indexes, Key, Row};
+use domain::time::Timestamp;
 
 /// How far a payout is.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -52,13 +52,13 @@ pub struct Payout {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
     /// When it was asked for.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// When it last changed.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
     /// When it was paid.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub paid_at: Option<Timestamp>,
     /// Counts the row's changes, from 1.
     pub version: u64,

@@ -2,14 +2,15 @@
 
 use std::fmt;
 
+use domain::ids::{PayoutId, PostingId, Scope};
+use domain::money::{Amount, Currency};
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use super::{Payout, PayoutEnd, PayoutStatus};
 use crate::audit::{Audit, Operator};
-use crate::ids::{PayoutId, PostingId, Scope};
-use crate::money::{Amount, Currency};
 use crate::random::RandomError;
-use crate::row::{Key, Row};
 use crate::store::{Committed, ListIndex, Order, Store, StoreError, Write};
-use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
 use crate::wallet::{Cause, Covered, Posting, Subject, Wallets, rules};
 

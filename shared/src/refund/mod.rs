@@ -16,16 +16,17 @@ use serde::{Deserialize, Serialize};
 pub use repository::Refunds;
 pub use request::NewRefund;
 
+use domain::calendar::Day;
+use domain::ids::{AcquirerPaymentId, PostingId, RefundId, Scope};
+use domain::money::{Amount, Currency};
+use domain::payment_method::PaymentMethod;
+use domain::pix_key::PixKey;
+use domain::row::{Indexes, Key, Row};
+use domain::time::Timestamp;
+
 use crate::account::terms::Fees;
 use crate::audit::Actor;
-use crate::calendar::Day;
 use crate::charge::{Charge, Metadata, RefundAsked, RefundRefused, TransactionStatus, transition};
-use crate::ids::{AcquirerPaymentId, PostingId, RefundId, Scope};
-use crate::money::{Amount, Currency};
-use crate::payment_method::PaymentMethod;
-use crate::pix_key::PixKey;
-use crate::row::{Indexes, Key, Row};
-use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, RefundShare, RefundStrategy, Retaken, Subject, rules};
 
 /// When `clock` first looks at a refund that is not done, in seconds: by then its queue message was lost.
@@ -128,7 +129,7 @@ pub struct Refund {
     /// What it took, and from where.
     pub share: RefundShare,
     /// The day whose tranche it took from.
-    #[serde(default, with = "crate::calendar::number_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
     /// The payment that goes back.
     pub payment: AcquirerPaymentId,
@@ -149,13 +150,13 @@ pub struct Refund {
     /// The transaction, as this step leaves it.
     pub transaction: Transaction,
     /// When it was asked for.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// When its acquirer was going to be asked.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     /// When it last changed.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
     pub version: u64,

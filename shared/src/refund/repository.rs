@@ -1,14 +1,15 @@
 //! Reads and writes of refunds.
 
+use domain::calendar::Day;
+use domain::ids::{ChargeId, RefundId};
+use domain::time::Timestamp;
+
 use super::{NewRefund, Refund, RefundCapabilities, RefundEnd, RefundStatus, RefundStep, third_party};
 use crate::auth::Caller;
-use crate::calendar::Day;
 use crate::charge::{Charge, RefundRefused, TransactionStatus};
 use crate::clock::Clock;
 use crate::http::{Created, Problem};
-use crate::ids::{ChargeId, RefundId};
 use crate::store::{Committed, Store, StoreError, Tries, Write};
-use crate::time::Timestamp;
 use crate::wallet::counters::Cover;
 use crate::wallet::{Covered, CreditsRead, Wallets};
 

@@ -1,16 +1,17 @@
 //! What a client sends to refund a payment (contract: `POST /v1/payments/{id}/refund`).
 
+use domain::ids::{ChargeId, RefundId};
+use domain::money::Amount;
+use domain::payment_method::PaymentMethod;
+use domain::pix_key::PixKey;
+use domain::time::Timestamp;
+
 use super::third_party::is_third_party;
 use super::{RefundCapabilities, RefundPlan};
 use crate::account::AccountSettings;
 use crate::charge::request::canonical_hash;
 use crate::charge::{Charge, RefundAsked};
 use crate::http::{Fields, JsonObject, Object, Problem};
-use crate::ids::{ChargeId, RefundId};
-use crate::money::Amount;
-use crate::payment_method::PaymentMethod;
-use crate::pix_key::PixKey;
-use crate::time::Timestamp;
 use crate::wallet::RefundStrategy;
 
 /// Characters of an `idempotencyKey` (contract: Limits).

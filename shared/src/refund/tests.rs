@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
+use domain::ids::MedCaseId;
+
 use super::*;
 use crate::account::{AccountSettings, ThirdPartyLimits};
 use crate::acquirer::Acquirer;
 use crate::charge::testing::{at, paid};
 use crate::http::json::testing::object;
 use crate::http::{JsonObject, Problem};
-use crate::ids::MedCaseId;
 use crate::med::{CaseNotice, CaseStep, Decision, MedCase};
 use crate::wallet::{LedgerAccount, RefundStrategy};
 

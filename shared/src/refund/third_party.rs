@@ -4,15 +4,16 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use domain::calendar::Day;
+use domain::hex;
+use domain::ids::{RefundId, Scope};
+use domain::pix_key::PixKey;
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use super::Refund;
-use crate::calendar::Day;
 use crate::charge::Charge;
-use crate::hex;
-use crate::ids::{RefundId, Scope};
-use crate::pix_key::PixKey;
-use crate::row::{Key, Row};
 use crate::store::{Bound, Inserted, Store, StoreError, Write, ttl};
-use crate::time::Timestamp;
 
 /// The counter of what refunds of a day took.
 const RESERVED: &str = "reserved";
@@ -64,7 +65,7 @@ struct Destination {
     key_hash: String,
     /// The refund that was its first.
     refund: RefundId,
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     created_at: Timestamp,
 }
 

@@ -15,13 +15,14 @@ use std::collections::BTreeMap;
 
 pub use repository::{DayRow, Rollups};
 
-use crate::calendar::{Day, hour_of};
+use domain::calendar::{Day, hour_of};
+use domain::ids::{ChargeId, Scope};
+use domain::money::Currency;
+use domain::payment_method::PaymentMethod;
+use domain::row::Key;
+use domain::time::Timestamp;
+
 use crate::charge::{Charge, PublicStatus, TransactionStatus};
-use crate::ids::{ChargeId, Scope};
-use crate::money::Currency;
-use crate::payment_method::PaymentMethod;
-use crate::row::Key;
-use crate::time::Timestamp;
 
 /// What is summed up.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use domain::calendar::{Day, Window};
+use domain::ids::{ChargeId, Scope};
+use domain::money::Currency;
+use domain::retention::EVENTS_KEPT_SECONDS;
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use super::{Counted, DAY_SORT, Sums, all_time_key, day_key, parse_day, partition};
-use crate::calendar::{Day, Window};
-use crate::ids::{ChargeId, Scope};
-use crate::money::Currency;
-use crate::retention::EVENTS_KEPT_SECONDS;
-use crate::row::{Key, Row};
 use crate::store::{Committed, Item, Order, Store, StoreError, Write, text};
-use crate::time::Timestamp;
 
 /// Changes of one transaction: with a marker and at most a day's row for each, and the row of all time, they stay within the
 /// 100 rows that DynamoDB takes.
@@ -26,7 +27,7 @@ const DAYS_A_QUERY: u64 = 183;
 struct Marker {
     charge: ChargeId,
     version: u64,
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     counted_at: Timestamp,
 }
 

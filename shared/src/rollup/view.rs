@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use domain::calendar::{Day, HOURS_A_DAY, Window};
+use domain::money::Currency;
+use domain::payment_method::PaymentMethod;
+
 use super::{Counter, DayRow, Sums};
-use crate::calendar::{Day, HOURS_A_DAY, Window};
 use crate::charge::PublicStatus;
 use crate::http::{Fields, Problem, Query};
-use crate::money::Currency;
-use crate::payment_method::PaymentMethod;
 
 /// Points of `dailyVolume`, at most (contract: Limits).
 const MAX_DAILY_POINTS: u64 = 366;

@@ -1,14 +1,15 @@
 //! The creation of a charge: its acquirer makes what the payer is given, and one put stores it.
 
+use domain::ids::{ChargeId, Mode};
+use domain::time::Timestamp;
+
 use crate::acquirer::Acquirer;
 use crate::auth::Caller;
 use crate::charge::request::NewCharge;
 use crate::charge::{Artefacts, Charge, Charges, Funds, TransactionStatus, transition};
 use crate::config::Links;
 use crate::http::{Created, Problem};
-use crate::ids::{ChargeId, Mode};
 use crate::store::Inserted;
-use crate::time::Timestamp;
 
 /// Whose idempotency keys: the same key stands for another charge in another space.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

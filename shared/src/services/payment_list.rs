@@ -9,17 +9,18 @@ use std::cmp::Ordering;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::calendar::Day;
+use domain::calendar::Day;
+use domain::ids::{ChargeId, Scope};
+use domain::row::Key;
+use domain::time::Timestamp;
+
 use crate::charge::list::sort_range;
 use crate::charge::transaction::view::PaymentView;
 use crate::charge::{Charge, TransactionStatus};
 use crate::config::Links;
 use crate::http::{Fields, Problem, Query};
-use crate::ids::{ChargeId, Scope};
 use crate::rollup::{Counter, DayRow, Rollups};
-use crate::row::Key;
 use crate::store::{ListIndex, Order, Store, StoreError};
-use crate::time::Timestamp;
 
 /// Payments on a page, unless asked otherwise, and at most (contract: Limits).
 const DEFAULT_LIMIT: u32 = 20;
@@ -437,8 +438,8 @@ mod tests {
     use super::*;
     use crate::charge::Crypto;
     use crate::charge::testing::{at, waiting};
-    use crate::ids::Mode;
-    use crate::money::{Amount, Currency};
+    use domain::ids::Mode;
+    use domain::money::{Amount, Currency};
 
     fn links() -> Links {
         Links::new("https://pay.example.com/checkout").unwrap()

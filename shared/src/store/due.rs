@@ -3,9 +3,10 @@
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 
+use domain::row::{Key, sortable};
+use domain::time::Timestamp;
+
 use super::{Item, Store, StoreError, key_attributes, key_of_item, text, unavailable};
-use crate::row::{Key, sortable};
-use crate::time::Timestamp;
 
 /// Rows that are read from the due-index at once.
 const DUE_PAGE: i32 = 100;

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
+use domain::row::{Key, Row};
+
 use super::StoreError;
 use super::due::due_attributes;
-use crate::row::{Key, Row};
 
 /// A row as DynamoDB's client has it.
 pub type Item = HashMap<String, AttributeValue>;

@@ -33,11 +33,13 @@ pub use query::{ListIndex, Listed, Order};
 pub(crate) use tries::Tries;
 pub use write::{Bound, Committed, Inserted, Write};
 
+use domain::hex;
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use self::item::number;
 use self::write::{Change, add, put};
-use crate::row::{Key, Row};
-use crate::time::Timestamp;
-use crate::{hex, random};
+use crate::random;
 
 /// How often a write that met another transaction on its rows is tried again, before it counts as unavailable: some two
 /// seconds in all.

@@ -3,8 +3,9 @@
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, Select};
 
+use domain::row::{Key, Row};
+
 use super::{Item, Store, StoreError, from_item, key_of_item, text, unavailable};
-use crate::row::{Key, Row};
 
 /// One of the lists that an index keeps.
 #[derive(Clone, Copy, Debug)]

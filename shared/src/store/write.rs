@@ -6,9 +6,10 @@ use aws_sdk_dynamodb::error::BuildError;
 use aws_sdk_dynamodb::types::builders::UpdateBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, TransactWriteItem, Update};
 
+use domain::row::{Key, Row};
+
 use super::item::number;
 use super::{Item, Listed, StoreError, key_attributes, to_item};
-use crate::row::{Key, Row};
 
 /// How an insert ended.
 #[derive(Debug)]

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use domain::calendar::Day;
+use domain::money::Currency;
+use domain::time::Timestamp;
+
 use super::{LedgerAccount, Posting};
-use crate::calendar::Day;
-use crate::money::Currency;
 use crate::store::StoreError;
-use crate::time::Timestamp;
 
 /// What came into an account and what went out of it, in minor units; both only grow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

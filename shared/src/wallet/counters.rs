@@ -14,12 +14,13 @@
 
 use std::collections::BTreeMap;
 
+use domain::calendar::Day;
+use domain::ids::Scope;
+use domain::money::Currency;
+use domain::row::Key;
+
 use super::balance::grow;
 use super::{LedgerAccount, Posting};
-use crate::calendar::Day;
-use crate::ids::Scope;
-use crate::money::Currency;
-use crate::row::Key;
 use crate::store::{Bound, Item, StoreError, Write, due_attributes};
 
 /// Rows over which an account's counters are spread: transactions that meet on one row wait for one another.

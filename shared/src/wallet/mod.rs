@@ -26,7 +26,7 @@ pub use movement::{RefundShare, RefundStrategy, Retaken, ReturnStatus, Settlemen
 pub use posting::{Cause, Kind, Posting, Subject, Transfer};
 pub use repository::{Adjusted, Adjustment, Covered, CreditsRead, Wallets};
 
-use crate::money::Currency;
+use domain::money::Currency;
 
 /// The currency that a wallet's top-level fields are in (contract: Wallet balance).
 pub const PRIMARY_CURRENCY: Currency = Currency::BRL;

@@ -3,22 +3,23 @@
 
 use serde::{Deserialize, Serialize};
 
+use domain::calendar::Day;
+use domain::ids::Mode;
+use domain::money::Amount;
+use domain::time::Timestamp;
+
 use crate::account::terms::{Fees, FeesOnRefund, MethodTerms};
-use crate::calendar::Day;
-use crate::ids::Mode;
-use crate::money::Amount;
-use crate::time::Timestamp;
 
 /// A payment was credited, on the terms of that moment.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Settlement {
     /// When.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
     /// What of the amount the merchant did not get.
     pub fees: Fees,
     /// The day on which the rest can be spent; `None`: at once.
-    #[serde(default, with = "crate::calendar::number_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
     /// What becomes of the fees when it is refunded.
     #[serde(default, skip_serializing_if = "FeesOnRefund::is_default")]

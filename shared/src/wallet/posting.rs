@@ -5,12 +5,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use domain::calendar::Day;
+use domain::ids::{AcquirerPaymentId, ChargeId, MedCaseId, PayoutId, PostingId, RefundId, Scope};
+use domain::money;
+use domain::money::Currency;
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use super::LedgerAccount;
-use crate::calendar::Day;
-use crate::ids::{AcquirerPaymentId, ChargeId, MedCaseId, PayoutId, PostingId, RefundId, Scope};
-use crate::money::{self, Currency};
-use crate::row::{Key, Row};
-use crate::time::Timestamp;
 
 /// Money from one account to another.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -133,7 +135,7 @@ pub struct Posting {
     /// Why.
     pub kind: Kind,
     /// When.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
     /// What moved.
     pub transfers: Vec<Transfer>,
@@ -143,7 +145,7 @@ pub struct Posting {
     #[serde(default, skip_serializing_if = "money::is_zero")]
     pub fee: i64,
     /// The day whose tranche the pending money is a part of.
-    #[serde(default, with = "crate::calendar::number_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
     /// What it is about.
     #[serde(flatten)]

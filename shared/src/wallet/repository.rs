@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use domain::calendar::Day;
+use domain::ids::{PostingId, Scope};
+use domain::money::Currency;
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use super::counters::{self, CounterRow, Cover, HELD};
 use super::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
 use crate::audit::{Audit, Operator};
-use crate::calendar::Day;
-use crate::ids::{PostingId, Scope};
-use crate::money::Currency;
 use crate::random;
-use crate::row::{Key, Row};
 use crate::store::{Committed, Item, Store, StoreError, Write, key_of_item};
-use crate::time::Timestamp;
 
 /// How often a write is tried anew because a counter that it is conditional on moved.
 const MAX_OVERTAKEN: usize = 20;

@@ -1,12 +1,13 @@
 //! The statement of a wallet: every posting that moves the merchant's money, newest first. One query a page, by the
 //! postings' own keys; ids sort as time does, and an id alone says where the next page begins.
 
+use domain::ids::{PostingId, Scope};
+use domain::money::Currency;
+use domain::time::Timestamp;
+
 use super::{Kind, LedgerAccount, PRIMARY_CURRENCY, Posting, Wallets};
 use crate::http::{Fields, Problem, Query};
-use crate::ids::{PostingId, Scope};
-use crate::money::Currency;
 use crate::store::{Order, from_item};
-use crate::time::Timestamp;
 
 const PARAMETERS: [&str; 5] = ["currency", "limit", "starting_after", "created_after", "created_before"];
 

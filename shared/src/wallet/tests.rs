@@ -5,6 +5,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use domain::ids::{ChargeId, EndToEndId, Mode, PostingId};
+use domain::money::Amount;
+use domain::payment_method::PaymentMethod;
+use domain::time::Timestamp;
+
 use super::LedgerAccount::{
     AcquirerClearing, AcquirerFees, HeldForReview, MedLosses, MerchantAvailable, MerchantPending,
     MerchantRetained, Payouts, PlatformFees, RefundsInFlight,
@@ -14,10 +19,6 @@ use crate::account::terms::{Fee, Fees, FeesOnRefund, MethodTerms};
 use crate::charge::testing::{at, waiting};
 use crate::charge::transition::{self, Command, Outcome, Payment};
 use crate::charge::{Artefacts, Charge, Funds, Pix, RefundAsked};
-use crate::ids::{ChargeId, EndToEndId, Mode, PostingId};
-use crate::money::Amount;
-use crate::payment_method::PaymentMethod;
-use crate::time::Timestamp;
 use crate::wallet::{RefundShare, RefundStrategy, Retaken};
 
 const SECONDS_A_DAY: i64 = 24 * 60 * 60;

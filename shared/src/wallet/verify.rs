@@ -10,11 +10,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use domain::ids::{PostingId, Scope};
+use domain::money::Currency;
+use domain::time::Timestamp;
+
 use super::{LedgerAccount, Posting, Wallet, Wallets};
-use crate::ids::{PostingId, Scope};
-use crate::money::Currency;
 use crate::store::{Item, Order, StoreError, from_item};
-use crate::time::Timestamp;
 
 /// How often the newest postings are read again for a moment of rest.
 const MAX_TAILS: usize = 10;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use domain::ids::{MedCaseId, PayoutId, PostingId, RefundId};
+use domain::money::Currency;
+use domain::time::Timestamp;
+
 use super::statement::{Changes, StatementPage};
 use super::{PRIMARY_CURRENCY, Posting, Wallet};
-use crate::ids::{MedCaseId, PayoutId, PostingId, RefundId};
-use crate::money::Currency;
-use crate::time::Timestamp;
 
 /// The flat, single-currency shape of a balance.
 #[derive(Clone, Copy, Debug, Serialize)]

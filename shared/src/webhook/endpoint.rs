@@ -5,17 +5,18 @@ use serde::{Deserialize, Serialize};
 
 use url::Url;
 
+use domain::ids::{EndpointId, Scope};
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+use domain::url_policy::{AddressPolicy, check_new_url};
+
 use super::delivery::{Abandonment, AttemptEnd};
 use super::event_type::EventType;
 use super::signature::EndpointSecret;
 use crate::audit::{Actor, Audit, Operator};
 use crate::auth::Caller;
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
-use crate::ids::{EndpointId, Scope};
-use crate::row::{Key, Row};
 use crate::store::{Bound, Committed, Item, Store, StoreError, Tries, Write, from_item};
-use crate::time::Timestamp;
-use crate::url_policy::{AddressPolicy, check_new_url};
 
 /// Endpoints a scope may have: a bound on what one change fans out to.
 pub const MAX_ENDPOINTS: usize = 50;
@@ -54,7 +55,7 @@ impl EndpointStatus {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Disabled {
     /// When.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
     /// Why, for the merchant to read.
     pub reason: String,
@@ -64,7 +65,7 @@ pub struct Disabled {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Abandoned {
     /// When that last happened. Never moves back.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
     /// How often it happened. A delivery that was made under a lower number is abandoned.
     pub generation: u64,
@@ -86,7 +87,7 @@ pub struct Endpoint {
     /// Whether it is told anything.
     pub status: EndpointStatus,
     /// No attempt that began since then succeeded; `None`: the last one that was noted did.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
     /// That it was switched off because nothing reached it. It is `INACTIVE` then too, but what was made for it before is
     /// attempted to its end, unless its merchant also sets it to `INACTIVE`.
@@ -96,10 +97,10 @@ pub struct Endpoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abandoned: Option<Abandoned>,
     /// When it was registered.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// When it last changed.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
     pub version: u64,

@@ -5,6 +5,12 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use domain::hex;
+use domain::ids::{EndpointId, EventId, Scope};
+use domain::retention::EVENTS_KEPT_SECONDS;
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use super::endpoint::Endpoint;
 use super::event_type::{EventType, Family};
 use super::legacy::LegacyData;
@@ -12,15 +18,10 @@ use super::meaning;
 use crate::charge::view::{ChargeView, QrImage};
 use crate::charge::{Charge, Entry, TransactionStatus};
 use crate::config::Links;
-use crate::hex;
-use crate::ids::{EndpointId, EventId, Scope};
 use crate::med::{CaseView, MedCase, ResolvedView};
 use crate::payout::{Payout, PayoutStatus, PayoutView};
 use crate::refund::Refund;
-use crate::retention::EVENTS_KEPT_SECONDS;
-use crate::row::{Key, Row};
 use crate::store::StoreError;
-use crate::time::Timestamp;
 
 /// The contract's version, in every canonical envelope.
 pub const API_VERSION: &str = "2026-11-01";
@@ -47,10 +48,10 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<String>,
     /// When the change happened.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// From when it is kept, where it was made anew after it was gone.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub kept_from: Option<Timestamp>,
     /// As it was read: when its row may be removed, in seconds since 1970. Later than its time where it was told again.
     #[serde(default, skip_serializing)]
@@ -373,12 +374,12 @@ mod tests {
     use crate::charge::testing::{at, waiting};
     use crate::charge::transition::{Command, Outcome, Payment, apply};
     use crate::charge::{Metadata, RefundAsked, Transaction};
-    use crate::ids::{EndToEndId, PayoutId, RefundId};
-    use crate::money::{Amount, Currency};
-    use crate::payment_method::PaymentMethod;
     use crate::payout::{PayoutEnd, PayoutStatus};
     use crate::refund::{RefundEnd, RefundPlan};
     use crate::wallet::RefundStrategy;
+    use domain::ids::{EndToEndId, PayoutId, RefundId};
+    use domain::money::{Amount, Currency};
+    use domain::payment_method::PaymentMethod;
 
     fn links() -> Links {
         Links::new("https://pay.example.com/checkout").unwrap()

@@ -3,13 +3,14 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use domain::money::Amount;
+use domain::payment_method::PaymentMethod;
+use domain::time::Timestamp;
+
 use crate::account::terms::Fees;
 use crate::charge::{Charge, Entry, TransactionStatus};
-use crate::money::Amount;
-use crate::payment_method::PaymentMethod;
 use crate::payout::{Payout, PayoutStatus};
 use crate::refund::Refund;
-use crate::time::Timestamp;
 
 /// What a legacy event tells. The same for all names that one change is told under.
 #[derive(Debug, Serialize)]

@@ -15,17 +15,18 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use domain::ids::{ChargeId, EventId, MedCaseId, PayoutId, Scope};
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use super::event::{Event, EventName};
 use super::event_type::{EventType, Family};
 use crate::charge::Charge;
 use crate::http::{Fields, Problem, Query};
-use crate::ids::{ChargeId, EventId, MedCaseId, PayoutId, Scope};
 use crate::med::MedCase;
 use crate::payout::Payout;
 use crate::refund::Refund;
-use crate::row::{Key, Row};
 use crate::store::{Item, Order, Store, StoreError, from_item, key_of_item, text, unavailable};
-use crate::time::Timestamp;
 
 /// How far back the list goes, in seconds: 30 days. Rows are kept for longer, for deliveries refer to them.
 const LISTED_SECONDS: i64 = 30 * 24 * 60 * 60;

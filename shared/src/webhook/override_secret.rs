@@ -3,13 +3,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use domain::ids::Scope;
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use super::signature::EndpointSecret;
 use crate::auth::Caller;
 use crate::http::Problem;
-use crate::ids::Scope;
-use crate::row::{Key, Row};
 use crate::store::{Committed, Inserted, Store, StoreError, Write, to_item};
-use crate::time::Timestamp;
 
 /// A scope's secret as its row keeps it.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -19,7 +20,7 @@ pub struct OverrideSecret {
     /// The secret.
     pub secret: EndpointSecret,
     /// When it was made or rotated.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
     pub version: u64,

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use domain::ids::{DeliveryId, EndpointId, Scope};
+
 use super::delivery::Delivery;
-use crate::ids::{DeliveryId, EndpointId, Scope};
 use crate::queue::{Message, Queue};
 
 /// What a message says.

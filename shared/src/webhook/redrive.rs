@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 
+use domain::ids::{DeliveryId, EndpointId, EventId, Scope};
+use domain::time::Timestamp;
+
 use super::delivery::{Delivery, DeliveryStatus, first_shown};
 use super::endpoint::Endpoints;
-use crate::ids::{DeliveryId, EndpointId, EventId, Scope};
 use crate::store::{Order, Store, StoreError, from_item, text};
-use crate::time::Timestamp;
 
 /// Deliveries that are read at once.
 const PAGE: usize = 2_000;

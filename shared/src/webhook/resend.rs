@@ -6,6 +6,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use domain::ids::{DeliveryId, ResendId, Scope};
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use super::delivery::{Deliveries, Delivery, Material, Recipient};
 use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
 use super::event::{Event, Origin};
@@ -13,11 +17,8 @@ use super::event_type::EventType;
 use crate::charge::{Charge, TransactionStatus};
 use crate::config::Links;
 use crate::http::Problem;
-use crate::ids::{DeliveryId, ResendId, Scope};
 use crate::refund::Refund;
-use crate::row::{Key, Row};
 use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
-use crate::time::Timestamp;
 
 /// How long a request is kept, in seconds: 7 days, for whoever asks what happened. The stream has it by then.
 const KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
@@ -41,7 +42,7 @@ pub struct Resend {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refund: Option<Refund>,
     /// When it was asked for.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
 

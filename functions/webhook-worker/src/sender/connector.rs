@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use std::vec;
 
+use domain::url_policy::AddressPolicy;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::dns::Name;
@@ -22,7 +23,6 @@ use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
-use shared::url_policy::AddressPolicy;
 use tokio::net::TcpStream;
 use tower::util::MapResponse;
 use tower::{Service, ServiceExt};

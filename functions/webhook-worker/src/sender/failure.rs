@@ -10,8 +10,8 @@ use std::iter;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use domain::url_policy::UrlRefusal;
 use rustls::CertificateError;
-use shared::url_policy::UrlRefusal;
 
 use super::connector::ResolveFailure;
 

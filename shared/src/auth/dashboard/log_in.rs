@@ -1,9 +1,10 @@
 //! What a log-in asks and what it is answered.
 
-use crate::http::{Fields, JsonObject, Object, Problem};
-use crate::time::Timestamp;
+use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
+
+use crate::http::{Fields, JsonObject, Object, Problem};
 
 /// The longest e-mail address (RFC 5321), in characters.
 const MAX_EMAIL_CHARS: usize = 254;

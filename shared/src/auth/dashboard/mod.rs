@@ -7,6 +7,12 @@ pub mod token;
 
 use serde::{Deserialize, Serialize};
 
+use domain::hex;
+use domain::ids::{AccountId, UserId};
+use domain::row::{Key, Row};
+use domain::source_address::SourceAddress;
+use domain::time::Timestamp;
+
 use self::log_in::{Credentials, NewToken};
 use self::throttle::Throttle;
 use self::token::{Claims, Tokens};
@@ -15,12 +21,8 @@ use crate::account::{Role, User};
 use crate::audit::Operator;
 use crate::config::{ConfigError, required};
 use crate::http::{Problem, RequestContext};
-use crate::ids::{AccountId, UserId};
-use crate::row::{Key, Row};
-use crate::source_address::SourceAddress;
+use crate::random;
 use crate::store::{Inserted, Store, from_item, text};
-use crate::time::Timestamp;
-use crate::{hex, random};
 
 /// The sort key of the row of a token that was ended.
 const ENDED_TOKEN: &str = "ended-token";

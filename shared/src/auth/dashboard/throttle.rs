@@ -4,12 +4,13 @@
 //! An attempt takes its place before the password is looked at, and one that succeeds gives it back: so however many come
 //! at once, no more are looked at than may fail. Unknown e-mail addresses are counted as known ones are.
 
+use domain::ids::UserId;
+use domain::row::Key;
+use domain::source_address::SourceAddress;
+use domain::time::Timestamp;
+
 use crate::http::{Problem, RateLimit, RequestContext};
-use crate::ids::UserId;
-use crate::row::Key;
-use crate::source_address::SourceAddress;
 use crate::store::{Bound, Item, Store, ttl};
-use crate::time::Timestamp;
 
 /// The time in which failures count, in seconds; quarters of the hour, for everybody the same.
 const WINDOW_SECONDS: i64 = 15 * 60;

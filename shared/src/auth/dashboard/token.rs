@@ -8,11 +8,12 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
+use domain::ids::{AccountId, UserId};
+use domain::time::Timestamp;
+
 use crate::account::{Role, TokenGeneration, User};
 use crate::config::ConfigError;
-use crate::ids::{AccountId, UserId};
 use crate::store::StoreError;
-use crate::time::Timestamp;
 
 /// Who issues dashboard tokens.
 pub const ISSUER: &str = "payment-service";

@@ -1,12 +1,13 @@
 //! What a client sends to create a payment (contract: `POST /v1/payments`).
 
+use domain::money::{Amount, Currency};
+use domain::payment_method::PaymentMethod;
+use domain::tax_id::Document;
+use domain::url_policy::{AddressPolicy, MAX_URL_LENGTH, check_new_url};
+
 use super::super::request::{MAX_NAME_CHARS, NewCharge, canonical_hash, metadata};
 use super::super::{Customer, Metadata, Transaction};
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
-use crate::money::{Amount, Currency};
-use crate::payment_method::PaymentMethod;
-use crate::tax_id::Document;
-use crate::url_policy::{AddressPolicy, MAX_URL_LENGTH, check_new_url};
 
 /// Characters of an `idempotencyKey` (design: Identity and idempotency).
 const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (1, 255);

@@ -6,13 +6,14 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use domain::money::{Amount, Currency};
+use domain::payment_method::PaymentMethod;
+use domain::tax_id::Document;
+use domain::time::Timestamp;
+
 use super::super::view::metadata;
 use super::super::{Boleto, Charge, TransactionStatus};
 use crate::config::Links;
-use crate::money::{Amount, Currency};
-use crate::payment_method::PaymentMethod;
-use crate::tax_id::Document;
-use crate::time::Timestamp;
 
 /// What `POST /v1/payments` answers.
 #[derive(Debug, Serialize)]

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use crate::http::{Fields, JsonObject, Object, Problem};
-use crate::text;
+use domain::text;
 use serde::{Deserialize, Serialize};
+
+use crate::http::{Fields, JsonObject, Object, Problem};
 
 /// The longest name, in characters.
 const MAX_NAME_CHARS: usize = 255;

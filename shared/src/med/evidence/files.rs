@@ -7,9 +7,10 @@ use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::presigning::PresigningConfig;
 use aws_sdk_s3::types::MetadataDirective;
 
+use domain::time::Timestamp;
+
 use super::{Arrived, Evidence, LEADING_BYTES, UPLOAD_SECONDS, Upload, VIEW_SECONDS};
 use crate::http::Problem;
-use crate::time::Timestamp;
 
 /// A bucket of evidence. Clones share one client.
 #[derive(Clone, Debug)]

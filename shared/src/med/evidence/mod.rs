@@ -18,12 +18,13 @@ pub use files::EvidenceFiles;
 pub use repository::{CaseEvidence, Found};
 pub use view::{EvidenceListView, EvidenceView, UploadView};
 
+use domain::base32;
+use domain::ids::{EvidenceId, MedCaseId};
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use super::MedCase;
-use crate::base32;
 use crate::http::Problem;
-use crate::ids::{EvidenceId, MedCaseId};
-use crate::row::{Key, Row};
-use crate::time::Timestamp;
 
 /// How long a file may be sent to its address, in seconds (contract: Limits).
 pub const UPLOAD_SECONDS: i64 = 900;
@@ -70,7 +71,7 @@ pub struct Upload {
     /// Who sends it.
     pub uploaded_by: UploadedBy,
     /// When it was asked for.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
 }
 
@@ -86,10 +87,10 @@ pub struct Evidence {
     /// Who sent it.
     pub uploaded_by: UploadedBy,
     /// When its upload was asked for.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// When its arrival was confirmed.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub uploaded_at: Timestamp,
     /// Names the very bytes that were checked.
     content: String,

@@ -1,15 +1,16 @@
 //! Reads and writes of evidence.
 
+use domain::ids::{EvidenceId, MedCaseId};
+use domain::row::{Key, Row as _};
+use domain::time::Timestamp;
+
 use super::{Evidence, EvidenceFile, EvidenceFiles, Upload, UploadedBy};
 use crate::audit::{Audit, Operator};
 use crate::http::Problem;
-use crate::ids::{EvidenceId, MedCaseId};
 use crate::med::repository::{audit, replacing};
 use crate::med::{MedCase, MedCases};
 use crate::random;
-use crate::row::{Key, Row as _};
 use crate::store::{Committed, Inserted, Store, StoreError, Tries, Write, from_item, text};
-use crate::time::Timestamp;
 
 /// The evidence of all cases. Clones share clients.
 #[derive(Clone, Debug)]

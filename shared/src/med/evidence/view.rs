@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
+use domain::ids::EvidenceId;
+use domain::time::Timestamp;
+
 use super::{Evidence, EvidenceFiles, MimeType, UPLOAD_SECONDS, Upload, UploadedBy};
 use crate::http::Problem;
-use crate::ids::EvidenceId;
-use crate::time::Timestamp;
 
 /// A permission to send one file, on the wire.
 #[derive(Debug, Serialize)]

@@ -15,19 +15,20 @@ use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use serde::{Deserialize, Serialize};
 use tokio::task::{JoinError, JoinSet};
 
+use domain::ids::{DeliveryId, EndpointId, Scope};
+use domain::retention::EVENTS_KEPT_SECONDS;
+use domain::row::{Indexes, Key, Row};
+use domain::time::Timestamp;
+
 use super::attempt::{LISTED, in_list, millis, word};
 use super::counts::{self, Counts};
 use super::place::{Place, bounds};
 use super::reader::readable;
 use super::{Deliveries, Delivery, DeliveryStatus, SHOWN_NO_MORE_SECONDS};
-use crate::ids::{DeliveryId, EndpointId, Scope};
-use crate::retention::EVENTS_KEPT_SECONDS;
-use crate::row::{Indexes, Key, Row};
 use crate::store::{
     Committed, Item, ListIndex, Order, StoreError, Write, from_item, key_attributes, key_of_item, text,
     unavailable,
 };
-use crate::time::Timestamp;
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
 
@@ -90,14 +91,14 @@ pub struct Abandonment {
     /// Deliveries that were made under a lower generation of the endpoint are cancelled.
     pub generation: u64,
     /// When.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
     /// Which pass over the deliveries runs, or is next.
     pass: Pass,
     /// How far that pass came.
     progress: Progress,
     /// When the scheduler makes the next step, unless the stream did before; `None`: nothing is left to do.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     look_at: Option<Timestamp>,
     /// Counts the row's changes, from 1.
     version: u64,

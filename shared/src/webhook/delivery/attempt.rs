@@ -5,15 +5,16 @@ use std::collections::HashMap;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 
+use domain::ids::{DeliveryId, Scope};
+use domain::row::{Key, Row};
+use domain::time::Timestamp;
+
 use super::abandonment::cancelled_error;
 use super::place::Place;
 use super::{Deliveries, Delivery, DeliveryStatus, LEASE_SECONDS};
-use crate::ids::{DeliveryId, Scope};
-use crate::row::{Key, Row};
 use crate::store::{
     Item, StoreError, Updated, due_attributes, from_item, key_attributes, text, update_unless_refused,
 };
-use crate::time::Timestamp;
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
 use crate::webhook::override_secret::OverrideSecret;

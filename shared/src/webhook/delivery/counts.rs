@@ -18,17 +18,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::{Deserialize, Serialize};
 
+use domain::calendar::Day;
+use domain::ids::{DeliveryId, EndpointId, Scope};
+use domain::retention::EVENTS_KEPT_SECONDS;
+use domain::row::{Indexes, Key, Row};
+use domain::time::Timestamp;
+
 use super::place::{Kind, Marker, NO_ENDPOINT, Place, bounds};
 use super::{Deliveries, Delivery, DeliveryStatus, SHOWN_NO_MORE_SECONDS};
-use crate::calendar::Day;
-use crate::ids::{DeliveryId, EndpointId, Scope};
-use crate::retention::EVENTS_KEPT_SECONDS;
-use crate::row::{Indexes, Key, Row};
 use crate::store::{
     Committed, Item, ListIndex, Listed, Order, StoreError, Write, due_attributes, from_item, key_attributes,
     text, update_in_turn,
 };
-use crate::time::Timestamp;
 use crate::webhook::event_type::EventType;
 
 /// How old a delivery is before the checkpoint passes it, in milliseconds: a minute more than the age at which a delivery is
@@ -84,10 +85,10 @@ pub(super) struct Counts {
     /// How often the counts were written, and when last, as [`Marker`] says in the index.
     #[serde(default)]
     writes: u64,
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     written_at: Option<Timestamp>,
     /// When the scheduler looks again; `None`: nothing is left to count.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     look_at: Option<Timestamp>,
     version: u64,
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use domain::calendar::Day;
+use domain::ids::{DeliveryId, EventId};
+use domain::time::Timestamp;
+
 use super::counts::{Book, Criteria};
 use super::place::{Kind, Place};
 use super::{Delivery, DeliveryStatus};
-use crate::calendar::Day;
-use crate::ids::{DeliveryId, EventId};
-use crate::time::Timestamp;
 
 /// The deliveries that a caller asks for.
 #[derive(Clone, Copy, Debug)]

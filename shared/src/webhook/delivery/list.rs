@@ -1,14 +1,15 @@
 //! Lists of deliveries and their numbers (contract: `GET /v1/webhooks/deliveries`, `GET /v1/webhooks/stats`): what a client
 //! asks for, and what it gets. How that is read, [`super::reader`] knows.
 
+use domain::ids::{DeliveryId, Scope};
+use domain::time::Timestamp;
+
 use super::counts::{self, Criteria};
 use super::found::{Selection, Window};
 use super::reader::DeliveryPage;
 use super::{Deliveries, Delivery, DeliveryStatus, NO_DELIVERY};
 use crate::http::{Fields, Problem, Query};
-use crate::ids::{DeliveryId, Scope};
 use crate::store::StoreError;
-use crate::time::Timestamp;
 use crate::webhook::delivery::DeliveryStats;
 use crate::webhook::event_type::EventType;
 

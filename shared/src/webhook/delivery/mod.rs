@@ -29,16 +29,17 @@ pub use list::DeliveryFilter;
 pub use reader::DeliveryPage;
 pub use view::{DeliveryListView, DeliveryStats, DeliveryView};
 
+use domain::ids::{DeliveryId, EndpointId, EventId, ResendId, Scope};
+use domain::retention::EVENTS_KEPT_SECONDS;
+use domain::row::{Indexes, Key, Row};
+use domain::time::Timestamp;
+
 use super::endpoint::Endpoint;
 use super::event::Event;
 use super::event_type::EventType;
 use super::schedule::MAX_ATTEMPTS;
 use crate::http::Problem;
-use crate::ids::{DeliveryId, EndpointId, EventId, ResendId, Scope};
-use crate::retention::EVENTS_KEPT_SECONDS;
-use crate::row::{Indexes, Key, Row};
 use crate::store::Store;
-use crate::time::Timestamp;
 
 /// How long a worker's claim holds, in seconds: twice an attempt's 30.
 pub const LEASE_SECONDS: i64 = 60;
@@ -125,10 +126,10 @@ pub struct Delivery {
     /// Attempts that it gets.
     pub max_attempts: u32,
     /// When the next attempt may begin.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub next_attempt_at: Timestamp,
     /// Until when a worker's claim holds.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub leased_until: Option<Timestamp>,
     /// Names the claim, so that a worker whose answer was lost knows its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -146,16 +147,16 @@ pub struct Delivery {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_response_body: Option<String>,
     /// When the endpoint took it.
-    #[serde(default, with = "crate::time::millis_option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Timestamp>,
     /// Whether it is listed by its status, and counted there first: an attempt failed, it came late, or somebody asked for it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub listed: bool,
     /// When it was made.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// When it last changed.
-    #[serde(with = "crate::time::millis")]
+    #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
 }
 

@@ -6,10 +6,11 @@
 
 use std::fmt;
 
+use domain::ids::{DeliveryId, EndpointId, EventId};
+use domain::row::sortable;
+use domain::time::Timestamp;
+
 use super::{Delivery, DeliveryStatus};
-use crate::ids::{DeliveryId, EndpointId, EventId};
-use crate::row::sortable;
-use crate::time::Timestamp;
 use crate::webhook::event_type::EventType;
 
 /// Stands for the endpoint of a delivery to a charge's `webhookUrl`.

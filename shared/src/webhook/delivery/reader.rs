@@ -18,6 +18,11 @@ use std::time::Duration;
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::AttributeValue;
 
+use domain::calendar::Day;
+use domain::ids::{DeliveryId, Scope};
+use domain::row::Key;
+use domain::time::Timestamp;
+
 use super::attempt::word;
 use super::counts::{self, Book, Criteria};
 use super::found::{
@@ -26,15 +31,11 @@ use super::found::{
 };
 use super::place::{Marker, Place, bounds, bounds_with_marker, last_place};
 use super::{Deliveries, Delivery, DeliveryStatus};
-use crate::calendar::Day;
 use crate::http::Problem;
-use crate::ids::{DeliveryId, Scope};
 use crate::random;
-use crate::row::Key;
 use crate::store::{
     Item, ListIndex, Order, StoreError, from_item, key_attributes, key_of_item, text, unavailable,
 };
-use crate::time::Timestamp;
 use crate::webhook::event::Event;
 
 /// Newest rows that are looked through for deliveries that wait for their first attempt, or have it: those of some minutes.

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use domain::ids::{DeliveryId, EndpointId};
+use domain::time::Timestamp;
+
 use super::{Delivery, DeliveryFilter, DeliveryPage, DeliveryStatus};
-use crate::ids::{DeliveryId, EndpointId};
-use crate::time::Timestamp;
 use crate::webhook::event_type::EventType;
 
 /// How many deliveries stand where, on the wire (contract: Delivery stats object).

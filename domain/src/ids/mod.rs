@@ -729,7 +729,8 @@ mod tests {
 
     fn vectors(section: &str) -> Vec<String> {
         let file: Value =
-            serde_json::from_str(include_str!("../../tests/vectors/pix-and-boleto.json")).unwrap();
+            serde_json::from_str(include_str!("../../../artefacts/tests/vectors/pix-and-boleto.json"))
+                .unwrap();
         let ids = file["pix_ids"][section].as_array().unwrap();
         ids.iter().map(|id| id.as_str().unwrap().split(' ').next().unwrap().to_owned()).collect()
     }

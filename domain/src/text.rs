@@ -46,7 +46,7 @@ pub fn is_blank(text: &str) -> bool {
 }
 
 /// Reads a `T` from a string by its `FromStr`. The error is that of `T`, without the input.
-pub(crate) fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
+pub fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr,
     T::Err: fmt::Display,
@@ -74,6 +74,7 @@ where
 }
 
 /// Serialises a type by its `Display` and reads it by its `FromStr`.
+#[macro_export]
 macro_rules! serde_as_text {
     ($type:ty) => {
         impl serde::Serialize for $type {
@@ -84,9 +85,9 @@ macro_rules! serde_as_text {
 
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                crate::text::deserialize(deserializer)
+                $crate::text::deserialize(deserializer)
             }
         }
     };
 }
-pub(crate) use serde_as_text;
+pub use serde_as_text;

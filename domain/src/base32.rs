@@ -78,12 +78,12 @@ pub fn decode(text: &str) -> Result<u128, Base32Error> {
 }
 
 /// Whether a byte is in the alphabet.
-pub(crate) fn is_character(byte: u8) -> bool {
+pub fn is_character(byte: u8) -> bool {
     value_of(byte).is_some()
 }
 
 /// The character of the five lowest bits.
-pub(crate) fn character_of(bits: u128) -> u8 {
+pub fn character_of(bits: u128) -> u8 {
     let index = usize::try_from(bits & 31).unwrap_or_default();
     ALPHABET.get(index).copied().unwrap_or(b'0')
 }

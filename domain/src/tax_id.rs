@@ -254,7 +254,8 @@ mod tests {
     use super::*;
 
     fn vectors(section: &str) -> Vec<(String, bool)> {
-        let file: Value = serde_json::from_str(include_str!("../tests/vectors/pix-and-boleto.json")).unwrap();
+        let file: Value =
+            serde_json::from_str(include_str!("../../artefacts/tests/vectors/pix-and-boleto.json")).unwrap();
         let entries = file[section].as_array().unwrap();
         entries
             .iter()

@@ -263,8 +263,7 @@ impl fmt::Display for MoneyError {
 impl std::error::Error for MoneyError {}
 
 /// Whether a row may leave the field out.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-pub(crate) fn is_zero(minor: &i64) -> bool {
+pub fn is_zero(minor: &i64) -> bool {
     *minor == 0
 }
 

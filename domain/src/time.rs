@@ -1,7 +1,7 @@
 //! Instants: UTC milliseconds since 1970, from 1970 through 9999.
 //!
 //! On the wire a [`Timestamp`] is text, `2026-11-21T01:02:03.004Z`, always with three decimals and `Z`; so
-//! texts sort as instants do. In a database row it is a number: `#[serde(with = "shared::time::millis")]`, or
+//! texts sort as instants do. In a database row it is a number: `#[serde(with = "crate::time::millis")]`, or
 //! `millis_option` for an `Option`. Nothing here reads a clock.
 
 use std::fmt;

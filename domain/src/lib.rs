@@ -1,0 +1,27 @@
+//! The domain: its values and the rules that they obey. No I/O, no HTTP, no AWS and nothing asynchronous; time, ids and
+//! randomness are passed in.
+#![cfg_attr(
+    test,
+    allow(
+        clippy::arithmetic_side_effects,
+        clippy::needless_pass_by_value,
+        clippy::too_many_lines,
+        reason = "a test that fails may panic"
+    )
+)]
+
+pub mod base32;
+pub mod calendar;
+pub mod hex;
+pub mod ids;
+pub mod money;
+pub mod payment_method;
+pub mod pix_key;
+pub mod pt_br;
+pub mod retention;
+pub mod row;
+pub mod source_address;
+pub mod tax_id;
+pub mod text;
+pub mod time;
+pub mod url_policy;
