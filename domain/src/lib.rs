@@ -25,3 +25,4 @@ pub mod tax_id;
 pub mod text;
 pub mod time;
 pub mod url_policy;
+pub mod vocabulary;

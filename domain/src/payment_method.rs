@@ -1,12 +1,27 @@
 //! How a payer can pay (contract: Payments).
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::money::Currency;
 
 /// How a charge can be paid.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Deserialize,
+    Eq,
+    Hash,
+    IntoStaticStr,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    Serialize,
+    VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum PaymentMethod {
     /// Pix, by a dynamic BR Code.
     Pix,
@@ -27,31 +42,9 @@ const CRYPTO_CURRENCIES: [Currency; 5] =
     [Currency::USDT, Currency::BTC, Currency::USD, Currency::BRL, Currency::EUR];
 
 impl PaymentMethod {
-    /// Every method by its name in the transaction format.
-    pub const VOCABULARY: [(&'static str, Self); 6] = [
-        ("PIX", Self::Pix),
-        ("CREDIT_CARD", Self::CreditCard),
-        ("MBWAY", Self::Mbway),
-        ("MULTIBANCO", Self::Multibanco),
-        ("BOLETO", Self::Boleto),
-        ("CRYPTO", Self::Crypto),
-    ];
-
     /// Its name in the transaction format.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pix => "PIX",
-            Self::CreditCard => "CREDIT_CARD",
-            Self::Mbway => "MBWAY",
-            Self::Multibanco => "MULTIBANCO",
-            Self::Boleto => "BOLETO",
-            Self::Crypto => "CRYPTO",
-        }
-    }
-
-    /// The method of that name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::VOCABULARY.iter().find(|(known, _)| *known == name).map(|(_, method)| *method)
+        self.into()
     }
 
     /// Whether it can be paid in a currency (design: Money).
@@ -68,10 +61,11 @@ impl PaymentMethod {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vocabulary::Vocabulary;
 
     #[test]
     fn a_method_is_read_as_it_is_written() {
-        for (name, method) in PaymentMethod::VOCABULARY {
+        for (name, method) in PaymentMethod::vocabulary() {
             assert_eq!((method.as_str(), PaymentMethod::named(name)), (name, Some(method)));
             assert_eq!(serde_json::to_value(method).unwrap(), name.to_lowercase());
         }
@@ -82,8 +76,8 @@ mod tests {
     fn each_method_knows_its_currencies() {
         let takers = |code: &str| -> Vec<&str> {
             let currency = Currency::parse(code).unwrap();
-            let takers = PaymentMethod::VOCABULARY.iter().filter(|(_, method)| method.takes(currency));
-            takers.map(|(name, _)| *name).collect()
+            let takers = PaymentMethod::all().filter(|method| method.takes(currency));
+            takers.map(PaymentMethod::as_str).collect()
         };
         assert_eq!(takers("BRL"), ["PIX", "CREDIT_CARD", "BOLETO", "CRYPTO"]);
         assert_eq!(takers("EUR"), ["CREDIT_CARD", "MBWAY", "MULTIBANCO", "CRYPTO"]);

@@ -15,8 +15,7 @@ use crate::audit::{Actor, Audit};
 use crate::charge::{Charge, TransactionStatus};
 use crate::med::{CaseStatus, MedCase};
 use crate::refund::Refund;
-use crate::wallet::RefundStrategy;
-use crate::webhook::endpoint::{Endpoint, EndpointStatus, server_of};
+use crate::webhook::endpoint::{Endpoint, server_of};
 use crate::webhook::event_type::EventType;
 
 /// A version of a row, with the actor that the row carries.
@@ -60,7 +59,7 @@ pub fn of_refund(new: &Refund) -> Option<Audit> {
         let share = &new.share;
         let to = new.destination.as_ref().map(|key| format!(" to {}", key.masked())).unwrap_or_default();
         let money = money(new.currency, share.gross);
-        format!("{money} of {}, {}{to}", new.id.charge(), word_of_strategy(share.strategy))
+        format!("{money} of {}, {}{to}", new.id.charge(), share.strategy.as_str())
     })
 }
 
@@ -93,13 +92,6 @@ fn money(currency: Currency, amount: Amount) -> String {
     format!("{currency} {}", amount.minor())
 }
 
-fn word_of_strategy(strategy: RefundStrategy) -> &'static str {
-    match strategy {
-        RefundStrategy::Devolution => "devolution",
-        RefundStrategy::Cashout => "cashout",
-    }
-}
-
 /// An endpoint's address and events.
 fn described(endpoint: &Endpoint) -> String {
     format!("{}, events: {}", server_of(&endpoint.url), names(endpoint.events.iter()))
@@ -123,16 +115,9 @@ fn differences(old: &Endpoint, new: &Endpoint) -> String {
         }
     }
     if old.status != new.status {
-        fields.push(format!("status: {} to {}", word_of_status(old.status), word_of_status(new.status)));
+        fields.push(format!("status: {} to {}", old.status.as_str(), new.status.as_str()));
     }
     if fields.is_empty() { format!("{}, nothing different", server_of(&new.url)) } else { fields.join("; ") }
-}
-
-fn word_of_status(status: EndpointStatus) -> &'static str {
-    match status {
-        EndpointStatus::Active => "ACTIVE",
-        EndpointStatus::Inactive => "INACTIVE",
-    }
 }
 
 fn names<'a>(events: impl Iterator<Item = &'a EventType>) -> String {
@@ -154,6 +139,7 @@ mod tests {
     use crate::http::json::testing::object;
     use crate::med::{AppealReason, CaseNotice, Decision};
     use crate::refund::{NewRefund, RefundEnd};
+    use crate::webhook::endpoint::EndpointStatus;
     use crate::webhook::endpoint::testing::endpoint;
     use crate::webhook::signature::EndpointSecret;
     use domain::ids::{Fingerprint, MedCaseId};

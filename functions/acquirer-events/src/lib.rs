@@ -13,6 +13,7 @@ use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 use shared::app::App;
 use shared::auth::Caller;
 use shared::charge::transition::{Command, Payment};

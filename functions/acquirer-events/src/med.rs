@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use domain::hex;
 use domain::ids::MedCaseId;
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 use shared::app::App;
 use shared::charge::ChargePath;
 use shared::http::{Fields, IdPath, JsonBody, Object, Problem, RequestContext};
@@ -54,7 +55,7 @@ pub(crate) async fn resolve(
     let case = own_test_case(&app, &context, id, now).await?;
     let body = body?;
     let mut fields = Fields::new();
-    let decision = fields.required_word(&Object::root(&body.0), "decision", &Decision::VOCABULARY);
+    let decision = fields.required_word(&Object::root(&body.0), "decision", &Decision::vocabulary());
     let case = app.cases.decide(case, fields.finish(decision)?, None, now).await?;
     Ok(Json(CaseView::new(&case)).into_response())
 }

@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, Scope};
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 use local::embedded::probe::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
@@ -25,8 +26,6 @@ use shared::webhook::signature::EndpointSecret;
 use crate::rollups::Dice;
 use crate::seeding::{count_all, other_endpoint, seed_deliveries};
 use crate::support::{Listener, Service, eventually, id};
-
-const STATUSES: [(&str, DeliveryStatus); 5] = DeliveryStatus::VOCABULARY;
 
 /// Deliveries of one scope, made here and not by a dispatcher.
 struct Ground {
@@ -173,7 +172,7 @@ impl Ground {
             (None, None, older, newer),
             (paid, None, None, older),
         ];
-        let statuses = STATUSES.into_iter().map(Some).chain([None]);
+        let statuses = DeliveryStatus::vocabulary().into_iter().map(Some).chain([None]);
         let of_status = |status| {
             kinds.map(|(event_type, endpoint, from, to)| Filter { status, event_type, endpoint, from, to })
         };
@@ -187,7 +186,7 @@ impl Ground {
             return;
         }
         let stats = serde_json::to_value(deliveries.stats(&self.scope, self.now()).await.unwrap()).unwrap();
-        for (word, status) in STATUSES {
+        for (word, status) in DeliveryStatus::vocabulary() {
             let count = all.iter().filter(|delivery| delivery.status == status).count();
             assert_eq!(stats[word], count, "{what}: {word}");
         }
@@ -234,7 +233,9 @@ impl Ground {
         let stats = self.deliveries.stats(&self.scope, self.now()).await.unwrap();
         let stats = serde_json::to_value(stats).unwrap();
         assert_eq!(stats["total"], all.len(), "{what}");
-        let lists = STATUSES.into_iter().map(|(word, status)| (format!("status={word}"), Some(status)));
+        let lists = DeliveryStatus::vocabulary()
+            .into_iter()
+            .map(|(word, status)| (format!("status={word}"), Some(status)));
         for (query, status) in lists.chain([(String::new(), None)]) {
             let of_status =
                 all.iter().filter(|delivery| status.is_none_or(|status| delivery.status == status));
@@ -355,7 +356,7 @@ async fn what_an_earlier_version_counted_is_counted_again_by_event_type_and_endp
     let mut ground = Ground::new(Options::in_memory()).await;
     let mut dice = Dice(31);
     for number in 0..160 {
-        let status = STATUSES[dice.below(5)].1;
+        let status = DeliveryStatus::all().nth(dice.below(5)).unwrap();
         let listed = status != DeliveryStatus::Delivered || number % 3 == 0;
         ground.made_of(0, |delivery| Delivery { status, listed, ..delivery }).await;
         ground.service.stack.clock.advance(i64::try_from(dice.below(3_600_000)).unwrap());
@@ -397,7 +398,7 @@ async fn what_an_earlier_version_counted_is_counted_again_by_event_type_and_endp
 async fn entries_that_an_old_function_wrote_are_filtered_by_their_rows() {
     let mut ground = Ground::new(Options::in_memory()).await;
     for number in 0..80 {
-        let status = STATUSES[number % 5].1;
+        let status = DeliveryStatus::all().nth(number % 5).unwrap();
         ground.made_of(0, |delivery| Delivery { status, listed: true, ..delivery }).await;
     }
     ground.service.stack.clock.advance(300_000);
@@ -472,7 +473,7 @@ async fn numbers_are_exact_while_deliveries_are_made_retried_and_counted() {
     for round in 0..25_u64 {
         for _ in 0..10 {
             begun.fetch_add(1, Ordering::SeqCst);
-            let status = STATUSES[dice.below(5)].1;
+            let status = DeliveryStatus::all().nth(dice.below(5)).unwrap();
             let listed =
                 dice.below(2) == 0 || !matches!(status, DeliveryStatus::Pending | DeliveryStatus::Delivered);
             ground.made_of(0, |delivery| Delivery { status, listed, ..delivery }).await;

@@ -5,13 +5,13 @@ use std::fmt::Display;
 use artefacts::brcode::DynamicBrCode;
 use artefacts::crypto::{Network, sandbox_address};
 use artefacts::{boleto, multibanco};
-use chrono::NaiveDate;
 use serde_json::json;
 
+use domain::calendar::Day;
 use domain::ids::ChargeId;
 use domain::money::{Amount, Currency, Money};
 use domain::payment_method::PaymentMethod;
-use domain::time::{SAO_PAULO_BEHIND_SECONDS, SECONDS_A_DAY, Timestamp, TimestampError};
+use domain::time::{Timestamp, TimestampError};
 
 use super::{ProviderStatus, RefundProgress};
 use crate::account::AccountSettings;
@@ -30,7 +30,7 @@ const MBWAY_TTL_SECONDS: i64 = 4 * 60;
 const MULTIBANCO_TTL_SECONDS: i64 = 3 * 24 * 60 * 60;
 
 /// A boleto is due so many days after the day in São Paulo on which it was made, and can be paid until that day ends.
-const BOLETO_DUE_DAYS: i64 = 3;
+const BOLETO_DUE_DAYS: u64 = 3;
 
 /// How long a price in a token holds, in seconds.
 const CRYPTO_TTL_SECONDS: i64 = 60 * 60;
@@ -78,13 +78,13 @@ pub(super) fn artefacts(
                 });
             }
             PaymentMethod::Boleto => {
-                let (due, expires_at) = due_day(now).map_err(out_of_range)?;
-                let slip =
-                    boleto::Boleto::sandbox(id.bytes(), amount.minor_unsigned(), due).map_err(unfit)?;
+                let due = Day::of(now).on(BOLETO_DUE_DAYS);
+                let slip = boleto::Boleto::sandbox(id.bytes(), amount.minor_unsigned(), due.date());
+                let slip = slip.map_err(unfit)?;
                 artefacts.boleto = Some(Boleto {
                     barcode: slip.barcode().to_string(),
                     beneficiary: settings.merchant_name.clone(),
-                    expires_at,
+                    expires_at: due.ends_at(),
                 });
             }
             PaymentMethod::Crypto => {
@@ -94,17 +94,6 @@ pub(super) fn artefacts(
         }
     }
     Ok(artefacts)
-}
-
-/// A boleto's due day, and its last moment.
-fn due_day(now: Timestamp) -> Result<(NaiveDate, Timestamp), TimestampError> {
-    let in_sao_paulo = now
-        .plus_seconds(-SAO_PAULO_BEHIND_SECONDS)?
-        .plus_seconds(BOLETO_DUE_DAYS.saturating_mul(SECONDS_A_DAY))?;
-    let due = in_sao_paulo.to_chrono().date_naive();
-    let begins = in_sao_paulo.seconds().div_euclid(SECONDS_A_DAY).saturating_mul(SECONDS_A_DAY);
-    let next_begins = begins.saturating_add(SECONDS_A_DAY).saturating_add(SAO_PAULO_BEHIND_SECONDS);
-    Ok((due, Timestamp::MIN.plus_seconds(next_begins)?.plus_millis(-1)?))
 }
 
 /// Bitcoin for what is priced in it, else a dollar's token, rounded up to its last decimal: never less than asked.

@@ -5,6 +5,7 @@ use domain::ids::{ChargeId, Scope};
 use domain::row::{Key, sortable};
 use domain::tax_id::Document;
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 
 use super::{Charge, Charges, PublicStatus};
 use crate::http::{Fields, Problem, Query};
@@ -55,7 +56,7 @@ impl ChargeFilter {
         let filter = Self {
             limit: usize::try_from(limit).unwrap_or_default(),
             starting_after,
-            status: query.one_of(&mut fields, "status", &PublicStatus::VOCABULARY),
+            status: query.one_of(&mut fields, "status", &PublicStatus::vocabulary()),
             created_after: query.not_before(&mut fields, "created_after"),
             created_before: query.not_after(&mut fields, "created_before"),
             customer: query.document(&mut fields, "customer_id"),

@@ -1,12 +1,14 @@
 //! The two vocabularies of a charge's status, and the one mapping between them (contract: Transaction status).
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use domain::payment_method::PaymentMethod;
 
 /// Status in the transaction vocabulary: what rows store and the payments surface emits.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum TransactionStatus {
     /// Being created.
     Pending,
@@ -33,36 +35,9 @@ pub enum TransactionStatus {
 }
 
 impl TransactionStatus {
-    /// Every status.
-    pub const ALL: [Self; 11] = [
-        Self::Pending,
-        Self::WaitingPayment,
-        Self::Processing,
-        Self::Paid,
-        Self::Approved,
-        Self::Refused,
-        Self::Cancelled,
-        Self::Expired,
-        Self::Refunded,
-        Self::Chargeback,
-        Self::Dispute,
-    ];
-
     /// The word on the wire and in index keys.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "PENDING",
-            Self::WaitingPayment => "WAITING_PAYMENT",
-            Self::Processing => "PROCESSING",
-            Self::Paid => "PAID",
-            Self::Approved => "APPROVED",
-            Self::Refused => "REFUSED",
-            Self::Cancelled => "CANCELLED",
-            Self::Expired => "EXPIRED",
-            Self::Refunded => "REFUNDED",
-            Self::Chargeback => "CHARGEBACK",
-            Self::Dispute => "DISPUTE",
-        }
+        self.into()
     }
 
     /// The status of a settled payment by a method (contract: Transaction status).
@@ -93,8 +68,9 @@ impl TransactionStatus {
 }
 
 /// Status in the public vocabulary: all that the charges surface emits.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum PublicStatus {
     /// Not paid yet.
     Pending,
@@ -115,18 +91,6 @@ pub enum PublicStatus {
 }
 
 impl PublicStatus {
-    /// Every word with its status, as a list's filter takes them.
-    pub const VOCABULARY: [(&'static str, Self); 8] = [
-        ("pending", Self::Pending),
-        ("processing", Self::Processing),
-        ("paid", Self::Paid),
-        ("failed", Self::Failed),
-        ("expired", Self::Expired),
-        ("cancelled", Self::Cancelled),
-        ("refunded", Self::Refunded),
-        ("disputed", Self::Disputed),
-    ];
-
     /// The transaction statuses that read as this one.
     pub fn transaction_statuses(self) -> &'static [TransactionStatus] {
         match self {
@@ -144,30 +108,32 @@ impl PublicStatus {
 
 #[cfg(test)]
 mod tests {
+    use domain::vocabulary::Vocabulary;
+
     use super::*;
 
     #[test]
     fn every_public_status_maps_back_from_its_transaction_statuses() {
-        for (word, public) in PublicStatus::VOCABULARY {
+        for public in PublicStatus::all() {
             assert!(!public.transaction_statuses().is_empty());
             for status in public.transaction_statuses() {
-                assert_eq!(status.public(), public, "{word}");
+                assert_eq!(status.public(), public);
             }
         }
     }
 
     #[test]
     fn a_status_is_stored_as_it_is_written() {
-        for status in TransactionStatus::ALL {
+        for status in TransactionStatus::all() {
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
         }
     }
 
     #[test]
     fn every_status_is_read_as_a_public_one() {
-        let publics = PublicStatus::VOCABULARY.map(|(_, public)| public.transaction_statuses());
-        assert_eq!(publics.concat().len(), TransactionStatus::ALL.len());
-        for status in TransactionStatus::ALL {
+        let publics = PublicStatus::all().flat_map(PublicStatus::transaction_statuses);
+        assert_eq!(publics.count(), TransactionStatus::all().len());
+        for status in TransactionStatus::all() {
             assert!(status.public().transaction_statuses().contains(&status));
         }
     }

@@ -4,6 +4,7 @@
 use domain::ids::{ChargeId, MedCaseId, Scope};
 use domain::row::{Key, sortable};
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 
 use super::{CaseKind, CaseStatus, MedCase, MedCases, SORT};
 use crate::charge::Charge;
@@ -58,8 +59,8 @@ impl CaseFilter {
         let filter = Self {
             limit: usize::try_from(limit).unwrap_or_default(),
             starting_after,
-            status: query.one_of(&mut fields, "status", &CaseStatus::VOCABULARY),
-            kind: query.one_of(&mut fields, "type", &CaseKind::VOCABULARY),
+            status: query.one_of(&mut fields, "status", &CaseStatus::vocabulary()),
+            kind: query.one_of(&mut fields, "type", &CaseKind::vocabulary()),
             charge,
             // Exclusive, unlike those of other lists (contract: MED cases).
             created_after: query.after(&mut fields, "created_after"),

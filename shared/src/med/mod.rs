@@ -15,6 +15,7 @@ mod tests;
 mod view;
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 pub use list::{CaseFilter, CasePage};
 pub use repository::MedCases;
@@ -32,8 +33,9 @@ use crate::charge::{Charge, Disputes, MedBlock, MedStatus, TransactionStatus, tr
 use crate::wallet::{Cause, Posting, Subject, rules};
 
 /// What a case is (contract: MED case, `type`).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum CaseKind {
     /// A reversal claim on a Pix.
     Med,
@@ -46,22 +48,9 @@ pub enum CaseKind {
 }
 
 impl CaseKind {
-    /// Every kind with its word.
-    pub const VOCABULARY: [(&'static str, Self); 4] = [
-        ("med", Self::Med),
-        ("chargeback", Self::Chargeback),
-        ("dispute", Self::Dispute),
-        ("fraud", Self::Fraud),
-    ];
-
     /// The word on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Med => "med",
-            Self::Chargeback => "chargeback",
-            Self::Dispute => "dispute",
-            Self::Fraud => "fraud",
-        }
+        self.into()
     }
 
     /// The status of a charge that it disputes.
@@ -74,8 +63,9 @@ impl CaseKind {
 }
 
 /// How far a case is (contract: MED case status).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum CaseStatus {
     /// The merchant may appeal or accept.
     Open,
@@ -90,24 +80,9 @@ pub enum CaseStatus {
 }
 
 impl CaseStatus {
-    /// Every status with its word.
-    pub const VOCABULARY: [(&'static str, Self); 5] = [
-        ("open", Self::Open),
-        ("appealed", Self::Appealed),
-        ("accepted", Self::Accepted),
-        ("rejected", Self::Rejected),
-        ("closed", Self::Closed),
-    ];
-
     /// The word on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Appealed => "appealed",
-            Self::Accepted => "accepted",
-            Self::Rejected => "rejected",
-            Self::Closed => "closed",
-        }
+        self.into()
     }
 
     /// Whether it is over.
@@ -132,7 +107,8 @@ pub enum MoneyOutcome {
 }
 
 /// How a case was decided.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, IntoStaticStr, PartialEq, VariantArray)]
+#[strum(serialize_all = "snake_case")]
 pub enum Decision {
     /// In the merchant's favour.
     Merchant,
@@ -145,22 +121,9 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// Every decision with its word.
-    pub const VOCABULARY: [(&'static str, Self); 4] = [
-        ("merchant", Self::Merchant),
-        ("payer", Self::Payer),
-        ("withdrawn", Self::Withdrawn),
-        ("closed_without_refund", Self::ClosedWithoutRefund),
-    ];
-
     /// The word on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Merchant => "merchant",
-            Self::Payer => "payer",
-            Self::Withdrawn => "withdrawn",
-            Self::ClosedWithoutRefund => "closed_without_refund",
-        }
+        self.into()
     }
 
     fn end(self) -> End {

@@ -3,6 +3,7 @@
 use domain::money::Amount;
 use domain::text;
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 
 use super::CaseKind;
 use crate::http::{Fields, JsonObject, Object, Problem};
@@ -41,7 +42,7 @@ impl CaseNotice {
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
-        let kind = fields.word(&root, "type", &CaseKind::VOCABULARY);
+        let kind = fields.word(&root, "type", &CaseKind::vocabulary());
         let methods = METHODS.map(|method| (method, method));
         let (min, max) = NOTICE_ID_CHARS;
         let notice = Self {

@@ -1,5 +1,6 @@
 //! A case's moves. What they do to wallets is in the wallet's tests, what they tell in those of events.
 
+use domain::vocabulary::Vocabulary;
 use serde_json::json;
 
 use super::evidence::{EvidenceRefused, MAX_EVIDENCE};
@@ -43,7 +44,7 @@ fn a_case_takes_only_the_moves_of_the_contract() {
             assert_eq!(end.case.closed_at, Some(at(130)));
             assert_eq!(end.posting.unwrap().change(LedgerAccount::MerchantRetained), -1000);
             // What is over is over.
-            for (_, again) in Decision::VOCABULARY {
+            for again in Decision::all() {
                 assert!(end.case.decided(&end.charge, again, at(140)).is_none());
             }
             assert!(end.case.accepted(&end.charge, at(140)).is_none());
@@ -103,7 +104,7 @@ fn a_case_takes_evidence_until_it_is_over_or_full() {
         assert_eq!((full.status, full.updated_at), (case.status, at(120)));
         assert_eq!(full.with_evidence(at(130)), Err(EvidenceRefused::Full));
     }
-    for (_, decision) in Decision::VOCABULARY {
+    for decision in Decision::all() {
         let over = step.case.decided(&step.charge, decision, at(130)).unwrap().case;
         assert_eq!(over.takes_evidence(), Err(EvidenceRefused::Over));
         assert_eq!(over.with_evidence(at(140)), Err(EvidenceRefused::Over));
@@ -186,7 +187,7 @@ fn a_row_that_kept_no_claims_gives_back_and_loses_what_it_retains() {
     let open = opened(&paid(), "1", None);
     let funds = crate::charge::Funds { med_claimed: 0, ..open.charge.funds };
     let before = Charge { funds, ..open.charge };
-    for (_, decision) in Decision::VOCABULARY {
+    for decision in Decision::all() {
         let over = open.case.decided(&before, decision, at(110)).unwrap();
         assert_eq!(
             (over.case.moved, over.charge.funds.med_held, over.charge.funds.med_claimed),
@@ -204,7 +205,7 @@ fn what_was_given_back_whole_stays_refunded_whatever_is_claimed() {
     let refunded = Charge { status: TransactionStatus::Refunded, funds, ..whole };
     let open = opened(&refunded, "1", None);
     assert_eq!((open.charge.status, open.posting.clone()), (TransactionStatus::Refunded, None));
-    for (_, decision) in Decision::VOCABULARY {
+    for decision in Decision::all() {
         let over = open.case.decided(&open.charge, decision, at(110)).unwrap();
         assert_eq!((over.charge.status, over.posting), (TransactionStatus::Refunded, None), "{decision:?}");
     }

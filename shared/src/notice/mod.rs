@@ -240,6 +240,7 @@ mod tests {
     use crate::wallet::RefundStrategy;
     use crate::webhook::endpoint::Disabled;
     use crate::webhook::endpoint::testing::endpoint;
+    use domain::vocabulary::Vocabulary;
 
     fn notice() -> Notice {
         Notice {
@@ -263,7 +264,7 @@ mod tests {
         assert_eq!((first.about, first.version, first.at), (About::MedOpened(opened.id), 1, at(100)));
         let asked = opened.evidence_requested(&step.charge, at(110)).unwrap().case;
         assert_eq!(of(Some(&opened), &asked, true), None);
-        for (_, decision) in Decision::VOCABULARY {
+        for decision in Decision::all() {
             let over = asked.decided(&step.charge, decision, at(120)).unwrap().case;
             let last = of(Some(&asked), &over, true).unwrap();
             assert_eq!((last.about, last.version, last.at), (About::MedResolved(opened.id), 3, at(120)));

@@ -12,6 +12,7 @@ mod tests;
 pub mod third_party;
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 pub use repository::Refunds;
 pub use request::NewRefund;
@@ -33,8 +34,9 @@ use crate::wallet::{Cause, Posting, RefundShare, RefundStrategy, Retaken, Subjec
 const FIRST_LOOK_SECONDS: i64 = 120;
 
 /// How far a refund is (contract: Refund status).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum RefundStatus {
     /// Its money left the wallet; the acquirer was not asked.
     Pending,
@@ -49,12 +51,7 @@ pub enum RefundStatus {
 impl RefundStatus {
     /// The word in rows and on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "PENDING",
-            Self::InProgress => "IN_PROGRESS",
-            Self::Refunded => "REFUNDED",
-            Self::Failed => "FAILED",
-        }
+        self.into()
     }
 }
 

@@ -5,6 +5,7 @@ use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 
 use super::third_party::is_third_party;
 use super::{RefundCapabilities, RefundPlan};
@@ -19,9 +20,6 @@ const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (8, 128);
 
 /// The longest reason, in characters (contract: Limits).
 const MAX_REASON_CHARS: usize = 500;
-
-const STRATEGIES: [(&str, RefundStrategy); 2] =
-    [("devolution", RefundStrategy::Devolution), ("cashout", RefundStrategy::Cashout)];
 
 /// A valid request for a refund.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -47,7 +45,7 @@ impl NewRefund {
         }
         let idempotency_key = fields.text(&root, "idempotencyKey", min, max);
         let reason = fields.text(&root, "reason", 0, MAX_REASON_CHARS);
-        let strategy = fields.word(&root, "strategy", &STRATEGIES);
+        let strategy = fields.word(&root, "strategy", &RefundStrategy::vocabulary());
         let pass_fee_to_tenant = fields.boolean(&root, "passFeeToTenant").unwrap_or_default();
         let destination = destination(&mut fields, &root);
         if strategy == Some(RefundStrategy::Devolution) {

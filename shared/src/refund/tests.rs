@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use domain::ids::MedCaseId;
+use domain::vocabulary::Vocabulary;
 
 use super::*;
 use crate::account::{AccountSettings, ThirdPartyLimits};
@@ -128,7 +129,7 @@ fn a_refund_that_ends_during_a_dispute_leaves_it_disputed() {
     let done = ended(&step.refund, &case.charge, RefundEnd::Refunded);
     assert_eq!((done.charge.status, done.charge.funds.refunded()), (TransactionStatus::Dispute, 1000));
     // However its case ends, all went back by the refund.
-    for (_, decision) in Decision::VOCABULARY {
+    for decision in Decision::all() {
         let over = case.case.decided(&done.charge, decision, at(104)).unwrap();
         assert_eq!((over.charge.status, over.posting), (TransactionStatus::Refunded, None));
         let over = case.case.decided(&case.charge, decision, at(102)).unwrap();

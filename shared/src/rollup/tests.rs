@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use domain::calendar::HOURS_A_DAY;
 use domain::ids::EndToEndId;
 use domain::money::Amount;
+use domain::vocabulary::Vocabulary;
 
 use super::*;
 use crate::account::terms::MethodTerms;
@@ -16,14 +17,14 @@ use crate::charge::{Artefacts, Card, Decision};
 
 /// All counters that there are.
 fn all_counters() -> Vec<Counter> {
-    let statuses = PublicStatus::VOCABULARY.into_iter().map(|(_, status)| status);
+    let statuses = PublicStatus::vocabulary().into_iter().map(|(_, status)| status);
     let mut counters =
         vec![Counter::Created, Counter::Attempted, Counter::Paid, Counter::Volume, Counter::SecondsToPay];
     for status in statuses {
         counters.push(Counter::Became(status));
         counters.extend(status.transaction_statuses().iter().map(|status| Counter::InStatus(*status)));
     }
-    for (_, method) in PaymentMethod::VOCABULARY {
+    for method in PaymentMethod::all() {
         counters.extend([Counter::PaidBy(method), Counter::VolumeBy(method)]);
     }
     for hour in 0..HOURS_A_DAY {

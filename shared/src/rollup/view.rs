@@ -8,6 +8,7 @@ use serde::Serialize;
 use domain::calendar::{Day, HOURS_A_DAY, Window};
 use domain::money::Currency;
 use domain::payment_method::PaymentMethod;
+use domain::vocabulary::Vocabulary;
 
 use super::{Counter, DayRow, Sums};
 use crate::charge::PublicStatus;
@@ -106,7 +107,7 @@ fn methods(sums: &Sums) -> Vec<MethodVolume> {
         volume: sums.get(Counter::VolumeBy(method)),
         count: sums.get(Counter::PaidBy(method)),
     };
-    PaymentMethod::VOCABULARY.into_iter().map(volume).filter(|method| method.count > 0).collect()
+    PaymentMethod::vocabulary().into_iter().map(volume).filter(|method| method.count > 0).collect()
 }
 
 /// `part` of `whole` in units of 1/`scale`, rounded half-up; 0 of nothing. A payment may be counted a moment before

@@ -8,11 +8,13 @@ use std::cmp::Ordering;
 
 use serde::Serialize;
 use serde_json::Value;
+use strum::{IntoStaticStr, VariantArray};
 
 use domain::calendar::Day;
 use domain::ids::{ChargeId, Scope};
 use domain::row::Key;
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 
 use crate::charge::list::sort_range;
 use crate::charge::transaction::view::PaymentView;
@@ -56,15 +58,15 @@ pub struct PaymentFilter {
     order: SortOrder,
 }
 
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, IntoStaticStr, PartialEq, VariantArray)]
 enum SortOrder {
+    #[strum(serialize = "asc")]
     Ascending,
+    #[strum(serialize = "desc")]
     Descending,
 }
 
 impl SortOrder {
-    const VOCABULARY: [(&'static str, Self); 2] = [("asc", Self::Ascending), ("desc", Self::Descending)];
-
     fn of(self, ascending: Ordering) -> Ordering {
         match self {
             Self::Ascending => ascending,
@@ -108,18 +110,14 @@ impl PaymentFilter {
             starting_after: query.parsed(&mut fields, "starting_after", "must be a payment id", |text| {
                 ChargeId::parse_any(text).ok()
             }),
-            status: query.one_of(
-                &mut fields,
-                "status",
-                &TransactionStatus::ALL.map(|status| (status.as_str(), status)),
-            ),
+            status: query.one_of(&mut fields, "status", &TransactionStatus::vocabulary()),
             start: query.not_before(&mut fields, "startDate"),
             end: query.not_after(&mut fields, "endDate"),
             sort_by: query
                 .one_of(&mut fields, "sortBy", &PaymentView::FIELDS.map(|field| (field, field)))
                 .unwrap_or(CREATED_AT),
             order: query
-                .one_of(&mut fields, "sortOrder", &SortOrder::VOCABULARY)
+                .one_of(&mut fields, "sortOrder", &SortOrder::vocabulary())
                 .unwrap_or(SortOrder::Descending),
         };
         if filter.offset() > MAX_OFFSET {

@@ -20,6 +20,7 @@ pub mod verify;
 pub mod view;
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 pub use balance::{Release, Totals, Wallet};
 pub use movement::{RefundShare, RefundStrategy, Retaken, ReturnStatus, Settlement};
@@ -33,8 +34,11 @@ pub const PRIMARY_CURRENCY: Currency = Currency::BRL;
 
 /// The accounts of a scope's ledger in one currency (design: Money). A balance is credits less debits: below zero in
 /// [`LedgerAccount::AcquirerClearing`] is what acquirers hold for us.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, Ord, PartialEq, PartialOrd, Serialize, VariantArray,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum LedgerAccount {
     /// What the merchant can spend. Only a MED case takes it below zero.
     MerchantAvailable,
@@ -65,40 +69,9 @@ pub enum LedgerAccount {
 }
 
 impl LedgerAccount {
-    /// Every account.
-    pub const ALL: [Self; 13] = [
-        Self::MerchantAvailable,
-        Self::MerchantPending,
-        Self::MerchantRetained,
-        Self::AcquirerClearing,
-        Self::HeldForReview,
-        Self::UnappliedReceipts,
-        Self::ReturnsInFlight,
-        Self::RefundsInFlight,
-        Self::PlatformFees,
-        Self::AcquirerFees,
-        Self::PlatformExpense,
-        Self::MedLosses,
-        Self::Payouts,
-    ];
-
     /// Its name in rows and on an operator's screen.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MerchantAvailable => "merchant_available",
-            Self::MerchantPending => "merchant_pending",
-            Self::MerchantRetained => "merchant_retained",
-            Self::AcquirerClearing => "acquirer_clearing",
-            Self::HeldForReview => "held_for_review",
-            Self::UnappliedReceipts => "unapplied_receipts",
-            Self::ReturnsInFlight => "returns_in_flight",
-            Self::RefundsInFlight => "refunds_in_flight",
-            Self::PlatformFees => "platform_fees",
-            Self::AcquirerFees => "acquirer_fees",
-            Self::PlatformExpense => "platform_expense",
-            Self::MedLosses => "med_losses",
-            Self::Payouts => "payouts",
-        }
+        self.into()
     }
 
     /// Whether it is a part of the merchant's wallet.

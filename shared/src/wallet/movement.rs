@@ -2,6 +2,7 @@
 //! and the return of a payment that was not applied.
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use domain::calendar::Day;
 use domain::ids::Mode;
@@ -44,13 +45,21 @@ impl Settlement {
 }
 
 /// How the money of a Pix refund travels (contract: refund, `strategy`).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum RefundStrategy {
     /// The return of the original payment, by its end-to-end id.
     Devolution,
     /// A Pix of its own.
     Cashout,
+}
+
+impl RefundStrategy {
+    /// The word in rows and on the wire.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
 }
 
 /// What a refund takes, and from where. It is kept with the refund, for a failure gives back exactly this.

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use domain::calendar::Day;
 use domain::ids::{AcquirerPaymentId, ChargeId, MedCaseId, PayoutId, PostingId, RefundId, Scope};
-use domain::money;
-use domain::money::Currency;
+use domain::money::{self, Currency};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 
 use super::LedgerAccount;
 
@@ -192,7 +192,7 @@ impl Posting {
 
     /// What it changes of all that the merchant has: available, pending and retained.
     pub fn net(&self) -> i64 {
-        let wallet = LedgerAccount::ALL.into_iter().filter(|account| account.is_wallet());
+        let wallet = LedgerAccount::all().filter(|account| account.is_wallet());
         wallet.map(|account| self.change(account)).fold(0, i64::saturating_add)
     }
 

@@ -7,6 +7,7 @@ use domain::ids::{PostingId, Scope};
 use domain::money::Currency;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 
 use super::counters::{self, CounterRow, Cover, HELD};
 use super::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
@@ -248,7 +249,7 @@ fn add_up(wallet: &mut Wallet, row: &CounterRow, item: &Item) -> Result<(), Stor
     match row {
         CounterRow::Release(day) => wallet.add_held(*day, counter(item, HELD)?),
         CounterRow::Totals => {
-            for account in LedgerAccount::ALL {
+            for account in LedgerAccount::all() {
                 wallet.add_credits(account, counter(item, &counters::credits(account))?)?;
                 wallet.add_debits(account, counter(item, &counters::debits(account))?)?;
             }

@@ -9,6 +9,7 @@ use domain::ids::{ChargeId, EndToEndId, Mode, PostingId};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 
 use super::LedgerAccount::{
     AcquirerClearing, AcquirerFees, HeldForReview, MedLosses, MerchantAvailable, MerchantPending,
@@ -145,7 +146,7 @@ impl World {
     }
 
     fn post(&mut self, posting: &Posting) {
-        let changes: i64 = LedgerAccount::ALL.iter().map(|account| posting.change(*account)).sum();
+        let changes: i64 = LedgerAccount::all().map(|account| posting.change(account)).sum();
         assert_eq!(changes, 0, "{posting:?}");
         assert!(posting.transfers.iter().all(|transfer| transfer.minor > 0), "{posting:?}");
         let moves_within = matches!(posting.kind, Kind::Release | Kind::CaseOpened | Kind::CaseWon);
@@ -330,7 +331,7 @@ impl World {
 
     fn check(&self) {
         let balance = |account| self.wallet.balance(account);
-        let sum: i64 = LedgerAccount::ALL.iter().map(|account| balance(*account)).sum();
+        let sum: i64 = LedgerAccount::all().map(balance).sum();
         assert_eq!(sum, 0);
         // What acquirers hold is what payers paid and did not get back, less what merchants were paid.
         assert_eq!(-balance(AcquirerClearing), self.paid_in - self.refunded - self.paid_out);
@@ -442,7 +443,7 @@ proptest! {
             world.end_refund(0, true);
             world.check();
         }
-        for account in LedgerAccount::ALL {
+        for account in LedgerAccount::all() {
             prop_assert_eq!(world.wallet.balance(account), 0, "{:?}", account);
         }
         prop_assert!(world.charges[0].funds.is_refunded(world.charges[0].amount));

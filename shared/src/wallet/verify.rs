@@ -13,6 +13,7 @@ use std::time::Duration;
 use domain::ids::{PostingId, Scope};
 use domain::money::Currency;
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 
 use super::{LedgerAccount, Posting, Wallet, Wallets};
 use crate::store::{Item, Order, StoreError, from_item};
@@ -181,7 +182,7 @@ fn differences_of(before: &Wallet, posted: &Wallet, after: &Wallet) -> Vec<Diffe
             found.push(Difference { currency: before.currency, what, posted, kept });
         }
     };
-    for account in LedgerAccount::ALL {
+    for account in LedgerAccount::all() {
         let [least, made, most] = [before, posted, after].map(|wallet| wallet.totals(account));
         compare(format!("{} credits", account.as_str()), least.credits, made.credits, most.credits);
         compare(format!("{} debits", account.as_str()), least.debits, made.debits, most.debits);

@@ -2,6 +2,7 @@
 
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use url::Url;
 
@@ -9,6 +10,7 @@ use domain::ids::{EndpointId, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, check_new_url};
+use domain::vocabulary::Vocabulary;
 
 use super::delivery::{Abandonment, AttemptEnd};
 use super::event_type::EventType;
@@ -36,8 +38,9 @@ const WORKER: &str = "webhook-worker";
 const NO_ENDPOINT: Problem = Problem::NotFound { what: "webhook endpoint" };
 
 /// Whether an endpoint is told anything.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "UPPERCASE")]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum EndpointStatus {
     /// It is.
     Active,
@@ -46,9 +49,10 @@ pub enum EndpointStatus {
 }
 
 impl EndpointStatus {
-    /// Both with their words.
-    pub const VOCABULARY: [(&'static str, Self); 2] =
-        [("ACTIVE", Self::Active), ("INACTIVE", Self::Inactive)];
+    /// The word in rows and on the wire.
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
 }
 
 /// An endpoint was switched off by the service.
@@ -292,11 +296,11 @@ impl EndpointChange {
 }
 
 fn status(fields: &mut Fields, value: &JsonValue) -> Option<EndpointStatus> {
-    let known = EndpointStatus::VOCABULARY.iter().find(|(word, _)| value.as_str() == Some(word));
+    let known = value.as_str().and_then(EndpointStatus::named);
     if known.is_none() {
         fields.reject("status", "must be one of ACTIVE, INACTIVE");
     }
-    known.map(|(_, status)| *status)
+    known
 }
 
 fn url(fields: &mut Fields, root: &Object<'_>, policy: &AddressPolicy) -> Option<String> {

@@ -4,6 +4,7 @@ use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::Document;
 use domain::url_policy::{AddressPolicy, MAX_URL_LENGTH, check_new_url};
+use domain::vocabulary::Vocabulary;
 
 use super::super::request::{MAX_NAME_CHARS, NewCharge, canonical_hash, metadata};
 use super::super::{Customer, Metadata, Transaction};
@@ -110,7 +111,7 @@ fn currency(fields: &mut Fields, root: &Object<'_>) -> Option<Currency> {
 }
 
 fn methods(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<PaymentMethod>> {
-    let names: Vec<&str> = PaymentMethod::VOCABULARY.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = PaymentMethod::vocabulary().iter().map(|(name, _)| *name).collect();
     let message = format!("must be a list of one or more of {}, each at most once", names.join(", "));
     let listed = root.get("paymentMethods").and_then(JsonValue::as_array);
     let mut methods = Vec::new();

@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use domain::text;
+use domain::vocabulary::Vocabulary;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::http::{Fields, JsonObject, Object, Problem};
 
@@ -34,7 +36,7 @@ impl EvidenceFile {
         let root = Object::root(body);
         let name = name(&mut fields, &root);
         let size = size(&mut fields, &root);
-        let mime_type = fields.required_word(&root, "mime_type", &MimeType::VOCABULARY);
+        let mime_type = fields.required_word(&root, "mime_type", &MimeType::vocabulary());
         let file = match (name, size, mime_type) {
             (Some(name), Some(size), Some(mime_type)) => Some(Self { name, size, mime_type }),
             _ => None,
@@ -50,7 +52,7 @@ impl EvidenceFile {
     pub fn of(name: &str, bytes: &[u8]) -> Result<Self, Problem> {
         let name = FileName::parse(name).ok_or_else(|| Problem::field("file_name", NO_NAME))?;
         let size = allowed(bytes.len()).ok_or_else(|| Problem::field("file_size", no_size()))?;
-        let mut types = MimeType::VOCABULARY.into_iter();
+        let mut types = MimeType::vocabulary().into_iter();
         let (_, mime_type) = types
             .find(|(_, mime_type)| mime_type.begins(bytes))
             .ok_or_else(|| Problem::field("mime_type", "the file is of no type that evidence may have"))?;
@@ -135,44 +137,34 @@ impl FileName {
 }
 
 /// A type that evidence may have (contract: Limits).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 pub enum MimeType {
     /// PNG.
+    #[strum(serialize = "image/png")]
     #[serde(rename = "image/png")]
     Png,
     /// JPEG.
+    #[strum(serialize = "image/jpeg")]
     #[serde(rename = "image/jpeg")]
     Jpeg,
     /// WebP.
+    #[strum(serialize = "image/webp")]
     #[serde(rename = "image/webp")]
     Webp,
     /// GIF.
+    #[strum(serialize = "image/gif")]
     #[serde(rename = "image/gif")]
     Gif,
     /// PDF.
+    #[strum(serialize = "application/pdf")]
     #[serde(rename = "application/pdf")]
     Pdf,
 }
 
 impl MimeType {
-    /// Every type with its word.
-    pub const VOCABULARY: [(&'static str, Self); 5] = [
-        ("image/png", Self::Png),
-        ("image/jpeg", Self::Jpeg),
-        ("image/webp", Self::Webp),
-        ("image/gif", Self::Gif),
-        ("application/pdf", Self::Pdf),
-    ];
-
     /// The word on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Png => "image/png",
-            Self::Jpeg => "image/jpeg",
-            Self::Webp => "image/webp",
-            Self::Gif => "image/gif",
-            Self::Pdf => "application/pdf",
-        }
+        self.into()
     }
 
     /// Whether a file of this type begins so.
@@ -243,11 +235,11 @@ mod tests {
             (b"%PDF-1.7\n", MimeType::Pdf),
         ];
         for (bytes, is) in files {
-            for (word, mime_type) in MimeType::VOCABULARY {
+            for (word, mime_type) in MimeType::vocabulary() {
                 assert_eq!(mime_type.as_str(), word);
                 assert_eq!(mime_type.begins(bytes), mime_type == is, "{word} {bytes:?}");
             }
         }
-        assert!(MimeType::VOCABULARY.iter().all(|(_, mime_type)| !mime_type.begins(b"RIFF")));
+        assert!(MimeType::all().all(|mime_type| !mime_type.begins(b"RIFF")));
     }
 }

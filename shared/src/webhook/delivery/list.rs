@@ -3,6 +3,7 @@
 
 use domain::ids::{DeliveryId, Scope};
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 
 use super::counts::{self, Criteria};
 use super::found::{Selection, Window};
@@ -65,7 +66,7 @@ impl DeliveryFilter {
         });
         let filter = Self {
             criteria: Criteria {
-                status: query.one_of(&mut fields, "status", &DeliveryStatus::VOCABULARY),
+                status: query.one_of(&mut fields, "status", &DeliveryStatus::vocabulary()),
                 event_type: query.one_of(&mut fields, "eventType", EventType::ALL),
                 endpoint,
             },

@@ -19,6 +19,7 @@ mod view;
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use abandonment::cancelled_error;
 pub use abandonment::{Abandonment, Cause};
@@ -58,8 +59,9 @@ const LATE_MS: i64 = 150_000;
 const SHOWN_NO_MORE_SECONDS: i64 = 2 * 24 * 60 * 60;
 
 /// Where a delivery stands.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "UPPERCASE")]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum DeliveryStatus {
     /// Waiting for its first or next attempt.
     Pending,
@@ -74,27 +76,8 @@ pub enum DeliveryStatus {
 }
 
 impl DeliveryStatus {
-    /// Every status with its word.
-    pub const VOCABULARY: [(&'static str, Self); 5] = [
-        ("PENDING", Self::Pending),
-        ("PROCESSING", Self::Processing),
-        ("DELIVERED", Self::Delivered),
-        ("FAILED", Self::Failed),
-        ("CANCELLED", Self::Cancelled),
-    ];
-
     fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "PENDING",
-            Self::Processing => "PROCESSING",
-            Self::Delivered => "DELIVERED",
-            Self::Failed => "FAILED",
-            Self::Cancelled => "CANCELLED",
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        Self::VOCABULARY.iter().find(|(word, _)| *word == text).map(|(_, status)| *status)
+        self.into()
     }
 }
 

@@ -22,6 +22,7 @@ use domain::calendar::Day;
 use domain::ids::{DeliveryId, Scope};
 use domain::row::Key;
 use domain::time::Timestamp;
+use domain::vocabulary::Vocabulary;
 
 use super::attempt::word;
 use super::counts::{self, Book, Criteria};
@@ -225,9 +226,7 @@ impl Deliveries {
             };
             if top.is_whole() {
                 let rows = by_id(top.rows.into_iter().map(|seen| read(seen.delivery)));
-                return Ok(DeliveryStatus::VOCABULARY
-                    .map(|(_, status)| (status, count(&rows, status)))
-                    .to_vec());
+                return Ok(DeliveryStatus::all().map(|status| (status, count(&rows, status))).collect());
             }
             made = made.saturating_add(1);
             if !self.belong_together(scope, &top.book, &listing, made > MAX_READS).await? {
@@ -242,7 +241,7 @@ impl Deliveries {
                 // Nothing is counted in an open status, and `by_day` of it is 0.
                 (status, counted.saturating_add(count(&uncounted, status)))
             };
-            return Ok(DeliveryStatus::VOCABULARY.map(|(_, status)| of(status)).to_vec());
+            return Ok(DeliveryStatus::all().map(of).collect());
         }
     }
 
