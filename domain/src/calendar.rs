@@ -1,7 +1,7 @@
 //! Calendar days in São Paulo, by which merchants, banks and statistics count, and which of them are business days.
 //!
 //! A day is text (`2026-11-21`) in URLs, bodies and sort keys. Rows of the ledger hold it as a number, the days since
-//! 1970-01-01: [`number`], [`number_option`], and [`Day::sortable_number`] in their keys.
+//! 1970-01-01: [`number_option`], and [`Day::sortable_number`] in their keys.
 
 use std::fmt;
 use std::str::FromStr;
@@ -110,25 +110,7 @@ impl FromStr for Day {
 
 serde_as_text!(Day);
 
-/// A [`Day`] as the number of days since 1970-01-01, for `#[serde(with = "…")]`.
-pub mod number {
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    use super::Day;
-
-    /// Writes the number.
-    pub fn serialize<S: Serializer>(day: &Day, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_i64(day.number())
-    }
-
-    /// Reads the number.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Day, D::Error> {
-        let number = i64::deserialize(deserializer)?;
-        Day::from_number(number).ok_or_else(|| de::Error::custom("a day out of range"))
-    }
-}
-
-/// An `Option` of a [`Day`] as [`number`] writes it.
+/// An `Option` of a [`Day`] as [`Day::number`], for `#[serde(with = "…")]`.
 pub mod number_option {
     use serde::{Deserialize, Deserializer, Serializer, de};
 

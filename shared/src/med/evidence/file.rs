@@ -52,9 +52,8 @@ impl EvidenceFile {
     pub fn of(name: &str, bytes: &[u8]) -> Result<Self, Problem> {
         let name = FileName::parse(name).ok_or_else(|| Problem::field("file_name", NO_NAME))?;
         let size = allowed(bytes.len()).ok_or_else(|| Problem::field("file_size", no_size()))?;
-        let mut types = MimeType::vocabulary().into_iter();
-        let (_, mime_type) = types
-            .find(|(_, mime_type)| mime_type.begins(bytes))
+        let mime_type = MimeType::all()
+            .find(|mime_type| mime_type.begins(bytes))
             .ok_or_else(|| Problem::field("mime_type", "the file is of no type that evidence may have"))?;
         Ok(Self { name, size, mime_type })
     }

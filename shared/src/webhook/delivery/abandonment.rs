@@ -13,6 +13,7 @@
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 use tokio::task::{JoinError, JoinSet};
 
 use domain::ids::{DeliveryId, EndpointId, Scope};
@@ -52,8 +53,9 @@ const TAKEN_OVER_SECONDS: i64 = 60;
 const LAST_PASS_SECONDS: i64 = 120;
 
 /// Why deliveries are abandoned.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Cause {
     /// Their endpoint was deleted.
     Deleted,
@@ -470,10 +472,6 @@ impl Deliveries {
 /// Cancels a delivery if it is abandoned. Nothing of its row needs to be read for that. It is listed from then on, as each that
 /// ends without being delivered, so that it is counted there.
 fn cancellation(place: &Place, by: &Abandonment) -> Write {
-    let cause = match by.cause {
-        Cause::Deleted => "deleted",
-        Cause::Deactivated => "deactivated",
-    };
     let cancelled = Place { status: DeliveryStatus::Cancelled, ..place.clone() };
     let values = [
         (":pending".to_owned(), word(DeliveryStatus::Pending)),
@@ -481,7 +479,7 @@ fn cancellation(place: &Place, by: &Abandonment) -> Write {
         (":generation".to_owned(), AttributeValue::N(by.generation.to_string())),
         (":status".to_owned(), word(DeliveryStatus::Cancelled)),
         (":updated".to_owned(), millis(by.at)),
-        (":cause".to_owned(), AttributeValue::S(cause.to_owned())),
+        (":cause".to_owned(), AttributeValue::S(<&str>::from(by.cause).to_owned())),
     ];
     let values: Item = values.into_iter().chain(in_list(&by.scope, &cancelled)).collect();
     let is_covered = "#status = :pending AND endpoint = :endpoint AND (attribute_not_exists(generation) OR generation < :generation)";
