@@ -96,7 +96,8 @@ impl App {
         })
     }
 
-    /// The caller's own charge of that id, read while the key is proved: one request after nothing.
+    /// Authenticates and reads the caller's own charge of that id concurrently: one round trip. `what` the surface calls a
+    /// charge is in the 404: see [`Charges::within`].
     ///
     /// # Errors
     ///
@@ -105,37 +106,13 @@ impl App {
         &self,
         context: &RequestContext,
         id: Option<ChargeId>,
+        what: &'static str,
         now: Timestamp,
     ) -> Result<(Caller, Charge), Problem> {
-        let (caller, charge) = self.caller_and_charge(context, id, now).await?;
-        let charge = Charges::within(charge, &caller.scope)?;
-        Ok((caller, charge))
-    }
-
-    /// As [`App::own_charge`], on the payments surface.
-    ///
-    /// # Errors
-    ///
-    /// 401 and 429 before anything else; 404 for what is not there and what is another scope's.
-    pub async fn own_payment(
-        &self,
-        context: &RequestContext,
-        id: Option<ChargeId>,
-        now: Timestamp,
-    ) -> Result<(Caller, Charge), Problem> {
-        let (caller, charge) = self.caller_and_charge(context, id, now).await?;
-        let charge = Charges::payment_within(charge, &caller.scope)?;
-        Ok((caller, charge))
-    }
-
-    async fn caller_and_charge(
-        &self,
-        context: &RequestContext,
-        id: Option<ChargeId>,
-        now: Timestamp,
-    ) -> Result<(Caller, Option<Charge>), Problem> {
         let (caller, charge) = tokio::join!(self.api_keys.authenticate(context, now), self.charges.find(id));
-        Ok((caller?, charge?))
+        let caller = caller?;
+        let charge = Charges::within(charge?, &caller.scope, what)?;
+        Ok((caller, charge))
     }
 
     /// The state of a deployed function.

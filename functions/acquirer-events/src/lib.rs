@@ -18,7 +18,7 @@ use shared::app::App;
 use shared::auth::Caller;
 use shared::charge::transition::{Command, Payment};
 use shared::charge::view::{ChargeView, QrImage};
-use shared::charge::{Charge, ChargePath, Charges, Decision};
+use shared::charge::{CHARGE, Charge, ChargePath, Charges, Decision};
 use shared::http::{Fields, IdPath, JsonBody, Object, Problem, RequestContext, framed};
 use shared::refund::{RefundEnd, RefundView};
 
@@ -225,7 +225,7 @@ async fn own_test_charge(
     let caller = caller?;
     // Before the look at what was found: a live key learns nothing here.
     caller.require_test()?;
-    let charge = Charges::within(charge?, &caller.scope)?;
+    let charge = Charges::within(charge?, &caller.scope, CHARGE)?;
     Ok((caller, charge))
 }
 

@@ -7,7 +7,7 @@ use axum::{Json, Router};
 use shared::app::App;
 use shared::charge::request::{NewCharge, Surface};
 use shared::charge::view::{ChargeListView, ChargeView, QrImage};
-use shared::charge::{ChargeFilter, ChargePath};
+use shared::charge::{CHARGE, ChargeFilter, ChargePath};
 use shared::http::{Fields, JsonBody, Problem, RequestContext, framed};
 use shared::services::{IdempotencyNamespace, create_charge};
 
@@ -91,7 +91,7 @@ async fn read(
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let (_, charge) = app.own_charge(&context, id, now).await?;
+    let (_, charge) = app.own_charge(&context, id, CHARGE, now).await?;
     Ok(Json(ChargeView::new(&charge.as_of(now), &app.links, QrImage::Inline)).into_response())
 }
 

@@ -15,9 +15,9 @@ use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use shared::acquirer::{Acquirer, ProviderStatusView};
 use shared::app::App;
-use shared::charge::ChargePath;
 use shared::charge::transaction::request::NewPayment;
 use shared::charge::transaction::view::{CreatedPaymentView, DocumentView, PaymentView};
+use shared::charge::{ChargePath, PAYMENT};
 use shared::http::{JsonBody, Problem, RequestContext, framed};
 use shared::services::{IdempotencyNamespace, create_charge};
 
@@ -57,7 +57,7 @@ async fn read(
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let (_, charge) = app.own_payment(&context, id, now).await?;
+    let (_, charge) = app.own_charge(&context, id, PAYMENT, now).await?;
     Ok(Json(PaymentView::new(&charge.as_of(now), &app.links)).into_response())
 }
 
@@ -67,7 +67,7 @@ async fn cancel(
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let (caller, charge) = app.own_payment(&context, id, now).await?;
+    let (caller, charge) = app.own_charge(&context, id, PAYMENT, now).await?;
     let cancelled = app.charges.cancel(charge, &caller, now).await?;
     Ok(Json(PaymentView::new(&cancelled, &app.links)).into_response())
 }
@@ -78,7 +78,7 @@ async fn provider_status(
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let (caller, charge) = app.own_payment(&context, id, now).await?;
+    let (caller, charge) = app.own_charge(&context, id, PAYMENT, now).await?;
     let charge = charge.as_of(now);
     // Where no acquirer is configured, none ever heard of it.
     let told = Acquirer::of(&caller.scope).ok().and_then(|acquirer| acquirer.status_of(&charge));
@@ -90,7 +90,7 @@ async fn receipt(
     context: RequestContext,
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
-    let (caller, charge) = app.own_payment(&context, id, app.clock.now()).await?;
+    let (caller, charge) = app.own_charge(&context, id, PAYMENT, app.clock.now()).await?;
     let Some(paid) = charge.receipt.as_ref().filter(|_| charge.settlement.is_some()) else {
         let text = "Only a settled payment has a receipt.".to_owned();
         return Err(Problem::Unprocessable(text));

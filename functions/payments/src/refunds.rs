@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use shared::acquirer::Acquirer;
 use shared::app::App;
-use shared::charge::{ChargePath, Charges};
+use shared::charge::{ChargePath, Charges, PAYMENT};
 use shared::http::{JsonBody, Problem, RequestContext};
 use shared::refund::{NewRefund, RefundView};
 
@@ -19,7 +19,7 @@ pub(crate) async fn create(
     let now = app.clock.now();
     let asked = body.and_then(|body| NewRefund::parse(&body.0));
     let earlier = id.zip(asked.as_ref().ok()).map(|(id, asked)| asked.id(id));
-    let (own, earlier) = tokio::join!(app.own_payment(&context, id, now), app.refunds.find(earlier));
+    let (own, earlier) = tokio::join!(app.own_charge(&context, id, PAYMENT, now), app.refunds.find(earlier));
     let (caller, charge) = own?;
     let (asked, found) = (asked?, (charge, earlier?));
     let capabilities = Acquirer::of(&caller.scope)?.refund_capabilities();
@@ -39,7 +39,7 @@ pub(crate) async fn list(
         app.refunds.of_charge(id)
     );
     let caller = caller?;
-    Charges::payment_within(charge?, &caller.scope)?;
+    Charges::within(charge?, &caller.scope, PAYMENT)?;
     let refunds = refunds?;
     let views: Vec<RefundView<'_>> = refunds.iter().map(RefundView::new).collect();
     Ok(Json(json!({ "data": views })).into_response())

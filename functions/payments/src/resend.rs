@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::ids::ResendId;
 use shared::app::App;
-use shared::charge::ChargePath;
+use shared::charge::{ChargePath, PAYMENT};
 use shared::http::{Problem, RequestContext};
 use shared::random;
 use shared::webhook::resend::{Resend, ResentView};
@@ -16,7 +16,7 @@ pub(crate) async fn resend_webhook(
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
-    let (_, charge) = app.own_payment(&context, id, now).await?;
+    let (_, charge) = app.own_charge(&context, id, PAYMENT, now).await?;
     // Only what is written down is told.
     let charge = app.charges.caught_up(charge, now).await?;
     let status = charge.status;

@@ -7,7 +7,7 @@ use domain::tax_id::Document;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 
-use super::{Charge, Charges, PublicStatus};
+use super::{CHARGE, Charge, Charges, PublicStatus};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{ListIndex, Listed, Order, StoreError};
 
@@ -109,7 +109,7 @@ impl Charges {
     ) -> Result<ChargePage, Problem> {
         let cursor = match filter.starting_after {
             None => None,
-            Some(_) => Some(Self::within(cursor, scope).map_err(|_not_found| {
+            Some(_) => Some(Self::within(cursor, scope, CHARGE).map_err(|_not_found| {
                 Problem::field("starting_after", "is not a charge of this account and mode")
             })?),
         };

@@ -29,7 +29,7 @@ pub use list::{ChargeFilter, ChargePage};
 pub use metadata::Metadata;
 pub use path::ChargePath;
 pub use receipt::{Receipt, Return, UnappliedReason};
-pub use repository::Charges;
+pub use repository::{CHARGE, Charges, PAYMENT};
 pub use status::{PublicStatus, TransactionStatus};
 
 use domain::calendar::Day;

@@ -10,6 +10,12 @@ use crate::http::Problem;
 use crate::store::{Committed, Inserted, Store, StoreError, Tries, Write};
 use crate::wallet::counters::Cover;
 
+/// What `/v1/charges` calls a charge.
+pub const CHARGE: &str = "charge";
+
+/// What `/v1/payments` calls one.
+pub const PAYMENT: &str = "payment";
+
 /// The charges of all scopes.
 #[derive(Clone, Debug)]
 pub struct Charges {
@@ -103,14 +109,10 @@ impl Charges {
         self.find(Some(id)).await?.ok_or_else(|| Problem::Internal("a charge vanished".to_owned()))
     }
 
-    /// A charge of this scope, or the 404 that hides other scopes' charges.
-    pub fn within(found: Option<Charge>, scope: &Scope) -> Result<Charge, Problem> {
-        found.filter(|charge| charge.scope == *scope).ok_or(Problem::NotFound { what: "charge" })
-    }
-
-    /// The same on the payments surface.
-    pub fn payment_within(found: Option<Charge>, scope: &Scope) -> Result<Charge, Problem> {
-        found.filter(|charge| charge.scope == *scope).ok_or(Problem::NotFound { what: "payment" })
+    /// A charge of this scope, or the 404 that hides other scopes' charges. It says `what` the surface calls a charge:
+    /// [`CHARGE`] or [`PAYMENT`].
+    pub fn within(found: Option<Charge>, scope: &Scope, what: &'static str) -> Result<Charge, Problem> {
+        found.filter(|charge| charge.scope == *scope).ok_or(Problem::NotFound { what })
     }
 }
 

@@ -141,14 +141,9 @@ impl Fields {
     /// As [`Fields::text`], of one line that reads as it is written and, unless it is empty, shows something: people choose and
     /// compare by it.
     pub fn line<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
-        let text = self.text(from, name, min, max)?;
-        if text.chars().any(text::is_unfit_for_line) {
-            self.reject(
-                from.param(name),
-                "must be one line, without control characters and characters that change the direction of text",
-            );
-            return None;
-        }
+        let message =
+            "must be one line, without control characters and characters that change the direction of text";
+        let text = self.text_without(from, name, (min, max), text::is_unfit_for_line, message)?;
         if !text.is_empty() && text::is_blank(text) {
             self.reject(from.param(name), "must not be blank: it has no visible character");
             return None;
@@ -158,12 +153,21 @@ impl Fields {
 
     /// As [`Fields::text`], of any number of lines.
     pub fn lines<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
+        let message = "must not have control characters other than line breaks, nor characters that change the direction of text";
+        self.text_without(from, name, (min, max), text::is_unfit_for_lines, message)
+    }
+
+    fn text_without<'a>(
+        &mut self,
+        from: &Object<'a>,
+        name: &str,
+        (min, max): (usize, usize),
+        is_unfit: fn(char) -> bool,
+        message: &str,
+    ) -> Option<&'a str> {
         let text = self.text(from, name, min, max)?;
-        if text.chars().any(text::is_unfit_for_lines) {
-            self.reject(
-                from.param(name),
-                "must not have control characters other than line breaks, nor characters that change the direction of text",
-            );
+        if text.chars().any(is_unfit) {
+            self.reject(from.param(name), message);
             return None;
         }
         Some(text)
