@@ -1,5 +1,5 @@
-//! Tells an account's contact by e-mail: that a MED case opened, that one is over, that an endpoint was switched off, that a
-//! refund goes to a new key.
+//! Sends e-mail to an account's contact when a MED case opens or ends, an endpoint is switched off, or a refund goes to a
+//! new Pix key.
 //!
 //! A message names a change. What the mail says follows from the rows as they are now; a row of the notice's own keeps it
 //! from being sent twice ([`shared::notice`]). A mail that fails is received again, and goes to the dead-letter queue in the

@@ -178,7 +178,7 @@ pub(crate) fn disabled(endpoint: &Endpoint, at: Timestamp) -> Option<Text> {
     Some(Text::new(format!("Endpoint de webhooks desativado: {host}"), &paragraphs))
 }
 
-/// A refund goes to a key that no refund went to before. Only its mask is told: the key is a person's.
+/// A refund to a Pix key that no refund went to before. The mail shows the masked key only, for it is personal data.
 pub(crate) fn destination(refund: &Refund) -> Option<Text> {
     let key = refund.destination.as_ref()?.masked();
     let fields = [

@@ -61,7 +61,7 @@ async fn of_callers_that_write_the_same_row_in_the_same_millisecond_one_wins() {
     assert_eq!(cancel().await.unwrap().status, TransactionStatus::Cancelled);
     assert!(matches!(cancel().await, Err(Problem::PaymentNotCancellable { status: "CANCELLED" })));
 
-    // The start of a refund is the claim of whoever asks the acquirer.
+    // Starting a refund claims it for the worker that calls the acquirer.
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &json!({})).await;
     let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));

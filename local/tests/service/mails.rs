@@ -532,7 +532,7 @@ async fn a_new_destination_of_refunds_is_told_once_and_masked() {
         });
         service.post(&path, &body).await.expect(201)
     };
-    // To the payer, named or not, there is nothing to tell.
+    // A refund to the payer sends no mail, whether its key is named or not.
     refund(1, None).await;
     refund(2, Some(payer)).await;
     service.tell_all().await;
@@ -548,14 +548,14 @@ async fn a_new_destination_of_refunds_is_told_once_and_masked() {
     for said in ["Chave Pix: m***@e***.com", "Valor: R$ 1,23", id(&charge), "revogue as suas chaves de API"] {
         assert!(mail.text.contains(said), "{said}: {}", mail.text);
     }
-    // Which of the two was told of first is the queue's to say.
+    // The queue may hand over either of the two first.
     assert!(mail.text.contains("re_") && id(&first).starts_with("re_"));
     assert!(!format!("{mail:?}").contains(other), "{mail:?}");
 
     refund(5, Some("25524893033")).await;
     service.tell_all().await;
     assert_eq!(mails.all().len(), 2);
-    // A key that became known while nobody was told stays known.
+    // A key that was first used while mails were off stays known.
     service.contact(|contact| contact.mail_off = true).await;
     refund(6, Some("+5511987654321")).await;
     service.tell_all().await;

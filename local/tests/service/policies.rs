@@ -207,7 +207,7 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     webhooks.extend(used());
     assert_eq!(webhooks, allowed("WebhooksFunction"));
 
-    // One row of each kind that becomes due: a charge, a tranche of held money, a delivery that nobody took, an abandonment,
+    // One row of each kind that becomes due: a charge, a tranche of held money, a delivery whose message was lost, an abandonment,
     // and the count of those that are done.
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     let held = service.charge().await;

@@ -68,7 +68,7 @@ impl Store {
         Ok((rows, answer.last_evaluated_key))
     }
 
-    /// Moves a row's due time, if it is still the one that was seen. `None`: it is not, and somebody else moved it.
+    /// Moves a row's due time if it is still the one that was read. `None`: another caller moved it.
     pub async fn postpone(&self, due: &Due, to: Timestamp) -> Result<Option<Item>, StoreError> {
         let [(_, shard), (_, sort)] = due_attributes(&due.key, to);
         let answer = self
@@ -87,7 +87,7 @@ impl Store {
         match answer {
             Ok(answer) => Ok(answer.attributes),
             Err(error) => match error.as_service_error() {
-                // Held by a transaction: whoever holds it moves it.
+                // A transaction holds the row, and moves it.
                 Some(
                     UpdateItemError::ConditionalCheckFailedException(_)
                     | UpdateItemError::TransactionConflictException(_),

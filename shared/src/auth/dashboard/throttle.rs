@@ -1,5 +1,5 @@
-//! How many log-ins may fail: by e-mail address, so that nobody's password is guessed, and by the address they come from,
-//! so that nobody tries one password on everybody. And how many requests a person may make once logged in.
+//! Limits failed log-ins, by e-mail address against guessing one password, and by source address against trying one password
+//! on many addresses. Limits the requests of a person who is logged in.
 //!
 //! An attempt takes its place before the password is looked at, and one that succeeds gives it back: so however many come
 //! at once, no more are looked at than may fail. Unknown e-mail addresses are counted as known ones are.
