@@ -14,8 +14,8 @@ use shared::payout::{PayoutEnd, PayoutRefused, Payouts};
 use shared::store::{Committed, Write};
 use shared::wallet::counters::Cover;
 use shared::wallet::{
-    Adjusted, Adjustment, Cause, Covered, LedgerAccount, Posting, RefundShare, RefundStrategy, Retaken,
-    Subject, Wallets, rules,
+    Adjusted, Adjustment, Cause, Covered, CreditsRead, LedgerAccount, Posting, RefundShare, RefundStrategy,
+    Retaken, Subject, Wallets, rules,
 };
 use tokio::task::JoinSet;
 
@@ -623,7 +623,10 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
     };
     let refund = async |share: &RefundShare| {
         let posting = rules::refund_requested(cause(), share, Some(held.day));
-        wallets.commit_covered(&posting, || Ok(Vec::new())).await.unwrap()
+        match wallets.covered(&mut CreditsRead::default(), &[], &posting, Vec::new()).await.unwrap() {
+            Covered::Writes(writes) => Ok(store.commit(writes).await.unwrap()),
+            Covered::Short { needed, available } => Err((needed, available)),
+        }
     };
     let commit = async |posting: Posting| {
         let writes: Vec<Write> = posting.writes(Cover::NotNeeded).unwrap();
@@ -634,13 +637,13 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
         let balance = service.balance().await;
         ["available", "pending", "retained"].map(|name| balance[name].as_i64().unwrap())
     };
-    assert_eq!(refund(&share(900, 0)).await, Covered::Done);
+    assert_eq!(refund(&share(900, 0)).await, Ok(Committed::Done));
     assert_eq!(now_has().await, [300, 100, 0]);
     // More than the tranche holds, and more than is available: nothing is written.
-    assert!(matches!(refund(&share(101, 0)).await, Covered::Overtaken { .. }));
-    assert_eq!(refund(&share(100, 301)).await, Covered::Short { needed: 301, available: 300 });
+    assert!(matches!(refund(&share(101, 0)).await, Ok(Committed::Overtaken { .. })));
+    assert_eq!(refund(&share(100, 301)).await, Err((301, 300)));
     assert_eq!(now_has().await, [300, 100, 0]);
-    assert_eq!(refund(&share(100, 200)).await, Covered::Done);
+    assert_eq!(refund(&share(100, 200)).await, Ok(Committed::Done));
     assert_eq!(now_has().await, [100, 0, 0]);
     assert_eq!(
         commit(rules::refund_failed(cause(), &share(900, 0), Some(held.day), Retaken::default())).await,
@@ -649,7 +652,7 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
     assert_eq!(now_has().await, [100, 900, 0]);
     assert_eq!(commit(rules::case_opened(cause(), 1_000)).await, Committed::Done);
     assert_eq!(now_has().await, [-900, 900, 1_000]);
-    assert_eq!(refund(&share(0, 1)).await, Covered::Short { needed: 1, available: -900 });
+    assert_eq!(refund(&share(0, 1)).await, Err((1, -900)));
     assert_eq!(commit(rules::case_won(cause(), 400)).await, Committed::Done);
     assert_eq!(commit(rules::case_lost(cause(), 0, 600)).await, Committed::Done);
     assert_eq!(now_has().await, [-500, 900, 0]);
@@ -658,7 +661,7 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
     let clock = service.stack.functions.get("ClockFunction").unwrap().clone();
     clock(json!({})).await.unwrap();
     assert_eq!(now_has().await, [400, 0, 0]);
-    assert!(matches!(refund(&share(1, 0)).await, Covered::Overtaken { .. }));
+    assert!(matches!(refund(&share(1, 0)).await, Ok(Committed::Overtaken { .. })));
     let nets: i64 =
         service.movements("").await.iter().map(|movement| movement["net"].as_i64().unwrap()).sum();
     assert_eq!(nets, 400);

@@ -12,10 +12,7 @@ use domain::time::Timestamp;
 use super::{ACCOUNTS, Account, AccountSettings, Contact};
 use crate::audit::{Audit, Operator};
 use crate::random::{self, RandomError};
-use crate::store::{Committed, ListIndex, Order, Store, StoreError, Write};
-
-/// How often a change is tried anew because somebody else changed the account in between.
-const MAX_OVERTAKEN: usize = 10;
+use crate::store::{Committed, ListIndex, Order, Plan, Store, StoreError, Write};
 
 /// Accounts that are read at once.
 const PAGE: usize = 500;
@@ -144,23 +141,21 @@ impl Accounts {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Account, AccountRefused> {
-        for _try in 0..MAX_OVERTAKEN {
-            let account = self.find(id).await?.ok_or(AccountRefused::NotFound)?;
+        let plan = |account: Option<Account>| {
+            let account = account.ok_or(AccountRefused::NotFound)?;
             let mut next = Account { version: account.version.saturating_add(1), ..account.clone() };
             let part = part_of(&mut next);
             let before = part.clone();
             change(part);
             if *part == before {
-                return Ok(account);
+                return Ok(Plan::Finished(account));
             }
             let details = format!("{} became {}", json(&before)?, json(part)?);
             let audit = Audit::of(operator, *id, action, id.to_string(), now)?.with(details);
             let writes = vec![Write::replace(&next, account.version)?, Write::insert(&audit)?];
-            if self.store.commit(writes).await? == Committed::Done {
-                return Ok(next);
-            }
-        }
-        Err(StoreError::Unavailable("an account kept changing".to_owned()).into())
+            Ok(Plan::Commit(writes, next))
+        };
+        self.store.update("an account", &Account::key_of(id), plan).await
     }
 }
 

@@ -11,10 +11,7 @@ use domain::time::Timestamp;
 use super::password::PasswordHash;
 use crate::audit::{Audit, Operator};
 use crate::random::RandomError;
-use crate::store::{Committed, ListIndex, Order, Store, StoreError, Write};
-
-/// How often a change is tried anew because somebody else changed the person's row in between.
-const MAX_OVERTAKEN: usize = 10;
+use crate::store::{Committed, ListIndex, Order, Plan, Store, StoreError, Write};
 
 /// People of one account who are listed.
 const MAX_LISTED: usize = 1_000;
@@ -221,9 +218,8 @@ impl Users {
         now: Timestamp,
     ) -> Result<User, UserRefused> {
         let id = UserId::of_email(email);
-        for _try in 0..MAX_OVERTAKEN {
-            let user = self.find(&id).await?.filter(|user| user.account == *account);
-            let user = user.ok_or(UserRefused::NotFound)?;
+        let plan = |user: Option<User>| {
+            let user = user.filter(|user| user.account == *account).ok_or(UserRefused::NotFound)?;
             let next = User { version: user.version.saturating_add(1), ..user.clone() };
             let (action, details, next, write) = match change {
                 UserChange::Role(role) => {
@@ -243,10 +239,8 @@ impl Users {
             };
             let audit = Audit::of(operator, *account, action, id.to_string(), now)?;
             let audit = audit.with(format!("{} {details}", user.email).trim_end().to_owned());
-            if self.store.commit(vec![write, Write::insert(&audit)?]).await? == Committed::Done {
-                return Ok(next);
-            }
-        }
-        Err(StoreError::Unavailable("a person's row kept changing".to_owned()).into())
+            Ok(Plan::Commit(vec![write, Write::insert(&audit)?], next))
+        };
+        self.store.update("a user", &User::key_of(&id), plan).await
     }
 }

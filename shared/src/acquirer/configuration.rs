@@ -26,7 +26,7 @@ use domain::url_policy::{AddressPolicy, LocalNames, check_url};
 
 use crate::audit::{Audit, Operator};
 use crate::random::RandomError;
-use crate::store::{Committed, Store, StoreError, Write};
+use crate::store::{Plan, Store, StoreError, Write};
 
 /// The longest client id and secret, in characters.
 const MAX_CREDENTIAL_CHARS: usize = 512;
@@ -39,9 +39,6 @@ const FINGERPRINT_DIGITS: usize = 16;
 
 /// Characters of a merchant's Pix key that the audit has, from its end.
 const PIX_KEY_ENDING: usize = 4;
-
-/// How often a change is tried anew because somebody else changed the row in between.
-const MAX_OVERTAKEN: usize = 10;
 
 /// What kind of acquirer it is.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -400,8 +397,7 @@ impl AccountAcquirers {
         now: Timestamp,
     ) -> Result<AccountAcquirer, StoreError> {
         let after = AcquirerView::audited(settings)?;
-        for _try in 0..MAX_OVERTAKEN {
-            let found = self.find(&account).await?;
+        let plan = |found: Option<AccountAcquirer>| {
             let seen = found.as_ref().map(|row| row.version);
             let next = AccountAcquirer {
                 account,
@@ -410,7 +406,7 @@ impl AccountAcquirers {
                 version: seen.unwrap_or_default().saturating_add(1),
             };
             let (details, write) = match found {
-                Some(row) if row.settings == *settings => return Ok(row),
+                Some(row) if row.settings == *settings => return Ok(Plan::Finished(row)),
                 Some(row) => {
                     let before = AcquirerView::audited(&row.settings)?;
                     (format!("{before} became {after}"), Write::replace(&next, row.version)?)
@@ -418,11 +414,9 @@ impl AccountAcquirers {
                 None => (after.clone(), Write::insert(&next)?),
             };
             let audit = audited(operator, account, "account.set-acquirer", now)?.with(details);
-            if self.store.commit(vec![write, Write::insert(&audit)?]).await? == Committed::Done {
-                return Ok(next);
-            }
-        }
-        Err(kept_changing())
+            Ok(Plan::Commit(vec![write, Write::insert(&audit)?], next))
+        };
+        self.store.update("an account's acquirer", &AccountAcquirer::key_of(&account), plan).await
     }
 
     /// Removes an account's acquirer, with an audit row, and gives what it was. `None`: it has none.
@@ -432,17 +426,15 @@ impl AccountAcquirers {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Option<AccountAcquirer>, StoreError> {
-        for _try in 0..MAX_OVERTAKEN {
-            let Some(found) = self.find(&account).await? else { return Ok(None) };
+        let plan = |found: Option<AccountAcquirer>| {
+            let Some(found) = found else { return Ok(Plan::Finished(None)) };
             let seen = i64::try_from(found.version).unwrap_or(i64::MAX);
             let audit = audited(operator, account, "account.remove-acquirer", now)?;
             let audit = audit.with(format!("was {}", AcquirerView::audited(&found.settings)?));
             let writes = vec![Write::remove(found.key(), "version", seen), Write::insert(&audit)?];
-            if self.store.commit(writes).await? == Committed::Done {
-                return Ok(Some(found));
-            }
-        }
-        Err(kept_changing())
+            Ok(Plan::Commit(writes, Some(found)))
+        };
+        self.store.update("an account's acquirer", &AccountAcquirer::key_of(&account), plan).await
     }
 }
 
@@ -454,10 +446,6 @@ fn audited(
 ) -> Result<Audit, StoreError> {
     Audit::of(operator, account, action, account.to_string(), now)
         .map_err(|error: RandomError| StoreError::Unavailable(error.to_string()))
-}
-
-fn kept_changing() -> StoreError {
-    StoreError::Unavailable("an account's acquirer kept changing".to_owned())
 }
 
 #[cfg(test)]

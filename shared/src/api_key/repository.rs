@@ -18,9 +18,6 @@ use crate::http::Problem;
 use crate::random;
 use crate::store::{Committed, Item, Store, StoreError, Write, unavailable, update_in_turn};
 
-/// How often a change is tried anew because the account's settings changed in between.
-const MAX_OVERTAKEN: usize = 10;
-
 /// A key that was just made.
 pub struct Issued {
     /// Its row.
@@ -105,7 +102,9 @@ impl ApiKeys {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Issued, Problem> {
-        for _try in 0..MAX_OVERTAKEN {
+        let mut update = self.store.start_update("an account");
+        loop {
+            update.next_attempt().await?;
             let account = self.account(account).await?;
             let issued = make(&account, asked, now)?;
             let audit = Audit::of(operator, account.id, "api-key.issue", issued.fingerprint(), now)?;
@@ -114,11 +113,10 @@ impl ApiKeys {
                 Write::check(Account::key_of(&account.id), account.version),
                 Write::insert(&audit.with(described(&issued.key)))?,
             ];
-            if self.store.commit(writes).await? == Committed::Done {
+            if update.commit(writes).await? {
                 return Ok(issued);
             }
         }
-        Err(kept_changing())
     }
 
     /// Replaces a key by a new one of its mode, with its label unless there is another: once this returns, the old one
@@ -135,7 +133,9 @@ impl ApiKeys {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Issued, Problem> {
-        for _try in 0..MAX_OVERTAKEN {
+        let mut update = self.store.start_update("an account");
+        loop {
+            update.next_attempt().await?;
             let (old, account) = tokio::join!(self.find(account, id), self.account(account));
             let (old, account) = (old?, account?);
             let asked =
@@ -149,11 +149,10 @@ impl ApiKeys {
                 Write::check(Account::key_of(&account.id), account.version),
                 Write::insert(&audit.with(details))?,
             ];
-            if self.store.commit(writes).await? == Committed::Done {
+            if update.commit(writes).await? {
                 return Ok(issued);
             }
         }
-        Err(kept_changing())
     }
 
     /// Revokes a key for good.
@@ -259,8 +258,4 @@ fn corrupt(error: &serde_dynamo::Error) -> StoreError {
 
 fn described(key: &ApiKey) -> String {
     format!("{}, prefix {}, label {:?}", key.mode, key.prefix, key.label)
-}
-
-fn kept_changing() -> Problem {
-    Problem::Unavailable("an account kept changing".to_owned())
 }

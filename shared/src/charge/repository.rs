@@ -7,7 +7,7 @@ use super::Charge;
 use super::transition::{self, Command, Outcome, ReceiptWrite, Rejection};
 use crate::auth::Caller;
 use crate::http::Problem;
-use crate::store::{Committed, Inserted, Store, StoreError, Tries, Write};
+use crate::store::{Inserted, Store, StoreError, Write};
 use crate::wallet::counters::Cover;
 
 /// What `/v1/charges` calls a charge.
@@ -63,9 +63,18 @@ impl Charges {
         command: &Command,
         now: Timestamp,
     ) -> Result<Charge, Problem> {
-        let mut charge = charge;
-        let mut tries = Tries::new();
-        while tries.next().await {
+        let (id, mut just_read, mut told) = (charge.id, Some(charge), None);
+        let mut update = self.store.start_update("a charge");
+        loop {
+            update.next_attempt().await?;
+            let charge = match just_read.take() {
+                Some(charge) => charge,
+                None => self.known(id).await?,
+            };
+            // The payment was reported before; what it meant is done.
+            if told.is_some_and(|place| update.failed().contains(&place)) {
+                return Ok(charge.as_of(now));
+            }
             let shown = match command {
                 // What writes an expiry down must see that it is not written yet.
                 Command::Expire { .. } => charge,
@@ -78,22 +87,16 @@ impl Charges {
             };
             let outcome =
                 transition::apply(&shown, command, now).map_err(|rejection| refused(rejection, &shown))?;
-            let Planned { mut writes, next, told } = match outcome {
+            let mut planned = match outcome {
                 Outcome::Unchanged => return Ok(shown),
                 outcome => Planned::of(made_by(by, outcome), &shown)?,
             };
-            writes.extend(self.places_given_back(&shown, &next, now).await?);
-            let id = shown.id;
-            match self.store.commit(writes).await? {
-                Committed::Done => return Ok(next),
-                // The payment was told before; whatever it meant is done.
-                Committed::Overtaken { at } if told.is_some_and(|told| at.contains(&told)) => {
-                    return Ok(self.known(id).await?.as_of(now));
-                }
-                Committed::Overtaken { .. } => charge = self.known(id).await?,
+            planned.writes.extend(self.places_given_back(&shown, &planned.next, now).await?);
+            told = planned.told;
+            if update.commit(planned.writes).await? {
+                return Ok(planned.next);
             }
         }
-        Err(Problem::Unavailable("a charge kept changing under a notice".to_owned()))
     }
 
     /// The charge with its expiry written down, where it reads as expired and `clock` did not come by yet.

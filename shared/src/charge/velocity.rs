@@ -15,16 +15,16 @@ use domain::time::Timestamp;
 use super::{Charge, Charges, TransactionStatus};
 use crate::account::VelocityLimits;
 use crate::http::Problem;
-use crate::store::{Bound, Committed, Inserted, Item, StoreError, Write, ttl};
+use crate::store::{Bound, Inserted, Item, StoreError, Write, ttl};
 
 /// How long a customer's charge counts, in seconds.
 const CUSTOMER_SECONDS: i64 = 10 * 60;
 
+/// Where the charge is among the rows that are written with a customer's place.
+const CHARGE_PLACE: usize = 0;
+
 /// How long an account's charges count, in seconds: by the minutes of the clock.
 const ACCOUNT_SECONDS: i64 = 60;
-
-/// How often a place is tried for anew beyond the number of places, because others changed the row in between.
-const MAX_OVERTAKEN: u16 = 20;
 
 /// The attribute that counts an account's charges of a minute.
 const COUNTER: &str = "charges";
@@ -157,7 +157,12 @@ impl Charges {
             return Ok(self.store.insert(charge).await?);
         };
         let key = Places::key_of(&charge.scope, document);
-        for _try in 0..limit.saturating_add(MAX_OVERTAKEN) {
+        let mut update = self.store.start_update("a customer's charges");
+        loop {
+            update.next_attempt().await?;
+            if update.failed().contains(&CHARGE_PLACE) {
+                return Ok(Inserted::Existing(self.known(charge.id).await?));
+            }
             let found: Option<Places> = self.store.get(&key).await?;
             let seen = found.as_ref().map(|places| places.version);
             let places = found.unwrap_or_else(|| Places::none(charge.scope, document));
@@ -168,15 +173,10 @@ impl Charges {
                 Some(version) => Write::replace(&next, version)?,
                 None => Write::insert(&next)?,
             };
-            match self.store.commit(vec![Write::insert(charge)?, place]).await? {
-                Committed::Done => return Ok(Inserted::New),
-                Committed::Overtaken { at } if at.contains(&0) => {
-                    return Ok(Inserted::Existing(self.known(charge.id).await?));
-                }
-                Committed::Overtaken { .. } => {}
+            if update.commit(vec![Write::insert(charge)?, place]).await? {
+                return Ok(Inserted::New);
             }
         }
-        Err(Problem::Unavailable("a customer's charges kept changing".to_owned()))
     }
 
     /// The charge, if it was there before: then it is a replay.

@@ -9,7 +9,7 @@ use crate::auth::Caller;
 use crate::charge::Charge;
 use crate::http::Problem;
 use crate::random::RandomError;
-use crate::store::{Committed, Store, StoreError, Tries, Write};
+use crate::store::{Store, StoreError, Write};
 use crate::wallet::counters::Cover;
 
 /// The cases of all scopes.
@@ -50,12 +50,17 @@ impl MedCases {
         now: Timestamp,
     ) -> Result<MedCase, Problem> {
         let id = MedCaseId::derive(charge.id, name);
-        let mut charge = charge;
-        let mut tries = Tries::new();
-        while tries.next().await {
-            if let Some(told_before) = self.find(Some(id)).await? {
-                return Ok(told_before);
+        let mut just_read = Some(charge);
+        let mut update = self.store.start_update("the charge of a case");
+        loop {
+            update.next_attempt().await?;
+            if let Some(known) = self.find(Some(id)).await? {
+                return Ok(known);
             }
+            let charge = match just_read.take() {
+                Some(charge) => charge,
+                None => self.charge(id).await?,
+            };
             let step = MedCase::open(id, &charge, notice, now).map_err(|refused| match refused {
                 CaseRefused::NotSettled => Problem::Unprocessable(format!(
                     "The charge is {}; a case contests a payment that was credited.",
@@ -63,12 +68,10 @@ impl MedCases {
                 )),
             })?;
             let insert = Write::insert(&step.case)?;
-            if self.commit(vec![insert], &step, &charge).await? == Committed::Done {
+            if update.commit(writes(vec![insert], &step, &charge)?).await? {
                 return Ok(step.case);
             }
-            charge = self.charge(id).await?;
         }
-        Err(Problem::Unavailable("a charge kept changing under a case".to_owned()))
     }
 
     /// The merchant contests a case that was just read.
@@ -140,33 +143,20 @@ impl MedCases {
         audit: Option<&Audit>,
         step: impl Fn(&MedCase, &Charge) -> Result<Option<CaseStep>, Problem>,
     ) -> Result<MedCase, Problem> {
-        let mut case = case;
-        let mut tries = Tries::new();
-        while tries.next().await {
-            let charge = self.charge(case.id).await?;
+        let (id, mut just_read) = (case.id, Some(case));
+        let mut update = self.store.start_update("a MED case");
+        loop {
+            update.next_attempt().await?;
+            let case = match just_read.take() {
+                Some(case) => case,
+                None => self.known(id).await?,
+            };
+            let charge = self.charge(id).await?;
             let Some(step) = step(&case, &charge)? else { return Ok(case) };
-            match self.commit(replacing(&step.case, &case, audit)?, &step, &charge).await? {
-                Committed::Done => return Ok(step.case),
-                Committed::Overtaken { .. } => {}
+            if update.commit(writes(replacing(&step.case, &case, audit)?, &step, &charge)?).await? {
+                return Ok(step.case);
             }
-            case = self.known(case.id).await?;
         }
-        Err(Problem::Unavailable("a case kept changing".to_owned()))
-    }
-
-    /// What is debited need not be covered: only a case takes a balance below zero.
-    async fn commit(
-        &self,
-        case: Vec<Write>,
-        step: &CaseStep,
-        charge: &Charge,
-    ) -> Result<Committed, StoreError> {
-        let mut writes = case;
-        writes.push(Write::replace(&step.charge, charge.version)?);
-        if let Some(posting) = &step.posting {
-            writes.extend(posting.writes(Cover::NotNeeded)?);
-        }
-        self.store.commit(writes).await
     }
 
     async fn charge(&self, id: MedCaseId) -> Result<Charge, StoreError> {
@@ -178,6 +168,17 @@ impl MedCases {
         let case = self.store.get(&MedCase::key_of(id)).await?;
         case.ok_or_else(|| StoreError::Corrupt("a case vanished".to_owned()))
     }
+}
+
+/// The rows of a step: those of the case, the charge, the posting. The debit needs no cover: a case may take a balance below
+/// zero.
+fn writes(case: Vec<Write>, step: &CaseStep, charge: &Charge) -> Result<Vec<Write>, StoreError> {
+    let mut writes = case;
+    writes.push(Write::replace(&step.charge, charge.version)?);
+    if let Some(posting) = &step.posting {
+        writes.extend(posting.writes(Cover::NotNeeded)?);
+    }
+    Ok(writes)
 }
 
 /// A case's next row, and who wrote it where that was an operator.

@@ -10,12 +10,9 @@ use domain::time::Timestamp;
 use super::{Payout, PayoutEnd, PayoutStatus};
 use crate::audit::{Audit, Operator};
 use crate::random::RandomError;
-use crate::store::{Committed, ListIndex, Order, Store, StoreError, Write};
+use crate::store::{ListIndex, Order, Plan, Store, StoreError, Write};
 use crate::wallet::counters::Cover;
-use crate::wallet::{Cause, Covered, Posting, Subject, Wallets, rules};
-
-/// How often an end is tried anew because somebody else changed the payout in between.
-const MAX_OVERTAKEN: usize = 10;
+use crate::wallet::{Cause, Covered, CreditsRead, Posting, Subject, Wallets, rules};
 
 /// Payouts that are listed at once.
 pub const LISTED: usize = 100;
@@ -93,12 +90,6 @@ impl Payouts {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Payout, PayoutRefused> {
-        if let Some(earlier) = self.find(id).await? {
-            return earlier.asked_again(scope, amount, currency);
-        }
-        if !id.is_of_late(now) {
-            return Err(PayoutRefused::IdOutOfTime);
-        }
         let payout = Payout {
             id,
             scope,
@@ -114,13 +105,27 @@ impl Payouts {
         let (posting, action) = posting(&payout);
         let details = format!("{} {currency} {}", scope.mode, amount.minor());
         let audit = Audit::of(operator, scope.account, action, id.to_string(), now)?.with(details);
-        let change = || Ok(vec![Write::insert(&payout)?, Write::insert(&audit)?]);
-        match Wallets::new(self.store.clone()).commit_covered(&posting, change).await? {
-            Covered::Done => Ok(payout),
-            Covered::Short { available, .. } => Err(PayoutRefused::InsufficientBalance { available }),
-            Covered::Overtaken { .. } => {
-                let earlier = self.find(id).await?.ok_or(PayoutRefused::NotFound)?;
-                earlier.asked_again(scope, amount, currency)
+        let wallets = Wallets::new(self.store.clone());
+        let mut credits = CreditsRead::default();
+        let mut update = self.store.start_update("a wallet");
+        loop {
+            update.next_attempt().await?;
+            if let Some(earlier) = self.find(id).await? {
+                return earlier.asked_again(scope, amount, currency);
+            }
+            if !id.is_of_late(now) {
+                return Err(PayoutRefused::IdOutOfTime);
+            }
+            let change = vec![Write::insert(&payout)?, Write::insert(&audit)?];
+            match wallets.covered(&mut credits, update.failed(), &posting, change).await? {
+                Covered::Writes(writes) => {
+                    if update.commit(writes).await? {
+                        return Ok(payout);
+                    }
+                }
+                Covered::Short { available, .. } => {
+                    return Err(PayoutRefused::InsufficientBalance { available });
+                }
             }
         }
     }
@@ -133,19 +138,18 @@ impl Payouts {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Payout, PayoutRefused> {
-        for _try in 0..MAX_OVERTAKEN {
-            let payout = self.find(id).await?.ok_or(PayoutRefused::NotFound)?;
-            let Some(next) = payout.ended(end, now).map_err(PayoutRefused::Ended)? else { return Ok(payout) };
+        let plan = |payout: Option<Payout>| {
+            let payout = payout.ok_or(PayoutRefused::NotFound)?;
+            let Some(next) = payout.ended(end, now).map_err(PayoutRefused::Ended)? else {
+                return Ok(Plan::Finished(payout));
+            };
             let (posting, action) = posting(&next);
             let audit = Audit::of(operator, next.scope.account, action, id.to_string(), now)?;
             let mut writes = vec![Write::replace(&next, payout.version)?, Write::insert(&audit)?];
             writes.extend(posting.writes(Cover::NotNeeded)?);
-            match self.store.commit(writes).await? {
-                Committed::Done => return Ok(next),
-                Committed::Overtaken { .. } => {}
-            }
-        }
-        Err(StoreError::Unavailable("a payout kept changing".to_owned()).into())
+            Ok(Plan::Commit(writes, next))
+        };
+        self.store.update("a payout", &Payout::key_of(id), plan).await
     }
 
     /// Reads a payout.

@@ -9,7 +9,7 @@ use crate::auth::Caller;
 use crate::charge::{Charge, RefundRefused, TransactionStatus};
 use crate::clock::Clock;
 use crate::http::{Created, Problem};
-use crate::store::{Committed, Store, StoreError, Tries, Write};
+use crate::store::{Committed, Store, StoreError, Write};
 use crate::wallet::counters::Cover;
 use crate::wallet::{Covered, CreditsRead, Wallets};
 
@@ -78,28 +78,38 @@ impl Refunds {
         }
         let id = asked.id(charge.id);
         let (mut just_read, mut credits) = (Some(charge), CreditsRead::default());
-        let mut tries = Tries::new();
-        while tries.next().await {
+        let mut update = self.store.start_update("the charge of a refund");
+        loop {
+            update.next_attempt().await?;
+            // The same request, sent twice at one moment, made the refund.
+            if update.failed().contains(&REFUND_PLACE) {
+                return replayed(self.known(id).await?, asked);
+            }
             let charge = match just_read.take() {
                 Some(charge) => charge,
                 None => self.charge(id).await?,
             };
-            // Anew for each try: a tranche may be released meanwhile, because its day has come.
+            // The time of this attempt: a tranche may be released meanwhile, because its day has come.
             let now = clock.now();
-            match self.take(caller, &charge.as_of(now), (asked, capabilities), &mut credits, now).await? {
-                Taken::Done(refund) => return Ok(Created::New(*refund)),
+            match self
+                .take(caller, &charge.as_of(now), (asked, capabilities), (&mut credits, update.failed()), now)
+                .await?
+            {
+                Taken::Planned(writes, refund) => {
+                    if update.commit(writes).await? {
+                        return Ok(Created::New(*refund));
+                    }
+                }
+                // The same request, sent twice at one moment, may have taken the money.
                 Taken::Refused(problem) => {
-                    // The twin of this request may have been what took the money.
                     return match self.find(Some(id)).await? {
                         Some(twin) => replayed(twin, asked),
                         None => Err(problem),
                     };
                 }
-                Taken::ByTwin => return replayed(self.known(id).await?, asked),
-                Taken::Overtaken => {}
+                Taken::Stale => {}
             }
         }
-        Err(Problem::Unavailable("a charge kept changing under a refund".to_owned()))
     }
 
     async fn take(
@@ -107,7 +117,7 @@ impl Refunds {
         caller: &Caller,
         charge: &Charge,
         (asked, capabilities): (&NewRefund, RefundCapabilities),
-        credits: &mut CreditsRead,
+        (credits, failed): (&mut CreditsRead, &[usize]),
         now: Timestamp,
     ) -> Result<Taken, Problem> {
         if charge.settlement.is_none() {
@@ -124,27 +134,17 @@ impl Refunds {
                 Err(why) => return Ok(Taken::Refused(refused(why, charge))),
             };
         let refund = Refund { actor: Some(caller.actor(refund.version)), ..refund };
-        let wallets = Wallets::new(self.store.clone());
-        let limited = limit.zip(refund.limited_on);
-        if let Some((limit, day)) = limited
-            && third_party::reserve(&refund, day, limit).is_none()
-        {
-            return self.over_limit(&refund, limit, day).await;
+        let mut change = vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?];
+        if let Some((limit, day)) = limit.zip(refund.limited_on) {
+            let is_over = failed.contains(&LIMIT_PLACE) && !failed.contains(&CHARGE_PLACE);
+            match third_party::reserve(&refund, day, limit) {
+                Some(reservation) if !is_over => change.push(reservation),
+                Some(_) | None => return self.over_limit(&refund, limit, day).await,
+            }
         }
-        let rows = || {
-            let mut rows = vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?];
-            rows.extend(limited.and_then(|(limit, day)| third_party::reserve(&refund, day, limit)));
-            Ok(rows)
-        };
-        match wallets.commit_covered_by(credits, &posting, rows).await? {
-            Covered::Done => Ok(Taken::Done(Box::new(refund))),
-            Covered::Overtaken { at } if at.contains(&REFUND_PLACE) => Ok(Taken::ByTwin),
-            Covered::Overtaken { at } => match limited {
-                Some((limit, day)) if at.contains(&LIMIT_PLACE) && !at.contains(&CHARGE_PLACE) => {
-                    self.over_limit(&refund, limit, day).await
-                }
-                Some(_) | None => Ok(Taken::Overtaken),
-            },
+        let wallets = Wallets::new(self.store.clone());
+        match wallets.covered(credits, failed, &posting, change).await? {
+            Covered::Writes(writes) => Ok(Taken::Planned(writes, Box::new(refund))),
             Covered::Short { needed, .. } => {
                 // Its own money may lie in a tranche whose day has come and that is not released yet.
                 if let Some(day) = charge.release_on().filter(|day| now >= day.starts_at()) {
@@ -153,7 +153,7 @@ impl Refunds {
                 // Another caller may have released it, or credited the wallet, since the wallet was read.
                 let available = wallets.in_currency(&charge.scope, charge.currency).await?.available();
                 Ok(if available >= needed {
-                    Taken::Overtaken
+                    Taken::Stale
                 } else {
                     Taken::Refused(Problem::InsufficientBalance { needed, available })
                 })
@@ -191,11 +191,16 @@ impl Refunds {
 
     /// Ends a refund, by way of `IN_PROGRESS`. One that ended before stays as it is.
     pub async fn end(&self, refund: Refund, end: RefundEnd, now: Timestamp) -> Result<Refund, StoreError> {
-        let mut refund = refund;
-        let mut tries = Tries::new();
-        while tries.next().await {
-            refund = self.start(refund, now).await?;
-            let charge = self.charge(refund.id).await?;
+        let (id, mut just_read) = (refund.id, Some(refund));
+        let mut update = self.store.start_update("a refund");
+        loop {
+            update.next_attempt().await?;
+            let refund = match just_read.take() {
+                Some(refund) => refund,
+                None => self.known(id).await?,
+            };
+            let refund = self.start(refund, now).await?;
+            let charge = self.charge(id).await?;
             let Some(step) = refund.ended(&charge, end, now) else { return Ok(refund) };
             let mut writes = vec![
                 Write::replace(&step.refund, refund.version)?,
@@ -205,13 +210,10 @@ impl Refunds {
             if end == RefundEnd::Failed {
                 writes.extend(third_party::release(&step.refund));
             }
-            match self.store.commit(writes).await? {
-                Committed::Done => return Ok(step.refund),
-                Committed::Overtaken { .. } => {}
+            if update.commit(writes).await? {
+                return Ok(step.refund);
             }
-            refund = self.known(refund.id).await?;
         }
-        Err(StoreError::Unavailable("a refund kept changing under its end".to_owned()))
     }
 
     async fn charge(&self, refund: RefundId) -> Result<Charge, StoreError> {
@@ -232,14 +234,12 @@ const REFUND_PLACE: usize = 1;
 /// Where there is a limit.
 const LIMIT_PLACE: usize = 2;
 
-/// How taking a refund out of a charge ended.
+/// What an attempt to take a refund out of a charge decided.
 enum Taken {
-    Done(Box<Refund>),
+    Planned(Vec<Write>, Box<Refund>),
     Refused(Problem),
-    /// The same request, sent at the same moment, took it.
-    ByTwin,
-    /// The charge or its tranche changed meanwhile.
-    Overtaken,
+    /// The wallet changed since it was read.
+    Stale,
 }
 
 fn replayed(earlier: Refund, asked: &NewRefund) -> Result<Created<Refund>, Problem> {

@@ -9,7 +9,7 @@ mod client;
 mod due;
 mod item;
 mod query;
-mod tries;
+mod update;
 mod write;
 
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ pub use client::{Aws, AwsError, timeouts};
 pub use due::{DUE_SHARDS, Due, due_attributes};
 pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl};
 pub use query::{ListIndex, Listed, Order};
-pub(crate) use tries::Tries;
+pub use update::{Plan, Update};
 pub use write::{Bound, Committed, Inserted, Write};
 
 use domain::hex;

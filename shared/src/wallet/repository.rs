@@ -13,36 +13,31 @@ use super::counters::{self, CounterRow, Cover, HELD};
 use super::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
 use crate::audit::{Audit, Operator};
 use crate::random;
-use crate::store::{Committed, Item, Store, StoreError, Write, key_of_item};
+use crate::store::{Item, Store, StoreError, Write, key_of_item};
 
-/// How often a write is tried anew because a counter that it is conditional on moved.
-const MAX_OVERTAKEN: usize = 20;
-
-/// How a change with a covered debit ended.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// What a change with a debit that must be covered writes.
+#[derive(Debug)]
 #[must_use]
 pub enum Covered {
-    /// It is written.
-    Done,
-    /// Less is available than was asked for, and nothing was written.
+    /// The rows of the change, then those of the posting.
+    Writes(Vec<Write>),
+    /// Less is available than the debit takes.
     Short {
         /// What the debit takes, in minor units.
         needed: i64,
         /// What there is, in minor units; it may be below zero.
         available: i64,
     },
-    /// Rows of the change, or the tranche that it takes from, were not as expected: another caller was first, and nothing
-    /// was written.
-    Overtaken {
-        /// Their places: the rows of the change come first.
-        at: Vec<usize>,
-    },
 }
 
-/// A wallet's credits to what is available, as a caller last read them. They only grow, so older ones make a debit's bound
-/// only stricter, and serve for further tries of it.
+/// A wallet's credits to what is available, as one update last read them. They only grow, so older ones make a debit's bound
+/// only stricter, and serve for further attempts.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CreditsRead(Option<i64>);
+pub struct CreditsRead {
+    credits: Option<i64>,
+    /// The place of the bounded write in the last attempt.
+    place: Option<usize>,
+}
 
 /// An operator's correction.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -129,50 +124,38 @@ impl Wallets {
         Ok(wallet)
     }
 
-    /// Commits a change, the rows that `change` gives, with a posting whose debit must be covered.
-    pub async fn commit_covered(
-        &self,
-        posting: &Posting,
-        change: impl Fn() -> Result<Vec<Write>, StoreError>,
-    ) -> Result<Covered, StoreError> {
-        self.commit_covered_by(&mut CreditsRead::default(), posting, change).await
-    }
-
-    /// As [`Wallets::commit_covered`], of a change that is tried again: the wallet is read once, and again where a bound by
-    /// what was read fails.
-    pub async fn commit_covered_by(
+    /// The rows of a change with those of a posting whose debit must be covered, for one attempt of an update. The wallet is
+    /// read in the first attempt, and again when the bound by what was read failed. `failed`: the places of the writes that
+    /// failed in the attempt before.
+    pub async fn covered(
         &self,
         read: &mut CreditsRead,
+        failed: &[usize],
         posting: &Posting,
-        change: impl Fn() -> Result<Vec<Write>, StoreError>,
+        change: Vec<Write>,
     ) -> Result<Covered, StoreError> {
         let needed = posting.change(LedgerAccount::MerchantAvailable).saturating_neg();
-        for _try in 0..MAX_OVERTAKEN {
-            let cover = match (needed > 0, read.0) {
-                (false, _) => Cover::NotNeeded,
-                (true, Some(credits)) => Cover::Credits(credits),
-                (true, None) => {
-                    let wallet = self.in_currency(&posting.scope, posting.currency).await?;
-                    let available = wallet.available();
-                    if available < needed {
-                        return Ok(Covered::Short { needed, available });
-                    }
-                    let credits = wallet.totals(LedgerAccount::MerchantAvailable).credits;
-                    read.0 = Some(credits);
-                    Cover::Credits(credits)
-                }
-            };
-            let mut writes = change()?;
-            writes.extend(posting.writes(cover)?);
-            let debit = writes.len().saturating_sub(1);
-            match self.store.commit(writes).await? {
-                Committed::Done => return Ok(Covered::Done),
-                // Other callers took money since the wallet was read.
-                Committed::Overtaken { at } if at == [debit] && needed > 0 => *read = CreditsRead::default(),
-                Committed::Overtaken { at } => return Ok(Covered::Overtaken { at }),
-            }
+        if read.place.is_some_and(|place| failed.contains(&place)) {
+            *read = CreditsRead::default();
         }
-        Err(StoreError::Unavailable("a wallet kept changing under a debit".to_owned()))
+        let cover = match (needed > 0, read.credits) {
+            (false, _) => Cover::NotNeeded,
+            (true, Some(credits)) => Cover::Credits(credits),
+            (true, None) => {
+                let wallet = self.in_currency(&posting.scope, posting.currency).await?;
+                let available = wallet.available();
+                if available < needed {
+                    return Ok(Covered::Short { needed, available });
+                }
+                let credits = wallet.totals(LedgerAccount::MerchantAvailable).credits;
+                read.credits = Some(credits);
+                Cover::Credits(credits)
+            }
+        };
+        let mut writes = change;
+        writes.extend(posting.writes(cover)?);
+        read.place = (needed > 0).then(|| writes.len().saturating_sub(1));
+        Ok(Covered::Writes(writes))
     }
 
     /// Corrects what can be spent of a wallet, with an audit row. The same one asked for again, by its id, is one.
@@ -187,21 +170,27 @@ impl Wallets {
         // Its place in the statement is its id's; one that is asked for again keeps it.
         let at = id.timestamp().unwrap_or(now);
         let posting = rules::adjusted(Cause { id, scope, currency, at, subject }, minor);
-        if let Some(earlier) = self.store.get::<Posting>(&posting.key()).await? {
-            return Ok(earlier.asked_again(&posting));
-        }
-        if !id.is_of_late(now) {
-            return Ok(Adjusted::IdOutOfTime);
-        }
-        let audit = Audit::of(operator, scope.account, "ledger.adjust", id.to_string(), now);
-        let audit = audit.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        let audit = audit.with(format!("{} {currency} {minor}", scope.mode));
-        match self.commit_covered(&posting, || Ok(vec![Write::insert(&audit)?])).await? {
-            Covered::Done => Ok(Adjusted::Done(Box::new(posting))),
-            Covered::Short { available, .. } => Ok(Adjusted::Short { available }),
-            Covered::Overtaken { .. } => {
-                let earlier = self.store.get::<Posting>(&posting.key()).await?;
-                Ok(earlier.map_or(Adjusted::IdTaken, |earlier| earlier.asked_again(&posting)))
+        let mut credits = CreditsRead::default();
+        let mut update = self.store.start_update("a wallet");
+        loop {
+            update.next_attempt().await?;
+            if let Some(earlier) = self.store.get::<Posting>(&posting.key()).await? {
+                return Ok(earlier.asked_again(&posting));
+            }
+            if !id.is_of_late(now) {
+                return Ok(Adjusted::IdOutOfTime);
+            }
+            let audit = Audit::of(operator, scope.account, "ledger.adjust", id.to_string(), now);
+            let audit = audit.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+            let audit = audit.with(format!("{} {currency} {minor}", scope.mode));
+            let change = vec![Write::insert(&audit)?];
+            match self.covered(&mut credits, update.failed(), &posting, change).await? {
+                Covered::Writes(writes) => {
+                    if update.commit(writes).await? {
+                        return Ok(Adjusted::Done(Box::new(posting)));
+                    }
+                }
+                Covered::Short { available, .. } => return Ok(Adjusted::Short { available }),
             }
         }
     }
@@ -216,7 +205,9 @@ impl Wallets {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let key = counters::release_key(&scope, currency, day);
-        for _try in 0..MAX_OVERTAKEN {
+        let mut update = self.store.start_update("a tranche");
+        loop {
+            update.next_attempt().await?;
             let Some(item) = self.store.get_item(&key).await? else { return Ok(false) };
             let held = counter(&item, HELD)?;
             let mut writes = vec![Write::remove(key.clone(), HELD, held)];
@@ -229,11 +220,10 @@ impl Wallets {
                 writes.push(Write::insert(&posting)?);
                 writes.extend(counters::writes(&posting, Cover::NotNeeded)?);
             }
-            if self.store.commit(writes).await? == Committed::Done {
+            if update.commit(writes).await? {
                 return Ok(true);
             }
         }
-        Err(StoreError::Unavailable("a tranche kept changing under its release".to_owned()))
     }
 }
 

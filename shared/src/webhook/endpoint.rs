@@ -18,7 +18,7 @@ use super::signature::EndpointSecret;
 use crate::audit::{Actor, Audit, Operator};
 use crate::auth::Caller;
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
-use crate::store::{Bound, Committed, Item, Store, StoreError, Tries, Write, from_item};
+use crate::store::{Bound, Committed, Item, Plan, Store, StoreError, Write, from_item};
 
 /// Endpoints a scope may have: a bound on what one change fans out to.
 pub const MAX_ENDPOINTS: usize = 50;
@@ -140,6 +140,11 @@ impl Endpoint {
     fn is_deactivated(&self) -> bool {
         let since = |disabled: &Disabled| self.abandoned.is_some_and(|abandoned| abandoned.at >= disabled.at);
         self.status == EndpointStatus::Inactive && self.disabled.as_ref().is_none_or(since)
+    }
+
+    /// When and why the service switched it off, while it is off.
+    fn switched_off(&self) -> Option<&Disabled> {
+        self.disabled.as_ref().filter(|_| self.status == EndpointStatus::Inactive)
     }
 
     /// What a merchant's change of the status makes of [`Endpoint::abandoned`].
@@ -424,11 +429,11 @@ impl Endpoints {
         change: &EndpointChange,
         now: Timestamp,
     ) -> Result<Endpoint, Problem> {
-        let mut tries = Tries::new();
-        while tries.next().await {
-            let endpoint = self.find(&caller.scope, id).await?;
+        let key = Endpoint::key_of(&caller.scope, id);
+        let plan = |endpoint: Option<Endpoint>| {
+            let endpoint = endpoint.ok_or(NO_ENDPOINT)?;
             if change.is_empty() {
-                return Ok(endpoint);
+                return Ok(Plan::Finished(endpoint));
             }
             let (version, abandoned) = (endpoint.version, endpoint.abandoned);
             let next = change.apply(endpoint, now);
@@ -439,12 +444,9 @@ impl Endpoints {
             {
                 writes.push(Write::insert(&abandonment)?);
             }
-            match self.store.commit(writes).await? {
-                Committed::Done => return Ok(next),
-                Committed::Overtaken { .. } => {}
-            }
-        }
-        Err(Problem::Unavailable("an endpoint kept changing".to_owned()))
+            Ok(Plan::Commit(writes, next))
+        };
+        self.store.update("an endpoint", &key, plan).await
     }
 
     /// Notes how an attempt ended, where that says something new. `seen`: the endpoint as it stood when the attempt began. Where
@@ -460,43 +462,26 @@ impl Endpoints {
         now: Timestamp,
     ) -> Result<(), StoreError> {
         let mut endpoint = seen.clone();
-        let mut tries = Tries::new();
-        while tries.next().await {
+        let mut update = self.store.start_update("an endpoint");
+        loop {
+            update.next_attempt().await?;
+            if !update.failed().is_empty() {
+                let found = self.store.get_in_order::<Endpoint>(&[seen.key()]).await?.pop();
+                // An attempt at another URL says nothing of this one. And when the endpoint is not failing any more, a
+                // success was noted meanwhile that may be newer than this failure; the next failure is noted.
+                match found.filter(|found| found.url == seen.url && found.failing_since.is_some()) {
+                    Some(found) => endpoint = found,
+                    None => return Ok(()),
+                }
+            }
             let Some(next) = endpoint.after_attempt(end, began, now) else { return Ok(()) };
-            if self.commit_note(&next, endpoint.version, now).await? == Committed::Done {
+            if update.commit(note_writes(&next, endpoint.version, now)?).await? {
+                if next.switched_off().is_some() {
+                    tracing::warn!(endpoint = %next.id, scope = %next.scope, "an endpoint was switched off");
+                }
                 return Ok(());
             }
-            let found = self.store.get_in_order::<Endpoint>(&[seen.key()]).await?.pop();
-            // What was posted to another address says nothing of this one. And where nothing fails by now, a failure may be
-            // older than the success that was noted meanwhile; the next one is noted.
-            match found.filter(|found| found.url == seen.url && found.failing_since.is_some()) {
-                Some(found) => endpoint = found,
-                None => return Ok(()),
-            }
         }
-        Err(StoreError::Unavailable("an endpoint kept changing".to_owned()))
-    }
-
-    async fn commit_note(
-        &self,
-        next: &Endpoint,
-        version: u64,
-        now: Timestamp,
-    ) -> Result<Committed, StoreError> {
-        let mut writes = vec![Write::replace(next, version)?];
-        let disabled = next.disabled.as_ref().filter(|_| next.status == EndpointStatus::Inactive);
-        if let Some(Disabled { reason, .. }) = disabled {
-            let service = Operator { actor: WORKER.to_owned(), reason: reason.clone() };
-            let audit =
-                Audit::of(&service, next.scope.account, "webhook-endpoint.disable", next.id.to_string(), now);
-            let audit = audit.map_err(|error| StoreError::Unavailable(error.to_string()))?;
-            writes.push(Write::insert(&audit.with(next.scope.mode.to_string()))?);
-        }
-        let committed = self.store.commit(writes).await?;
-        if committed == Committed::Done && disabled.is_some() {
-            tracing::warn!(endpoint = %next.id, scope = %next.scope, "an endpoint was switched off");
-        }
-        Ok(committed)
     }
 
     /// Deletes an endpoint for good, and abandons what waits for it. A tombstone stays.
@@ -506,20 +491,17 @@ impl Endpoints {
     /// 404 for what is not there and what is another scope's.
     pub async fn delete(&self, caller: &Caller, id: EndpointId, now: Timestamp) -> Result<(), Problem> {
         let scope = &caller.scope;
-        let mut tries = Tries::new();
-        while tries.next().await {
-            let endpoint = self.find(scope, id).await?;
+        let key = Endpoint::key_of(scope, id);
+        let plan = |endpoint: Option<Endpoint>| {
+            let endpoint = endpoint.ok_or(NO_ENDPOINT)?;
             let version = i64::try_from(endpoint.version).unwrap_or(i64::MAX);
-            let remove = Write::remove(Endpoint::key_of(scope, id), "version", version);
+            let remove = Write::remove(key.clone(), "version", version);
             // The record of a removed row has no new image, so nothing could be derived from it.
             let audit = caller.audit("webhook-endpoint.delete", &id, &server_of(&endpoint.url), now)?;
             let tombstone = Write::insert(&Abandonment::by_deletion(&endpoint, now))?;
-            match self.store.commit(vec![remove, one_less(scope), tombstone, Write::insert(&audit)?]).await? {
-                Committed::Done => return Ok(()),
-                Committed::Overtaken { .. } => {}
-            }
-        }
-        Err(Problem::Unavailable("an endpoint kept changing".to_owned()))
+            Ok(Plan::Commit(vec![remove, one_less(scope), tombstone, Write::insert(&audit)?], ()))
+        };
+        self.store.update("an endpoint", &key, plan).await
     }
 
     /// A scope's endpoints, oldest first.
@@ -531,6 +513,19 @@ impl Endpoints {
         };
         Ok(items.into_iter().filter_map(|item| read(item).ok()).collect())
     }
+}
+
+/// The rows of a note: the endpoint, and an audit row where the service switched it off.
+fn note_writes(next: &Endpoint, version: u64, now: Timestamp) -> Result<Vec<Write>, StoreError> {
+    let mut writes = vec![Write::replace(next, version)?];
+    if let Some(Disabled { reason, .. }) = next.switched_off() {
+        let service = Operator { actor: WORKER.to_owned(), reason: reason.clone() };
+        let audit =
+            Audit::of(&service, next.scope.account, "webhook-endpoint.disable", next.id.to_string(), now);
+        let audit = audit.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        writes.push(Write::insert(&audit.with(next.scope.mode.to_string()))?);
+    }
+    Ok(writes)
 }
 
 /// An endpoint on the wire, without its secret.

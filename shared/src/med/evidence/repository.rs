@@ -10,7 +10,7 @@ use crate::http::Problem;
 use crate::med::repository::{audit, replacing};
 use crate::med::{MedCase, MedCases};
 use crate::random;
-use crate::store::{Committed, Inserted, Store, StoreError, Tries, Write, from_item, text};
+use crate::store::{Inserted, Store, StoreError, Write, from_item, text};
 
 /// The evidence of all cases. Clones share clients.
 #[derive(Clone, Debug)]
@@ -123,7 +123,7 @@ impl CaseEvidence {
         self.count(case, evidence, audit.as_ref(), now).await
     }
 
-    /// Counts a file that is kept, once: whoever else confirmed it first is heard.
+    /// Counts a stored file once, also when two callers confirm it at one moment.
     async fn count(
         &self,
         case: MedCase,
@@ -131,23 +131,26 @@ impl CaseEvidence {
         audit: Option<&Audit>,
         now: Timestamp,
     ) -> Result<Evidence, Problem> {
-        let mut case = case;
-        let mut tries = Tries::new();
-        while tries.next().await {
+        let (id, mut just_read) = (case.id, Some(case));
+        let mut update = self.store.start_update("a MED case");
+        loop {
+            update.next_attempt().await?;
+            if !update.failed().is_empty()
+                && let Some(confirmed) = self.store.get(&evidence.key()).await?
+            {
+                return Ok(confirmed);
+            }
+            let case = match just_read.take() {
+                Some(case) => case,
+                None => self.cases.known(id).await?,
+            };
             let next = case.with_evidence(now).map_err(|refused| case.refused(refused))?;
             let mut writes = replacing(&next, &case, audit)?;
             writes.push(Write::insert(&evidence)?);
-            match self.store.commit(writes).await? {
-                Committed::Done => return Ok(evidence),
-                Committed::Overtaken { .. } => {
-                    if let Some(confirmed) = self.store.get(&evidence.key()).await? {
-                        return Ok(confirmed);
-                    }
-                    case = self.cases.known(case.id).await?;
-                }
+            if update.commit(writes).await? {
+                return Ok(evidence.clone());
             }
         }
-        Err(Problem::Unavailable("a case kept changing".to_owned()))
     }
 
     /// A case's evidence, newest first.

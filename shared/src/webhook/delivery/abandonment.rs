@@ -22,7 +22,7 @@ use domain::row::{Indexes, Key, Row};
 use domain::time::Timestamp;
 
 use super::attempt::{LISTED, in_list, millis, word};
-use super::counts::{self, Counts};
+use super::counts::{self, Counts, remove_at};
 use super::place::{Place, bounds};
 use super::reader::readable;
 use super::{Deliveries, Delivery, DeliveryStatus, SHOWN_NO_MORE_SECONDS};
@@ -459,10 +459,7 @@ impl Deliveries {
             let writes = places.iter().map(|place| cancellation(place, by)).collect();
             match self.store.commit(writes).await? {
                 Committed::Done => break,
-                Committed::Overtaken { at } => {
-                    let mut index = 0..;
-                    places.retain(|_| index.next().is_none_or(|index: usize| !at.contains(&index)));
-                }
+                Committed::Overtaken { at } => remove_at(&mut places, &at),
             }
         }
         Ok(count)

@@ -50,9 +50,6 @@ const MAX_STRIDES: usize = 10;
 /// How often in one run rows are read to count by event type and endpoint what was counted without.
 const MAX_RECOUNT_STRIDES: usize = 5;
 
-/// How often a count is begun again because another run changed its row.
-const MAX_TRIES: usize = 3;
-
 /// Rows of one transaction (DynamoDB).
 const MAX_WRITES: usize = 100;
 
@@ -418,7 +415,9 @@ impl Deliveries {
 
     /// Counts a scope's deliveries as far as they can be passed, and writes into the row when to go on.
     pub async fn count(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
-        for _try in 0..MAX_TRIES {
+        let mut update = self.store.start_update("the count of deliveries");
+        loop {
+            update.next_attempt().await?;
             let mut book = self.book(scope, true).await?;
             book.counts.days = book.counts.days.split_off(&first_day(now));
             self.recount(&mut book, now).await?;
@@ -427,7 +426,6 @@ impl Deliveries {
                 return Ok(());
             }
         }
-        Err(StoreError::Unavailable("the count of deliveries changes all the time".to_owned()))
     }
 
     /// What is counted of a scope, with or without the rows by day.
@@ -630,7 +628,7 @@ impl Delivery {
     }
 }
 
-fn remove_at<T>(entries: &mut Vec<T>, at: &[usize]) {
+pub(super) fn remove_at<T>(entries: &mut Vec<T>, at: &[usize]) {
     let mut places = 0..;
     entries.retain(|_| places.next().is_none_or(|place: usize| !at.contains(&place)));
 }
