@@ -7,8 +7,8 @@ use domain::ids::{DeliveryId, EndpointId, ResendId};
 use domain::time::Timestamp;
 use serde::Serialize;
 use shared::audit::Audit;
-use shared::http::Problem;
 use shared::random;
+use shared::webhook::WebhookError;
 use shared::webhook::delivery::Delivery;
 use shared::webhook::event_type::EventType;
 use shared::webhook::redrive::Redrive;
@@ -93,10 +93,14 @@ async fn resend(stack: &Stack, delivery: &Delivery) -> Result<Result<DeliveryId,
     let resends = Resends::new(stack.store.clone());
     match resends.of_delivery(&delivery.scope, Some(delivery.id), resend, now).await {
         Ok((made, _body)) => Ok(Ok(made.id)),
-        Err(Problem::Unprocessable(why)) => Ok(Err(why)),
-        Err(gone @ Problem::NotFound { .. }) => Ok(Err(gone.message())),
-        Err(problem) => {
-            Err(format!("{problem:?}\nRun the same command again: what is on its way is left alone.").into())
+        Err(
+            refused @ (WebhookError::EventNotKept
+            | WebhookError::EndpointInactive
+            | WebhookError::EndpointDeleted
+            | WebhookError::NoDelivery),
+        ) => Ok(Err(refused.to_string())),
+        Err(error) => {
+            Err(format!("{error}\nRun the same command again: what is on its way is left alone.").into())
         }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             announce(stack);
             let (operator, now) = (operator.operator(), stack.clock.now());
             let revoked = stack.api_keys.revoke(&account, Some(&id), &operator, now).await;
-            revoked.map_err(|problem| problem.message())?;
+            revoked?;
             print_json(&json!({"id": id, "revoked": true}))
         }
     }

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use clap::{Subcommand, ValueEnum};
 use domain::ids::{MedCaseId, Scope};
 use serde::Serialize;
-use shared::http::Problem;
 use shared::med::evidence::{EvidenceView, MAX_BYTES};
 use shared::med::{CaseFilter, CaseStatus, CaseView, Decision, MedCase};
 
@@ -159,13 +158,13 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
                 return Err("the case claims nothing that waits to be confirmed".into());
             }
             announce(stack);
-            stack.cases.confirm(case, &operator.operator(), now).await.map_err(said)?
+            stack.cases.confirm(case, &operator.operator(), now).await?
         }
         Command::Decide { id, decision, operator } => {
             let case = find(stack, id).await?;
             announce(stack);
             let (decision, operator) = (decision.decision(), operator.operator());
-            let case = stack.cases.decide(case, decision, Some(&operator), now).await.map_err(said)?;
+            let case = stack.cases.decide(case, decision, Some(&operator), now).await?;
             // Told again, it is done; another decision came too late.
             if !case.ended_by(decision) {
                 return Err(already(&case).into());
@@ -175,7 +174,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::RequestEvidence { id, operator } => {
             let case = not_over(stack, id).await?;
             announce(stack);
-            stack.cases.request_evidence(case, Some(&operator.operator()), now).await.map_err(said)?
+            stack.cases.request_evidence(case, Some(&operator.operator()), now).await?
         }
         Command::Evidence(command) => return evidence(stack, command).await,
     };
@@ -189,7 +188,7 @@ async fn list(
     unconfirmed: bool,
 ) -> Result<(), Box<dyn Error>> {
     let cursor = stack.cases.find(filter.starting_after).await?;
-    let page = stack.cases.list(&scope.scope(), filter, cursor).await.map_err(said)?;
+    let page = stack.cases.list(&scope.scope(), filter, cursor).await?;
     for case in page.cases.iter().filter(|case| case.unconfirmed || !unconfirmed) {
         print(case)?;
     }
@@ -209,11 +208,11 @@ async fn evidence(stack: &Stack, command: EvidenceCommand) -> Result<(), Box<dyn
             let case = find(stack, case).await?;
             announce(stack);
             let added = evidence.add(case, (&name, bytes), &operator.operator(), now).await;
-            vec![added.map_err(said)?]
+            vec![added?]
         }
     };
     for one in &listed {
-        print_json(&EvidenceView::signed(one, &evidence.files, now).await.map_err(said)?)?;
+        print_json(&EvidenceView::signed(one, &evidence.files, now).await?)?;
     }
     Ok(())
 }
@@ -244,12 +243,4 @@ async fn not_over(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dyn Error
 
 fn already(case: &MedCase) -> String {
     format!("the case is {} already", case.status.as_str())
-}
-
-/// What a merchant would be told; what happened inside too, for an operator may know it.
-fn said(problem: Problem) -> String {
-    match problem {
-        Problem::Unavailable(cause) | Problem::Internal(cause) => cause,
-        problem => problem.message(),
-    }
 }

@@ -9,7 +9,6 @@ use domain::money::Currency;
 use serde::Serialize;
 use shared::payout::{LISTED, Payout, PayoutEnd, PayoutRefused, PayoutStatus, PayoutView};
 use shared::random;
-use shared::store::StoreError;
 
 use crate::target::Stack;
 use crate::{OperatorArguments, ScopeArguments, announce, announce_as, ledger, print_json};
@@ -148,7 +147,7 @@ async fn list(
 }
 
 /// What to do when a change may or may not be written: the same one again, by its id, is done once.
-pub(crate) fn not_known(error: &StoreError, id: &impl std::fmt::Display) -> String {
+pub(crate) fn not_known(error: &impl std::fmt::Display, id: &impl std::fmt::Display) -> String {
     format!(
         "{error}\nWhether it was done is not known. Run the same command again with --id {id}: it is done once."
     )

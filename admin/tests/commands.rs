@@ -522,7 +522,7 @@ async fn an_account_is_opened_peopled_and_limited() {
     let revoke = ["keys", "revoke", &account, key["id"].as_str().unwrap()];
     assert_eq!(service.object(&[&revoke[..], &why].concat()).await["revoked"], true);
     assert_eq!(service.send("GET", "/v1/charges", ("apikey", &api_key)).await.0, 401);
-    assert!(service.refused(&[&revoke[..], &why].concat()).await.contains("No such API key"));
+    assert!(service.refused(&[&revoke[..], &why].concat()).await.contains("no such API key"));
 
     let bearer = format!("Bearer {token}");
     let list = async || service.ask("GET", "/v1/api-keys", ("authorization", &bearer)).await;

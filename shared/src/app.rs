@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use domain::ids::ChargeId;
+use domain::ids::{ChargeId, Scope, Scoped};
 use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, LocalNames};
 
@@ -97,7 +97,7 @@ impl App {
     }
 
     /// Authenticates and reads the caller's own charge of that id concurrently: one round trip. `what` the surface calls a
-    /// charge is in the 404: see [`Charges::within`].
+    /// charge is in the 404: [`CHARGE`] or [`PAYMENT`].
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl App {
     ) -> Result<(Caller, Charge), Problem> {
         let (caller, charge) = tokio::join!(self.api_keys.authenticate(context, now), self.charges.find(id));
         let caller = caller?;
-        let charge = Charges::within(charge?, &caller.scope, what)?;
+        let charge = require_scope(charge?, &caller.scope, what)?;
         Ok((caller, charge))
     }
 
@@ -120,6 +120,21 @@ impl App {
         let var = |name: &str| std::env::var(name).ok();
         Ok(Self::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?)
     }
+}
+
+/// What `/v1/charges` calls a charge.
+pub const CHARGE: &str = "charge";
+
+/// What `/v1/payments` calls a charge.
+pub const PAYMENT: &str = "payment";
+
+/// What was found, if it is of this scope.
+///
+/// # Errors
+///
+/// 404 for what does not exist and, alike, for what is another scope's. `what` it is called is in the message.
+pub fn require_scope<T: Scoped>(found: Option<T>, scope: &Scope, what: &'static str) -> Result<T, Problem> {
+    found.filter(|found| found.scope() == *scope).ok_or(Problem::NotFound { what })
 }
 
 /// `WEBHOOK_ADDRESSES`: only the exact word `loopback` allows more than public addresses. It also allows the hosts that

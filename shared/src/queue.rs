@@ -14,13 +14,22 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-use crate::store::StoreError;
-
 /// The most messages that one `SendMessageBatch` takes.
 const BATCH: usize = 10;
 
 /// The longest that SQS delays a message, in seconds; what is due later is left to `clock`.
 pub const MAX_DELAY_SECONDS: u64 = 900;
+
+/// Why a message was not sent or read.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// SQS did not answer, or could not take the message now.
+    #[error("the queue did not answer: {0}")]
+    Unavailable(String),
+    /// A message can't be written or read.
+    #[error("a message can't be written or read: {0}")]
+    Malformed(String),
+}
 
 /// What travels on a queue, as JSON.
 pub trait Message: Serialize + DeserializeOwned + Send + Sync {
@@ -28,8 +37,8 @@ pub trait Message: Serialize + DeserializeOwned + Send + Sync {
     fn group(&self) -> String;
 
     /// Its text.
-    fn body(&self) -> Result<String, StoreError> {
-        serde_json::to_string(self).map_err(|error| StoreError::Corrupt(error.to_string()))
+    fn body(&self) -> Result<String, QueueError> {
+        serde_json::to_string(self).map_err(|error| QueueError::Malformed(error.to_string()))
     }
 }
 
@@ -54,7 +63,7 @@ impl<M: Message> Queue<M> {
     }
 
     /// Sends messages, ten a request. Gives the indexes of those that were not taken.
-    pub async fn send(&self, messages: &[M]) -> Result<Vec<usize>, StoreError> {
+    pub async fn send(&self, messages: &[M]) -> Result<Vec<usize>, QueueError> {
         let mut refused = Vec::new();
         for (batch, chunk) in messages.chunks(BATCH).enumerate() {
             let mut entries = Vec::new();
@@ -64,13 +73,13 @@ impl<M: Message> Queue<M> {
                     .message_body(message.body()?)
                     .message_group_id(message.group())
                     .build()
-                    .map_err(|error| StoreError::Corrupt(error.to_string()))?;
+                    .map_err(|error| QueueError::Malformed(error.to_string()))?;
                 entries.push(entry);
             }
             let sent =
                 self.client.send_message_batch().queue_url(&self.url).set_entries(Some(entries)).send().await;
             let sent =
-                sent.map_err(|error| StoreError::Unavailable(DisplayErrorContext(error).to_string()))?;
+                sent.map_err(|error| QueueError::Unavailable(DisplayErrorContext(error).to_string()))?;
             let first = batch.saturating_mul(BATCH);
             let places = sent.failed().iter().filter_map(|failed| failed.id().parse::<usize>().ok());
             refused.extend(places.map(|place| first.saturating_add(place)));
@@ -79,7 +88,7 @@ impl<M: Message> Queue<M> {
     }
 
     /// Sends one message that arrives after `delay` (at most [`MAX_DELAY_SECONDS`]).
-    pub async fn send_later(&self, message: &M, delay: Duration) -> Result<(), StoreError> {
+    pub async fn send_later(&self, message: &M, delay: Duration) -> Result<(), QueueError> {
         // SQS counts whole seconds; a message that came early would find its row not yet due.
         let seconds = delay.as_millis().div_ceil(1_000).min(u128::from(MAX_DELAY_SECONDS));
         self.client
@@ -90,7 +99,7 @@ impl<M: Message> Queue<M> {
             .delay_seconds(i32::try_from(seconds).unwrap_or_default())
             .send()
             .await
-            .map_err(|error| StoreError::Unavailable(DisplayErrorContext(error).to_string()))?;
+            .map_err(|error| QueueError::Unavailable(DisplayErrorContext(error).to_string()))?;
         Ok(())
     }
 }
@@ -100,7 +109,7 @@ impl<M: Message> Queue<M> {
 pub async fn work_on<M, E, F, W>(batch: SqsEvent, work: W) -> SqsEventResponse
 where
     M: Message + 'static,
-    E: fmt::Display + From<StoreError> + Send + 'static,
+    E: fmt::Display + From<QueueError> + Send + 'static,
     F: Future<Output = Result<(), E>> + Send + 'static,
     W: Fn(M) -> F + Clone + Send + 'static,
 {
@@ -133,8 +142,7 @@ where
     response
 }
 
-fn read<M: Message>(message: &SqsMessage) -> Result<M, StoreError> {
+fn read<M: Message>(message: &SqsMessage) -> Result<M, QueueError> {
     let body = message.body.as_deref().unwrap_or_default();
-    serde_json::from_str(body)
-        .map_err(|error| StoreError::Corrupt(format!("a message can't be read: {error}")))
+    serde_json::from_str(body).map_err(|error| QueueError::Malformed(error.to_string()))
 }

@@ -1,18 +1,9 @@
 //! Randomness from the operating system, at the edges; the domain takes it as an argument.
 
-use std::fmt;
-
 /// The operating system has no randomness to give.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("no randomness: {0}")]
 pub struct RandomError(getrandom::Error);
-
-impl fmt::Display for RandomError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "no randomness: {}", self.0)
-    }
-}
-
-impl std::error::Error for RandomError {}
 
 /// Random bytes, good for secrets.
 pub fn bytes<const N: usize>() -> Result<[u8; N], RandomError> {

@@ -129,6 +129,12 @@ pub struct Scope {
     pub mode: Mode,
 }
 
+/// Has a scope: only callers of that scope see it.
+pub trait Scoped {
+    /// Its scope.
+    fn scope(&self) -> Scope;
+}
+
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.account, self.mode)

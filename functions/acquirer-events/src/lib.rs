@@ -14,11 +14,11 @@ use domain::payment_method::PaymentMethod;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
-use shared::app::App;
+use shared::app::{App, CHARGE, require_scope};
 use shared::auth::Caller;
 use shared::charge::transition::{Command, Payment};
 use shared::charge::view::{ChargeView, QrImage};
-use shared::charge::{CHARGE, Charge, ChargePath, Charges, Decision};
+use shared::charge::{Charge, ChargePath, Decision};
 use shared::http::{Fields, IdPath, JsonBody, Object, Problem, RequestContext, framed};
 use shared::refund::{RefundEnd, RefundView};
 
@@ -204,8 +204,7 @@ async fn resolve_refund(
     let (caller, refund) = tokio::join!(app.api_keys.authenticate(&context, now), app.refunds.find(id));
     let caller = caller?;
     caller.require_test()?;
-    let refund = refund?.filter(|refund| refund.scope == caller.scope);
-    let refund = refund.ok_or(Problem::NotFound { what: "refund" })?;
+    let refund = require_scope(refund?, &caller.scope, "refund")?;
     let body = body?;
     let mut fields = Fields::new();
     let ends = [("REFUNDED", RefundEnd::Refunded), ("FAILED", RefundEnd::Failed)];
@@ -225,7 +224,7 @@ async fn own_test_charge(
     let caller = caller?;
     // Before the look at what was found: a live key learns nothing here.
     caller.require_test()?;
-    let charge = Charges::within(charge?, &caller.scope, CHARGE)?;
+    let charge = require_scope(charge?, &caller.scope, CHARGE)?;
     Ok((caller, charge))
 }
 

@@ -8,10 +8,10 @@ use domain::hex;
 use domain::ids::MedCaseId;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
-use shared::app::App;
+use shared::app::{App, require_scope};
 use shared::charge::ChargePath;
 use shared::http::{Fields, IdPath, JsonBody, Object, Problem, RequestContext};
-use shared::med::{CaseNotice, CaseView, Decision, MedCase, MedCases};
+use shared::med::{CaseNotice, CaseView, Decision, MedCase};
 use shared::random;
 
 use crate::own_test_charge;
@@ -70,5 +70,5 @@ async fn own_test_case(
     let caller = caller?;
     // Before the look at what was found: a live key learns nothing here.
     caller.require_test()?;
-    MedCases::within(case?, &caller.scope)
+    require_scope(case?, &caller.scope, "MED case")
 }

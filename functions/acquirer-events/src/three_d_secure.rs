@@ -126,7 +126,7 @@ async fn apply(app: &App, charge: Charge, step: &str, now: Timestamp) -> Result<
         },
         _ => return Ok(charge),
     };
-    app.charges.apply(charge, &command, now).await
+    Ok(app.charges.apply(charge, &command, now).await?)
 }
 
 fn page(charge: &Charge, now: Timestamp) -> Response {

@@ -15,8 +15,9 @@ use shared::charge::transition::{Command, Finalised};
 use shared::charge::{Charges, TransactionStatus};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
+use shared::errors::WorkError;
 use shared::refund::Refunds;
-use shared::store::{Aws, Store, StoreError};
+use shared::store::{Aws, Store};
 use shared::{queue, random};
 
 /// How long a charge waits for an acquirer that does not answer, in milliseconds: 10 minutes. Then it is refused, for it
@@ -70,33 +71,33 @@ impl Worker {
         .await
     }
 
-    async fn work(&self, message: AcquirerMessage) -> Result<(), StoreError> {
+    async fn work(&self, message: AcquirerMessage) -> Result<(), WorkError> {
         match message {
             AcquirerMessage::Finalise(id) => self.finalise(id).await,
             AcquirerMessage::Refund(id) => self.refund(id, message).await,
         }
     }
 
-    async fn finalise(&self, id: ChargeId) -> Result<(), StoreError> {
+    async fn finalise(&self, id: ChargeId) -> Result<(), WorkError> {
         let Some(charge) = self.charges.find(Some(id)).await? else {
-            return Err(StoreError::Corrupt("a message names a charge that is not there".to_owned()));
+            return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
         if charge.status != TransactionStatus::Pending {
             return Ok(());
         }
         let account = self.store.get::<Account>(&Account::key_of(&charge.scope.account)).await?;
-        let account = account.ok_or_else(|| StoreError::Corrupt("a charge has no account".to_owned()))?;
+        let account = account.ok_or(WorkError::Missing("a charge has no account"))?;
         let acquirer = Acquirer::of(&charge.scope)?;
         let now = self.clock.now();
         let command = match acquirer.finalise(&charge, &account.settings, &self.links, now) {
             Ok(Finalised::Made(artefacts)) => Command::Finalise { artefacts },
             Ok(Finalised::Refused { reason, code }) => Command::Decline { reason, code },
-            Err(problem) if now.millis_since(charge.created_at) < PATIENCE_MS => {
-                return Err(problem.into());
+            Err(error) if now.millis_since(charge.created_at) < PATIENCE_MS => {
+                return Err(error.into());
             }
             // The payer has gone by now; the merchant hears that it failed, and can ask anew.
-            Err(problem) => {
-                tracing::error!(charge = %charge.id, ?problem, "a charge could not be finalised");
+            Err(error) => {
+                tracing::error!(charge = %charge.id, %error, "a charge could not be finalised");
                 let reason = "The acquirer did not answer in time.".to_owned();
                 Command::Decline { reason, code: "acquirer_unavailable".to_owned() }
             }
@@ -105,9 +106,9 @@ impl Worker {
         Ok(())
     }
 
-    async fn refund(&self, id: RefundId, message: AcquirerMessage) -> Result<(), StoreError> {
+    async fn refund(&self, id: RefundId, message: AcquirerMessage) -> Result<(), WorkError> {
         let Some(refund) = self.refunds.find(Some(id)).await? else {
-            return Err(StoreError::Corrupt("a message names a refund that is not there".to_owned()));
+            return Err(WorkError::Missing("a message names a refund that does not exist"));
         };
         if refund.is_done() {
             return Ok(());
@@ -116,15 +117,16 @@ impl Worker {
         let refund = self.refunds.start(refund, self.clock.now()).await?;
         let now = self.clock.now();
         match acquirer.refund_progress(&refund, now) {
-            RefundProgress::AskAgain(at) => self.queue.send_later(&message, at.until_from(now)).await,
+            RefundProgress::AskAgain(at) => Ok(self.queue.send_later(&message, at.until_from(now)).await?),
             RefundProgress::Waiting => Ok(()),
             RefundProgress::Ended(end) => {
                 let gives_way = now.millis_since(refund.updated_at) < GIVES_WAY_MS;
                 if gives_way && self.refunds.is_busy(id, now).await? {
                     let spread = Duration::from_millis(random::below(GIVES_WAY_SPREAD_MS));
-                    return self.queue.send_later(&message, GIVES_WAY_FOR.saturating_add(spread)).await;
+                    return Ok(self.queue.send_later(&message, GIVES_WAY_FOR.saturating_add(spread)).await?);
                 }
-                self.refunds.end(refund, end, now).await.map(drop)
+                self.refunds.end(refund, end, now).await?;
+                Ok(())
             }
         }
     }

@@ -4,10 +4,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use shared::app::App;
+use shared::app::{App, CHARGE};
 use shared::charge::request::{NewCharge, Surface};
 use shared::charge::view::{ChargeListView, ChargeView, QrImage};
-use shared::charge::{CHARGE, ChargeFilter, ChargePath};
+use shared::charge::{ChargeFilter, ChargePath};
 use shared::http::{Fields, JsonBody, Problem, RequestContext, framed};
 use shared::services::{IdempotencyNamespace, create_charge};
 

@@ -13,8 +13,9 @@ use shared::charge::transition::Command;
 use shared::charge::{Charge, Charges, TransactionStatus};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
+use shared::errors::WorkError;
 use shared::refund::Refund;
-use shared::store::{Aws, DUE_SHARDS, Due, Store, StoreError, from_item};
+use shared::store::{Aws, DUE_SHARDS, Due, Store, from_item};
 use shared::wallet::Wallets;
 use shared::wallet::counters::{self, CounterRow};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
@@ -82,7 +83,7 @@ impl DueWork {
     /// # Errors
     ///
     /// The first shard's failure; what the others did stays done, and the next run takes up the rest.
-    pub async fn run(&self) -> Result<usize, StoreError> {
+    pub async fn run(&self) -> Result<usize, WorkError> {
         let mut shards = JoinSet::new();
         for shard in 0..DUE_SHARDS {
             let work = self.clone();
@@ -95,7 +96,7 @@ impl DueWork {
         Ok(moved)
     }
 
-    async fn run_shard(&self, shard: u8) -> Result<usize, StoreError> {
+    async fn run_shard(&self, shard: u8) -> Result<usize, WorkError> {
         let mut moved: usize = 0;
         let mut after = None;
         let mut slow = SlowWork::default();
@@ -123,7 +124,7 @@ impl DueWork {
         Ok(moved)
     }
 
-    async fn move_on(&self, due: Vec<Due>, now: Timestamp, slow: &mut SlowWork) -> Result<usize, StoreError> {
+    async fn move_on(&self, due: Vec<Due>, now: Timestamp, slow: &mut SlowWork) -> Result<usize, WorkError> {
         let mut rows = JoinSet::new();
         for due in due {
             let work = self.clone();
@@ -154,14 +155,14 @@ impl DueWork {
             match refused {
                 Ok(refused) if refused.is_empty() => {}
                 Ok(refused) => tracing::warn!(refused = refused.len(), "a queue refused messages"),
-                Err(error) => failure = Some(error),
+                Err(error) => failure = Some(error.into()),
             }
         }
         failure.map_or(Ok(moved), Err)
     }
 
     /// Moves one row on; one that fails is set aside for a while, so that the others are reached.
-    async fn move_one(&self, due: &Due, now: Timestamp) -> Result<Wake, StoreError> {
+    async fn move_one(&self, due: &Due, now: Timestamp) -> Result<Wake, WorkError> {
         let moved = if Delivery::is_at(&due.key) {
             self.start_delivery(due, now).await
         } else if Charge::is_at(&due.key) {
@@ -173,10 +174,10 @@ impl DueWork {
         } else if let Some(scope) = counted_scope(&due.key) {
             Ok(Wake::Count(scope))
         } else if Abandonment::is_at(&due.key) {
-            let found = self.store.get::<Abandonment>(&due.key).await;
+            let found = self.store.get::<Abandonment>(&due.key).await.map_err(WorkError::from);
             found.map(|found| found.map_or(Wake::Nobody, |found| Wake::Abandon(Box::new(found))))
         } else {
-            Err(StoreError::Corrupt("nothing here knows this kind of row".to_owned()))
+            Err(WorkError::Missing("nothing here knows this kind of row"))
         };
         match moved {
             Ok(wake) => Ok(wake),
@@ -188,7 +189,7 @@ impl DueWork {
         }
     }
 
-    async fn start_delivery(&self, due: &Due, now: Timestamp) -> Result<Wake, StoreError> {
+    async fn start_delivery(&self, due: &Due, now: Timestamp) -> Result<Wake, WorkError> {
         let again = later(now, NEXT_LOOK_SECONDS);
         let Some(item) = self.store.postpone(due, again).await? else { return Ok(Wake::Nobody) };
         let delivery: Delivery = from_item(item)?;
@@ -202,7 +203,7 @@ impl DueWork {
         Deliveries::new(self.store.clone())
     }
 
-    async fn refund(&self, due: &Due, now: Timestamp) -> Result<Wake, StoreError> {
+    async fn refund(&self, due: &Due, now: Timestamp) -> Result<Wake, WorkError> {
         let Some(refund) = self.store.get::<Refund>(&due.key).await? else { return Ok(Wake::Nobody) };
         self.ask(due, AcquirerMessage::Refund(refund.id), refund.created_at, now).await
     }
@@ -214,7 +215,7 @@ impl DueWork {
         message: AcquirerMessage,
         since: Timestamp,
         now: Timestamp,
-    ) -> Result<Wake, StoreError> {
+    ) -> Result<Wake, WorkError> {
         let age_seconds = now.millis_since(since).div_euclid(1_000);
         let pause = age_seconds.clamp(NEXT_LOOK_SECONDS, LONGEST_ASK_SECONDS);
         let moved = self.store.postpone(due, later(now, pause)).await?;
@@ -227,26 +228,27 @@ impl DueWork {
         currency: Currency,
         day: Day,
         now: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), WorkError> {
         if now >= day.starts_at() {
             Wallets::new(self.store.clone()).release(scope, currency, day, now).await?;
         }
         Ok(())
     }
 
-    async fn end_or_finalise(&self, due: &Due, now: Timestamp) -> Result<Wake, StoreError> {
+    async fn end_or_finalise(&self, due: &Due, now: Timestamp) -> Result<Wake, WorkError> {
         let Some(charge) = self.store.get::<Charge>(&due.key).await? else { return Ok(Wake::Nobody) };
         if charge.status == TransactionStatus::Pending {
             return self.ask(due, AcquirerMessage::Finalise(charge.id), charge.created_at, now).await;
         }
-        self.expire(charge, now).await.map(|()| Wake::Nobody)
+        // Boxed, for it holds several copies of the charge.
+        Box::pin(self.expire(charge, now)).await.map(|()| Wake::Nobody)
     }
 
-    async fn expire(&self, charge: Charge, now: Timestamp) -> Result<(), StoreError> {
+    async fn expire(&self, charge: Charge, now: Timestamp) -> Result<(), WorkError> {
         match charge.scope.mode {
             Mode::Test => {}
             // A live charge expires only after its bank was asked, and no bank is configured.
-            Mode::Live => return Err(StoreError::Corrupt("a live charge, and no bank to ask".to_owned())),
+            Mode::Live => return Err(WorkError::Missing("a live charge, and no bank to ask")),
         }
         let at = charge.expires_at();
         if now <= at {

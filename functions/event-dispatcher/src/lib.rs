@@ -15,7 +15,6 @@ use std::sync::Arc;
 
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
-use aws_sdk_s3::error::DisplayErrorContext;
 use domain::ids::{ResendId, Scope};
 use domain::row::{Key, Row as _};
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
@@ -24,8 +23,10 @@ use shared::audit_trail;
 use shared::charge::{Charge, TransactionStatus};
 use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
+use shared::errors::WorkError;
 use shared::med::MedCase;
 use shared::notice::{Notice, NoticeQueue};
+use shared::object_store::ObjectStoreError;
 use shared::payout::Payout;
 use shared::queue::{Message, Queue};
 use shared::refund::Refund;
@@ -209,11 +210,11 @@ impl Dispatcher {
     }
 
     /// Keeps a record that can't be read, whole, for somebody to look at.
-    async fn put_aside(&self, record: &EventRecord, sequence_number: &str) -> Result<(), StoreError> {
-        let body = serde_json::to_vec(record).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+    async fn put_aside(&self, record: &EventRecord, sequence_number: &str) -> Result<(), WorkError> {
+        let body = serde_json::to_vec(record)?;
         let key = format!("{PUT_ASIDE}/{sequence_number}.json");
         let put = self.s3.put_object().bucket(&self.bucket).key(key).body(body.into());
-        put.send().await.map_err(|error| StoreError::Unavailable(DisplayErrorContext(error).to_string()))?;
+        put.send().await.map_err(ObjectStoreError::from)?;
         Ok(())
     }
 
@@ -289,7 +290,7 @@ impl Dispatcher {
     }
 
     /// What a record asks for: all of it is named by the change, so that a record that comes again asks for the same.
-    fn read(&self, record: &EventRecord) -> Result<Asks, StoreError> {
+    fn read(&self, record: &EventRecord) -> Result<Asks, WorkError> {
         let image = &record.change.new_image;
         if record.event_name == "REMOVE" {
             return Ok(Asks::default());

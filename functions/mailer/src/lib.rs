@@ -10,17 +10,16 @@ pub mod sender;
 pub mod ses;
 mod text;
 
-use std::fmt;
-
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
 use domain::ids::{MedCaseId, Mode};
 use shared::account::{Account, MailAddress};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
+use shared::errors::WorkError;
 use shared::med::MedCase;
 use shared::notice::{About, Claim, Notice, NoticeQueue, Notices, Sending};
-use shared::queue;
+use shared::queue::{self, QueueError};
 use shared::random::{self, RandomError};
 use shared::refund::{Refund, third_party};
 use shared::store::{Aws, Store, StoreError};
@@ -42,42 +41,35 @@ pub struct Mailer {
     sender: Sender,
 }
 
-/// Why a notice was not told.
-#[derive(Debug)]
-enum NotTold {
+/// Why a mail was not sent.
+#[derive(Debug, thiserror::Error)]
+enum MailerError {
     /// A table or queue did not answer, or a row can't be read.
-    Store(StoreError),
+    #[error(transparent)]
+    Work(#[from] WorkError),
     /// The mail can't be written.
-    Mail(MailError),
+    #[error(transparent)]
+    Mail(#[from] MailError),
     /// The mail did not go.
-    Send(SendError),
+    #[error(transparent)]
+    Send(#[from] SendError),
 }
 
-impl fmt::Display for NotTold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Store(error) => error.fmt(f),
-            Self::Mail(error) => error.fmt(f),
-            Self::Send(error) => error.fmt(f),
-        }
-    }
-}
-
-impl From<StoreError> for NotTold {
+impl From<StoreError> for MailerError {
     fn from(error: StoreError) -> Self {
-        Self::Store(error)
+        Self::Work(error.into())
     }
 }
 
-impl From<RandomError> for NotTold {
+impl From<QueueError> for MailerError {
+    fn from(error: QueueError) -> Self {
+        Self::Work(error.into())
+    }
+}
+
+impl From<RandomError> for MailerError {
     fn from(error: RandomError) -> Self {
-        Self::Store(StoreError::Unavailable(error.to_string()))
-    }
-}
-
-impl From<MailError> for NotTold {
-    fn from(error: MailError) -> Self {
-        Self::Mail(error)
+        Self::Work(error.into())
     }
 }
 
@@ -111,7 +103,7 @@ impl Mailer {
         .await
     }
 
-    async fn tell(&self, notice: Notice) -> Result<(), NotTold> {
+    async fn tell(&self, notice: Notice) -> Result<(), MailerError> {
         let Some(from) = &self.from else { return Ok(()) };
         let now = self.clock.now();
         let Some((to, text)) = self.letter(&notice).await? else { return Ok(()) };
@@ -134,17 +126,17 @@ impl Mailer {
     }
 
     /// Whom to tell what; `None`: nobody, or what there was to tell is no more.
-    async fn letter(&self, notice: &Notice) -> Result<Option<(MailAddress, Text)>, StoreError> {
+    async fn letter(&self, notice: &Notice) -> Result<Option<(MailAddress, Text)>, WorkError> {
         let account = Account::key_of(&notice.scope.account);
         let (account, text) = tokio::join!(self.store.get::<Account>(&account), self.text(notice));
-        let account = account?.ok_or_else(|| StoreError::Corrupt("a notice has no account".to_owned()))?;
+        let account = account?.ok_or(WorkError::Missing("a notice has no account"))?;
         let name = &account.settings.merchant_name;
         let text = text?.map(|text| text.addressed(name, notice.scope.mode).signed(notice.id()));
         Ok(account.contact.recipient().cloned().zip(text))
     }
 
     /// What a notice says, by the row that it is about as it stands now.
-    async fn text(&self, notice: &Notice) -> Result<Option<Text>, StoreError> {
+    async fn text(&self, notice: &Notice) -> Result<Option<Text>, WorkError> {
         Ok(match notice.about {
             About::MedOpened(id) => Some(text::opened(&self.case(id).await?)),
             About::MedResolved(id) => text::resolved(&self.case(id).await?),
@@ -156,26 +148,25 @@ impl Mailer {
             // The key is remembered whether or not the contact wants mails, so that a known one is never called new.
             About::RefundDestination(id) => {
                 let refund: Option<Refund> = self.store.get(&Refund::key_of(id)).await?;
-                let refund =
-                    refund.ok_or_else(|| StoreError::Corrupt("a notice has no refund".to_owned()))?;
+                let refund = refund.ok_or(WorkError::Missing("a notice has no refund"))?;
                 let is_first = third_party::is_first_to(&self.store, &refund).await?;
                 text::destination(&refund).filter(|_| is_first)
             }
         })
     }
 
-    async fn case(&self, id: MedCaseId) -> Result<MedCase, StoreError> {
+    async fn case(&self, id: MedCaseId) -> Result<MedCase, WorkError> {
         let case = self.store.get(&MedCase::key_of(id)).await?;
-        case.ok_or_else(|| StoreError::Corrupt("a notice has no case".to_owned()))
+        case.ok_or(WorkError::Missing("a notice has no case"))
     }
 
-    async fn send(&self, claimed: &Sending, mail: &Mail) -> Result<(), NotTold> {
+    async fn send(&self, claimed: &Sending, mail: &Mail) -> Result<(), MailerError> {
         if let Err(error) = self.sender.send(mail).await {
             // What can't be given back is taken up again when its lease ends.
             if let Err(error) = self.notices.release(claimed).await {
                 tracing::warn!(notice = %claimed.id, %error, "a notice was not given back");
             }
-            return Err(NotTold::Send(error));
+            return Err(error.into());
         }
         // Told is told: to try this message again would tell it twice.
         match self.notices.sent(claimed, self.clock.now()).await {

@@ -1,6 +1,5 @@
 //! The form of a mail (RFC 5322): plain text in UTF-8. `lettre` encodes what is in headers, so that no text can add one.
 
-use std::fmt;
 use std::time::{Duration, UNIX_EPOCH};
 
 use domain::ids::NoticeId;
@@ -33,14 +32,9 @@ pub struct Mail {
 }
 
 /// A mail that can't be written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("a mail can't be written: {0}")]
 pub struct MailError(String);
-
-impl fmt::Display for MailError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a mail can't be written: {}", self.0)
-    }
-}
 
 impl Mail {
     /// Writes a mail. A notice that is told again has the same `Message-ID`.

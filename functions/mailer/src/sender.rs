@@ -1,6 +1,5 @@
 //! The ways that mails go: by SES in a stack, as files on one machine, where nobody's inbox is to be troubled.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,21 +17,14 @@ pub enum Sender {
 }
 
 /// Why a mail did not go.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SendError {
     /// SES refused it, or did not answer.
+    #[error("SES did not take a mail: {0}")]
     Ses(String),
     /// It can't be written as a file.
+    #[error("a mail can't be written as a file: {0}")]
     Directory(io::Error),
-}
-
-impl fmt::Display for SendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ses(cause) => write!(f, "SES did not take a mail: {cause}"),
-            Self::Directory(error) => write!(f, "a mail can't be written as a file: {error}"),
-        }
-    }
 }
 
 impl Sender {

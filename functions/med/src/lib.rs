@@ -7,7 +7,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::ids::{EvidenceId, MedCaseId};
 use domain::time::Timestamp;
-use shared::app::App;
+use shared::app::{App, require_scope};
 use shared::auth::Caller;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
@@ -15,7 +15,7 @@ use shared::http::{IdPair, IdPath, JsonBody, Problem, RequestContext, framed};
 use shared::med::evidence::{
     CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
 };
-use shared::med::{AppealReason, CaseFilter, CaseListView, CaseView, MedCase, MedCases};
+use shared::med::{AppealReason, CaseFilter, CaseListView, CaseView, MedCase};
 use shared::store::{Aws, Store};
 
 /// The canonical path, and the alias that serves the same routes.
@@ -153,6 +153,6 @@ async fn own_case(
 ) -> Result<(Caller, MedCase), Problem> {
     let (caller, case) = tokio::join!(app.api_keys.authenticate(context, now), app.cases.find(id));
     let caller = caller?;
-    let case = MedCases::within(case?, &caller.scope)?;
+    let case = require_scope(case?, &caller.scope, "MED case")?;
     Ok((caller, case))
 }

@@ -14,10 +14,10 @@ use domain::ids::Mode;
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use shared::acquirer::{Acquirer, ProviderStatusView};
-use shared::app::App;
+use shared::app::{App, PAYMENT};
+use shared::charge::ChargePath;
 use shared::charge::transaction::request::NewPayment;
 use shared::charge::transaction::view::{CreatedPaymentView, DocumentView, PaymentView};
-use shared::charge::{ChargePath, PAYMENT};
 use shared::http::{JsonBody, Problem, RequestContext, framed};
 use shared::services::{IdempotencyNamespace, create_charge};
 

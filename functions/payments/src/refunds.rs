@@ -5,8 +5,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use shared::acquirer::Acquirer;
-use shared::app::App;
-use shared::charge::{ChargePath, Charges, PAYMENT};
+use shared::app::{App, PAYMENT, require_scope};
+use shared::charge::ChargePath;
 use shared::http::{JsonBody, Problem, RequestContext};
 use shared::refund::{NewRefund, RefundView};
 
@@ -39,7 +39,7 @@ pub(crate) async fn list(
         app.refunds.of_charge(id)
     );
     let caller = caller?;
-    Charges::within(charge?, &caller.scope, PAYMENT)?;
+    require_scope(charge?, &caller.scope, PAYMENT)?;
     let refunds = refunds?;
     let views: Vec<RefundView<'_>> = refunds.iter().map(RefundView::new).collect();
     Ok(Json(json!({ "data": views })).into_response())

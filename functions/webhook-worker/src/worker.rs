@@ -11,7 +11,8 @@ use hyper::http::{HeaderMap, HeaderName, HeaderValue, header};
 use shared::app::address_policy;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::queue::{self, MAX_DELAY_SECONDS};
+use shared::errors::WorkError;
+use shared::queue::{self, MAX_DELAY_SECONDS, QueueError};
 use shared::random;
 use shared::store::{Aws, Store, StoreError};
 use shared::webhook::delivery::{AttemptEnd, Cause, Claim, Deliveries, Delivery, Recipient};
@@ -20,8 +21,8 @@ use shared::webhook::event::Event;
 use shared::webhook::event_type::Family;
 use shared::webhook::override_secret::OverrideSecrets;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
-use shared::webhook::schedule;
 use shared::webhook::signature::{self, EndpointSecret};
+use shared::webhook::{WebhookError, schedule};
 
 use crate::sender::{Attempt, Sender};
 
@@ -74,18 +75,17 @@ impl Worker {
         .await
     }
 
-    async fn work(&self, message: DeliveryMessage) -> Result<(), StoreError> {
+    async fn work(&self, message: DeliveryMessage) -> Result<(), WorkError> {
         let now = self.clock.now();
-        let claim = random::bytes().map(u64::from_le_bytes);
-        let claim = claim.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+        let claim = u64::from_le_bytes(random::bytes()?);
         match self.deliveries.claim(&message.scope, message.delivery, claim, now).await? {
             Claim::NotNow => Ok(()),
-            Claim::Early { due_at } => self.queue.send_later(&message, due_at.until_from(now)).await,
+            Claim::Early { due_at } => Ok(self.queue.send_later(&message, due_at.until_from(now)).await?),
             Claim::Claimed(delivery) => self.attempt(&delivery, &message).await,
         }
     }
 
-    async fn attempt(&self, delivery: &Delivery, message: &DeliveryMessage) -> Result<(), StoreError> {
+    async fn attempt(&self, delivery: &Delivery, message: &DeliveryMessage) -> Result<(), WorkError> {
         let (end, endpoint) = self.make_attempt(delivery).await?;
         let end = self.unless_abandoned(delivery, end).await;
         let now = self.clock.now();
@@ -93,7 +93,9 @@ impl Worker {
             // Before the row says FAILED: a crash in between repeats the message, and loses none.
             let refused = self.dead_letters.send(std::slice::from_ref(message)).await?;
             if !refused.is_empty() {
-                return Err(StoreError::Unavailable("the dead-letter queue refused a message".to_owned()));
+                return Err(
+                    QueueError::Unavailable("the dead-letter queue refused a message".to_owned()).into()
+                );
             }
         }
         let note = async || match &endpoint {
@@ -126,7 +128,7 @@ impl Worker {
     }
 
     /// How an attempt ended, and the endpoint that it was made to.
-    async fn make_attempt(&self, delivery: &Delivery) -> Result<(AttemptEnd, Option<Endpoint>), StoreError> {
+    async fn make_attempt(&self, delivery: &Delivery) -> Result<(AttemptEnd, Option<Endpoint>), WorkError> {
         let exhausted = |error: &str| {
             let (status_code, error) = (delivery.last_status_code, error.to_owned());
             (AttemptEnd::Exhausted { status_code, error, response_body: None }, None)
@@ -142,7 +144,7 @@ impl Worker {
                 tracing::error!(delivery = %delivery.id, cause, "a delivery's event or endpoint can't be read");
                 return Ok(exhausted("the event can't be read"));
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         let Some(event) = material.event else {
             return Ok(cancelled("the event is no longer kept"));
@@ -191,7 +193,7 @@ impl Worker {
         delivery: &Delivery,
         event: &Event,
         recipient: Recipient,
-    ) -> Result<Result<Destination, &'static str>, StoreError> {
+    ) -> Result<Result<Destination, &'static str>, WorkError> {
         match recipient {
             Recipient::Endpoint(endpoint) => Ok(match (Cause::of(delivery, endpoint.as_ref()), endpoint) {
                 (None, Some(endpoint)) => Ok(Destination {
@@ -214,10 +216,9 @@ impl Worker {
         }
     }
 
-    async fn first_override_secret(&self, delivery: &Delivery) -> Result<EndpointSecret, StoreError> {
-        let random = random::bytes().map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        let secret = EndpointSecret::from_random(&random);
-        self.override_secrets.get_or_set(delivery.scope, secret, self.clock.now()).await
+    async fn first_override_secret(&self, delivery: &Delivery) -> Result<EndpointSecret, WorkError> {
+        let secret = EndpointSecret::from_random(&random::bytes()?);
+        Ok(self.override_secrets.get_or_set(delivery.scope, secret, self.clock.now()).await?)
     }
 
     async fn post(&self, delivery: &Delivery, event: &Event, url: &str, secret: &EndpointSecret) -> Attempt {
@@ -242,13 +243,13 @@ impl Worker {
 }
 
 /// Fails on what may succeed later; what can't be read or written then either is said and left.
-fn not_now(done: Result<(), StoreError>) -> Result<(), StoreError> {
+fn not_now(done: Result<(), WebhookError>) -> Result<(), WorkError> {
     match done {
-        Err(StoreError::Corrupt(cause)) => {
+        Err(WebhookError::Store(StoreError::Corrupt(cause))) => {
             tracing::error!(cause, "how an endpoint does can't be noted");
             Ok(())
         }
-        other => other,
+        other => Ok(other?),
     }
 }
 

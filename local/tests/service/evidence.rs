@@ -5,8 +5,8 @@ use axum::http::{Method, Request};
 use http_body_util::BodyExt as _;
 use med::Med;
 use serde_json::{Value, json};
-use shared::http::Problem;
 use shared::med::evidence::{CaseEvidence, EvidenceFiles, Found, KEPT_PREFIX, PENDING_DAYS, PENDING_PREFIX};
+use shared::object_store::ObjectStoreError;
 use shared::store::Aws;
 use tower::ServiceExt as _;
 use url::Url;
@@ -273,7 +273,7 @@ async fn what_replaces_a_file_while_it_is_checked_is_not_kept_for_it() {
 
     service.put_aside(&case, &ticket, b"MZ and so on, not a picture").await;
     let refused = evidence.files.keep(&upload, &arrived, &checked).await.unwrap_err();
-    assert!(matches!(refused, Problem::Unavailable(_)), "{refused:?}");
+    assert!(matches!(refused, ObjectStoreError::Unavailable(_)), "{refused:?}");
     let kept =
         service.s3().list_objects_v2().bucket("documents-bucket").prefix(KEPT_PREFIX).send().await.unwrap();
     assert!(kept.contents().is_empty(), "{kept:?}");

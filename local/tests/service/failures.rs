@@ -10,9 +10,8 @@ use axum::response::IntoResponse;
 use local::embedded::probe::{Fault, Probe};
 use local::stack::Options;
 use serde_json::json;
-use shared::charge::transition::Command;
-use shared::charge::{Charges, TransactionStatus};
-use shared::http::Problem;
+use shared::charge::transition::{Command, Rejection};
+use shared::charge::{ChargeError, Charges, TransactionStatus};
 use shared::refund::Refunds;
 use shared::store::{Committed, Write};
 
@@ -59,7 +58,13 @@ async fn of_callers_that_write_the_same_row_in_the_same_millisecond_one_wins() {
     let charge = charges.find(unwanted).await.unwrap().unwrap();
     let cancel = async || charges.apply(charge.clone(), &Command::Cancel, now).await;
     assert_eq!(cancel().await.unwrap().status, TransactionStatus::Cancelled);
-    assert!(matches!(cancel().await, Err(Problem::PaymentNotCancellable { status: "CANCELLED" })));
+    assert!(matches!(
+        cancel().await,
+        Err(ChargeError::Rejected {
+            rejection: Rejection::NotCancellable,
+            status: TransactionStatus::Cancelled
+        })
+    ));
 
     // Starting a refund claims it for the worker that calls the acquirer.
     let charge = service.charge().await;

@@ -6,7 +6,7 @@ use domain::time::Timestamp;
 use serde_json::json;
 use shared::account::VelocityLimits;
 use shared::charge::transition::Command;
-use shared::charge::{Charge, Charges, TransactionStatus};
+use shared::charge::{Charge, ChargeError, Charges, TransactionStatus};
 use shared::http::Problem;
 use shared::store::Inserted;
 
@@ -81,11 +81,12 @@ impl Merchant {
 }
 
 /// Whether it is new, or the code of its refusal.
-fn asked(answer: Result<Inserted<Charge>, Problem>) -> Result<bool, &'static str> {
+fn asked(answer: Result<Inserted<Charge>, ChargeError>) -> Result<bool, &'static str> {
     match answer {
         Ok(Inserted::New) => Ok(true),
         Ok(Inserted::Existing(_)) => Ok(false),
-        Err(problem) => {
+        Err(error) => {
+            let problem = Problem::from(error);
             assert_eq!((problem.status().as_u16(), problem.kind()), (403, "permission_error"), "{problem:?}");
             Err(problem.code())
         }

@@ -11,8 +11,6 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use crate::store::StoreError;
-
 /// A new password: 18 random bytes in base64url, 24 characters that nobody guesses.
 pub fn generate(random: [u8; 18]) -> SecretString {
     SecretString::from(URL_SAFE_NO_PAD.encode(random))
@@ -24,6 +22,11 @@ const CONCURRENT_HASHES: usize = 2;
 /// A hash of nobody's password by the same parameters, so that an unknown e-mail takes as long as a wrong password.
 const NOBODYS: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+/// A password could not be hashed.
+#[derive(Debug, thiserror::Error)]
+#[error("a password could not be hashed: {0}")]
+pub struct PasswordError(String);
 
 /// A password's Argon2id hash with its salt and parameters, in PHC format: 19 MiB, 2 passes, as OWASP advises.
 #[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
@@ -38,9 +41,9 @@ impl fmt::Debug for PasswordHash {
 
 impl PasswordHash {
     /// Hashes a password with a salt of its own. Takes some 20 ms of a processor.
-    pub fn of(password: &SecretString) -> Result<Self, StoreError> {
+    pub fn of(password: &SecretString) -> Result<Self, PasswordError> {
         let hash = Argon2::default().hash_password(password.expose_secret().as_bytes());
-        hash.map(|hash| Self(hash.to_string())).map_err(|error| StoreError::Corrupt(error.to_string()))
+        hash.map(|hash| Self(hash.to_string())).map_err(|error| PasswordError(error.to_string()))
     }
 
     fn is_of(&self, password: &SecretString) -> bool {
@@ -67,7 +70,7 @@ impl Prover {
         &self,
         password: SecretString,
         hash: Option<PasswordHash>,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, PasswordError> {
         let _slot = self.slots.acquire().await;
         let is_right = move || {
             let is_known = hash.is_some();
@@ -76,7 +79,7 @@ impl Prover {
         };
         // Not on the threads that answer everybody else.
         let proved = tokio::task::spawn_blocking(is_right).await;
-        proved.map_err(|error| StoreError::Unavailable(error.to_string()))
+        proved.map_err(|error| PasswordError(error.to_string()))
     }
 }
 

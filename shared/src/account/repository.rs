@@ -1,7 +1,5 @@
 //! Reads and writes of accounts.
 
-use std::fmt;
-
 use serde::Serialize;
 
 use domain::hex;
@@ -18,35 +16,20 @@ use crate::store::{Committed, ListIndex, Order, Plan, Store, StoreError, Write};
 const PAGE: usize = 500;
 
 /// Why an account is not changed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum AccountRefused {
     /// There is none of that id.
+    #[error("there is no such account")]
     NotFound,
-    /// The database did not answer.
-    Store(StoreError),
-}
-
-impl fmt::Display for AccountRefused {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound => formatter.write_str("there is no such account"),
-            Self::Store(error) => error.fmt(formatter),
-        }
-    }
-}
-
-impl std::error::Error for AccountRefused {}
-
-impl From<StoreError> for AccountRefused {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<RandomError> for AccountRefused {
-    fn from(error: RandomError) -> Self {
-        Self::Store(StoreError::Unavailable(error.to_string()))
-    }
+    /// DynamoDB.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An account or audit row has no id.
+    #[error(transparent)]
+    Random(#[from] RandomError),
+    /// The audit row's details can't be written.
+    #[error("an audit row can't be written: {0}")]
+    Audit(#[from] serde_json::Error),
 }
 
 /// All accounts.
@@ -78,7 +61,11 @@ impl Accounts {
         let salt = hex::encode(&random::bytes::<16>()?);
         let account = Account { id, settings, contact, salt, created_at: now, version: 1 };
         let audit = Audit::of(operator, id, "account.open", id.to_string(), now)?;
-        let audit = audit.with(format!("{}, contact {}", json(&account.settings)?, json(&account.contact)?));
+        let audit = audit.with(format!(
+            "{}, contact {}",
+            serde_json::to_string(&account.settings)?,
+            serde_json::to_string(&account.contact)?
+        ));
         match self.store.commit(vec![Write::insert(&account)?, Write::insert(&audit)?]).await? {
             Committed::Done => Ok(account),
             Committed::Overtaken { .. } => {
@@ -150,15 +137,12 @@ impl Accounts {
             if *part == before {
                 return Ok(Plan::Finished(account));
             }
-            let details = format!("{} became {}", json(&before)?, json(part)?);
+            let details =
+                format!("{} became {}", serde_json::to_string(&before)?, serde_json::to_string(part)?);
             let audit = Audit::of(operator, *id, action, id.to_string(), now)?.with(details);
             let writes = vec![Write::replace(&next, account.version)?, Write::insert(&audit)?];
             Ok(Plan::Commit(writes, next))
         };
         self.store.update("an account", &Account::key_of(id), plan).await
     }
-}
-
-fn json(part: &impl Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(part).map_err(|error| StoreError::Corrupt(error.to_string()))
 }

@@ -1,7 +1,5 @@
 //! People who may log in to the dashboard, and what they may do there.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use domain::ids::{AccountId, UserId};
@@ -137,39 +135,21 @@ pub enum UserChange {
     Remove,
 }
 
-/// Why a person is not added or changed.
-#[derive(Debug)]
+/// Why a user is not added or changed.
+#[derive(Debug, thiserror::Error)]
 pub enum UserRefused {
-    /// There is nobody of that address in the account.
+    /// The account has no user of that e-mail address.
+    #[error("nobody of the account has that e-mail address")]
     NotFound,
-    /// Somebody has that address, here or in another account.
+    /// A user of this or another account has that address.
+    #[error("somebody has that e-mail address already")]
     EmailTaken,
-    /// The database did not answer.
-    Store(StoreError),
-}
-
-impl fmt::Display for UserRefused {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound => formatter.write_str("nobody of the account has that e-mail address"),
-            Self::EmailTaken => formatter.write_str("somebody has that e-mail address already"),
-            Self::Store(error) => error.fmt(formatter),
-        }
-    }
-}
-
-impl std::error::Error for UserRefused {}
-
-impl From<StoreError> for UserRefused {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<RandomError> for UserRefused {
-    fn from(error: RandomError) -> Self {
-        Self::Store(StoreError::Unavailable(error.to_string()))
-    }
+    /// DynamoDB.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The audit row has no id.
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 /// Everybody who may log in.

@@ -49,7 +49,8 @@ pub enum AcquirerKind {
 }
 
 /// A value that can't be configured, with what is wrong; holds nothing of a secret.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{0}")]
 pub struct Refused(String);
 
 impl Refused {
@@ -57,14 +58,6 @@ impl Refused {
         Self(why.into())
     }
 }
-
-impl fmt::Display for Refused {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Refused {}
 
 /// An acquirer's address, normalised.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -362,13 +355,26 @@ impl<'a> AcquirerView<'a> {
     }
 
     /// For the audit, which is kept for good: the merchant's key may be their document.
-    fn audited(settings: &'a AcquirerSettings) -> Result<String, StoreError> {
+    fn audited(settings: &'a AcquirerSettings) -> Result<String, serde_json::Error> {
         let shown = Self::new(settings);
         let ending = shown.pix_key.chars().rev().take(PIX_KEY_ENDING).collect::<Vec<_>>();
         let pix_key = std::iter::once('…').chain(ending.into_iter().rev()).collect();
         serde_json::to_string(&Self { pix_key, ..shown })
-            .map_err(|error| StoreError::Corrupt(error.to_string()))
     }
+}
+
+/// Why an account's acquirer is not set or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// DynamoDB.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The audit row has no id.
+    #[error(transparent)]
+    Random(#[from] RandomError),
+    /// The audit row's details can't be written.
+    #[error("an audit row can't be written: {0}")]
+    Audit(#[from] serde_json::Error),
 }
 
 /// The acquirers of all accounts.
@@ -395,7 +401,7 @@ impl AccountAcquirers {
         settings: &AcquirerSettings,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<AccountAcquirer, StoreError> {
+    ) -> Result<AccountAcquirer, SettingsError> {
         let after = AcquirerView::audited(settings)?;
         let plan = |found: Option<AccountAcquirer>| {
             let seen = found.as_ref().map(|row| row.version);
@@ -425,7 +431,7 @@ impl AccountAcquirers {
         account: AccountId,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Option<AccountAcquirer>, StoreError> {
+    ) -> Result<Option<AccountAcquirer>, SettingsError> {
         let plan = |found: Option<AccountAcquirer>| {
             let Some(found) = found else { return Ok(Plan::Finished(None)) };
             let seen = i64::try_from(found.version).unwrap_or(i64::MAX);
@@ -443,9 +449,8 @@ fn audited(
     account: AccountId,
     action: &str,
     now: Timestamp,
-) -> Result<Audit, StoreError> {
+) -> Result<Audit, RandomError> {
     Audit::of(operator, account, action, account.to_string(), now)
-        .map_err(|error: RandomError| StoreError::Unavailable(error.to_string()))
 }
 
 #[cfg(test)]

@@ -16,8 +16,21 @@ use crate::account::AccountSettings;
 use crate::charge::Charge;
 use crate::charge::transition::Finalised;
 use crate::config::Links;
-use crate::http::Problem;
 use crate::refund::{Refund, RefundCapabilities, RefundEnd};
+
+/// Why an acquirer did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum AcquirerError {
+    /// The account has no acquirer for live charges.
+    #[error("Live payments are not available yet for this account. Use an ak_test_ key.")]
+    NotConfigured,
+    /// The acquirer did not answer.
+    #[error("the acquirer did not answer: {0}")]
+    Unavailable(String),
+    /// The checks of the request let through what no artefact can carry: a defect of ours.
+    #[error("an artefact can't be made: {0}")]
+    Unfit(String),
+}
 
 /// Whoever takes the money of a charge.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -76,13 +89,11 @@ impl Acquirer {
     ///
     /// # Errors
     ///
-    /// 422 `unprocessable_entity` for live keys, so far: what [`configuration`] says is not acted on yet.
-    pub fn of(scope: &Scope) -> Result<Self, Problem> {
+    /// [`AcquirerError::NotConfigured`] for live keys, so far: what [`configuration`] says is not acted on yet.
+    pub fn of(scope: &Scope) -> Result<Self, AcquirerError> {
         match scope.mode {
             Mode::Test => Ok(Self::Sandbox),
-            Mode::Live => Err(Problem::Unprocessable(
-                "Live payments are not available yet for this account. Use an ak_test_ key.".to_owned(),
-            )),
+            Mode::Live => Err(AcquirerError::NotConfigured),
         }
     }
 
@@ -102,7 +113,7 @@ impl Acquirer {
         settings: &AccountSettings,
         links: &Links,
         now: Timestamp,
-    ) -> Result<Finalised, Problem> {
+    ) -> Result<Finalised, AcquirerError> {
         match self {
             Self::Sandbox => match sandbox::Finalisation::of(charge) {
                 None | Some(sandbox::Finalisation::Later) => {
@@ -114,7 +125,7 @@ impl Acquirer {
                     code: "refused".to_owned(),
                 }),
                 Some(sandbox::Finalisation::Unavailable) => {
-                    Err(Problem::Unavailable("the sandbox plays an acquirer that is away".to_owned()))
+                    Err(AcquirerError::Unavailable("the sandbox plays an acquirer that is away".to_owned()))
                 }
             },
         }

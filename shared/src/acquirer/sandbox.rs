@@ -11,13 +11,12 @@ use domain::calendar::Day;
 use domain::ids::ChargeId;
 use domain::money::{Amount, Currency, Money};
 use domain::payment_method::PaymentMethod;
-use domain::time::{Timestamp, TimestampError};
+use domain::time::Timestamp;
 
-use super::{ProviderStatus, RefundProgress};
+use super::{AcquirerError, ProviderStatus, RefundProgress};
 use crate::account::AccountSettings;
 use crate::charge::{Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, Pix, TransactionStatus};
 use crate::config::Links;
-use crate::http::Problem;
 use crate::refund::{Refund, RefundCapabilities, RefundEnd};
 
 /// How long a card's page can be used, in seconds.
@@ -48,10 +47,10 @@ pub(super) fn artefacts(
     settings: &AccountSettings,
     links: &Links,
     now: Timestamp,
-) -> Result<Artefacts, Problem> {
+) -> Result<Artefacts, AcquirerError> {
     let (id, amount) = (charge.id, charge.amount);
     let mut artefacts = Artefacts::default();
-    let after = |seconds: i64| now.plus_seconds(seconds).map_err(out_of_range);
+    let after = |seconds: i64| now.plus_seconds(seconds).map_err(unfit);
     for method in &charge.methods {
         match method {
             PaymentMethod::Pix => {
@@ -102,7 +101,7 @@ fn crypto(
     amount: Amount,
     currency: Currency,
     expires_at: Timestamp,
-) -> Result<Crypto, Problem> {
+) -> Result<Crypto, AcquirerError> {
     let (network, name, token, minor) = if currency == Currency::BTC {
         (Network::BitcoinTestnet, "BITCOIN_TESTNET", Currency::BTC, i128::from(amount.minor()))
     } else {
@@ -130,12 +129,8 @@ fn crypto(
 }
 
 /// What the request's checks let through and an artefact can't carry: a defect of the checks.
-fn unfit(error: impl Display) -> Problem {
-    Problem::Internal(format!("an artefact can't be made: {error}"))
-}
-
-fn out_of_range(error: TimestampError) -> Problem {
-    Problem::Internal(format!("expiry out of range: {error}"))
+fn unfit(error: impl Display) -> AcquirerError {
+    AcquirerError::Unfit(error.to_string())
 }
 
 /// A dynamic BR Code on our own host, never somebody's key.
@@ -144,14 +139,14 @@ fn pix_code(
     amount: Amount,
     settings: &AccountSettings,
     links: &Links,
-) -> Result<String, Problem> {
+) -> Result<String, AcquirerError> {
     let code = DynamicBrCode {
         location: &links.pix_location(&id.txid()),
         amount_centavos: Some(amount.minor_unsigned()),
         merchant_name: &settings.merchant_name,
         merchant_city: &settings.merchant_city,
     };
-    code.encode().map_err(|error| Problem::Internal(format!("a BR Code can't be made: {error}")))
+    code.encode().map_err(unfit)
 }
 
 /// How the sandbox plays an acquirer that takes a while or refuses, as `metadata.sandbox` says.

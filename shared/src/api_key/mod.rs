@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-pub use repository::{ApiKeys, Issued};
+pub use repository::{ApiKeyError, ApiKeys, Issued};
 
 use domain::ids::{AccountId, Fingerprint, Mode};
 use domain::time::Timestamp;

@@ -14,8 +14,7 @@ use super::request::NewApiKey;
 use super::{ApiKey, ListedKey, generate};
 use crate::account::Account;
 use crate::audit::{Audit, Operator};
-use crate::http::Problem;
-use crate::random;
+use crate::random::{self, RandomError};
 use crate::store::{Committed, Item, Store, StoreError, Write, unavailable, update_in_turn};
 
 /// A key that was just made.
@@ -30,6 +29,20 @@ impl fmt::Debug for Issued {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Issued").field(&self.key.fingerprint).finish()
     }
+}
+
+/// Why a key is not read, issued, rotated or revoked.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiKeyError {
+    /// The account has no such key.
+    #[error("the account has no such API key")]
+    NotFound,
+    /// DynamoDB.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A key or an audit row can't be made.
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 /// The table of keys. Clones share one client.
@@ -57,15 +70,16 @@ impl ApiKeys {
     ///
     /// # Errors
     ///
-    /// 404 `not_found`.
-    pub async fn find(&self, account: &AccountId, id: Option<&ApiKeyId>) -> Result<ApiKey, Problem> {
-        let missing = Problem::NotFound { what: "API key" };
-        let Some(id) = id else { return Err(missing) };
+    /// [`ApiKeyError::NotFound`].
+    pub async fn find(&self, account: &AccountId, id: Option<&ApiKeyId>) -> Result<ApiKey, ApiKeyError> {
+        let Some(id) = id else { return Err(ApiKeyError::NotFound) };
         let get = self.store.client().get_item().table_name(&self.table);
         let get = get.set_key(Some(key_of(id.fingerprint()))).consistent_read(true);
-        let Some(found) = get.send().await.map_err(unavailable)?.item else { return Err(missing) };
+        let Some(found) = get.send().await.map_err(unavailable)?.item else {
+            return Err(ApiKeyError::NotFound);
+        };
         let key: ApiKey = serde_dynamo::from_item(found).map_err(|error| corrupt(&error))?;
-        if key.account == *account { Ok(key) } else { Err(missing) }
+        if key.account == *account { Ok(key) } else { Err(ApiKeyError::NotFound) }
     }
 
     /// The keys of an account, the newest first. A key that was issued or revoked a moment ago may be missing or there
@@ -101,7 +115,7 @@ impl ApiKeys {
         asked: &NewApiKey,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Issued, Problem> {
+    ) -> Result<Issued, ApiKeyError> {
         let mut update = self.store.start_update("an account");
         loop {
             update.next_attempt().await?;
@@ -124,7 +138,7 @@ impl ApiKeys {
     ///
     /// # Errors
     ///
-    /// 404 `not_found` where the account has no such key, also when somebody else was first.
+    /// [`ApiKeyError::NotFound`] where the account has no such key, also when somebody else was first.
     pub async fn rotate(
         &self,
         account: &AccountId,
@@ -132,7 +146,7 @@ impl ApiKeys {
         label: Option<String>,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Issued, Problem> {
+    ) -> Result<Issued, ApiKeyError> {
         let mut update = self.store.start_update("an account");
         loop {
             update.next_attempt().await?;
@@ -159,14 +173,14 @@ impl ApiKeys {
     ///
     /// # Errors
     ///
-    /// 404 `not_found` where the account has no such key.
+    /// [`ApiKeyError::NotFound`] where the account has no such key.
     pub async fn revoke(
         &self,
         account: &AccountId,
         id: Option<&ApiKeyId>,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<ApiKey, Problem> {
+    ) -> Result<ApiKey, ApiKeyError> {
         let key = self.find(account, id).await?;
         let audit = Audit::of(operator, *account, "api-key.revoke", key.fingerprint.as_str(), now)?;
         let writes = vec![
@@ -175,13 +189,13 @@ impl ApiKeys {
         ];
         match self.store.commit(writes).await? {
             Committed::Done => Ok(key),
-            Committed::Overtaken { .. } => Err(Problem::NotFound { what: "API key" }),
+            Committed::Overtaken { .. } => Err(ApiKeyError::NotFound),
         }
     }
 
-    async fn account(&self, id: &AccountId) -> Result<Account, Problem> {
+    async fn account(&self, id: &AccountId) -> Result<Account, ApiKeyError> {
         let account = self.store.get(&Account::key_of(id)).await?;
-        account.ok_or_else(|| Problem::Internal(format!("{id} has a user and no row")))
+        account.ok_or_else(|| StoreError::Corrupt(format!("{id} has a user and no row")).into())
     }
 
     /// Gives a key its account's settings, unless it has newer ones. A key that is gone needs none.
@@ -232,7 +246,7 @@ impl ApiKeys {
     }
 }
 
-fn make(account: &Account, asked: &NewApiKey, now: Timestamp) -> Result<Issued, Problem> {
+fn make(account: &Account, asked: &NewApiKey, now: Timestamp) -> Result<Issued, ApiKeyError> {
     let cleartext = generate(asked.mode, random::bytes()?);
     let key = ApiKey::new(&cleartext, account, asked.mode, &asked.label, now);
     Ok(Issued { key, cleartext })

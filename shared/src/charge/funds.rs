@@ -5,8 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use domain::money;
-use domain::money::Amount;
+use domain::money::{self, Amount};
 
 use super::Charge;
 use crate::account::terms::{Fees, FeesOnRefund};
@@ -66,15 +65,19 @@ pub struct RefundAsked {
 }
 
 /// Why a refund can't be taken from a charge.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RefundRefused {
     /// Nothing was credited.
+    #[error("nothing was credited")]
     NotSettled,
     /// A MED case is not over.
+    #[error("a MED case is not over")]
     Disputed,
     /// One that took money of it was lost.
+    #[error("a MED case was lost")]
     CaseLost,
     /// More than is left.
+    #[error("only {remaining} is left to refund")]
     ExceedsRemaining {
         /// What is left.
         remaining: i64,

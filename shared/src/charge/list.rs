@@ -7,9 +7,9 @@ use domain::tax_id::Document;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 
-use super::{CHARGE, Charge, Charges, PublicStatus};
+use super::{Charge, Charges, PublicStatus};
 use crate::http::{Fields, Problem, Query};
-use crate::store::{ListIndex, Listed, Order, StoreError};
+use crate::store::{ListIndex, Listed, Order, PageError, StoreError};
 
 /// Charges on a page, unless asked otherwise, and at most (contract: Limits).
 const DEFAULT_LIMIT: u32 = 25;
@@ -99,20 +99,18 @@ impl Charges {
     ///
     /// # Errors
     ///
-    /// 400 when `starting_after` names no charge of this scope.
+    /// When `starting_after` names no charge of this scope.
     pub async fn list(
         &self,
         scope: &Scope,
         filter: &ChargeFilter,
         cursor: Option<Charge>,
         now: Timestamp,
-    ) -> Result<ChargePage, Problem> {
-        let cursor = match filter.starting_after {
-            None => None,
-            Some(_) => Some(Self::within(cursor, scope, CHARGE).map_err(|_not_found| {
-                Problem::field("starting_after", "is not a charge of this account and mode")
-            })?),
-        };
+    ) -> Result<ChargePage, PageError> {
+        let cursor = cursor.filter(|charge| charge.scope == *scope);
+        if filter.starting_after.is_some() && cursor.is_none() {
+            return Err(PageError::UnknownCursor("a charge of this account and mode"));
+        }
         let (from, to) = sort_range(filter.created_after, filter.created_before);
         let cursor = cursor.map(|charge| charge.list_sort());
         let to = cursor.clone().filter(|cursor| *cursor < to).unwrap_or(to);
@@ -168,7 +166,7 @@ impl Charges {
         entries: &[Listed],
         more_entries: bool,
         now: Timestamp,
-    ) -> Result<ChargePage, Problem> {
+    ) -> Result<ChargePage, PageError> {
         let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
         let rows: Vec<Charge> = self.store.get_in_order(&keys).await?;
         let in_order: Vec<Charge> = rows.into_iter().map(|charge| charge.as_of(now)).collect();

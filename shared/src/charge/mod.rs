@@ -5,6 +5,7 @@
 
 mod artefacts;
 mod dispute;
+mod error;
 mod funds;
 pub(crate) mod list;
 mod metadata;
@@ -24,16 +25,17 @@ use serde::{Deserialize, Serialize};
 
 pub use artefacts::{Artefacts, Boleto, Card, Crypto, Mbway, Multibanco, Pix};
 pub use dispute::{Disputes, MedBlock, MedStatus};
+pub use error::ChargeError;
 pub use funds::{Funds, RefundAsked, RefundRefused};
 pub use list::{ChargeFilter, ChargePage};
 pub use metadata::Metadata;
 pub use path::ChargePath;
 pub use receipt::{Receipt, Return, UnappliedReason};
-pub use repository::{CHARGE, Charges, PAYMENT};
+pub use repository::Charges;
 pub use status::{PublicStatus, TransactionStatus};
 
 use domain::calendar::Day;
-use domain::ids::{AcquirerPaymentId, ChargeId, Mode, Scope};
+use domain::ids::{AcquirerPaymentId, ChargeId, Mode, Scope, Scoped};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::row::{Indexes, Key, Row, sortable};
@@ -361,6 +363,12 @@ impl Charge {
     /// The charge's place in lists: by creation, then by id.
     pub(crate) fn list_sort(&self) -> String {
         format!("{}#{}", sortable(self.created_at), self.id.raw())
+    }
+}
+
+impl Scoped for Charge {
+    fn scope(&self) -> Scope {
+        self.scope
     }
 }
 

@@ -1,20 +1,13 @@
 //! Reads and writes of charges.
 
-use domain::ids::{ChargeId, Scope};
+use domain::ids::ChargeId;
 use domain::time::Timestamp;
 
-use super::Charge;
-use super::transition::{self, Command, Outcome, ReceiptWrite, Rejection};
+use super::transition::{self, Command, Outcome, ReceiptWrite};
+use super::{Charge, ChargeError};
 use crate::auth::Caller;
-use crate::http::Problem;
 use crate::store::{Inserted, Store, StoreError, Write};
 use crate::wallet::counters::Cover;
-
-/// What `/v1/charges` calls a charge.
-pub const CHARGE: &str = "charge";
-
-/// What `/v1/payments` calls one.
-pub const PAYMENT: &str = "payment";
 
 /// The charges of all scopes.
 #[derive(Clone, Debug)]
@@ -43,7 +36,12 @@ impl Charges {
 
     /// Applies what happened to a charge that was just read: one write, tried anew on the newer row when
     /// somebody else was first. Gives the charge as it stands after.
-    pub async fn apply(&self, charge: Charge, command: &Command, now: Timestamp) -> Result<Charge, Problem> {
+    pub async fn apply(
+        &self,
+        charge: Charge,
+        command: &Command,
+        now: Timestamp,
+    ) -> Result<Charge, ChargeError> {
         self.apply_by(None, charge, command, now).await
     }
 
@@ -51,8 +49,8 @@ impl Charges {
     ///
     /// # Errors
     ///
-    /// 422 `payment_not_cancellable` when it is settled or has ended.
-    pub async fn cancel(&self, charge: Charge, by: &Caller, now: Timestamp) -> Result<Charge, Problem> {
+    /// [`ChargeError::Rejected`] when it is settled or has ended.
+    pub async fn cancel(&self, charge: Charge, by: &Caller, now: Timestamp) -> Result<Charge, ChargeError> {
         self.apply_by(Some(by), charge, &Command::Cancel, now).await
     }
 
@@ -62,7 +60,7 @@ impl Charges {
         charge: Charge,
         command: &Command,
         now: Timestamp,
-    ) -> Result<Charge, Problem> {
+    ) -> Result<Charge, ChargeError> {
         let (id, mut just_read, mut told) = (charge.id, Some(charge), None);
         let mut update = self.store.start_update("a charge");
         loop {
@@ -85,8 +83,8 @@ impl Charges {
                 | Command::Decline { .. }
                 | Command::Review { .. } => charge.as_of(now),
             };
-            let outcome =
-                transition::apply(&shown, command, now).map_err(|rejection| refused(rejection, &shown))?;
+            let outcome = transition::apply(&shown, command, now)
+                .map_err(|rejection| ChargeError::Rejected { rejection, status: shown.status })?;
             let mut planned = match outcome {
                 Outcome::Unchanged => return Ok(shown),
                 outcome => Planned::of(made_by(by, outcome), &shown)?,
@@ -100,7 +98,7 @@ impl Charges {
     }
 
     /// The charge with its expiry written down, where it reads as expired and `clock` did not come by yet.
-    pub async fn caught_up(&self, charge: Charge, now: Timestamp) -> Result<Charge, Problem> {
+    pub async fn caught_up(&self, charge: Charge, now: Timestamp) -> Result<Charge, ChargeError> {
         let at = charge.expires_at();
         if charge.clone().as_of(now).status == charge.status {
             return Ok(charge);
@@ -108,14 +106,8 @@ impl Charges {
         self.apply(charge, &Command::Expire { at }, now).await
     }
 
-    pub(super) async fn known(&self, id: ChargeId) -> Result<Charge, Problem> {
-        self.find(Some(id)).await?.ok_or_else(|| Problem::Internal("a charge vanished".to_owned()))
-    }
-
-    /// A charge of this scope, or the 404 that hides other scopes' charges. It says `what` the surface calls a charge:
-    /// [`CHARGE`] or [`PAYMENT`].
-    pub fn within(found: Option<Charge>, scope: &Scope, what: &'static str) -> Result<Charge, Problem> {
-        found.filter(|charge| charge.scope == *scope).ok_or(Problem::NotFound { what })
+    pub(super) async fn known(&self, id: ChargeId) -> Result<Charge, StoreError> {
+        self.find(Some(id)).await?.ok_or_else(|| StoreError::Corrupt("a charge vanished".to_owned()))
     }
 }
 
@@ -180,19 +172,5 @@ impl Planned {
         }
         planned.writes.extend(posting.writes(Cover::NotNeeded)?);
         Ok(planned)
-    }
-}
-
-fn refused(rejection: Rejection, charge: &Charge) -> Problem {
-    match rejection {
-        Rejection::NotHeldForReview => Problem::Unprocessable(format!(
-            "The charge is {}; only a payment held for review can be reviewed.",
-            charge.status.as_str()
-        )),
-        Rejection::NotCancellable => Problem::PaymentNotCancellable { status: charge.status.as_str() },
-        Rejection::NotPayableByCard => Problem::Unprocessable(format!(
-            "The charge is {}; it can't be paid by card now.",
-            charge.status.as_str()
-        )),
     }
 }

@@ -116,13 +116,16 @@ pub enum Outcome {
 }
 
 /// Why a command is refused.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Rejection {
     /// A review ends only where money is held for one, or was, with the same end.
+    #[error("only a payment held for review can be reviewed")]
     NotHeldForReview,
     /// Only what is open or held can be cancelled.
+    #[error("only a charge that waits for its payment can be cancelled")]
     NotCancellable,
     /// Only a card that can still be charged is authenticated.
+    #[error("it can't be paid by card now")]
     NotPayableByCard,
 }
 

@@ -12,9 +12,8 @@ use domain::ids::{ChargeId, Mode, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
-use super::{Charge, Charges, TransactionStatus};
+use super::{Charge, ChargeError, Charges, TransactionStatus};
 use crate::account::VelocityLimits;
-use crate::http::Problem;
 use crate::store::{Bound, Inserted, Item, StoreError, Write, ttl};
 
 /// How long a customer's charge counts, in seconds.
@@ -122,24 +121,24 @@ impl Charges {
     ///
     /// # Errors
     ///
-    /// 403 `fraud.customer_velocity_exceeded` and `fraud.account_velocity_exceeded`.
+    /// [`ChargeError::CustomerVelocityExceeded`] and [`ChargeError::AccountVelocityExceeded`].
     pub async fn insert_guarded(
         &self,
         charge: &Charge,
         limits: VelocityLimits,
         now: Timestamp,
-    ) -> Result<Inserted<Charge>, Problem> {
+    ) -> Result<Inserted<Charge>, ChargeError> {
         let minute = Minute::of(charge.scope, now);
         let most = i64::from(limits.per_account).saturating_sub(1);
         let bound = Bound::AtMost { counter: COUNTER.to_owned(), most };
         if !self.store.count_within(&minute.key(), (COUNTER, 1), minute.ttl(), Some(bound)).await? {
-            return self.there_or(charge.id, Problem::AccountVelocityExceeded).await;
+            return self.there_or(charge.id, ChargeError::AccountVelocityExceeded).await;
         }
         let inserted = self.insert_for_customer(charge, limits.per_customer, now).await;
         match &inserted {
             // Where it is not known whether the charge was made, its place stays taken.
             Ok(Inserted::New) => {}
-            Err(problem) if !matches!(problem, Problem::CustomerVelocityExceeded) => {}
+            Err(error) if !matches!(error, ChargeError::CustomerVelocityExceeded) => {}
             Ok(Inserted::Existing(_)) | Err(_) => {
                 self.store.count_within(&minute.key(), (COUNTER, -1), minute.ttl(), None).await?;
             }
@@ -152,7 +151,7 @@ impl Charges {
         charge: &Charge,
         limit: u16,
         now: Timestamp,
-    ) -> Result<Inserted<Charge>, Problem> {
+    ) -> Result<Inserted<Charge>, ChargeError> {
         let Some(document) = charge.payer() else {
             return Ok(self.store.insert(charge).await?);
         };
@@ -167,7 +166,7 @@ impl Charges {
             let seen = found.as_ref().map(|places| places.version);
             let places = found.unwrap_or_else(|| Places::none(charge.scope, document));
             let Some(next) = places.with(charge.id, limit, now) else {
-                return self.there_or(charge.id, Problem::CustomerVelocityExceeded).await;
+                return self.there_or(charge.id, ChargeError::CustomerVelocityExceeded).await;
             };
             let place = match seen {
                 Some(version) => Write::replace(&next, version)?,
@@ -180,8 +179,8 @@ impl Charges {
     }
 
     /// The charge, if it was there before: then it is a replay.
-    async fn there_or(&self, id: ChargeId, problem: Problem) -> Result<Inserted<Charge>, Problem> {
-        self.find(Some(id)).await?.map(Inserted::Existing).ok_or(problem)
+    async fn there_or(&self, id: ChargeId, error: ChargeError) -> Result<Inserted<Charge>, ChargeError> {
+        self.find(Some(id)).await?.map(Inserted::Existing).ok_or(error)
     }
 
     /// What must be written beside a move to give its charge's places back, where they still count.

@@ -8,8 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::context::{RATE_LIMIT, RATE_LIMIT_REMAINING, RequestId};
-use crate::random::{self, RandomError};
-use crate::store::StoreError;
+use crate::random;
 
 /// The most failures that an answer lists: a list of a thousand wrong names must not make an answer that nothing carries.
 pub(super) const MAX_DETAILS: usize = 100;
@@ -377,31 +376,6 @@ impl Problem {
             _ => {}
         }
         response
-    }
-}
-
-impl From<StoreError> for Problem {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Unavailable(_) => Self::Unavailable(error.to_string()),
-            StoreError::Corrupt(_) => Self::Internal(error.to_string()),
-        }
-    }
-}
-
-/// Where no request waits for an answer: what may go through later, and what will not.
-impl From<Problem> for StoreError {
-    fn from(problem: Problem) -> Self {
-        match problem {
-            Problem::Unavailable(cause) => Self::Unavailable(cause),
-            problem => Self::Corrupt(problem.message()),
-        }
-    }
-}
-
-impl From<RandomError> for Problem {
-    fn from(error: RandomError) -> Self {
-        Self::Internal(error.to_string())
     }
 }
 

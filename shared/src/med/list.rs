@@ -9,7 +9,7 @@ use domain::vocabulary::Vocabulary;
 use super::{CaseKind, CaseStatus, MedCase, MedCases, SORT};
 use crate::charge::Charge;
 use crate::http::{Fields, Problem, Query};
-use crate::store::{ListIndex, Listed, Order, StoreError};
+use crate::store::{ListIndex, Listed, Order, PageError, StoreError};
 
 /// Cases on a page, unless asked otherwise, and at most (contract: Limits).
 const DEFAULT_LIMIT: u32 = 25;
@@ -109,10 +109,10 @@ impl MedCases {
         scope: &Scope,
         filter: &CaseFilter,
         cursor: Option<MedCase>,
-    ) -> Result<CasePage, Problem> {
+    ) -> Result<CasePage, PageError> {
         let cursor = cursor.filter(|case| case.scope == *scope);
         if filter.starting_after.is_some() && cursor.is_none() {
-            return Err(Problem::field("starting_after", "is not a case of this account and mode"));
+            return Err(PageError::UnknownCursor("a case of this account and mode"));
         }
         let cursor = cursor.map(|case| case.list_sort());
         if let Some(charge) = filter.charge {

@@ -6,6 +6,7 @@
 //! One that claims another amount than the charge's moves nothing until an operator confirms it; refunds of its charge
 //! wait all the same.
 
+mod error;
 pub mod evidence;
 mod list;
 mod repository;
@@ -17,12 +18,13 @@ mod view;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
+pub use error::{CaseError, EvidenceError};
 pub use list::{CaseFilter, CasePage};
 pub use repository::MedCases;
 pub use request::{AppealReason, CaseNotice};
 pub use view::{CaseListView, CaseView, ResolvedView};
 
-use domain::ids::{MedCaseId, PostingId, Scope};
+use domain::ids::{MedCaseId, PostingId, Scope, Scoped};
 use domain::money::{Amount, Currency};
 use domain::row::{Indexes, Key, Row, sortable};
 use domain::time::Timestamp;
@@ -553,6 +555,12 @@ impl MedCase {
     /// Its place in lists: by creation, then by id.
     fn list_sort(&self) -> String {
         format!("{}#{}", sortable(self.created_at), self.id)
+    }
+}
+
+impl Scoped for MedCase {
+    fn scope(&self) -> Scope {
+        self.scope
     }
 }
 

@@ -1,13 +1,12 @@
 //! Reads and writes of cases.
 
-use domain::ids::{MedCaseId, Scope};
+use domain::ids::MedCaseId;
 use domain::time::Timestamp;
 
-use super::{AppealReason, CaseNotice, CaseRefused, CaseStep, Decision, MedCase};
+use super::{AppealReason, CaseError, CaseNotice, CaseRefused, CaseStep, Decision, MedCase};
 use crate::audit::{Audit, Operator};
 use crate::auth::Caller;
 use crate::charge::Charge;
-use crate::http::Problem;
 use crate::random::RandomError;
 use crate::store::{Store, StoreError, Write};
 use crate::wallet::counters::Cover;
@@ -32,23 +31,18 @@ impl MedCases {
         }
     }
 
-    /// A case of this scope, or the 404 that hides other scopes' cases.
-    pub fn within(found: Option<MedCase>, scope: &Scope) -> Result<MedCase, Problem> {
-        found.filter(|case| case.scope == *scope).ok_or(Problem::NotFound { what: "MED case" })
-    }
-
     /// Opens a case on a charge that was just read. `name` is the notice's own: told again, it is one case.
     ///
     /// # Errors
     ///
-    /// 422 when nothing was credited for the charge.
+    /// [`CaseError::NotSettled`] when nothing was credited for the charge.
     pub async fn open(
         &self,
         charge: Charge,
         name: &str,
         notice: &CaseNotice,
         now: Timestamp,
-    ) -> Result<MedCase, Problem> {
+    ) -> Result<MedCase, CaseError> {
         let id = MedCaseId::derive(charge.id, name);
         let mut just_read = Some(charge);
         let mut update = self.store.start_update("the charge of a case");
@@ -62,10 +56,7 @@ impl MedCases {
                 None => self.charge(id).await?,
             };
             let step = MedCase::open(id, &charge, notice, now).map_err(|refused| match refused {
-                CaseRefused::NotSettled => Problem::Unprocessable(format!(
-                    "The charge is {}; a case contests a payment that was credited.",
-                    charge.status.as_str()
-                )),
+                CaseRefused::NotSettled => CaseError::NotSettled(charge.status),
             })?;
             let insert = Write::insert(&step.case)?;
             if update.commit(writes(vec![insert], &step, &charge)?).await? {
@@ -78,16 +69,16 @@ impl MedCases {
     ///
     /// # Errors
     ///
-    /// 400 when it is not open.
+    /// [`CaseError::NotOpen`] when it is not open.
     pub async fn appeal(
         &self,
         case: MedCase,
         reason: &AppealReason,
         caller: &Caller,
         now: Timestamp,
-    ) -> Result<MedCase, Problem> {
+    ) -> Result<MedCase, CaseError> {
         let step = |case: &MedCase, charge: &Charge| {
-            let appealed = case.appealed(charge, reason, now).ok_or_else(|| not_open(case))?;
+            let appealed = case.appealed(charge, reason, now).ok_or(CaseError::NotOpen(case.status))?;
             Ok(Some(appealed.by(caller)))
         };
         self.change(case, None, step).await
@@ -99,7 +90,7 @@ impl MedCases {
         case: MedCase,
         by: Option<&Operator>,
         now: Timestamp,
-    ) -> Result<MedCase, Problem> {
+    ) -> Result<MedCase, CaseError> {
         let audit = audit(by, &case, "med.request-evidence", None, now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.evidence_requested(charge, now))).await
     }
@@ -108,10 +99,10 @@ impl MedCases {
     ///
     /// # Errors
     ///
-    /// 400 when it is not open.
-    pub async fn accept(&self, case: MedCase, caller: &Caller, now: Timestamp) -> Result<MedCase, Problem> {
+    /// [`CaseError::NotOpen`] when it is not open.
+    pub async fn accept(&self, case: MedCase, caller: &Caller, now: Timestamp) -> Result<MedCase, CaseError> {
         let step = |case: &MedCase, charge: &Charge| {
-            let accepted = case.accepted(charge, now).ok_or_else(|| not_open(case))?;
+            let accepted = case.accepted(charge, now).ok_or(CaseError::NotOpen(case.status))?;
             Ok(Some(accepted.by(caller)))
         };
         self.change(case, None, step).await
@@ -124,13 +115,13 @@ impl MedCases {
         decision: Decision,
         by: Option<&Operator>,
         now: Timestamp,
-    ) -> Result<MedCase, Problem> {
+    ) -> Result<MedCase, CaseError> {
         let audit = audit(by, &case, "med.decide", Some(decision.as_str().to_owned()), now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.decided(charge, decision, now))).await
     }
 
     /// An operator confirms a case that claims another amount than its charge's. Another stays as it is.
-    pub async fn confirm(&self, case: MedCase, by: &Operator, now: Timestamp) -> Result<MedCase, Problem> {
+    pub async fn confirm(&self, case: MedCase, by: &Operator, now: Timestamp) -> Result<MedCase, CaseError> {
         let claimed = format!("{} {} {}", case.scope.mode, case.currency, case.amount.minor());
         let audit = audit(Some(by), &case, "med.confirm", Some(claimed), now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.confirmed(charge, now))).await
@@ -141,8 +132,8 @@ impl MedCases {
         &self,
         case: MedCase,
         audit: Option<&Audit>,
-        step: impl Fn(&MedCase, &Charge) -> Result<Option<CaseStep>, Problem>,
-    ) -> Result<MedCase, Problem> {
+        step: impl Fn(&MedCase, &Charge) -> Result<Option<CaseStep>, CaseError>,
+    ) -> Result<MedCase, CaseError> {
         let (id, mut just_read) = (case.id, Some(case));
         let mut update = self.store.start_update("a MED case");
         loop {
@@ -202,9 +193,4 @@ pub(super) fn audit(
     let Some(operator) = by else { return Ok(None) };
     let audit = Audit::of(operator, case.scope.account, action, case.id.to_string(), now)?;
     Ok(Some(Audit { details, ..audit }))
-}
-
-/// 400, as the contract has it for a case in the wrong state.
-fn not_open(case: &MedCase) -> Problem {
-    Problem::Unreadable(format!("The case is {}; only an open one can be answered.", case.status.as_str()))
 }

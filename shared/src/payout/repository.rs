@@ -1,7 +1,5 @@
 //! Reads and writes of payouts.
 
-use std::fmt;
-
 use domain::ids::{PayoutId, PostingId, Scope};
 use domain::money::{Amount, Currency};
 use domain::row::{Key, Row};
@@ -18,54 +16,34 @@ use crate::wallet::{Cause, Covered, CreditsRead, Posting, Subject, Wallets, rule
 pub const LISTED: usize = 100;
 
 /// Why a payout is not made, or not ended so.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum PayoutRefused {
     /// The wallet has less than that.
+    #[error("the wallet has only {available} available, in minor units")]
     InsufficientBalance {
         /// What can be spent, in minor units.
         available: i64,
     },
     /// There is none of that id.
+    #[error("there is no such payout")]
     NotFound,
     /// It ended otherwise.
+    #[error("the payout is {} already", .0.as_str())]
     Ended(PayoutStatus),
     /// There is another payout of that id.
+    #[error("there is another payout of that id")]
     IdTaken,
     /// There is none of this id, and it is not of the day before.
+    #[error(
+        "nothing was done under that id, and it is not of the day before; leave it out to have a new one"
+    )]
     IdOutOfTime,
-    /// The database did not answer; whether anything was written is not known.
-    Store(StoreError),
-}
-
-impl fmt::Display for PayoutRefused {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InsufficientBalance { available } => {
-                write!(formatter, "the wallet has only {available} available, in minor units")
-            }
-            Self::IdTaken => formatter.write_str("there is another payout of that id"),
-            Self::IdOutOfTime => formatter.write_str(
-                "nothing was done under that id, and it is not of the day before; leave it out to have a new one",
-            ),
-            Self::NotFound => formatter.write_str("there is no such payout"),
-            Self::Ended(status) => write!(formatter, "the payout is {} already", status.as_str()),
-            Self::Store(error) => error.fmt(formatter),
-        }
-    }
-}
-
-impl std::error::Error for PayoutRefused {}
-
-impl From<StoreError> for PayoutRefused {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl From<RandomError> for PayoutRefused {
-    fn from(error: RandomError) -> Self {
-        Self::Store(StoreError::Unavailable(error.to_string()))
-    }
+    /// DynamoDB; whether anything was written is not known.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The audit row has no id.
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 /// The payouts of all scopes.

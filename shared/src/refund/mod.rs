@@ -5,6 +5,7 @@
 //! asks, and whoever finds it `IN_PROGRESS` asks what became of it. So an unknown outcome stays `IN_PROGRESS` until it is
 //! known, and nothing is sent twice.
 
+mod error;
 mod repository;
 mod request;
 #[cfg(test)]
@@ -14,11 +15,12 @@ pub mod third_party;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
+pub use error::RefundError;
 pub use repository::Refunds;
 pub use request::NewRefund;
 
 use domain::calendar::Day;
-use domain::ids::{AcquirerPaymentId, PostingId, RefundId, Scope};
+use domain::ids::{AcquirerPaymentId, PostingId, RefundId, Scope, Scoped};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
@@ -338,6 +340,12 @@ impl Refund {
                 ..Subject::default()
             },
         }
+    }
+}
+
+impl Scoped for Refund {
+    fn scope(&self) -> Scope {
+        self.scope
     }
 }
 

@@ -4,11 +4,13 @@ use domain::calendar::Day;
 use domain::ids::{ChargeId, RefundId};
 use domain::time::Timestamp;
 
-use super::{NewRefund, Refund, RefundCapabilities, RefundEnd, RefundStatus, RefundStep, third_party};
+use super::{
+    NewRefund, Refund, RefundCapabilities, RefundEnd, RefundError, RefundStatus, RefundStep, third_party,
+};
 use crate::auth::Caller;
 use crate::charge::{Charge, RefundRefused, TransactionStatus};
 use crate::clock::Clock;
-use crate::http::{Created, Problem};
+use crate::http::Created;
 use crate::store::{Committed, Store, StoreError, Write};
 use crate::wallet::counters::Cover;
 use crate::wallet::{Covered, CreditsRead, Wallets};
@@ -61,9 +63,7 @@ impl Refunds {
     ///
     /// # Errors
     ///
-    /// 409 `idempotency_key_reused` when the key belongs to another body; 422 with `payment_not_refundable`,
-    /// `charge_disputed`, `refund_exceeds_remaining`, `insufficient_balance`, `REFUND_NOT_SUPPORTED`, or `unprocessable_entity`
-    /// for what the account's settings forbid.
+    /// See [`RefundError`].
     pub async fn create(
         &self,
         caller: &Caller,
@@ -71,7 +71,7 @@ impl Refunds {
         asked: &NewRefund,
         capabilities: RefundCapabilities,
         clock: &Clock,
-    ) -> Result<Created<Refund>, Problem> {
+    ) -> Result<Created<Refund>, RefundError> {
         // Before state and balance: whatever became of the charge since, a replay is a replay.
         if let Some(earlier) = earlier {
             return replayed(earlier, asked);
@@ -91,23 +91,22 @@ impl Refunds {
             };
             // The time of this attempt: a tranche may be released meanwhile, because its day has come.
             let now = clock.now();
-            match self
-                .take(caller, &charge.as_of(now), (asked, capabilities), (&mut credits, update.failed()), now)
-                .await?
-            {
-                Taken::Planned(writes, refund) => {
+            let read = (&mut credits, update.failed());
+            match self.take(caller, &charge.as_of(now), (asked, capabilities), read, now).await {
+                Ok(Taken::Planned(writes, refund)) => {
                     if update.commit(writes).await? {
                         return Ok(Created::New(*refund));
                     }
                 }
+                Ok(Taken::Stale) => {}
                 // The same request, sent twice at one moment, may have taken the money.
-                Taken::Refused(problem) => {
+                Err(error) if error.is_refusal() => {
                     return match self.find(Some(id)).await? {
                         Some(twin) => replayed(twin, asked),
-                        None => Err(problem),
+                        None => Err(error),
                     };
                 }
-                Taken::Stale => {}
+                Err(error) => return Err(error),
             }
         }
     }
@@ -119,31 +118,26 @@ impl Refunds {
         (asked, capabilities): (&NewRefund, RefundCapabilities),
         (credits, failed): (&mut CreditsRead, &[usize]),
         now: Timestamp,
-    ) -> Result<Taken, Problem> {
+    ) -> Result<Taken, RefundError> {
+        let refused = |why| RefundError::Refused { why, status: charge.status };
         if charge.settlement.is_none() {
-            return Ok(Taken::Refused(refused(RefundRefused::NotSettled, charge)));
+            return Err(refused(RefundRefused::NotSettled));
         }
-        let plan = match asked.plan(charge, capabilities, &caller.settings, now) {
-            Ok(plan) => plan,
-            Err(problem) => return Ok(Taken::Refused(problem)),
-        };
+        let plan = asked.plan(charge, capabilities, &caller.settings, now)?;
         let limit = plan.limit;
         let RefundStep { refund, charge: next, posting } =
-            match Refund::request(asked.id(charge.id), charge, plan, now) {
-                Ok(step) => step,
-                Err(why) => return Ok(Taken::Refused(refused(why, charge))),
-            };
+            Refund::request(asked.id(charge.id), charge, plan, now).map_err(refused)?;
         let refund = Refund { actor: Some(caller.actor(refund.version)), ..refund };
-        let mut change = vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?];
+        let mut rows = vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?];
         if let Some((limit, day)) = limit.zip(refund.limited_on) {
             let is_over = failed.contains(&LIMIT_PLACE) && !failed.contains(&CHARGE_PLACE);
             match third_party::reserve(&refund, day, limit) {
-                Some(reservation) if !is_over => change.push(reservation),
-                Some(_) | None => return self.over_limit(&refund, limit, day).await,
+                Some(reservation) if !is_over => rows.push(reservation),
+                Some(_) | None => return Err(self.over_limit(&refund, limit, day).await?),
             }
         }
         let wallets = Wallets::new(self.store.clone());
-        match wallets.covered(credits, failed, &posting, change).await? {
+        match wallets.covered(credits, failed, &posting, rows).await? {
             Covered::Writes(writes) => Ok(Taken::Planned(writes, Box::new(refund))),
             Covered::Short { needed, .. } => {
                 // Its own money may lie in a tranche whose day has come and that is not released yet.
@@ -152,23 +146,19 @@ impl Refunds {
                 }
                 // Another caller may have released it, or credited the wallet, since the wallet was read.
                 let available = wallets.in_currency(&charge.scope, charge.currency).await?.available();
-                Ok(if available >= needed {
-                    Taken::Stale
-                } else {
-                    Taken::Refused(Problem::InsufficientBalance { needed, available })
-                })
+                if available < needed {
+                    return Err(RefundError::InsufficientBalance { needed, available });
+                }
+                Ok(Taken::Stale)
             }
         }
     }
 
     /// The refusal of a refund that its day's limit has no room for.
-    async fn over_limit(&self, refund: &Refund, limit: i64, day: Day) -> Result<Taken, Problem> {
+    async fn over_limit(&self, refund: &Refund, limit: i64, day: Day) -> Result<RefundError, StoreError> {
         let reserved = third_party::reserved(&self.store, &refund.scope, day).await?;
         let left = limit.saturating_sub(reserved).max(0);
-        let message = format!(
-            "Refunds to Pix keys of third parties are limited to {limit} a day (minor units), and {left} is left today. Refund to the payer, without `destinationKey`, or wait until tomorrow."
-        );
-        Ok(Taken::Refused(Problem::UnprocessableField { param: "amount", message }))
+        Ok(RefundError::OverThirdPartyLimit { limit, left })
     }
 
     /// Claims a refund that is to be asked of its acquirer. Gives the refund as it stands after.
@@ -237,24 +227,14 @@ const LIMIT_PLACE: usize = 2;
 /// What an attempt to take a refund out of a charge decided.
 enum Taken {
     Planned(Vec<Write>, Box<Refund>),
-    Refused(Problem),
     /// The wallet changed since it was read.
     Stale,
 }
 
-fn replayed(earlier: Refund, asked: &NewRefund) -> Result<Created<Refund>, Problem> {
+fn replayed(earlier: Refund, asked: &NewRefund) -> Result<Created<Refund>, RefundError> {
     if asked.is_replay_of(&earlier.request_hash) {
         Ok(Created::Replayed(earlier))
     } else {
-        Err(Problem::IdempotencyKeyReused)
-    }
-}
-
-fn refused(why: RefundRefused, charge: &Charge) -> Problem {
-    match why {
-        RefundRefused::NotSettled => Problem::PaymentNotRefundable { status: charge.status.as_str() },
-        RefundRefused::Disputed => Problem::ChargeDisputed { is_over: false },
-        RefundRefused::CaseLost => Problem::ChargeDisputed { is_over: true },
-        RefundRefused::ExceedsRemaining { remaining } => Problem::RefundExceedsRemaining { remaining },
+        Err(RefundError::IdempotencyKeyReused)
     }
 }

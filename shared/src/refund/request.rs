@@ -8,7 +8,7 @@ use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 
 use super::third_party::is_third_party;
-use super::{RefundCapabilities, RefundPlan};
+use super::{RefundCapabilities, RefundError, RefundPlan};
 use crate::account::AccountSettings;
 use crate::charge::request::canonical_hash;
 use crate::charge::{Charge, RefundAsked};
@@ -84,19 +84,18 @@ impl NewRefund {
     ///
     /// # Errors
     ///
-    /// `REFUND_NOT_SUPPORTED` where its acquirer can't; 400 for a strategy, destination or fee that is not the method's; 422
-    /// for a destination that the account does not allow.
+    /// Where its acquirer has no such refund, a strategy, destination or fee is not the method's, or the account does not allow
+    /// the destination.
     pub fn plan(
         &self,
         charge: &Charge,
         capabilities: RefundCapabilities,
         settings: &AccountSettings,
         now: Timestamp,
-    ) -> Result<RefundPlan, Problem> {
+    ) -> Result<RefundPlan, RefundError> {
         let method = charge.method();
         if !capabilities.methods.contains(&method) {
-            let text = format!("The acquirer has no refunds of payments by {}.", method.as_str());
-            return Err(Problem::RefundNotSupported(text));
+            return Err(RefundError::MethodNotSupported(method));
         }
         let strategy = match method {
             PaymentMethod::Pix => self.strategy_of_pix(capabilities.cashout)?,
@@ -108,8 +107,7 @@ impl NewRefund {
         };
         let third_party = self.destination.as_ref().is_some_and(|key| is_third_party(charge, key));
         if third_party && settings.refunds_to_payer_only {
-            let message = "This account refunds to the payer only: `destinationKey` must be the payer's document as its bank reported it, or absent.";
-            return Err(Problem::UnprocessableField { param: "destinationKey", message: message.to_owned() });
+            return Err(RefundError::PayerOnly);
         }
         Ok(RefundPlan {
             asked: RefundAsked {
@@ -131,30 +129,27 @@ impl NewRefund {
     }
 
     /// A cash-out, unless asked otherwise; a devolution where the acquirer sends none.
-    pub(super) fn strategy_of_pix(&self, cashout: bool) -> Result<RefundStrategy, Problem> {
+    pub(super) fn strategy_of_pix(&self, cashout: bool) -> Result<RefundStrategy, RefundError> {
         if cashout {
             return Ok(self.strategy.unwrap_or(RefundStrategy::Cashout));
         }
         let is_cashout = self.strategy == Some(RefundStrategy::Cashout);
         if is_cashout || self.destination.is_some() || self.pass_fee_to_tenant {
-            let text = "The acquirer sends no Pix; refund by devolution.".to_owned();
-            return Err(Problem::RefundNotSupported(text));
+            return Err(RefundError::CashoutNotSupported);
         }
         Ok(RefundStrategy::Devolution)
     }
 
     /// What is no Pix goes back the way it came.
-    fn only_back(&self) -> Result<RefundStrategy, Problem> {
-        let mut fields = Fields::new();
+    fn only_back(&self) -> Result<RefundStrategy, RefundError> {
         let given = [
             ("strategy", self.strategy.is_some()),
             ("destinationKey", self.destination.is_some()),
             ("passFeeToTenant", self.pass_fee_to_tenant),
         ];
-        for (name, _) in given.into_iter().filter(|(_, is_given)| *is_given) {
-            fields.reject(name, "is for payments by Pix");
-        }
-        fields.finish(Some(RefundStrategy::Devolution))
+        let given = given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name);
+        let given: Vec<&'static str> = given.collect();
+        if given.is_empty() { Ok(RefundStrategy::Devolution) } else { Err(RefundError::OnlyForPix(given)) }
     }
 }
 

@@ -208,7 +208,7 @@ fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
         json!({"destinationKey": "29537995593"}),
         json!({"passFeeToTenant": true}),
     ] {
-        assert!(matches!(without(extra), Err(Problem::RefundNotSupported(_))));
+        assert!(matches!(without(extra), Err(RefundError::CashoutNotSupported)));
     }
     let by = |method| {
         let mut charge = paid();
@@ -230,12 +230,12 @@ fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
         json!({"destinationKey": "29537995593"}),
         json!({"passFeeToTenant": true}),
     ] {
-        assert!(matches!(plan(PaymentMethod::CreditCard, extra), Err(Problem::Invalid(_))));
+        assert!(matches!(plan(PaymentMethod::CreditCard, extra), Err(RefundError::OnlyForPix(_))));
     }
     for method in
         [PaymentMethod::Boleto, PaymentMethod::Mbway, PaymentMethod::Multibanco, PaymentMethod::Crypto]
     {
-        assert!(matches!(plan(method, json!({})), Err(Problem::RefundNotSupported(_))), "{method:?}");
+        assert!(matches!(plan(method, json!({})), Err(RefundError::MethodNotSupported(_))), "{method:?}");
     }
 }
 
@@ -320,10 +320,7 @@ fn a_third_party_is_every_key_but_the_payers_reported_document() {
         let plan_of = plan(charge, key, &limited).unwrap();
         assert_eq!((plan_of.third_party, plan_of.limit), (third_party, third_party.then_some(700)));
         let payer_only = AccountSettings { refunds_to_payer_only: true, ..settings(0) };
-        let refused = matches!(
-            plan(charge, key, &payer_only),
-            Err(Problem::UnprocessableField { param: "destinationKey", .. })
-        );
+        let refused = matches!(plan(charge, key, &payer_only), Err(RefundError::PayerOnly));
         assert_eq!(refused, third_party, "{key}");
         let step =
             Refund::request(parse(json!({})).unwrap().id(charge.id), charge, plan_of, at(100)).unwrap();

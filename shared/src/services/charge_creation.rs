@@ -3,13 +3,13 @@
 use domain::ids::{ChargeId, Mode};
 use domain::time::Timestamp;
 
-use crate::acquirer::Acquirer;
+use crate::acquirer::{Acquirer, AcquirerError};
 use crate::auth::Caller;
 use crate::charge::request::NewCharge;
-use crate::charge::{Artefacts, Charge, Charges, Funds, TransactionStatus, transition};
+use crate::charge::{Artefacts, Charge, ChargeError, Charges, Funds, TransactionStatus, transition};
 use crate::config::Links;
-use crate::http::{Created, Problem};
-use crate::store::Inserted;
+use crate::http::Created;
+use crate::store::{Inserted, StoreError};
 
 /// Whose idempotency keys: the same key stands for another charge in another space.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -29,12 +29,31 @@ impl IdempotencyNamespace {
     }
 }
 
+/// Why a charge is not created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateChargeError {
+    /// The key belongs to another body.
+    #[error("the idempotency key was used with another body")]
+    IdempotencyKeyReused,
+    /// No acquirer is configured, or it failed.
+    #[error(transparent)]
+    Acquirer(#[from] AcquirerError),
+    /// Too many live charges, or DynamoDB.
+    #[error(transparent)]
+    Charge(#[from] ChargeError),
+}
+
+impl From<StoreError> for CreateChargeError {
+    fn from(error: StoreError) -> Self {
+        Self::Charge(error.into())
+    }
+}
+
 /// Creates a charge in one put, or finds the one that its idempotency key made.
 ///
 /// # Errors
 ///
-/// 409 `idempotency_key_reused` when the key belongs to another body; 422 `unprocessable_entity` when no
-/// acquirer is configured for the caller's mode; 403 `fraud.…` when too many live charges were asked for.
+/// See [`CreateChargeError`].
 pub async fn create_charge(
     charges: &Charges,
     caller: &Caller,
@@ -42,7 +61,7 @@ pub async fn create_charge(
     request: NewCharge,
     links: &Links,
     now: Timestamp,
-) -> Result<Created<Charge>, Problem> {
+) -> Result<Created<Charge>, CreateChargeError> {
     let acquirer = Acquirer::of(&caller.scope)?;
     let id = ChargeId::derive(&caller.salt, caller.scope.mode, namespace.as_str(), idempotency_key);
     let charge = Charge {
@@ -86,6 +105,6 @@ pub async fn create_charge(
         Inserted::Existing(earlier) if earlier.request_hash == charge.request_hash => {
             Ok(Created::Replayed(earlier.as_of(now)))
         }
-        Inserted::Existing(_) => Err(Problem::IdempotencyKeyReused),
+        Inserted::Existing(_) => Err(CreateChargeError::IdempotencyKeyReused),
     }
 }

@@ -5,5 +5,5 @@ mod charge_creation;
 mod payment_list;
 
 pub use account_settings::change_account_settings;
-pub use charge_creation::{IdempotencyNamespace, create_charge};
-pub use payment_list::{PaymentFilter, PaymentList, PaymentListView, PaymentPage};
+pub use charge_creation::{CreateChargeError, IdempotencyNamespace, create_charge};
+pub use payment_list::{PaymentFilter, PaymentList, PaymentListError, PaymentListView, PaymentPage};

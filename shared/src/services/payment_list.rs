@@ -22,7 +22,7 @@ use crate::charge::{Charge, TransactionStatus};
 use crate::config::Links;
 use crate::http::{Fields, Problem, Query};
 use crate::rollup::{Counter, DayRow, Rollups};
-use crate::store::{ListIndex, Order, Store, StoreError};
+use crate::store::{ListIndex, Order, PageError, Store, StoreError};
 
 /// Payments on a page, unless asked otherwise, and at most (contract: Limits).
 const DEFAULT_LIMIT: u32 = 20;
@@ -185,6 +185,25 @@ impl PaymentFilter {
     }
 }
 
+/// Why a page of payments is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum PaymentListError {
+    /// More payments match than can be sorted by another field than their creation.
+    #[error(
+        "sorts at most {MAX_SORTED} payments, and more match; narrow the list by status, startDate and endDate, or read all in the order of {CREATED_AT} with starting_after"
+    )]
+    TooManyToSort,
+    /// `starting_after` names no payment of the scope, or DynamoDB.
+    #[error(transparent)]
+    Page(#[from] PageError),
+}
+
+impl From<StoreError> for PaymentListError {
+    fn from(error: StoreError) -> Self {
+        Self::Page(error.into())
+    }
+}
+
 /// The payments of all scopes, as lists.
 #[derive(Clone, Debug)]
 pub struct PaymentList {
@@ -203,7 +222,7 @@ impl PaymentList {
     ///
     /// # Errors
     ///
-    /// 400 when more match than can be sorted by the field, or `starting_after` names no payment of this scope.
+    /// See [`PaymentListError`].
     pub async fn page(
         &self,
         scope: &Scope,
@@ -211,10 +230,10 @@ impl PaymentList {
         cursor: Option<Charge>,
         links: &Links,
         now: Timestamp,
-    ) -> Result<PaymentPage, Problem> {
+    ) -> Result<PaymentPage, PaymentListError> {
         let cursor = cursor.filter(|charge| charge.scope == *scope).map(|charge| charge.list_sort());
         if filter.starting_after.is_some() && cursor.is_none() {
-            return Err(Problem::field("starting_after", "is not a payment of this account and mode"));
+            return Err(PageError::UnknownCursor("a payment of this account and mode").into());
         }
         if filter.start.zip(filter.end).is_some_and(|(start, end)| start > end) {
             return Ok(filter.page(Vec::new(), 0));
@@ -263,19 +282,14 @@ impl PaymentList {
         filter: &PaymentFilter,
         links: &Links,
         now: Timestamp,
-    ) -> Result<PaymentPage, Problem> {
+    ) -> Result<PaymentPage, PaymentListError> {
         let (index, partition) = filter.partition(scope);
         let (from, to) = sort_range(filter.start, filter.end);
         let bounds = (from.as_str(), to.as_str());
         let wanted = MAX_SORTED.saturating_add(1);
         let entries = self.store.list(index, &partition, bounds, Order::NewestFirst, wanted).await?;
         if entries.len() > MAX_SORTED {
-            return Err(Problem::field(
-                "sortBy",
-                format!(
-                    "sorts at most {MAX_SORTED} payments, and more match; narrow the list by status, startDate and endDate, or read all in the order of {CREATED_AT} with starting_after"
-                ),
-            ));
+            return Err(PaymentListError::TooManyToSort);
         }
         let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
         let rows: Vec<Charge> = self.store.get_in_order(&keys).await?;

@@ -29,7 +29,7 @@ use aws_sdk_dynamodb::types::{
 pub use client::{Aws, AwsError, timeouts};
 pub use due::{DUE_SHARDS, Due, due_attributes};
 pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl};
-pub use query::{ListIndex, Listed, Order};
+pub use query::{ListIndex, Listed, Order, PageError};
 pub use update::{Plan, Update};
 pub use write::{Bound, Committed, Inserted, Write};
 
@@ -60,25 +60,16 @@ const MAX_BATCH_GET_ROUNDS: u32 = 5;
 /// callers that write equal rows are told apart. Transactions have client tokens for that, and their rows have none.
 const PUT_ID: &str = "put_id";
 
-/// Why a read or write failed.
-#[derive(Debug)]
+/// Why a read or write of DynamoDB failed.
+#[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database did not answer, or could not take the request now.
+    /// DynamoDB did not answer, or could not execute the request now.
+    #[error("the database did not answer: {0}")]
     Unavailable(String),
-    /// A row does not read as what it should be.
+    /// A row can't be read or written, or a row that must exist does not.
+    #[error("a row can't be read or written: {0}")]
     Corrupt(String),
 }
-
-impl fmt::Display for StoreError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unavailable(cause) => write!(formatter, "the database did not answer: {cause}"),
-            Self::Corrupt(cause) => write!(formatter, "a row can't be read or written: {cause}"),
-        }
-    }
-}
-
-impl std::error::Error for StoreError {}
 
 /// Wraps an SDK error with all its causes.
 pub fn unavailable<E, R>(error: SdkError<E, R>) -> StoreError

@@ -7,6 +7,17 @@ use domain::row::{Key, Row};
 
 use super::{Item, Store, StoreError, from_item, key_of_item, text, unavailable};
 
+/// Why a page of a list is not read.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// `starting_after` names no entry of the list.
+    #[error("starting_after is not {0}")]
+    UnknownCursor(&'static str),
+    /// DynamoDB.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// One of the lists that an index keeps.
 #[derive(Clone, Copy, Debug)]
 pub enum ListIndex {

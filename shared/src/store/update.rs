@@ -84,7 +84,7 @@ impl Store {
             since,
             began: None,
             window,
-            failed_before: Vec::new(),
+            failed_now: Vec::new(),
             failed: Vec::new(),
         }
     }
@@ -100,8 +100,8 @@ pub struct Update<'a> {
     began: Option<Instant>,
     window: Duration,
     /// The places of the writes that failed in the attempt before this one, and in this one.
-    failed_before: Vec<usize>,
     failed: Vec<usize>,
+    failed_now: Vec<usize>,
 }
 
 impl Update<'_> {
@@ -122,13 +122,13 @@ impl Update<'_> {
             self.window = window.saturating_mul(2);
         }
         self.began = Some(Instant::now());
-        self.failed_before = std::mem::take(&mut self.failed);
+        self.failed = std::mem::take(&mut self.failed_now);
         Ok(())
     }
 
     /// The places of the writes whose conditions failed in the attempt before this one.
     pub fn failed(&self) -> &[usize] {
-        &self.failed_before
+        &self.failed
     }
 
     /// Commits an attempt's rows, all or none. `false`: a condition failed, so the rows that were read are stale.
@@ -136,7 +136,7 @@ impl Update<'_> {
         match self.store.commit(writes).await? {
             Committed::Done => Ok(true),
             Committed::Overtaken { at } => {
-                self.failed = at;
+                self.failed_now = at;
                 Ok(false)
             }
         }

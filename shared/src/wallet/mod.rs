@@ -25,7 +25,7 @@ use strum::{IntoStaticStr, VariantArray};
 pub use balance::{Release, Totals, Wallet};
 pub use movement::{RefundShare, RefundStrategy, Retaken, ReturnStatus, Settlement};
 pub use posting::{Cause, Kind, Posting, Subject, Transfer};
-pub use repository::{Adjusted, Adjustment, Covered, CreditsRead, Wallets};
+pub use repository::{Adjusted, Adjustment, Covered, CreditsRead, WalletError, Wallets};
 
 use domain::money::Currency;
 

@@ -12,7 +12,7 @@ use domain::vocabulary::Vocabulary;
 use super::counters::{self, CounterRow, Cover, HELD};
 use super::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
 use crate::audit::{Audit, Operator};
-use crate::random;
+use crate::random::{self, RandomError};
 use crate::store::{Item, Store, StoreError, Write, key_of_item};
 
 /// What a change with a debit that must be covered writes.
@@ -37,6 +37,17 @@ pub struct CreditsRead {
     credits: Option<i64>,
     /// The place of the bounded write in the last attempt.
     place: Option<usize>,
+}
+
+/// Why money was not moved.
+#[derive(Debug, thiserror::Error)]
+pub enum WalletError {
+    /// DynamoDB.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A posting or an audit row has no id.
+    #[error(transparent)]
+    Random(#[from] RandomError),
 }
 
 /// An operator's correction.
@@ -164,7 +175,7 @@ impl Wallets {
         adjustment: &Adjustment,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Adjusted, StoreError> {
+    ) -> Result<Adjusted, WalletError> {
         let Adjustment { id, scope, currency, minor, note } = adjustment.clone();
         let subject = Subject { note, ..Subject::default() };
         // Its place in the statement is its id's; one that is asked for again keeps it.
@@ -180,8 +191,7 @@ impl Wallets {
             if !id.is_of_late(now) {
                 return Ok(Adjusted::IdOutOfTime);
             }
-            let audit = Audit::of(operator, scope.account, "ledger.adjust", id.to_string(), now);
-            let audit = audit.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+            let audit = Audit::of(operator, scope.account, "ledger.adjust", id.to_string(), now)?;
             let audit = audit.with(format!("{} {currency} {minor}", scope.mode));
             let change = vec![Write::insert(&audit)?];
             match self.covered(&mut credits, update.failed(), &posting, change).await? {
@@ -203,7 +213,7 @@ impl Wallets {
         currency: Currency,
         day: Day,
         now: Timestamp,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<bool, WalletError> {
         let key = counters::release_key(&scope, currency, day);
         let mut update = self.store.start_update("a tranche");
         loop {
@@ -212,9 +222,8 @@ impl Wallets {
             let held = counter(&item, HELD)?;
             let mut writes = vec![Write::remove(key.clone(), HELD, held)];
             if held > 0 {
-                let random = random::bytes().map_err(|error| StoreError::Unavailable(error.to_string()))?;
                 // The removal is what makes it happen once; so any new id will do.
-                let id = PostingId::new(now, random);
+                let id = PostingId::new(now, random::bytes()?);
                 let cause = Cause { id, scope, currency, at: now, subject: Subject::default() };
                 let posting = rules::released(cause, day, held);
                 writes.push(Write::insert(&posting)?);

@@ -7,7 +7,7 @@ use domain::time::Timestamp;
 
 use super::{Kind, LedgerAccount, PRIMARY_CURRENCY, Posting, Wallets};
 use crate::http::{Fields, Problem, Query};
-use crate::store::{Order, from_item};
+use crate::store::{Order, PageError, from_item};
 
 const PARAMETERS: [&str; 5] = ["currency", "limit", "starting_after", "created_after", "created_before"];
 
@@ -65,8 +65,12 @@ impl Wallets {
     ///
     /// # Errors
     ///
-    /// 400 when `starting_after` names no movement of this wallet.
-    pub async fn statement(&self, scope: &Scope, filter: &StatementFilter) -> Result<StatementPage, Problem> {
+    /// When `starting_after` names no movement of this wallet.
+    pub async fn statement(
+        &self,
+        scope: &Scope,
+        filter: &StatementFilter,
+    ) -> Result<StatementPage, PageError> {
         let from = PostingId::first_at(filter.created_after.unwrap_or(Timestamp::MIN));
         let to = PostingId::last_at(filter.created_before.unwrap_or(Timestamp::MAX));
         let cursor = filter.starting_after;
@@ -82,7 +86,7 @@ impl Wallets {
         let items = self.store.range(&partition, (&from, &to), Order::NewestFirst, wanted).await?;
         let postings: Vec<Posting> = items.into_iter().map(from_item).collect::<Result<_, _>>()?;
         if is_bounded_by_cursor && postings.first().map(|posting| posting.id) != cursor {
-            return Err(Problem::field("starting_after", "is not a movement of this wallet"));
+            return Err(PageError::UnknownCursor("a movement of this wallet"));
         }
         let mut postings: Vec<Posting> =
             postings.into_iter().filter(|posting| Some(posting.id) != cursor).collect();

@@ -12,6 +12,7 @@ use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, check_new_url};
 use domain::vocabulary::Vocabulary;
 
+use super::WebhookError;
 use super::delivery::{Abandonment, AttemptEnd};
 use super::event_type::EventType;
 use super::signature::EndpointSecret;
@@ -34,8 +35,6 @@ const FAILED_BEFORE_MS: i64 = 2 * 24 * 60 * 60 * 1_000;
 
 /// Who switches endpoints off, in the audit.
 const WORKER: &str = "webhook-worker";
-
-const NO_ENDPOINT: Problem = Problem::NotFound { what: "webhook endpoint" };
 
 /// Whether an endpoint is told anything.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
@@ -370,7 +369,7 @@ impl Endpoints {
         request: NewEndpoint,
         (id, secret): (EndpointId, EndpointSecret),
         now: Timestamp,
-    ) -> Result<Endpoint, Problem> {
+    ) -> Result<Endpoint, WebhookError> {
         let scope = caller.scope;
         let endpoint = Endpoint {
             id,
@@ -390,11 +389,9 @@ impl Endpoints {
         let writes = vec![Write::insert(&endpoint)?, one_more(&scope)];
         match self.store.commit(writes).await? {
             Committed::Done => Ok(endpoint),
-            Committed::Overtaken { at } if at == [1] => {
-                Err(Problem::Unprocessable(format!("There are {MAX_ENDPOINTS} webhook endpoints already.")))
-            }
+            Committed::Overtaken { at } if at == [1] => Err(WebhookError::TooManyEndpoints),
             Committed::Overtaken { .. } => {
-                Err(Problem::Internal("an endpoint's random id was taken".to_owned()))
+                Err(StoreError::Corrupt("an endpoint's random id was taken".to_owned()).into())
             }
         }
     }
@@ -403,35 +400,35 @@ impl Endpoints {
     ///
     /// # Errors
     ///
-    /// 404 for what is no id, as for an id of nothing.
-    pub fn named(id: Option<EndpointId>) -> Result<EndpointId, Problem> {
-        id.ok_or(NO_ENDPOINT)
+    /// [`WebhookError::NoEndpoint`] for what is no id, as for an id of nothing.
+    pub fn named(id: Option<EndpointId>) -> Result<EndpointId, WebhookError> {
+        id.ok_or(WebhookError::NoEndpoint)
     }
 
     /// A scope's endpoint.
     ///
     /// # Errors
     ///
-    /// 404 for what is not there and what is another scope's.
-    pub async fn find(&self, scope: &Scope, id: EndpointId) -> Result<Endpoint, Problem> {
-        self.store.get(&Endpoint::key_of(scope, id)).await?.ok_or(NO_ENDPOINT)
+    /// [`WebhookError::NoEndpoint`] for what is not there and what is another scope's.
+    pub async fn find(&self, scope: &Scope, id: EndpointId) -> Result<Endpoint, WebhookError> {
+        self.store.get(&Endpoint::key_of(scope, id)).await?.ok_or(WebhookError::NoEndpoint)
     }
 
     /// Changes an endpoint; gives it as it is after. Setting it to `INACTIVE` abandons what waits for it.
     ///
     /// # Errors
     ///
-    /// 404 for what is not there and what is another scope's.
+    /// [`WebhookError::NoEndpoint`] for what is not there and what is another scope's.
     pub async fn change(
         &self,
         caller: &Caller,
         id: EndpointId,
         change: &EndpointChange,
         now: Timestamp,
-    ) -> Result<Endpoint, Problem> {
+    ) -> Result<Endpoint, WebhookError> {
         let key = Endpoint::key_of(&caller.scope, id);
         let plan = |endpoint: Option<Endpoint>| {
-            let endpoint = endpoint.ok_or(NO_ENDPOINT)?;
+            let endpoint = endpoint.ok_or(WebhookError::NoEndpoint)?;
             if change.is_empty() {
                 return Ok(Plan::Finished(endpoint));
             }
@@ -460,7 +457,7 @@ impl Endpoints {
         seen: &Endpoint,
         (end, began): (&AttemptEnd, Timestamp),
         now: Timestamp,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), WebhookError> {
         let mut endpoint = seen.clone();
         let mut update = self.store.start_update("an endpoint");
         loop {
@@ -488,12 +485,12 @@ impl Endpoints {
     ///
     /// # Errors
     ///
-    /// 404 for what is not there and what is another scope's.
-    pub async fn delete(&self, caller: &Caller, id: EndpointId, now: Timestamp) -> Result<(), Problem> {
+    /// [`WebhookError::NoEndpoint`] for what is not there and what is another scope's.
+    pub async fn delete(&self, caller: &Caller, id: EndpointId, now: Timestamp) -> Result<(), WebhookError> {
         let scope = &caller.scope;
         let key = Endpoint::key_of(scope, id);
         let plan = |endpoint: Option<Endpoint>| {
-            let endpoint = endpoint.ok_or(NO_ENDPOINT)?;
+            let endpoint = endpoint.ok_or(WebhookError::NoEndpoint)?;
             let version = i64::try_from(endpoint.version).unwrap_or(i64::MAX);
             let remove = Write::remove(key.clone(), "version", version);
             // The record of a removed row has no new image, so nothing could be derived from it.
@@ -516,13 +513,12 @@ impl Endpoints {
 }
 
 /// The rows of a note: the endpoint, and an audit row where the service switched it off.
-fn note_writes(next: &Endpoint, version: u64, now: Timestamp) -> Result<Vec<Write>, StoreError> {
+fn note_writes(next: &Endpoint, version: u64, now: Timestamp) -> Result<Vec<Write>, WebhookError> {
     let mut writes = vec![Write::replace(next, version)?];
     if let Some(Disabled { reason, .. }) = next.switched_off() {
         let service = Operator { actor: WORKER.to_owned(), reason: reason.clone() };
         let audit =
-            Audit::of(&service, next.scope.account, "webhook-endpoint.disable", next.id.to_string(), now);
-        let audit = audit.map_err(|error| StoreError::Unavailable(error.to_string()))?;
+            Audit::of(&service, next.scope.account, "webhook-endpoint.disable", next.id.to_string(), now)?;
         writes.push(Write::insert(&audit.with(next.scope.mode.to_string()))?);
     }
     Ok(writes)

@@ -21,7 +21,6 @@ use crate::config::Links;
 use crate::med::{CaseView, MedCase, ResolvedView};
 use crate::payout::{Payout, PayoutStatus, PayoutView};
 use crate::refund::Refund;
-use crate::store::StoreError;
 
 /// The contract's version, in every canonical envelope.
 pub const API_VERSION: &str = "2026-11-01";
@@ -98,7 +97,11 @@ struct EnvelopeData<T> {
 
 impl Event {
     /// The events that a charge's change means, from the row before (`None`: it is new) and after.
-    pub fn of_charge(old: Option<&Charge>, new: &Charge, links: &Links) -> Result<Vec<Self>, StoreError> {
+    pub fn of_charge(
+        old: Option<&Charge>,
+        new: &Charge,
+        links: &Links,
+    ) -> Result<Vec<Self>, serde_json::Error> {
         let from = old.map_or(TransactionStatus::Pending, |charge| charge.status);
         if from == new.status {
             return Ok(Vec::new());
@@ -108,7 +111,7 @@ impl Event {
     }
 
     /// The events of a charge's coming into its status.
-    pub fn of_entry(charge: &Charge, entry: &Entry, links: &Links) -> Result<Vec<Self>, StoreError> {
+    pub fn of_entry(charge: &Charge, entry: &Entry, links: &Links) -> Result<Vec<Self>, serde_json::Error> {
         let origin = Origin::of_charge(charge, entry);
         let canonical = meaning::canonical_of_charge(entry.from, charge.status);
         let view = || ChargeView::new(charge, links, QrImage::ByUrl);
@@ -121,7 +124,7 @@ impl Event {
     }
 
     /// The event that a refund's step means: each is told as `payment.refunded` (contract: Emission rules).
-    pub fn of_refund(old: Option<&Refund>, new: &Refund) -> Result<Option<Self>, StoreError> {
+    pub fn of_refund(old: Option<&Refund>, new: &Refund) -> Result<Option<Self>, serde_json::Error> {
         if old.map(|refund| refund.status) == Some(new.status) {
             return Ok(None);
         }
@@ -135,7 +138,7 @@ impl Event {
         old: Option<&MedCase>,
         new: &MedCase,
         outcome_notices: bool,
-    ) -> Result<Vec<Self>, StoreError> {
+    ) -> Result<Vec<Self>, serde_json::Error> {
         let origin = Origin::of_case(new, new.version, new.updated_at);
         let names = meaning::of_case(old, new, outcome_notices).into_iter();
         let events = names.map(|name| match name {
@@ -146,7 +149,7 @@ impl Event {
     }
 
     /// The events that a payout's change means.
-    pub fn of_payout(old: Option<&Payout>, new: &Payout) -> Result<Vec<Self>, StoreError> {
+    pub fn of_payout(old: Option<&Payout>, new: &Payout) -> Result<Vec<Self>, serde_json::Error> {
         let from = old.map(|payout| payout.status);
         let origin = Origin::of_payout(new, new.version, new.updated_at);
         let (canonical, legacy) = meaning::of_payout(from, new.status);
@@ -162,7 +165,7 @@ impl Event {
         event_type: EventType,
         origin: &Origin,
         object: T,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, serde_json::Error> {
         let id = origin.event_id(event_type.as_str());
         let envelope = Envelope {
             id,
@@ -191,7 +194,7 @@ impl Event {
         origin: &Origin,
         data: &LegacyData<'_>,
         webhook_url: Option<String>,
-    ) -> Result<Option<Self>, StoreError> {
+    ) -> Result<Option<Self>, serde_json::Error> {
         if types.is_empty() {
             return Ok(None);
         }
@@ -353,8 +356,8 @@ impl Origin {
     }
 }
 
-fn json<T: Serialize>(value: &T) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| StoreError::Corrupt(error.to_string()))
+fn json<T: Serialize>(value: &T) -> Result<String, serde_json::Error> {
+    serde_json::to_string(value)
 }
 
 impl Row for Event {

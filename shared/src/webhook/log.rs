@@ -19,6 +19,7 @@ use domain::ids::{ChargeId, EventId, MedCaseId, PayoutId, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
+use super::WebhookError;
 use super::event::{Event, EventName};
 use super::event_type::{EventType, Family};
 use crate::charge::Charge;
@@ -26,7 +27,7 @@ use crate::http::{Fields, Problem, Query};
 use crate::med::MedCase;
 use crate::payout::Payout;
 use crate::refund::Refund;
-use crate::store::{Item, Order, Store, StoreError, from_item, key_of_item, text, unavailable};
+use crate::store::{Item, Order, PageError, Store, StoreError, from_item, key_of_item, text, unavailable};
 
 /// How far back the list goes, in seconds: 30 days. Rows are kept for longer, for deliveries refer to them.
 const LISTED_SECONDS: i64 = 30 * 24 * 60 * 60;
@@ -48,8 +49,6 @@ const ROWS_PER_MATCH: usize = 8;
 
 const PARAMETERS: [&str; 6] =
     ["limit", "starting_after", "type", "object", "created_after", "created_before"];
-
-const NO_EVENT: Problem = Problem::NotFound { what: "event" };
 
 /// What events are about.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -153,13 +152,13 @@ impl EventLog {
     ///
     /// # Errors
     ///
-    /// 400 when `starting_after` names no event of what is listed.
+    /// When `starting_after` names no event of what is listed.
     pub async fn list(
         &self,
         scope: &Scope,
         filter: &EventFilter,
         now: Timestamp,
-    ) -> Result<EventPage, Problem> {
+    ) -> Result<EventPage, WebhookError> {
         match filter.object {
             Some(object) => self.of_object(scope, object, filter, now).await,
             None => self.of_scope(scope, filter, now).await,
@@ -170,20 +169,20 @@ impl EventLog {
     ///
     /// # Errors
     ///
-    /// 404 for what is not there and what is another scope's.
+    /// [`WebhookError::NoEvent`] for what is not there and what is another scope's.
     pub async fn find(
         &self,
         scope: &Scope,
         id: Option<EventId>,
         now: Timestamp,
-    ) -> Result<EventView, Problem> {
-        let id = id.ok_or(NO_EVENT)?;
+    ) -> Result<EventView, WebhookError> {
+        let id = id.ok_or(WebhookError::NoEvent)?;
         let mut keys = vec![Event::key_of(scope, id), Event::key_of(scope, id.row_of_names())];
         keys.dedup();
         let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(read);
         let kept = rows.filter(|row: &Event| row.is_kept(now));
         let told = kept.flat_map(|row| told_as(&row)).find(|told| told.id == id);
-        EventView::new(&told.ok_or(NO_EVENT)?)
+        Ok(EventView::new(&told.ok_or(WebhookError::NoEvent)?)?)
     }
 
     async fn of_scope(
@@ -191,7 +190,7 @@ impl EventLog {
         scope: &Scope,
         filter: &EventFilter,
         now: Timestamp,
-    ) -> Result<EventPage, Problem> {
+    ) -> Result<EventPage, WebhookError> {
         let (from, to, cursor) = filter.range(now);
         let mut events = Vec::new();
         if from > to {
@@ -220,7 +219,7 @@ impl EventLog {
             }
         }
         if !cursor_is_known {
-            return Err(Problem::field("starting_after", "is not an event of this account and mode"));
+            return Err(PageError::UnknownCursor("an event of this account and mode").into());
         }
         let cut = events.len() > filter.limit;
         events.truncate(filter.limit);
@@ -279,7 +278,7 @@ impl EventLog {
         object: ObjectId,
         filter: &EventFilter,
         now: Timestamp,
-    ) -> Result<EventPage, Problem> {
+    ) -> Result<EventPage, WebhookError> {
         let names = self.names_of(scope, object).await?;
         let (from, to, cursor) = filter.range(now);
         let under_each = |name: EventName| {
@@ -290,8 +289,7 @@ impl EventLog {
         told.sort_by_key(|(_, id, _)| Reverse(*id));
         if let Some(cursor) = cursor {
             let place = told.iter().position(|(_, id, _)| *id == cursor);
-            let place =
-                place.ok_or_else(|| Problem::field("starting_after", "is not an event of this object"))?;
+            let place = place.ok_or(PageError::UnknownCursor("an event of this object"))?;
             told.drain(..=place);
         }
         told.retain(|(row, _, event_type)| (from..=to).contains(row) && filter.admits(*event_type));
@@ -389,9 +387,8 @@ pub enum EventView {
 }
 
 impl EventView {
-    fn new(told: &Told) -> Result<Self, Problem> {
-        let payload = RawValue::from_string(told.row.payload.clone());
-        let payload = payload.map_err(|error| Problem::Internal(format!("an event's payload: {error}")))?;
+    fn new(told: &Told) -> Result<Self, serde_json::Error> {
+        let payload = RawValue::from_string(told.row.payload.clone())?;
         Ok(match told.event_type.family() {
             Family::Canonical => Self::Canonical(payload),
             Family::Legacy => Self::Legacy {
@@ -415,7 +412,7 @@ pub struct EventListView {
 
 impl EventListView {
     /// The page as the list gives it.
-    pub fn new(page: &EventPage) -> Result<Self, Problem> {
+    pub fn new(page: &EventPage) -> Result<Self, WebhookError> {
         Ok(Self {
             object: "list",
             data: page.events.iter().map(EventView::new).collect::<Result<_, _>>()?,

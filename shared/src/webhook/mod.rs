@@ -4,6 +4,7 @@
 
 pub mod delivery;
 pub mod endpoint;
+mod error;
 pub mod event;
 pub mod event_type;
 pub mod legacy;
@@ -15,3 +16,5 @@ pub mod redrive;
 pub mod resend;
 pub mod schedule;
 pub mod signature;
+
+pub use error::WebhookError;

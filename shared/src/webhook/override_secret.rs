@@ -7,9 +7,9 @@ use domain::ids::Scope;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
+use super::WebhookError;
 use super::signature::EndpointSecret;
 use crate::auth::Caller;
-use crate::http::Problem;
 use crate::store::{Committed, Inserted, Store, StoreError, Write, to_item};
 
 /// A scope's secret as its row keeps it.
@@ -72,7 +72,7 @@ impl OverrideSecrets {
         caller: &Caller,
         secret: EndpointSecret,
         now: Timestamp,
-    ) -> Result<(), Problem> {
+    ) -> Result<(), WebhookError> {
         let row = OverrideSecret { scope: caller.scope, secret, updated_at: now, version: 1 };
         let mut set = to_item(&row)?;
         set.retain(|name, _| !["pk", "sk", "version"].contains(&name.as_str()));
@@ -81,7 +81,7 @@ impl OverrideSecrets {
         match self.store.commit(vec![rotate, Write::insert(&audit)?]).await? {
             Committed::Done => Ok(()),
             Committed::Overtaken { .. } => {
-                Err(Problem::Internal("an audit row's random id was taken".to_owned()))
+                Err(StoreError::Corrupt("an audit row's random id was taken".to_owned()).into())
             }
         }
     }

@@ -10,13 +10,13 @@ use domain::ids::{DeliveryId, ResendId, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
+use super::WebhookError;
 use super::delivery::{Deliveries, Delivery, Material, Recipient};
 use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
 use super::event::{Event, Origin};
 use super::event_type::EventType;
 use crate::charge::{Charge, TransactionStatus};
 use crate::config::Links;
-use crate::http::Problem;
 use crate::refund::Refund;
 use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
 
@@ -53,7 +53,7 @@ impl Resend {
     }
 
     /// The events of the charge's status, under the ids that they always had. One that is no longer kept is made anew.
-    pub fn events(&self, links: &Links) -> Result<Vec<Event>, StoreError> {
+    pub fn events(&self, links: &Links) -> Result<Vec<Event>, serde_json::Error> {
         let mut events = Vec::new();
         // What is paid again after a dispute was told as paid when it first was.
         for (entry, led_to) in self.charge.moves() {
@@ -91,7 +91,7 @@ impl Resends {
     }
 
     /// Has the events of a charge's status told again. `false`: there is nothing to tell, or nobody to tell it to.
-    pub async fn of_charge(&self, resend: &Resend, links: &Links) -> Result<bool, StoreError> {
+    pub async fn of_charge(&self, resend: &Resend, links: &Links) -> Result<bool, WebhookError> {
         let events = resend.events(links)?;
         if events.is_empty() {
             return Ok(false);
@@ -108,20 +108,19 @@ impl Resends {
     ///
     /// # Errors
     ///
-    /// 404 for what is not there and what is another scope's; 422 when its event is no longer kept, or its endpoint is
-    /// deleted or switched off.
+    /// When it is not there or is another scope's, its event is no longer kept, or its endpoint is deleted or switched off.
     pub async fn of_delivery(
         &self,
         scope: &Scope,
         id: Option<DeliveryId>,
         resend: ResendId,
         now: Timestamp,
-    ) -> Result<(Delivery, String), Problem> {
+    ) -> Result<(Delivery, String), WebhookError> {
         let deliveries = Deliveries::new(self.store.clone());
         let earlier = deliveries.shown(scope, id, now).await?;
         let Material { event, recipient } = deliveries.material(&earlier).await?;
         let event = event.filter(|event| event.is_kept(now));
-        let event = event.ok_or_else(|| Problem::Unprocessable("Its event is no longer kept.".to_owned()))?;
+        let event = event.ok_or(WebhookError::EventNotKept)?;
         let generation = match &recipient {
             Recipient::Endpoint(endpoint) => expect_active(endpoint.as_ref())?.generation(),
             Recipient::Override(_) => 0,
@@ -141,13 +140,13 @@ impl Resends {
     ///
     /// # Errors
     ///
-    /// 422 when it is switched off; 429 when it had its tests of this minute.
+    /// When it is switched off, or had its tests of this minute.
     pub async fn test(
         &self,
         endpoint: &Endpoint,
         resend: ResendId,
         now: Timestamp,
-    ) -> Result<(Delivery, String), Problem> {
+    ) -> Result<(Delivery, String), WebhookError> {
         let generation = expect_active(Some(endpoint))?.generation();
         // The test is no row's change: the request names it.
         let origin = Origin { scope: endpoint.scope, row: resend.to_string(), version: 1, at: now };
@@ -160,14 +159,14 @@ impl Resends {
         match self.store.commit(writes).await? {
             Committed::Overtaken { at } if at == [2] => {
                 let past_seconds = now.seconds().rem_euclid(SECONDS_A_MINUTE);
-                Err(Problem::TooManyTests {
+                Err(WebhookError::TooManyTests {
                     limit: MAX_TESTS_A_MINUTE,
                     retry_after_seconds: SECONDS_A_MINUTE.saturating_sub(past_seconds),
                 })
             }
             Committed::Done => Ok((delivery, event.body_as(EventType::WebhookTest))),
             Committed::Overtaken { .. } => {
-                Err(Problem::Internal("a resend's random id was taken".to_owned()))
+                Err(StoreError::Corrupt("a resend's random id was taken".to_owned()).into())
             }
         }
     }
@@ -193,13 +192,10 @@ pub struct ResentView {
 }
 
 /// Nothing new is made for an endpoint that is deleted or `INACTIVE`, whoever made it so.
-fn expect_active(endpoint: Option<&Endpoint>) -> Result<&Endpoint, Problem> {
+fn expect_active(endpoint: Option<&Endpoint>) -> Result<&Endpoint, WebhookError> {
     match endpoint.map(|endpoint| (endpoint, endpoint.status)) {
         Some((endpoint, EndpointStatus::Active)) => Ok(endpoint),
-        Some((_, EndpointStatus::Inactive)) => {
-            let message = "The webhook endpoint is INACTIVE; set its status to ACTIVE first.";
-            Err(Problem::Unprocessable(message.to_owned()))
-        }
-        None => Err(Problem::Unprocessable("The webhook endpoint was deleted.".to_owned())),
+        Some((_, EndpointStatus::Inactive)) => Err(WebhookError::EndpointInactive),
+        None => Err(WebhookError::EndpointDeleted),
     }
 }

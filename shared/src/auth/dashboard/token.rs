@@ -13,7 +13,6 @@ use domain::time::Timestamp;
 
 use crate::account::{Role, TokenGeneration, User};
 use crate::config::ConfigError;
-use crate::store::StoreError;
 
 /// Who issues dashboard tokens.
 pub const ISSUER: &str = "payment-service";
@@ -56,6 +55,11 @@ impl Claims {
     }
 }
 
+/// A token could not be signed: a defect of ours.
+#[derive(Debug, thiserror::Error)]
+#[error("a token could not be signed: {0}")]
+pub struct Unsigned(String);
+
 /// Issues and proves tokens.
 #[derive(Clone, Debug)]
 pub struct Tokens {
@@ -83,7 +87,7 @@ impl Tokens {
         (user, account, role, generation): (UserId, AccountId, Role, TokenGeneration),
         jti: &str,
         now: Timestamp,
-    ) -> Result<(SecretString, Claims), StoreError> {
+    ) -> Result<(SecretString, Claims), Unsigned> {
         let claims = Claims {
             sub: user,
             account_id: account,
@@ -93,7 +97,7 @@ impl Tokens {
             jti: jti.to_owned(),
             generation,
         };
-        let body = serde_json::to_vec(&claims).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        let body = serde_json::to_vec(&claims).map_err(|error| Unsigned(error.to_string()))?;
         let signed = format!("{HEADER}.{}", URL_SAFE_NO_PAD.encode(body));
         let signature = URL_SAFE_NO_PAD.encode(self.mac(&signed)?.finalize().into_bytes());
         Ok((SecretString::from(format!("{signed}.{signature}")), claims))
@@ -117,9 +121,9 @@ impl Tokens {
         (claims.iss == ISSUER && claims.exp > now.seconds()).then_some(claims)
     }
 
-    fn mac(&self, signed: &str) -> Result<Hmac<Sha256>, StoreError> {
+    fn mac(&self, signed: &str) -> Result<Hmac<Sha256>, Unsigned> {
         let key = self.secret.expose_secret().as_bytes();
-        let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(|e| StoreError::Corrupt(e.to_string()))?;
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(|error| Unsigned(error.to_string()))?;
         mac.update(signed.as_bytes());
         Ok(mac)
     }

@@ -7,6 +7,7 @@ use domain::vocabulary::Vocabulary;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
+use super::super::EvidenceError;
 use crate::http::{Fields, JsonObject, Object, Problem};
 
 /// The longest name, in characters.
@@ -49,12 +50,14 @@ impl EvidenceFile {
     /// # Errors
     ///
     /// When its name, size or type is none that evidence may have.
-    pub fn of(name: &str, bytes: &[u8]) -> Result<Self, Problem> {
-        let name = FileName::parse(name).ok_or_else(|| Problem::field("file_name", NO_NAME))?;
-        let size = allowed(bytes.len()).ok_or_else(|| Problem::field("file_size", no_size()))?;
+    pub fn of(name: &str, bytes: &[u8]) -> Result<Self, EvidenceError> {
+        let invalid =
+            |param, message: &str| EvidenceError::InvalidFile { param, message: message.to_owned() };
+        let name = FileName::parse(name).ok_or_else(|| invalid("file_name", NO_NAME))?;
+        let size = allowed(bytes.len()).ok_or_else(|| invalid("file_size", &no_size()))?;
         let mime_type = MimeType::all()
             .find(|mime_type| mime_type.begins(bytes))
-            .ok_or_else(|| Problem::field("mime_type", "the file is of no type that evidence may have"))?;
+            .ok_or_else(|| invalid("mime_type", "the file is of no type that evidence may have"))?;
         Ok(Self { name, size, mime_type })
     }
 }

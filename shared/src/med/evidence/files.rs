@@ -10,7 +10,7 @@ use aws_sdk_s3::types::MetadataDirective;
 use domain::time::Timestamp;
 
 use super::{Arrived, Evidence, LEADING_BYTES, UPLOAD_SECONDS, Upload, VIEW_SECONDS};
-use crate::http::Problem;
+use crate::object_store::ObjectStoreError;
 
 /// A bucket of evidence. Clones share one client.
 #[derive(Clone, Debug)]
@@ -26,7 +26,7 @@ impl EvidenceFiles {
     }
 
     /// Where an upload's file goes, by `PUT`. Type and size are signed: S3 refuses others.
-    pub async fn upload_url(&self, upload: &Upload) -> Result<String, Problem> {
+    pub async fn upload_url(&self, upload: &Upload) -> Result<String, ObjectStoreError> {
         let put = self
             .client
             .put_object()
@@ -39,7 +39,7 @@ impl EvidenceFiles {
     }
 
     /// Where a file can be looked at, by `GET`, for five minutes.
-    pub async fn view_url(&self, evidence: &Evidence, now: Timestamp) -> Result<String, Problem> {
+    pub async fn view_url(&self, evidence: &Evidence, now: Timestamp) -> Result<String, ObjectStoreError> {
         let get = self
             .client
             .get_object()
@@ -53,11 +53,11 @@ impl EvidenceFiles {
     ///
     /// # Errors
     ///
-    /// 503 when S3 does not answer.
-    pub async fn send(&self, upload: &Upload, bytes: Vec<u8>) -> Result<(), Problem> {
+    /// When S3 does not answer.
+    pub async fn send(&self, upload: &Upload, bytes: Vec<u8>) -> Result<(), ObjectStoreError> {
         let put = self.client.put_object().bucket(&self.bucket).key(upload.object());
         let put = put.content_type(upload.file.mime_type.as_str()).body(bytes.into());
-        put.send().await.map_err(unavailable)?;
+        put.send().await?;
         Ok(())
     }
 
@@ -66,8 +66,8 @@ impl EvidenceFiles {
     ///
     /// # Errors
     ///
-    /// 503 when S3 does not answer.
-    pub async fn arrived(&self, upload: &Upload) -> Result<Option<Arrived>, Problem> {
+    /// When S3 does not answer.
+    pub async fn arrived(&self, upload: &Upload) -> Result<Option<Arrived>, ObjectStoreError> {
         let last = LEADING_BYTES.saturating_sub(1);
         let get = self.client.get_object().bucket(&self.bucket).key(upload.object());
         match get.range(format!("bytes=0-{last}")).send().await {
@@ -78,7 +78,7 @@ impl EvidenceFiles {
                 Some("InvalidRange") => {
                     Ok(Some(Arrived { size: 0, e_tag: String::new(), version: None, leading: Vec::new() }))
                 }
-                _ => Err(unavailable(error)),
+                _ => Err(error.into()),
             },
         }
     }
@@ -87,8 +87,13 @@ impl EvidenceFiles {
     ///
     /// # Errors
     ///
-    /// 503 when S3 does not answer, or something else was sent to the same place in between.
-    pub async fn keep(&self, upload: &Upload, arrived: &Arrived, evidence: &Evidence) -> Result<(), Problem> {
+    /// When S3 does not answer, or something else was sent to the same place in between.
+    pub async fn keep(
+        &self,
+        upload: &Upload,
+        arrived: &Arrived,
+        evidence: &Evidence,
+    ) -> Result<(), ObjectStoreError> {
         let version = arrived.version.as_ref().map(|version| format!("?versionId={version}"));
         let source = format!("{}/{}{}", self.bucket, upload.object(), version.unwrap_or_default());
         self.client
@@ -103,47 +108,38 @@ impl EvidenceFiles {
             .content_type(evidence.file.mime_type.as_str())
             .content_disposition(evidence.file.name.attachment())
             .send()
-            .await
-            .map_err(unavailable)?;
+            .await?;
         Ok(())
     }
 }
 
-async fn read(answer: GetObjectOutput) -> Result<Arrived, Problem> {
-    let odd = |what: &str| Problem::Unavailable(format!("S3 gave a file without {what}"));
+async fn read(answer: GetObjectOutput) -> Result<Arrived, ObjectStoreError> {
+    let odd = |what: &str| ObjectStoreError::Unavailable(format!("a file without {what}"));
     // `bytes 0-15/1234`
     let size = answer.content_range().and_then(|range| range.rsplit_once('/'));
     let size = size.and_then(|(_, size)| size.parse().ok()).ok_or_else(|| odd("its size"))?;
     let e_tag = answer.e_tag().ok_or_else(|| odd("an ETag"))?.to_owned();
     let version = answer.version_id().map(str::to_owned);
     let leading = answer.body.collect().await;
-    let leading = leading.map_err(|error| Problem::Unavailable(DisplayErrorContext(error).to_string()))?;
+    let leading =
+        leading.map_err(|error| ObjectStoreError::Unavailable(DisplayErrorContext(error).to_string()))?;
     Ok(Arrived { size, e_tag, version, leading: leading.to_vec() })
 }
 
 /// Signed by the service's clock, which is S3's.
-fn valid_for(seconds: i64, from: Timestamp) -> Result<PresigningConfig, Problem> {
+fn valid_for(seconds: i64, from: Timestamp) -> Result<PresigningConfig, ObjectStoreError> {
     let since_epoch = Duration::from_millis(u64::try_from(from.millis()).unwrap_or_default());
     let start = UNIX_EPOCH.checked_add(since_epoch).unwrap_or(UNIX_EPOCH);
     let valid = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
-    PresigningConfig::builder().start_time(start).expires_in(valid).build().map_err(|error| {
-        Problem::Internal(format!("an address can't be signed: {}", DisplayErrorContext(error)))
-    })
+    let config = PresigningConfig::builder().start_time(start).expires_in(valid).build();
+    config.map_err(|error| ObjectStoreError::Unsigned(DisplayErrorContext(error).to_string()))
 }
 
 /// Signing needs no answer from S3: a failure is ours.
-fn unsigned<E, R>(error: SdkError<E, R>) -> Problem
+fn unsigned<E, R>(error: SdkError<E, R>) -> ObjectStoreError
 where
     E: std::error::Error + Send + Sync + 'static,
     R: std::fmt::Debug + Send + Sync + 'static,
 {
-    Problem::Internal(format!("an address can't be signed: {}", DisplayErrorContext(error)))
-}
-
-fn unavailable<E, R>(error: SdkError<E, R>) -> Problem
-where
-    E: std::error::Error + Send + Sync + 'static,
-    R: std::fmt::Debug + Send + Sync + 'static,
-{
-    Problem::Unavailable(format!("S3 did not answer: {}", DisplayErrorContext(error)))
+    ObjectStoreError::Unsigned(DisplayErrorContext(error).to_string())
 }

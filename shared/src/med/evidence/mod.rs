@@ -23,8 +23,7 @@ use domain::ids::{EvidenceId, MedCaseId};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
-use super::MedCase;
-use crate::http::Problem;
+use super::{EvidenceError, MedCase};
 
 /// How long a file may be sent to its address, in seconds (contract: Limits).
 pub const UPLOAD_SECONDS: i64 = 900;
@@ -109,40 +108,19 @@ pub struct Arrived {
     leading: Vec<u8>,
 }
 
-/// Why a case takes no more evidence.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum EvidenceRefused {
-    /// It is over.
-    Over,
-    /// It has as much as a case may have.
-    Full,
-}
-
 impl MedCase {
     /// Whether evidence can be added.
-    pub fn takes_evidence(&self) -> Result<(), EvidenceRefused> {
+    pub fn takes_evidence(&self) -> Result<(), EvidenceError> {
         if self.status.is_over() {
-            return Err(EvidenceRefused::Over);
+            return Err(EvidenceError::CaseOver(self.status));
         }
-        if self.evidence_count >= MAX_EVIDENCE { Err(EvidenceRefused::Full) } else { Ok(()) }
+        if self.evidence_count >= MAX_EVIDENCE { Err(EvidenceError::Full) } else { Ok(()) }
     }
 
     /// One more file arrived.
-    pub(super) fn with_evidence(&self, now: Timestamp) -> Result<Self, EvidenceRefused> {
+    pub(super) fn with_evidence(&self, now: Timestamp) -> Result<Self, EvidenceError> {
         self.takes_evidence()?;
         Ok(Self { evidence_count: self.evidence_count.saturating_add(1), ..self.next_version(now) })
-    }
-
-    fn refused(&self, refused: EvidenceRefused) -> Problem {
-        match refused {
-            EvidenceRefused::Over => Problem::Unreadable(format!(
-                "The case is {}; evidence is for one that is not over.",
-                self.status.as_str()
-            )),
-            EvidenceRefused::Full => Problem::Unprocessable(format!(
-                "The case has {MAX_EVIDENCE} files, the most that one may have."
-            )),
-        }
     }
 }
 
@@ -167,13 +145,14 @@ impl Upload {
     /// # Errors
     ///
     /// When another size arrived, or a file of another type.
-    pub fn confirmed(&self, arrived: &Arrived, now: Timestamp) -> Result<Evidence, Problem> {
+    pub fn confirmed(&self, arrived: &Arrived, now: Timestamp) -> Result<Evidence, EvidenceError> {
         if arrived.size != u64::from(self.file.size) {
-            return Err(Problem::EvidenceSizeMismatch { declared: self.file.size, stored: arrived.size });
+            return Err(EvidenceError::SizeMismatch { declared: self.file.size, stored: arrived.size });
         }
         if !self.file.mime_type.begins(&arrived.leading) {
             let mime_type = self.file.mime_type.as_str();
-            return Err(Problem::field("mime_type", format!("the file that arrived is not {mime_type}")));
+            let message = format!("the file that arrived is not {mime_type}");
+            return Err(EvidenceError::InvalidFile { param: "mime_type", message });
         }
         Ok(Evidence {
             id: self.id,

@@ -4,9 +4,9 @@ use domain::ids::{EvidenceId, MedCaseId};
 use domain::row::{Key, Row as _};
 use domain::time::Timestamp;
 
+use super::super::EvidenceError;
 use super::{Evidence, EvidenceFile, EvidenceFiles, Upload, UploadedBy};
 use crate::audit::{Audit, Operator};
-use crate::http::Problem;
 use crate::med::repository::{audit, replacing};
 use crate::med::{MedCase, MedCases};
 use crate::random;
@@ -55,20 +55,22 @@ impl CaseEvidence {
     ///
     /// # Errors
     ///
-    /// 400 when the case is over, 422 when it has as much evidence as a case may have.
+    /// [`EvidenceError::CaseOver`] and [`EvidenceError::Full`].
     pub async fn announce(
         &self,
         case: &MedCase,
         file: EvidenceFile,
         uploaded_by: UploadedBy,
         now: Timestamp,
-    ) -> Result<Upload, Problem> {
-        case.takes_evidence().map_err(|refused| case.refused(refused))?;
+    ) -> Result<Upload, EvidenceError> {
+        case.takes_evidence()?;
         let id = EvidenceId::new(now, random::bytes()?);
         let upload = Upload { id, case: case.id, file, uploaded_by, created_at: now };
         match self.store.insert(&upload).await? {
             Inserted::New => Ok(upload),
-            Inserted::Existing(_) => Err(Problem::Internal("a random id was there already".to_owned())),
+            Inserted::Existing(_) => {
+                Err(StoreError::Corrupt("a random id was there already".to_owned()).into())
+            }
         }
     }
 
@@ -77,9 +79,13 @@ impl CaseEvidence {
     ///
     /// # Errors
     ///
-    /// 400 when the case is over or the file is of another type, 409 when nothing arrived, its address has expired or its
-    /// size is another, 422 when the case has as much evidence as a case may have, 503 when S3 does not answer.
-    pub async fn complete(&self, case: MedCase, found: Found, now: Timestamp) -> Result<Evidence, Problem> {
+    /// See [`EvidenceError`].
+    pub async fn complete(
+        &self,
+        case: MedCase,
+        found: Found,
+        now: Timestamp,
+    ) -> Result<Evidence, EvidenceError> {
         match found {
             Found::Confirmed(evidence) => Ok(evidence),
             Found::Announced(upload) => self.confirm(case, &upload, None, now).await,
@@ -90,14 +96,14 @@ impl CaseEvidence {
     ///
     /// # Errors
     ///
-    /// As of [`CaseEvidence::announce`] and [`CaseEvidence::complete`], and 400 when the file is none that is taken.
+    /// See [`EvidenceError`].
     pub async fn add(
         &self,
         case: MedCase,
         (name, bytes): (&str, Vec<u8>),
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Evidence, Problem> {
+    ) -> Result<Evidence, EvidenceError> {
         let file = EvidenceFile::of(name, &bytes)?;
         let upload = self.announce(&case, file, UploadedBy::Platform, now).await?;
         self.files.send(&upload, bytes).await?;
@@ -110,12 +116,12 @@ impl CaseEvidence {
         upload: &Upload,
         by: Option<&Operator>,
         now: Timestamp,
-    ) -> Result<Evidence, Problem> {
-        case.takes_evidence().map_err(|refused| case.refused(refused))?;
+    ) -> Result<Evidence, EvidenceError> {
+        case.takes_evidence()?;
         if !upload.is_open(now) {
-            return Err(Problem::EvidenceNotUploaded);
+            return Err(EvidenceError::NotUploaded);
         }
-        let arrived = self.files.arrived(upload).await?.ok_or(Problem::EvidenceNotUploaded)?;
+        let arrived = self.files.arrived(upload).await?.ok_or(EvidenceError::NotUploaded)?;
         let evidence = upload.confirmed(&arrived, now)?;
         self.files.keep(upload, &arrived, &evidence).await?;
         let details = format!("{} {}", evidence.id, evidence.file.name.as_str());
@@ -130,7 +136,7 @@ impl CaseEvidence {
         evidence: Evidence,
         audit: Option<&Audit>,
         now: Timestamp,
-    ) -> Result<Evidence, Problem> {
+    ) -> Result<Evidence, EvidenceError> {
         let (id, mut just_read) = (case.id, Some(case));
         let mut update = self.store.start_update("a MED case");
         loop {
@@ -144,7 +150,7 @@ impl CaseEvidence {
                 Some(case) => case,
                 None => self.cases.known(id).await?,
             };
-            let next = case.with_evidence(now).map_err(|refused| case.refused(refused))?;
+            let next = case.with_evidence(now)?;
             let mut writes = replacing(&next, &case, audit)?;
             writes.push(Write::insert(&evidence)?);
             if update.commit(writes).await? {

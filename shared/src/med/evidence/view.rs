@@ -6,7 +6,7 @@ use domain::ids::EvidenceId;
 use domain::time::Timestamp;
 
 use super::{Evidence, EvidenceFiles, MimeType, UPLOAD_SECONDS, Upload, UploadedBy};
-use crate::http::Problem;
+use crate::object_store::ObjectStoreError;
 
 /// A permission to send one file, on the wire.
 #[derive(Debug, Serialize)]
@@ -30,7 +30,7 @@ struct UploadHeaders {
 
 impl UploadView {
     /// With the address that the file goes to.
-    pub async fn signed(upload: &Upload, files: &EvidenceFiles) -> Result<Self, Problem> {
+    pub async fn signed(upload: &Upload, files: &EvidenceFiles) -> Result<Self, ObjectStoreError> {
         Ok(Self {
             id: upload.id,
             object: "med_case_evidence_upload",
@@ -65,7 +65,7 @@ impl<'a> EvidenceView<'a> {
         evidence: &'a Evidence,
         files: &EvidenceFiles,
         now: Timestamp,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, ObjectStoreError> {
         Ok(Self {
             id: evidence.id,
             object: "med_case_evidence",
@@ -93,7 +93,7 @@ impl<'a> EvidenceListView<'a> {
         evidence: &'a [Evidence],
         files: &EvidenceFiles,
         now: Timestamp,
-    ) -> Result<Self, Problem> {
+    ) -> Result<Self, ObjectStoreError> {
         let mut data = Vec::new();
         for evidence in evidence {
             data.push(EvidenceView::signed(evidence, files, now).await?);

@@ -5,12 +5,13 @@ use domain::ids::{DeliveryId, Scope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 
+use super::super::WebhookError;
 use super::counts::{self, Criteria};
 use super::found::{Selection, Window};
 use super::reader::DeliveryPage;
-use super::{Deliveries, Delivery, DeliveryStatus, NO_DELIVERY};
+use super::{Deliveries, Delivery, DeliveryStatus};
 use crate::http::{Fields, Problem, Query};
-use crate::store::StoreError;
+use crate::store::{PageError, StoreError};
 use crate::webhook::delivery::DeliveryStats;
 use crate::webhook::event_type::EventType;
 
@@ -108,13 +109,13 @@ impl Deliveries {
     ///
     /// # Errors
     ///
-    /// 400 when `starting_after` names no delivery of this scope.
+    /// When `starting_after` names no delivery of this scope.
     pub async fn list(
         &self,
         scope: &Scope,
         filter: &DeliveryFilter,
         now: Timestamp,
-    ) -> Result<DeliveryPage, Problem> {
+    ) -> Result<DeliveryPage, PageError> {
         self.page(scope, &filter.selection(), &filter.window(), now).await
     }
 
@@ -122,26 +123,26 @@ impl Deliveries {
     ///
     /// # Errors
     ///
-    /// 404 for what is not there, what is another scope's, and what lists show no more.
+    /// [`WebhookError::NoDelivery`] for what is not there, what is another scope's, and what lists show no more.
     pub async fn find(
         &self,
         scope: &Scope,
         id: Option<DeliveryId>,
         now: Timestamp,
-    ) -> Result<(Delivery, Option<String>), Problem> {
+    ) -> Result<(Delivery, Option<String>), WebhookError> {
         let found = self.shown(scope, id, now).await?;
         Ok(Box::pin(self.as_it_reads(found)).await?)
     }
 
-    /// One delivery that lists show, or the 404.
+    /// One delivery that lists show.
     pub(in crate::webhook) async fn shown(
         &self,
         scope: &Scope,
         id: Option<DeliveryId>,
         now: Timestamp,
-    ) -> Result<Delivery, Problem> {
-        let id = id.filter(|id| *id >= counts::first_shown(now)).ok_or(NO_DELIVERY)?;
-        self.store.get(&Delivery::key_of(scope, id)).await?.ok_or(NO_DELIVERY)
+    ) -> Result<Delivery, WebhookError> {
+        let id = id.filter(|id| *id >= counts::first_shown(now)).ok_or(WebhookError::NoDelivery)?;
+        self.store.get(&Delivery::key_of(scope, id)).await?.ok_or(WebhookError::NoDelivery)
     }
 
     /// How many of a scope's deliveries are in which status.

@@ -39,7 +39,6 @@ use super::endpoint::Endpoint;
 use super::event::Event;
 use super::event_type::EventType;
 use super::schedule::MAX_ATTEMPTS;
-use crate::http::Problem;
 use crate::store::Store;
 
 /// How long a worker's claim holds, in seconds: twice an attempt's 30.
@@ -283,9 +282,6 @@ impl Row for Delivery {
         self.created_at.plus_seconds(EVENTS_KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
     }
 }
-
-/// The 404 that hides other scopes' deliveries.
-pub(super) const NO_DELIVERY: Problem = Problem::NotFound { what: "webhook delivery" };
 
 /// The deliveries of all scopes.
 #[derive(Clone, Debug)]

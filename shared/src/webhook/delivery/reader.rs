@@ -32,10 +32,9 @@ use super::found::{
 };
 use super::place::{Marker, Place, bounds, bounds_with_marker, last_place};
 use super::{Deliveries, Delivery, DeliveryStatus};
-use crate::http::Problem;
 use crate::random;
 use crate::store::{
-    Item, ListIndex, Order, StoreError, from_item, key_attributes, key_of_item, text, unavailable,
+    Item, ListIndex, Order, PageError, StoreError, from_item, key_attributes, key_of_item, text, unavailable,
 };
 use crate::webhook::event::Event;
 
@@ -150,14 +149,14 @@ impl Deliveries {
     ///
     /// # Errors
     ///
-    /// 400 when the page is to begin after a delivery that does not exist.
+    /// When the page is to begin after a delivery that does not exist.
     pub(super) async fn page(
         &self,
         scope: &Scope,
         selection: &Selection,
         window: &Window,
         now: Timestamp,
-    ) -> Result<DeliveryPage, Problem> {
+    ) -> Result<DeliveryPage, PageError> {
         let selection = Selection { from: selection.from.max(counts::first_shown(now)), ..*selection };
         // A page that begins after something newer than all that is selected begins with the newest of that.
         let after = window.after.filter(|after| *after <= selection.to);
@@ -182,7 +181,7 @@ impl Deliveries {
         selection: &Selection,
         window: &Window,
         now: Timestamp,
-    ) -> Result<DeliveryPage, Problem> {
+    ) -> Result<DeliveryPage, PageError> {
         let (mut made, mut from_rows) = (0, false);
         loop {
             pause(made).await;
@@ -252,7 +251,7 @@ impl Deliveries {
         selection: &Selection,
         window: &Window,
         how: How,
-    ) -> Result<Attempt, Problem> {
+    ) -> Result<Attempt, PageError> {
         let now = how.now;
         let is_filtered = selection.criteria.status.is_some() || selection.criteria.is_by_kind();
         let is_at_top = window.after.is_none() && selection.to >= DeliveryId::last_at(now);
@@ -325,7 +324,7 @@ impl Deliveries {
         window: &Window,
         top: &Top,
         listed: Option<&ById>,
-    ) -> Result<Draft, Problem> {
+    ) -> Result<Draft, PageError> {
         let all: Vec<Found> = top.rows.iter().map(|seen| read(seen.delivery.clone())).collect();
         let start = window.after.map_or(selection.to, |after| after.min(selection.to));
         let looked_to = top.looked_to.as_deref().map_or(selection.from, before_row);
@@ -409,7 +408,7 @@ impl Deliveries {
         selection: &Selection,
         window: &Window,
         how: How,
-    ) -> Result<Attempt, Problem> {
+    ) -> Result<Attempt, PageError> {
         // A row that moved on since its entry was read says so.
         let any_status = Criteria { status: None, ..selection.criteria };
         let sampled = Selection { criteria: any_status, ..*selection };
@@ -441,7 +440,7 @@ impl Deliveries {
         selection: &Selection,
         window: &Window,
         how: How,
-    ) -> Result<Attempt, Problem> {
+    ) -> Result<Attempt, PageError> {
         let most = window.wanted().max(self.at_once(ENTRIES_OF_A_QUERY));
         let to = window.after.map_or(selection.to, |after| after.min(selection.to));
         let (from, to) = (bounds(Some(status), selection.from).0, last_place(status, to));
@@ -661,7 +660,7 @@ impl Deliveries {
         scope: &Scope,
         draft: Draft,
         total: impl Future<Output = Result<Total, StoreError>>,
-    ) -> Result<Attempt, Problem> {
+    ) -> Result<Attempt, PageError> {
         let Draft { found, next, unproved } = draft;
         let loaded = Box::pin(self.loaded(scope, found, unproved));
         let ((deliveries, is_proved), total) = tokio::try_join!(loaded, Box::pin(total))?;
@@ -671,7 +670,7 @@ impl Deliveries {
             Total::FromRows => return Ok(Attempt::FromRows),
         };
         if !is_proved {
-            return Err(Problem::field("starting_after", "is not a delivery of this account and mode"));
+            return Err(PageError::UnknownCursor("a delivery of this account and mode"));
         }
         Ok(Attempt::Read(DeliveryPage { deliveries, total, next }))
     }

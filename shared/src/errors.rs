@@ -1,0 +1,256 @@
+//! How the errors of the nouns answer an HTTP request, and what work without one fails with.
+//!
+//! A noun's error knows no HTTP: the one place where it becomes a [`Problem`] is here.
+
+use crate::account::password::PasswordError;
+use crate::acquirer::AcquirerError;
+use crate::api_key::ApiKeyError;
+use crate::auth::dashboard::token::Unsigned;
+use crate::charge::transition::Rejection;
+use crate::charge::{ChargeError, RefundRefused};
+use crate::http::{Detail, Problem};
+use crate::med::{CaseError, EvidenceError};
+use crate::object_store::ObjectStoreError;
+use crate::queue::QueueError;
+use crate::random::RandomError;
+use crate::refund::RefundError;
+use crate::services::{CreateChargeError, PaymentListError};
+use crate::store::{PageError, StoreError};
+use crate::wallet::WalletError;
+use crate::webhook::WebhookError;
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) => Self::Unavailable(error.to_string()),
+            StoreError::Corrupt(_) => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<PageError> for Problem {
+    fn from(error: PageError) -> Self {
+        match error {
+            PageError::UnknownCursor(of) => Self::field("starting_after", format!("is not {of}")),
+            PageError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<RandomError> for Problem {
+    fn from(error: RandomError) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
+impl From<PasswordError> for Problem {
+    fn from(error: PasswordError) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
+impl From<Unsigned> for Problem {
+    fn from(error: Unsigned) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
+impl From<ObjectStoreError> for Problem {
+    fn from(error: ObjectStoreError) -> Self {
+        match error {
+            ObjectStoreError::Unavailable(_) => Self::Unavailable(error.to_string()),
+            ObjectStoreError::Unsigned(_) => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<AcquirerError> for Problem {
+    fn from(error: AcquirerError) -> Self {
+        match error {
+            AcquirerError::NotConfigured => Self::Unprocessable(error.to_string()),
+            AcquirerError::Unavailable(_) => Self::Unavailable(error.to_string()),
+            AcquirerError::Unfit(_) => Self::Internal(error.to_string()),
+        }
+    }
+}
+
+impl From<ApiKeyError> for Problem {
+    fn from(error: ApiKeyError) -> Self {
+        match error {
+            ApiKeyError::NotFound => Self::NotFound { what: "API key" },
+            ApiKeyError::Store(error) => error.into(),
+            ApiKeyError::Random(error) => error.into(),
+        }
+    }
+}
+
+impl From<ChargeError> for Problem {
+    fn from(error: ChargeError) -> Self {
+        match error {
+            ChargeError::Rejected { rejection, status } => {
+                let status = status.as_str();
+                match rejection {
+                    Rejection::NotHeldForReview => Self::Unprocessable(format!(
+                        "The charge is {status}; only a payment held for review can be reviewed."
+                    )),
+                    Rejection::NotCancellable => Self::PaymentNotCancellable { status },
+                    Rejection::NotPayableByCard => {
+                        Self::Unprocessable(format!("The charge is {status}; it can't be paid by card now."))
+                    }
+                }
+            }
+            ChargeError::CustomerVelocityExceeded => Self::CustomerVelocityExceeded,
+            ChargeError::AccountVelocityExceeded => Self::AccountVelocityExceeded,
+            ChargeError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<CreateChargeError> for Problem {
+    fn from(error: CreateChargeError) -> Self {
+        match error {
+            CreateChargeError::IdempotencyKeyReused => Self::IdempotencyKeyReused,
+            CreateChargeError::Acquirer(error) => error.into(),
+            CreateChargeError::Charge(error) => error.into(),
+        }
+    }
+}
+
+impl From<PaymentListError> for Problem {
+    fn from(error: PaymentListError) -> Self {
+        match error {
+            PaymentListError::TooManyToSort => Self::field("sortBy", error.to_string()),
+            PaymentListError::Page(error) => error.into(),
+        }
+    }
+}
+
+impl From<WalletError> for Problem {
+    fn from(error: WalletError) -> Self {
+        match error {
+            WalletError::Store(error) => error.into(),
+            WalletError::Random(error) => error.into(),
+        }
+    }
+}
+
+impl From<RefundError> for Problem {
+    fn from(error: RefundError) -> Self {
+        let message = error.to_string();
+        match error {
+            RefundError::IdempotencyKeyReused => Self::IdempotencyKeyReused,
+            RefundError::Refused { why, status } => match why {
+                RefundRefused::NotSettled => Self::PaymentNotRefundable { status: status.as_str() },
+                RefundRefused::Disputed => Self::ChargeDisputed { is_over: false },
+                RefundRefused::CaseLost => Self::ChargeDisputed { is_over: true },
+                RefundRefused::ExceedsRemaining { remaining } => Self::RefundExceedsRemaining { remaining },
+            },
+            RefundError::InsufficientBalance { needed, available } => {
+                Self::InsufficientBalance { needed, available }
+            }
+            RefundError::MethodNotSupported(_) | RefundError::CashoutNotSupported => {
+                Self::RefundNotSupported(message)
+            }
+            RefundError::OnlyForPix(fields) => {
+                let detail = |field: &str| Detail {
+                    param: field.to_owned(),
+                    message: "is for payments by Pix".to_owned(),
+                };
+                Self::Invalid(fields.into_iter().map(detail).collect())
+            }
+            RefundError::PayerOnly => Self::UnprocessableField { param: "destinationKey", message },
+            RefundError::OverThirdPartyLimit { .. } => Self::UnprocessableField { param: "amount", message },
+            RefundError::Wallet(error) => error.into(),
+            RefundError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<CaseError> for Problem {
+    fn from(error: CaseError) -> Self {
+        match error {
+            CaseError::NotSettled(_) => Self::Unprocessable(error.to_string()),
+            // The contract: 400 for a case in the wrong state.
+            CaseError::NotOpen(_) => Self::Unreadable(error.to_string()),
+            CaseError::Store(error) => error.into(),
+            CaseError::Random(error) => error.into(),
+        }
+    }
+}
+
+impl From<EvidenceError> for Problem {
+    fn from(error: EvidenceError) -> Self {
+        match error {
+            // The contract: 400 for a case in the wrong state.
+            EvidenceError::CaseOver(_) => Self::Unreadable(error.to_string()),
+            EvidenceError::Full => Self::Unprocessable(error.to_string()),
+            EvidenceError::InvalidFile { param, message } => Self::field(param, message),
+            EvidenceError::NotUploaded => Self::EvidenceNotUploaded,
+            EvidenceError::SizeMismatch { declared, stored } => {
+                Self::EvidenceSizeMismatch { declared, stored }
+            }
+            EvidenceError::Files(error) => error.into(),
+            EvidenceError::Store(error) => error.into(),
+            EvidenceError::Random(error) => error.into(),
+        }
+    }
+}
+
+impl From<WebhookError> for Problem {
+    fn from(error: WebhookError) -> Self {
+        match error {
+            WebhookError::NoEndpoint => Self::NotFound { what: "webhook endpoint" },
+            WebhookError::NoDelivery => Self::NotFound { what: "webhook delivery" },
+            WebhookError::NoEvent => Self::NotFound { what: "event" },
+            WebhookError::TooManyEndpoints
+            | WebhookError::EventNotKept
+            | WebhookError::EndpointInactive
+            | WebhookError::EndpointDeleted => Self::Unprocessable(error.to_string()),
+            WebhookError::TooManyTests { limit, retry_after_seconds } => {
+                Self::TooManyTests { limit, retry_after_seconds }
+            }
+            WebhookError::Page(error) => error.into(),
+            WebhookError::Payload(_) => Self::Internal(error.to_string()),
+            WebhookError::Store(error) => error.into(),
+            WebhookError::Random(error) => error.into(),
+        }
+    }
+}
+
+/// Why work that no HTTP client waits for (a message, a stream record, a schedule) was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkError {
+    /// A row that the work is about does not exist.
+    #[error("{0}")]
+    Missing(&'static str),
+    /// DynamoDB.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// SQS.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+    /// S3.
+    #[error(transparent)]
+    Objects(#[from] ObjectStoreError),
+    /// The operating system.
+    #[error(transparent)]
+    Random(#[from] RandomError),
+    /// An acquirer.
+    #[error(transparent)]
+    Acquirer(#[from] AcquirerError),
+    /// A charge.
+    #[error(transparent)]
+    Charge(#[from] ChargeError),
+    /// A refund.
+    #[error(transparent)]
+    Refund(#[from] RefundError),
+    /// A wallet.
+    #[error(transparent)]
+    Wallet(#[from] WalletError),
+    /// A webhook.
+    #[error(transparent)]
+    Webhook(#[from] WebhookError),
+    /// A value can't be written as JSON.
+    #[error("a value can't be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
