@@ -842,8 +842,9 @@ async fn records_that_were_put_aside_are_replayed_and_removed_and_what_fails_sta
     }
     let registered = json!({"url": shop.url, "events": ["charge.created"]});
     merchant.send("POST", "/v1/webhooks/endpoints", registered).await;
-    let records =
-        local::pumps::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable").await.unwrap();
+    let records = local::event_sources::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable")
+        .await
+        .unwrap();
     let of_charge = |record: &&Value| {
         record["eventName"] == "INSERT"
             && record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("charge#")

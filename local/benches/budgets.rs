@@ -146,7 +146,8 @@ fn print_heads() {
 }
 
 async fn requests() {
-    let stack = Stack::start(Options { probe: true, pumps: false, ..Options::in_memory() }).await.unwrap();
+    let stack =
+        Stack::start(Options { probe: true, event_sources: false, ..Options::in_memory() }).await.unwrap();
     let probe = stack.probe.as_ref().unwrap();
     let client = Client::of(&stack);
     print_heads();
@@ -215,7 +216,8 @@ async fn in_a_file(options: Options) -> (Stack, PathBuf) {
 
 /// Lists and statistics among so many payments, made over 40 days, and among as many deliveries.
 async fn among(payments: usize) {
-    let (stack, directory) = in_a_file(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    let (stack, directory) =
+        in_a_file(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
     let probe = stack.probe.as_ref().unwrap();
     let client = Client::of(&stack);
     let key = Charge::key_of(ChargeId::parse_any(&client.create(0).await).unwrap());

@@ -1,9 +1,9 @@
-//! The whole service on one machine.
+//! Runs the whole service on one machine.
 //!
-//! Here live the parts that AWS plays elsewhere: the tables, queues and buckets ([`embedded`], [`provision`]), the
-//! HTTP API ([`gateway`]), the function runtime ([`lambda`]) and the event sources ([`pumps`]). What they create and
-//! connect is read from the template that is deployed ([`template`]), so that nothing is declared twice. What the
-//! service does lives in the functions; nothing here knows a charge from a webhook.
+//! This crate replaces the AWS services of a deployed stack: tables, queues and buckets ([`embedded`], [`provision`]),
+//! the HTTP API ([`gateway`]), the function runtime ([`lambda`]) and the event sources ([`event_sources`]). It reads
+//! what to create and connect from the template that is deployed ([`template`]), so that nothing is declared twice.
+//! Business rules are in the functions, not here.
 #![cfg_attr(
     test,
     allow(
@@ -17,6 +17,7 @@
 pub mod commands;
 pub mod embedded;
 pub mod error;
+pub mod event_sources;
 pub mod filter;
 pub mod functions;
 pub mod gateway;
@@ -24,7 +25,6 @@ pub mod guard;
 pub mod http;
 pub mod lambda;
 pub mod provision;
-pub mod pumps;
 pub mod sdk;
 pub mod seed;
 pub mod shutdown;

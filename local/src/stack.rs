@@ -1,4 +1,4 @@
-//! The whole service, put together: embedded parts, the functions, the gateway and the pumps.
+//! The whole service: the embedded AWS services, the functions, the gateway and the event sources.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,12 +21,12 @@ use tokio::sync::{Mutex, Notify};
 use crate::embedded::probe::Probe;
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
+use crate::event_sources::{Dependencies, EventSources};
 use crate::functions::{MAIL_DIRECTORY, functions};
 use crate::gateway::Gateway;
 use crate::guard::{self, AllowedHost};
 use crate::lambda::Functions;
 use crate::provision::provision;
-use crate::pumps::{Pumps, Sources};
 use crate::sdk;
 use crate::seed::{Seed, write_whole};
 use crate::template::{Names, Template, bucket_name};
@@ -54,8 +54,8 @@ pub struct Options {
     pub port: u16,
     /// Puts a front that counts requests and injects faults between the functions and DynamoDB.
     pub probe: bool,
-    /// Whether anything but HTTP requests invokes functions.
-    pub pumps: bool,
+    /// Runs the event sources (streams, queues, schedules). Without them, only HTTP requests invoke functions.
+    pub event_sources: bool,
     /// Where the mails to accounts' contacts are put, a file each; `None`: they are only logged.
     pub mails: Option<PathBuf>,
     /// Hosts that webhooks may go to as they may to loopback, between commas: `host.docker.internal`.
@@ -73,7 +73,7 @@ impl Options {
             state: State::InMemory,
             port: 0,
             probe: false,
-            pumps: true,
+            event_sources: true,
             mails: None,
             webhook_local_names: String::new(),
             allowed_hosts: Vec::new(),
@@ -98,7 +98,7 @@ pub struct Stack {
     /// The front of DynamoDB, where one was asked for.
     pub probe: Option<Probe>,
     gateway: Gateway,
-    pumps: Option<Pumps>,
+    event_sources: Option<EventSources>,
     embedded: Embedded,
 }
 
@@ -178,25 +178,26 @@ impl Stack {
             environment.insert(MAIL_DIRECTORY.to_owned(), mails.to_string_lossy().into_owned());
         }
         let functions = functions(&template, &names, &environment, &clock)?;
-        let nudge = Arc::new(Notify::new());
+        let run_schedules_now = Arc::new(Notify::new());
         let local = LocalState {
             clock: clock.clone(),
             clock_file,
-            nudge: Arc::clone(&nudge),
+            run_schedules_now: Arc::clone(&run_schedules_now),
             advancing: Arc::default(),
         };
         let local = local_routes(local, options.allowed_hosts);
         let gateway = Gateway::start(listener, &template, &functions, local)?;
-        let sources = Sources {
+        let dependencies = Dependencies {
             template: &template,
             functions: &functions,
             endpoints: &endpoints,
             directory,
             clock: &clock,
-            nudge: &nudge,
+            run_schedules_now: &run_schedules_now,
         };
-        let pumps = if options.pumps { Some(Pumps::start(sources)?) } else { None };
-        Ok(Self { base_url, endpoints, seed, clock, functions, probe, gateway, pumps, embedded })
+        let event_sources =
+            if options.event_sources { Some(EventSources::start(dependencies)?) } else { None };
+        Ok(Self { base_url, endpoints, seed, clock, functions, probe, gateway, event_sources, embedded })
     }
 
     /// What the ready file says.
@@ -226,18 +227,18 @@ impl Stack {
         })
     }
 
-    /// Stops reading queues, and returns when what was received is done.
+    /// Stops polling the queues. Returns when the messages already received are processed.
     pub async fn stop_queues(&self) {
-        if let Some(pumps) = &self.pumps {
-            pumps.stop_queues().await;
+        if let Some(event_sources) = &self.event_sources {
+            event_sources.stop_queues().await;
         }
     }
 
     /// Stops everything in order: no request or event in progress is cut short.
     pub async fn stop(self) {
         self.gateway.stop().await;
-        if let Some(pumps) = self.pumps {
-            pumps.stop().await;
+        if let Some(event_sources) = self.event_sources {
+            event_sources.stop().await;
         }
         self.embedded.stop().await;
     }
@@ -284,7 +285,7 @@ fn restored_clock(file: Option<&PathBuf>) -> Result<Clock> {
 struct LocalState {
     clock: Clock,
     clock_file: Option<PathBuf>,
-    nudge: Arc<Notify>,
+    run_schedules_now: Arc<Notify>,
     advancing: Arc<Mutex<()>>,
 }
 
@@ -321,6 +322,6 @@ async fn advance(Shared(state): Shared<LocalState>, body: String) -> Response {
         }
     }
     state.clock.advance(milliseconds);
-    state.nudge.notify_one();
+    state.run_schedules_now.notify_one();
     Json(json!({"now": state.clock.now().to_iso()})).into_response()
 }

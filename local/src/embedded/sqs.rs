@@ -1,9 +1,11 @@
 //! The embedded SQS: winterbaume's queues behind a front that refuses what AWS refuses.
 //!
 //! The front checks bounds and names, answers batches entry by entry, wakes long polls when something is sent, gives
-//! queues their address here, and puts errors in the shape that SDKs know. Everything is in memory. What it does
-//! otherwise than AWS: messages of a group are told apart but not kept apart (the reader does that, see [`crate::pumps`]),
-//! a visibility timeout of 0 on receipt means the queue's own, and message attributes are returned unasked.
+//! queues their address here, and puts errors in the shape that SDKs know. Everything is in memory.
+//!
+//! It differs from AWS in three ways. It stores the group of a message, but does not limit how many messages of one
+//! group are in flight; the poller does ([`crate::event_sources`]). A visibility timeout of 0 in a receive request means
+//! the queue's own. Message attributes are returned even if the request does not name them.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -65,7 +65,7 @@ fn path(endpoint: &Value) -> String {
 
 /// A service in which only requests run.
 async fn still() -> Service {
-    Service::with(Options { pumps: false, probe: true, ..Options::in_memory() }).await
+    Service::with(Options { event_sources: false, probe: true, ..Options::in_memory() }).await
 }
 
 async fn read(service: &Service, delivery: &Value) -> Value {

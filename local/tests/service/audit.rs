@@ -44,7 +44,7 @@ fn line(action: &str, subject: &str, details: &str) -> Line {
 }
 
 async fn without_event_sources() -> Service {
-    Service::with(Options { pumps: false, ..Options::in_memory() }).await
+    Service::with(Options { event_sources: false, ..Options::in_memory() }).await
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn a_record_that_comes_again_and_a_request_that_is_repeated_leave_no_secon
 
 #[tokio::test]
 async fn an_audit_row_that_can_not_be_written_now_is_written_when_the_record_comes_again() {
-    let service = Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
     service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let records = stream(&service).await;
     let probe = service.stack.probe.as_ref().unwrap();

@@ -19,7 +19,7 @@ const LATENCY: Duration = Duration::from_millis(100);
 
 /// A service whose functions' DynamoDB is counted, and where nothing but requests runs.
 async fn counted() -> Service {
-    Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await
+    Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await
 }
 
 fn probe(service: &Service) -> &local::embedded::probe::Probe {
@@ -342,7 +342,7 @@ pub(crate) async fn dispatch(service: &Service) {
 
 /// All that the stream has.
 pub(crate) async fn stream(service: &Service) -> Vec<Value> {
-    local::pumps::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable").await.unwrap()
+    local::event_sources::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable").await.unwrap()
 }
 
 /// Hands records to the dispatcher as one batch.

@@ -64,7 +64,7 @@ async fn refund_at_once(service: &Service, count: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_refunds_of_one_charge_at_once_are_each_taken_or_rightly_refused() {
-    let service = Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
     refund_at_once(&service, 48).await;
     // Whatever the machine: callers spread out, so that few tries are in vain.
     let report = service.stack.probe.as_ref().unwrap().report();
@@ -97,7 +97,7 @@ async fn rotations_of_the_override_secret_at_once_all_succeed_and_the_last_one_s
 
 #[tokio::test]
 async fn a_503_says_when_to_retry() {
-    let service = Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
     for _ in 0..20 {
         service.stack.probe.as_ref().unwrap().inject("PutItem", local::embedded::probe::Fault::InternalError);
     }

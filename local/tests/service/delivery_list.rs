@@ -72,7 +72,7 @@ impl Filter {
 
 impl Ground {
     async fn new(options: Options) -> Self {
-        let service = Service::with(Options { pumps: false, ..options }).await;
+        let service = Service::with(Options { event_sources: false, ..options }).await;
         let (scope, now) = (service.scope(), service.stack.clock.now());
         let endpoints = [7, 8].map(|random| Endpoint {
             id: EndpointId::new(now, [random; 10]),
@@ -770,7 +770,7 @@ async fn pages_of_deliveries_follow_one_another_by_id_and_between_dates() {
 
 #[tokio::test]
 async fn a_page_of_deliveries_is_asked_for_by_offset_or_by_id_and_not_by_both() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let path = "/v1/webhooks/deliveries";
     let unknown = DeliveryId::first_at(service.stack.clock.now());
     for (query, param, way_out) in [

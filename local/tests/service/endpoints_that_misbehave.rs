@@ -141,7 +141,7 @@ async fn whatever_an_endpoint_does_wrong_is_on_record() {
 
 #[tokio::test]
 async fn a_claim_whose_worker_died_is_taken_up_when_its_lease_ends() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let listener = Listener::start().await;
     service.register(&listener.url, &["charge.created"]).await;
     service.charge().await;

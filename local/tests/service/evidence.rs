@@ -55,8 +55,8 @@ impl Service {
         local::sdk::s3(&self.stack.endpoints.s3_url)
     }
 
-    /// What whoever has credentials puts where a ticket's file goes.
-    async fn put_aside(&self, case: &Value, ticket: &Value, bytes: &'static [u8]) {
+    /// Uploads a ticket's file with credentials instead of the signed URL, so that S3 does not check its conditions.
+    async fn upload_unchecked(&self, case: &Value, ticket: &Value, bytes: &'static [u8]) {
         let key = format!("{PENDING_PREFIX}{}/{}", id(case), id(ticket));
         let put = self.s3().put_object().bucket("documents-bucket").key(key).body(bytes.to_vec().into());
         put.send().await.unwrap();
@@ -200,7 +200,7 @@ async fn what_did_not_arrive_as_declared_is_no_evidence() {
     let missing = service.complete(&case, &ticket).await;
     assert_eq!(missing.problem(), (409, "conflict_error", "EVIDENCE_NOT_UPLOADED"));
     for bytes in [&b"\x89PNG\r\n\x1a\n"[..], b""] {
-        service.put_aside(&case, &ticket, bytes).await;
+        service.upload_unchecked(&case, &ticket, bytes).await;
         let mismatch = service.complete(&case, &ticket).await;
         assert_eq!(mismatch.problem(), (409, "conflict_error", "EVIDENCE_SIZE_MISMATCH"));
     }
@@ -271,7 +271,7 @@ async fn what_replaces_a_file_while_it_is_checked_is_not_kept_for_it() {
     let arrived = evidence.files.arrived(&upload).await.unwrap().unwrap();
     let checked = upload.confirmed(&arrived, service.stack.clock.now()).unwrap();
 
-    service.put_aside(&case, &ticket, b"MZ and so on, not a picture").await;
+    service.upload_unchecked(&case, &ticket, b"MZ and so on, not a picture").await;
     let refused = evidence.files.keep(&upload, &arrived, &checked).await.unwrap_err();
     assert!(matches!(refused, ObjectStoreError::Unavailable(_)), "{refused:?}");
     let kept =

@@ -19,7 +19,7 @@ use crate::budgets::{dispatch, work};
 use crate::support::{Listener, Service, eventually, id};
 
 async fn probed() -> Service {
-    Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await
+    Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await
 }
 
 fn probe(service: &Service) -> &Probe {
@@ -191,7 +191,7 @@ async fn put_garbage(service: &Service, pk: &str, sk: &str, more: &[(&str, &str)
 }
 
 #[tokio::test]
-async fn a_change_that_can_not_be_read_is_put_aside_whole_and_harms_no_neighbour() {
+async fn an_unreadable_change_is_quarantined_and_its_neighbours_are_processed() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     service.register(&listener.url, &["charge.created"]).await;
@@ -200,7 +200,7 @@ async fn a_change_that_can_not_be_read_is_put_aside_whole_and_harms_no_neighbour
     service.charge().await;
     listener.received(2).await;
     let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
-    let record = eventually("the record is put aside", async || {
+    let record = eventually("the record is quarantined", async || {
         let listed = s3.list_objects_v2().bucket("documents-bucket").send().await.unwrap();
         let key = listed.contents().first()?.key()?.to_owned();
         let object = s3.get_object().bucket("documents-bucket").key(key).send().await.unwrap();

@@ -18,7 +18,7 @@ const LATENCY: Duration = Duration::from_millis(100);
 
 /// A service with so many payments over 40 days, three of them refused, and none past its time.
 async fn with(payments: usize) -> Service {
-    let service = Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
     let first = service.charge_of(&json!({"amount": 1000, "expires_in": 86_400})).await;
     let key = Charge::key_of(ChargeId::parse_any(id(&first)).unwrap());
     let template: Charge = service.store().get(&key).await.unwrap().unwrap();

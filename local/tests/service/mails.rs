@@ -93,7 +93,7 @@ fn read(bytes: &[u8]) -> Read {
 impl Service {
     /// A service where a test hands over what the stream and the queue have.
     async fn by_hand(mails: &Mails) -> Self {
-        Self::with(Options { pumps: false, ..mails.options() }).await
+        Self::with(Options { event_sources: false, ..mails.options() }).await
     }
 
     fn mail_queue(&self, name: &str) -> (aws_sdk_sqs::Client, String) {
@@ -312,7 +312,7 @@ async fn a_stack_sends_what_its_parameters_let_it_send() {
     let mails = Mails::new();
     for (parameter, value, expected) in [("MailFrom", "", 0), ("MedOutcomeNotices", "off", 1)] {
         let parameters = [(parameter.to_owned(), value.to_owned())].into();
-        let service = Service::with(Options { pumps: false, parameters, ..mails.options() }).await;
+        let service = Service::with(Options { event_sources: false, parameters, ..mails.options() }).await;
         let case = service.open_case(&service.paid_charge(1000).await, json!({})).await;
         service.decide_case(&case, "payer").await.expect(200);
         service.tell_all().await;
@@ -480,7 +480,7 @@ async fn no_text_of_a_merchant_or_payer_adds_a_header() {
 #[tokio::test]
 async fn a_tests_mail_is_five_requests_and_three_write_units() {
     let mails = Mails::new();
-    let service = Service::with(Options { probe: true, pumps: false, ..mails.options() }).await;
+    let service = Service::with(Options { probe: true, event_sources: false, ..mails.options() }).await;
     let probe = service.stack.probe.as_ref().unwrap();
     let charge = service.paid_charge(1000).await;
     probe.reset();

@@ -372,7 +372,7 @@ async fn the_3_d_secure_page_approves_or_declines_and_returns() {
 
 #[tokio::test]
 async fn a_payment_ends_when_the_last_of_its_methods_does() {
-    let service = Service::with(Options { pumps: true, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: true, ..Options::in_memory() }).await;
     let body =
         json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "metadata": {"phone": "+351912345678"}});
     let short = service.payment(body).await;

@@ -52,7 +52,7 @@ fn needed(report: &Report) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn a_function_is_allowed_what_it_does_and_nothing_else() {
-    let service = Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
     let probe = service.stack.probe.as_ref().unwrap();
     let used = || {
         let needed = needed(&probe.report());

@@ -254,7 +254,7 @@ async fn held_money_is_refunded_from_its_own_tranche_first() {
 
 #[tokio::test]
 async fn a_tranche_whose_day_has_come_can_be_refunded_before_anybody_released_it() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     let charge = service.paid(1000).await;
     service.stack.clock.advance(2 * 86_400_000);
@@ -320,7 +320,7 @@ async fn a_card_payment_is_refunded() {
 
 #[tokio::test]
 async fn a_refund_whose_message_was_lost_is_asked_about_again() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let charge = service.paid(1000).await;
     service.refund(&charge, "refund-01", json!({})).await.expect(201);
     service.stack.clock.advance(130_000);
@@ -348,7 +348,7 @@ async fn a_refund_whose_message_was_lost_is_asked_about_again() {
 
 #[tokio::test]
 async fn the_end_of_a_refund_gives_way_while_clients_change_its_charge() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let charge = service.paid(1000).await;
     let part = json!({"amount": 100});
     let first = service.refund(&charge, "refund-01", part.clone()).await.expect(201);
@@ -424,7 +424,7 @@ async fn fees_come_back_whole_however_a_payment_is_refunded_in_parts() {
 
 #[tokio::test]
 async fn refunds_at_the_instant_a_hold_ends_find_the_money_that_another_released() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     for _round in 0..10 {
         let charge = service.paid(1000).await;
@@ -559,7 +559,7 @@ async fn refunds_to_third_parties_take_no_more_of_a_day_than_its_limit() {
 
 #[tokio::test]
 async fn a_refund_that_fails_gives_room_to_the_day_that_it_was_taken_from() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.limit_third_party_refunds(500).await;
     let charge = service.paid_by(json!(PAYER), 10_000).await;
     let first = service.refund(&charge, "refund-01", to(OTHER, 500)).await.expect(201);
@@ -574,7 +574,7 @@ async fn a_refund_that_fails_gives_room_to_the_day_that_it_was_taken_from() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_refunds_at_once_never_exceed_the_limit_of_the_day() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.limit_third_party_refunds(1_050).await;
     let mut charges = Vec::new();
     for _ in 0..10 {

@@ -167,7 +167,7 @@ fn batches(records: &[Value], dice: &mut Dice) -> Vec<Vec<Value>> {
 
 #[tokio::test]
 async fn sums_equal_a_recount_however_batches_are_cut_repeated_and_interleaved() {
-    let service = Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
     let expected = history(&service, 24).await;
     let mut records = stream(&service).await;
     dispatch(&service).await;
@@ -199,7 +199,7 @@ async fn sums_equal_a_recount_however_batches_are_cut_repeated_and_interleaved()
 
 #[tokio::test]
 async fn changes_of_many_charges_fit_their_transactions() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let mut expected = Sums::new();
     for _ in 0..90 {
         let charge = service.charge().await;
@@ -213,7 +213,7 @@ async fn changes_of_many_charges_fit_their_transactions() {
 
 #[tokio::test]
 async fn what_could_not_be_counted_is_handed_over_again() {
-    let service = Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
     let charge = service.charge().await;
     let records = stream(&service).await;
     let probe = service.stack.probe.as_ref().unwrap();
@@ -255,7 +255,7 @@ async fn scopes_are_counted_apart() {
 
 #[tokio::test]
 async fn a_marker_is_kept_as_long_as_events() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let charge = service.charge().await;
     dispatch(&service).await;
     let marker =

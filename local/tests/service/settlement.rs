@@ -70,7 +70,7 @@ async fn a_payment_is_applied_or_returned_once_whatever_is_told_of_it_later() {
 
 #[tokio::test]
 async fn what_reads_as_expired_stays_so() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let charge = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
     let in_time = charge["created_at"].clone();
     service.stack.clock.advance(61_000);

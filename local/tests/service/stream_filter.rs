@@ -38,7 +38,7 @@ fn passes(record: &Value) -> bool {
 
 /// A service in which one of everything happened, and nothing was dispatched since.
 async fn lived_in() -> Service {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let listener = Listener::answering(|_| StatusCode::BAD_GATEWAY.into_response()).await;
     service.register(&listener.url, &["charge.paid"]).await;
     let charge = service.paid_charge(1000).await;
@@ -123,7 +123,7 @@ async fn the_dispatcher_is_invoked_for_the_rows_that_it_reads_and_what_is_held_b
 
 #[tokio::test]
 async fn what_is_removed_is_held_back_whatever_it_was() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
     let records = stream(&service).await;
@@ -134,7 +134,7 @@ async fn what_is_removed_is_held_back_whatever_it_was() {
 
 #[tokio::test]
 async fn a_delivery_that_is_cancelled_before_any_attempt_is_held_back() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.created"]).await;
     service.charge().await;
     dispatch(&service).await;
@@ -151,7 +151,7 @@ async fn a_delivery_that_is_cancelled_before_any_attempt_is_held_back() {
 
 #[tokio::test]
 async fn of_the_changes_of_a_charge_that_is_paid_and_told_of_few_invoke_it() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let listener = Listener::start().await;
     service.register(&listener.url, &["charge.created", "charge.paid"]).await;
     // The endpoint's audit row is not a change of the charge.

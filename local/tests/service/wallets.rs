@@ -229,7 +229,7 @@ async fn held_money_is_pending_until_its_day_and_then_released_once() {
 
 #[tokio::test]
 async fn two_clocks_that_release_at_once_release_once() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     service.pay(1_000).await;
     service.stack.clock.advance(86_400_000);
@@ -276,7 +276,7 @@ async fn money_that_is_not_credited_is_in_accounts_of_its_own() {
 
 #[tokio::test]
 async fn the_statement_is_read_by_pages_and_dates_and_currencies() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let mut charges = Vec::new();
     for amount in 1..=7 {
         charges.push(service.pay(amount).await["id"].clone());
@@ -363,7 +363,7 @@ async fn the_statement_as_csv_is_the_same_statement() {
 
 #[tokio::test]
 async fn a_thousand_settlements_by_32_clients_told_twice_under_conflicts_are_exact() {
-    let service = Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
     service.set_terms(fees()).await;
     let service = Arc::new(service);
     let probe = service.stack.probe.as_ref().unwrap();
@@ -561,7 +561,7 @@ fn payout_id(service: &Service) -> PayoutId {
 
 #[tokio::test]
 async fn an_operators_change_asked_for_again_by_its_id_is_done_once() {
-    let service = Service::with(Options { probe: true, pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
     let probe = service.stack.probe.as_ref().unwrap();
     let store = shared::store::Store::new(local::sdk::dynamodb(&probe.url()), "StateTable");
     let now = service.stack.clock.now();
@@ -601,7 +601,7 @@ async fn an_operators_change_asked_for_again_by_its_id_is_done_once() {
 /// What refunds and cases post goes through the store as it will: with conditions, in one transaction.
 #[tokio::test]
 async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     service.pay(1_000).await;
     service.adjust(300, "goodwill").await;

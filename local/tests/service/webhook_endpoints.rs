@@ -150,7 +150,7 @@ async fn only_endpoint(service: &Service) -> Value {
 
 #[tokio::test]
 async fn an_endpoint_that_failed_everything_for_five_days_is_switched_off_and_says_why() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let is_up = Arc::new(AtomicBool::new(false));
     let reply = {
         let is_up = is_up.clone();
@@ -274,7 +274,7 @@ const DAY: i64 = 24 * 60 * 60;
 
 impl Noted {
     async fn start() -> Self {
-        let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+        let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
         service.register("http://127.0.0.1:9/hook", &["charge.created"]).await;
         let endpoints = Endpoints::new(service.store());
         Self { at: service.stack.clock.now(), service, endpoints }
@@ -382,7 +382,7 @@ async fn what_was_posted_to_another_address_or_a_deleted_endpoint_is_not_noted()
 
 #[tokio::test]
 async fn a_success_is_noted_before_its_delivery_is_done() {
-    let service = Service::with(Options { pumps: false, probe: true, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, probe: true, ..Options::in_memory() }).await;
     let listener = Listener::start().await;
     service.register(&listener.url, &["charge.created"]).await;
     service.charge().await;
@@ -503,7 +503,7 @@ async fn the_catalog_is_public_and_lists_what_can_be_subscribed_to() {
 
 #[tokio::test]
 async fn of_many_endpoints_that_are_registered_at_once_fifty_are() {
-    let service = Arc::new(Service::with(Options { pumps: false, ..Options::in_memory() }).await);
+    let service = Arc::new(Service::with(Options { event_sources: false, ..Options::in_memory() }).await);
     let body = json!({"url": "https://shop.example.com/hook", "events": ["charge.paid"]});
     let mut answers = tokio::task::JoinSet::new();
     for _ in 0..60 {
@@ -536,7 +536,7 @@ async fn of_many_endpoints_that_are_registered_at_once_fifty_are() {
 
 #[tokio::test]
 async fn a_success_is_noted_also_when_somebody_changed_the_endpoint_meanwhile() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let made = service.register("https://shop.example.com/hook", &["charge.created"]).await;
     let endpoints = Endpoints::new(service.store());
     let read = async || endpoints.find(&service.scope(), id(&made).parse().unwrap()).await.unwrap();

@@ -127,7 +127,7 @@ async fn a_transactions_own_address_is_told_again() {
 
 #[tokio::test]
 async fn an_expiry_that_is_not_written_yet_is_written_before_it_is_told() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.register("http://127.0.0.1:9/hook", &["charge.expired", "payment.expired"]).await;
     let charge = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
     service.stack.clock.advance(61_000);
@@ -293,7 +293,7 @@ async fn a_test_reaches_its_endpoint_alone_subscribed_or_not() {
 
 #[tokio::test]
 async fn an_endpoint_gets_at_most_ten_tests_a_minute() {
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let other = service.register("http://127.0.0.1:9/other", &["charge.paid"]).await;
     let test = async |endpoint: &Value| {
@@ -322,7 +322,7 @@ async fn an_endpoint_gets_at_most_ten_tests_a_minute() {
 #[tokio::test]
 async fn an_event_is_kept_as_long_as_what_is_told_again_is_tried() {
     const DAY: i64 = 24 * 60 * 60;
-    let service = Service::with(Options { pumps: false, ..Options::in_memory() }).await;
+    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &json!({})).await;

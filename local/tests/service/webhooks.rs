@@ -473,8 +473,9 @@ async fn a_change_handed_over_again_writes_nothing_twice_and_tells_nothing_twice
     eventually("all done", async || (service.deliveries("&status=DELIVERED").await.len() == 6).then_some(()))
         .await;
 
-    let records =
-        local::pumps::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable").await.unwrap();
+    let records = local::event_sources::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable")
+        .await
+        .unwrap();
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
     // Whole, in pieces, and backwards: batches are cut anew on a retry, and shards interleave.
     let mut batches = vec![records.clone(), records.iter().rev().cloned().collect()];

@@ -1,0 +1,42 @@
+//! Checkpoints of streams, one file for each table.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::seed::write_whole;
+
+/// The last record of a stream that was processed.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub(super) struct Checkpoint {
+    pub(super) shard: String,
+    pub(super) sequence_number: String,
+}
+
+/// Where the checkpoint of one stream is saved. Without a directory, it is not saved.
+pub(super) struct CheckpointFile(Option<PathBuf>);
+
+impl CheckpointFile {
+    pub(super) fn new(directory: Option<&PathBuf>, table: &str) -> Self {
+        Self(directory.map(|directory| directory.join(format!("stream-{table}.json"))))
+    }
+
+    pub(super) fn load(&self) -> Option<Checkpoint> {
+        let text = std::fs::read(self.0.as_deref()?).ok()?;
+        serde_json::from_slice(&text).ok()
+    }
+
+    /// Logs a failure and continues: the records since the previous checkpoint are delivered again after a restart,
+    /// which is safe.
+    pub(super) fn save(&self, checkpoint: &Checkpoint) {
+        if let Some(Err(error)) = self.0.as_deref().map(|file| write(file, checkpoint)) {
+            tracing::warn!(%error, "the stream's checkpoint was not saved");
+        }
+    }
+}
+
+fn write(file: &Path, checkpoint: &Checkpoint) -> Result<()> {
+    let text = serde_json::to_vec(checkpoint).map_err(|e| Error::because("encoding a checkpoint", &e))?;
+    write_whole(file, &text)
+}

@@ -1,0 +1,147 @@
+//! Event sources: they invoke functions for changes of a table, messages of a queue, and schedules.
+//!
+//! They replace Lambda's event source mappings and EventBridge. A function receives the same JSON event as on AWS, and
+//! its response has the same effect: what failed is retried, and a stream record that keeps failing is quarantined.
+//!
+//! Delivery is at least once. After a restart, even after `kill -9`, a stream is read from its last checkpoint. A
+//! checkpoint is written after each batch. A batch that was processed but not checkpointed is delivered again.
+
+mod checkpoint;
+mod queue;
+mod schedule;
+mod shard;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use shared::clock::Clock;
+use tokio::sync::{Mutex, Notify};
+use tokio::task::JoinHandle;
+
+use self::queue::QueuePoller;
+pub use self::shard::stream_records;
+use self::stream::StreamPoller;
+use crate::embedded::Endpoints;
+use crate::error::{Error, Result};
+use crate::lambda::Functions;
+use crate::shutdown::{self, Shutdown, Trigger};
+use crate::template::Template;
+
+/// Pause before the next poll when a queue or a stream returned an error.
+const ERROR_PAUSE: Duration = Duration::from_millis(500);
+
+/// The running event sources. Dropping this aborts them.
+#[derive(Debug)]
+pub struct EventSources {
+    streams: TaskGroup,
+    queues: TaskGroup,
+    schedules: TaskGroup,
+}
+
+/// What the event sources read from, and the functions that they invoke.
+#[derive(Clone, Copy)]
+pub struct Dependencies<'a> {
+    /// Declares each function's event sources.
+    pub template: &'a Template,
+    /// The functions by logical id.
+    pub functions: &'a Functions,
+    /// Addresses of the streams, the queues and the quarantine bucket.
+    pub endpoints: &'a Endpoints,
+    /// Directory of the stream checkpoints. `None`: none are saved, and each start reads the streams from the oldest
+    /// record.
+    pub directory: Option<&'a PathBuf>,
+    /// Time source of scheduled events.
+    pub clock: &'a Clock,
+    /// Notify this to run the schedules at once.
+    pub run_schedules_now: &'a Arc<Notify>,
+}
+
+impl EventSources {
+    /// Starts every event source of the template.
+    ///
+    /// # Errors
+    ///
+    /// When the template declares a function that `dependencies` lacks.
+    pub fn start(dependencies: Dependencies<'_>) -> Result<Self> {
+        let mut streams = Vec::new();
+        let mut queues = Vec::new();
+        let mut scheduled = Vec::new();
+        for function in &dependencies.template.functions {
+            let missing = || Error::new(format!("{} is missing", function.logical_id));
+            let invoke = dependencies.functions.get(&function.logical_id).ok_or_else(missing)?;
+            for source in &function.streams {
+                streams.push(StreamPoller::new(&dependencies, source, invoke));
+            }
+            for source in &function.queues {
+                queues.push(QueuePoller::new(&dependencies, source, invoke));
+            }
+            if !function.schedules.is_empty() {
+                scheduled.push(Arc::clone(invoke));
+            }
+        }
+        let clock = dependencies.clock.clone();
+        let run_now = Arc::clone(dependencies.run_schedules_now);
+        Ok(Self {
+            streams: TaskGroup::new(|shutdown| {
+                streams.into_iter().map(|poller| tokio::spawn(poller.run(shutdown.clone()))).collect()
+            }),
+            queues: TaskGroup::new(|shutdown| {
+                queues.into_iter().map(|poller| tokio::spawn(poller.run(shutdown.clone()))).collect()
+            }),
+            schedules: TaskGroup::new(|shutdown| {
+                vec![tokio::spawn(schedule::run(scheduled, clock, run_now, shutdown))]
+            }),
+        })
+    }
+
+    /// Stops polling the queues. Returns when the messages already received are processed.
+    pub async fn stop_queues(&self) {
+        self.queues.stop().await;
+    }
+
+    /// Stops all event sources. Returns when the running invocations have finished.
+    pub async fn stop(self) {
+        tokio::join!(self.schedules.stop(), self.streams.stop(), self.queues.stop());
+    }
+}
+
+/// Tasks with a common shutdown signal.
+#[derive(Debug)]
+struct TaskGroup {
+    trigger: Trigger,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl TaskGroup {
+    fn new(spawn: impl FnOnce(Shutdown) -> Vec<JoinHandle<()>>) -> Self {
+        let (trigger, shutdown) = shutdown::channel();
+        Self { trigger, tasks: Mutex::new(spawn(shutdown)) }
+    }
+
+    /// Requests the shutdown and waits for the tasks to end.
+    async fn stop(&self) {
+        self.trigger.fire();
+        for task in self.tasks.lock().await.drain(..) {
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for TaskGroup {
+    fn drop(&mut self) {
+        for task in self.tasks.get_mut().drain(..) {
+            task.abort();
+        }
+    }
+}
+
+/// The identifiers in the `batchItemFailures` of a function's response.
+fn batch_item_failures(response: &Value) -> Vec<String> {
+    let failures = response.get("batchItemFailures").and_then(Value::as_array).into_iter().flatten();
+    failures.filter_map(|failure| failure.get("itemIdentifier")?.as_str().map(str::to_owned)).collect()
+}

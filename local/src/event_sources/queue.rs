@@ -1,0 +1,204 @@
+//! Polls an SQS queue and invokes its function with batches of messages.
+//!
+//! The queue is read like an SQS fair queue: one message group gets only some of the concurrent invocations, so a group
+//! with slow messages does not delay the others.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_sqs::types::{Message, MessageSystemAttributeName};
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+
+use super::{Dependencies, ERROR_PAUSE, batch_item_failures};
+use crate::embedded::REGION;
+use crate::error::{Error, Result};
+use crate::lambda::Invoke;
+use crate::sdk;
+use crate::shutdown::Shutdown;
+use crate::template::{QueueSource, queue_arn, queue_url};
+
+/// Concurrent invocations of a queue's function, at most: for all message groups together, and for one group.
+const MAX_CONCURRENCY: usize = 50;
+const GROUP_CONCURRENCY: usize = 8;
+
+/// Received batches that are being processed or wait for a slot, at most.
+const MAX_BATCHES_IN_MEMORY: usize = 1_000;
+
+/// How often the visibility timeout of waiting messages is extended, and to how many seconds.
+const EXTENSION_PERIOD: Duration = Duration::from_mins(4);
+const EXTENDED_VISIBILITY_SECONDS: i32 = 360;
+
+/// How long running invocations may take to finish once shutdown is requested.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
+
+/// Duration of a long poll. It is short because shutdown waits for the poll in progress.
+const POLL_SECONDS: i32 = 1;
+
+/// Delay before a failed message is received again.
+const RETRY_SECONDS: i32 = 2;
+
+pub(super) struct QueuePoller {
+    sqs: aws_sdk_sqs::Client,
+    url: String,
+    arn: String,
+    batch_size: i32,
+    slots: Arc<Semaphore>,
+    invoke: Invoke,
+}
+
+impl QueuePoller {
+    pub(super) fn new(dependencies: &Dependencies<'_>, source: &QueueSource, invoke: &Invoke) -> Arc<Self> {
+        let concurrency = source.max_concurrency.unwrap_or(MAX_CONCURRENCY).min(MAX_CONCURRENCY);
+        let sqs_url = &dependencies.endpoints.sqs_url;
+        Arc::new(Self {
+            sqs: sdk::sqs(sqs_url),
+            url: queue_url(sqs_url, &source.queue),
+            arn: queue_arn(&source.queue),
+            batch_size: i32::try_from(source.batch_size).unwrap_or(1).clamp(1, 10),
+            slots: Arc::new(Semaphore::new(concurrency)),
+            invoke: Arc::clone(invoke),
+        })
+    }
+
+    /// Polls until shutdown is requested, then waits at most [`SHUTDOWN_GRACE`] for the running invocations.
+    pub(super) async fn run(self: Arc<Self>, mut shutdown: Shutdown) {
+        let mut invocations = JoinSet::new();
+        let mut groups: HashMap<String, Arc<Semaphore>> = HashMap::new();
+        while !shutdown.is_requested() {
+            if invocations.len() >= MAX_BATCHES_IN_MEMORY {
+                tokio::select! {
+                    _ = invocations.join_next() => {}
+                    () = shutdown.requested() => break,
+                }
+            }
+            match self.receive().await {
+                Ok(messages) => {
+                    for (group, batch) in by_group(messages) {
+                        let slots = groups
+                            .entry(group)
+                            .or_insert_with(|| Arc::new(Semaphore::new(GROUP_CONCURRENCY)));
+                        let (poller, group_slots) = (Arc::clone(&self), Arc::clone(slots));
+                        invocations.spawn(async move {
+                            let _group_slot = poller.wait_for_slot(group_slots, &batch).await;
+                            let _slot = Arc::clone(&poller.slots).acquire_owned().await;
+                            poller.process(batch).await;
+                        });
+                    }
+                }
+                Err(error) => {
+                    tracing::error!(%error, "polling a queue failed");
+                    tokio::time::sleep(ERROR_PAUSE).await;
+                }
+            }
+            while invocations.try_join_next().is_some() {}
+            // Forget the groups that no batch refers to.
+            groups.retain(|_, slots| Arc::strong_count(slots) > 1);
+        }
+        // Messages of an aborted invocation were not deleted, so SQS delivers them again.
+        let finished = async { while invocations.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(SHUTDOWN_GRACE, finished).await;
+    }
+
+    async fn receive(&self) -> Result<Vec<Message>> {
+        let response = self
+            .sqs
+            .receive_message()
+            .queue_url(&self.url)
+            .max_number_of_messages(self.batch_size)
+            .wait_time_seconds(POLL_SECONDS)
+            .message_system_attribute_names(MessageSystemAttributeName::All)
+            .send()
+            .await;
+        let response = response.map_err(|e| Error::because("receiving messages", &e))?;
+        Ok(response.messages.unwrap_or_default())
+    }
+
+    /// Waits for a slot of the message group. Extends the visibility timeout of the batch while it waits; otherwise the
+    /// same messages would be received again.
+    async fn wait_for_slot(&self, slots: Arc<Semaphore>, batch: &[Message]) -> Option<OwnedSemaphorePermit> {
+        let mut slot = std::pin::pin!(slots.acquire_owned());
+        loop {
+            tokio::select! {
+                slot = slot.as_mut() => return slot.ok(),
+                () = tokio::time::sleep(EXTENSION_PERIOD) => {}
+            }
+            for handle in batch.iter().filter_map(Message::receipt_handle) {
+                // A failure is harmless: the message is delivered twice.
+                let _ = self.set_visibility(handle, EXTENDED_VISIBILITY_SECONDS).await;
+            }
+        }
+    }
+
+    /// Invokes the function with a batch. Deletes the messages that succeeded and schedules the others for a retry.
+    async fn process(&self, messages: Vec<Message>) {
+        let records: Vec<Value> = messages.iter().map(|message| lambda_record(message, &self.arn)).collect();
+        let failed: Vec<String> = match (self.invoke)(json!({ "Records": records })).await {
+            Ok(response) => batch_item_failures(&response),
+            Err(error) => {
+                tracing::error!(error, queue = self.url, "a queue's function failed");
+                messages.iter().filter_map(|message| message.message_id.clone()).collect()
+            }
+        };
+        for message in &messages {
+            let Some(handle) = message.receipt_handle() else {
+                continue;
+            };
+            let is_failed = message.message_id().is_some_and(|id| failed.iter().any(|failed| failed == id));
+            let settled = if is_failed {
+                self.set_visibility(handle, RETRY_SECONDS).await
+            } else {
+                self.delete(handle).await
+            };
+            if let Err(error) = settled {
+                tracing::warn!(%error, "a message will be received again after its visibility timeout");
+            }
+        }
+    }
+
+    async fn set_visibility(&self, handle: &str, seconds: i32) -> Result<()> {
+        let change = self.sqs.change_message_visibility().queue_url(&self.url).receipt_handle(handle);
+        let changed = change.visibility_timeout(seconds).send().await;
+        changed.map(drop).map_err(|e| Error::because("changing a message's visibility timeout", &e))
+    }
+
+    async fn delete(&self, handle: &str) -> Result<()> {
+        let deleted = self.sqs.delete_message().queue_url(&self.url).receipt_handle(handle).send().await;
+        deleted.map(drop).map_err(|e| Error::because("deleting a message", &e))
+    }
+}
+
+/// Splits a batch by message group. The order within a group stays.
+fn by_group(messages: Vec<Message>) -> BTreeMap<String, Vec<Message>> {
+    let mut groups: BTreeMap<String, Vec<Message>> = BTreeMap::new();
+    for message in messages {
+        let group = message
+            .attributes()
+            .and_then(|attributes| attributes.get(&MessageSystemAttributeName::MessageGroupId));
+        groups.entry(group.cloned().unwrap_or_default()).or_default().push(message);
+    }
+    groups
+}
+
+/// A message in the form in which Lambda passes it to a function.
+fn lambda_record(message: &Message, arn: &str) -> Value {
+    let attributes: serde_json::Map<String, Value> = message
+        .attributes()
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.as_str().to_owned(), value.clone().into()))
+        .collect();
+    json!({
+        "messageId": message.message_id(),
+        "receiptHandle": message.receipt_handle(),
+        "body": message.body(),
+        "attributes": attributes,
+        "messageAttributes": {},
+        "md5OfBody": message.md5_of_body(),
+        "eventSource": "aws:sqs",
+        "eventSourceARN": arn,
+        "awsRegion": REGION,
+    })
+}

@@ -1,0 +1,102 @@
+//! Reads the stream of a table through the API of DynamoDB Streams.
+
+use serde_json::{Value, json};
+
+use crate::embedded::REGION;
+use crate::error::{Error, Result};
+use crate::wire::{Wire, WireError};
+
+/// Records of a page when [`stream_records`] reads a whole stream.
+const PAGE_SIZE: usize = 1000;
+
+/// The only shard of a table's stream: the embedded DynamoDB never splits one.
+pub(super) struct Shard {
+    stream_arn: String,
+    pub(super) id: String,
+}
+
+impl Shard {
+    pub(super) async fn of_table(wire: &Wire, table: &str) -> std::result::Result<Self, WireError> {
+        let described = wire.call("DynamoDB_20120810.DescribeTable", &json!({ "TableName": table })).await?;
+        let text = |value: &Value, pointer: &str| {
+            let found = value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+            found.ok_or_else(|| WireError::Failed(format!("the table {table} has no {pointer}")))
+        };
+        let stream_arn = text(&described, "/Table/LatestStreamArn")?;
+        let described =
+            wire.call("DynamoDBStreams_20120810.DescribeStream", &json!({ "StreamArn": stream_arn })).await?;
+        let id = text(&described, "/StreamDescription/Shards/0/ShardId")?;
+        Ok(Self { stream_arn, id })
+    }
+
+    /// An iterator that starts after the record with the sequence number `after`, or at the oldest record.
+    pub(super) async fn iterator(
+        &self,
+        wire: &Wire,
+        after: Option<&str>,
+    ) -> std::result::Result<String, WireError> {
+        let mut request = json!({
+            "StreamArn": self.stream_arn,
+            "ShardId": self.id,
+            "ShardIteratorType": "TRIM_HORIZON",
+        });
+        if let (Some(number), Some(fields)) = (after, request.as_object_mut()) {
+            fields.insert("ShardIteratorType".to_owned(), "AFTER_SEQUENCE_NUMBER".into());
+            fields.insert("SequenceNumber".to_owned(), number.into());
+        }
+        let response = wire.call("DynamoDBStreams_20120810.GetShardIterator", &request).await?;
+        let iterator = response.get("ShardIterator").and_then(Value::as_str);
+        iterator.map(str::to_owned).ok_or_else(|| WireError::Failed("no shard iterator".to_owned()))
+    }
+
+    /// At most `limit` records in the form in which Lambda passes them to a function, and the next iterator.
+    pub(super) async fn records(
+        &self,
+        wire: &Wire,
+        iterator: &str,
+        limit: usize,
+    ) -> std::result::Result<(Vec<Value>, Option<String>), WireError> {
+        let request = json!({"ShardIterator": iterator, "Limit": limit});
+        let mut response = wire.call("DynamoDBStreams_20120810.GetRecords", &request).await?;
+        let next = response.get("NextShardIterator").and_then(Value::as_str).map(str::to_owned);
+        let records = match response.get_mut("Records").map(Value::take) {
+            Some(Value::Array(records)) => records,
+            _ => Vec::new(),
+        };
+        Ok((records.into_iter().map(|record| self.lambda_record(record)).collect(), next))
+    }
+
+    /// Adds the fields that Lambda adds to a record.
+    fn lambda_record(&self, mut record: Value) -> Value {
+        if let Some(fields) = record.as_object_mut() {
+            fields.insert("eventSource".to_owned(), "aws:dynamodb".into());
+            fields.insert("eventSourceARN".to_owned(), self.stream_arn.clone().into());
+            fields.insert("awsRegion".to_owned(), REGION.into());
+            fields.entry("eventVersion").or_insert_with(|| "1.1".into());
+        }
+        record
+    }
+}
+
+/// The sequence number of a stream record.
+pub(super) fn sequence_number(record: &Value) -> Option<&str> {
+    record.pointer("/dynamodb/SequenceNumber")?.as_str()
+}
+
+/// All records that the stream of a table still holds, in the form in which Lambda passes them to a function.
+pub async fn stream_records(dynamodb_url: &str, table: &str) -> Result<Vec<Value>> {
+    let wire = Wire::new(dynamodb_url);
+    let failed = |e: WireError| Error::because("reading a stream", &e);
+    let shard = Shard::of_table(&wire, table).await.map_err(failed)?;
+    let mut iterator = shard.iterator(&wire, None).await.map_err(failed)?;
+    let mut all = Vec::new();
+    loop {
+        let (records, next) = shard.records(&wire, &iterator, PAGE_SIZE).await.map_err(failed)?;
+        let is_end = records.is_empty();
+        all.extend(records);
+        match next {
+            Some(next) if !is_end => iterator = next,
+            _ => return Ok(all),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Polls the stream of a table and invokes its function with batches of records.
+//!
+//! Retries follow Lambda: a failed batch is retried from its first failed record or, where the template says so, halved
+//! until one record is alone. A record that fails too often is quarantined in a bucket, and the stream continues.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::checkpoint::{Checkpoint, CheckpointFile};
+use super::shard::{Shard, sequence_number};
+use super::{Dependencies, ERROR_PAUSE, batch_item_failures};
+use crate::error::Error;
+use crate::filter::Pattern;
+use crate::lambda::Invoke;
+use crate::sdk;
+use crate::shutdown::Shutdown;
+use crate::template::{StreamSource, bucket_name};
+use crate::wire::{Wire, WireError};
+
+/// Pauses between polls of a stream without new records. The first is short, because changes come in bursts.
+const SHORTEST_POLL: Duration = Duration::from_millis(10);
+const LONGEST_POLL: Duration = Duration::from_millis(80);
+
+/// Pauses before failed records are retried.
+const FIRST_RETRY: Duration = Duration::from_millis(50);
+const LONGEST_RETRY: Duration = Duration::from_secs(2);
+
+pub(super) struct StreamPoller {
+    wire: Wire,
+    table: String,
+    batch_size: usize,
+    max_retries: u32,
+    bisect: bool,
+    quarantine_bucket: Option<String>,
+    filters: Vec<Pattern>,
+    s3: aws_sdk_s3::Client,
+    checkpoint: CheckpointFile,
+    invoke: Invoke,
+}
+
+impl StreamPoller {
+    pub(super) fn new(dependencies: &Dependencies<'_>, source: &StreamSource, invoke: &Invoke) -> Self {
+        Self {
+            wire: Wire::new(&dependencies.endpoints.dynamodb_url),
+            table: source.table.clone(),
+            batch_size: source.batch_size,
+            max_retries: source.max_retries.unwrap_or(u32::MAX),
+            bisect: source.bisect,
+            quarantine_bucket: source.failures_bucket.as_deref().map(bucket_name),
+            filters: source.filters.clone(),
+            s3: sdk::s3(&dependencies.endpoints.s3_url),
+            checkpoint: CheckpointFile::new(dependencies.directory, &source.table),
+            invoke: Arc::clone(invoke),
+        }
+    }
+
+    /// Polls until shutdown is requested. After an error it resumes from the last saved checkpoint.
+    pub(super) async fn run(self, mut shutdown: Shutdown) {
+        while !shutdown.is_requested() {
+            if let Err(error) = self.poll(&mut shutdown).await {
+                tracing::error!(%error, table = self.table, "polling a stream failed");
+                tokio::select! {
+                    () = tokio::time::sleep(ERROR_PAUSE) => {}
+                    () = shutdown.requested() => {}
+                }
+            }
+        }
+    }
+
+    /// Polls until shutdown is requested or the stream returns an error.
+    async fn poll(&self, shutdown: &mut Shutdown) -> Result<(), WireError> {
+        let shard = Shard::of_table(&self.wire, &self.table).await?;
+        let mut checkpoint = self.checkpoint.load().filter(|checkpoint| checkpoint.shard == shard.id);
+        let after = checkpoint.as_ref().map(|checkpoint| checkpoint.sequence_number.as_str());
+        let mut iterator = shard.iterator(&self.wire, after).await?;
+        let mut pause = SHORTEST_POLL;
+        while !shutdown.is_requested() {
+            let (records, next) = shard.records(&self.wire, &iterator, self.batch_size).await?;
+            if records.is_empty() {
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = shutdown.requested() => {}
+                }
+                pause = pause.saturating_mul(2).min(LONGEST_POLL);
+            } else {
+                pause = SHORTEST_POLL;
+                let last = records.last().and_then(sequence_number).unwrap_or_default().to_owned();
+                let records: Vec<Value> =
+                    records.into_iter().filter(|record| self.passes_filters(record)).collect();
+                if !records.is_empty() && !self.process(records, shutdown).await {
+                    return Ok(());
+                }
+                let reached = Checkpoint { shard: shard.id.clone(), sequence_number: last };
+                self.checkpoint.save(&reached);
+                checkpoint = Some(reached);
+            }
+            iterator = if let Some(next) = next {
+                next
+            } else {
+                let after = checkpoint.as_ref().map(|checkpoint| checkpoint.sequence_number.as_str());
+                shard.iterator(&self.wire, after).await?
+            };
+        }
+        Ok(())
+    }
+
+    fn passes_filters(&self, record: &Value) -> bool {
+        self.filters.is_empty() || self.filters.iter().any(|filter| filter.takes(record))
+    }
+
+    /// Invokes the function until each record has succeeded or is quarantined, and returns true. Returns false when
+    /// shutdown is requested first.
+    async fn process(&self, records: Vec<Value>, shutdown: &mut Shutdown) -> bool {
+        let mut waiting = VecDeque::from([Batch { records, retries: 0 }]);
+        let mut pause = FIRST_RETRY;
+        while let Some(batch) = waiting.pop_front() {
+            let failed = match (self.invoke)(json!({ "Records": batch.records })).await {
+                Ok(response) => first_failure(&batch.records, &batch_item_failures(&response)),
+                Err(error) => {
+                    tracing::error!(error, "the stream's function failed");
+                    Some(0)
+                }
+            };
+            let Some(failed) = failed else {
+                pause = FIRST_RETRY;
+                continue;
+            };
+            for retry in batch.split_for_retry(failed, self.bisect).into_iter().rev() {
+                if retry.retries <= self.max_retries {
+                    waiting.push_front(retry);
+                } else {
+                    self.quarantine(&retry.records).await;
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = shutdown.requested() => return false,
+            }
+            pause = pause.saturating_mul(2).min(LONGEST_RETRY);
+        }
+        true
+    }
+
+    /// Saves records that failed too often to the bucket. Without a bucket they are dropped, as in Lambda.
+    async fn quarantine(&self, records: &[Value]) {
+        let Some(bucket) = &self.quarantine_bucket else { return };
+        let key = format!("failed-stream-records/{}.json", uuid::Uuid::new_v4());
+        let body = json!({ "Records": records }).to_string().into_bytes();
+        let put = self.s3.put_object().bucket(bucket).key(&key).body(body.into()).send().await;
+        match put {
+            Ok(_) => tracing::error!(bucket, key, "a stream record was quarantined"),
+            Err(error) => {
+                tracing::error!(error = %Error::because("quarantining a record", &error), "a stream record is lost");
+            }
+        }
+    }
+}
+
+/// Records of one invocation, and how often it was retried.
+struct Batch {
+    records: Vec<Value>,
+    retries: u32,
+}
+
+impl Batch {
+    /// The batches to invoke next when the record at the index `failed` is the first that failed.
+    ///
+    /// - The records before it succeeded: one batch begins at the failed record, with a retry count of its own.
+    /// - No record succeeded, and `bisect` is set: two halves. Halving does not count as a retry, so that a record is
+    ///   retried alone before it is quarantined.
+    /// - Otherwise: the same batch, with one more retry.
+    fn split_for_retry(self, failed: usize, bisect: bool) -> Vec<Self> {
+        let Self { mut records, retries } = self;
+        if failed > 0 {
+            let records = records.split_off(failed.min(records.len()));
+            return vec![Self { records, retries: 1 }];
+        }
+        if bisect && records.len() > 1 {
+            let second = records.split_off(records.len().div_ceil(2));
+            return vec![Self { records, retries }, Self { records: second, retries: 0 }];
+        }
+        let retries = retries.saturating_add(1);
+        vec![Self { records, retries }]
+    }
+}
+
+/// The index of the first failed record. As in Lambda, an identifier that is not in the batch fails the whole batch.
+fn first_failure(records: &[Value], failed: &[String]) -> Option<usize> {
+    let is_failed =
+        |record: &Value| sequence_number(record).is_some_and(|number| failed.iter().any(|one| one == number));
+    (!failed.is_empty()).then(|| records.iter().position(is_failed).unwrap_or_default())
+}

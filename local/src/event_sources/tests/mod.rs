@@ -1,0 +1,140 @@
+//! Tests of the event sources against the embedded services. The test helpers are here.
+
+mod queue;
+mod schedule;
+mod stream;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::{Value, json};
+use shared::clock::Clock;
+use tokio::sync::Notify;
+
+use super::{Dependencies, EventSources};
+use crate::embedded::{Embedded, State};
+use crate::lambda::{Functions, Invoke, event_function};
+use crate::provision::provision;
+use crate::sdk;
+use crate::template::{TEMPLATE, Template, bucket_name, queue_url};
+
+/// The events that a function received.
+type Received = Arc<Mutex<Vec<Value>>>;
+
+/// A function that records its events and returns the result of `respond`.
+fn recording(
+    received: &Received,
+    respond: impl Fn(&Value) -> Result<Value, String> + Send + Sync + 'static,
+) -> Invoke {
+    let received = Arc::clone(received);
+    event_function(move |event: Value| {
+        let response = respond(&event);
+        received.lock().unwrap().push(event);
+        async move { response }
+    })
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "`recording` takes functions that can fail")]
+fn succeed(_: &Value) -> Result<Value, String> {
+    Ok(json!({"batchItemFailures": []}))
+}
+
+/// The embedded services and the deployed template, with few retries so that tests end soon.
+struct Fixture {
+    embedded: Embedded,
+    directory: Option<PathBuf>,
+    template: Template,
+    run_schedules_now: Arc<Notify>,
+}
+
+impl Fixture {
+    async fn start(state: State) -> Self {
+        let text = TEMPLATE.replace("MaximumRetryAttempts: -1", "MaximumRetryAttempts: 2");
+        let template = Template::parse(&text).unwrap();
+        let embedded = Embedded::start(&state, &Clock::default()).await.unwrap();
+        provision(&template, &embedded.endpoints()).await.unwrap();
+        let directory = state.directory().cloned();
+        Self { embedded, directory, template, run_schedules_now: Arc::new(Notify::new()) }
+    }
+
+    /// Starts the event sources with `invoke` as `function`. The other functions only succeed.
+    fn event_sources(&self, function: &str, invoke: Invoke) -> EventSources {
+        let mut functions = Functions::new();
+        for other in &self.template.functions {
+            functions = functions.with(&other.logical_id, recording(&Received::default(), succeed));
+        }
+        let functions = functions.with(function, invoke);
+        EventSources::start(Dependencies {
+            template: &self.template,
+            functions: &functions,
+            endpoints: &self.embedded.endpoints(),
+            directory: self.directory.as_ref(),
+            clock: &Clock::default(),
+            run_schedules_now: &self.run_schedules_now,
+        })
+        .unwrap()
+    }
+
+    /// Writes a row that passes the stream's filters.
+    async fn put_charge(&self, id: &str) {
+        self.put_row(&format!("charge#{id}"), "charge").await;
+    }
+
+    async fn put_row(&self, pk: &str, sk: &str) {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let client = sdk::dynamodb(&self.embedded.endpoints().dynamodb_url);
+        let put = client.put_item().table_name("StateTable").item("pk", text(pk)).item("sk", text(sk));
+        put.send().await.unwrap();
+    }
+
+    async fn send_messages(&self, bodies: &[&str]) {
+        let url = &self.embedded.endpoints().sqs_url;
+        for body in bodies {
+            let send = sdk::sqs(url).send_message().queue_url(queue_url(url, "DeliveryQueue"));
+            send.message_body(*body).send().await.unwrap();
+        }
+    }
+
+    /// The charge ids in each quarantined object.
+    async fn quarantined(&self) -> Vec<Vec<String>> {
+        let s3 = sdk::s3(&self.embedded.endpoints().s3_url);
+        let bucket = bucket_name("DocumentsBucket");
+        let listed =
+            s3.list_objects_v2().bucket(&bucket).prefix("failed-stream-records/").send().await.unwrap();
+        let mut all = Vec::new();
+        for object in listed.contents() {
+            let object = s3.get_object().bucket(&bucket).key(object.key().unwrap()).send().await.unwrap();
+            let bytes = object.body.collect().await.unwrap().into_bytes();
+            all.push(charge_ids(&serde_json::from_slice(&bytes).unwrap()));
+        }
+        all
+    }
+}
+
+/// The charge ids in a stream event.
+fn charge_ids(event: &Value) -> Vec<String> {
+    let records = event["Records"].as_array().unwrap();
+    let pk = |record: &Value| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().to_owned();
+    records.iter().map(|record| pk(record).trim_start_matches("charge#").to_owned()).collect()
+}
+
+/// The message bodies in a queue event.
+fn bodies(event: &Value) -> Vec<String> {
+    let records = event["Records"].as_array().unwrap();
+    records.iter().map(|record| record["body"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The values that `extract` finds in all received events.
+fn all(received: &Received, extract: fn(&Value) -> Vec<String>) -> Vec<String> {
+    received.lock().unwrap().iter().flat_map(extract).collect()
+}
+
+async fn wait_until(what: &str, condition: impl AsyncFn() -> bool) {
+    let started = Instant::now();
+    while !condition().await {
+        assert!(started.elapsed() < Duration::from_secs(20), "never: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

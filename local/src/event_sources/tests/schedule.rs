@@ -1,0 +1,19 @@
+use std::time::{Duration, Instant};
+
+use super::{Fixture, Received, recording, succeed, wait_until};
+use crate::embedded::State;
+
+#[tokio::test]
+async fn a_schedule_runs_periodically_and_when_notified_and_stops_within_seconds() {
+    let fixture = Fixture::start(State::InMemory).await;
+    let received = Received::default();
+    let sources = fixture.event_sources("ClockFunction", recording(&received, succeed));
+    wait_until("it runs periodically", async || received.lock().unwrap().len() >= 2).await;
+    let before = received.lock().unwrap().len();
+    fixture.run_schedules_now.notify_one();
+    wait_until("it runs when notified", async || received.lock().unwrap().len() > before).await;
+    assert_eq!(received.lock().unwrap()[0]["detail-type"], "Scheduled Event");
+    let stopping = Instant::now();
+    sources.stop().await;
+    assert!(stopping.elapsed() < Duration::from_secs(5));
+}

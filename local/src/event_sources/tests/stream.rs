@@ -1,0 +1,113 @@
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::{Fixture, Received, all, charge_ids, recording, succeed, wait_until};
+use crate::embedded::State;
+
+const FUNCTION: &str = "EventDispatcherFunction";
+
+#[tokio::test]
+async fn a_record_that_passes_the_filters_arrives_soon_in_the_format_of_lambda() {
+    let fixture = Fixture::start(State::InMemory).await;
+    let received = Received::default();
+    let sources = fixture.event_sources(FUNCTION, recording(&received, succeed));
+    fixture.put_row("rollup#acc_1:test", "total").await;
+    fixture.put_charge("a").await;
+    let written = Instant::now();
+    wait_until("the change is received", async || !received.lock().unwrap().is_empty()).await;
+    assert_eq!(all(&received, charge_ids), ["a"], "the filters drop the rollup's row");
+    assert!(written.elapsed() < Duration::from_secs(2));
+    let event = received.lock().unwrap()[0].clone();
+    let record = &event["Records"][0];
+    assert_eq!((&record["eventName"], &record["eventSource"]), (&json!("INSERT"), &json!("aws:dynamodb")));
+    assert_eq!(record["dynamodb"]["NewImage"], json!({"pk": {"S": "charge#a"}, "sk": {"S": "charge"}}));
+    assert!(record["eventSourceARN"].as_str().unwrap().contains("table/StateTable/stream/"));
+    // Functions deserialize the event as this type.
+    let typed: aws_lambda_events::event::dynamodb::Event = serde_json::from_value(event).unwrap();
+    assert_eq!(typed.records.len(), 1);
+    sources.stop().await;
+}
+
+#[tokio::test]
+async fn a_partly_failed_batch_is_retried_from_its_first_failed_record() {
+    let fixture = Fixture::start(State::InMemory).await;
+    for id in ["a", "b", "c", "d"] {
+        fixture.put_charge(id).await;
+    }
+    let received = Received::default();
+    // The first record of each batch succeeds and the second fails. In total that is more failures than one record may
+    // have.
+    let sources = fixture.event_sources(
+        FUNCTION,
+        recording(&received, |event| {
+            let second = event.pointer("/Records/1/dynamodb/SequenceNumber");
+            let failed: Vec<Value> =
+                second.map(|number| json!({"itemIdentifier": number})).into_iter().collect();
+            Ok(json!({ "batchItemFailures": failed }))
+        }),
+    );
+    wait_until("the last record is received alone", async || {
+        received.lock().unwrap().iter().any(|event| charge_ids(event) == ["d"])
+    })
+    .await;
+    let batches: Vec<Vec<String>> = received.lock().unwrap().iter().map(charge_ids).collect();
+    assert_eq!(batches[..4], [vec!["a", "b", "c", "d"], vec!["b", "c", "d"], vec!["c", "d"], vec!["d"]]);
+    assert!(fixture.quarantined().await.is_empty(), "no record used up its retries");
+    sources.stop().await;
+}
+
+#[tokio::test]
+async fn a_record_that_keeps_failing_is_quarantined_alone_and_the_others_succeed() {
+    let fixture = Fixture::start(State::InMemory).await;
+    for id in ["a", "b", "bad", "c", "d"] {
+        fixture.put_charge(id).await;
+    }
+    let received = Received::default();
+    let sources = fixture.event_sources(
+        FUNCTION,
+        recording(&received, |event| {
+            if charge_ids(event).iter().any(|id| id == "bad") {
+                Err("poison".to_owned())
+            } else {
+                succeed(event)
+            }
+        }),
+    );
+    fixture.put_charge("later").await;
+    let succeeded = || -> BTreeSet<String> {
+        let received = received.lock().unwrap();
+        let batches = received.iter().map(charge_ids).filter(|batch| !batch.iter().any(|id| id == "bad"));
+        batches.flatten().collect()
+    };
+    wait_until("the later change succeeds", async || succeeded().contains("later")).await;
+    assert_eq!(fixture.quarantined().await, [["bad"]]);
+    assert_eq!(succeeded(), ["a", "b", "c", "d", "later"].map(str::to_owned).into());
+    let alone = received.lock().unwrap().iter().filter(|event| charge_ids(event) == ["bad"]).count();
+    assert_eq!(alone, 3, "the first attempt and the template's two retries");
+    sources.stop().await;
+}
+
+#[tokio::test]
+async fn a_restart_resumes_after_the_last_checkpoint() {
+    let directory = std::env::temp_dir().join(format!("event-sources-{}", uuid::Uuid::new_v4()));
+    let first = Fixture::start(State::Directory(directory.clone())).await;
+    let received = Received::default();
+    let sources = first.event_sources(FUNCTION, recording(&received, succeed));
+    first.put_charge("a").await;
+    wait_until("the checkpoint is saved", async || directory.join("stream-StateTable.json").exists()).await;
+    sources.stop().await;
+    first.put_charge("b").await;
+    first.embedded.stop().await;
+
+    let second = Fixture::start(State::Directory(directory.clone())).await;
+    let received = Received::default();
+    let sources = second.event_sources(FUNCTION, recording(&received, succeed));
+    second.put_charge("c").await;
+    wait_until("both changes are received", async || all(&received, charge_ids).len() >= 2).await;
+    assert_eq!(all(&received, charge_ids), ["b", "c"]);
+    sources.stop().await;
+    second.embedded.stop().await;
+    std::fs::remove_dir_all(directory).unwrap();
+}
