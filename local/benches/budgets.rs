@@ -31,7 +31,7 @@ use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use local::embedded::State;
-use local::embedded::probe::{Probe, Report};
+use local::embedded::fault_proxy::{FaultProxy, Report};
 use local::stack::{Options, Stack};
 use serde_json::{Value, json};
 use shared::charge::Charge;
@@ -116,24 +116,29 @@ impl Row {
     }
 }
 
-async fn sample<F: AsyncFnMut(usize)>(probe: &Probe, what: &'static str, budget: (usize, usize), work: F) {
-    sample_some(SAMPLES, probe, what, budget, work).await;
+async fn sample<F: AsyncFnMut(usize)>(
+    proxy: &FaultProxy,
+    what: &'static str,
+    budget: (usize, usize),
+    work: F,
+) {
+    sample_some(SAMPLES, proxy, what, budget, work).await;
 }
 
 async fn sample_some<F: AsyncFnMut(usize)>(
     samples: usize,
-    probe: &Probe,
+    proxy: &FaultProxy,
     what: &'static str,
     budget: (usize, usize),
     mut work: F,
 ) {
     let mut row = Row { what, budget, reports: Vec::new(), times: Vec::new() };
     for number in 0..samples {
-        probe.reset();
+        proxy.reset();
         let began = Instant::now();
         work(number).await;
         row.times.push(began.elapsed());
-        row.reports.push(probe.report());
+        row.reports.push(proxy.report());
     }
     row.print();
 }
@@ -146,60 +151,61 @@ fn print_heads() {
 }
 
 async fn requests() {
-    let stack =
-        Stack::start(Options { probe: true, event_sources: false, ..Options::in_memory() }).await.unwrap();
-    let probe = stack.probe.as_ref().unwrap();
+    let stack = Stack::start(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
+        .await
+        .unwrap();
+    let proxy = stack.fault_proxy.as_ref().unwrap();
     let client = Client::of(&stack);
     print_heads();
     let mut ids = Vec::new();
-    sample(probe, "POST /v1/pix/charges", (2, 2), async |number| ids.push(client.create(number).await)).await;
-    sample(probe, "POST /v1/pix/charges (replayed)", (2, 2), async |number| {
+    sample(proxy, "POST /v1/pix/charges", (2, 2), async |number| ids.push(client.create(number).await)).await;
+    sample(proxy, "POST /v1/pix/charges (replayed)", (2, 2), async |number| {
         client.create(number).await;
     })
     .await;
-    sample(probe, "GET /v1/charges/{id}", (2, 1), async |number| {
+    sample(proxy, "GET /v1/charges/{id}", (2, 1), async |number| {
         client.send(Method::GET, &format!("/v1/charges/{}", ids[number]), "", &Value::Null).await;
     })
     .await;
-    sample(probe, "GET /v1/charges", (5, 3), async |_| {
+    sample(proxy, "GET /v1/charges", (5, 3), async |_| {
         client.send(Method::GET, "/v1/charges", "", &Value::Null).await;
     })
     .await;
-    sample(probe, "POST /v1/sandbox/charges/{id}/pay", (3, 2), async |number| {
+    sample(proxy, "POST /v1/sandbox/charges/{id}/pay", (3, 2), async |number| {
         client.send(Method::POST, &format!("/v1/sandbox/charges/{}/pay", ids[number]), "", &json!({})).await;
     })
     .await;
-    sample(probe, "GET /v1/wallets", (2, 2), async |_| {
+    sample(proxy, "GET /v1/wallets", (2, 2), async |_| {
         client.send(Method::GET, "/v1/wallets", "", &Value::Null).await;
     })
     .await;
-    sample(probe, "GET /v1/wallets/balance", (2, 2), async |_| {
+    sample(proxy, "GET /v1/wallets/balance", (2, 2), async |_| {
         client.send(Method::GET, "/v1/wallets/balance", "", &Value::Null).await;
     })
     .await;
-    sample(probe, "GET /v1/wallets/transactions", (5, 3), async |_| {
+    sample(proxy, "GET /v1/wallets/transactions", (5, 3), async |_| {
         client.send(Method::GET, "/v1/wallets/transactions", "", &Value::Null).await;
     })
     .await;
     client.create(SAMPLES).await;
-    sample(probe, "GET /v1/charges?status=pending", (5, 3), async |_| {
+    sample(proxy, "GET /v1/charges?status=pending", (5, 3), async |_| {
         let page = client.send(Method::GET, "/v1/charges?status=pending", "", &Value::Null).await;
         assert_eq!(page["data"].as_array().unwrap().len(), 1);
     })
     .await;
     let mut payments = Vec::new();
-    sample(probe, "POST /v1/payments, four methods", (2, 2), async |number| {
+    sample(proxy, "POST /v1/payments, four methods", (2, 2), async |number| {
         let body = json!({"amount": 1990, "paymentMethods": ["PIX", "CREDIT_CARD", "BOLETO", "CRYPTO"],
                           "idempotencyKey": format!("payment-{number}")});
         let payment = client.send(Method::POST, "/v1/payments", "", &body).await;
         payments.push(payment["id"].as_str().unwrap().to_owned());
     })
     .await;
-    sample(probe, "GET /v1/payments/{id}", (2, 1), async |number| {
+    sample(proxy, "GET /v1/payments/{id}", (2, 1), async |number| {
         client.send(Method::GET, &format!("/v1/payments/{}", payments[number]), "", &Value::Null).await;
     })
     .await;
-    sample(probe, "GET /v1/webhooks/endpoints", (5, 3), async |_| {
+    sample(proxy, "GET /v1/webhooks/endpoints", (5, 3), async |_| {
         client.send(Method::GET, "/v1/webhooks/endpoints", "", &Value::Null).await;
     })
     .await;
@@ -217,8 +223,8 @@ async fn in_a_file(options: Options) -> (Stack, PathBuf) {
 /// Lists and statistics among so many payments, made over 40 days, and among as many deliveries.
 async fn among(payments: usize) {
     let (stack, directory) =
-        in_a_file(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
-    let probe = stack.probe.as_ref().unwrap();
+        in_a_file(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
+    let proxy = stack.fault_proxy.as_ref().unwrap();
     let client = Client::of(&stack);
     let key = Charge::key_of(ChargeId::parse_any(&client.create(0).await).unwrap());
     let dynamodb = local::sdk::dynamodb(&stack.endpoints.dynamodb_url);
@@ -236,7 +242,7 @@ async fn among(payments: usize) {
         ("/v1/payments/stats?days=366", (3, 2)),
         ("/v1/payments/metrics?days=366", (3, 2)),
     ] {
-        sample_some(SAMPLES_AMONG_MANY, probe, path, budget, async |_| {
+        sample_some(SAMPLES_AMONG_MANY, proxy, path, budget, async |_| {
             client.send(Method::GET, path, "", &Value::Null).await;
         })
         .await;
@@ -261,7 +267,7 @@ async fn among(payments: usize) {
         ("/v1/webhooks/stats", (3, 2)),
     ] {
         let sent = path.replace('…', "/v1/webhooks");
-        sample_some(SAMPLES_AMONG_MANY, probe, path, budget, async |_| {
+        sample_some(SAMPLES_AMONG_MANY, proxy, path, budget, async |_| {
             client.send(Method::GET, &sent, "", &Value::Null).await;
         })
         .await;

@@ -18,7 +18,7 @@ use shared::store::Store;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, Notify};
 
-use crate::embedded::probe::Probe;
+use crate::embedded::fault_proxy::FaultProxy;
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
 use crate::event_sources::{Dependencies, EventSources};
@@ -52,8 +52,8 @@ pub struct Options {
     pub state: State,
     /// Its port on the loopback interface; 0 takes a free one.
     pub port: u16,
-    /// Puts a front that counts requests and injects faults between the functions and DynamoDB.
-    pub probe: bool,
+    /// Puts a [`FaultProxy`] between the functions and DynamoDB.
+    pub fault_proxy: bool,
     /// Runs the event sources (streams, queues, schedules). Without them, only HTTP requests invoke functions.
     pub event_sources: bool,
     /// Where the mails to accounts' contacts are put, a file each; `None`: they are only logged.
@@ -72,7 +72,7 @@ impl Options {
         Self {
             state: State::InMemory,
             port: 0,
-            probe: false,
+            fault_proxy: false,
             event_sources: true,
             mails: None,
             webhook_local_names: String::new(),
@@ -95,8 +95,8 @@ pub struct Stack {
     pub clock: Clock,
     /// Its functions.
     pub functions: Functions,
-    /// The front of DynamoDB, where one was asked for.
-    pub probe: Option<Probe>,
+    /// The proxy in front of DynamoDB, if [`Options::fault_proxy`] is set.
+    pub fault_proxy: Option<FaultProxy>,
     gateway: Gateway,
     event_sources: Option<EventSources>,
     embedded: Embedded,
@@ -157,8 +157,10 @@ impl Stack {
         let api_keys = ApiKeys::new(store.clone(), API_KEYS_TABLE);
         seed.plant(&store, &api_keys, clock.now()).await?;
 
-        let probe = if options.probe { Some(Probe::start(&endpoints.dynamodb_url).await?) } else { None };
-        let dynamodb_url = probe.as_ref().map_or_else(|| endpoints.dynamodb_url.clone(), Probe::url);
+        let fault_proxy =
+            if options.fault_proxy { Some(FaultProxy::start(&endpoints.dynamodb_url).await?) } else { None };
+        let dynamodb_url =
+            fault_proxy.as_ref().map_or_else(|| endpoints.dynamodb_url.clone(), FaultProxy::url);
         let mut parameters = BTreeMap::from([
             ("CheckoutBaseUrl".to_owned(), format!("{base_url}/checkout")),
             ("MailFrom".to_owned(), MAIL_FROM.to_owned()),
@@ -197,7 +199,17 @@ impl Stack {
         };
         let event_sources =
             if options.event_sources { Some(EventSources::start(dependencies)?) } else { None };
-        Ok(Self { base_url, endpoints, seed, clock, functions, probe, gateway, event_sources, embedded })
+        Ok(Self {
+            base_url,
+            endpoints,
+            seed,
+            clock,
+            functions,
+            fault_proxy,
+            gateway,
+            event_sources,
+            embedded,
+        })
     }
 
     /// What the ready file says.

@@ -2,7 +2,7 @@
 //!
 //! It has a thread and a runtime to itself, for it answers requests while blocking on its database, which would stop
 //! everything else on a shared runtime. What it does otherwise than AWS: reads are always consistent, transactions
-//! never conflict, capacity is never short ([`super::probe`] injects those), and a stream has one shard.
+//! never conflict, capacity is never short ([`super::fault_proxy`] injects those), and a stream has one shard.
 
 use std::net::TcpListener;
 use std::path::Path;

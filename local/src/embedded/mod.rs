@@ -5,7 +5,7 @@
 //! them is [`crate::provision`]'s work.
 
 pub mod dynamodb;
-pub mod probe;
+pub mod fault_proxy;
 pub mod s3;
 pub mod sqs;
 

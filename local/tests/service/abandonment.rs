@@ -9,7 +9,7 @@ use axum::Router;
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use domain::time::Timestamp;
-use local::embedded::probe::Fault;
+use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::store::{from_item, key_attributes, to_item};
@@ -65,7 +65,7 @@ fn path(endpoint: &Value) -> String {
 
 /// A service in which only requests run.
 async fn still() -> Service {
-    Service::with(Options { event_sources: false, probe: true, ..Options::in_memory() }).await
+    Service::with(Options { event_sources: false, fault_proxy: true, ..Options::in_memory() }).await
 }
 
 async fn read(service: &Service, delivery: &Value) -> Value {
@@ -146,10 +146,10 @@ async fn a_delivery_whose_endpoint_is_deleted_or_deactivated_reads_cancelled_at_
 
         // The rows do not say so yet, and reading one costs what it did.
         expect_in_lists(&service, 2, 0).await;
-        let probe = service.stack.probe.as_ref().unwrap();
-        probe.reset();
+        let proxy = service.stack.fault_proxy.as_ref().unwrap();
+        proxy.reset();
         read(&service, &new).await;
-        assert_eq!(probe.report().requests(), 3, "{:?}", probe.report());
+        assert_eq!(proxy.report().requests(), 3, "{:?}", proxy.report());
 
         // No attempt begins.
         service.stack.clock.advance(37_000);
@@ -433,12 +433,12 @@ async fn deliveries_are_cancelled_in_bounded_steps_each_safe_to_repeat() {
 #[tokio::test]
 async fn the_scheduler_continues_what_the_stream_lost_and_ends_it() {
     let service = still().await;
-    let probe = service.stack.probe.as_ref().unwrap();
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
     let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     seed_waiting(&service, 200).await;
     By::Deactivation.change(&service, &path(&endpoint)).await;
     // The dispatcher's step fails: its batch is done all the same, for the stream must not wait.
-    probe.inject_every("TransactWriteItems", 1, Fault::InternalError);
+    proxy.inject_every("TransactWriteItems", 1, Fault::InternalError);
     let records = stream(&service).await;
     let of_abandonment: Vec<Value> = records
         .iter()
@@ -447,7 +447,7 @@ async fn the_scheduler_continues_what_the_stream_lost_and_ends_it() {
         .collect();
     assert_eq!(of_abandonment.len(), 1);
     hand_over(&service, &of_abandonment).await;
-    probe.reset();
+    proxy.reset();
     assert_eq!(cancelled(&service).await, 0);
 
     // Others hold some of the rows: they are waited for.
@@ -456,9 +456,9 @@ async fn the_scheduler_continues_what_the_stream_lost_and_ends_it() {
     while !is_over(&abandonments(&service).await) {
         seconds += 61;
         service.stack.clock.advance(61_000);
-        probe.inject_every("TransactWriteItems", 2, Fault::TransactionConflict);
+        proxy.inject_every("TransactWriteItems", 2, Fault::TransactionConflict);
         scheduler(&service).await;
-        probe.reset();
+        proxy.reset();
         assert!(seconds < 20 * 61, "never over");
     }
     assert_eq!(cancelled(&service).await, 200);

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::ids::UserId;
 use domain::row::Row;
-use local::embedded::probe::Fault;
+use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -487,25 +487,25 @@ async fn of_two_rotations_of_one_key_at_once_one_is_made() {
 
 #[tokio::test]
 async fn requests_and_rotations_that_meet_wait_for_one_another() {
-    let service = Service::with(Options { probe: true, ..Options::in_memory() }).await;
-    let probe = service.stack.probe.as_ref().unwrap();
+    let service = Service::with(Options { fault_proxy: true, ..Options::in_memory() }).await;
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
     let desk = Desk::owner(&service);
     let key = desk.issue(&json!({"test": true})).await.expect(201);
     // A request's counter holds the row: the rotation is tried again.
     for _ in 0..3 {
-        probe.inject("TransactWriteItems", Fault::TransactionConflict);
+        proxy.inject("TransactWriteItems", Fault::TransactionConflict);
     }
     let new = desk.rotate(id(&key), &Value::Null).await.expect(201);
     // A rotation holds the row: the request is tried again, and finds out.
     for (sent, status) in [(&new, 200), (&key, 401)] {
         for _ in 0..3 {
-            probe.inject("UpdateItem", Fault::TransactionConflict);
+            proxy.inject("UpdateItem", Fault::TransactionConflict);
         }
         assert_eq!(works(&service, cleartext(sent)).await, status);
     }
-    assert_eq!(probe.faults_left(), 0);
+    assert_eq!(proxy.faults_left(), 0);
     // The answer is lost, and the SDK asks again: one rotation.
-    probe.inject("TransactWriteItems", Fault::AnswerLost);
+    proxy.inject("TransactWriteItems", Fault::AnswerLost);
     let newer = desk.rotate(id(&new), &Value::Null).await.expect(201);
     assert_eq!(
         (works(&service, cleartext(&new)).await, works(&service, cleartext(&newer)).await),

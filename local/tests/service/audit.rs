@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use local::embedded::probe::Fault;
+use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -154,18 +154,19 @@ async fn a_record_that_comes_again_and_a_request_that_is_repeated_leave_no_secon
 
 #[tokio::test]
 async fn an_audit_row_that_can_not_be_written_now_is_written_when_the_record_comes_again() {
-    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
+    let service =
+        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
     service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let records = stream(&service).await;
-    let probe = service.stack.probe.as_ref().unwrap();
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
     for _ in 0..50 {
-        probe.inject("PutItem", Fault::InternalError);
+        proxy.inject("PutItem", Fault::InternalError);
     }
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
     let answer = dispatcher(json!({ "Records": records })).await.unwrap();
     assert_eq!(answer["batchItemFailures"].as_array().unwrap().len(), 1, "{answer}");
     assert_eq!(service.lines().await, []);
-    probe.reset();
+    proxy.reset();
     hand_over(&service, &records).await;
     assert_eq!(service.audit().await.len(), 1);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::Method;
-use local::embedded::probe::Report;
+use local::embedded::fault_proxy::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::account::terms::MethodTerms;
@@ -19,18 +19,18 @@ const LATENCY: Duration = Duration::from_millis(100);
 
 /// A service whose functions' DynamoDB is counted, and where nothing but requests runs.
 async fn counted() -> Service {
-    Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await
+    Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await
 }
 
-fn probe(service: &Service) -> &local::embedded::probe::Probe {
-    service.stack.probe.as_ref().unwrap()
+fn proxy(service: &Service) -> &local::embedded::fault_proxy::FaultProxy {
+    service.stack.fault_proxy.as_ref().unwrap()
 }
 
 /// What happens between a reset and the report.
 async fn cost<T>(service: &Service, work: impl Future<Output = T>) -> (T, Report) {
-    probe(service).reset();
+    proxy(service).reset();
     let value = work.await;
-    (value, probe(service).report())
+    (value, proxy(service).report())
 }
 
 #[track_caller]
@@ -73,11 +73,11 @@ async fn a_payment_costs_what_a_charge_does() {
         assert!(new.write_units <= 8.0, "{new:?}");
         let (_, replayed) = cost(&service, service.post("/v1/payments", &body)).await;
         within(&replayed, 2, 2);
-        probe(&service).slow_down(LATENCY);
+        proxy(&service).slow_down(LATENCY);
         let path = format!("/v1/payments/{}", id(&payment.expect(201)));
         let (_, read) = cost(&service, service.get(&path)).await;
         within(&read, 2, 1);
-        probe(&service).slow_down(Duration::ZERO);
+        proxy(&service).slow_down(Duration::ZERO);
     }
 }
 
@@ -85,7 +85,7 @@ async fn a_payment_costs_what_a_charge_does() {
 async fn reading_a_charge_is_two_requests_side_by_side() {
     let service = counted().await;
     let charge = service.charge().await;
-    probe(&service).slow_down(LATENCY);
+    proxy(&service).slow_down(LATENCY);
     let (_, report) = cost(&service, service.read(&charge)).await;
     within(&report, 2, 1);
 }
@@ -94,7 +94,7 @@ async fn reading_a_charge_is_two_requests_side_by_side() {
 async fn a_settlement_is_three_requests_two_one_after_another() {
     let service = counted().await;
     let charge = service.charge().await;
-    probe(&service).slow_down(LATENCY);
+    proxy(&service).slow_down(LATENCY);
     let (_, report) = cost(&service, service.sandbox(&charge, "pay", &json!({}))).await;
     within(&report, 3, 2);
 }
@@ -145,7 +145,7 @@ async fn a_page_costs_the_same_however_long_the_list_and_rare_the_match() {
         "customer_id=25524893033&status=paid".to_owned(),
         "created_after=2020-01-01&status=paid".to_owned(),
     ];
-    probe(&service).slow_down(LATENCY);
+    proxy(&service).slow_down(LATENCY);
     for query in queries {
         let (_, report) = cost(&service, service.get(&format!("/v1/charges?{query}"))).await;
         assert!(report.requests() <= 5 && report.one_after_another <= 3, "{query}: {report:?}");
@@ -178,7 +178,7 @@ async fn a_page_of_the_event_log_is_within_its_budget_by_any_filter() {
         format!("object={raw}&type=payment.refunded"),
         "created_after=2020-01-01&type=payout.paid".to_owned(),
     ];
-    probe(&service).slow_down(LATENCY);
+    proxy(&service).slow_down(LATENCY);
     for query in queries {
         let (_, report) = cost(&service, service.get(&format!("/v1/events?{query}"))).await;
         // Of an object its cases and its refunds are read side by side.

@@ -36,8 +36,8 @@ async fn at_once(
 async fn refund_at_once(service: &Service, count: usize) {
     let charge = service.charge_of(&json!({"amount": 10_000})).await;
     service.sandbox(&charge, "pay", &json!({})).await;
-    if let Some(probe) = &service.stack.probe {
-        probe.reset();
+    if let Some(proxy) = &service.stack.fault_proxy {
+        proxy.reset();
     }
     let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
     let amount = 10_000 / (count * 3 / 4);
@@ -64,10 +64,11 @@ async fn refund_at_once(service: &Service, count: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_refunds_of_one_charge_at_once_are_each_taken_or_rightly_refused() {
-    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
+    let service =
+        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
     refund_at_once(&service, 48).await;
     // Whatever the machine: callers spread out, so that few tries are in vain.
-    let report = service.stack.probe.as_ref().unwrap().report();
+    let report = service.stack.fault_proxy.as_ref().unwrap().report();
     let tries = report.operations["TransactWriteItems"];
     assert!(tries <= 5 * 48, "{report:?}");
 }
@@ -97,9 +98,15 @@ async fn rotations_of_the_override_secret_at_once_all_succeed_and_the_last_one_s
 
 #[tokio::test]
 async fn a_503_says_when_to_retry() {
-    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
+    let service =
+        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
     for _ in 0..20 {
-        service.stack.probe.as_ref().unwrap().inject("PutItem", local::embedded::probe::Fault::InternalError);
+        service
+            .stack
+            .fault_proxy
+            .as_ref()
+            .unwrap()
+            .inject("PutItem", local::embedded::fault_proxy::Fault::InternalError);
     }
     let answer = service.create_with("order-0001", &json!({"amount": 1000})).await;
     assert_eq!(answer.problem(), (503, "api_error", "service_unavailable"));

@@ -10,7 +10,7 @@ use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, Scope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
-use local::embedded::probe::Report;
+use local::embedded::fault_proxy::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::http::Query;
@@ -552,7 +552,7 @@ async fn a_delivery_that_was_left_behind_does_not_hold_up_the_count() {
 
 /// So many deliveries over 40 days, three of which failed and a third of which were late, counted.
 async fn with(count: usize) -> Counted {
-    let ground = Ground::new(Options { probe: true, ..Options::in_memory() }).await;
+    let ground = Ground::new(Options { fault_proxy: true, ..Options::in_memory() }).await;
     let client = local::sdk::dynamodb(&ground.service.stack.endpoints.dynamodb_url);
     let origin = Origin { scope: ground.scope, row: "charge#1".to_owned(), version: 1, at: ground.now() };
     let event = Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap();
@@ -572,12 +572,12 @@ struct Counted {
 async fn cost(counted: &Counted, path: &str) -> (Value, Report) {
     let service = &counted.ground.service;
     let path = path.replace("OTHER", &counted.other.to_string());
-    let probe = service.stack.probe.as_ref().unwrap();
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
     // Long enough that requests sent side by side overlap on a busy machine, too.
-    probe.slow_down(Duration::from_millis(400));
-    probe.reset();
+    proxy.slow_down(Duration::from_millis(400));
+    proxy.reset();
     let body = service.get(&path).await.expect(200);
-    (body, probe.report())
+    (body, proxy.report())
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use local::embedded::probe::{Fault, Probe};
+use local::embedded::fault_proxy::{Fault, FaultProxy};
 use local::stack::Options;
 use serde_json::json;
 use shared::charge::transition::{Command, Rejection};
@@ -18,40 +18,40 @@ use shared::store::{Committed, Write};
 use crate::budgets::{dispatch, work};
 use crate::support::{Listener, Service, eventually, id};
 
-async fn probed() -> Service {
-    Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await
+async fn service_with_fault_proxy() -> Service {
+    Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await
 }
 
-fn probe(service: &Service) -> &Probe {
-    service.stack.probe.as_ref().unwrap()
+fn proxy(service: &Service) -> &FaultProxy {
+    service.stack.fault_proxy.as_ref().unwrap()
 }
 
 #[tokio::test]
 async fn a_lost_answer_makes_no_second_charge_and_no_second_settlement() {
-    let service = probed().await;
-    probe(&service).inject("PutItem", Fault::AnswerLost);
+    let service = service_with_fault_proxy().await;
+    proxy(&service).inject("PutItem", Fault::AnswerLost);
     let charge = service.create_with("order-0001", &json!({"amount": 1000})).await.expect(201);
     let again = service.create_with("order-0001", &json!({"amount": 1000})).await.expect(201);
     assert_eq!(charge, again);
 
     // What the lost answer told of is this request's own doing, whatever the row says by now.
     let unwanted = service.charge().await;
-    probe(&service).inject("PutItem", Fault::AnswerLost);
+    proxy(&service).inject("PutItem", Fault::AnswerLost);
     let path = format!("/v1/payments/{}/cancel", id(&unwanted).trim_start_matches("ch_"));
     assert_eq!(service.post(&path, &json!({})).await.expect(200)["status"], "CANCELLED");
-    probe(&service).inject("TransactWriteItems", Fault::AnswerLost);
+    proxy(&service).inject("TransactWriteItems", Fault::AnswerLost);
     service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
 
-    probe(&service).inject("TransactWriteItems", Fault::AnswerLost);
+    proxy(&service).inject("TransactWriteItems", Fault::AnswerLost);
     let paid = service.sandbox(&charge, "pay", &json!({})).await;
     assert_eq!(paid["status"], "paid");
     assert_eq!(service.returned().await, 0);
-    assert_eq!(probe(&service).faults_left(), 0);
+    assert_eq!(proxy(&service).faults_left(), 0);
 }
 
 #[tokio::test]
 async fn of_callers_that_write_the_same_row_in_the_same_millisecond_one_wins() {
-    let service = probed().await;
+    let service = service_with_fault_proxy().await;
     let (store, now) = (service.store(), service.stack.clock.now());
     let charges = Charges::new(store.clone());
     let unwanted = id(&service.charge().await).parse().ok();
@@ -89,33 +89,33 @@ async fn of_callers_that_write_the_same_row_in_the_same_millisecond_one_wins() {
 
 #[tokio::test]
 async fn conflicts_and_throttling_are_waited_out() {
-    let service = probed().await;
+    let service = service_with_fault_proxy().await;
     for fault in [Fault::TransactionConflict, Fault::Throttled, Fault::InternalError] {
         let charge = service.charge().await;
         for _ in 0..2 {
-            probe(&service).inject("TransactWriteItems", fault);
+            proxy(&service).inject("TransactWriteItems", fault);
         }
         assert_eq!(service.sandbox(&charge, "pay", &json!({})).await["status"], "paid", "{fault:?}");
-        probe(&service).inject("PutItem", fault);
+        proxy(&service).inject("PutItem", fault);
         service.charge().await;
     }
-    assert_eq!(probe(&service).faults_left(), 0);
+    assert_eq!(proxy(&service).faults_left(), 0);
 }
 
 #[tokio::test]
 async fn a_database_that_stays_away_is_503_and_nothing_half_done() {
-    let service = probed().await;
+    let service = service_with_fault_proxy().await;
     let charge = service.charge().await;
     for _ in 0..50 {
-        probe(&service).inject("TransactWriteItems", Fault::TransactionConflict);
-        probe(&service).inject("PutItem", Fault::InternalError);
+        proxy(&service).inject("TransactWriteItems", Fault::TransactionConflict);
+        proxy(&service).inject("PutItem", Fault::InternalError);
     }
     let refused = service.sandbox_answer(&charge, "pay", &json!({})).await;
     assert_eq!(refused.problem(), (503, "api_error", "service_unavailable"));
     let refused = service.create_with("order-0009", &json!({"amount": 1000})).await;
     assert_eq!(refused.problem(), (503, "api_error", "service_unavailable"));
     assert!(!refused.body.to_string().contains("injected"), "what the database said stays inside");
-    probe(&service).reset();
+    proxy(&service).reset();
     assert_eq!(service.read(&charge).await["status"], "pending");
     assert_eq!(service.sandbox(&charge, "pay", &json!({})).await["status"], "paid");
     assert_eq!(service.create_with("order-0009", &json!({"amount": 1000})).await.status, 201);
@@ -123,13 +123,13 @@ async fn a_database_that_stays_away_is_503_and_nothing_half_done() {
 
 #[tokio::test]
 async fn a_claim_whose_answer_is_lost_is_still_the_workers_own() {
-    let service = probed().await;
+    let service = service_with_fault_proxy().await;
     let listener = Listener::start().await;
     service.register(&listener.url, &["charge.created"]).await;
     service.charge().await;
     dispatch(&service).await;
     let delivery = service.deliveries("").await.remove(0);
-    probe(&service).inject("UpdateItem", Fault::AnswerLost);
+    proxy(&service).inject("UpdateItem", Fault::AnswerLost);
     work(&service, &delivery).await;
     let done = service.deliveries("&status=DELIVERED").await.remove(0);
     assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(1), 1));
@@ -137,23 +137,23 @@ async fn a_claim_whose_answer_is_lost_is_still_the_workers_own() {
 
 #[tokio::test]
 async fn a_delivery_that_a_transaction_holds_is_waited_for() {
-    let service = probed().await;
+    let service = service_with_fault_proxy().await;
     let listener = Listener::start().await;
     service.register(&listener.url, &["charge.created"]).await;
     service.charge().await;
     dispatch(&service).await;
     let delivery = service.deliveries("").await.remove(0);
     // The claim goes through at once, the attempt's end the second time.
-    probe(&service).inject_every("UpdateItem", 2, Fault::TransactionConflict);
+    proxy(&service).inject_every("UpdateItem", 2, Fault::TransactionConflict);
     work(&service, &delivery).await;
-    probe(&service).reset();
+    proxy(&service).reset();
     let done = service.deliveries("&status=DELIVERED").await.remove(0);
     assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(1), 1));
 }
 
 #[tokio::test]
 async fn a_delivery_that_kills_its_worker_each_time_ends_some_day() {
-    let service = probed().await;
+    let service = service_with_fault_proxy().await;
     let listener = Listener::start().await;
     service.register(&listener.url, &["charge.created"]).await;
     service.charge().await;
@@ -270,7 +270,7 @@ async fn an_endpoint_that_never_answers_does_not_starve_the_others() {
 
 #[tokio::test]
 async fn an_endpoint_that_can_not_be_read_keeps_nothing_from_the_others() {
-    let service = probed().await;
+    let service = service_with_fault_proxy().await;
     let listener = Listener::start().await;
     let broken = service.register("http://127.0.0.1:9/hook", &["charge.created"]).await;
     service.register(&listener.url, &["charge.created"]).await;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use domain::ids::ChargeId;
-use local::embedded::probe::Report;
+use local::embedded::fault_proxy::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::charge::Charge;
@@ -18,7 +18,8 @@ const LATENCY: Duration = Duration::from_millis(100);
 
 /// A service with so many payments over 40 days, three of them refused, and none past its time.
 async fn with(payments: usize) -> Service {
-    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
+    let service =
+        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
     let first = service.charge_of(&json!({"amount": 1000, "expires_in": 86_400})).await;
     let key = Charge::key_of(ChargeId::parse_any(id(&first)).unwrap());
     let template: Charge = service.store().get(&key).await.unwrap().unwrap();
@@ -29,10 +30,10 @@ async fn with(payments: usize) -> Service {
 }
 
 async fn cost(service: &Service, path: &str) -> (Value, Report) {
-    let probe = service.stack.probe.as_ref().unwrap();
-    probe.reset();
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    proxy.reset();
     let body = service.get(path).await.expect(200);
-    (body, probe.report())
+    (body, proxy.report())
 }
 
 const LISTS: [&str; 5] = [
@@ -50,7 +51,7 @@ const STATISTICS: [&str; 3] =
 async fn a_page_and_a_statistic_cost_the_same_among_few_and_many() {
     let (few, many) = (with(100).await, with(5_000).await);
     for service in [&few, &many] {
-        service.stack.probe.as_ref().unwrap().slow_down(LATENCY);
+        service.stack.fault_proxy.as_ref().unwrap().slow_down(LATENCY);
     }
     for path in LISTS.into_iter().chain(STATISTICS) {
         let ((_, few), (_, many)) = tokio::join!(cost(&few, path), cost(&many, path));
@@ -71,7 +72,7 @@ async fn a_page_and_a_statistic_cost_the_same_among_few_and_many() {
 #[tokio::test]
 async fn a_page_after_a_cursor_costs_the_same_wherever_it_begins() {
     let service = with(5_500).await;
-    service.stack.probe.as_ref().unwrap().slow_down(LATENCY);
+    service.stack.fault_proxy.as_ref().unwrap().slow_down(LATENCY);
     let newest = service.get("/v1/payments?limit=100").await.expect(200);
     let oldest = service.get("/v1/payments?limit=100&sortOrder=asc").await.expect(200);
     for page in [&newest, &oldest] {

@@ -480,16 +480,16 @@ async fn no_text_of_a_merchant_or_payer_adds_a_header() {
 #[tokio::test]
 async fn a_tests_mail_is_five_requests_and_three_write_units() {
     let mails = Mails::new();
-    let service = Service::with(Options { probe: true, event_sources: false, ..mails.options() }).await;
-    let probe = service.stack.probe.as_ref().unwrap();
+    let service = Service::with(Options { fault_proxy: true, event_sources: false, ..mails.options() }).await;
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
     let charge = service.paid_charge(1000).await;
-    probe.reset();
+    proxy.reset();
     let case = service.open_case(&charge, json!({})).await;
     dispatch(&service).await;
     let message = service.notices().await.remove(0);
-    probe.reset();
+    proxy.reset();
     assert!(service.tell(&message).await);
-    let report = probe.report();
+    let report = proxy.report();
     assert!(report.requests() <= 5 && report.one_after_another <= 4, "{report:?}");
     assert!(report.write_units <= 3.0 && report.read_units <= 2.0, "{report:?}");
     assert_eq!(mails.all().len(), 1);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use axum::http::Method;
-use local::embedded::probe::Report;
+use local::embedded::fault_proxy::Report;
 use local::stack::Options;
 use serde_json::json;
 use serde_yaml_ng::Value;
@@ -52,11 +52,12 @@ fn needed(report: &Report) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn a_function_is_allowed_what_it_does_and_nothing_else() {
-    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
-    let probe = service.stack.probe.as_ref().unwrap();
+    let service =
+        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
     let used = || {
-        let needed = needed(&probe.report());
-        probe.reset();
+        let needed = needed(&proxy.report());
+        proxy.reset();
         needed
     };
     let listener = Listener::start().await;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use domain::calendar::hour_of;
 use domain::ids::ChargeId;
-use local::embedded::probe::Fault;
+use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::charge::Charge;
@@ -167,7 +167,8 @@ fn batches(records: &[Value], dice: &mut Dice) -> Vec<Vec<Value>> {
 
 #[tokio::test]
 async fn sums_equal_a_recount_however_batches_are_cut_repeated_and_interleaved() {
-    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
+    let service =
+        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
     let expected = history(&service, 24).await;
     let mut records = stream(&service).await;
     dispatch(&service).await;
@@ -176,10 +177,10 @@ async fn sums_equal_a_recount_however_batches_are_cut_repeated_and_interleaved()
     records.extend(stream(&service).await.split_off(records.len()));
     for seed in 0..6 {
         forget(&service).await;
-        let probe = service.stack.probe.as_ref().unwrap();
+        let proxy = service.stack.fault_proxy.as_ref().unwrap();
         match seed % 3 {
-            0 => probe.inject_every("TransactWriteItems", 3, Fault::AnswerLost),
-            1 => probe.inject_every("TransactWriteItems", 2, Fault::TransactionConflict),
+            0 => proxy.inject_every("TransactWriteItems", 3, Fault::AnswerLost),
+            1 => proxy.inject_every("TransactWriteItems", 2, Fault::TransactionConflict),
             _ => {}
         }
         let mut dice = Dice(seed);
@@ -192,7 +193,7 @@ async fn sums_equal_a_recount_however_batches_are_cut_repeated_and_interleaved()
             }
         };
         tokio::join!(work(left), work(right));
-        probe.reset();
+        proxy.reset();
         assert_eq!(kept(&service).await, expected, "seed {seed}");
     }
 }
@@ -213,17 +214,18 @@ async fn changes_of_many_charges_fit_their_transactions() {
 
 #[tokio::test]
 async fn what_could_not_be_counted_is_handed_over_again() {
-    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
+    let service =
+        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
     let charge = service.charge().await;
     let records = stream(&service).await;
-    let probe = service.stack.probe.as_ref().unwrap();
-    probe.inject_every("TransactWriteItems", 1, Fault::InternalError);
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    proxy.inject_every("TransactWriteItems", 1, Fault::InternalError);
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
     let answer = dispatcher(json!({ "Records": records })).await.unwrap();
     let number = records.iter().find(|record| record["dynamodb"]["Keys"]["sk"]["S"] == "charge").unwrap();
     let expected = json!([{"itemIdentifier": number["dynamodb"]["SequenceNumber"]}]);
     assert_eq!(answer["batchItemFailures"], expected);
-    probe.reset();
+    proxy.reset();
     hand_over(&service, &records).await;
     let mut expected = Sums::new();
     add(&mut expected, &service, &charge, &[]).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::http::Method;
 use domain::ids::{PayoutId, PostingId};
 use domain::money::{Amount, Currency};
-use local::embedded::probe::Fault;
+use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::account::terms::{Fee, Fees, MethodTerms};
@@ -363,11 +363,12 @@ async fn the_statement_as_csv_is_the_same_statement() {
 
 #[tokio::test]
 async fn a_thousand_settlements_by_32_clients_told_twice_under_conflicts_are_exact() {
-    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
+    let service =
+        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
     service.set_terms(fees()).await;
     let service = Arc::new(service);
-    let probe = service.stack.probe.as_ref().unwrap();
-    probe.inject_every("TransactWriteItems", 4, Fault::TransactionConflict);
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    proxy.inject_every("TransactWriteItems", 4, Fault::TransactionConflict);
     let mut clients = JoinSet::new();
     for client in 0..32_i64 {
         let service = Arc::clone(&service);
@@ -395,11 +396,11 @@ async fn a_thousand_settlements_by_32_clients_told_twice_under_conflicts_are_exa
 
 #[tokio::test]
 async fn debits_that_race_each_other_and_credits_never_overdraw() {
-    let service = Arc::new(Service::with(Options { probe: true, ..Options::in_memory() }).await);
+    let service = Arc::new(Service::with(Options { fault_proxy: true, ..Options::in_memory() }).await);
     // Through the front, so that debits meet conflicts as settlements do.
-    let probe = service.stack.probe.as_ref().unwrap();
-    probe.inject_every("TransactWriteItems", 5, Fault::TransactionConflict);
-    let payouts = Payouts::new(shared::store::Store::new(local::sdk::dynamodb(&probe.url()), "StateTable"));
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    proxy.inject_every("TransactWriteItems", 5, Fault::TransactionConflict);
+    let payouts = Payouts::new(shared::store::Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable"));
     let mut work = JoinSet::new();
     for _ in 0..8 {
         let service = Arc::clone(&service);
@@ -561,9 +562,10 @@ fn payout_id(service: &Service) -> PayoutId {
 
 #[tokio::test]
 async fn an_operators_change_asked_for_again_by_its_id_is_done_once() {
-    let service = Service::with(Options { probe: true, event_sources: false, ..Options::in_memory() }).await;
-    let probe = service.stack.probe.as_ref().unwrap();
-    let store = shared::store::Store::new(local::sdk::dynamodb(&probe.url()), "StateTable");
+    let service =
+        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    let store = shared::store::Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable");
     let now = service.stack.clock.now();
     let adjustment = |minor| Adjustment {
         id: PostingId::new(now, [7; 10]),
@@ -575,7 +577,7 @@ async fn an_operators_change_asked_for_again_by_its_id_is_done_once() {
     let wallets = Wallets::new(store.clone());
     for fault in [Some(Fault::AnswerLost), None] {
         if let Some(fault) = fault {
-            probe.inject("TransactWriteItems", fault);
+            proxy.inject("TransactWriteItems", fault);
         }
         let adjusted = wallets.adjust(&adjustment(1_000), &operator(), now).await.unwrap();
         assert!(matches!(adjusted, Adjusted::Done(_)), "{adjusted:?}");
@@ -587,11 +589,11 @@ async fn an_operators_change_asked_for_again_by_its_id_is_done_once() {
         let money = (Amount::parse(minor).unwrap(), Currency::BRL);
         payouts.create(id, service.scope(), money, &operator(), now).await
     };
-    probe.inject("TransactWriteItems", Fault::AnswerLost);
+    proxy.inject("TransactWriteItems", Fault::AnswerLost);
     let first = create(600).await.unwrap();
     assert_eq!(create(600).await.unwrap(), first);
     assert!(matches!(create(601).await, Err(PayoutRefused::IdTaken)));
-    assert_eq!(probe.faults_left(), 0);
+    assert_eq!(proxy.faults_left(), 0);
     assert_eq!(service.balance().await["available"], 400);
     let audit = service.rows(&format!("audit#{}", service.scope().account), "aud_").await;
     assert_eq!(audit.len(), 2, "{audit:?}");

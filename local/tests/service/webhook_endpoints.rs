@@ -7,7 +7,7 @@ use aws_sdk_sqs::types::Message;
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use domain::time::Timestamp;
-use local::embedded::probe::Fault;
+use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::audit::Audit;
@@ -382,7 +382,8 @@ async fn what_was_posted_to_another_address_or_a_deleted_endpoint_is_not_noted()
 
 #[tokio::test]
 async fn a_success_is_noted_before_its_delivery_is_done() {
-    let service = Service::with(Options { event_sources: false, probe: true, ..Options::in_memory() }).await;
+    let service =
+        Service::with(Options { event_sources: false, fault_proxy: true, ..Options::in_memory() }).await;
     let listener = Listener::start().await;
     service.register(&listener.url, &["charge.created"]).await;
     service.charge().await;
@@ -393,8 +394,8 @@ async fn a_success_is_noted_before_its_delivery_is_done() {
     let now = service.stack.clock.now();
     endpoints.note(&seen, (&Noted::failed(), now), now).await.unwrap();
     // The note does not go through: the delivery is not done, and comes again.
-    let probe = service.stack.probe.as_ref().unwrap();
-    probe.inject_every("PutItem", 1, Fault::InternalError);
+    let proxy = service.stack.fault_proxy.as_ref().unwrap();
+    proxy.inject_every("PutItem", 1, Fault::InternalError);
     let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
     let scope = service.scope().to_string();
     let body = json!({"scope": scope, "delivery": delivery["id"], "endpoint": delivery["endpointId"]});
@@ -402,7 +403,7 @@ async fn a_success_is_noted_before_its_delivery_is_done() {
     let answer = worker(json!({ "Records": [record] })).await.unwrap();
     assert_eq!(answer["batchItemFailures"].as_array().unwrap().len(), 1);
     assert_eq!(service.deliveries("").await[0]["status"], "PROCESSING");
-    probe.inject_every("PutItem", usize::MAX, Fault::InternalError);
+    proxy.inject_every("PutItem", usize::MAX, Fault::InternalError);
     service.stack.clock.advance(61_000);
     work(&service, &delivery).await;
     assert_eq!(service.deliveries("").await[0]["status"], "DELIVERED");

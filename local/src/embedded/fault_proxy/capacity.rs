@@ -1,0 +1,59 @@
+//! Capacity units that requests consume.
+//!
+//! The proxy adds `ReturnConsumedCapacity` to each request, so the units are those that DynamoDB reports. DynamoDB
+//! bills a write whose condition fails, but reports no units for it. For such a write the proxy counts the price of
+//! rows under 1 KB: one unit for a single write, and two for each item of a transaction.
+
+use hyper::body::Bytes;
+use serde_json::Value;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Units {
+    pub(super) write: f64,
+    pub(super) read: f64,
+}
+
+/// The body of a request with `ReturnConsumedCapacity`.
+pub(super) fn with_return_consumed_capacity(body: &Bytes) -> Bytes {
+    match serde_json::from_slice::<Value>(body) {
+        Ok(Value::Object(mut fields)) => {
+            fields.insert("ReturnConsumedCapacity".to_owned(), "INDEXES".into());
+            Bytes::from(Value::Object(fields).to_string())
+        }
+        _ => body.clone(),
+    }
+}
+
+/// The units of a successful response. `ConsumedCapacity` is an object for one table and an array for several.
+pub(super) fn consumed(operation: &str, response: &Bytes) -> Units {
+    let response: Value = serde_json::from_slice(response).unwrap_or_default();
+    let units = match response.get("ConsumedCapacity") {
+        Some(Value::Array(tables)) => {
+            tables.iter().filter_map(|table| table.get("CapacityUnits")?.as_f64()).sum()
+        }
+        Some(table) => table.get("CapacityUnits").and_then(Value::as_f64).unwrap_or_default(),
+        None => 0.0,
+    };
+    match operation {
+        "GetItem" | "BatchGetItem" | "Query" | "Scan" | "TransactGetItems" => {
+            Units { write: 0.0, read: units }
+        }
+        _ => Units { write: units, read: 0.0 },
+    }
+}
+
+/// The units of a request that DynamoDB rejected. Only a failed condition costs units.
+pub(super) fn consumed_by_failed_condition(request: &Bytes, response: &Bytes) -> Units {
+    let response: Value = serde_json::from_slice(response).unwrap_or_default();
+    let code = response.get("__type").and_then(Value::as_str).unwrap_or_default();
+    let write = if code.ends_with("#ConditionalCheckFailedException") {
+        1.0
+    } else if code.ends_with("#TransactionCanceledException") {
+        let request: Value = serde_json::from_slice(request).unwrap_or_default();
+        let items = request.get("TransactItems").and_then(Value::as_array);
+        items.into_iter().flatten().map(|_| 2.0).sum()
+    } else {
+        0.0
+    };
+    Units { write, read: 0.0 }
+}

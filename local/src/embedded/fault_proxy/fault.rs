@@ -1,0 +1,104 @@
+//! Faults, which requests meet them, and the error responses that they cause.
+
+use std::collections::VecDeque;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::{Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::{error_type, json_response};
+
+/// A failure of one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Another transaction has locked a row. Nothing is written.
+    TransactionConflict,
+    /// The table's capacity is used up. Nothing is written.
+    Throttled,
+    /// DynamoDB reports an internal error. Nothing is written.
+    InternalError,
+    /// DynamoDB executes the request, but the response never arrives.
+    AnswerLost,
+}
+
+impl Fault {
+    /// DynamoDB's error response for this fault. A transaction is cancelled with its first item as the reason.
+    pub(super) fn response(self, operation: &str, body: &Bytes) -> Response<Full<Bytes>> {
+        let is_transaction = operation == "TransactWriteItems";
+        let (status, code, reason) = match self {
+            Self::TransactionConflict if is_transaction => {
+                (StatusCode::BAD_REQUEST, "TransactionCanceledException", Some("TransactionConflict"))
+            }
+            Self::Throttled if is_transaction => {
+                (StatusCode::BAD_REQUEST, "TransactionCanceledException", Some("ThrottlingError"))
+            }
+            Self::TransactionConflict => (StatusCode::BAD_REQUEST, "TransactionConflictException", None),
+            Self::Throttled => (StatusCode::BAD_REQUEST, "ProvisionedThroughputExceededException", None),
+            Self::InternalError | Self::AnswerLost => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", None)
+            }
+        };
+        let mut error = json!({"__type": error_type(code), "message": "injected", "Message": "injected"});
+        let reasons = reason.map(|reason| cancellation_reasons(reason, body)).unwrap_or_default();
+        if let (false, Some(fields)) = (reasons.is_empty(), error.as_object_mut()) {
+            fields.insert("CancellationReasons".to_owned(), reasons.into());
+        }
+        json_response(status, &error)
+    }
+}
+
+/// A reason for each item of the transaction: `code` for the first, none for the others.
+fn cancellation_reasons(code: &str, body: &Bytes) -> Vec<Value> {
+    let request = serde_json::from_slice::<Value>(body).unwrap_or_default();
+    let items = request.get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
+    (0..items)
+        .map(|index| json!({"Code": if index == 0 { code } else { "None" }, "Message": "injected"}))
+        .collect()
+}
+
+/// The faults that were injected and not met yet.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    /// Operations with the fault of their next request, oldest first.
+    queue: VecDeque<(String, Fault)>,
+    periodic: Option<PeriodicFault>,
+}
+
+#[derive(Debug)]
+struct PeriodicFault {
+    operation: String,
+    period: usize,
+    fault: Fault,
+    /// Requests of the operation so far.
+    requests: usize,
+}
+
+impl Faults {
+    pub(super) fn push(&mut self, operation: &str, fault: Fault) {
+        self.queue.push_back((operation.to_owned(), fault));
+    }
+
+    /// Replaces the periodic fault, if there is one.
+    pub(super) fn set_periodic(&mut self, operation: &str, period: usize, fault: Fault) {
+        let operation = operation.to_owned();
+        self.periodic = Some(PeriodicFault { operation, period, fault, requests: 0 });
+    }
+
+    /// The length of the queue. The periodic fault does not count.
+    pub(super) fn left(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Takes the fault of the current request. A queued fault goes before the periodic one.
+    pub(super) fn next_for(&mut self, operation: &str) -> Option<Fault> {
+        let index = self.queue.iter().position(|(queued, _)| *queued == operation);
+        let queued = index.and_then(|index| self.queue.remove(index)).map(|(_, fault)| fault);
+        let periodic = self.periodic.as_mut().filter(|periodic| periodic.operation == operation);
+        let periodic = periodic.and_then(|periodic| {
+            periodic.requests = periodic.requests.saturating_add(1);
+            periodic.requests.is_multiple_of(periodic.period).then_some(periodic.fault)
+        });
+        queued.or(periodic)
+    }
+}

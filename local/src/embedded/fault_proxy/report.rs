@@ -1,0 +1,90 @@
+//! What the proxy reports about the requests that passed through it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use hyper::body::Bytes;
+use serde_json::Value;
+
+use super::capacity::Units;
+
+/// Totals of the requests since the last reset.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Report {
+    /// Number of requests by operation: `PutItem`, `TransactWriteItems`.
+    pub operations: BTreeMap<String, usize>,
+    /// The IAM actions that the caller needs, each with its table or index: `PutItem StateTable`, `Query
+    /// StateTable/index/due`. A transaction needs the actions of its items.
+    pub actions: BTreeSet<String>,
+    /// Length of the longest chain of requests that did not overlap in time.
+    pub one_after_another: usize,
+    /// Write units, which include indexes and the double price of transactions.
+    pub write_units: f64,
+    /// Read units.
+    pub read_units: f64,
+}
+
+impl Report {
+    /// Number of requests of all operations.
+    pub fn requests(&self) -> usize {
+        self.operations.values().sum()
+    }
+
+    pub(super) fn of(requests: &[RequestRecord]) -> Self {
+        let mut report = Self { one_after_another: longest_chain(requests), ..Self::default() };
+        for request in requests {
+            let count = report.operations.entry(request.operation.clone()).or_default();
+            *count = count.saturating_add(1);
+            report.actions.extend(request.actions.iter().cloned());
+            report.write_units += request.units.write;
+            report.read_units += request.units.read;
+        }
+        report
+    }
+}
+
+/// One request that passed through the proxy.
+#[derive(Debug)]
+pub(super) struct RequestRecord {
+    pub(super) operation: String,
+    pub(super) actions: Vec<String>,
+    pub(super) began: Instant,
+    pub(super) ended: Instant,
+    pub(super) units: Units,
+}
+
+/// The most requests of which no two overlap. Greedy: among the requests that begin after the last one counted, count
+/// the one that ends first.
+pub(super) fn longest_chain(requests: &[RequestRecord]) -> usize {
+    let mut by_end: Vec<&RequestRecord> = requests.iter().collect();
+    by_end.sort_by_key(|request| request.ended);
+    let mut chain: usize = 0;
+    let mut last_end: Option<Instant> = None;
+    for request in by_end {
+        if last_end.is_none_or(|last_end| request.began >= last_end) {
+            chain = chain.saturating_add(1);
+            last_end = Some(request.ended);
+        }
+    }
+    chain
+}
+
+/// The IAM actions of a request, in the form of [`Report::actions`].
+pub(super) fn iam_actions(operation: &str, body: &Bytes) -> Vec<String> {
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let action_on = |action: &str, request: &Value| {
+        let name = |field: &str| request.get(field).and_then(Value::as_str).unwrap_or_default();
+        let (table, index) = (name("TableName"), name("IndexName"));
+        let index = if index.is_empty() { String::new() } else { format!("/index/{index}") };
+        format!("{action} {table}{index}")
+    };
+    if operation == "TransactWriteItems" {
+        let items = body.get("TransactItems").and_then(Value::as_array).into_iter().flatten();
+        let writes = items.filter_map(Value::as_object).flatten();
+        return writes.map(|(kind, write)| action_on(&format!("{kind}Item"), write)).collect();
+    }
+    match body.get("RequestItems").and_then(Value::as_object) {
+        Some(tables) => tables.keys().map(|table| format!("{operation} {table}")).collect(),
+        None => vec![action_on(operation, &body)],
+    }
+}

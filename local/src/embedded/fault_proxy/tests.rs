@@ -1,0 +1,160 @@
+use std::collections::BTreeMap;
+
+use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::builders::PutBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
+use shared::clock::Clock;
+
+use super::report::longest_chain;
+use super::*;
+use crate::embedded::{Embedded, State};
+use crate::provision::provision;
+use crate::sdk;
+use crate::template::Template;
+
+async fn start() -> (Embedded, FaultProxy, aws_sdk_dynamodb::Client) {
+    let embedded = Embedded::start(&State::InMemory, &Clock::default()).await.unwrap();
+    provision(&Template::deployed().unwrap(), &embedded.endpoints()).await.unwrap();
+    let proxy = FaultProxy::start(&embedded.endpoints().dynamodb_url).await.unwrap();
+    let client = sdk::dynamodb(&proxy.url());
+    (embedded, proxy, client)
+}
+
+fn text(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+/// Writes a row that is in one index.
+fn put(client: &aws_sdk_dynamodb::Client, pk: &str) -> PutItemFluentBuilder {
+    client
+        .put_item()
+        .table_name("StateTable")
+        .item("pk", text(pk))
+        .item("sk", text("x"))
+        .item("list_pk", text("l"))
+        .item("list_sk", text(pk))
+}
+
+/// The same row as an item of a transaction.
+fn transactional_put(client: &aws_sdk_dynamodb::Client, pk: &str) -> PutBuilder {
+    Put::builder().table_name("StateTable").set_item(put(client, pk).get_item().clone())
+}
+
+fn transaction(put: PutBuilder) -> Vec<TransactWriteItem> {
+    vec![TransactWriteItem::builder().put(put.build().unwrap()).build()]
+}
+
+#[tokio::test]
+async fn the_report_counts_requests_and_units() {
+    let (_embedded, proxy, client) = start().await;
+    put(&client, "a").send().await.unwrap();
+    put(&client, "b").send().await.unwrap();
+    let get = client.get_item().table_name("StateTable").key("pk", text("a")).key("sk", text("x"));
+    get.send().await.unwrap();
+    let report = proxy.report();
+    assert_eq!(report.operations, BTreeMap::from([("GetItem".to_owned(), 1), ("PutItem".to_owned(), 2)]));
+    assert_eq!((report.requests(), report.one_after_another), (3, 3));
+    // A put costs one unit in the table and one in the index; an eventually consistent read costs half a unit.
+    assert!((report.write_units - 4.0).abs() < f64::EPSILON, "{report:?}");
+    assert!((report.read_units - 0.5).abs() < f64::EPSILON, "{report:?}");
+    proxy.reset();
+    assert_eq!(proxy.report(), Report::default());
+}
+
+#[tokio::test]
+async fn a_write_whose_condition_fails_consumes_units() {
+    let (_embedded, proxy, client) = start().await;
+    let is_new = "attribute_not_exists(pk)";
+    put(&client, "a").send().await.unwrap();
+    proxy.reset();
+    put(&client, "a").condition_expression(is_new).send().await.unwrap_err();
+    assert!((proxy.report().write_units - 1.0).abs() < f64::EPSILON);
+    proxy.reset();
+    let items = transaction(transactional_put(&client, "a").condition_expression(is_new));
+    client.transact_write_items().set_transact_items(Some(items)).send().await.unwrap_err();
+    assert!((proxy.report().write_units - 2.0).abs() < f64::EPSILON);
+}
+
+#[tokio::test]
+async fn concurrent_requests_overlap_when_the_proxy_is_slowed_down() {
+    let (_embedded, proxy, client) = start().await;
+    proxy.slow_down(Duration::from_millis(200));
+    let (a, b) = tokio::join!(put(&client, "a").send(), put(&client, "b").send());
+    assert!(a.is_ok() && b.is_ok());
+    let report = proxy.report();
+    assert_eq!((report.requests(), report.one_after_another), (2, 1));
+}
+
+/// The request budgets rely on these prices.
+#[tokio::test]
+async fn each_kind_of_request_consumes_the_units_that_aws_bills() {
+    let (_embedded, proxy, client) = start().await;
+    let units = |report: Report| (report.write_units, report.read_units);
+    let update = |set: &str, value: &str| {
+        let update = client.update_item().table_name("StateTable").key("pk", text("a")).key("sk", text("x"));
+        update.update_expression(format!("SET {set} = :v")).expression_attribute_values(":v", text(value))
+    };
+    put(&client, "a").send().await.unwrap();
+    proxy.reset();
+
+    update("note", "1").send().await.unwrap();
+    assert_eq!(units(proxy.report()), (1.0, 0.0), "an update that moves no index key: one in the table");
+    proxy.reset();
+
+    update("list_sk", "b").send().await.unwrap();
+    assert_eq!(units(proxy.report()), (3.0, 0.0), "a moved index key: a delete and a put in the index");
+    proxy.reset();
+
+    put(&client, "l").item("note", text(&"x".repeat(1500))).send().await.unwrap();
+    assert_eq!(units(proxy.report()), (3.0, 0.0), "1.5 KB: two in the table, one for the keys in the index");
+    proxy.reset();
+
+    let items = transaction(transactional_put(&client, "t"));
+    client.transact_write_items().set_transact_items(Some(items)).send().await.unwrap();
+    assert_eq!(units(proxy.report()), (3.0, 0.0), "a transaction: two in the table, one in the index");
+    proxy.reset();
+
+    let page =
+        client.query().table_name("StateTable").index_name("list").key_condition_expression("list_pk = :l");
+    page.expression_attribute_values(":l", text("l")).send().await.unwrap();
+    assert_eq!(units(proxy.report()), (0.0, 0.5), "a page of keys");
+}
+
+#[test]
+fn the_longest_chain_counts_overlapping_requests_once() {
+    let start = Instant::now();
+    let at = |ms: u64| start + Duration::from_millis(ms);
+    let request = |began, ended| RequestRecord {
+        operation: String::new(),
+        actions: Vec::new(),
+        began: at(began),
+        ended: at(ended),
+        units: Units::default(),
+    };
+    assert_eq!(longest_chain(&[request(0, 10), request(1, 9), request(10, 20)]), 2);
+    assert_eq!(longest_chain(&[request(0, 10), request(0, 5), request(5, 8), request(8, 12)]), 3);
+    assert_eq!(longest_chain(&[]), 0);
+}
+
+#[tokio::test]
+async fn an_injected_fault_applies_to_one_request_of_its_operation() {
+    let (_embedded, proxy, client) = start().await;
+    // The SDK retries after each of these, and the retry succeeds.
+    for fault in [Fault::Throttled, Fault::InternalError, Fault::AnswerLost] {
+        proxy.inject("PutItem", fault);
+        put(&client, "a").send().await.unwrap();
+        assert_eq!(proxy.faults_left(), 0, "{fault:?}");
+    }
+    proxy.inject("PutItem", Fault::AnswerLost);
+    let retried = put(&client, "c").condition_expression("attribute_not_exists(pk)").send().await;
+    assert!(retried.unwrap_err().as_service_error().unwrap().is_conditional_check_failed_exception());
+
+    proxy.inject("TransactWriteItems", Fault::TransactionConflict);
+    let items = transaction(transactional_put(&client, "d"));
+    let error = client.transact_write_items().set_transact_items(Some(items)).send().await.unwrap_err();
+    let TransactWriteItemsError::TransactionCanceledException(cancelled) = error.into_service_error() else {
+        panic!("not cancelled")
+    };
+    assert_eq!(cancelled.cancellation_reasons()[0].code(), Some("TransactionConflict"));
+}
