@@ -28,7 +28,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// What is no JSON object, and what is not understood here.
+    /// When the text is not a JSON object, or uses an unsupported operator.
     pub fn parse(text: &str) -> Result<Self> {
         let value = serde_json::from_str(text).map_err(|e| Error::because("a filter pattern", &e))?;
         Self::of(&value)
@@ -36,7 +36,7 @@ impl Pattern {
 
     fn of(value: &Value) -> Result<Self> {
         let Some(fields) = value.as_object().filter(|fields| !fields.is_empty()) else {
-            return Err(not_understood(value));
+            return Err(unsupported(value));
         };
         let rules = fields.iter().map(|(name, value)| Ok((name.clone(), Rule::of(value)?)));
         rules.collect::<Result<_>>().map(Self)
@@ -59,7 +59,7 @@ impl Rule {
                 tests.iter().map(Test::of).collect::<Result<_>>().map(Self::OneOf)
             }
             Value::Object(_) => Pattern::of(value).map(Self::Within),
-            _ => Err(not_understood(value)),
+            _ => Err(unsupported(value)),
         }
     }
 }
@@ -69,9 +69,9 @@ impl Test {
         match value {
             Value::Object(operator) if operator.len() == 1 => match operator.get("prefix") {
                 Some(Value::String(prefix)) => Ok(Self::BeginsWith(prefix.clone())),
-                _ => Err(not_understood(value)),
+                _ => Err(unsupported(value)),
             },
-            Value::Object(_) | Value::Array(_) => Err(not_understood(value)),
+            Value::Object(_) | Value::Array(_) => Err(unsupported(value)),
             Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => Ok(Self::Is(value.clone())),
         }
     }
@@ -84,8 +84,8 @@ impl Test {
     }
 }
 
-fn not_understood(value: &Value) -> Error {
-    Error::new(format!("{value} in a filter pattern is not understood on this machine"))
+fn unsupported(value: &Value) -> Error {
+    Error::new(format!("{value} in a filter pattern is not supported on this machine"))
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn unsupported_patterns_are_rejected() {
         for pattern in [
             "",
             "[]",

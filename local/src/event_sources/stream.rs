@@ -49,7 +49,7 @@ impl StreamPoller {
             batch_size: source.batch_size,
             max_retries: source.max_retries.unwrap_or(u32::MAX),
             bisect: source.bisect,
-            quarantine_bucket: source.failures_bucket.as_deref().map(bucket_name),
+            quarantine_bucket: source.quarantine_bucket.as_deref().map(bucket_name),
             filters: source.filters.clone(),
             s3: sdk::s3(&dependencies.endpoints.s3_url),
             checkpoint: CheckpointFile::new(dependencies.directory, &source.table),

@@ -1,0 +1,259 @@
+//! Values of the template: reads YAML with CloudFormation's intrinsic functions, and resolves them.
+//!
+//! The parameter `at` names the place of a value in error messages: `ChargesFunction.Environment.TABLE_NAME`.
+
+use serde_json::{Map, Value, json};
+use serde_yaml_ng::Value as Yaml;
+
+use super::{Names, Template, bucket_name, queue_arn, queue_url};
+use crate::embedded::{ACCOUNT, REGION};
+use crate::error::{Error, Result};
+
+/// Converts YAML to JSON. A short tag becomes the long form: `!Ref X` becomes `{"Ref": "X"}`.
+pub(super) fn to_json(yaml: &Yaml, at: &str) -> Result<Value> {
+    Ok(match yaml {
+        Yaml::Null => Value::Null,
+        Yaml::Bool(value) => Value::Bool(*value),
+        Yaml::Number(number) => serde_json::to_value(number)
+            .map_err(|e| Error::because(&format!("{at}: reading a number"), &e))?,
+        Yaml::String(text) => Value::String(text.clone()),
+        Yaml::Sequence(items) => {
+            Value::Array(items.iter().map(|item| to_json(item, at)).collect::<Result<Vec<Value>>>()?)
+        }
+        Yaml::Mapping(entries) => {
+            let mut map = Map::new();
+            for (key, value) in entries {
+                let key = scalar(&to_json(key, at)?)
+                    .ok_or_else(|| Error::new(format!("{at}: a key must be a string")))?;
+                let value = to_json(value, &key)?;
+                map.insert(key, value);
+            }
+            Value::Object(map)
+        }
+        Yaml::Tagged(tagged) => {
+            let tag = tagged.tag.to_string();
+            let value = to_json(&tagged.value, at)?;
+            match tag.trim_start_matches('!') {
+                name @ ("Ref" | "Condition") => json!({ name: value }),
+                "GetAtt" => match value.as_str().and_then(|text| text.split_once('.')) {
+                    Some((resource, attribute)) => json!({"Fn::GetAtt": [resource, attribute]}),
+                    None => json!({"Fn::GetAtt": value}),
+                },
+                name => json!({ format!("Fn::{name}"): value }),
+            }
+        }
+    })
+}
+
+/// The name and the argument of an intrinsic function.
+fn intrinsic(value: &Value) -> Option<(&str, &Value)> {
+    let map = value.as_object()?;
+    let (name, argument) = map.iter().next()?;
+    let is_intrinsic = map.len() == 1 && (name == "Ref" || name == "Condition" || name.starts_with("Fn::"));
+    is_intrinsic.then_some((name.as_str(), argument))
+}
+
+/// Fails if `value` contains an intrinsic function.
+pub(super) fn check_literal(value: &Value, at: &str) -> Result<()> {
+    if let Some((name, _)) = intrinsic(value) {
+        return Err(unsupported(name, at));
+    }
+    match value {
+        Value::Array(items) => items.iter().try_for_each(|item| check_literal(item, at)),
+        Value::Object(map) => {
+            map.iter().try_for_each(|(key, item)| check_literal(item, &format!("{at}.{key}")))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
+
+/// The resource in a `GetAtt` of the attribute `wanted`.
+pub(super) fn resource_of<'a>(value: Option<&'a Value>, wanted: &str, at: &str) -> Result<&'a str> {
+    match value.and_then(intrinsic) {
+        Some(("Fn::GetAtt", argument)) => match get_att(argument, at)? {
+            (resource, attribute) if attribute == wanted => Ok(resource),
+            (_, other) => {
+                Err(Error::new(format!("{at}: expected the {wanted} of a resource, not its {other}")))
+            }
+        },
+        Some((name, _)) => {
+            Err(Error::new(format!("{at}: {name} is not supported on this machine, use !GetAtt")))
+        }
+        None => Err(Error::new(format!("{at}: expected the {wanted} of a resource"))),
+    }
+}
+
+fn get_att<'a>(argument: &'a Value, at: &str) -> Result<(&'a str, &'a str)> {
+    match argument.as_array().map(Vec::as_slice) {
+        Some([Value::String(resource), Value::String(attribute)]) => Ok((resource, attribute)),
+        _ => Err(Error::new(format!("{at}: Fn::GetAtt takes a resource and an attribute"))),
+    }
+}
+
+pub(super) fn object<'a>(value: Option<&'a Value>, at: &str) -> Result<&'a Map<String, Value>> {
+    value.and_then(Value::as_object).ok_or_else(|| Error::new(format!("{at}: expected a mapping")))
+}
+
+pub(super) fn string<'a>(value: Option<&'a Value>, at: &str) -> Result<&'a str> {
+    match value {
+        Some(Value::String(text)) => Ok(text),
+        other => match other.and_then(intrinsic) {
+            Some((name, _)) => Err(unsupported(name, at)),
+            None => Err(Error::new(format!("{at}: expected a string"))),
+        },
+    }
+}
+
+pub(super) fn number(value: Option<&Value>, at: &str) -> Result<Option<u64>> {
+    match value {
+        None => Ok(None),
+        Some(value) => {
+            let number = scalar(value).and_then(|text| text.parse().ok());
+            Ok(Some(number.ok_or_else(|| Error::new(format!("{at}: expected a number, found {value}")))?))
+        }
+    }
+}
+
+/// The text of a string, a number or a boolean.
+pub(super) fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+/// `what` is an intrinsic function, an attribute of a resource or a setting.
+pub(super) fn unsupported(what: &str, at: &str) -> Error {
+    Error::new(format!("{at}: {what} is not supported on this machine"))
+}
+
+/// Resolves a value of `template` to its text on this machine.
+pub(super) struct Resolver<'a> {
+    pub(super) template: &'a Template,
+    pub(super) names: &'a Names,
+    pub(super) at: &'a str,
+}
+
+impl Resolver<'_> {
+    /// The value of an environment variable. A dynamic reference to a secret becomes the secret's value.
+    pub(super) fn environment_value(&self, value: &Value) -> Result<String> {
+        let text = self.resolve(value)?;
+        let reference =
+            text.strip_prefix("{{resolve:secretsmanager:").and_then(|rest| rest.strip_suffix("}}"));
+        let Some(secret) = reference else { return Ok(text) };
+        let value = self.names.secrets.get(secret);
+        value.cloned().ok_or_else(|| self.error(&format!("the secret {secret} has no value")))
+    }
+
+    fn error(&self, text: &str) -> Error {
+        Error::new(format!("{}: {text}", self.at))
+    }
+
+    fn resolve(&self, value: &Value) -> Result<String> {
+        if let Some(text) = scalar(value) {
+            return Ok(text);
+        }
+        match intrinsic(value) {
+            Some(("Ref", Value::String(target))) => self.reference(target),
+            Some(("Fn::GetAtt", argument)) => {
+                let (resource, attribute) = get_att(argument, self.at)?;
+                self.attribute(resource, attribute)
+            }
+            Some(("Fn::Sub", argument)) => self.substitute(argument),
+            Some(("Fn::Join", Value::Array(arguments))) => match arguments.as_slice() {
+                [Value::String(separator), Value::Array(parts)] => {
+                    let parts: Result<Vec<String>> = parts.iter().map(|part| self.resolve(part)).collect();
+                    Ok(parts?.join(separator))
+                }
+                _ => Err(self.error("Fn::Join takes a separator and a list")),
+            },
+            Some((name, _)) => Err(unsupported(name, self.at)),
+            None => Err(self.error("expected a string or an intrinsic function")),
+        }
+    }
+
+    /// The value of a `Ref`: a pseudo parameter, a parameter or a resource.
+    fn reference(&self, target: &str) -> Result<String> {
+        match target {
+            "AWS::Region" => return Ok(REGION.to_owned()),
+            "AWS::AccountId" => return Ok(ACCOUNT.to_owned()),
+            "AWS::Partition" => return Ok("aws".to_owned()),
+            _ => {}
+        }
+        let template = self.template;
+        if let Some(parameter) = template.parameters.get(target) {
+            let value = self.names.parameters.get(target).or(parameter.default.as_ref());
+            let value = value.ok_or_else(|| self.error(&format!("the parameter {target} has no value")))?;
+            if !parameter.allowed.is_empty() && !parameter.allowed.contains(value) {
+                let allowed = parameter.allowed.join(", ");
+                let text = format!("the parameter {target} is {value}, but must be one of: {allowed}");
+                return Err(self.error(&text));
+            }
+            return Ok(value.clone());
+        }
+        if template.tables.iter().any(|table| table.logical_id == target) {
+            return Ok(target.to_owned());
+        }
+        if template.secrets.iter().any(|secret| secret == target) {
+            return Ok(target.to_owned());
+        }
+        if template.queues.iter().any(|queue| queue.logical_id == target) {
+            return Ok(queue_url(&self.names.sqs_url, target));
+        }
+        if template.buckets.iter().any(|bucket| bucket.logical_id == target) {
+            return Ok(bucket_name(target));
+        }
+        Err(self.error(&format!("{target} is not a parameter, table, queue, bucket or secret")))
+    }
+
+    /// The value of a `GetAtt`.
+    fn attribute(&self, resource: &str, attribute: &str) -> Result<String> {
+        let template = self.template;
+        let is_queue = template.queues.iter().any(|queue| queue.logical_id == resource);
+        let is_table = template.tables.iter().any(|table| table.logical_id == resource);
+        let is_bucket = template.buckets.iter().any(|bucket| bucket.logical_id == resource);
+        match attribute {
+            "Arn" if is_queue => Ok(queue_arn(resource)),
+            "QueueName" if is_queue => Ok(resource.to_owned()),
+            "Arn" if is_table => Ok(format!("arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{resource}")),
+            "Arn" if is_bucket => Ok(format!("arn:aws:s3:::{}", bucket_name(resource))),
+            _ => Err(unsupported(&format!("{resource}.{attribute}"), self.at)),
+        }
+    }
+
+    /// The value of a `Sub`. Its argument is a pattern, or a list of a pattern and variables.
+    fn substitute(&self, argument: &Value) -> Result<String> {
+        let none = json!({});
+        let (pattern, variables) = match argument {
+            Value::String(pattern) => (pattern.as_str(), &none),
+            Value::Array(parts) => match parts.as_slice() {
+                [Value::String(pattern), variables] => (pattern.as_str(), variables),
+                _ => return Err(self.error("Fn::Sub takes a string and its variables")),
+            },
+            _ => return Err(self.error("Fn::Sub takes a string")),
+        };
+        let mut text = String::new();
+        let mut rest = pattern;
+        while let Some((before, after)) = rest.split_once("${") {
+            text.push_str(before);
+            let (name, after) =
+                after.split_once('}').ok_or_else(|| self.error("a ${ in Fn::Sub has no closing }"))?;
+            rest = after;
+            if let Some(literal) = name.strip_prefix('!') {
+                text.push_str("${");
+                text.push_str(literal);
+                text.push('}');
+            } else if let Some(value) = variables.get(name) {
+                text.push_str(&self.resolve(value)?);
+            } else if let Some((resource, attribute)) = name.split_once('.') {
+                text.push_str(&self.attribute(resource, attribute)?);
+            } else {
+                text.push_str(&self.reference(name)?);
+            }
+        }
+        text.push_str(rest);
+        Ok(text)
+    }
+}

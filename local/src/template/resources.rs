@@ -1,0 +1,182 @@
+//! Reads the parameters and the resources of a template: tables, queues, functions and their event sources.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::intrinsics::{check_literal, number, object, resource_of, scalar, string, unsupported};
+use super::{Function, Parameter, Queue, QueueSource, Redrive, Route, StreamSource, Table};
+use crate::error::{Error, Result};
+use crate::filter::Pattern;
+
+/// Lambda's defaults.
+const DEFAULT_TIMEOUT_SECONDS: u64 = 3;
+const DEFAULT_STREAM_BATCH: usize = 100;
+const DEFAULT_QUEUE_BATCH: u32 = 10;
+
+pub(super) fn parameters(root: &Value) -> Result<BTreeMap<String, Parameter>> {
+    let mut parameters = BTreeMap::new();
+    let Some(declared) = root.get("Parameters") else {
+        return Ok(parameters);
+    };
+    for (name, declaration) in object(Some(declared), "Parameters")? {
+        let allowed = declaration.get("AllowedValues").and_then(Value::as_array);
+        let parameter = Parameter {
+            default: declaration.get("Default").and_then(scalar),
+            allowed: allowed.into_iter().flatten().filter_map(scalar).collect(),
+        };
+        parameters.insert(name.clone(), parameter);
+    }
+    Ok(parameters)
+}
+
+/// Copies the properties that `CreateTable` has under the same name. The stream's property differs: `CreateTable` takes
+/// `StreamEnabled` too. Backups, encryption and deletion protection are ignored.
+pub(super) fn table(logical_id: &str, properties: &Value) -> Result<Table> {
+    let mut create = json!({ "TableName": logical_id });
+    for name in [
+        "AttributeDefinitions",
+        "KeySchema",
+        "BillingMode",
+        "GlobalSecondaryIndexes",
+        "LocalSecondaryIndexes",
+    ] {
+        if let Some(value) = properties.get(name) {
+            create.as_object_mut().map(|map| map.insert(name.to_owned(), value.clone()));
+        }
+    }
+    if let Some(stream) = properties.get("StreamSpecification") {
+        let view = string(stream.get("StreamViewType"), logical_id)?;
+        let stream = json!({"StreamEnabled": true, "StreamViewType": view});
+        create.as_object_mut().map(|map| map.insert("StreamSpecification".to_owned(), stream));
+    }
+    check_literal(&create, logical_id)?;
+    let ttl = properties
+        .get("TimeToLiveSpecification")
+        .filter(|ttl| ttl.get("Enabled") == Some(&Value::Bool(true)));
+    let ttl_attribute = match ttl {
+        Some(ttl) => Some(string(ttl.get("AttributeName"), logical_id)?.to_owned()),
+        None => None,
+    };
+    Ok(Table { logical_id: logical_id.to_owned(), create, ttl_attribute })
+}
+
+pub(super) fn queue(logical_id: &str, properties: &Value) -> Result<Queue> {
+    let mut attributes = BTreeMap::new();
+    let supported = [
+        "VisibilityTimeout",
+        "DelaySeconds",
+        "MaximumMessageSize",
+        "MessageRetentionPeriod",
+        "ReceiveMessageWaitTimeSeconds",
+    ];
+    for property in supported {
+        if let Some(value) = properties.get(property) {
+            let value = scalar(value).ok_or_else(|| {
+                Error::new(format!("{logical_id}.{property}: expected a number, found {value}"))
+            })?;
+            attributes.insert(property.to_owned(), value);
+        }
+    }
+    let redrive = match properties.get("RedrivePolicy") {
+        None => None,
+        Some(policy) => Some(Redrive {
+            dead_letter_queue: resource_of(policy.get("deadLetterTargetArn"), "Arn", logical_id)?.to_owned(),
+            max_receive_count: number(policy.get("maxReceiveCount"), logical_id)?.ok_or_else(|| {
+                Error::new(format!("{logical_id}: a redrive policy must have a maxReceiveCount"))
+            })?,
+        }),
+    };
+    Ok(Queue { logical_id: logical_id.to_owned(), attributes, redrive })
+}
+
+pub(super) fn function(logical_id: &str, properties: &Value, globals: &Value) -> Result<Function> {
+    let mut environment = Map::new();
+    for level in [globals, properties] {
+        if let Some(variables) = level.pointer("/Environment/Variables") {
+            environment.extend(object(Some(variables), logical_id)?.clone());
+        }
+    }
+    let timeout = properties.get("Timeout").or_else(|| globals.get("Timeout"));
+    let mut function = Function {
+        logical_id: logical_id.to_owned(),
+        timeout_s: number(timeout, logical_id)?.unwrap_or(DEFAULT_TIMEOUT_SECONDS),
+        routes: Vec::new(),
+        streams: Vec::new(),
+        queues: Vec::new(),
+        schedules: Vec::new(),
+        environment,
+    };
+    let Some(events) = properties.get("Events") else {
+        return Ok(function);
+    };
+    for (name, event) in object(Some(events), logical_id)? {
+        let at = format!("{logical_id}.{name}");
+        let none = json!({});
+        let properties = event.get("Properties").unwrap_or(&none);
+        match string(event.get("Type"), &at)? {
+            "HttpApi" => function.routes.push(route(properties, &at)?),
+            "DynamoDB" => function.streams.push(stream_source(properties, &at)?),
+            "SQS" => function.queues.push(queue_source(properties, &at)?),
+            "Schedule" => function.schedules.push(string(properties.get("Schedule"), &at)?.to_owned()),
+            other => return Err(unsupported(&format!("the event type {other}"), &at)),
+        }
+    }
+    Ok(function)
+}
+
+/// As in SAM, an event with neither path nor method is the default route.
+fn route(properties: &Value, at: &str) -> Result<Route> {
+    if properties.get("Path").is_none() && properties.get("Method").is_none() {
+        return Ok(Route::Default);
+    }
+    Ok(Route::Path {
+        method: string(properties.get("Method"), at)?.to_ascii_uppercase(),
+        path: string(properties.get("Path"), at)?.to_owned(),
+    })
+}
+
+fn stream_source(properties: &Value, at: &str) -> Result<StreamSource> {
+    match string(properties.get("StartingPosition"), at)? {
+        "TRIM_HORIZON" => {}
+        other => return Err(unsupported(&format!("StartingPosition {other}"), at)),
+    }
+    let quarantine_bucket = match properties.pointer("/DestinationConfig/OnFailure/Destination") {
+        None => None,
+        Some(bucket) => Some(resource_of(Some(bucket), "Arn", at)?.to_owned()),
+    };
+    // -1 means no limit, as does a missing property.
+    let max_retries = match properties.get("MaximumRetryAttempts").and_then(Value::as_i64) {
+        Some(retries) => u32::try_from(retries).ok(),
+        None => None,
+    };
+    let batch_size = number(properties.get("BatchSize"), at)?;
+    let filters = properties.pointer("/FilterCriteria/Filters").and_then(Value::as_array);
+    let filter = |filter: &Value| Pattern::parse(string(filter.get("Pattern"), at)?);
+    let filters = filters.into_iter().flatten().map(filter).collect::<Result<_>>()?;
+    Ok(StreamSource {
+        table: resource_of(properties.get("Stream"), "StreamArn", at)?.to_owned(),
+        batch_size: batch_size.and_then(|size| usize::try_from(size).ok()).unwrap_or(DEFAULT_STREAM_BATCH),
+        max_retries,
+        bisect: properties.get("BisectBatchOnFunctionError") == Some(&Value::Bool(true)),
+        reports_failures: reports_failures(properties),
+        quarantine_bucket,
+        filters,
+    })
+}
+
+fn queue_source(properties: &Value, at: &str) -> Result<QueueSource> {
+    let batch_size = number(properties.get("BatchSize"), at)?;
+    let max_concurrency = number(properties.pointer("/ScalingConfig/MaximumConcurrency"), at)?;
+    Ok(QueueSource {
+        queue: resource_of(properties.get("Queue"), "Arn", at)?.to_owned(),
+        batch_size: batch_size.and_then(|size| u32::try_from(size).ok()).unwrap_or(DEFAULT_QUEUE_BATCH),
+        reports_failures: reports_failures(properties),
+        max_concurrency: max_concurrency.and_then(|limit| usize::try_from(limit).ok()),
+    })
+}
+
+fn reports_failures(properties: &Value) -> bool {
+    let types = properties.get("FunctionResponseTypes").and_then(Value::as_array);
+    types.is_some_and(|types| types.iter().any(|kind| kind == "ReportBatchItemFailures"))
+}

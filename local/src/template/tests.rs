@@ -1,0 +1,126 @@
+use super::*;
+
+fn names() -> Names {
+    Names {
+        parameters: BTreeMap::from([(
+            "CheckoutBaseUrl".to_owned(),
+            "http://127.0.0.1:3000/checkout".to_owned(),
+        )]),
+        secrets: BTreeMap::from([("DashboardTokenSecret".to_owned(), "a secret".to_owned())]),
+        sqs_url: "http://127.0.0.1:9324".to_owned(),
+    }
+}
+
+#[test]
+fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
+    let template = Template::deployed().unwrap();
+    let tables: Vec<&str> = template.tables.iter().map(|table| table.logical_id.as_str()).collect();
+    assert_eq!(tables, ["ApiKeysTable", "StateTable"]);
+    let state = template.tables.iter().find(|table| table.logical_id == "StateTable").unwrap();
+    assert_eq!(state.ttl_attribute.as_deref(), Some("ttl"));
+    assert_eq!(state.create["StreamSpecification"]["StreamEnabled"], true);
+    assert_eq!(state.create["GlobalSecondaryIndexes"].as_array().unwrap().len(), 4);
+    let buckets: Vec<String> = template.buckets.iter().map(Bucket::name).collect();
+    assert_eq!(buckets, ["documents-bucket"]);
+
+    let queue = template.queues.iter().find(|queue| queue.logical_id == "DeliveryQueue").unwrap();
+    assert_eq!(queue.redrive.as_ref().unwrap().dead_letter_queue, "DeliveryDeadLetterQueue");
+    let worker = template.function("WebhookWorkerFunction").unwrap();
+    let visibility: u64 = queue.attributes["VisibilityTimeout"].parse().unwrap();
+    assert!(
+        visibility >= 6 * worker.timeout_s,
+        "messages would be received again while the worker still processes them"
+    );
+    assert_eq!(worker.queues[0].queue, "DeliveryQueue");
+    assert!(worker.queues[0].reports_failures);
+
+    let stream = &template.function("EventDispatcherFunction").unwrap().streams[0];
+    assert_eq!((stream.table.as_str(), stream.batch_size, stream.max_retries), ("StateTable", 100, None));
+    assert!(stream.bisect && stream.reports_failures);
+    assert_eq!(stream.quarantine_bucket.as_deref(), Some("DocumentsBucket"));
+    assert_eq!(template.function("ClockFunction").unwrap().schedules, ["rate(1 minute)"]);
+    assert!(template.function("CheckoutFunction").unwrap().routes.contains(&Route::Default));
+}
+
+#[test]
+fn the_environment_of_each_function_resolves_to_names_on_this_machine() {
+    let template = Template::deployed().unwrap();
+    let worker = template.environment("WebhookWorkerFunction", &names()).unwrap();
+    let expected = [
+        ("API_KEYS_TABLE_NAME", "ApiKeysTable"),
+        ("CHECKOUT_BASE_URL", "http://127.0.0.1:3000/checkout"),
+        ("DELIVERY_DEAD_LETTER_QUEUE_URL", "http://127.0.0.1:9324/123456789012/DeliveryDeadLetterQueue"),
+        ("DELIVERY_QUEUE_URL", "http://127.0.0.1:9324/123456789012/DeliveryQueue"),
+        ("RUST_LOG", "info"),
+        ("TABLE_NAME", "StateTable"),
+    ];
+    assert_eq!(worker, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+    for function in &template.functions {
+        template.environment(&function.logical_id, &names()).unwrap();
+    }
+}
+
+#[test]
+fn only_the_api_keys_function_receives_the_secret_and_it_must_have_a_value() {
+    let template = Template::deployed().unwrap();
+    let api_keys = template.environment("ApiKeysFunction", &names()).unwrap();
+    assert_eq!(api_keys["DASHBOARD_TOKEN_SECRET"], "a secret");
+    for function in template.functions.iter().filter(|function| function.logical_id != "ApiKeysFunction") {
+        let environment = template.environment(&function.logical_id, &names()).unwrap();
+        assert!(!environment.values().any(|value| value == "a secret"), "{}", function.logical_id);
+    }
+    let without_secrets = Names { secrets: BTreeMap::new(), ..names() };
+    let missing = template.environment("ApiKeysFunction", &without_secrets).unwrap_err();
+    assert!(missing.to_string().contains("DashboardTokenSecret has no value"), "{missing}");
+}
+
+#[test]
+fn a_parameter_must_have_a_value_and_it_must_be_allowed() {
+    let template = Template::deployed().unwrap();
+    let missing = template.environment("ChargesFunction", &Names::default()).unwrap_err();
+    assert!(missing.to_string().contains("CheckoutBaseUrl has no value"), "{missing}");
+    let mut wrong = names();
+    wrong.parameters.insert("ChargeList".to_owned(), "maybe".to_owned());
+    let wrong = template.environment("ChargesFunction", &wrong).unwrap_err();
+    assert!(wrong.to_string().contains("ChargeList is maybe, but must be one of: "), "{wrong}");
+}
+
+/// Resolves `value` as an environment variable of a small template.
+fn resolve(value: &str) -> Result<String> {
+    let text = format!(
+        "Parameters: {{ Stage: {{ Type: String, Default: prod }} }}\n\
+         Resources:\n  Docs: {{ Type: 'AWS::S3::Bucket' }}\n  Jobs: {{ Type: 'AWS::SQS::Queue' }}\n  \
+         F:\n    Type: AWS::Serverless::Function\n    Properties:\n      Environment:\n        Variables:\n          \
+         V: {value}\n"
+    );
+    let environment = Template::parse(&text)?.environment("F", &names())?;
+    Ok(environment["V"].clone())
+}
+
+#[test]
+fn intrinsic_functions_are_resolved_in_their_short_and_long_forms() {
+    assert_eq!(
+        resolve("!Sub '${Stage}-${Docs}-${Jobs.Arn}-${!x}'").unwrap(),
+        "prod-docs-arn:aws:sqs:sa-east-1:123456789012:Jobs-${x}"
+    );
+    assert_eq!(resolve("{ 'Fn::Sub': ['${A}!', { A: !Ref Stage }] }").unwrap(), "prod!");
+    assert_eq!(
+        resolve("!Join ['/', [!Ref Stage, !GetAtt Jobs.QueueName, 'AWS::Region']]").unwrap(),
+        "prod/Jobs/AWS::Region"
+    );
+    assert_eq!(resolve("{ Ref: 'AWS::Region' }").unwrap(), "sa-east-1");
+    assert_eq!(resolve("12").unwrap(), "12");
+    assert_eq!(resolve("true").unwrap(), "true");
+}
+
+#[test]
+fn an_unsupported_intrinsic_function_or_reference_is_an_error_that_names_it() {
+    let text = resolve("!ImportValue other").unwrap_err().to_string();
+    assert_eq!(text, "F.Environment.V: Fn::ImportValue is not supported on this machine");
+    let text = resolve("!If [A, b, c]").unwrap_err().to_string();
+    assert!(text.contains("Fn::If"), "{text}");
+    let text = resolve("!GetAtt Docs.DomainName").unwrap_err().to_string();
+    assert!(text.contains("Docs.DomainName"), "{text}");
+    let text = resolve("!Ref Nothing").unwrap_err().to_string();
+    assert!(text.contains("Nothing"), "{text}");
+}
