@@ -7,6 +7,7 @@ use domain::ids::{AccountId, Mode, PostingId, Scope};
 use domain::money::{Amount, Currency};
 use shared::payout::PayoutRefused;
 use shared::random;
+use shared::services::verify_ledger;
 use shared::wallet::verify::Verification;
 use shared::wallet::view::{BalanceView, MovementView};
 use shared::wallet::{Adjusted, Adjustment};
@@ -19,7 +20,7 @@ use crate::{
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Add up every posting again and compare with the balances; fails on any difference
+    /// Add up every posting again and compare with the balances and the charges; fails on any difference
     Verify {
         /// One account (acc_…), instead of all
         #[arg(long)]
@@ -129,7 +130,8 @@ async fn verify(
     for scope in &scopes {
         let before = postings;
         let progress = |count: u64| bar.set_message(format!(", {} postings", before.saturating_add(count)));
-        let found = stack.wallets.verify(scope, stack.clock.now(), &progress).await?;
+        let read = (&stack.wallets, &stack.charges);
+        let found = verify_ledger(read, scope, stack.clock.now(), &progress).await?;
         postings = postings.saturating_add(found.postings);
         faults = faults.saturating_add(found.differences.len());
         moving = moving.saturating_add(usize::from(found.moved));

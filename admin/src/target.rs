@@ -18,6 +18,7 @@ use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
 use shared::account::{Account, Accounts, Users};
 use shared::api_key::ApiKeys;
+use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::med::MedCases;
 use shared::med::evidence::{CaseEvidence, EvidenceFiles};
@@ -87,6 +88,8 @@ pub(crate) struct Stack {
     pub(crate) users: Users,
     /// Their keys.
     pub(crate) api_keys: ApiKeys,
+    /// Its charges.
+    pub(crate) charges: Charges,
     /// Its wallets.
     pub(crate) wallets: Wallets,
     /// Its payouts.
@@ -156,6 +159,7 @@ fn stack(
         accounts: Accounts::new(store.clone()),
         users: Users::new(store.clone()),
         api_keys,
+        charges: Charges::new(store.clone()),
         wallets: Wallets::new(store.clone()),
         payouts: Payouts::new(store.clone()),
         cases: MedCases::new(store.clone()),

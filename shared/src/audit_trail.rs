@@ -200,7 +200,7 @@ mod tests {
             let new = Refund { actor: Some(caller().actor(1)), ..step.refund };
             lines.push(line(of_refund(&new)).unwrap());
             let started = new.started(&step.charge, at(101)).unwrap();
-            let ended = started.ended(&step.charge, RefundEnd::Refunded, at(103)).unwrap().refund;
+            let ended = started.ended(&step.charge, RefundEnd::Refunded, at(103)).unwrap().unwrap().refund;
             assert_eq!((of_refund(&started), of_refund(&ended)), (None, None));
         }
         insta::assert_snapshot!(lines.join("\n"), @r#"
@@ -217,7 +217,7 @@ mod tests {
         let reason = json!({"reason": "Entregue a Maria"});
         let reason = AppealReason::parse(&object(&reason)).unwrap();
         let appealed = by_key(open.case.appealed(&open.charge, &reason, at(110)).unwrap().case);
-        let accepted = by_key(open.case.accepted(&open.charge, at(110)).unwrap().case);
+        let accepted = by_key(open.case.accepted(&open.charge, at(110)).unwrap().unwrap().case);
         let lines = [&open.case, &appealed, &accepted].map(|case| line(of_case(case)));
         insta::assert_debug_snapshot!(lines, @r#"
         [
@@ -230,7 +230,7 @@ mod tests {
             ),
         ]
         "#);
-        let decided = appealed.decided(&open.charge, Decision::Payer, at(120)).unwrap().case;
+        let decided = appealed.decided(&open.charge, Decision::Payer, at(120)).unwrap().unwrap().case;
         assert!(decided.actor.is_some() && of_case(&decided).is_none());
     }
 

@@ -144,6 +144,7 @@ impl From<RefundError> for Problem {
                 RefundRefused::Disputed => Self::ChargeDisputed { is_over: false },
                 RefundRefused::CaseLost => Self::ChargeDisputed { is_over: true },
                 RefundRefused::ExceedsRemaining { remaining } => Self::RefundExceedsRemaining { remaining },
+                RefundRefused::Funds(error) => Self::Internal(error.to_string()),
             },
             RefundError::InsufficientBalance { needed, available } => {
                 Self::InsufficientBalance { needed, available }
@@ -160,6 +161,7 @@ impl From<RefundError> for Problem {
             }
             RefundError::PayerOnly => Self::UnprocessableField { param: "destinationKey", message },
             RefundError::OverThirdPartyLimit { .. } => Self::UnprocessableField { param: "amount", message },
+            RefundError::Funds(error) => Self::Internal(error.to_string()),
             RefundError::Wallet(error) => error.into(),
             RefundError::Store(error) => error.into(),
         }
@@ -172,6 +174,7 @@ impl From<CaseError> for Problem {
             CaseError::NotSettled(_) => Self::Unprocessable(error.to_string()),
             // The contract: 400 for a case in the wrong state.
             CaseError::NotOpen(_) => Self::Unreadable(error.to_string()),
+            CaseError::Funds(error) => Self::Internal(error.to_string()),
             CaseError::Store(error) => error.into(),
             CaseError::Random(error) => error.into(),
         }

@@ -24,7 +24,8 @@ use shared::account::terms::MethodTerms;
 use shared::account::{AccountSettings, Accounts};
 use shared::api_key::ApiKeys;
 use shared::audit::Operator;
-use shared::services::change_account_settings;
+use shared::charge::Charges;
+use shared::services::{change_account_settings, verify_ledger};
 use shared::store::Store;
 use shared::wallet::Wallets;
 use shared::wallet::verify::Verification;
@@ -262,7 +263,9 @@ impl Service {
 
     /// The first account's ledger, whose postings and balances agree.
     pub(crate) async fn verified(&self) -> Verification {
-        let found = self.wallets().verify(&self.scope(), self.stack.clock.now(), &|_count| {}).await.unwrap();
+        let charges = Charges::new(self.store());
+        let read = (&self.wallets(), &charges);
+        let found = verify_ledger(read, &self.scope(), self.stack.clock.now(), &|_count| {}).await.unwrap();
         assert_eq!((&found.differences, found.moved), (&Vec::new(), false));
         found
     }

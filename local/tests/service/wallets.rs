@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::Method;
 use domain::ids::{PayoutId, PostingId};
 use domain::money::{Amount, Currency};
@@ -10,13 +11,16 @@ use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::account::terms::{Fee, Fees, MethodTerms};
+use shared::charge::{Charge, Charges};
 use shared::payout::{PayoutEnd, PayoutRefused, Payouts};
+use shared::services::verify_ledger;
 use shared::store::{Committed, Write};
 use shared::wallet::counters::Cover;
 use shared::wallet::{
     Adjusted, Adjustment, Cause, Covered, CreditsRead, LedgerAccount, Posting, RefundShare, RefundStrategy,
     Retaken, Subject, Wallets, rules,
 };
+use std::collections::HashMap;
 use tokio::task::JoinSet;
 
 use crate::support::{Answer, Listener, Service, eventually, id, operator};
@@ -750,6 +754,41 @@ async fn a_ledger_that_was_tampered_with_does_not_verify() {
 }
 
 #[tokio::test]
+async fn verification_compares_the_funds_of_charges_with_the_postings() {
+    let service = Service::start().await;
+    let charge = service.pay(1_000).await;
+    let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
+    let asked = json!({"amount": 400, "idempotencyKey": "partial-1", "reason": "sandbox:hold"});
+    assert_eq!(service.post(&path, &asked).await.status, 201);
+    service.verified().await;
+    let (wallets, charges) = (service.wallets(), Charges::new(service.store()));
+    let key = Charge::key_of(id(&charge).parse().unwrap());
+    let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    let number = |minor: i64| AttributeValue::N(minor.to_string());
+    let funds = HashMap::from([("med_lost".to_owned(), number(7))]);
+    client
+        .update_item()
+        .table_name("StateTable")
+        .key("pk", AttributeValue::S(key.pk.clone()))
+        .key("sk", AttributeValue::S(key.sk))
+        .update_expression("SET funds = :funds")
+        .expression_attribute_values(":funds", AttributeValue::M(funds))
+        .send()
+        .await
+        .unwrap();
+    let now = service.stack.clock.now();
+    let found = verify_ledger((&wallets, &charges), &service.scope(), now, &|_count| {}).await.unwrap();
+    let found: Vec<(String, i64, i64)> = found
+        .differences
+        .into_iter()
+        .map(|difference| (difference.what.replace(id(&charge), "ch"), difference.posted, difference.kept))
+        .collect();
+    let expected = [("ch refunds in progress", 400, 0), ("ch lost to MED cases", 0, 7)]
+        .map(|(what, posted, kept)| (what.to_owned(), posted, kept));
+    assert_eq!(found, expected);
+}
+
+#[tokio::test]
 async fn a_ledger_in_use_verifies() {
     let service = Arc::new(Service::start().await);
     let mut payers = JoinSet::new();
@@ -763,11 +802,9 @@ async fn a_ledger_in_use_verifies() {
     }
     let (mut checks, mut counted) = (0, 0);
     while !payers.is_empty() {
-        let found = service
-            .wallets()
-            .verify(&service.scope(), service.stack.clock.now(), &|_count| {})
-            .await
-            .unwrap();
+        let (wallets, charges) = (service.wallets(), Charges::new(service.store()));
+        let now = service.stack.clock.now();
+        let found = verify_ledger((&wallets, &charges), &service.scope(), now, &|_count| {}).await.unwrap();
         assert_eq!(found.differences, []);
         assert!(found.postings >= counted);
         (checks, counted) = (checks + 1, found.postings);

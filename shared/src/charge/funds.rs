@@ -82,12 +82,66 @@ pub enum RefundRefused {
         /// What is left.
         remaining: i64,
     },
+    /// The charge's funds do not allow it: a defect, for the rules above come first.
+    #[error(transparent)]
+    Funds(#[from] FundsError),
+}
+
+/// A move that a charge's funds do not allow. No route asks for one: it is a defect, or a row that was changed by hand.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum FundsError {
+    /// A part would fall below zero, such as by a refund that fails twice.
+    #[error("a part of a charge's funds would fall below zero: {0:?}")]
+    Negative(Funds),
+    /// Refunds would give back more than the charge's amount.
+    #[error("refunds would take more than the charge's amount: {0:?}")]
+    RefundsAboveAmount(Funds),
+    /// Devolutions and MED cases would give back more than the charge's amount.
+    #[error("devolutions and MED cases would take more than the charge's amount: {0:?}")]
+    ReturnsAboveAmount(Funds),
+    /// A sum does not fit 64 bits.
+    #[error("a sum of a charge's funds is out of range")]
+    Overflow,
 }
 
 impl Funds {
     /// Whether nothing took any of it.
     pub fn is_whole(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// These funds, if they can be those of a charge of this amount: no part is below zero, refunds do not exceed the
+    /// amount, and neither do devolutions and MED cases together. A cash-out does not count among the latter: it is a Pix of
+    /// its own, so the payer's bank can still contest the payment that it gave back.
+    ///
+    /// # Errors
+    ///
+    /// See [`FundsError`].
+    pub fn checked(self, amount: Amount) -> Result<Self, FundsError> {
+        let parts = [
+            self.devolution_reserved,
+            self.cashout_reserved,
+            self.refunded_devolution,
+            self.refunded_cashout,
+            self.med_claimed,
+            self.med_held,
+            self.med_lost,
+            self.med_unmet,
+            self.acquirer_fee_returned,
+            self.platform_fee_returned,
+            self.tranche_taken,
+        ];
+        if parts.iter().any(|part| *part < 0) {
+            return Err(FundsError::Negative(self));
+        }
+        let devolutions = add(self.devolution_reserved, self.refunded_devolution)?;
+        if add(devolutions, add(self.cashout_reserved, self.refunded_cashout)?)? > amount.minor() {
+            return Err(FundsError::RefundsAboveAmount(self));
+        }
+        if add(devolutions, add(self.med_held, self.med_lost)?)? > amount.minor() {
+            return Err(FundsError::ReturnsAboveAmount(self));
+        }
+        Ok(self)
     }
 
     /// In refunds, done and under way.
@@ -112,6 +166,11 @@ impl Funds {
     /// Holds what open cases claim, as far as it is within their reach.
     fn holding(self, amount: Amount) -> Self {
         Self { med_held: self.med_claimed.min(self.within_reach(amount)), ..self }
+    }
+
+    /// What refunds under way will give back.
+    pub fn in_progress(&self) -> i64 {
+        self.devolution_reserved.saturating_add(self.cashout_reserved)
     }
 
     /// What refunds that are done gave back.
@@ -159,7 +218,7 @@ impl Funds {
             pix_out_fee: asked.pix_out_fee,
             merchant_bears_pix_out: asked.merchant_bears_pix_out,
         };
-        Ok((self.with(&share, 1), share))
+        Ok((self.with(&share, 1)?.checked(amount)?, share))
     }
 
     /// The fees that a refund of `gross` returns. Their sum is rounded once, on all that was refunded so far, so that
@@ -193,54 +252,60 @@ impl Funds {
     }
 
     /// A refund under way, added (`1`) or given back (`-1`).
-    fn with(self, share: &RefundShare, sign: i64) -> Self {
-        let signed = |minor: i64| minor.saturating_mul(sign);
-        let gross = signed(share.gross.minor());
+    fn with(self, share: &RefundShare, sign: i64) -> Result<Self, FundsError> {
+        let moved = |part: i64, minor: i64| {
+            minor.checked_mul(sign).and_then(|minor| part.checked_add(minor)).ok_or(FundsError::Overflow)
+        };
+        let gross = share.gross.minor();
         let (devolution, cashout) = match share.strategy {
             RefundStrategy::Devolution => (gross, 0),
             RefundStrategy::Cashout => (0, gross),
         };
-        Self {
-            devolution_reserved: self.devolution_reserved.saturating_add(devolution),
-            cashout_reserved: self.cashout_reserved.saturating_add(cashout),
-            acquirer_fee_returned: self.acquirer_fee_returned.saturating_add(signed(share.fees.acquirer)),
-            platform_fee_returned: self.platform_fee_returned.saturating_add(signed(share.fees.platform)),
-            tranche_taken: self.tranche_taken.saturating_add(signed(share.from_pending)),
+        Ok(Self {
+            devolution_reserved: moved(self.devolution_reserved, devolution)?,
+            cashout_reserved: moved(self.cashout_reserved, cashout)?,
+            acquirer_fee_returned: moved(self.acquirer_fee_returned, share.fees.acquirer)?,
+            platform_fee_returned: moved(self.platform_fee_returned, share.fees.platform)?,
+            tranche_taken: moved(self.tranche_taken, share.from_pending)?,
             ..self
-        }
+        })
     }
 
     /// A refund under way reached the payer.
-    #[must_use]
-    pub fn completed(self, share: &RefundShare) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// When no refund of that share is under way.
+    pub fn completed(self, amount: Amount, share: &RefundShare) -> Result<Self, FundsError> {
         let gross = share.gross.minor();
-        match share.strategy {
+        let next = match share.strategy {
             RefundStrategy::Devolution => Self {
-                devolution_reserved: self.devolution_reserved.saturating_sub(gross),
-                refunded_devolution: self.refunded_devolution.saturating_add(gross),
+                devolution_reserved: sub(self.devolution_reserved, gross)?,
+                refunded_devolution: add(self.refunded_devolution, gross)?,
                 ..self
             },
             RefundStrategy::Cashout => Self {
-                cashout_reserved: self.cashout_reserved.saturating_sub(gross),
-                refunded_cashout: self.refunded_cashout.saturating_add(gross),
+                cashout_reserved: sub(self.cashout_reserved, gross)?,
+                refunded_cashout: add(self.refunded_cashout, gross)?,
                 ..self
             },
-        }
+        };
+        next.checked(amount)
     }
 
     /// A refund under way did not reach the payer: as if it had not been asked for. Cases that would have had its money
     /// take it.
-    #[must_use]
-    pub fn failed(self, amount: Amount, share: &RefundShare) -> (Self, Retaken) {
-        let back = self.with_claims().with(share, -1);
+    ///
+    /// # Errors
+    ///
+    /// When no refund of that share is under way.
+    pub fn failed(self, amount: Amount, share: &RefundShare) -> Result<(Self, Retaken), FundsError> {
+        let back = self.with_claims().with(share, -1)?;
         let lost = back.med_unmet.min(back.within_reach(amount));
-        let next = Self {
-            med_unmet: back.med_unmet.saturating_sub(lost),
-            med_lost: back.med_lost.saturating_add(lost),
-            ..back
-        }
-        .holding(amount);
-        (next, Retaken { held: next.med_held.saturating_sub(self.med_held), lost })
+        let next =
+            Self { med_unmet: sub(back.med_unmet, lost)?, med_lost: add(back.med_lost, lost)?, ..back };
+        let next = next.holding(amount).checked(amount)?;
+        Ok((next, Retaken { held: sub(next.med_held, self.med_held)?, lost }))
     }
 
     /// Rows of a version that kept no claims have at least one for what they retain.
@@ -254,34 +319,51 @@ impl Funds {
     }
 
     /// A case for `claimed` opens: what is retained for it, at most what no other case retains.
-    #[must_use]
-    pub fn case_opened(self, amount: Amount, claimed: Amount) -> (Self, i64) {
+    ///
+    /// # Errors
+    ///
+    /// See [`FundsError`].
+    pub fn case_opened(self, amount: Amount, claimed: Amount) -> Result<(Self, i64), FundsError> {
         let before = self.with_claims();
-        let med_claimed = before.med_claimed.saturating_add(claimed.minor());
-        let next = Self { med_claimed, ..before }.holding(amount);
-        (next, next.med_held.saturating_sub(self.med_held))
+        let med_claimed = add(before.med_claimed, claimed.minor())?;
+        let next = Self { med_claimed, ..before }.holding(amount).checked(amount)?;
+        Ok((next, sub(next.med_held, self.med_held)?))
     }
 
     /// A case for `claimed` is won: what is given back, which is what no other case claims.
-    #[must_use]
-    pub fn case_won(self, amount: Amount, claimed: Amount) -> (Self, i64) {
-        let next = Self { med_claimed: self.claimed_but(claimed), ..self }.holding(amount);
-        (next, self.med_held.saturating_sub(next.med_held))
+    ///
+    /// # Errors
+    ///
+    /// See [`FundsError`].
+    pub fn case_won(self, amount: Amount, claimed: Amount) -> Result<(Self, i64), FundsError> {
+        let next = Self { med_claimed: self.claimed_but(claimed), ..self }.holding(amount).checked(amount)?;
+        Ok((next, sub(self.med_held, next.med_held)?))
     }
 
     /// A case for `claimed` is lost: what is gone. It is taken of what is retained for all, and no less is left for the
     /// others than they may hold.
-    #[must_use]
-    pub fn case_lost(self, amount: Amount, claimed: Amount) -> (Self, i64) {
+    ///
+    /// # Errors
+    ///
+    /// See [`FundsError`].
+    pub fn case_lost(self, amount: Amount, claimed: Amount) -> Result<(Self, i64), FundsError> {
         let lost = claimed.minor().min(self.med_held);
         let next = Self {
             med_claimed: self.claimed_but(claimed),
-            med_lost: self.med_lost.saturating_add(lost),
-            med_unmet: self.med_unmet.saturating_add(claimed.minor().saturating_sub(lost)),
+            med_lost: add(self.med_lost, lost)?,
+            med_unmet: sub(add(self.med_unmet, claimed.minor())?, lost)?,
             ..self
         };
-        (next.holding(amount), lost)
+        Ok((next.holding(amount).checked(amount)?, lost))
     }
+}
+
+fn add(left: i64, right: i64) -> Result<i64, FundsError> {
+    left.checked_add(right).ok_or(FundsError::Overflow)
+}
+
+fn sub(left: i64, right: i64) -> Result<i64, FundsError> {
+    left.checked_sub(right).ok_or(FundsError::Overflow)
 }
 
 /// `floor(fee · refunded / amount)`.

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use artefacts::{Artefacts, Boleto, Card, Crypto, Mbway, Multibanco, Pix};
 pub use dispute::{Disputes, MedBlock, MedStatus};
 pub use error::ChargeError;
-pub use funds::{Funds, RefundAsked, RefundRefused};
+pub use funds::{Funds, FundsError, RefundAsked, RefundRefused};
 pub use list::{ChargeFilter, ChargePage};
 pub use metadata::Metadata;
 pub use path::ChargePath;

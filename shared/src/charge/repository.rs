@@ -1,6 +1,7 @@
 //! Reads and writes of charges.
 
 use domain::ids::ChargeId;
+use domain::row::Key;
 use domain::time::Timestamp;
 
 use super::transition::{self, Command, Outcome, ReceiptWrite};
@@ -32,6 +33,12 @@ impl Charges {
             Some(id) => self.store.get(&Charge::key_of(id)).await,
             None => Ok(None),
         }
+    }
+
+    /// Reads many charges, whatever their scope, in the order of their ids; those that do not exist are left out.
+    pub async fn find_all(&self, ids: &[ChargeId]) -> Result<Vec<Charge>, StoreError> {
+        let keys: Vec<Key> = ids.iter().map(|id| Charge::key_of(*id)).collect();
+        self.store.get_in_order(&keys).await
     }
 
     /// Applies what happened to a charge that was just read: one write, tried anew on the newer row when

@@ -2,7 +2,7 @@
 
 use super::CaseStatus;
 use super::evidence::MAX_EVIDENCE;
-use crate::charge::TransactionStatus;
+use crate::charge::{FundsError, TransactionStatus};
 use crate::object_store::ObjectStoreError;
 use crate::random::RandomError;
 use crate::store::StoreError;
@@ -16,6 +16,9 @@ pub enum CaseError {
     /// Only an open case can be answered.
     #[error("The case is {}; only an open one can be answered.", .0.as_str())]
     NotOpen(CaseStatus),
+    /// The charge's funds do not allow what the case takes.
+    #[error(transparent)]
+    Funds(#[from] FundsError),
     /// DynamoDB.
     #[error(transparent)]
     Store(#[from] StoreError),

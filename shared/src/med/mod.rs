@@ -31,7 +31,7 @@ use domain::time::Timestamp;
 
 use crate::audit::Actor;
 use crate::auth::Caller;
-use crate::charge::{Charge, Disputes, MedBlock, MedStatus, TransactionStatus, transition};
+use crate::charge::{Charge, Disputes, FundsError, MedBlock, MedStatus, TransactionStatus, transition};
 use crate::wallet::{Cause, Posting, Subject, rules};
 
 /// What a case is (contract: MED case, `type`).
@@ -268,13 +268,6 @@ impl CaseStep {
     }
 }
 
-/// Why a case does not open.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum CaseRefused {
-    /// Nothing was credited, so nothing is contested.
-    NotSettled,
-}
-
 const SORT: &str = "case#";
 
 impl MedCase {
@@ -298,9 +291,9 @@ impl MedCase {
         charge: &Charge,
         notice: &CaseNotice,
         now: Timestamp,
-    ) -> Result<CaseStep, CaseRefused> {
+    ) -> Result<CaseStep, CaseError> {
         let Some(receipt) = charge.receipt.as_ref().filter(|_| charge.settlement.is_some()) else {
-            return Err(CaseRefused::NotSettled);
+            return Err(CaseError::NotSettled(charge.status));
         };
         let now = now.later_than(charge.updated_at);
         let amount = notice.amount.unwrap_or(charge.amount);
@@ -349,12 +342,12 @@ impl MedCase {
             let charge = Charge { disputes: Some(disputes), ..transition::next_version(charge.clone(), now) };
             return Ok(CaseStep { case, charge, posting: None });
         }
-        Ok(case.disputes(charge, disputes, now))
+        Ok(case.disputes(charge, disputes, now)?)
     }
 
     /// The case retains what is left to contest of its charge, which is disputed from now on.
-    fn disputes(self, charge: &Charge, disputes: Disputes, now: Timestamp) -> CaseStep {
-        let (funds, held) = charge.funds.case_opened(charge.amount, self.amount);
+    fn disputes(self, charge: &Charge, disputes: Disputes, now: Timestamp) -> Result<CaseStep, FundsError> {
+        let (funds, held) = charge.funds.case_opened(charge.amount, self.amount)?;
         let status = match charge.status {
             TransactionStatus::Paid | TransactionStatus::Approved => self.kind.disputed(),
             // The first case says how it is disputed; and what was given back whole stays refunded.
@@ -372,22 +365,26 @@ impl MedCase {
         let next = transition::next_version(charge.clone(), now);
         let case = Self { moved: held, unconfirmed: false, ..self };
         let posting = (held > 0).then(|| rules::case_opened(case.cause(charge, now), held));
-        CaseStep { charge: Charge { status, funds, disputes: Some(disputes), ..next }, case, posting }
+        Ok(CaseStep { charge: Charge { status, funds, disputes: Some(disputes), ..next }, case, posting })
     }
 
     /// An operator confirms a case that claims another amount than its charge's. `None`: there is nothing to confirm.
-    pub fn confirmed(&self, charge: &Charge, now: Timestamp) -> Option<CaseStep> {
+    ///
+    /// # Errors
+    ///
+    /// When the charge's funds do not allow what the case takes.
+    pub fn confirmed(&self, charge: &Charge, now: Timestamp) -> Result<Option<CaseStep>, FundsError> {
         if !self.unconfirmed || self.status.is_over() {
-            return None;
+            return Ok(None);
         }
         let now = self.moment(charge, now);
-        let mut disputes = charge.disputes.clone()?;
+        let Some(mut disputes) = charge.disputes.clone() else { return Ok(None) };
         disputes.unconfirmed = disputes.unconfirmed.saturating_sub(1);
         if disputes.case == self.id {
             let times = MedBlock { updated_at: now, last_event_at: now, ..disputes.latest };
             disputes.latest = MedBlock { amount_mismatch: false, ..times };
         }
-        Some(self.next_version(now).disputes(charge, disputes, now))
+        self.next_version(now).disputes(charge, disputes, now).map(Some)
     }
 
     /// The merchant contests it. `None`: it is not open.
@@ -405,13 +402,26 @@ impl MedCase {
     }
 
     /// The merchant accepts it: lost. `None`: it is not open.
-    pub fn accepted(&self, charge: &Charge, now: Timestamp) -> Option<CaseStep> {
-        (self.status == CaseStatus::Open).then(|| self.ended(charge, End::ACCEPTED, now))
+    ///
+    /// # Errors
+    ///
+    /// When the charge's funds do not allow what the case takes.
+    pub fn accepted(&self, charge: &Charge, now: Timestamp) -> Result<Option<CaseStep>, FundsError> {
+        (self.status == CaseStatus::Open).then(|| self.ended(charge, End::ACCEPTED, now)).transpose()
     }
 
     /// It was decided. `None`: it is over, and a notice that comes again or too late changes nothing.
-    pub fn decided(&self, charge: &Charge, decision: Decision, now: Timestamp) -> Option<CaseStep> {
-        (!self.status.is_over()).then(|| self.ended(charge, decision.end(), now))
+    ///
+    /// # Errors
+    ///
+    /// When the charge's funds do not allow what the case takes.
+    pub fn decided(
+        &self,
+        charge: &Charge,
+        decision: Decision,
+        now: Timestamp,
+    ) -> Result<Option<CaseStep>, FundsError> {
+        (!self.status.is_over()).then(|| self.ended(charge, decision.end(), now)).transpose()
     }
 
     /// Whether it ended as this decision ends a case.
@@ -443,7 +453,7 @@ impl MedCase {
         CaseStep { case: self, charge, posting: None }
     }
 
-    fn ended(&self, charge: &Charge, end: End, now: Timestamp) -> CaseStep {
+    fn ended(&self, charge: &Charge, end: End, now: Timestamp) -> Result<CaseStep, FundsError> {
         let now = self.moment(charge, now);
         let next_case = Self {
             status: end.status,
@@ -456,14 +466,14 @@ impl MedCase {
         let cause = next_case.cause(charge, now);
         // What was lost before anybody confirmed it is claimed now.
         let (claimed, held_now) = if self.unconfirmed && end.is_loss() {
-            charge.funds.case_opened(charge.amount, self.amount)
+            charge.funds.case_opened(charge.amount, self.amount)?
         } else {
             (charge.funds, 0)
         };
         let (funds, moved) = match (end.is_loss(), self.unconfirmed) {
-            (true, _) => claimed.case_lost(charge.amount, self.amount),
+            (true, _) => claimed.case_lost(charge.amount, self.amount)?,
             (false, true) => (charge.funds, 0),
-            (false, false) => charge.funds.case_won(charge.amount, self.amount),
+            (false, false) => charge.funds.case_won(charge.amount, self.amount)?,
         };
         let posting = (moved > 0).then(|| {
             if end.is_loss() {
@@ -475,7 +485,7 @@ impl MedCase {
         let disputes = charge.disputes.clone().map(|disputes| self.closed_in(disputes, end, now));
         let next = Charge { funds, disputes, ..transition::next_version(charge.clone(), now) };
         let charge = Charge { status: next.status_by_funds(), ..next };
-        CaseStep { case: Self { moved, ..next_case }, charge, posting }
+        Ok(CaseStep { case: Self { moved, ..next_case }, charge, posting })
     }
 
     fn closed_in(&self, disputes: Disputes, end: End, now: Timestamp) -> Disputes {

@@ -3,7 +3,7 @@
 use domain::ids::MedCaseId;
 use domain::time::Timestamp;
 
-use super::{AppealReason, CaseError, CaseNotice, CaseRefused, CaseStep, Decision, MedCase};
+use super::{AppealReason, CaseError, CaseNotice, CaseStep, Decision, MedCase};
 use crate::audit::{Audit, Operator};
 use crate::auth::Caller;
 use crate::charge::Charge;
@@ -55,9 +55,7 @@ impl MedCases {
                 Some(charge) => charge,
                 None => self.charge(id).await?,
             };
-            let step = MedCase::open(id, &charge, notice, now).map_err(|refused| match refused {
-                CaseRefused::NotSettled => CaseError::NotSettled(charge.status),
-            })?;
+            let step = MedCase::open(id, &charge, notice, now)?;
             let insert = Write::insert(&step.case)?;
             if update.commit(writes(vec![insert], &step, &charge)?).await? {
                 return Ok(step.case);
@@ -102,7 +100,7 @@ impl MedCases {
     /// [`CaseError::NotOpen`] when it is not open.
     pub async fn accept(&self, case: MedCase, caller: &Caller, now: Timestamp) -> Result<MedCase, CaseError> {
         let step = |case: &MedCase, charge: &Charge| {
-            let accepted = case.accepted(charge, now).ok_or(CaseError::NotOpen(case.status))?;
+            let accepted = case.accepted(charge, now)?.ok_or(CaseError::NotOpen(case.status))?;
             Ok(Some(accepted.by(caller)))
         };
         self.change(case, None, step).await
@@ -117,14 +115,14 @@ impl MedCases {
         now: Timestamp,
     ) -> Result<MedCase, CaseError> {
         let audit = audit(by, &case, "med.decide", Some(decision.as_str().to_owned()), now)?;
-        self.change(case, audit.as_ref(), |case, charge| Ok(case.decided(charge, decision, now))).await
+        self.change(case, audit.as_ref(), |case, charge| Ok(case.decided(charge, decision, now)?)).await
     }
 
     /// An operator confirms a case that claims another amount than its charge's. Another stays as it is.
     pub async fn confirm(&self, case: MedCase, by: &Operator, now: Timestamp) -> Result<MedCase, CaseError> {
         let claimed = format!("{} {} {}", case.scope.mode, case.currency, case.amount.minor());
         let audit = audit(Some(by), &case, "med.confirm", Some(claimed), now)?;
-        self.change(case, audit.as_ref(), |case, charge| Ok(case.confirmed(charge, now))).await
+        self.change(case, audit.as_ref(), |case, charge| Ok(case.confirmed(charge, now)?)).await
     }
 
     /// A move of the case and its charge.

@@ -28,7 +28,7 @@ fn a_case_takes_only_the_moves_of_the_contract() {
     let appealed = open.appealed(charge, &reason(), at(110)).unwrap().case;
     assert_eq!((appealed.status, appealed.money_outcome), (CaseStatus::Appealed, None));
     assert!(appealed.appealed(charge, &reason(), at(120)).is_none());
-    assert!(appealed.accepted(charge, at(120)).is_none());
+    assert!(appealed.accepted(charge, at(120)).unwrap().is_none());
     let lost = (CaseStatus::Rejected, Some(MoneyOutcome::Lost));
     let won = (CaseStatus::Closed, Some(MoneyOutcome::RefundedToMerchant));
     let kept = (CaseStatus::Closed, Some(MoneyOutcome::ClosedWithoutRefund));
@@ -39,21 +39,21 @@ fn a_case_takes_only_the_moves_of_the_contract() {
             (Decision::Withdrawn, won),
             (Decision::ClosedWithoutRefund, kept),
         ] {
-            let end = case.decided(charge, decision, at(130)).unwrap();
+            let end = case.decided(charge, decision, at(130)).unwrap().unwrap();
             assert_eq!((end.case.status, end.case.money_outcome), expected);
             assert_eq!(end.case.closed_at, Some(at(130)));
             assert_eq!(end.posting.unwrap().change(LedgerAccount::MerchantRetained), -1000);
             // What is over is over.
             for again in Decision::all() {
-                assert!(end.case.decided(&end.charge, again, at(140)).is_none());
+                assert!(end.case.decided(&end.charge, again, at(140)).unwrap().is_none());
             }
-            assert!(end.case.accepted(&end.charge, at(140)).is_none());
+            assert!(end.case.accepted(&end.charge, at(140)).unwrap().is_none());
             assert!(end.case.appealed(&end.charge, &reason(), at(140)).is_none());
             assert!(end.case.evidence_requested(&end.charge, at(140)).is_none());
-            assert!(end.case.confirmed(&end.charge, at(140)).is_none());
+            assert!(end.case.confirmed(&end.charge, at(140)).unwrap().is_none());
         }
     }
-    let accepted = open.accepted(charge, at(120)).unwrap().case;
+    let accepted = open.accepted(charge, at(120)).unwrap().unwrap().case;
     assert_eq!((accepted.status, accepted.money_outcome), (CaseStatus::Accepted, Some(MoneyOutcome::Lost)));
 }
 
@@ -63,9 +63,9 @@ fn a_case_that_was_lost_leaves_its_charge_disputed_whatever_else_is_won() {
     let second = opened(&first.charge, "2", None);
     assert_eq!((first.case.moved, second.case.moved), (1000, 0));
     assert_eq!(second.posting, None);
-    let lost = first.case.decided(&second.charge, Decision::Payer, at(110)).unwrap();
+    let lost = first.case.decided(&second.charge, Decision::Payer, at(110)).unwrap().unwrap();
     assert_eq!(lost.charge.status, TransactionStatus::Dispute);
-    let won = second.case.decided(&lost.charge, Decision::Merchant, at(120)).unwrap();
+    let won = second.case.decided(&lost.charge, Decision::Merchant, at(120)).unwrap().unwrap();
     assert_eq!((won.charge.status, won.posting), (TransactionStatus::Dispute, None));
     assert!(!won.charge.has_open_case());
 }
@@ -78,17 +78,17 @@ fn an_unconfirmed_case_moves_nothing_and_holds_refunds_back() {
         (TransactionStatus::Paid, None, 0)
     );
     assert!(step.charge.has_open_case() && step.charge.disputes.as_ref().unwrap().latest.amount_mismatch);
-    let confirmed = step.case.confirmed(&step.charge, at(110)).unwrap();
+    let confirmed = step.case.confirmed(&step.charge, at(110)).unwrap().unwrap();
     assert_eq!((confirmed.charge.status, confirmed.case.moved), (TransactionStatus::Dispute, 300));
-    assert!(confirmed.case.confirmed(&confirmed.charge, at(120)).is_none());
+    assert!(confirmed.case.confirmed(&confirmed.charge, at(120)).unwrap().is_none());
     let disputes = confirmed.charge.disputes.as_ref().unwrap();
     assert_eq!((disputes.open, disputes.unconfirmed), (1, 0));
-    let lost = step.case.decided(&step.charge, Decision::Payer, at(110)).unwrap();
+    let lost = step.case.decided(&step.charge, Decision::Payer, at(110)).unwrap().unwrap();
     let posting = lost.posting.unwrap();
     assert_eq!(posting.change(LedgerAccount::MerchantAvailable), -300);
     assert_eq!(posting.change(LedgerAccount::MedLosses), 300);
     assert_eq!((lost.charge.status, lost.charge.funds.med_lost), (TransactionStatus::Paid, 300));
-    let won = step.case.decided(&step.charge, Decision::Merchant, at(110)).unwrap();
+    let won = step.case.decided(&step.charge, Decision::Merchant, at(110)).unwrap().unwrap();
     assert_eq!((won.posting, won.charge.status), (None, TransactionStatus::Paid));
 }
 
@@ -105,7 +105,7 @@ fn a_case_takes_evidence_until_it_is_over_or_full() {
         assert!(matches!(full.with_evidence(at(130)), Err(EvidenceError::Full)));
     }
     for decision in Decision::all() {
-        let over = step.case.decided(&step.charge, decision, at(130)).unwrap().case;
+        let over = step.case.decided(&step.charge, decision, at(130)).unwrap().unwrap().case;
         assert!(matches!(over.takes_evidence(), Err(EvidenceError::CaseOver(_))));
         assert!(matches!(over.with_evidence(at(140)), Err(EvidenceError::CaseOver(_))));
     }
@@ -114,10 +114,10 @@ fn a_case_takes_evidence_until_it_is_over_or_full() {
 #[test]
 fn a_case_that_was_lost_before_it_disputed_anything_does_not_keep_its_charge_disputed() {
     let small = opened(&paid(), "1", Some(300));
-    let lost = small.case.decided(&small.charge, Decision::Payer, at(110)).unwrap();
+    let lost = small.case.decided(&small.charge, Decision::Payer, at(110)).unwrap().unwrap();
     let second = opened(&lost.charge, "2", None);
     assert_eq!((second.case.moved, second.charge.status), (700, TransactionStatus::Dispute));
-    let won = second.case.decided(&second.charge, Decision::Merchant, at(120)).unwrap();
+    let won = second.case.decided(&second.charge, Decision::Merchant, at(120)).unwrap().unwrap();
     assert_eq!(won.charge.status, TransactionStatus::Paid);
 }
 
@@ -125,10 +125,10 @@ fn a_case_that_was_lost_before_it_disputed_anything_does_not_keep_its_charge_dis
 fn the_block_of_a_charge_is_about_the_case_that_opened_last() {
     let first = opened(&paid(), "1", None);
     let second = opened(&first.charge, "2", Some(300));
-    let closed = first.case.decided(&second.charge, Decision::Merchant, at(110)).unwrap();
+    let closed = first.case.decided(&second.charge, Decision::Merchant, at(110)).unwrap().unwrap();
     let block = &closed.charge.disputes.as_ref().unwrap().latest;
     assert_eq!((block.status, block.amount_mismatch), (MedStatus::Created, true));
-    let confirmed = second.case.confirmed(&closed.charge, at(120)).unwrap();
+    let confirmed = second.case.confirmed(&closed.charge, at(120)).unwrap().unwrap();
     let block = &confirmed.charge.disputes.as_ref().unwrap().latest;
     assert_eq!((block.amount_mismatch, block.updated_at), (false, at(120)));
 }
@@ -156,7 +156,7 @@ fn the_block_of_a_charge_says_when_its_case_last_moved() {
 fn what_comes_second_is_told_as_the_second_though_it_was_asked_for_first() {
     let open = opened(&paid(), "1", None);
     let appealed = open.case.appealed(&open.charge, &reason(), at(120)).unwrap();
-    let over = appealed.case.decided(&appealed.charge, Decision::Merchant, at(110)).unwrap();
+    let over = appealed.case.decided(&appealed.charge, Decision::Merchant, at(110)).unwrap().unwrap();
     assert!(over.case.closed_at > over.case.appealed_at);
     assert_eq!(over.case.closed_at, Some(over.case.updated_at));
     assert!(over.case.told.is_sorted_by(|earlier, later| earlier.at < later.at));
@@ -170,14 +170,14 @@ fn what_comes_second_is_told_as_the_second_though_it_was_asked_for_first() {
 fn what_a_case_gives_back_is_kept_for_the_others_that_claim_it() {
     let first = opened(&paid(), "1", None);
     let second = opened(&first.charge, "2", None);
-    let won = first.case.decided(&second.charge, Decision::Merchant, at(110)).unwrap();
+    let won = first.case.decided(&second.charge, Decision::Merchant, at(110)).unwrap().unwrap();
     assert_eq!((won.posting, won.case.moved), (None, 0));
     assert_eq!((won.charge.status, won.charge.funds.med_held), (TransactionStatus::Dispute, 1000));
-    let lost = second.case.accepted(&won.charge, at(120)).unwrap();
+    let lost = second.case.accepted(&won.charge, at(120)).unwrap().unwrap();
     assert_eq!(lost.posting.unwrap().change(LedgerAccount::MedLosses), 1000);
     assert_eq!((lost.case.moved, lost.charge.funds.med_lost), (1000, 1000));
     // Both won: the last gives all back.
-    let won = second.case.decided(&won.charge, Decision::Withdrawn, at(120)).unwrap();
+    let won = second.case.decided(&won.charge, Decision::Withdrawn, at(120)).unwrap().unwrap();
     assert_eq!(won.posting.unwrap().change(LedgerAccount::MerchantAvailable), 1000);
     assert_eq!(won.charge.status, TransactionStatus::Paid);
 }
@@ -188,7 +188,7 @@ fn a_row_that_kept_no_claims_gives_back_and_loses_what_it_retains() {
     let funds = crate::charge::Funds { med_claimed: 0, ..open.charge.funds };
     let before = Charge { funds, ..open.charge };
     for decision in Decision::all() {
-        let over = open.case.decided(&before, decision, at(110)).unwrap();
+        let over = open.case.decided(&before, decision, at(110)).unwrap().unwrap();
         assert_eq!(
             (over.case.moved, over.charge.funds.med_held, over.charge.funds.med_claimed),
             (1000, 0, 0)
@@ -206,7 +206,7 @@ fn what_was_given_back_whole_stays_refunded_whatever_is_claimed() {
     let open = opened(&refunded, "1", None);
     assert_eq!((open.charge.status, open.posting.clone()), (TransactionStatus::Refunded, None));
     for decision in Decision::all() {
-        let over = open.case.decided(&open.charge, decision, at(110)).unwrap();
+        let over = open.case.decided(&open.charge, decision, at(110)).unwrap().unwrap();
         assert_eq!((over.charge.status, over.posting), (TransactionStatus::Refunded, None), "{decision:?}");
     }
 }
@@ -221,7 +221,7 @@ fn a_case_remembers_what_it_told_within_a_bound() {
     }
     let with_evidence = case.with_evidence(at(140)).unwrap();
     assert_eq!(with_evidence.told, case.told, "of evidence nobody is told");
-    let over = with_evidence.accepted(&open.charge, at(150)).unwrap().case;
+    let over = with_evidence.accepted(&open.charge, at(150)).unwrap().unwrap().case;
     assert_eq!(over.told.len(), MAX_TOLD);
     assert_eq!(over.told.last(), Some(&CaseUpdate { version: over.version, at: at(150) }));
     assert_eq!(over.told[0].at, at(110 + 30 + 1 - i64::try_from(MAX_TOLD).unwrap()));

@@ -265,7 +265,7 @@ mod tests {
         let asked = opened.evidence_requested(&step.charge, at(110)).unwrap().case;
         assert_eq!(of(Some(&opened), &asked, true), None);
         for decision in Decision::all() {
-            let over = asked.decided(&step.charge, decision, at(120)).unwrap().case;
+            let over = asked.decided(&step.charge, decision, at(120)).unwrap().unwrap().case;
             let last = of(Some(&asked), &over, true).unwrap();
             assert_eq!((last.about, last.version, last.at), (About::MedResolved(opened.id), 3, at(120)));
             assert_ne!(last.id(), first.id());

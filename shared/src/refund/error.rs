@@ -2,7 +2,7 @@
 
 use domain::payment_method::PaymentMethod;
 
-use crate::charge::{RefundRefused, TransactionStatus};
+use crate::charge::{FundsError, RefundRefused, TransactionStatus};
 use crate::store::StoreError;
 use crate::wallet::WalletError;
 
@@ -54,6 +54,9 @@ pub enum RefundError {
         /// What is left today, in minor units.
         left: i64,
     },
+    /// The charge's funds have no such refund under way.
+    #[error(transparent)]
+    Funds(#[from] FundsError),
     /// Held money could not be released.
     #[error(transparent)]
     Wallet(#[from] WalletError),
@@ -65,6 +68,6 @@ pub enum RefundError {
 impl RefundError {
     /// Whether a rule forbids the refund; otherwise it may succeed later.
     pub(super) fn is_refusal(&self) -> bool {
-        !matches!(self, Self::Wallet(_) | Self::Store(_))
+        !matches!(self, Self::Funds(_) | Self::Wallet(_) | Self::Store(_))
     }
 }

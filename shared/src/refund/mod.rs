@@ -29,7 +29,9 @@ use domain::time::Timestamp;
 
 use crate::account::terms::Fees;
 use crate::audit::Actor;
-use crate::charge::{Charge, Metadata, RefundAsked, RefundRefused, TransactionStatus, transition};
+use crate::charge::{
+    Charge, FundsError, Metadata, RefundAsked, RefundRefused, TransactionStatus, transition,
+};
 use crate::wallet::{Cause, Posting, RefundShare, RefundStrategy, Retaken, Subject, rules};
 
 /// When `clock` first looks at a refund that is not done, in seconds: by then its queue message was lost.
@@ -284,24 +286,33 @@ impl Refund {
 
     /// The acquirer said what became of it. `None`: it is not in progress; a notice that comes again, or too late,
     /// changes nothing.
-    pub fn ended(&self, charge: &Charge, end: RefundEnd, now: Timestamp) -> Option<RefundStep> {
+    ///
+    /// # Errors
+    ///
+    /// When the charge's funds have no such refund under way.
+    pub fn ended(
+        &self,
+        charge: &Charge,
+        end: RefundEnd,
+        now: Timestamp,
+    ) -> Result<Option<RefundStep>, FundsError> {
         let now = now.later_than(self.updated_at).later_than(charge.updated_at);
         match self.status {
             RefundStatus::InProgress => {}
-            RefundStatus::Pending | RefundStatus::Refunded | RefundStatus::Failed => return None,
+            RefundStatus::Pending | RefundStatus::Refunded | RefundStatus::Failed => return Ok(None),
         }
         let next = transition::next_version(charge.clone(), now);
         let refund = self.next_version(now);
         let cause = refund.cause(now);
         let (status, charge_after, posting) = match end {
             RefundEnd::Refunded => {
-                let funds = charge.funds.completed(&self.share);
+                let funds = charge.funds.completed(charge.amount, &self.share)?;
                 let next = Charge { funds, ..next };
                 let posting = rules::refund_completed(cause, &self.share);
                 (RefundStatus::Refunded, Charge { status: next.status_by_funds(), ..next }, posting)
             }
             RefundEnd::Failed => {
-                let (funds, retaken) = charge.funds.failed(charge.amount, &self.share);
+                let (funds, retaken) = charge.funds.failed(charge.amount, &self.share)?;
                 let held = self.release_on.filter(|day| now < day.starts_at());
                 // Where cases take of it, the movement names the one that opened last.
                 let latest = charge.disputes.as_ref().map(|disputes| disputes.case);
@@ -312,7 +323,8 @@ impl Refund {
             }
         };
         let transaction = Transaction::of(charge.status, &charge_after);
-        Some(RefundStep { refund: Self { status, transaction, ..refund }, charge: charge_after, posting })
+        let refund = Self { status, transaction, ..refund };
+        Ok(Some(RefundStep { refund, charge: charge_after, posting }))
     }
 
     /// When it came to each of its versions, oldest first: each was a step.

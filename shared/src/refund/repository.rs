@@ -180,7 +180,7 @@ impl Refunds {
     }
 
     /// Ends a refund, by way of `IN_PROGRESS`. One that ended before stays as it is.
-    pub async fn end(&self, refund: Refund, end: RefundEnd, now: Timestamp) -> Result<Refund, StoreError> {
+    pub async fn end(&self, refund: Refund, end: RefundEnd, now: Timestamp) -> Result<Refund, RefundError> {
         let (id, mut just_read) = (refund.id, Some(refund));
         let mut update = self.store.start_update("a refund");
         loop {
@@ -191,7 +191,7 @@ impl Refunds {
             };
             let refund = self.start(refund, now).await?;
             let charge = self.charge(id).await?;
-            let Some(step) = refund.ended(&charge, end, now) else { return Ok(refund) };
+            let Some(step) = refund.ended(&charge, end, now)? else { return Ok(refund) };
             let mut writes = vec![
                 Write::replace(&step.refund, refund.version)?,
                 Write::replace(&step.charge, charge.version)?,

@@ -33,14 +33,14 @@ fn requested(charge: &Charge, key: &str, extra: Value) -> Result<RefundStep, Ref
 }
 
 fn ended(refund: &Refund, charge: &Charge, end: RefundEnd) -> RefundStep {
-    refund.started(charge, at(101)).unwrap().ended(charge, end, at(103)).unwrap()
+    refund.started(charge, at(101)).unwrap().ended(charge, end, at(103)).unwrap().unwrap()
 }
 
 #[test]
 fn a_refund_goes_through_in_progress_and_ends_once() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
     assert_eq!((step.refund.status, step.charge.status), (RefundStatus::Pending, TransactionStatus::Paid));
-    assert_eq!(step.refund.ended(&step.charge, RefundEnd::Refunded, at(101)), None);
+    assert_eq!(step.refund.ended(&step.charge, RefundEnd::Refunded, at(101)).unwrap(), None);
     let started = step.refund.started(&step.charge, at(101)).unwrap();
     assert_eq!(
         (started.status, started.version, started.started(&step.charge, at(102))),
@@ -50,11 +50,11 @@ fn a_refund_goes_through_in_progress_and_ends_once() {
         (RefundEnd::Refunded, RefundStatus::Refunded, TransactionStatus::Refunded),
         (RefundEnd::Failed, RefundStatus::Failed, TransactionStatus::Paid),
     ] {
-        let done = started.ended(&step.charge, end, at(103)).unwrap();
+        let done = started.ended(&step.charge, end, at(103)).unwrap().unwrap();
         assert_eq!((done.refund.status, done.refund.version, done.charge.status), (status, 3, charge_status));
         assert!(done.refund.indexes().due.is_none() && started.indexes().due.is_some());
         for again in [RefundEnd::Refunded, RefundEnd::Failed] {
-            assert_eq!(done.refund.ended(&done.charge, again, at(104)), None);
+            assert_eq!(done.refund.ended(&done.charge, again, at(104)).unwrap(), None);
         }
         assert_eq!(done.refund.started(&done.charge, at(104)), None);
     }
@@ -64,7 +64,7 @@ fn a_refund_goes_through_in_progress_and_ends_once() {
 fn the_steps_of_a_refund_are_told_in_their_order_though_asked_for_in_another() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
     let started = step.refund.started(&step.charge, at(90)).unwrap();
-    let done = started.ended(&step.charge, RefundEnd::Refunded, at(80)).unwrap();
+    let done = started.ended(&step.charge, RefundEnd::Refunded, at(80)).unwrap().unwrap();
     let times: Vec<Timestamp> = done.refund.steps().map(|(_, at)| at).collect();
     assert!(times.len() == 3 && times.is_sorted_by(|earlier, later| earlier < later), "{times:?}");
 }
@@ -130,9 +130,9 @@ fn a_refund_that_ends_during_a_dispute_leaves_it_disputed() {
     assert_eq!((done.charge.status, done.charge.funds.refunded()), (TransactionStatus::Dispute, 1000));
     // However its case ends, all went back by the refund.
     for decision in Decision::all() {
-        let over = case.case.decided(&done.charge, decision, at(104)).unwrap();
+        let over = case.case.decided(&done.charge, decision, at(104)).unwrap().unwrap();
         assert_eq!((over.charge.status, over.posting), (TransactionStatus::Refunded, None));
-        let over = case.case.decided(&case.charge, decision, at(102)).unwrap();
+        let over = case.case.decided(&case.charge, decision, at(102)).unwrap().unwrap();
         let done = ended(&step.refund, &over.charge, RefundEnd::Refunded);
         assert_eq!(done.charge.status, TransactionStatus::Refunded);
     }
@@ -144,7 +144,7 @@ fn what_refunds_gave_back_whole_is_refunded_though_a_case_was_lost() {
     let case = disputed(&step.charge);
     assert_eq!(case.case.moved, 1000, "a cash-out is another payment");
     let done = ended(&step.refund, &case.charge, RefundEnd::Refunded);
-    let lost = case.case.accepted(&done.charge, at(104)).unwrap();
+    let lost = case.case.accepted(&done.charge, at(104)).unwrap().unwrap();
     assert_eq!(
         (done.charge.status, lost.charge.status),
         (TransactionStatus::Dispute, TransactionStatus::Refunded)
@@ -165,12 +165,12 @@ fn what_a_refund_fails_to_give_back_is_the_cases_that_claimed_it() {
     let failed = ended(&step.refund, &case.charge, RefundEnd::Failed);
     assert_eq!(change(&failed, LedgerAccount::MerchantRetained), 400);
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 0);
-    let lost = case.case.accepted(&failed.charge, at(104)).unwrap();
+    let lost = case.case.accepted(&failed.charge, at(104)).unwrap().unwrap();
     assert_eq!((lost.case.moved, lost.charge.funds.med_lost), (1000, 1000));
-    let won = case.case.decided(&failed.charge, Decision::Merchant, at(104)).unwrap();
+    let won = case.case.decided(&failed.charge, Decision::Merchant, at(104)).unwrap().unwrap();
     assert_eq!((won.case.moved, won.charge.status), (1000, TransactionStatus::Paid));
     // It was lost before: it takes the rest.
-    let lost = case.case.accepted(&case.charge, at(102)).unwrap();
+    let lost = case.case.accepted(&case.charge, at(102)).unwrap().unwrap();
     let failed = ended(&step.refund, &lost.charge, RefundEnd::Failed);
     assert_eq!(change(&failed, LedgerAccount::MedLosses), 400);
     assert_eq!(failed.posting.subject.case, Some(case.case.id));
@@ -178,7 +178,7 @@ fn what_a_refund_fails_to_give_back_is_the_cases_that_claimed_it() {
     assert_eq!(failed.posting.amount - failed.posting.fee, failed.posting.net());
     assert_eq!((failed.charge.status, failed.charge.funds.med_unmet), (TransactionStatus::Dispute, 0));
     // It was won before: the merchant has it.
-    let won = case.case.decided(&case.charge, Decision::Merchant, at(102)).unwrap();
+    let won = case.case.decided(&case.charge, Decision::Merchant, at(102)).unwrap().unwrap();
     let failed = ended(&step.refund, &won.charge, RefundEnd::Failed);
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 400);
     assert_eq!(failed.posting.subject.case, None);

@@ -19,7 +19,7 @@ use super::*;
 use crate::account::terms::{Fee, Fees, FeesOnRefund, MethodTerms};
 use crate::charge::testing::{at, waiting};
 use crate::charge::transition::{self, Command, Outcome, Payment};
-use crate::charge::{Artefacts, Charge, Funds, Pix, RefundAsked};
+use crate::charge::{Artefacts, Charge, Funds, FundsError, Pix, RefundAsked, RefundRefused};
 use crate::wallet::{RefundShare, RefundStrategy, Retaken};
 
 const SECONDS_A_DAY: i64 = 24 * 60 * 60;
@@ -215,7 +215,7 @@ impl World {
                 if self.post_covered(&rules::refund_requested(cause, &share, release_on)) {
                     self.charges[place].funds = funds;
                     self.refunds.push((place, share));
-                    let undone = funds.failed(charge.amount, &share);
+                    let undone = funds.failed(charge.amount, &share).unwrap();
                     assert_eq!(undone, (before, Retaken::default()), "a failure leaves no trace");
                 }
             }
@@ -234,18 +234,18 @@ impl World {
         let cause = self.cause();
         if completed {
             self.post(&rules::refund_completed(cause, &share));
-            self.charges[of].funds = charge.funds.completed(&share);
+            self.charges[of].funds = charge.funds.completed(charge.amount, &share).unwrap();
             self.refunded += share.gross.minor();
         } else {
             let release_on = charge.settlement.unwrap().release_on.filter(|_| self.is_held(&charge));
-            let (funds, retaken) = charge.funds.failed(charge.amount, &share);
+            let (funds, retaken) = charge.funds.failed(charge.amount, &share).unwrap();
             self.post(&rules::refund_failed(cause, &share, release_on, retaken));
             self.charges[of].funds = funds;
         }
     }
 
     fn lose(&mut self, of: usize, claimed: Amount, held_now: i64) {
-        let (funds, lost) = self.charges[of].funds.case_lost(self.charges[of].amount, claimed);
+        let (funds, lost) = self.charges[of].funds.case_lost(self.charges[of].amount, claimed).unwrap();
         let cause = self.cause();
         self.post(&rules::case_lost(cause, held_now, lost));
         self.charges[of].funds = funds;
@@ -279,7 +279,7 @@ impl World {
                 let Some(place) = pick(&self.charges, *charge) else { return };
                 let amount = self.charges[place].amount;
                 let Some(claimed) = part_of(amount.minor(), *part) else { return };
-                let (funds, held) = self.charges[place].funds.case_opened(amount, claimed);
+                let (funds, held) = self.charges[place].funds.case_opened(amount, claimed).unwrap();
                 let cause = self.cause();
                 self.post(&rules::case_opened(cause, held));
                 self.charges[place].funds = funds;
@@ -289,7 +289,8 @@ impl World {
                 let Some(place) = pick(&self.cases, *case) else { return };
                 let (of, claimed) = self.cases.swap_remove(place);
                 if *won {
-                    let (funds, released) = self.charges[of].funds.case_won(self.charges[of].amount, claimed);
+                    let (funds, released) =
+                        self.charges[of].funds.case_won(self.charges[of].amount, claimed).unwrap();
                     let cause = self.cause();
                     self.post(&rules::case_won(cause, released));
                     self.charges[of].funds = funds;
@@ -301,7 +302,7 @@ impl World {
                 let Some(place) = pick(&self.charges, *charge) else { return };
                 let amount = self.charges[place].amount;
                 let Some(claimed) = part_of(amount.minor(), *part) else { return };
-                let (funds, held) = self.charges[place].funds.case_opened(amount, claimed);
+                let (funds, held) = self.charges[place].funds.case_opened(amount, claimed).unwrap();
                 self.charges[place].funds = funds;
                 self.lose(place, claimed, held);
             }
@@ -666,6 +667,35 @@ fn only_a_case_takes_what_is_available_below_zero() {
 }
 
 #[test]
+fn funds_refuse_what_can_not_happen() {
+    let mut world = World::new();
+    world.settle(1_000, 0, FeesOnRefund::Return);
+    let (amount, whole) = (world.charges[0].amount, world.charges[0].funds);
+    let asked = RefundAsked {
+        gross: Some(Amount::parse(600).unwrap()),
+        strategy: RefundStrategy::Devolution,
+        pix_out_fee: 0,
+        merchant_bears_pix_out: false,
+        is_held: false,
+    };
+    let (reserved, share) = world.charges[0].reserve_refund(&asked).unwrap();
+    let (failed, _) = reserved.failed(amount, &share).unwrap();
+    assert_eq!(failed, whole);
+    assert!(matches!(failed.failed(amount, &share), Err(FundsError::Negative(_))), "it failed already");
+    assert!(matches!(failed.completed(amount, &share), Err(FundsError::Negative(_))));
+    let completed = reserved.completed(amount, &share).unwrap();
+    assert!(matches!(completed.completed(amount, &share), Err(FundsError::Negative(_))));
+    let (_, lost) = completed.case_opened(amount, amount).unwrap();
+    assert_eq!(lost, 400);
+    let too_much = Funds { refunded_devolution: 600, cashout_reserved: 401, ..whole };
+    assert_eq!(too_much.checked(amount), Err(FundsError::RefundsAboveAmount(too_much)));
+    let returned_twice = Funds { refunded_devolution: 600, med_held: 401, ..whole };
+    assert_eq!(returned_twice.checked(amount), Err(FundsError::ReturnsAboveAmount(returned_twice)));
+    let vast = Funds { med_held: i64::MAX, med_lost: 1, ..whole };
+    assert_eq!(vast.checked(amount), Err(FundsError::Overflow));
+}
+
+#[test]
 fn a_case_and_refunds_never_take_the_same_money() {
     let mut world = World::new();
     world.settle(1_000, 0, FeesOnRefund::Return);
@@ -683,12 +713,12 @@ fn a_case_and_refunds_never_take_the_same_money() {
     world.step(&Step::OpenCase { charge: 0, part: 1500 });
     assert_eq!(world.charges[0].funds.med_held, 700);
     let refused = world.charges[0].reserve_refund(&asked(None, RefundStrategy::Devolution));
-    assert_eq!(refused, Err(crate::charge::RefundRefused::Disputed));
+    assert_eq!(refused, Err(RefundRefused::Disputed));
     world.step(&Step::OpenCase { charge: 0, part: 1000 });
     assert_eq!(world.charges[0].funds.med_held, 700);
     world.step(&Step::EndCase { case: 0, won: false });
     let refused = world.charges[0].reserve_refund(&asked(None, RefundStrategy::Devolution));
-    assert_eq!(refused, Err(crate::charge::RefundRefused::ExceedsRemaining { remaining: 0 }));
+    assert_eq!(refused, Err(RefundRefused::ExceedsRemaining { remaining: 0 }));
     // The devolution fails after all: the case that was lost has the rest of what it claimed.
     assert_eq!(world.charges[0].funds.med_lost, 700);
     world.end_refund(0, false);

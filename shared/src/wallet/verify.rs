@@ -10,12 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use domain::ids::{PostingId, Scope};
+use domain::ids::{ChargeId, PostingId, Scope};
 use domain::money::Currency;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 
-use super::{LedgerAccount, Posting, Wallet, Wallets};
+use super::balance::grow;
+use super::{Kind, LedgerAccount, Posting, Transfer, Wallet, Wallets};
 use crate::store::{Item, Order, StoreError, from_item};
 
 /// How often the newest postings are read again for a moment of rest.
@@ -40,6 +41,85 @@ pub struct Verification {
     pub differences: Vec<Difference>,
     /// Whether the ledger never rested, so that counters were compared with bounds, and tranches were not.
     pub moved: bool,
+    /// What the postings say of each charge that they are about.
+    pub charges: BTreeMap<ChargeId, ChargeSums>,
+}
+
+/// What the postings about one charge add up to, in minor units: what refunds and MED cases took of its money.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct ChargeSums {
+    /// The currency of the charge.
+    pub currency: Currency,
+    /// In refunds under way.
+    pub refunds_in_progress: i64,
+    /// Refunded.
+    pub refunded: i64,
+    /// The acquirer's fee that refunds returned, under way and done.
+    pub acquirer_fee_returned: i64,
+    /// The platform's fee that they did.
+    pub platform_fee_returned: i64,
+    /// Retained for MED cases.
+    pub med_held: i64,
+    /// Lost to them.
+    pub med_lost: i64,
+}
+
+impl ChargeSums {
+    fn none(currency: Currency) -> Self {
+        Self {
+            currency,
+            refunds_in_progress: 0,
+            refunded: 0,
+            acquirer_fee_returned: 0,
+            platform_fee_returned: 0,
+            med_held: 0,
+            med_lost: 0,
+        }
+    }
+
+    fn add(&mut self, posting: &Posting) -> Result<(), StoreError> {
+        use LedgerAccount::{AcquirerClearing, AcquirerFees, MedLosses, PlatformFees, RefundsInFlight};
+        let moved = |from, to| {
+            let is_such = |transfer: &&Transfer| transfer.from == from && transfer.to == to;
+            posting
+                .transfers
+                .iter()
+                .filter(is_such)
+                .map(|transfer| transfer.minor)
+                .fold(0, i64::saturating_add)
+        };
+        grow(&mut self.med_held, posting.change(LedgerAccount::MerchantRetained))?;
+        grow(&mut self.med_lost, posting.change(MedLosses))?;
+        for (sum, fees) in
+            [(&mut self.acquirer_fee_returned, AcquirerFees), (&mut self.platform_fee_returned, PlatformFees)]
+        {
+            grow(sum, moved(fees, RefundsInFlight).saturating_sub(moved(RefundsInFlight, fees)))?;
+        }
+        let paid = moved(RefundsInFlight, AcquirerClearing);
+        grow(&mut self.refunded, paid)?;
+        match posting.kind {
+            Kind::Refund => grow(&mut self.refunds_in_progress, posting.amount.saturating_neg()),
+            Kind::RefundCompleted | Kind::RefundCredit => {
+                grow(&mut self.refunds_in_progress, paid.saturating_neg())
+            }
+            Kind::RefundFailed => {
+                let gross = posting.amount.saturating_add(posting.change(MedLosses));
+                grow(&mut self.refunds_in_progress, gross.saturating_neg())
+            }
+            Kind::Settlement
+            | Kind::ReviewHold
+            | Kind::ReviewReturn
+            | Kind::UnappliedReceipt
+            | Kind::Release
+            | Kind::CaseOpened
+            | Kind::CaseWon
+            | Kind::CaseLost
+            | Kind::Payout
+            | Kind::PayoutPaid
+            | Kind::PayoutFailed
+            | Kind::Adjustment => Ok(()),
+        }
+    }
 }
 
 /// Something that does not add up, in minor units.
@@ -59,6 +139,7 @@ pub struct Difference {
 #[derive(Default)]
 struct Posted {
     wallets: BTreeMap<Currency, Wallet>,
+    charges: BTreeMap<ChargeId, ChargeSums>,
     count: u64,
     /// Those since the tail begins: they may be read again.
     recent: BTreeSet<PostingId>,
@@ -72,6 +153,9 @@ impl Posted {
         }
         self.count = self.count.saturating_add(1);
         let currency = posting.currency;
+        if let Some(charge) = posting.subject.charge {
+            self.charges.entry(charge).or_insert_with(|| ChargeSums::none(currency)).add(&posting)?;
+        }
         self.wallets.entry(currency).or_insert_with(|| Wallet::empty(currency)).post(&posting)
     }
 }
@@ -171,7 +255,12 @@ fn verification(
         };
         differences.extend(differences_of(&of(before), &of(&posted.wallets), &of(after)));
     }
-    Verification { postings: posted.count, differences, moved: before != after }
+    Verification {
+        postings: posted.count,
+        differences,
+        moved: before != after,
+        charges: posted.charges.clone(),
+    }
 }
 
 fn differences_of(before: &Wallet, posted: &Wallet, after: &Wallet) -> Vec<Difference> {

@@ -515,7 +515,7 @@ mod tests {
         };
         let step = Refund::request(id, &paid, plan, at(90)).unwrap();
         let started = step.refund.started(&step.charge, at(91)).unwrap();
-        let ended = started.ended(&step.charge, RefundEnd::Refunded, at(93)).unwrap().refund;
+        let ended = started.ended(&step.charge, RefundEnd::Refunded, at(93)).unwrap().unwrap().refund;
         let steps = [(None, &step.refund), (Some(&step.refund), &started), (Some(&started), &ended)];
         let events: Vec<Event> =
             steps.into_iter().filter_map(|(old, new)| Event::of_refund(old, new).unwrap()).collect();
