@@ -1,0 +1,135 @@
+//! Sends the DynamoDB requests of one `POST /v1/pix/charges` by the AWS SDK alone: the baseline of
+//! `local/benches/instructions.rs`.
+//!
+//! `sdk_calls REQUESTS [ROUNDS]`: `REQUESTS` is a JSON file of recorded requests, `[{"target", "body"}]`. Each round sends
+//! all of them, in order. Without `ROUNDS` it is a Lambda function that runs one round for each invocation. The
+//! environment and the client are those of `charges`.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    reason = "a program of a benchmark that fails may panic"
+)]
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+use lambda_http::http::StatusCode;
+use lambda_http::{Error, service_fn};
+use serde_json::Value;
+use shared::random;
+use shared::store::Aws;
+
+/// Hexadecimal digits of a round's random suffix.
+const SUFFIX_DIGITS: usize = 32;
+
+/// A request, ready to be sent any number of times.
+enum Request {
+    Update(UpdateItemFluentBuilder),
+    /// Inserts a row: each round gives it another partition key of the same length.
+    Put {
+        put: PutItemFluentBuilder,
+        key_prefix: String,
+    },
+}
+
+impl Request {
+    fn new(client: &Client, recorded: &Value) -> Self {
+        let body = &recorded["body"];
+        let text = |name: &str| body[name].as_str().map(str::to_owned);
+        match recorded["target"].as_str() {
+            Some("DynamoDB_20120810.UpdateItem") => Self::Update(
+                client
+                    .update_item()
+                    .set_table_name(text("TableName"))
+                    .set_key(item(&body["Key"]))
+                    .set_update_expression(text("UpdateExpression"))
+                    .set_condition_expression(text("ConditionExpression"))
+                    .set_expression_attribute_values(item(&body["ExpressionAttributeValues"]))
+                    .set_return_values(text("ReturnValues").as_deref().map(ReturnValue::from)),
+            ),
+            Some("DynamoDB_20120810.PutItem") => {
+                let on_failure = text("ReturnValuesOnConditionCheckFailure");
+                let key = body["Item"]["pk"]["S"].as_str().expect("a partition key");
+                let put = client
+                    .put_item()
+                    .set_table_name(text("TableName"))
+                    .set_item(item(&body["Item"]))
+                    .set_condition_expression(text("ConditionExpression"))
+                    .set_return_values_on_condition_check_failure(
+                        on_failure.as_deref().map(ReturnValuesOnConditionCheckFailure::from),
+                    );
+                Self::Put { put, key_prefix: key[..key.len().saturating_sub(SUFFIX_DIGITS)].to_owned() }
+            }
+            _ => panic!("unsupported request: {recorded}"),
+        }
+    }
+
+    async fn send(&self) {
+        match self {
+            Self::Update(update) => {
+                update.clone().send().await.expect("UpdateItem failed");
+            }
+            Self::Put { put, key_prefix } => {
+                let suffix = u128::from_be_bytes(random::bytes().expect("no randomness"));
+                let key = AttributeValue::S(format!("{key_prefix}{suffix:0SUFFIX_DIGITS$x}"));
+                put.clone().item("pk", key).send().await.expect("PutItem failed");
+            }
+        }
+    }
+}
+
+fn item(value: &Value) -> Option<HashMap<String, AttributeValue>> {
+    let fields = value.as_object()?;
+    Some(fields.iter().map(|(name, value)| (name.clone(), attribute(value))).collect())
+}
+
+/// An attribute from DynamoDB's JSON: `{"S": "text"}`.
+fn attribute(value: &Value) -> AttributeValue {
+    let typed = value.as_object().and_then(|typed| typed.iter().next());
+    match typed.map(|(kind, value)| (kind.as_str(), value)) {
+        Some(("S", Value::String(text))) => AttributeValue::S(text.clone()),
+        Some(("N", Value::String(number))) => AttributeValue::N(number.clone()),
+        Some(("BOOL", Value::Bool(value))) => AttributeValue::Bool(*value),
+        Some(("NULL", Value::Bool(value))) => AttributeValue::Null(*value),
+        Some(("L", Value::Array(values))) => AttributeValue::L(values.iter().map(attribute).collect()),
+        Some(("M", fields)) => AttributeValue::M(item(fields).unwrap_or_default()),
+        _ => panic!("unsupported attribute: {value}"),
+    }
+}
+
+async fn run_round(requests: &[Request]) {
+    for request in requests {
+        request.send().await;
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    let mut arguments = std::env::args().skip(1);
+    let requests = std::fs::read(arguments.next().expect("a file of requests"))?;
+    let requests: Vec<Value> = serde_json::from_slice(&requests)?;
+    let var = |name: &str| std::env::var(name).ok();
+    let client = Aws::from_vars(&var)?.dynamodb();
+    let requests: Arc<[Request]> = requests.iter().map(|recorded| Request::new(&client, recorded)).collect();
+    let Some(rounds) = arguments.next() else {
+        let handler = service_fn(move |_: lambda_http::Request| {
+            let requests = Arc::clone(&requests);
+            async move {
+                run_round(&requests).await;
+                Ok::<_, Infallible>((StatusCode::CREATED, ""))
+            }
+        });
+        return lambda_http::run(handler).await;
+    };
+    for _ in 0..rounds.parse()? {
+        run_round(&requests).await;
+    }
+    Ok(())
+}
