@@ -3,12 +3,12 @@
 use std::error::Error;
 
 use clap::{Args, Subcommand, ValueEnum};
+use domain::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
+use domain::account::{Account, AccountSettings, Contact, MailAddress, VelocityLimits};
 use domain::ids::{AccountId, Mode};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use serde_json::json;
-use shared::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
-use shared::account::{Account, AccountSettings, Contact, MailAddress, VelocityLimits};
 use shared::services::change_account_settings;
 
 use crate::target::Stack;

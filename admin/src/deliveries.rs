@@ -5,14 +5,13 @@ use std::error::Error;
 use clap::Subcommand;
 use domain::ids::{DeliveryId, EndpointId, ResendId};
 use domain::time::Timestamp;
+use domain::webhook::event_type::EventType;
 use serde::Serialize;
-use shared::audit::Audit;
-use shared::random;
 use shared::webhook::WebhookError;
 use shared::webhook::delivery::Delivery;
-use shared::webhook::event_type::EventType;
 use shared::webhook::redrive::Redrive;
 use shared::webhook::resend::Resends;
+use shared::{audit, random};
 
 use crate::target::Stack;
 use crate::{Done, OperatorArguments, ScopeArguments, announce, print, print_json, progress_bar};
@@ -61,8 +60,13 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
     if !dry_run && !deliveries.is_empty() {
         // Before the first of them: what is done is never without its actor and reason.
         let subject = endpoint.map_or_else(|| redrive.scope.to_string(), |endpoint| endpoint.to_string());
-        let audit =
-            Audit::of(&operator.operator(), account, "deliveries.redrive", subject, stack.clock.now())?;
+        let audit = audit::by_operator(
+            &operator.operator(),
+            account,
+            "deliveries.redrive",
+            subject,
+            stack.clock.now(),
+        )?;
         let what = format!("{}: {} deliveries since {}", redrive.scope, deliveries.len(), since.to_iso());
         let _made = stack.store.insert(&audit.with(what)).await?;
     }

@@ -1,12 +1,12 @@
 //! `admin events`: brings back the stream records that were put aside, by the event dispatcher's own code.
 
+use shared::audit;
 use std::error::Error;
 
 use clap::Subcommand;
 use domain::time::Timestamp;
 use event_dispatcher::replay::PutAside;
 use serde::Serialize;
-use shared::audit::Audit;
 
 use crate::target::Stack;
 use crate::{Done, OperatorArguments, announce, print, print_json, progress_bar};
@@ -49,8 +49,13 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
                 records = records.saturating_add(replayed.records);
                 if !dry_run {
                     for account in &replayed.accounts {
-                        let audit =
-                            Audit::of(&operator, *account, "events.replay", &*object.key, stack.clock.now())?;
+                        let audit = audit::by_operator(
+                            &operator,
+                            *account,
+                            "events.replay",
+                            &*object.key,
+                            stack.clock.now(),
+                        )?;
                         let _made = stack.store.insert(&audit).await?;
                     }
                     dispatcher.remove(object).await?;

@@ -12,18 +12,19 @@ mod payouts;
 mod target;
 mod users;
 
+use shared::audit;
 use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use domain::audit::{Audit, Operator};
 use domain::ids::{AccountId, AuditId, Mode, Scope};
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use shared::audit::{Audit, Operator};
 
 use target::{Stack, Target};
 
@@ -159,7 +160,7 @@ async fn run(arguments: Arguments) -> Result<Done, Box<dyn Error>> {
         Command::Payouts(command) => payouts::run(&stack, command).await.map(|()| Done::Well),
         Command::Audit { account, starting_after } => {
             let account = stack.account(&account).await?.id;
-            let (rows, has_more) = Audit::page(&stack.store, &account, starting_after).await?;
+            let (rows, has_more) = audit::page(&stack.store, &account, starting_after).await?;
             for row in &rows {
                 print_json(&AuditView::new(row))?;
             }

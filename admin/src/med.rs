@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Subcommand, ValueEnum};
 use domain::ids::{MedCaseId, Scope};
+use domain::med::{CaseStatus, Decision, MedCase};
 use serde::Serialize;
 use shared::med::evidence::{EvidenceView, MAX_BYTES};
-use shared::med::{CaseFilter, CaseStatus, CaseView, Decision, MedCase};
+use shared::med::{CaseFilter, CaseView};
 
 use crate::target::Stack;
 use crate::{OperatorArguments, ScopeArguments, announce, print_json};

@@ -6,8 +6,9 @@ use std::io::Write;
 use clap::{Subcommand, ValueEnum};
 use domain::ids::{PayoutId, Scope};
 use domain::money::Currency;
+use domain::payout::{Payout, PayoutEnd, PayoutStatus};
 use serde::Serialize;
-use shared::payout::{LISTED, Payout, PayoutEnd, PayoutRefused, PayoutStatus, PayoutView};
+use shared::payout::{LISTED, PayoutRefused, PayoutView};
 use shared::random;
 
 use crate::target::Stack;

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use domain::account::Account;
 use domain::ids::AccountId;
 use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, LocalNames};
@@ -16,7 +17,7 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use serde::Deserialize;
-use shared::account::{Account, Accounts, Users};
+use shared::account::{Accounts, Users};
 use shared::api_key::ApiKeys;
 use shared::charge::Charges;
 use shared::clock::Clock;

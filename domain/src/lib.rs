@@ -1,5 +1,5 @@
-//! The domain: its values and the rules that they obey. No I/O, no HTTP, no AWS and nothing asynchronous; time, ids and
-//! randomness are passed in.
+//! The domain: its nouns (charge, refund, MED case, wallet, payout, webhook event), their values and the rules that they
+//! obey. No I/O, no HTTP, no AWS and nothing asynchronous; time, ids and randomness are passed in.
 #![cfg_attr(
     test,
     allow(
@@ -10,15 +10,24 @@
     )
 )]
 
+extern crate self as domain;
+
+pub mod account;
+pub mod audit;
 pub mod base32;
 pub mod calendar;
+pub mod charge;
 pub mod hex;
 pub mod ids;
+pub mod med;
 pub mod money;
 pub mod payment_method;
+pub mod payout;
 pub mod pix_key;
 pub mod pt_br;
+pub mod refund;
 pub mod retention;
+pub mod rollup;
 pub mod row;
 pub mod source_address;
 pub mod tax_id;
@@ -26,3 +35,5 @@ pub mod text;
 pub mod time;
 pub mod url_policy;
 pub mod vocabulary;
+pub mod wallet;
+pub mod webhook;

@@ -91,3 +91,7 @@ macro_rules! serde_as_text {
     };
 }
 pub use serde_as_text;
+/// Whether a character is a control character other than a line break or a tab.
+pub fn is_control_but_whitespace(character: char) -> bool {
+    character.is_control() && !matches!(character, '\n' | '\r' | '\t')
+}

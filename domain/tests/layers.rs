@@ -9,8 +9,8 @@ const LAYERS: [(&str, &str, &[&str], &str); 2] = [
 const WORKSPACE: &str = include_str!("../../Cargo.toml");
 
 /// A name that ends in `*` is a prefix.
-const FORBIDDEN: [&str; 9] =
-    ["async-*", "aws-*", "aws_*", "axum", "http*", "hyper*", "lambda_*", "tokio*", "tower*"];
+const FORBIDDEN: [&str; 10] =
+    ["async-*", "aws-*", "aws_*", "axum", "http", "http-*", "hyper*", "lambda_*", "tokio*", "tower*"];
 
 /// Each dependency's name with the rest of its line, from every table of dependencies (dev and build too).
 fn dependencies(manifest: &str) -> Vec<(&str, &str)> {

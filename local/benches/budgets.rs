@@ -23,7 +23,9 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::State as Shared;
 use axum::http::StatusCode;
+use domain::charge::Charge;
 use domain::ids::ChargeId;
+use domain::webhook::event_type::EventType;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request};
@@ -34,11 +36,9 @@ use local::embedded::State;
 use local::embedded::fault_proxy::{FaultProxy, Report};
 use local::stack::{Options, Stack};
 use serde_json::{Value, json};
-use shared::charge::Charge;
 use shared::store::Store;
 use shared::webhook::delivery::Deliveries;
 use shared::webhook::event::{Event, Origin};
-use shared::webhook::event_type::EventType;
 
 /// Requests of each kind that are timed.
 const SAMPLES: usize = 300;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand};
 use domain::money::Amount;
+use domain::webhook::event_type::EventType;
 use local::commands::listen::Print;
 use local::commands::{Running, listen, trigger};
 use local::embedded::State;
@@ -15,7 +16,6 @@ use local::guard::AllowedHost;
 use local::seed::write_whole;
 use local::stack::{Options, Stack};
 use local::{Error, Result};
-use shared::webhook::event_type::EventType;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};

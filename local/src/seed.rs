@@ -7,13 +7,14 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use domain::account::{Account, AccountSettings, Contact};
 use domain::hex;
 use domain::ids::{AccountId, Mode, UserId};
 use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use shared::account::password::PasswordHash;
-use shared::account::{Account, AccountSettings, Contact, Role, TokenGeneration, User};
+use shared::account::{Role, TokenGeneration, User};
 use shared::api_key::{self, ApiKey, ApiKeys};
 use shared::auth::dashboard::token::Tokens;
 use shared::random;

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use domain::charge::Charge;
 use domain::ids::{ChargeId, Scope, Scoped};
 use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, LocalNames};
@@ -9,7 +10,7 @@ use domain::url_policy::{AddressPolicy, LocalNames};
 use crate::account::Accounts;
 use crate::api_key::ApiKeys;
 use crate::auth::Caller;
-use crate::charge::{Charge, Charges};
+use crate::charge::Charges;
 use crate::clock::Clock;
 use crate::config::{ConfigError, Links, required};
 use crate::http::{Problem, RequestContext};

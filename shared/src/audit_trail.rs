@@ -6,17 +6,17 @@
 //!
 //! No entry has a secret, the path or query of a URL (they may hold one), or the reason that a merchant wrote.
 
+use domain::audit::{Actor, Audit};
+use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{AuditId, Scope};
+use domain::med::{CaseStatus, MedCase};
 use domain::money::{Amount, Currency};
+use domain::refund::Refund;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
+use domain::webhook::event_type::EventType;
 
-use crate::audit::{Actor, Audit};
-use crate::charge::{Charge, TransactionStatus};
-use crate::med::{CaseStatus, MedCase};
-use crate::refund::Refund;
 use crate::webhook::endpoint::{Endpoint, server_of};
-use crate::webhook::event_type::EventType;
 
 /// A version of a row, with the actor that the row carries.
 struct Change<'a> {
@@ -130,20 +130,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::account::AccountSettings;
     use crate::acquirer::Acquirer;
-    use crate::audit::BY_API_KEY;
     use crate::auth::Caller;
     use crate::charge::testing::{at, paid, waiting};
-    use crate::charge::transition::{self, Command, Outcome};
     use crate::http::json::testing::object;
-    use crate::med::{AppealReason, CaseNotice, Decision};
-    use crate::refund::{NewRefund, RefundEnd};
+    use crate::refund::NewRefund;
     use crate::webhook::endpoint::EndpointStatus;
     use crate::webhook::endpoint::testing::endpoint;
-    use crate::webhook::signature::EndpointSecret;
+    use domain::account::AccountSettings;
+    use domain::audit::BY_API_KEY;
+    use domain::charge::transition;
+    use domain::charge::transition::{Command, Outcome};
     use domain::ids::{Fingerprint, MedCaseId};
+    use domain::med::Decision;
+    use domain::refund::RefundEnd;
     use domain::source_address::SourceAddress;
+    use domain::webhook::signature::EndpointSecret;
 
     fn caller() -> Caller {
         Caller {
@@ -211,11 +213,11 @@ mod tests {
 
     #[test]
     fn an_appeal_and_an_acceptance_are_recorded_and_a_decision_is_not() {
-        let notice = CaseNotice::parse(&object(&json!({"amount": 300}))).unwrap();
+        let notice = crate::med::request::case_notice(&object(&json!({"amount": 300}))).unwrap();
         let open = MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &notice, at(100)).unwrap();
         let by_key = |case: MedCase| MedCase { actor: Some(caller().actor(case.version)), ..case };
         let reason = json!({"reason": "Entregue a Maria"});
-        let reason = AppealReason::parse(&object(&reason)).unwrap();
+        let reason = crate::med::request::appeal_reason(&object(&reason)).unwrap();
         let appealed = by_key(open.case.appealed(&open.charge, &reason, at(110)).unwrap().case);
         let accepted = by_key(open.case.accepted(&open.charge, at(110)).unwrap().unwrap().case);
         let lines = [&open.case, &appealed, &accepted].map(|case| line(of_case(case)));

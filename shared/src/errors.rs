@@ -2,12 +2,15 @@
 //!
 //! A noun's error knows no HTTP: the one place where it becomes a [`Problem`] is here.
 
+use domain::charge::RefundRefused;
+use domain::charge::transition::Rejection;
+use domain::med::{CaseRefused, EvidenceRefused};
+
 use crate::account::password::PasswordError;
 use crate::acquirer::AcquirerError;
 use crate::api_key::ApiKeyError;
 use crate::auth::dashboard::token::Unsigned;
-use crate::charge::transition::Rejection;
-use crate::charge::{ChargeError, RefundRefused};
+use crate::charge::ChargeError;
 use crate::http::{Detail, Problem};
 use crate::med::{CaseError, EvidenceError};
 use crate::object_store::ObjectStoreError;
@@ -171,10 +174,10 @@ impl From<RefundError> for Problem {
 impl From<CaseError> for Problem {
     fn from(error: CaseError) -> Self {
         match error {
-            CaseError::NotSettled(_) => Self::Unprocessable(error.to_string()),
+            CaseError::Refused(CaseRefused::NotSettled(_)) => Self::Unprocessable(error.to_string()),
             // The contract: 400 for a case in the wrong state.
             CaseError::NotOpen(_) => Self::Unreadable(error.to_string()),
-            CaseError::Funds(error) => Self::Internal(error.to_string()),
+            CaseError::Refused(CaseRefused::Funds(error)) => Self::Internal(error.to_string()),
             CaseError::Store(error) => error.into(),
             CaseError::Random(error) => error.into(),
         }
@@ -185,8 +188,8 @@ impl From<EvidenceError> for Problem {
     fn from(error: EvidenceError) -> Self {
         match error {
             // The contract: 400 for a case in the wrong state.
-            EvidenceError::CaseOver(_) => Self::Unreadable(error.to_string()),
-            EvidenceError::Full => Self::Unprocessable(error.to_string()),
+            EvidenceError::Refused(EvidenceRefused::CaseOver(_)) => Self::Unreadable(error.to_string()),
+            EvidenceError::Refused(EvidenceRefused::Full) => Self::Unprocessable(error.to_string()),
             EvidenceError::InvalidFile { param, message } => Self::field(param, message),
             EvidenceError::NotUploaded => Self::EvidenceNotUploaded,
             EvidenceError::SizeMismatch { declared, stored } => {

@@ -12,18 +12,19 @@
 use std::collections::BTreeMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use domain::account::Account;
+use domain::audit::Audit;
+use domain::charge::{Charge, Receipt};
+use domain::med::MedCase;
+use domain::payout::Payout;
+use domain::refund::Refund;
 use domain::row::Row;
+use domain::wallet::Posting;
 use serde_json::Value;
-use shared::account::{Account, User};
-use shared::audit::Audit;
-use shared::charge::{Charge, Receipt};
-use shared::med::MedCase;
+use shared::account::User;
 use shared::med::evidence::Upload;
 use shared::notice::Sending;
-use shared::payout::Payout;
-use shared::refund::Refund;
 use shared::store::{Item, from_item, to_item};
-use shared::wallet::Posting;
 use shared::webhook::delivery::{Abandonment, Delivery};
 use shared::webhook::endpoint::Endpoint;
 use shared::webhook::event::Event;

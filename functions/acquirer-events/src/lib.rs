@@ -8,19 +8,21 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use domain::charge::transition::{Command, Payment};
+use domain::charge::{Charge, Decision};
 use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, RefundId};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
+use domain::refund::RefundEnd;
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use shared::app::{App, CHARGE, require_scope};
 use shared::auth::Caller;
-use shared::charge::transition::{Command, Payment};
+use shared::charge::ChargePath;
 use shared::charge::view::{ChargeView, QrImage};
-use shared::charge::{Charge, ChargePath, Decision};
 use shared::http::{Fields, IdPath, JsonBody, Object, Problem, RequestContext, framed};
-use shared::refund::{RefundEnd, RefundView};
+use shared::refund::RefundView;
 
 /// The longest reason and code of a decline, and name of a payer, in characters.
 const MAX_REASON_CHARS: usize = 500;

@@ -6,12 +6,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::hex;
 use domain::ids::MedCaseId;
+use domain::med::{Decision, MedCase};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use shared::app::{App, require_scope};
 use shared::charge::ChargePath;
 use shared::http::{Fields, IdPath, JsonBody, Object, Problem, RequestContext};
-use shared::med::{CaseNotice, CaseView, Decision, MedCase};
+use shared::med::CaseView;
 use shared::random;
 
 use crate::own_test_charge;
@@ -24,7 +25,7 @@ pub(crate) async fn open(
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     let (_, charge) = own_test_charge(&app, &context, id, now).await?;
-    let notice = CaseNotice::parse(&body?.0)?;
+    let notice = shared::med::request::case_notice(&body?.0)?;
     // Without a name each request is a notice of its own.
     let name = match &notice.id {
         Some(id) => format!("notice#{id}"),

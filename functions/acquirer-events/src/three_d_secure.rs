@@ -10,14 +10,14 @@ use axum::extract::rejection::{PathRejection, RawFormRejection};
 use axum::extract::{Path, RawForm, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use domain::charge::transition::{Command, Payment};
+use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{AcquirerPaymentId, ChargeId, Mode};
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use domain::time::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use shared::app::App;
-use shared::charge::transition::{Command, Payment};
-use shared::charge::{Charge, TransactionStatus};
 use shared::http::{Problem, RequestContext, csp_source};
 
 const STYLE: &str = include_str!("three_d_secure.css");

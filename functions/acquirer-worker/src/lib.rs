@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
+use domain::account::Account;
+use domain::charge::TransactionStatus;
+use domain::charge::transition::{Command, Finalised};
 use domain::ids::{ChargeId, RefundId};
-use shared::account::Account;
 use shared::acquirer::{Acquirer, AcquirerMessage, AcquirerQueue, RefundProgress};
-use shared::charge::transition::{Command, Finalised};
-use shared::charge::{Charges, TransactionStatus};
+use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
 use shared::errors::WorkError;

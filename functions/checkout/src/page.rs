@@ -11,12 +11,12 @@
 use std::sync::LazyLock;
 
 use artefacts::brcode::BrCode;
+use domain::charge::{Charge, Pix, TransactionStatus};
 use domain::ids::Mode;
 use domain::payment_method::PaymentMethod;
 use domain::time::Timestamp;
 use domain::{pt_br, text};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use shared::charge::{Charge, Pix, TransactionStatus};
 use shared::http::csp_source;
 
 const STYLE: &str = include_str!("page.css");

@@ -5,16 +5,17 @@
 //! same conditional writes that any other path uses, so that two runs at once, or a run that dies, do no harm.
 
 use domain::calendar::Day;
+use domain::charge::transition::Command;
+use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{Mode, Scope};
 use domain::money::Currency;
+use domain::refund::Refund;
 use domain::time::Timestamp;
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
-use shared::charge::transition::Command;
-use shared::charge::{Charge, Charges, TransactionStatus};
+use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::errors::WorkError;
-use shared::refund::Refund;
 use shared::store::{Aws, DUE_SHARDS, Due, Store, from_item};
 use shared::wallet::Wallets;
 use shared::wallet::counters::{self, CounterRow};

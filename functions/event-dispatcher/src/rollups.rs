@@ -1,10 +1,11 @@
-//! The part of the dispatcher that keeps the rollups: each change of a charge is counted once (see [`shared::rollup`]).
+//! The part of the dispatcher that keeps the rollups: each change of a charge is counted once (see [`domain::rollup`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::ids::Scope;
-use shared::rollup::{Counted, Rollups};
+use domain::rollup::Counted;
+use shared::rollup::Rollups;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 

@@ -12,16 +12,17 @@ mod text;
 
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
+use domain::account::{Account, MailAddress};
 use domain::ids::{MedCaseId, Mode};
-use shared::account::{Account, MailAddress};
+use domain::med::MedCase;
+use domain::refund::Refund;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::errors::WorkError;
-use shared::med::MedCase;
 use shared::notice::{About, Claim, Notice, NoticeQueue, Notices, Sending};
 use shared::queue::{self, QueueError};
 use shared::random::{self, RandomError};
-use shared::refund::{Refund, third_party};
+use shared::refund::third_party;
 use shared::store::{Aws, Store, StoreError};
 use shared::webhook::endpoint::Endpoint;
 

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use domain::account::MailAddress;
 use domain::ids::NoticeId;
 use domain::time::Timestamp;
 use lettre::Message;
 use lettre::message::Mailbox;
 use lettre::message::header::{ContentType, HeaderName, HeaderValue, MIME_VERSION_1_0};
-use shared::account::MailAddress;
 
 use crate::text::Text;
 

@@ -3,11 +3,11 @@
 //! hold a secret: both are a request away.
 
 use domain::ids::{Mode, NoticeId};
+use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use domain::money::Amount;
 use domain::pt_br;
+use domain::refund::Refund;
 use domain::time::Timestamp;
-use shared::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
-use shared::refund::Refund;
 use shared::webhook::endpoint::Endpoint;
 use url::Url;
 
@@ -233,8 +233,8 @@ fn lines(fields: &[(&str, String)]) -> String {
 mod tests {
     use domain::ids::{ChargeId, EndpointId, MedCaseId};
     use domain::money::Currency;
+    use domain::webhook::signature::EndpointSecret;
     use shared::webhook::endpoint::{Disabled, EndpointStatus};
-    use shared::webhook::signature::EndpointSecret;
 
     use super::*;
 

@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::ids::{EvidenceId, MedCaseId};
+use domain::med::MedCase;
 use domain::time::Timestamp;
 use shared::app::{App, require_scope};
 use shared::auth::Caller;
@@ -15,7 +16,7 @@ use shared::http::{IdPair, IdPath, JsonBody, Problem, RequestContext, framed};
 use shared::med::evidence::{
     CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
 };
-use shared::med::{AppealReason, CaseFilter, CaseListView, CaseView, MedCase};
+use shared::med::{CaseFilter, CaseListView, CaseView};
 use shared::store::{Aws, Store};
 
 /// The canonical path, and the alias that serves the same routes.
@@ -90,7 +91,7 @@ async fn appeal(
 ) -> Result<Response, Problem> {
     let now = app.clock.now();
     let (caller, case) = own_case(&app, &context, id, now).await?;
-    let reason = AppealReason::parse(&body?.0)?;
+    let reason = shared::med::request::appeal_reason(&body?.0)?;
     let appealed = app.cases.appeal(case, &reason, &caller, now).await?;
     Ok(Json(CaseView::new(&appealed)).into_response())
 }

@@ -1,7 +1,7 @@
 //! Posting: one HTTP request to a merchant's endpoint, and what came of it.
 //!
 //! What lives here: the connection, its limits, and the reading of the answer. What does not: signing and headers (the
-//! caller's), retries (an [`Attempt`] is one try; `shared::webhook::schedule` says when the next is due), the delivery's
+//! caller's), retries (an [`Attempt`] is one try; `domain::webhook::schedule` says when the next is due), the delivery's
 //! row, and logging: nothing here is logged, for the caller logs an attempt once.
 //!
 //! If the process dies half-way, the request may have arrived or not. The caller's lease brings the delivery back and it
@@ -247,7 +247,7 @@ pub enum Attempt {
     Refused {
         /// The answer's status.
         status_code: u16,
-        /// The answer's `Retry-After`, unread; see `shared::webhook::schedule::next_delay`.
+        /// The answer's `Retry-After`, unread; see `domain::webhook::schedule::next_delay`.
         retry_after: Option<String>,
         /// The beginning of the answer's body.
         response_body: Excerpt,

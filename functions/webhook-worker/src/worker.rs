@@ -6,6 +6,9 @@ use std::time::Duration;
 use aws_lambda_events::sqs::SqsEvent;
 use aws_lambda_events::streams::SqsEventResponse;
 use domain::time::Timestamp;
+use domain::webhook::event_type::Family;
+use domain::webhook::schedule;
+use domain::webhook::signature::{self, EndpointSecret};
 use hyper::body::Bytes;
 use hyper::http::{HeaderMap, HeaderName, HeaderValue, header};
 use shared::app::address_policy;
@@ -15,14 +18,12 @@ use shared::errors::WorkError;
 use shared::queue::{self, MAX_DELAY_SECONDS, QueueError};
 use shared::random;
 use shared::store::{Aws, Store, StoreError};
+use shared::webhook::WebhookError;
 use shared::webhook::delivery::{AttemptEnd, Cause, Claim, Deliveries, Delivery, Recipient};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
-use shared::webhook::event_type::Family;
 use shared::webhook::override_secret::OverrideSecrets;
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
-use shared::webhook::signature::{self, EndpointSecret};
-use shared::webhook::{WebhookError, schedule};
 
 use crate::sender::{Attempt, Sender};
 

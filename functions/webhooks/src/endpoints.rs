@@ -5,13 +5,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::ids::{EndpointId, ResendId};
+use domain::webhook::signature::EndpointSecret;
 use serde_json::json;
 use shared::app::App;
 use shared::http::{IdPath, JsonBody, Problem, RequestContext};
 use shared::random;
 use shared::webhook::delivery::DeliveryView;
 use shared::webhook::endpoint::{EndpointChange, EndpointView, Endpoints, NewEndpoint, SecretView};
-use shared::webhook::signature::EndpointSecret;
 
 pub(crate) async fn register(
     State(app): State<App>,

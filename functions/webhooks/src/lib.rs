@@ -6,9 +6,9 @@ mod events;
 
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use domain::webhook::event_type::{CatalogEntry, catalog};
 use shared::app::App;
 use shared::http::{Problem, RequestContext, framed};
-use shared::webhook::event_type::{CatalogEntry, catalog};
 
 /// The function's routes.
 pub fn router(app: App) -> Router {

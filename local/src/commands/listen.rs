@@ -9,12 +9,12 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use domain::webhook::event_type::{EventType, Family};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{Method, Request};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
-use shared::webhook::event_type::{EventType, Family};
 use tokio::net::TcpListener;
 use url::{Host, Url};
 

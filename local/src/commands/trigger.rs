@@ -1,14 +1,15 @@
 //! `cargo run -- trigger EVENT`: makes an event happen, by doing what leads to it.
 
+use domain::audit::Operator;
 use domain::ids::{AccountId, Fingerprint, Mode, PayoutId, Scope};
 use domain::money::{Amount, Currency};
+use domain::payout::PayoutEnd;
+use domain::webhook::event_type::EventType;
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use shared::audit::Operator;
-use shared::payout::{PayoutEnd, Payouts};
+use shared::payout::Payouts;
 use shared::random;
 use shared::store::{Store, text};
-use shared::webhook::event_type::EventType;
 
 use super::Running;
 use super::listen::Print;

@@ -9,6 +9,7 @@ use axum::Router;
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use domain::time::Timestamp;
+use domain::webhook::event_type::EventType;
 use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
@@ -16,7 +17,6 @@ use shared::store::{from_item, key_attributes, to_item};
 use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::{Event, Origin};
-use shared::webhook::event_type::EventType;
 
 use crate::budgets::{dispatch, hand_over, stream, work};
 use crate::seeding::write;

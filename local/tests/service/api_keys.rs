@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use axum::http::Method;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use domain::audit::Audit;
 use domain::ids::UserId;
 use domain::row::Row;
 use local::embedded::fault_proxy::Fault;
@@ -13,7 +14,7 @@ use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use shared::account::{Role, TokenGeneration, User, UserChange, Users};
-use shared::audit::Audit;
+use shared::audit;
 use shared::store::{Store, Write};
 
 use crate::support::{Answer, Client, Service, id, operator};
@@ -368,7 +369,7 @@ async fn the_audit_says_who_issued_rotated_and_revoked_which_key() {
     desk.revoke(id(&issued)).await;
     Desk::stranger(&service).revoke(id(&rotated)).await;
     Desk::member(&service).issue(&json!({})).await;
-    let (audit, has_more) = Audit::page(&service.store(), &service.stack.seed.first.id, None).await.unwrap();
+    let (audit, has_more) = audit::page(&service.store(), &service.stack.seed.first.id, None).await.unwrap();
     assert!(!has_more);
     let actions: Vec<&str> = audit.iter().rev().map(|row| row.action.as_str()).collect();
     assert_eq!(actions, ["api-key.issue", "api-key.rotate", "api-key.revoke"]);
@@ -387,13 +388,13 @@ async fn the_audit_is_read_page_by_page_to_its_beginning() {
     for number in 0..205 {
         service.stack.clock.advance(number % 2);
         let now = service.stack.clock.now();
-        let audit = Audit::of(&operator(), account, "test", number.to_string(), now).unwrap();
+        let audit = audit::by_operator(&operator(), account, "test", number.to_string(), now).unwrap();
         store.insert(&audit).await.unwrap();
     }
     let mut read = Vec::new();
     for (length, more) in [(100, true), (100, true), (5, false)] {
         let before = read.last().map(|row: &Audit| row.id);
-        let (page, has_more) = Audit::page(&store, &account, before).await.unwrap();
+        let (page, has_more) = audit::page(&store, &account, before).await.unwrap();
         assert_eq!((page.len(), has_more), (length, more));
         read.extend(page);
     }

@@ -1,13 +1,14 @@
 //! The audit of what an API key does with money and security (design: Authentication, rate limit, audit): one row for each
 //! action, derived from the row that it changed, however often its record comes.
 
+use shared::audit;
 use std::collections::BTreeSet;
 
+use domain::audit::Audit;
 use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use shared::audit::Audit;
 
 use crate::budgets::{ask_acquirer, dispatch, hand_over, stream};
 use crate::support::{Client, Service, eventually, id, operator};
@@ -18,7 +19,7 @@ type Line = (String, String, String);
 impl Service {
     /// The audit of the first account, oldest first.
     async fn audit(&self) -> Vec<Audit> {
-        let (mut rows, has_more) = Audit::page(&self.store(), &self.scope().account, None).await.unwrap();
+        let (mut rows, has_more) = audit::page(&self.store(), &self.scope().account, None).await.unwrap();
         assert!(!has_more);
         rows.reverse();
         rows
@@ -247,7 +248,7 @@ async fn what_keys_and_operators_did_is_read_page_by_page_in_its_order() {
     for number in 0..52 {
         service.stack.clock.advance(1_000);
         let by_operator =
-            Audit::of(&operator(), account, "test", number.to_string(), service.stack.clock.now());
+            audit::by_operator(&operator(), account, "test", number.to_string(), service.stack.clock.now());
         store.insert(&by_operator.unwrap()).await.unwrap();
         expected.push(number.to_string());
         let charge = service.charge().await;
@@ -257,9 +258,9 @@ async fn what_keys_and_operators_did_is_read_page_by_page_in_its_order() {
     }
     dispatch(&service).await;
     expected.reverse();
-    let (first, has_more) = Audit::page(&store, &account, None).await.unwrap();
+    let (first, has_more) = audit::page(&store, &account, None).await.unwrap();
     assert_eq!((first.len(), has_more), (100, true));
-    let (second, has_more) = Audit::page(&store, &account, Some(first[99].id)).await.unwrap();
+    let (second, has_more) = audit::page(&store, &account, Some(first[99].id)).await.unwrap();
     assert_eq!((second.len(), has_more), (4, false));
     let subjects: Vec<String> = first.into_iter().chain(second).map(|row| row.subject).collect();
     assert_eq!(subjects, expected);

@@ -1,9 +1,9 @@
 //! The `apikey` header (contract: Authentication) and the rate limit.
 
 use axum::http::Method;
+use domain::account::{Account, AccountSettings, Contact};
 use domain::ids::{AccountId, Mode};
 use serde_json::json;
-use shared::account::{Account, AccountSettings, Contact};
 use shared::api_key::{self, ApiKey, ApiKeys};
 
 use crate::support::{Service, id};

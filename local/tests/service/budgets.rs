@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::Method;
+use domain::account::terms::MethodTerms;
 use local::embedded::fault_proxy::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::account::terms::MethodTerms;
 
 use crate::support::{Listener, Service, id};
 

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use domain::money::Amount;
+use domain::webhook::event_type::EventType;
 use local::commands::listen::{Options, Print, listen};
 use local::commands::running::ReadyFile;
 use local::commands::{Running, trigger};
 use serde_json::Value;
-use shared::webhook::event_type::EventType;
 use tokio::sync::oneshot;
 
 use crate::support::{Listener, Service, eventually};

@@ -10,6 +10,8 @@ use domain::calendar::Day;
 use domain::ids::{DeliveryId, EndpointId, Scope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
+use domain::webhook::event_type::EventType;
+use domain::webhook::signature::EndpointSecret;
 use local::embedded::fault_proxy::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
@@ -20,8 +22,6 @@ use shared::webhook::delivery::{
 };
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::event::{Event, Origin};
-use shared::webhook::event_type::EventType;
-use shared::webhook::signature::EndpointSecret;
 
 use crate::rollups::Dice;
 use crate::seeding::{count_all, other_endpoint, seed_deliveries};

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use domain::ids::{ChargeId, EventId, MedCaseId};
 use domain::time::Timestamp;
+use domain::webhook::event_type::EventType;
 use serde_json::{Value, json};
 use shared::payout::Payouts;
 use shared::random;
 use shared::store::key_attributes;
 use shared::webhook::event::Event;
-use shared::webhook::event_type::EventType;
 
 use crate::support::{Listener, Service, eventually, id, operator};
 use crate::webhooks::{ALL, LEGACY};
@@ -288,7 +288,7 @@ async fn a_payouts_events_are_found_by_its_id() {
     let money = (domain::money::Amount::parse(300).unwrap(), domain::money::Currency::BRL);
     payouts.create(payout, service.scope(), money, &operator(), now).await.unwrap();
     let later = now.plus_seconds(1).unwrap();
-    payouts.end(payout, &shared::payout::PayoutEnd::Paid, &operator(), later).await.unwrap();
+    payouts.end(payout, &domain::payout::PayoutEnd::Paid, &operator(), later).await.unwrap();
     let events = logged(&service, &format!("&object={payout}"), 5).await;
     let mut told = names(&events);
     told.sort_unstable();

@@ -7,11 +7,12 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
+use domain::charge::TransactionStatus;
+use domain::charge::transition::{Command, Rejection};
 use local::embedded::fault_proxy::{Fault, FaultProxy};
 use local::stack::Options;
 use serde_json::json;
-use shared::charge::transition::{Command, Rejection};
-use shared::charge::{ChargeError, Charges, TransactionStatus};
+use shared::charge::{ChargeError, Charges};
 use shared::refund::Refunds;
 use shared::store::{Committed, Write};
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use domain::charge::Charge;
 use domain::ids::ChargeId;
 use local::embedded::fault_proxy::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::charge::Charge;
 use shared::store::key_attributes;
 
 use crate::seeding::seed;

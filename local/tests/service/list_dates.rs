@@ -2,13 +2,13 @@
 //! bounds in time.
 
 use domain::calendar::Day;
+use domain::charge::Charge;
 use domain::ids::{ChargeId, EventId, MedCaseId, Mode, PostingId};
+use domain::med::MedCase;
 use domain::row::Row;
 use domain::time::Timestamp;
-use shared::charge::Charge;
-use shared::med::MedCase;
+use domain::wallet::Posting;
 use shared::store::{Committed, Item, Store, Write, from_item};
-use shared::wallet::Posting;
 use shared::webhook::event::Event;
 
 use crate::support::{Client, Service, eventually};

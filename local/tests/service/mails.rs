@@ -4,14 +4,15 @@
 use std::path::PathBuf;
 
 use aws_sdk_sqs::types::QueueAttributeName;
+use domain::account::Contact;
 use domain::ids::{ChargeId, MedCaseId, Mode, Scope};
+use domain::med::MedCase;
 use domain::time::Timestamp;
 use local::stack::Options;
 use local::template::queue_url;
 use mail_parser::MessageParser;
 use serde_json::{Value, json};
-use shared::account::{Accounts, Contact};
-use shared::med::MedCase;
+use shared::account::Accounts;
 use shared::notice::{About, Claim, Notice, Notices, Sending};
 use shared::store::{Write, from_item};
 use shared::webhook::delivery::AttemptEnd;

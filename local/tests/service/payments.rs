@@ -9,9 +9,9 @@ use artefacts::multibanco;
 use axum::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use domain::account::terms::{Fee, MethodTerms};
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::account::terms::{Fee, MethodTerms};
 use tokio::task::JoinSet;
 
 use crate::support::{Answer, Listener, Service, eventually, id};

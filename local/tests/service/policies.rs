@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use axum::http::Method;
+use domain::account::terms::MethodTerms;
 use local::embedded::fault_proxy::Report;
 use local::stack::Options;
 use serde_json::json;
 use serde_yaml_ng::Value;
-use shared::account::terms::MethodTerms;
 use shared::webhook::delivery::Deliveries;
 
 use crate::budgets::{ask_acquirer, dispatch, work};

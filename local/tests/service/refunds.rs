@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use axum::http::Method;
+use domain::account::terms::{Fee, MethodTerms};
 use domain::calendar::Day;
 use domain::money::Currency;
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::account::terms::{Fee, MethodTerms};
 use tokio::task::JoinSet;
 
 use crate::budgets::ask_acquirer;

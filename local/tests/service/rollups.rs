@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use domain::calendar::hour_of;
+use domain::charge::Charge;
 use domain::ids::ChargeId;
 use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::charge::Charge;
 use shared::rollup::Rollups;
 use shared::store::{Item, text};
 
@@ -248,7 +248,7 @@ async fn scopes_are_counted_apart() {
     eventually("the counts", async || {
         let made = async |scope| {
             let sums = rollups.of_all_time(scope).await.unwrap();
-            sums.get(shared::rollup::Counter::Created)
+            sums.get(domain::rollup::Counter::Created)
         };
         ((made(&mine).await, made(&theirs).await) == (1, 2)).then_some(())
     })

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
+use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{ChargeId, EndpointId, Mode, ResendId, Scope};
+use domain::rollup::counted;
 use domain::time::Timestamp;
-use shared::charge::{Charge, TransactionStatus};
-use shared::rollup::counted;
+use domain::webhook::event_type::EventType;
 use shared::store::{Item, to_item};
 use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::event::Event;
-use shared::webhook::event_type::EventType;
 
 /// Rows of one `BatchWriteItem`.
 const BATCH: usize = 25;

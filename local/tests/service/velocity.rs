@@ -1,12 +1,13 @@
 //! The velocity guard (contract: Errors, fraud guard), at the store: live keys have no acquirer yet.
 
+use domain::account::VelocityLimits;
+use domain::charge::transition::Command;
+use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{ChargeId, Mode, Scope};
 use domain::tax_id::Document;
 use domain::time::Timestamp;
 use serde_json::json;
-use shared::account::VelocityLimits;
-use shared::charge::transition::Command;
-use shared::charge::{Charge, ChargeError, Charges, TransactionStatus};
+use shared::charge::{ChargeError, Charges};
 use shared::http::Problem;
 use shared::store::Inserted;
 

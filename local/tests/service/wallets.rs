@@ -5,21 +5,21 @@ use std::sync::Arc;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use axum::http::Method;
+use domain::account::terms::{Fee, Fees, MethodTerms};
+use domain::charge::Charge;
 use domain::ids::{PayoutId, PostingId};
 use domain::money::{Amount, Currency};
+use domain::payout::PayoutEnd;
+use domain::wallet::{Cause, LedgerAccount, Posting, RefundShare, RefundStrategy, Retaken, Subject, rules};
 use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::account::terms::{Fee, Fees, MethodTerms};
-use shared::charge::{Charge, Charges};
-use shared::payout::{PayoutEnd, PayoutRefused, Payouts};
+use shared::charge::Charges;
+use shared::payout::{PayoutRefused, Payouts};
 use shared::services::verify_ledger;
 use shared::store::{Committed, Write};
-use shared::wallet::counters::Cover;
-use shared::wallet::{
-    Adjusted, Adjustment, Cause, Covered, CreditsRead, LedgerAccount, Posting, RefundShare, RefundStrategy,
-    Retaken, Subject, Wallets, rules,
-};
+use shared::wallet::counters::{self, Cover};
+use shared::wallet::{Adjusted, Adjustment, Covered, CreditsRead, Wallets};
 use std::collections::HashMap;
 use tokio::task::JoinSet;
 
@@ -635,7 +635,7 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
         }
     };
     let commit = async |posting: Posting| {
-        let writes: Vec<Write> = posting.writes(Cover::NotNeeded).unwrap();
+        let writes: Vec<Write> = counters::posting_writes(&posting, Cover::NotNeeded).unwrap();
         store.commit(writes).await.unwrap()
     };
     let now_has = async || {

@@ -7,13 +7,13 @@ use aws_sdk_sqs::types::Message;
 use axum::http::{Method, StatusCode};
 use axum::response::IntoResponse;
 use domain::time::Timestamp;
+use domain::webhook::event_type::EventType;
 use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
-use shared::audit::Audit;
+use shared::audit;
 use shared::webhook::delivery::AttemptEnd;
 use shared::webhook::endpoint::{Endpoint, EndpointStatus, Endpoints};
-use shared::webhook::event_type::EventType;
 
 use crate::budgets::{dispatch, work};
 use crate::support::{Listener, Service, eventually, id};
@@ -197,7 +197,7 @@ async fn an_endpoint_that_failed_everything_for_five_days_is_switched_off_and_sa
     assert_eq!((&off["status"], &off["disabledAt"]), (&json!("INACTIVE"), &off["updatedAt"]));
     let reason = off["disabledReason"].as_str().unwrap();
     assert!(reason.contains("answered 502"), "{reason}");
-    let (audit, _) = Audit::page(&service.store(), &service.scope().account, None).await.unwrap();
+    let (audit, _) = audit::page(&service.store(), &service.scope().account, None).await.unwrap();
     assert_eq!((audit[0].subject.as_str(), audit[0].reason.as_str()), (id(&made), reason));
 
     // What was made before is attempted to its end, and then in the dead-letter queue.
@@ -359,7 +359,7 @@ async fn an_endpoint_is_switched_off_once_though_somebody_changed_it_meanwhile()
     tokio::join!(note(), note(), note(), note());
     let off = noted.read().await;
     assert_eq!((off.status, off.events), (EndpointStatus::Inactive, vec![EventType::ChargePaid]));
-    let (audit, _) = Audit::page(&noted.service.store(), &noted.service.scope().account, None).await.unwrap();
+    let (audit, _) = audit::page(&noted.service.store(), &noted.service.scope().account, None).await.unwrap();
     assert_eq!(audit.len(), 1, "{audit:?}");
 }
 

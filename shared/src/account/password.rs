@@ -87,7 +87,7 @@ impl Prover {
 mod tests {
     use argon2::password_hash::phc;
 
-    use super::*;
+    use crate::account::password::*;
 
     #[tokio::test]
     async fn a_password_is_proved_by_its_own_hash_alone() {

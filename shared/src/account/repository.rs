@@ -2,13 +2,14 @@
 
 use serde::Serialize;
 
+use domain::account::{ACCOUNTS, Account, AccountSettings, Contact};
+use domain::audit::Operator;
 use domain::hex;
 use domain::ids::AccountId;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use super::{ACCOUNTS, Account, AccountSettings, Contact};
-use crate::audit::{Audit, Operator};
+use crate::audit;
 use crate::random::{self, RandomError};
 use crate::store::{Committed, ListIndex, Order, Plan, Store, StoreError, Write};
 
@@ -60,7 +61,7 @@ impl Accounts {
         let id = AccountId::new(random::bytes()?);
         let salt = hex::encode(&random::bytes::<16>()?);
         let account = Account { id, settings, contact, salt, created_at: now, version: 1 };
-        let audit = Audit::of(operator, id, "account.open", id.to_string(), now)?;
+        let audit = audit::by_operator(operator, id, "account.open", id.to_string(), now)?;
         let audit = audit.with(format!(
             "{}, contact {}",
             serde_json::to_string(&account.settings)?,
@@ -139,7 +140,7 @@ impl Accounts {
             }
             let details =
                 format!("{} became {}", serde_json::to_string(&before)?, serde_json::to_string(part)?);
-            let audit = Audit::of(operator, *id, action, id.to_string(), now)?.with(details);
+            let audit = audit::by_operator(operator, *id, action, id.to_string(), now)?.with(details);
             let writes = vec![Write::replace(&next, account.version)?, Write::insert(&audit)?];
             Ok(Plan::Commit(writes, next))
         };

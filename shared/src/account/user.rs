@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use domain::audit::Operator;
 use domain::ids::{AccountId, UserId};
 use domain::row::{Indexes, Key, Row, sortable};
 use domain::time::Timestamp;
 
-use super::password::PasswordHash;
-use crate::audit::{Audit, Operator};
+use crate::account::password::PasswordHash;
+use crate::audit;
 use crate::random::RandomError;
 use crate::store::{Committed, ListIndex, Order, Plan, Store, StoreError, Write};
 
@@ -180,7 +181,7 @@ impl Users {
 
     /// Adds somebody, with an audit row.
     pub async fn add(&self, user: &User, operator: &Operator, now: Timestamp) -> Result<(), UserRefused> {
-        let audit = Audit::of(operator, user.account, "user.add", user.id.to_string(), now)?;
+        let audit = audit::by_operator(operator, user.account, "user.add", user.id.to_string(), now)?;
         let audit = audit.with(format!("{} as {}", user.email, user.role.as_str()));
         let writes = vec![Write::insert(user)?, Write::insert(&audit)?];
         match self.store.commit(writes).await? {
@@ -217,7 +218,7 @@ impl Users {
                     ("user.remove", details, user.clone(), Write::remove(user.key(), "version", seen))
                 }
             };
-            let audit = Audit::of(operator, *account, action, id.to_string(), now)?;
+            let audit = audit::by_operator(operator, *account, action, id.to_string(), now)?;
             let audit = audit.with(format!("{} {details}", user.email).trim_end().to_owned());
             Ok(Plan::Commit(vec![write, Write::insert(&audit)?], next))
         };

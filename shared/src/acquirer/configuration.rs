@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use domain::audit::{Audit, Operator};
 use domain::hex;
 use domain::ids::AccountId;
 use domain::pix_key::PixKey;
@@ -24,7 +25,7 @@ use domain::text::serde_as_text;
 use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, LocalNames, check_url};
 
-use crate::audit::{Audit, Operator};
+use crate::audit;
 use crate::random::RandomError;
 use crate::store::{Plan, Store, StoreError, Write};
 
@@ -450,7 +451,7 @@ fn audited(
     action: &str,
     now: Timestamp,
 ) -> Result<Audit, RandomError> {
-    Audit::of(operator, account, action, account.to_string(), now)
+    audit::by_operator(operator, account, action, account.to_string(), now)
 }
 
 #[cfg(test)]

@@ -9,14 +9,14 @@ pub use queue::{AcquirerMessage, AcquirerQueue};
 use serde_json::{Map, Value};
 pub use view::ProviderStatusView;
 
+use domain::account::AccountSettings;
+use domain::charge::Charge;
+use domain::charge::transition::Finalised;
 use domain::ids::{Mode, Scope};
+use domain::refund::{Refund, RefundCapabilities, RefundEnd};
 use domain::time::Timestamp;
 
-use crate::account::AccountSettings;
-use crate::charge::Charge;
-use crate::charge::transition::Finalised;
 use crate::config::Links;
-use crate::refund::{Refund, RefundCapabilities, RefundEnd};
 
 /// Why an acquirer did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]

@@ -7,17 +7,17 @@ use artefacts::crypto::{Network, sandbox_address};
 use artefacts::{boleto, multibanco};
 use serde_json::json;
 
+use domain::account::AccountSettings;
 use domain::calendar::Day;
+use domain::charge::{Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, Pix, TransactionStatus};
 use domain::ids::ChargeId;
 use domain::money::{Amount, Currency, Money};
 use domain::payment_method::PaymentMethod;
+use domain::refund::{Refund, RefundCapabilities, RefundEnd};
 use domain::time::Timestamp;
 
 use super::{AcquirerError, ProviderStatus, RefundProgress};
-use crate::account::AccountSettings;
-use crate::charge::{Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, Pix, TransactionStatus};
 use crate::config::Links;
-use crate::refund::{Refund, RefundCapabilities, RefundEnd};
 
 /// How long a card's page can be used, in seconds.
 const CARD_TTL_SECONDS: i64 = 24 * 60 * 60;

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use domain::charge::{Charge, TransactionStatus};
+
 use super::ProviderStatus;
-use crate::charge::{Charge, TransactionStatus};
 
 /// What the acquirer says of a payment: `GET /v1/payments/{id}/provider-status`.
 #[derive(Debug, Serialize)]

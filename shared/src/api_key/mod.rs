@@ -11,10 +11,9 @@ use serde::{Deserialize, Serialize};
 
 pub use repository::{ApiKeyError, ApiKeys, Issued};
 
+use domain::account::{Account, AccountSettings};
 use domain::ids::{AccountId, Fingerprint, Mode};
 use domain::time::Timestamp;
-
-use crate::account::{Account, AccountSettings};
 
 /// Characters of a key that are shown: `ak_test_` and four more (contract: API key).
 const PREFIX_CHARS: usize = 12;

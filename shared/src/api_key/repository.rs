@@ -7,13 +7,14 @@ use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
 use secrecy::SecretString;
 
+use domain::account::Account;
+use domain::audit::Operator;
 use domain::ids::{AccountId, ApiKeyId, Fingerprint};
 use domain::time::Timestamp;
 
 use super::request::NewApiKey;
 use super::{ApiKey, ListedKey, generate};
-use crate::account::Account;
-use crate::audit::{Audit, Operator};
+use crate::audit;
 use crate::random::{self, RandomError};
 use crate::store::{Committed, Item, Store, StoreError, Write, unavailable, update_in_turn};
 
@@ -121,7 +122,7 @@ impl ApiKeys {
             update.next_attempt().await?;
             let account = self.account(account).await?;
             let issued = make(&account, asked, now)?;
-            let audit = Audit::of(operator, account.id, "api-key.issue", issued.fingerprint(), now)?;
+            let audit = audit::by_operator(operator, account.id, "api-key.issue", issued.fingerprint(), now)?;
             let writes = vec![
                 Write::insert_into(&self.table, item(&issued.key)?),
                 Write::check(Account::key_of(&account.id), account.version),
@@ -155,7 +156,8 @@ impl ApiKeys {
             let asked =
                 NewApiKey { label: label.clone().unwrap_or_else(|| old.label.clone()), mode: old.mode };
             let issued = make(&account, &asked, now)?;
-            let audit = Audit::of(operator, account.id, "api-key.rotate", old.fingerprint.as_str(), now)?;
+            let audit =
+                audit::by_operator(operator, account.id, "api-key.rotate", old.fingerprint.as_str(), now)?;
             let details = format!("replaced by {}, {}", issued.fingerprint(), described(&issued.key));
             let writes = vec![
                 Write::remove_from(&self.table, key_of(&old.fingerprint)),
@@ -182,7 +184,7 @@ impl ApiKeys {
         now: Timestamp,
     ) -> Result<ApiKey, ApiKeyError> {
         let key = self.find(account, id).await?;
-        let audit = Audit::of(operator, *account, "api-key.revoke", key.fingerprint.as_str(), now)?;
+        let audit = audit::by_operator(operator, *account, "api-key.revoke", key.fingerprint.as_str(), now)?;
         let writes = vec![
             Write::remove_from(&self.table, key_of(&key.fingerprint)),
             Write::insert(&audit.with(described(&key)))?,

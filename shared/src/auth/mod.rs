@@ -10,13 +10,13 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
+use domain::account::AccountSettings;
+use domain::audit::{Actor, Audit};
 use domain::ids::{AuditId, Fingerprint, Mode, Scope};
 use domain::source_address::SourceAddress;
 use domain::time::Timestamp;
 
-use crate::account::AccountSettings;
 use crate::api_key::{self, ApiKey, ApiKeys};
-use crate::audit::{Actor, Audit};
 use crate::http::{Problem, RateLimit, RequestContext};
 use crate::random::{self, RandomError};
 

@@ -1,7 +1,8 @@
 //! Why a charge is not created, changed or read.
 
-use super::TransactionStatus;
-use super::transition::Rejection;
+use domain::charge::TransactionStatus;
+use domain::charge::transition::Rejection;
+
 use crate::store::StoreError;
 
 /// Why a charge is not inserted or changed.

@@ -1,13 +1,14 @@
 //! Lists of charges: newest first, by cursor, with filters. A page costs at most five requests, three of them
 //! one after another, however many charges there are.
 
+use domain::charge::{Charge, PublicStatus};
 use domain::ids::{ChargeId, Scope};
 use domain::row::{Key, sortable};
 use domain::tax_id::Document;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 
-use super::{Charge, Charges, PublicStatus};
+use crate::charge::Charges;
 use crate::http::{Fields, Problem, Query};
 use crate::store::{ListIndex, Listed, Order, PageError, StoreError};
 

@@ -1,14 +1,15 @@
 //! Reads and writes of charges.
 
+use domain::charge::Charge;
+use domain::charge::transition::{self, Command, Outcome, ReceiptWrite};
 use domain::ids::ChargeId;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use super::transition::{self, Command, Outcome, ReceiptWrite};
-use super::{Charge, ChargeError};
 use crate::auth::Caller;
+use crate::charge::ChargeError;
 use crate::store::{Inserted, Store, StoreError, Write};
-use crate::wallet::counters::Cover;
+use crate::wallet::counters::{self, Cover};
 
 /// The charges of all scopes.
 #[derive(Clone, Debug)]
@@ -177,7 +178,7 @@ impl Planned {
                 planned.writes.push(Write::replace(&receipt, receipt.version.saturating_sub(1))?);
             }
         }
-        planned.writes.extend(posting.writes(Cover::NotNeeded)?);
+        planned.writes.extend(counters::posting_writes(&posting, Cover::NotNeeded)?);
         Ok(planned)
     }
 }

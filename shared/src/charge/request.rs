@@ -3,12 +3,12 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use domain::charge::{Customer, Metadata, Transaction, metadata};
 use domain::hex;
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::{Document, TaxId};
 
-use super::{Customer, Metadata, Transaction, metadata};
 use crate::http::json::JsonPath;
 use crate::http::{Fields, JsonObject, JsonValue, Object};
 
@@ -213,7 +213,7 @@ fn quoted(text: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::*;
+    use crate::charge::request::*;
     use crate::http::Problem;
     use crate::http::json::{self, testing::object};
 

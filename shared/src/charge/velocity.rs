@@ -8,12 +8,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use domain::account::VelocityLimits;
+use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{ChargeId, Mode, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
-use super::{Charge, ChargeError, Charges, TransactionStatus};
-use crate::account::VelocityLimits;
+use crate::charge::{ChargeError, Charges};
 use crate::store::{Bound, Inserted, Item, StoreError, Write, ttl};
 
 /// How long a customer's charge counts, in seconds.
@@ -216,8 +217,8 @@ impl Charges {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::at;
-    use super::*;
+    use crate::charge::testing::at;
+    use crate::charge::velocity::*;
     use domain::ids::AccountId;
 
     fn charge(key: &str) -> ChargeId {

@@ -4,13 +4,13 @@ use artefacts::qr;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use domain::charge::{Charge, Failure, PublicStatus};
 use domain::ids::AcquirerPaymentId;
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
 
-use super::{Charge, Failure, PublicStatus};
 use crate::config::Links;
 
 /// How the QR image is given.

@@ -1,8 +1,8 @@
 //! Why a MED case does not change.
 
-use super::CaseStatus;
-use super::evidence::MAX_EVIDENCE;
-use crate::charge::{FundsError, TransactionStatus};
+use domain::charge::FundsError;
+use domain::med::{CaseRefused, CaseStatus, EvidenceRefused};
+
 use crate::object_store::ObjectStoreError;
 use crate::random::RandomError;
 use crate::store::StoreError;
@@ -10,15 +10,12 @@ use crate::store::StoreError;
 /// Why a case is not opened or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
-    /// Nothing was credited for the charge, so nothing is contested.
-    #[error("The charge is {}; a case contests a payment that was credited.", .0.as_str())]
-    NotSettled(TransactionStatus),
     /// Only an open case can be answered.
     #[error("The case is {}; only an open one can be answered.", .0.as_str())]
     NotOpen(CaseStatus),
-    /// The charge's funds do not allow what the case takes.
+    /// Nothing was credited for the charge, or its funds do not allow what the case takes.
     #[error(transparent)]
-    Funds(#[from] FundsError),
+    Refused(#[from] CaseRefused),
     /// DynamoDB.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -27,15 +24,18 @@ pub enum CaseError {
     Random(#[from] RandomError),
 }
 
+impl From<FundsError> for CaseError {
+    fn from(error: FundsError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
 /// Why evidence is not taken.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
-    /// The case is over.
-    #[error("The case is {}; evidence is for one that is not over.", .0.as_str())]
-    CaseOver(CaseStatus),
-    /// The case has as many files as one may have.
-    #[error("The case has {MAX_EVIDENCE} files, the most that one may have.")]
-    Full,
+    /// The case is over, or has as many files as it may have.
+    #[error(transparent)]
+    Refused(#[from] EvidenceRefused),
     /// The file has a name, size or type that evidence must not have.
     #[error("{param}: {message}")]
     InvalidFile {

@@ -1,14 +1,15 @@
 //! Lists of cases: newest first, by cursor, with filters (contract: MED cases). A page costs the same however many cases
 //! there are and however rare those that match.
 
+use domain::charge::Charge;
 use domain::ids::{ChargeId, MedCaseId, Scope};
+use domain::med::{CaseKind, CaseStatus, MedCase, SORT};
 use domain::row::{Key, sortable};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 
-use super::{CaseKind, CaseStatus, MedCase, MedCases, SORT};
-use crate::charge::Charge;
 use crate::http::{Fields, Problem, Query};
+use crate::med::MedCases;
 use crate::store::{ListIndex, Listed, Order, PageError, StoreError};
 
 /// Cases on a page, unless asked otherwise, and at most (contract: Limits).

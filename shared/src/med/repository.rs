@@ -1,15 +1,17 @@
 //! Reads and writes of cases.
 
+use domain::audit::{Audit, Operator};
+use domain::charge::Charge;
 use domain::ids::MedCaseId;
+use domain::med::{AppealReason, CaseNotice, CaseStep, Decision, MedCase};
 use domain::time::Timestamp;
 
-use super::{AppealReason, CaseError, CaseNotice, CaseStep, Decision, MedCase};
-use crate::audit::{Audit, Operator};
+use crate::audit;
 use crate::auth::Caller;
-use crate::charge::Charge;
+use crate::med::CaseError;
 use crate::random::RandomError;
 use crate::store::{Store, StoreError, Write};
-use crate::wallet::counters::Cover;
+use crate::wallet::counters::{self, Cover};
 
 /// The cases of all scopes.
 #[derive(Clone, Debug)]
@@ -77,7 +79,7 @@ impl MedCases {
     ) -> Result<MedCase, CaseError> {
         let step = |case: &MedCase, charge: &Charge| {
             let appealed = case.appealed(charge, reason, now).ok_or(CaseError::NotOpen(case.status))?;
-            Ok(Some(appealed.by(caller)))
+            Ok(Some(appealed.by(|version| caller.actor(version))))
         };
         self.change(case, None, step).await
     }
@@ -101,7 +103,7 @@ impl MedCases {
     pub async fn accept(&self, case: MedCase, caller: &Caller, now: Timestamp) -> Result<MedCase, CaseError> {
         let step = |case: &MedCase, charge: &Charge| {
             let accepted = case.accepted(charge, now)?.ok_or(CaseError::NotOpen(case.status))?;
-            Ok(Some(accepted.by(caller)))
+            Ok(Some(accepted.by(|version| caller.actor(version))))
         };
         self.change(case, None, step).await
     }
@@ -165,7 +167,7 @@ fn writes(case: Vec<Write>, step: &CaseStep, charge: &Charge) -> Result<Vec<Writ
     let mut writes = case;
     writes.push(Write::replace(&step.charge, charge.version)?);
     if let Some(posting) = &step.posting {
-        writes.extend(posting.writes(Cover::NotNeeded)?);
+        writes.extend(counters::posting_writes(posting, Cover::NotNeeded)?);
     }
     Ok(writes)
 }
@@ -189,6 +191,6 @@ pub(super) fn audit(
     now: Timestamp,
 ) -> Result<Option<Audit>, RandomError> {
     let Some(operator) = by else { return Ok(None) };
-    let audit = Audit::of(operator, case.scope.account, action, case.id.to_string(), now)?;
+    let audit = audit::by_operator(operator, case.scope.account, action, case.id.to_string(), now)?;
     Ok(Some(Audit { details, ..audit }))
 }

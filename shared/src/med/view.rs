@@ -3,10 +3,11 @@
 use serde::Serialize;
 
 use domain::ids::{ChargeId, MedCaseId};
+use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use domain::money::{Amount, Currency};
 use domain::time::Timestamp;
 
-use super::{CaseKind, CasePage, CaseStatus, MedCase, MoneyOutcome};
+use crate::med::CasePage;
 
 /// A case on the wire.
 #[derive(Clone, Debug, Serialize)]

@@ -13,16 +13,16 @@ use serde::{Deserialize, Serialize};
 pub use repository::Notices;
 
 use domain::ids::{AccountId, EndpointId, MedCaseId, NoticeId, RefundId, Scope};
+use domain::med::MedCase;
+use domain::refund::Refund;
 use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
+use domain::webhook::event_type::EventType;
 
-use crate::med::MedCase;
 use crate::queue::{Message, Queue};
-use crate::refund::Refund;
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
-use crate::webhook::event_type::EventType;
 
 /// How long a worker's claim holds, in seconds. Sending takes 6 at most.
 const LEASE_SECONDS: i64 = 60;
@@ -232,15 +232,15 @@ impl Row for Sending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charge::RefundAsked;
     use crate::charge::testing::{at, paid};
     use crate::http::JsonObject;
-    use crate::med::{CaseNotice, Decision};
-    use crate::refund::RefundPlan;
-    use crate::wallet::RefundStrategy;
     use crate::webhook::endpoint::Disabled;
     use crate::webhook::endpoint::testing::endpoint;
+    use domain::charge::RefundAsked;
+    use domain::med::Decision;
+    use domain::refund::RefundPlan;
     use domain::vocabulary::Vocabulary;
+    use domain::wallet::RefundStrategy;
 
     fn notice() -> Notice {
         Notice {
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_case_is_worth_a_notice_when_it_opens_and_when_its_end_is_told() {
-        let claim = CaseNotice::parse(&JsonObject::new()).unwrap();
+        let claim = crate::med::request::case_notice(&JsonObject::new()).unwrap();
         let step = MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &claim, at(100)).unwrap();
         let opened = step.case.clone();
         let of = |old: Option<&MedCase>, new: &MedCase, outcome_notices| {

@@ -1,16 +1,18 @@
 //! Reads and writes of payouts.
 
+use domain::audit::Operator;
 use domain::ids::{PayoutId, PostingId, Scope};
 use domain::money::{Amount, Currency};
+use domain::payout::{Payout, PayoutEnd, PayoutStatus};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
+use domain::wallet::{Cause, Posting, Subject, rules};
 
-use super::{Payout, PayoutEnd, PayoutStatus};
-use crate::audit::{Audit, Operator};
+use crate::audit;
 use crate::random::RandomError;
 use crate::store::{ListIndex, Order, Plan, Store, StoreError, Write};
-use crate::wallet::counters::Cover;
-use crate::wallet::{Cause, Covered, CreditsRead, Posting, Subject, Wallets, rules};
+use crate::wallet::counters::{self, Cover};
+use crate::wallet::{Covered, CreditsRead, Wallets};
 
 /// Payouts that are listed at once.
 pub const LISTED: usize = 100;
@@ -82,14 +84,14 @@ impl Payouts {
         };
         let (posting, action) = posting(&payout);
         let details = format!("{} {currency} {}", scope.mode, amount.minor());
-        let audit = Audit::of(operator, scope.account, action, id.to_string(), now)?.with(details);
+        let audit = audit::by_operator(operator, scope.account, action, id.to_string(), now)?.with(details);
         let wallets = Wallets::new(self.store.clone());
         let mut credits = CreditsRead::default();
         let mut update = self.store.start_update("a wallet");
         loop {
             update.next_attempt().await?;
             if let Some(earlier) = self.find(id).await? {
-                return earlier.asked_again(scope, amount, currency);
+                return asked_again(earlier, scope, amount, currency);
             }
             if !id.is_of_late(now) {
                 return Err(PayoutRefused::IdOutOfTime);
@@ -122,9 +124,9 @@ impl Payouts {
                 return Ok(Plan::Finished(payout));
             };
             let (posting, action) = posting(&next);
-            let audit = Audit::of(operator, next.scope.account, action, id.to_string(), now)?;
+            let audit = audit::by_operator(operator, next.scope.account, action, id.to_string(), now)?;
             let mut writes = vec![Write::replace(&next, payout.version)?, Write::insert(&audit)?];
-            writes.extend(posting.writes(Cover::NotNeeded)?);
+            writes.extend(counters::posting_writes(&posting, Cover::NotNeeded)?);
             Ok(Plan::Commit(writes, next))
         };
         self.store.update("a payout", &Payout::key_of(id), plan).await
@@ -149,12 +151,15 @@ impl Payouts {
     }
 }
 
-impl Payout {
-    /// The answer to whoever asks for a payout of this id again.
-    fn asked_again(self, scope: Scope, amount: Amount, currency: Currency) -> Result<Self, PayoutRefused> {
-        let is_same = self.scope == scope && self.amount == amount && self.currency == currency;
-        if is_same { Ok(self) } else { Err(PayoutRefused::IdTaken) }
-    }
+/// The answer to a request for a payout of an id that was used before.
+fn asked_again(
+    earlier: Payout,
+    scope: Scope,
+    amount: Amount,
+    currency: Currency,
+) -> Result<Payout, PayoutRefused> {
+    let is_same = earlier.scope == scope && earlier.amount == amount && earlier.currency == currency;
+    if is_same { Ok(earlier) } else { Err(PayoutRefused::IdTaken) }
 }
 
 /// What a payout's last change posts, and what the audit calls it.

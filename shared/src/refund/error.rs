@@ -1,8 +1,8 @@
 //! Why a refund is not made.
 
+use domain::charge::{FundsError, RefundRefused, TransactionStatus};
 use domain::payment_method::PaymentMethod;
 
-use crate::charge::{FundsError, RefundRefused, TransactionStatus};
 use crate::store::StoreError;
 use crate::wallet::WalletError;
 

@@ -1,18 +1,17 @@
 //! Reads and writes of refunds.
 
 use domain::calendar::Day;
+use domain::charge::{Charge, RefundRefused, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
+use domain::refund::{self, Refund, RefundCapabilities, RefundEnd, RefundStatus, RefundStep};
 use domain::time::Timestamp;
 
-use super::{
-    NewRefund, Refund, RefundCapabilities, RefundEnd, RefundError, RefundStatus, RefundStep, third_party,
-};
 use crate::auth::Caller;
-use crate::charge::{Charge, RefundRefused, TransactionStatus};
 use crate::clock::Clock;
 use crate::http::Created;
+use crate::refund::{NewRefund, RefundError, third_party};
 use crate::store::{Committed, Store, StoreError, Write};
-use crate::wallet::counters::Cover;
+use crate::wallet::counters::{self, Cover};
 use crate::wallet::{Covered, CreditsRead, Wallets};
 
 /// How long a charge that changed counts as busy, in milliseconds.
@@ -42,7 +41,7 @@ impl Refunds {
     pub async fn of_charge(&self, charge: Option<ChargeId>) -> Result<Vec<Refund>, StoreError> {
         let Some(charge) = charge else { return Ok(Vec::new()) };
         let pk = Charge::key_of(charge).pk;
-        let mut refunds: Vec<Refund> = self.store.rows_of_prefix(&pk, super::SORT).await?;
+        let mut refunds: Vec<Refund> = self.store.rows_of_prefix(&pk, refund::SORT).await?;
         refunds.sort_by_key(|refund| std::cmp::Reverse((refund.created_at, refund.id)));
         Ok(refunds)
     }
@@ -196,7 +195,7 @@ impl Refunds {
                 Write::replace(&step.refund, refund.version)?,
                 Write::replace(&step.charge, charge.version)?,
             ];
-            writes.extend(step.posting.writes(Cover::NotNeeded)?);
+            writes.extend(counters::posting_writes(&step.posting, Cover::NotNeeded)?);
             if end == RefundEnd::Failed {
                 writes.extend(third_party::release(&step.refund));
             }

@@ -1,19 +1,20 @@
 //! What a client sends to refund a payment (contract: `POST /v1/payments/{id}/refund`).
 
+use domain::account::AccountSettings;
+use domain::charge::{Charge, RefundAsked};
 use domain::ids::{ChargeId, RefundId};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
+use domain::refund::{RefundCapabilities, RefundPlan};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
+use domain::wallet::RefundStrategy;
 
-use super::third_party::is_third_party;
-use super::{RefundCapabilities, RefundError, RefundPlan};
-use crate::account::AccountSettings;
 use crate::charge::request::canonical_hash;
-use crate::charge::{Charge, RefundAsked};
 use crate::http::{Fields, JsonObject, Object, Problem};
-use crate::wallet::RefundStrategy;
+use crate::refund::RefundError;
+use crate::refund::third_party::is_third_party;
 
 /// Characters of an `idempotencyKey` (contract: Limits).
 const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (8, 128);

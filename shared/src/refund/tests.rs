@@ -1,18 +1,24 @@
 //! A refund's moves, and what may be asked. What they do to wallets is in the wallet's tests.
 
+use super::{NewRefund, RefundError};
+use domain::calendar::Day;
+use domain::charge::{Charge, RefundRefused, TransactionStatus};
+use domain::payment_method::PaymentMethod;
+use domain::time::Timestamp;
 use serde_json::{Value, json};
 
+use domain::account::{AccountSettings, ThirdPartyLimits};
 use domain::ids::MedCaseId;
+use domain::med::{CaseStep, Decision, MedCase};
+use domain::refund::*;
+use domain::row::Row;
 use domain::vocabulary::Vocabulary;
+use domain::wallet::{LedgerAccount, RefundStrategy};
 
-use super::*;
-use crate::account::{AccountSettings, ThirdPartyLimits};
 use crate::acquirer::Acquirer;
 use crate::charge::testing::{at, paid};
 use crate::http::json::testing::object;
 use crate::http::{JsonObject, Problem};
-use crate::med::{CaseNotice, CaseStep, Decision, MedCase};
-use crate::wallet::{LedgerAccount, RefundStrategy};
 
 fn parse(extra: Value) -> Result<NewRefund, Problem> {
     let mut body = json!({"idempotencyKey": "refund-01"});
@@ -114,7 +120,7 @@ fn only_what_is_settled_and_not_disputed_is_refunded() {
 }
 
 fn disputed(charge: &Charge) -> CaseStep {
-    let notice = CaseNotice::parse(&JsonObject::new()).unwrap();
+    let notice = crate::med::request::case_notice(&JsonObject::new()).unwrap();
     MedCase::open(MedCaseId::derive(charge.id, "1"), charge, &notice, at(102)).unwrap()
 }
 

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use domain::calendar::Day;
+use domain::charge::Charge;
 use domain::hex;
 use domain::ids::{RefundId, Scope};
 use domain::pix_key::PixKey;
+use domain::refund::Refund;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
-use super::Refund;
-use crate::charge::Charge;
 use crate::store::{Bound, Inserted, Store, StoreError, Write, ttl};
 
 /// The counter of what refunds of a day took.

@@ -9,10 +9,10 @@ use domain::calendar::{Day, Window};
 use domain::ids::{ChargeId, Scope};
 use domain::money::Currency;
 use domain::retention::EVENTS_KEPT_SECONDS;
+use domain::rollup::{Counted, DAY_SORT, Sums, all_time_key, day_key, parse_day, partition};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
-use super::{Counted, DAY_SORT, Sums, all_time_key, day_key, parse_day, partition};
 use crate::store::{Committed, Item, Order, Store, StoreError, Write, text};
 
 /// Changes of one transaction: with a marker and at most a day's row for each, and the row of all time, they stay within the

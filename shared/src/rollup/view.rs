@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use domain::calendar::{Day, HOURS_A_DAY, Window};
+use domain::charge::PublicStatus;
 use domain::money::Currency;
 use domain::payment_method::PaymentMethod;
+use domain::rollup::{Counter, Sums};
 use domain::vocabulary::Vocabulary;
 
-use super::{Counter, DayRow, Sums};
-use crate::charge::PublicStatus;
 use crate::http::{Fields, Problem, Query};
+use crate::rollup::DayRow;
 
 /// Points of `dailyVolume`, at most (contract: Limits).
 const MAX_DAILY_POINTS: u64 = 366;
@@ -253,7 +254,7 @@ impl MetricsView {
 mod tests {
     use serde_json::json;
 
-    use super::*;
+    use crate::rollup::view::*;
 
     #[test]
     fn a_share_is_rounded_half_up_and_nothing_of_nothing() {

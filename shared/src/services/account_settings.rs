@@ -1,11 +1,12 @@
 //! The settings of an account, and the copies of them that its API keys' rows carry.
 
+use domain::account::{Account, AccountSettings};
+use domain::audit::Operator;
 use domain::ids::AccountId;
 use domain::time::Timestamp;
 
-use crate::account::{Account, AccountRefused, AccountSettings, Accounts};
+use crate::account::{AccountRefused, Accounts};
 use crate::api_key::ApiKeys;
-use crate::audit::Operator;
 
 /// Changes an account's settings, with an audit row, and then each of its keys' copies. Called again with the same change, it
 /// updates the keys that an interrupted call left behind.

@@ -1,12 +1,13 @@
 //! The creation of a charge: its acquirer makes what the payer is given, and one put stores it.
 
+use domain::charge::{Artefacts, Charge, Funds, TransactionStatus, transition};
 use domain::ids::{ChargeId, Mode};
 use domain::time::Timestamp;
 
 use crate::acquirer::{Acquirer, AcquirerError};
 use crate::auth::Caller;
 use crate::charge::request::NewCharge;
-use crate::charge::{Artefacts, Charge, ChargeError, Charges, Funds, TransactionStatus, transition};
+use crate::charge::{ChargeError, Charges};
 use crate::config::Links;
 use crate::http::Created;
 use crate::store::{Inserted, StoreError};

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use domain::charge::Charge;
 use domain::ids::{ChargeId, Scope};
 use domain::time::Timestamp;
 
-use crate::charge::{Charge, Charges};
+use crate::charge::Charges;
 use crate::store::StoreError;
 use crate::wallet::Wallets;
 use crate::wallet::verify::{ChargeSums, Difference, Verification};

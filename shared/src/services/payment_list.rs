@@ -11,17 +11,18 @@ use serde_json::Value;
 use strum::{IntoStaticStr, VariantArray};
 
 use domain::calendar::Day;
+use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{ChargeId, Scope};
+use domain::rollup::Counter;
 use domain::row::Key;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 
 use crate::charge::list::sort_range;
 use crate::charge::transaction::view::PaymentView;
-use crate::charge::{Charge, TransactionStatus};
 use crate::config::Links;
 use crate::http::{Fields, Problem, Query};
-use crate::rollup::{Counter, DayRow, Rollups};
+use crate::rollup::{DayRow, Rollups};
 use crate::store::{ListIndex, Order, PageError, Store, StoreError};
 
 /// Payments on a page, unless asked otherwise, and at most (contract: Limits).
@@ -448,8 +449,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::charge::Crypto;
     use crate::charge::testing::{at, waiting};
+    use domain::charge::Crypto;
     use domain::ids::Mode;
     use domain::money::{Amount, Currency};
 

@@ -34,6 +34,7 @@ pub use update::{Plan, Update};
 pub use write::{Bound, Committed, Inserted, Write};
 
 use domain::hex;
+use domain::money::MoneyError;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
@@ -69,6 +70,13 @@ pub enum StoreError {
     /// A row can't be read or written, or a row that must exist does not.
     #[error("a row can't be read or written: {0}")]
     Corrupt(String),
+}
+
+/// Stored numbers whose sum is out of range.
+impl From<MoneyError> for StoreError {
+    fn from(error: MoneyError) -> Self {
+        Self::Corrupt(error.to_string())
+    }
 }
 
 /// Wraps an SDK error with all its causes.

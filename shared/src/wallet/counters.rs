@@ -18,9 +18,8 @@ use domain::calendar::Day;
 use domain::ids::Scope;
 use domain::money::Currency;
 use domain::row::Key;
+use domain::wallet::{LedgerAccount, Posting, grow};
 
-use super::balance::grow;
-use super::{LedgerAccount, Posting};
 use crate::store::{Bound, Item, StoreError, Write, due_attributes};
 
 /// Rows over which an account's counters are spread: transactions that meet on one row wait for one another.
@@ -121,8 +120,19 @@ pub(super) fn writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, Stor
     Ok(vec![Write::add(key, counters.into_iter().collect(), Item::new(), bound)])
 }
 
+/// A posting's row and what it adds to counters, to be committed with the change that causes it. The debit of what is
+/// available, where there is one, comes last.
+pub fn posting_writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, StoreError> {
+    let mut rows = vec![Write::insert(posting)?];
+    if let Some(day) = posting.release_on {
+        rows.push(hold(posting, day, posting.change(LedgerAccount::MerchantPending)));
+    }
+    rows.extend(writes(posting, cover)?);
+    Ok(rows)
+}
+
 /// Puts money into a tranche, or takes it out while it is held.
-pub(super) fn hold(posting: &Posting, day: Day, by: i64) -> Write {
+fn hold(posting: &Posting, day: Day, by: i64) -> Write {
     let key = release_key(&posting.scope, posting.currency, day);
     let bound = (by < 0).then(|| Bound::AtLeast { counter: HELD.to_owned(), least: by.saturating_neg() });
     let due = due_attributes(&key, day.starts_at());

@@ -2,18 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use domain::audit::Operator;
 use domain::calendar::Day;
 use domain::ids::{PostingId, Scope};
 use domain::money::Currency;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
+use domain::wallet::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
 
-use super::counters::{self, CounterRow, Cover, HELD};
-use super::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
-use crate::audit::{Audit, Operator};
+use crate::audit;
 use crate::random::{self, RandomError};
 use crate::store::{Item, Store, StoreError, Write, key_of_item};
+use crate::wallet::counters::{self, CounterRow, Cover, HELD};
 
 /// What a change with a debit that must be covered writes.
 #[derive(Debug)]
@@ -81,30 +82,15 @@ pub enum Adjusted {
     IdOutOfTime,
 }
 
-impl Posting {
-    /// The answer to whoever asks for a correction of this id again.
-    fn asked_again(self, again: &Self) -> Adjusted {
-        if self.transfers == again.transfers { Adjusted::Done(Box::new(self)) } else { Adjusted::IdTaken }
-    }
+/// The answer to a correction of an id that was used before.
+fn asked_again(earlier: Posting, again: &Posting) -> Adjusted {
+    if earlier.transfers == again.transfers { Adjusted::Done(Box::new(earlier)) } else { Adjusted::IdTaken }
 }
 
 /// The wallets of all scopes.
 #[derive(Clone, Debug)]
 pub struct Wallets {
     pub(super) store: Store,
-}
-
-impl Posting {
-    /// The posting's row and what it adds to counters, to be committed with the change that causes it. The debit of what
-    /// is available, where there is one, comes last.
-    pub fn writes(&self, cover: Cover) -> Result<Vec<Write>, StoreError> {
-        let mut writes = vec![Write::insert(self)?];
-        if let Some(day) = self.release_on {
-            writes.push(counters::hold(self, day, self.change(LedgerAccount::MerchantPending)));
-        }
-        writes.extend(counters::writes(self, cover)?);
-        Ok(writes)
-    }
 }
 
 impl Wallets {
@@ -164,7 +150,7 @@ impl Wallets {
             }
         };
         let mut writes = change;
-        writes.extend(posting.writes(cover)?);
+        writes.extend(counters::posting_writes(posting, cover)?);
         read.place = (needed > 0).then(|| writes.len().saturating_sub(1));
         Ok(Covered::Writes(writes))
     }
@@ -186,12 +172,12 @@ impl Wallets {
         loop {
             update.next_attempt().await?;
             if let Some(earlier) = self.store.get::<Posting>(&posting.key()).await? {
-                return Ok(earlier.asked_again(&posting));
+                return Ok(asked_again(earlier, &posting));
             }
             if !id.is_of_late(now) {
                 return Ok(Adjusted::IdOutOfTime);
             }
-            let audit = Audit::of(operator, scope.account, "ledger.adjust", id.to_string(), now)?;
+            let audit = audit::by_operator(operator, scope.account, "ledger.adjust", id.to_string(), now)?;
             let audit = audit.with(format!("{} {currency} {minor}", scope.mode));
             let change = vec![Write::insert(&audit)?];
             match self.covered(&mut credits, update.failed(), &posting, change).await? {
@@ -246,7 +232,7 @@ fn parse(key: &Key) -> Result<(Scope, Currency, CounterRow), StoreError> {
 
 fn add_up(wallet: &mut Wallet, row: &CounterRow, item: &Item) -> Result<(), StoreError> {
     match row {
-        CounterRow::Release(day) => wallet.add_held(*day, counter(item, HELD)?),
+        CounterRow::Release(day) => Ok(wallet.add_held(*day, counter(item, HELD)?)?),
         CounterRow::Totals => {
             for account in LedgerAccount::all() {
                 wallet.add_credits(account, counter(item, &counters::credits(account))?)?;

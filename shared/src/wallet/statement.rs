@@ -4,10 +4,11 @@
 use domain::ids::{PostingId, Scope};
 use domain::money::Currency;
 use domain::time::Timestamp;
+use domain::wallet::{LedgerAccount, PRIMARY_CURRENCY, Posting};
 
-use super::{Kind, LedgerAccount, PRIMARY_CURRENCY, Posting, Wallets};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{Order, PageError, from_item};
+use crate::wallet::Wallets;
 
 const PARAMETERS: [&str; 5] = ["currency", "limit", "starting_after", "created_after", "created_before"];
 
@@ -116,12 +117,5 @@ impl Changes {
             pending: posting.change(LedgerAccount::MerchantPending),
             retained: posting.change(LedgerAccount::MerchantRetained),
         }
-    }
-}
-
-impl Kind {
-    /// Its word in the statement.
-    pub fn word(self) -> &'static str {
-        Self::IN_STATEMENT.iter().find(|(_, kind)| *kind == self).map_or("other", |(word, _)| *word)
     }
 }

@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::ids::{ChargeId, PostingId, Scope};
-use domain::money::Currency;
+use domain::money::{Currency, MoneyError};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
+use domain::wallet::{Kind, LedgerAccount, Posting, Transfer, Wallet, grow};
 
-use super::balance::grow;
-use super::{Kind, LedgerAccount, Posting, Transfer, Wallet, Wallets};
 use crate::store::{Item, Order, StoreError, from_item};
+use crate::wallet::Wallets;
 
 /// How often the newest postings are read again for a moment of rest.
 const MAX_TAILS: usize = 10;
@@ -77,7 +77,7 @@ impl ChargeSums {
         }
     }
 
-    fn add(&mut self, posting: &Posting) -> Result<(), StoreError> {
+    fn add(&mut self, posting: &Posting) -> Result<(), MoneyError> {
         use LedgerAccount::{AcquirerClearing, AcquirerFees, MedLosses, PlatformFees, RefundsInFlight};
         let moved = |from, to| {
             let is_such = |transfer: &&Transfer| transfer.from == from && transfer.to == to;
@@ -156,7 +156,8 @@ impl Posted {
         if let Some(charge) = posting.subject.charge {
             self.charges.entry(charge).or_insert_with(|| ChargeSums::none(currency)).add(&posting)?;
         }
-        self.wallets.entry(currency).or_insert_with(|| Wallet::empty(currency)).post(&posting)
+        self.wallets.entry(currency).or_insert_with(|| Wallet::empty(currency)).post(&posting)?;
+        Ok(())
     }
 }
 

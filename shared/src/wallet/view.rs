@@ -7,9 +7,9 @@ use serde::Serialize;
 use domain::ids::{MedCaseId, PayoutId, PostingId, RefundId};
 use domain::money::Currency;
 use domain::time::Timestamp;
+use domain::wallet::{PRIMARY_CURRENCY, Posting, Wallet};
 
-use super::statement::{Changes, StatementPage};
-use super::{PRIMARY_CURRENCY, Posting, Wallet};
+use crate::wallet::statement::{Changes, StatementPage};
 
 /// The flat, single-currency shape of a balance.
 #[derive(Clone, Copy, Debug, Serialize)]

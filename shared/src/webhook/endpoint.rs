@@ -6,17 +6,18 @@ use strum::{IntoStaticStr, VariantArray};
 
 use url::Url;
 
+use domain::audit::{Actor, Operator};
 use domain::ids::{EndpointId, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, check_new_url};
 use domain::vocabulary::Vocabulary;
+use domain::webhook::event_type::EventType;
+use domain::webhook::signature::EndpointSecret;
 
 use super::WebhookError;
 use super::delivery::{Abandonment, AttemptEnd};
-use super::event_type::EventType;
-use super::signature::EndpointSecret;
-use crate::audit::{Actor, Audit, Operator};
+use crate::audit;
 use crate::auth::Caller;
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 use crate::store::{Bound, Committed, Item, Plan, Store, StoreError, Write, from_item};
@@ -517,8 +518,13 @@ fn note_writes(next: &Endpoint, version: u64, now: Timestamp) -> Result<Vec<Writ
     let mut writes = vec![Write::replace(next, version)?];
     if let Some(Disabled { reason, .. }) = next.switched_off() {
         let service = Operator { actor: WORKER.to_owned(), reason: reason.clone() };
-        let audit =
-            Audit::of(&service, next.scope.account, "webhook-endpoint.disable", next.id.to_string(), now)?;
+        let audit = audit::by_operator(
+            &service,
+            next.scope.account,
+            "webhook-endpoint.disable",
+            next.id.to_string(),
+            now,
+        )?;
         writes.push(Write::insert(&audit.with(next.scope.mode.to_string()))?);
     }
     Ok(writes)

@@ -5,22 +5,24 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
 
+use domain::charge::{Charge, Entry, TransactionStatus};
 use domain::hex;
 use domain::ids::{EndpointId, EventId, Scope};
+use domain::med::MedCase;
+use domain::payout::{Payout, PayoutStatus};
+use domain::refund::Refund;
 use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
+use domain::webhook::event_rules;
+use domain::webhook::event_type::{EventType, Family};
 
 use super::endpoint::Endpoint;
-use super::event_type::{EventType, Family};
 use super::legacy::LegacyData;
-use super::meaning;
 use crate::charge::view::{ChargeView, QrImage};
-use crate::charge::{Charge, Entry, TransactionStatus};
 use crate::config::Links;
-use crate::med::{CaseView, MedCase, ResolvedView};
-use crate::payout::{Payout, PayoutStatus, PayoutView};
-use crate::refund::Refund;
+use crate::med::{CaseView, ResolvedView};
+use crate::payout::PayoutView;
 
 /// The contract's version, in every canonical envelope.
 pub const API_VERSION: &str = "2026-11-01";
@@ -113,11 +115,11 @@ impl Event {
     /// The events of a charge's coming into its status.
     pub fn of_entry(charge: &Charge, entry: &Entry, links: &Links) -> Result<Vec<Self>, serde_json::Error> {
         let origin = Origin::of_charge(charge, entry);
-        let canonical = meaning::canonical_of_charge(entry.from, charge.status);
+        let canonical = event_rules::canonical_of_charge(entry.from, charge.status);
         let view = || ChargeView::new(charge, links, QrImage::ByUrl);
         let canonical = canonical.into_iter().map(|name| Self::canonical(name, &origin, view()));
         let mut events = canonical.collect::<Result<Vec<_>, _>>()?;
-        let legacy = meaning::legacy_of_charge(entry.from, charge.status);
+        let legacy = event_rules::legacy_of_charge(entry.from, charge.status);
         let url = charge.transaction.as_ref().and_then(|transaction| transaction.webhook_url.clone());
         events.extend(Self::legacy(legacy, &origin, &LegacyData::of_charge(charge, entry), url)?);
         Ok(events)
@@ -140,7 +142,7 @@ impl Event {
         outcome_notices: bool,
     ) -> Result<Vec<Self>, serde_json::Error> {
         let origin = Origin::of_case(new, new.version, new.updated_at);
-        let names = meaning::of_case(old, new, outcome_notices).into_iter();
+        let names = event_rules::of_case(old, new, outcome_notices).into_iter();
         let events = names.map(|name| match name {
             EventType::MedResolved => Self::canonical(name, &origin, ResolvedView::new(new)),
             _ => Self::canonical(name, &origin, CaseView::new(new)),
@@ -152,7 +154,7 @@ impl Event {
     pub fn of_payout(old: Option<&Payout>, new: &Payout) -> Result<Vec<Self>, serde_json::Error> {
         let from = old.map(|payout| payout.status);
         let origin = Origin::of_payout(new, new.version, new.updated_at);
-        let (canonical, legacy) = meaning::of_payout(from, new.status);
+        let (canonical, legacy) = event_rules::of_payout(from, new.status);
         let view = || PayoutView::new(new);
         let canonical = canonical.into_iter().map(|name| Self::canonical(name, &origin, view()));
         let mut events = canonical.collect::<Result<Vec<_>, _>>()?;
@@ -276,8 +278,10 @@ impl EventName {
     /// All that a charge told so far, but for the steps of its refunds.
     pub fn of_charge(charge: &Charge) -> Vec<Self> {
         let of_move = |(entry, to): (Entry, TransactionStatus)| {
-            let (canonical, legacy) =
-                (meaning::canonical_of_charge(entry.from, to), meaning::legacy_of_charge(entry.from, to));
+            let (canonical, legacy) = (
+                event_rules::canonical_of_charge(entry.from, to),
+                event_rules::legacy_of_charge(entry.from, to),
+            );
             Self::of(&Origin::of_charge(charge, &entry), canonical, legacy)
         };
         charge.moves().into_iter().flat_map(of_move).collect()
@@ -308,7 +312,7 @@ impl EventName {
     /// All that a payout told so far.
     pub fn of_payout(payout: &Payout) -> Vec<Self> {
         let of_move = |(from, to, version, at)| {
-            let (canonical, legacy) = meaning::of_payout(from, to);
+            let (canonical, legacy) = event_rules::of_payout(from, to);
             Self::of(&Origin::of_payout(payout, version, at), canonical, legacy)
         };
         let created = (None, PayoutStatus::Pending, 1, payout.created_at);
@@ -373,16 +377,16 @@ impl Row for Event {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::terms::{Fee, MethodTerms};
     use crate::charge::testing::{at, waiting};
-    use crate::charge::transition::{Command, Outcome, Payment, apply};
-    use crate::charge::{Metadata, RefundAsked, Transaction};
-    use crate::payout::{PayoutEnd, PayoutStatus};
-    use crate::refund::{RefundEnd, RefundPlan};
-    use crate::wallet::RefundStrategy;
+    use domain::account::terms::{Fee, MethodTerms};
+    use domain::charge::transition::{Command, Outcome, Payment, apply};
+    use domain::charge::{Metadata, RefundAsked, Transaction};
     use domain::ids::{EndToEndId, PayoutId, RefundId};
     use domain::money::{Amount, Currency};
     use domain::payment_method::PaymentMethod;
+    use domain::payout::{PayoutEnd, PayoutStatus};
+    use domain::refund::{RefundEnd, RefundPlan};
+    use domain::wallet::RefundStrategy;
 
     fn links() -> Links {
         Links::new("https://pay.example.com/checkout").unwrap()

@@ -3,14 +3,13 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use domain::account::terms::Fees;
+use domain::charge::{Charge, Entry, TransactionStatus};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
+use domain::payout::{Payout, PayoutStatus};
+use domain::refund::Refund;
 use domain::time::Timestamp;
-
-use crate::account::terms::Fees;
-use crate::charge::{Charge, Entry, TransactionStatus};
-use crate::payout::{Payout, PayoutStatus};
-use crate::refund::Refund;
 
 /// What a legacy event tells. The same for all names that one change is told under.
 #[derive(Debug, Serialize)]

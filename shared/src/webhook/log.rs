@@ -15,18 +15,18 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use domain::charge::Charge;
 use domain::ids::{ChargeId, EventId, MedCaseId, PayoutId, Scope};
+use domain::med::MedCase;
+use domain::payout::Payout;
+use domain::refund::Refund;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
+use domain::webhook::event_type::{EventType, Family};
 
 use super::WebhookError;
 use super::event::{Event, EventName};
-use super::event_type::{EventType, Family};
-use crate::charge::Charge;
 use crate::http::{Fields, Problem, Query};
-use crate::med::MedCase;
-use crate::payout::Payout;
-use crate::refund::Refund;
 use crate::store::{Item, Order, PageError, Store, StoreError, from_item, key_of_item, text, unavailable};
 
 /// How far back the list goes, in seconds: 30 days. Rows are kept for longer, for deliveries refer to them.

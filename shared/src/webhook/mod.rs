@@ -6,15 +6,11 @@ pub mod delivery;
 pub mod endpoint;
 mod error;
 pub mod event;
-pub mod event_type;
 pub mod legacy;
 pub mod log;
-pub mod meaning;
 pub mod override_secret;
 pub mod queue;
 pub mod redrive;
 pub mod resend;
-pub mod schedule;
-pub mod signature;
 
 pub use error::WebhookError;

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use domain::ids::Scope;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
+use domain::webhook::signature::EndpointSecret;
 
 use super::WebhookError;
-use super::signature::EndpointSecret;
 use crate::auth::Caller;
 use crate::store::{Committed, Inserted, Store, StoreError, Write, to_item};
 

@@ -6,18 +6,18 @@
 
 use serde::{Deserialize, Serialize};
 
+use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{DeliveryId, ResendId, Scope};
+use domain::refund::Refund;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
+use domain::webhook::event_type::EventType;
 
 use super::WebhookError;
 use super::delivery::{Deliveries, Delivery, Material, Recipient};
 use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
 use super::event::{Event, Origin};
-use super::event_type::EventType;
-use crate::charge::{Charge, TransactionStatus};
 use crate::config::Links;
-use crate::refund::Refund;
 use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
 
 /// How long a request is kept, in seconds: 7 days, for whoever asks what happened. The stream has it by then.

@@ -7,6 +7,7 @@ pub mod token;
 
 use serde::{Deserialize, Serialize};
 
+use domain::audit::Operator;
 use domain::hex;
 use domain::ids::{AccountId, UserId};
 use domain::row::{Key, Row};
@@ -18,7 +19,6 @@ use self::throttle::Throttle;
 use self::token::{Claims, Tokens};
 use crate::account::password::Prover;
 use crate::account::{Role, User};
-use crate::audit::Operator;
 use crate::config::{ConfigError, required};
 use crate::http::{Problem, RequestContext};
 use crate::random;

@@ -1,13 +1,13 @@
 //! What a client sends to create a payment (contract: `POST /v1/payments`).
 
+use domain::charge::{Customer, Metadata, Transaction};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::Document;
 use domain::url_policy::{AddressPolicy, MAX_URL_LENGTH, check_new_url};
 use domain::vocabulary::Vocabulary;
 
-use super::super::request::{MAX_NAME_CHARS, NewCharge, canonical_hash, metadata};
-use super::super::{Customer, Metadata, Transaction};
+use crate::charge::request::{MAX_NAME_CHARS, NewCharge, canonical_hash, metadata};
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 
 /// Characters of an `idempotencyKey` (design: Identity and idempotency).
@@ -220,7 +220,7 @@ fn hash(body: &JsonObject) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::*;
+    use crate::charge::transaction::request::*;
     use crate::http::json::testing::object;
 
     fn parse(body: &Value) -> Result<NewPayment, Problem> {

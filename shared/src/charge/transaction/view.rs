@@ -6,13 +6,13 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use domain::charge::{Boleto, Charge, TransactionStatus};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::Document;
 use domain::time::Timestamp;
 
-use super::super::view::metadata;
-use super::super::{Boleto, Charge, TransactionStatus};
+use crate::charge::view::metadata;
 use crate::config::Links;
 
 /// What `POST /v1/payments` answers.
@@ -182,8 +182,8 @@ impl DocumentView {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::testing::waiting;
-    use super::*;
+    use crate::charge::testing::waiting;
+    use crate::charge::transaction::view::*;
 
     #[test]
     fn the_fields_are_those_on_the_wire() {

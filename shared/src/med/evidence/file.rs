@@ -7,8 +7,8 @@ use domain::vocabulary::Vocabulary;
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use super::super::EvidenceError;
 use crate::http::{Fields, JsonObject, Object, Problem};
+use crate::med::EvidenceError;
 
 /// The longest name, in characters.
 const MAX_NAME_CHARS: usize = 255;
@@ -184,7 +184,7 @@ impl MimeType {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::med::evidence::file::*;
 
     #[test]
     fn a_name_is_no_path_and_says_what_it_is() {

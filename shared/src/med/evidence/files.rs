@@ -9,7 +9,7 @@ use aws_sdk_s3::types::MetadataDirective;
 
 use domain::time::Timestamp;
 
-use super::{Arrived, Evidence, LEADING_BYTES, UPLOAD_SECONDS, Upload, VIEW_SECONDS};
+use crate::med::evidence::{Arrived, Evidence, LEADING_BYTES, UPLOAD_SECONDS, Upload, VIEW_SECONDS};
 use crate::object_store::ObjectStoreError;
 
 /// A bucket of evidence. Clones share one client.

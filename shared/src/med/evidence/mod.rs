@@ -20,10 +20,11 @@ pub use view::{EvidenceListView, EvidenceView, UploadView};
 
 use domain::base32;
 use domain::ids::{EvidenceId, MedCaseId};
+use domain::med::MedCase;
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
-use super::{EvidenceError, MedCase};
+use crate::med::EvidenceError;
 
 /// How long a file may be sent to its address, in seconds (contract: Limits).
 pub const UPLOAD_SECONDS: i64 = 900;
@@ -41,9 +42,6 @@ pub const KEPT_PREFIX: &str = "evidence/";
 
 /// How long an upload's row says that its file did not arrive, in seconds: a week.
 const UPLOAD_KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
-
-/// Files of a case, at most: a list is one page.
-pub const MAX_EVIDENCE: u32 = 50;
 
 /// Leading bytes that tell a file's type.
 const LEADING_BYTES: usize = 16;
@@ -106,22 +104,6 @@ pub struct Arrived {
     version: Option<String>,
     /// Its first bytes.
     leading: Vec<u8>,
-}
-
-impl MedCase {
-    /// Whether evidence can be added.
-    pub fn takes_evidence(&self) -> Result<(), EvidenceError> {
-        if self.status.is_over() {
-            return Err(EvidenceError::CaseOver(self.status));
-        }
-        if self.evidence_count >= MAX_EVIDENCE { Err(EvidenceError::Full) } else { Ok(()) }
-    }
-
-    /// One more file arrived.
-    pub(super) fn with_evidence(&self, now: Timestamp) -> Result<Self, EvidenceError> {
-        self.takes_evidence()?;
-        Ok(Self { evidence_count: self.evidence_count.saturating_add(1), ..self.next_version(now) })
-    }
 }
 
 impl Upload {
@@ -213,8 +195,8 @@ impl Row for Evidence {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::charge::testing::{at, waiting};
+    use crate::med::evidence::*;
 
     #[test]
     fn what_one_confirmation_keeps_another_does_not_write_over() {

@@ -1,14 +1,14 @@
 //! Reads and writes of evidence.
 
+use domain::audit::{Audit, Operator};
 use domain::ids::{EvidenceId, MedCaseId};
+use domain::med::MedCase;
 use domain::row::{Key, Row as _};
 use domain::time::Timestamp;
 
-use super::super::EvidenceError;
-use super::{Evidence, EvidenceFile, EvidenceFiles, Upload, UploadedBy};
-use crate::audit::{Audit, Operator};
+use crate::med::evidence::{Evidence, EvidenceFile, EvidenceFiles, Upload, UploadedBy};
 use crate::med::repository::{audit, replacing};
-use crate::med::{MedCase, MedCases};
+use crate::med::{EvidenceError, MedCases};
 use crate::random;
 use crate::store::{Inserted, Store, StoreError, Write, from_item, text};
 

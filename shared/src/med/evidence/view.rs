@@ -5,7 +5,7 @@ use serde::Serialize;
 use domain::ids::EvidenceId;
 use domain::time::Timestamp;
 
-use super::{Evidence, EvidenceFiles, MimeType, UPLOAD_SECONDS, Upload, UploadedBy};
+use crate::med::evidence::{Evidence, EvidenceFiles, MimeType, UPLOAD_SECONDS, Upload, UploadedBy};
 use crate::object_store::ObjectStoreError;
 
 /// A permission to send one file, on the wire.

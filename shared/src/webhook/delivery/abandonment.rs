@@ -506,7 +506,7 @@ mod tests {
     use crate::store::to_item;
     use crate::webhook::endpoint::testing::endpoint;
     use crate::webhook::event::Origin;
-    use crate::webhook::event_type::EventType;
+    use domain::webhook::event_type::EventType;
 
     #[test]
     fn an_abandonment_makes_three_passes_the_last_once_running_attempts_have_ended() {

@@ -23,6 +23,7 @@ use domain::ids::{DeliveryId, EndpointId, Scope};
 use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::row::{Indexes, Key, Row};
 use domain::time::Timestamp;
+use domain::webhook::event_type::EventType;
 
 use super::place::{Kind, Marker, NO_ENDPOINT, Place, bounds};
 use super::{Deliveries, Delivery, DeliveryStatus, SHOWN_NO_MORE_SECONDS};
@@ -30,7 +31,6 @@ use crate::store::{
     Committed, Item, ListIndex, Listed, Order, StoreError, Write, due_attributes, from_item, key_attributes,
     text, update_in_turn,
 };
-use crate::webhook::event_type::EventType;
 
 /// How old a delivery is before the checkpoint passes it, in milliseconds: a minute more than the age at which a delivery is
 /// listed when it is inserted, which no insert takes.

@@ -4,6 +4,7 @@
 use domain::ids::{DeliveryId, Scope};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
+use domain::webhook::event_type::EventType;
 
 use super::super::WebhookError;
 use super::counts::{self, Criteria};
@@ -13,7 +14,6 @@ use super::{Deliveries, Delivery, DeliveryStatus};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{PageError, StoreError};
 use crate::webhook::delivery::DeliveryStats;
-use crate::webhook::event_type::EventType;
 
 /// Deliveries on a page, unless asked otherwise, and at most (contract: Limits).
 const DEFAULT_LIMIT: u32 = 25;

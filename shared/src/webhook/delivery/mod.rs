@@ -34,11 +34,11 @@ use domain::ids::{DeliveryId, EndpointId, EventId, ResendId, Scope};
 use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::row::{Indexes, Key, Row};
 use domain::time::Timestamp;
+use domain::webhook::event_type::EventType;
+use domain::webhook::schedule::MAX_ATTEMPTS;
 
 use super::endpoint::Endpoint;
 use super::event::Event;
-use super::event_type::EventType;
-use super::schedule::MAX_ATTEMPTS;
 use crate::store::Store;
 
 /// How long a worker's claim holds, in seconds: twice an attempt's 30.

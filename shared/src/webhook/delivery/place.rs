@@ -10,9 +10,9 @@ use domain::ids::{DeliveryId, EndpointId, EventId};
 use domain::row::sortable;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
+use domain::webhook::event_type::EventType;
 
 use super::{Delivery, DeliveryStatus};
-use crate::webhook::event_type::EventType;
 
 /// Stands for the endpoint of a delivery to a charge's `webhookUrl`.
 pub(super) const NO_ENDPOINT: &str = "-";

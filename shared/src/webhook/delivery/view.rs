@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 
 use domain::ids::{DeliveryId, EndpointId};
 use domain::time::Timestamp;
+use domain::webhook::event_type::EventType;
 
 use super::{Delivery, DeliveryFilter, DeliveryPage, DeliveryStatus};
-use crate::webhook::event_type::EventType;
 
 /// How many deliveries stand where, on the wire (contract: Delivery stats object).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]

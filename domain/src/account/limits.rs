@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use domain::ids::Mode;
+use crate::ids::Mode;
 
 /// How many live charges may be asked for; settings of an account.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]

@@ -5,10 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use domain::money::{self, Amount};
-
 use super::Charge;
 use crate::account::terms::{Fees, FeesOnRefund};
+use crate::money::{self, Amount};
 use crate::wallet::{RefundShare, RefundStrategy, Retaken, Settlement};
 
 /// What refunds and cases took of a charge, in minor units before fees.

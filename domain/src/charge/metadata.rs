@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 const RESERVED: [&str; 2] = ["med", "failure"];
 
 /// The most keys a map may have; stripped ones do not count.
-pub(crate) const MAX_KEYS: usize = 50;
+pub const MAX_KEYS: usize = 50;
 
 /// The most bytes a map may take as JSON; stripped keys do not count.
-pub(crate) const MAX_BYTES: usize = 16 * 1024;
+pub const MAX_BYTES: usize = 16 * 1024;
 
 /// The map, kept as JSON text: values of any depth come back as they were sent, numbers as JSON's
 /// usual 64-bit ones, whatever the database's own limits.
@@ -37,7 +37,7 @@ impl Metadata {
     }
 
     /// Whether a client's key is kept.
-    pub(crate) fn keeps(key: &str) -> bool {
+    pub fn keeps(key: &str) -> bool {
         !key.starts_with('_') && !RESERVED.contains(&key)
     }
 

@@ -4,12 +4,11 @@
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use domain::calendar::Day;
-use domain::ids::Mode;
-use domain::money::Amount;
-use domain::time::Timestamp;
-
 use crate::account::terms::{Fees, FeesOnRefund, MethodTerms};
+use crate::calendar::Day;
+use crate::ids::Mode;
+use crate::money::Amount;
+use crate::time::Timestamp;
 
 /// A payment was credited, on the terms of that moment.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]

@@ -82,7 +82,7 @@ impl EventType {
 
     /// What tells the id of a change's legacy event from those of its other names: 1 to 31, and the same for ever. The
     /// greater one is listed first. `None`: a canonical event has a row, hence an id, of its own.
-    pub(super) fn code(self) -> Option<u8> {
+    pub fn code(self) -> Option<u8> {
         match self {
             Self::PaymentCreated => Some(10),
             Self::PaymentCompleted => Some(9),

@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::Sha256;
 
-use domain::hex;
+use crate::hex;
 
 /// An endpoint's signing secret: 64 lower-case hex characters, shown to the merchant once.
 ///

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use domain::calendar::Day;
-use domain::money;
-use domain::money::Amount;
-use domain::payment_method::PaymentMethod;
-use domain::time::Timestamp;
+use crate::calendar::Day;
+use crate::money::{self, Amount};
+use crate::payment_method::PaymentMethod;
+use crate::time::Timestamp;
 
 /// Basis points in a whole.
 const WHOLE_BASIS_POINTS: i128 = 10_000;
@@ -167,7 +166,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use domain::time::SECONDS_A_DAY;
+    use crate::time::SECONDS_A_DAY;
 
     fn amount(minor: i64) -> Amount {
         Amount::parse(minor).unwrap()

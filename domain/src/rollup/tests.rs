@@ -4,16 +4,15 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use domain::calendar::HOURS_A_DAY;
-use domain::ids::EndToEndId;
-use domain::money::Amount;
-use domain::vocabulary::Vocabulary;
-
 use super::*;
 use crate::account::terms::MethodTerms;
+use crate::calendar::HOURS_A_DAY;
 use crate::charge::testing::{at, waiting};
 use crate::charge::transition::{Command, Outcome, Payment, apply};
 use crate::charge::{Artefacts, Card, Decision};
+use crate::ids::EndToEndId;
+use crate::money::Amount;
+use crate::vocabulary::Vocabulary;
 
 /// All counters that there are.
 fn all_counters() -> Vec<Counter> {

@@ -1,10 +1,12 @@
 //! Charges for tests.
 
-use domain::ids::{AccountId, EndToEndId};
-
-use super::transition::{Command, Outcome, Payment};
-use super::*;
-use crate::account::terms::MethodTerms;
+use domain::account::terms::MethodTerms;
+use domain::charge::transition::{self, Command, Outcome, Payment};
+use domain::charge::{Artefacts, Charge, Customer, Funds, Metadata, Pix, TransactionStatus};
+use domain::ids::{AccountId, ChargeId, EndToEndId, Mode, Scope};
+use domain::money::{Amount, Currency};
+use domain::payment_method::PaymentMethod;
+use domain::time::Timestamp;
 
 /// 2026-11-21T12:00:00Z.
 pub(crate) const NOON: &str = "2026-11-21T12:00:00Z";

@@ -1,14 +1,13 @@
 //! Which accounts each change moves money between. Each function gives the whole posting of one change.
 
-use domain::calendar::Day;
-use domain::money::Amount;
-
 use super::LedgerAccount::{
     self, AcquirerClearing, AcquirerFees, HeldForReview, MedLosses, MerchantAvailable, MerchantPending,
     MerchantRetained, Payouts, PlatformExpense, PlatformFees, RefundsInFlight, ReturnsInFlight,
     UnappliedReceipts,
 };
 use super::{Cause, Kind, Posting, Transfer};
+use crate::calendar::Day;
+use crate::money::Amount;
 use crate::wallet::{RefundShare, Retaken, ReturnStatus, Settlement};
 
 fn transfer(from: LedgerAccount, to: LedgerAccount, minor: i64) -> Transfer {

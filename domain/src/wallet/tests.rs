@@ -5,12 +5,6 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use domain::ids::{ChargeId, EndToEndId, Mode, PostingId};
-use domain::money::Amount;
-use domain::payment_method::PaymentMethod;
-use domain::time::Timestamp;
-use domain::vocabulary::Vocabulary;
-
 use super::LedgerAccount::{
     AcquirerClearing, AcquirerFees, HeldForReview, MedLosses, MerchantAvailable, MerchantPending,
     MerchantRetained, Payouts, PlatformFees, RefundsInFlight,
@@ -20,6 +14,11 @@ use crate::account::terms::{Fee, Fees, FeesOnRefund, MethodTerms};
 use crate::charge::testing::{at, waiting};
 use crate::charge::transition::{self, Command, Outcome, Payment};
 use crate::charge::{Artefacts, Charge, Funds, FundsError, Pix, RefundAsked, RefundRefused};
+use crate::ids::{ChargeId, EndToEndId, Mode, PostingId};
+use crate::money::Amount;
+use crate::payment_method::PaymentMethod;
+use crate::time::Timestamp;
+use crate::vocabulary::Vocabulary;
 use crate::wallet::{RefundShare, RefundStrategy, Retaken};
 
 const SECONDS_A_DAY: i64 = 24 * 60 * 60;

@@ -3,9 +3,9 @@
 use artefacts::boleto::Boleto as Slip;
 use serde::{Deserialize, Serialize};
 
-use domain::money::Currency;
-use domain::payment_method::PaymentMethod;
-use domain::time::Timestamp;
+use crate::money::Currency;
+use crate::payment_method::PaymentMethod;
+use crate::time::Timestamp;
 
 /// What a payer needs to pay by Pix.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

@@ -3,10 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use domain::ids::MedCaseId;
-use domain::time::Timestamp;
-
 use super::{Charge, TransactionStatus};
+use crate::ids::MedCaseId;
+use crate::time::Timestamp;
 
 /// How far a case is, as the Central Bank names it (contract: `metadata.med`).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]

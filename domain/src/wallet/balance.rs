@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use domain::calendar::Day;
-use domain::money::Currency;
-use domain::time::Timestamp;
-
 use super::{LedgerAccount, Posting};
-use crate::store::StoreError;
+use crate::calendar::Day;
+use crate::money::{Currency, MoneyError};
+use crate::time::Timestamp;
 
 /// What came into an account and what went out of it, in minor units; both only grow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -104,7 +102,7 @@ impl Wallet {
     /// # Errors
     ///
     /// When a counter would not fit 64 bits.
-    pub fn post(&mut self, posting: &Posting) -> Result<(), StoreError> {
+    pub fn post(&mut self, posting: &Posting) -> Result<(), MoneyError> {
         for transfer in &posting.transfers {
             self.add_credits(transfer.to, transfer.minor)?;
             self.add_debits(transfer.from, transfer.minor)?;
@@ -115,22 +113,41 @@ impl Wallet {
         Ok(())
     }
 
-    pub(super) fn add_credits(&mut self, account: LedgerAccount, by: i64) -> Result<(), StoreError> {
+    /// Counts what came into an account.
+    ///
+    /// # Errors
+    ///
+    /// When the counter would not fit 64 bits.
+    pub fn add_credits(&mut self, account: LedgerAccount, by: i64) -> Result<(), MoneyError> {
         grow(&mut self.totals.entry(account).or_default().credits, by)
     }
 
-    pub(super) fn add_debits(&mut self, account: LedgerAccount, by: i64) -> Result<(), StoreError> {
+    /// Counts what went out of an account.
+    ///
+    /// # Errors
+    ///
+    /// When the counter would not fit 64 bits.
+    pub fn add_debits(&mut self, account: LedgerAccount, by: i64) -> Result<(), MoneyError> {
         grow(&mut self.totals.entry(account).or_default().debits, by)
     }
 
-    pub(super) fn add_held(&mut self, day: Day, by: i64) -> Result<(), StoreError> {
+    /// Counts what is held until a day, or is not any more.
+    ///
+    /// # Errors
+    ///
+    /// When the counter would not fit 64 bits.
+    pub fn add_held(&mut self, day: Day, by: i64) -> Result<(), MoneyError> {
         grow(self.held.entry(day).or_default(), by)
     }
 }
 
 /// Adds to a counter.
-pub(super) fn grow(counter: &mut i64, by: i64) -> Result<(), StoreError> {
+///
+/// # Errors
+///
+/// When it would not fit 64 bits.
+pub fn grow(counter: &mut i64, by: i64) -> Result<(), MoneyError> {
     let grown = counter.checked_add(by);
-    *counter = grown.ok_or_else(|| StoreError::Corrupt("a counter does not fit 64 bits".to_owned()))?;
+    *counter = grown.ok_or(MoneyError::Overflow)?;
     Ok(())
 }

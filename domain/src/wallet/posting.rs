@@ -5,14 +5,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use domain::calendar::Day;
-use domain::ids::{AcquirerPaymentId, ChargeId, MedCaseId, PayoutId, PostingId, RefundId, Scope};
-use domain::money::{self, Currency};
-use domain::row::{Key, Row};
-use domain::time::Timestamp;
-use domain::vocabulary::Vocabulary;
-
 use super::LedgerAccount;
+use crate::calendar::Day;
+use crate::ids::{AcquirerPaymentId, ChargeId, MedCaseId, PayoutId, PostingId, RefundId, Scope};
+use crate::money::{self, Currency};
+use crate::row::{Key, Row};
+use crate::time::Timestamp;
+use crate::vocabulary::Vocabulary;
 
 /// Money from one account to another.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -78,6 +77,11 @@ impl Kind {
         ("payout_failed", Self::PayoutFailed),
         ("adjustment", Self::Adjustment),
     ];
+
+    /// Its word in the statement.
+    pub fn word(self) -> &'static str {
+        Self::IN_STATEMENT.iter().find(|(_, kind)| *kind == self).map_or("other", |(word, _)| *word)
+    }
 
     /// Whether it moves a merchant's money.
     pub fn is_in_statement(self) -> bool {
@@ -181,12 +185,12 @@ impl Posting {
     }
 
     /// The sort key of a posting that moves a merchant's money.
-    pub(super) fn wallet_sort(currency: Currency, id: PostingId) -> String {
+    pub fn wallet_sort(currency: Currency, id: PostingId) -> String {
         format!("{WALLET_SORT}{currency}#{id}")
     }
 
     /// The sort key of another posting.
-    pub(super) fn other_sort(currency: Currency, id: PostingId) -> String {
+    pub fn other_sort(currency: Currency, id: PostingId) -> String {
         format!("{OTHER_SORT}{currency}#{id}")
     }
 

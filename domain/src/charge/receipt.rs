@@ -3,15 +3,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use domain::ids::{AcquirerPaymentId, ReturnId, Scope};
-use domain::money::Amount;
-use domain::payment_method::PaymentMethod;
-use domain::row::{Key, Row};
-use domain::tax_id::TaxId;
-use domain::time::Timestamp;
-
 use super::Charge;
 use super::transition::Payment;
+use crate::ids::{AcquirerPaymentId, ReturnId, Scope};
+use crate::money::Amount;
+use crate::payment_method::PaymentMethod;
+use crate::row::{Key, Row};
+use crate::tax_id::TaxId;
+use crate::time::Timestamp;
 use crate::wallet::ReturnStatus;
 
 /// The part of a payment that goes back: all of it.

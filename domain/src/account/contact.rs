@@ -6,7 +6,7 @@ use std::str::FromStr;
 use email_address::{EmailAddress, Options};
 use serde::{Deserialize, Serialize};
 
-use domain::text::serde_as_text;
+use crate::text::serde_as_text;
 
 /// The longest address that can be delivered to (RFC 5321: a path of 256 octets, with its brackets).
 const MAX_ADDRESS_CHARS: usize = 254;

@@ -1,16 +1,19 @@
 //! A case's moves. What they do to wallets is in the wallet's tests, what they tell in those of events.
 
-use domain::vocabulary::Vocabulary;
-use serde_json::json;
-
-use super::evidence::MAX_EVIDENCE;
-use super::{EvidenceError, *};
+use super::*;
 use crate::charge::testing::{at, paid};
-use crate::http::json::testing::object;
+use crate::vocabulary::Vocabulary;
 use crate::wallet::LedgerAccount;
 
 fn notice(amount: Option<i64>) -> CaseNotice {
-    CaseNotice::parse(&object(&json!({ "amount": amount }))).unwrap()
+    CaseNotice {
+        id: None,
+        kind: CaseKind::Med,
+        reason: None,
+        method: None,
+        response_deadline: None,
+        amount: amount.map(|amount| Amount::parse(amount).unwrap()),
+    }
 }
 
 fn opened(charge: &Charge, name: &str, amount: Option<i64>) -> CaseStep {
@@ -18,7 +21,7 @@ fn opened(charge: &Charge, name: &str, amount: Option<i64>) -> CaseStep {
 }
 
 fn reason() -> AppealReason {
-    AppealReason::parse(&object(&json!({"reason": "Entregue"}))).unwrap()
+    AppealReason::parse("Entregue").unwrap()
 }
 
 #[test]
@@ -102,12 +105,12 @@ fn a_case_takes_evidence_until_it_is_over_or_full() {
         let full = last.with_evidence(at(120)).unwrap();
         assert_eq!((full.evidence_count, full.version), (MAX_EVIDENCE, case.version + 1));
         assert_eq!((full.status, full.updated_at), (case.status, at(120)));
-        assert!(matches!(full.with_evidence(at(130)), Err(EvidenceError::Full)));
+        assert!(matches!(full.with_evidence(at(130)), Err(EvidenceRefused::Full)));
     }
     for decision in Decision::all() {
         let over = step.case.decided(&step.charge, decision, at(130)).unwrap().unwrap().case;
-        assert!(matches!(over.takes_evidence(), Err(EvidenceError::CaseOver(_))));
-        assert!(matches!(over.with_evidence(at(140)), Err(EvidenceError::CaseOver(_))));
+        assert!(matches!(over.takes_evidence(), Err(EvidenceRefused::CaseOver(_))));
+        assert!(matches!(over.with_evidence(at(140)), Err(EvidenceRefused::CaseOver(_))));
     }
 }
 
@@ -185,7 +188,7 @@ fn what_a_case_gives_back_is_kept_for_the_others_that_claim_it() {
 #[test]
 fn a_row_that_kept_no_claims_gives_back_and_loses_what_it_retains() {
     let open = opened(&paid(), "1", None);
-    let funds = crate::charge::Funds { med_claimed: 0, ..open.charge.funds };
+    let funds = domain::charge::Funds { med_claimed: 0, ..open.charge.funds };
     let before = Charge { funds, ..open.charge };
     for decision in Decision::all() {
         let over = open.case.decided(&before, decision, at(110)).unwrap().unwrap();
@@ -201,7 +204,7 @@ fn a_row_that_kept_no_claims_gives_back_and_loses_what_it_retains() {
 #[test]
 fn what_was_given_back_whole_stays_refunded_whatever_is_claimed() {
     let whole = paid();
-    let funds = crate::charge::Funds { refunded_devolution: whole.amount.minor(), ..whole.funds };
+    let funds = domain::charge::Funds { refunded_devolution: whole.amount.minor(), ..whole.funds };
     let refunded = Charge { status: TransactionStatus::Refunded, funds, ..whole };
     let open = opened(&refunded, "1", None);
     assert_eq!((open.charge.status, open.posting.clone()), (TransactionStatus::Refunded, None));

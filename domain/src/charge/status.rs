@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use domain::payment_method::PaymentMethod;
+use crate::payment_method::PaymentMethod;
 
 /// Status in the transaction vocabulary: what rows store and the payments surface emits.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, IntoStaticStr, PartialEq, Serialize, VariantArray)]
@@ -108,7 +108,7 @@ impl PublicStatus {
 
 #[cfg(test)]
 mod tests {
-    use domain::vocabulary::Vocabulary;
+    use crate::vocabulary::Vocabulary;
 
     use super::*;
 

@@ -1,0 +1,454 @@
+//! Each command in each status of a charge, and random sequences of commands.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+
+use super::super::receipt::Return;
+use super::super::testing::{at, waiting};
+use super::super::{Artefacts, Card, Entry};
+use super::*;
+use crate::account::terms::Fee;
+use crate::ids::EndToEndId;
+use crate::money::Currency;
+use crate::wallet::{LedgerAccount, Wallet};
+
+const CPF: &str = "29537995593";
+const OTHER_CPF: &str = "25524893033";
+
+fn payment(number: u8, amount: i64, document: Option<&str>) -> Payment {
+    Payment {
+        id: EndToEndId::sandbox(at(60), [number; 8]).into(),
+        method: PaymentMethod::Pix,
+        amount: Amount::parse(amount).unwrap(),
+        payer_document: document.map(|text| text.parse().unwrap()),
+        paid_at: at(60),
+    }
+}
+
+/// 10 centavos for the platform, 0.99% for the acquirer, no hold.
+fn terms() -> MethodTerms {
+    MethodTerms {
+        acquirer_fee: Fee::new(0, 99).unwrap(),
+        platform_fee: Fee::new(10, 0).unwrap(),
+        ..MethodTerms::default()
+    }
+}
+
+fn told(payment: Payment) -> Command {
+    Command::Pay { payment, terms: terms() }
+}
+
+fn reviewed(decision: Decision) -> Command {
+    Command::Review { decision, terms: terms() }
+}
+
+fn locked() -> Charge {
+    Charge { expected_payer: Some(CPF.parse().unwrap()), ..waiting() }
+}
+
+fn after(charge: &Charge, command: Command) -> Charge {
+    match apply(charge, &command, at(60)).unwrap() {
+        Outcome::Changed(charge) | Outcome::Paid { charge, .. } | Outcome::Credited { charge, .. } => *charge,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn unapplied(outcome: Outcome) -> Receipt {
+    match outcome {
+        Outcome::Unapplied(moved) => written(moved.receipt),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn returned(receipt: &Receipt) -> &Return {
+    receipt.returned.as_ref().unwrap()
+}
+
+fn written(write: ReceiptWrite) -> Receipt {
+    let (ReceiptWrite::Insert(receipt) | ReceiptWrite::Replace(receipt)) = write;
+    receipt
+}
+
+/// A charge in every state that these commands reach.
+fn every_state() -> Vec<Charge> {
+    vec![
+        waiting(),
+        after(&waiting(), told(payment(1, 1000, None))),
+        after(&locked(), told(payment(1, 1000, None))),
+        after(&locked(), told(payment(1, 1000, Some(OTHER_CPF)))),
+        after(&waiting(), Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() }),
+        after(&waiting(), Command::Expire { at: at(3600) }),
+        after(&waiting(), Command::Cancel),
+        after(&by_card(), Command::Authenticate),
+    ]
+}
+
+#[test]
+fn what_the_acquirer_made_is_taken_once_and_by_what_waits_for_it() {
+    let artefacts = Box::new(waiting().artefacts);
+    let pending = Charge { status: TransactionStatus::Pending, artefacts: Artefacts::default(), ..waiting() };
+    let finalise = Command::Finalise { artefacts };
+    let finalised = after(&pending, finalise.clone());
+    assert_eq!((finalised.status, finalised.version), (TransactionStatus::WaitingPayment, 2));
+    assert_eq!(finalised.artefacts, waiting().artefacts);
+    for charge in every_state() {
+        assert_eq!(apply(&charge, &finalise, at(90)), Ok(Outcome::Unchanged), "{:?}", charge.status);
+    }
+    // A charge that is not payable yet: what comes goes back, and it can be cancelled.
+    let back = unapplied(apply(&pending, &told(payment(1, 1000, None)), at(60)).unwrap());
+    assert_eq!(returned(&back).reason, UnappliedReason::Late);
+    assert_eq!(after(&pending, Command::Cancel).status, TransactionStatus::Cancelled);
+}
+
+#[test]
+fn a_charge_remembers_how_it_came_into_its_status_whatever_else_changes() {
+    let new = waiting();
+    let created = Entry { from: TransactionStatus::Pending, version: 1, at: at(0) };
+    assert_eq!(new.entry(), created);
+    assert_eq!(next_version(next_version(new.clone(), at(10)), at(20)).entry(), created);
+    let paid = after(&new, told(payment(1, 1000, None)));
+    let settled = Entry { from: TransactionStatus::WaitingPayment, version: 2, at: at(60) };
+    assert_eq!(paid.entry(), settled);
+    let changed = next_version(next_version(paid, at(70)), at(80));
+    assert_eq!((changed.version, changed.entry()), (4, settled));
+    let refunded = Charge { status: TransactionStatus::Refunded, ..next_version(changed, at(90)) };
+    let last = Entry { from: TransactionStatus::Paid, version: 5, at: at(90) };
+    assert_eq!(refunded.entry(), last);
+    let disputed = Charge { status: TransactionStatus::Dispute, ..next_version(refunded, at(95)) };
+    assert_eq!(disputed.entry().from, TransactionStatus::Refunded);
+}
+
+#[test]
+fn a_charge_remembers_every_move_and_nothing_that_follows_from_the_row_anyway() {
+    use TransactionStatus::{Dispute, Paid, Refunded, WaitingPayment};
+    let turned = |charge: Charge, status, seconds| Charge { status, ..next_version(charge, at(seconds)) };
+    let paid = after(&waiting(), told(payment(1, 1000, None)));
+    let history = |charge: &Charge| -> Vec<(u64, TransactionStatus, i64)> {
+        let each = charge.moves().into_iter();
+        each.map(|(entry, to)| (entry.version, to, entry.at.millis_since(at(0)) / 1000)).collect()
+    };
+    assert_eq!(history(&waiting()), [(1, WaitingPayment, 0)]);
+    assert_eq!(history(&paid), [(1, WaitingPayment, 0), (2, Paid, 60)]);
+    assert!(paid.past.as_ref().unwrap().earlier.is_empty());
+    let told_later = next_version(turned(next_version(paid, at(70)), Refunded, 80), at(90));
+    let all = [(1, WaitingPayment, 0), (2, Paid, 60), (4, Refunded, 80)];
+    assert_eq!(history(&told_later), all);
+    let disputed = turned(turned(told_later, Dispute, 100), Refunded, 110);
+    assert_eq!(history(&disputed), [&all[..], &[(6, Dispute, 100), (7, Refunded, 110)]].concat());
+    assert!(disputed.moves().windows(2).all(|pair| pair[1].0.from == pair[0].1));
+    let endless = (0..50).fold(disputed, |charge, _| {
+        let other = if charge.status == Dispute { Refunded } else { Dispute };
+        turned(charge, other, 120)
+    });
+    assert!(endless.moves().len() <= 20, "a row stays small");
+}
+
+#[test]
+fn the_exact_amount_settles() {
+    let paid = after(&waiting(), told(payment(1, 1000, Some(CPF))));
+    assert_eq!(paid.status, TransactionStatus::Paid);
+    assert_eq!(paid.version, 2);
+    assert_eq!(paid.settlement.map(|settlement| settlement.at), Some(at(60)));
+    assert_eq!(paid.receipt.unwrap().payment_id, payment(1, 1000, None).id);
+}
+
+#[test]
+fn the_same_payment_reported_again_changes_nothing() {
+    for charge in every_state().iter().filter(|charge| charge.receipt.is_some()) {
+        let again = told(payment(1, 1000, Some(CPF)));
+        assert_eq!(apply(charge, &again, at(90)), Ok(Outcome::Unchanged), "{:?}", charge.status);
+    }
+}
+
+#[test]
+fn another_amount_goes_back_and_leaves_the_charge_payable() {
+    for amount in [1, 999, 1001, 2000] {
+        let back = unapplied(apply(&waiting(), &told(payment(1, amount, None)), at(60)).unwrap());
+        assert_eq!(returned(&back).reason, UnappliedReason::WrongAmount);
+        assert_eq!(back.amount.minor(), amount);
+        assert_eq!(returned(&back).status, ReturnStatus::Returned);
+        assert!(returned(&back).id.as_str().starts_with('D'));
+    }
+}
+
+#[test]
+fn a_second_payment_goes_back() {
+    let states = every_state();
+    let taken = states.iter().filter(|charge| charge.receipt.is_some());
+    for charge in taken {
+        let back = unapplied(apply(charge, &told(payment(2, 1000, None)), at(90)).unwrap());
+        assert_eq!(returned(&back).reason, UnappliedReason::SecondPayment, "{:?}", charge.status);
+    }
+}
+
+#[test]
+fn lateness_is_when_the_bank_took_the_money_not_when_we_heard() {
+    let in_time = Payment { paid_at: at(3600), ..payment(1, 1000, None) };
+    let heard_late = apply(&waiting(), &told(in_time), at(9000)).unwrap();
+    assert!(matches!(heard_late, Outcome::Paid { charge, .. } if charge.status == TransactionStatus::Paid));
+    let late = Payment { paid_at: at(3600).plus_millis(1).unwrap(), ..payment(1, 1000, None) };
+    let back = unapplied(apply(&waiting(), &told(late), at(3601)).unwrap());
+    assert_eq!(returned(&back).reason, UnappliedReason::Late);
+}
+
+#[test]
+fn a_payment_after_the_charge_ended_unpaid_goes_back() {
+    let ended = [TransactionStatus::Expired, TransactionStatus::Cancelled, TransactionStatus::Refused];
+    for status in ended {
+        let charge = Charge { status, ..waiting() };
+        let back = unapplied(apply(&charge, &told(payment(1, 1000, None)), at(90)).unwrap());
+        assert_eq!(returned(&back).reason, UnappliedReason::Late);
+    }
+}
+
+#[test]
+fn the_payer_lock_credits_only_whom_it_names() {
+    let right = after(&locked(), told(payment(1, 1000, Some(CPF))));
+    assert_eq!(right.status, TransactionStatus::Paid);
+
+    let wrong = apply(&locked(), &told(payment(1, 1000, Some(OTHER_CPF))), at(60)).unwrap();
+    let Outcome::Paid { charge, moved } = wrong else { panic!("{wrong:?}") };
+    let back = written(moved.receipt);
+    assert_eq!(charge.status, TransactionStatus::Refunded);
+    assert_eq!(charge.settlement, None);
+    assert_eq!(returned(&back).reason, UnappliedReason::PayerMismatch);
+    assert_eq!(back.payment_id, payment(1, 1000, None).id);
+
+    let silent = after(&locked(), told(payment(1, 1000, None)));
+    assert_eq!(silent.status, TransactionStatus::Processing);
+    assert_eq!(silent.settlement, None);
+    assert!(silent.is_held_for_review());
+}
+
+#[test]
+fn a_review_credits_or_returns_what_is_held_and_nothing_else() {
+    let held = after(&locked(), told(payment(1, 1000, None)));
+    let approved = after(&held, reviewed(Decision::Approve));
+    let credited_at = approved.settlement.map(|settlement| settlement.at);
+    assert_eq!((approved.status, credited_at), (TransactionStatus::Paid, Some(at(60))));
+
+    let end = apply(&held, &reviewed(Decision::Return), at(60)).unwrap();
+    let Outcome::Paid { charge, moved } = end else { panic!("{end:?}") };
+    let back = written(moved.receipt);
+    assert_eq!((charge.status, charge.settlement), (TransactionStatus::Refunded, None));
+    assert_eq!((returned(&back).reason, back.amount), (UnappliedReason::ReviewReturned, charge.amount));
+
+    for charge in every_state().iter().filter(|charge| !charge.is_held_for_review()) {
+        let refused = apply(charge, &reviewed(Decision::Approve), at(60));
+        assert_eq!(refused, Err(Rejection::NotHeldForReview), "{:?}", charge.status);
+    }
+    let again = apply(&approved, &reviewed(Decision::Approve), at(90));
+    assert_eq!(again, Ok(Outcome::Unchanged));
+    let too_late = apply(&approved, &reviewed(Decision::Return), at(90));
+    assert_eq!(too_late, Err(Rejection::NotHeldForReview));
+}
+
+fn by_card() -> Charge {
+    let card = Some(Card { return_url: None, expires_at: at(3600) });
+    Charge {
+        methods: vec![PaymentMethod::CreditCard],
+        artefacts: Artefacts { card, ..Artefacts::default() },
+        ..waiting()
+    }
+}
+
+#[test]
+fn a_card_is_in_flight_until_it_is_approved_refused_cancelled_or_its_time_is_over() {
+    let in_flight = after(&by_card(), Command::Authenticate);
+    assert_eq!((in_flight.status, in_flight.receipt.is_none()), (TransactionStatus::Processing, true));
+    assert_eq!(apply(&in_flight, &Command::Authenticate, at(61)), Ok(Outcome::Unchanged));
+    let payment = Payment { method: PaymentMethod::CreditCard, ..payment(1, 1000, None) };
+    for (command, status) in [
+        (told(payment), TransactionStatus::Approved),
+        (
+            Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() },
+            TransactionStatus::Refused,
+        ),
+        (Command::Cancel, TransactionStatus::Cancelled),
+        (Command::Expire { at: at(3600) }, TransactionStatus::Expired),
+    ] {
+        let ended = after(&in_flight, command);
+        assert_eq!(ended.status, status);
+        assert_eq!(apply(&ended, &Command::Authenticate, at(61)), Err(Rejection::NotPayableByCard));
+    }
+    assert_eq!(in_flight.clone().as_of(at(3600)), in_flight);
+    assert_eq!(in_flight.as_of(at(3601)).status, TransactionStatus::Expired);
+    assert_eq!(apply(&waiting(), &Command::Authenticate, at(60)), Err(Rejection::NotPayableByCard));
+    assert_eq!(apply(&by_card(), &Command::Authenticate, at(3601)), Err(Rejection::NotPayableByCard));
+}
+
+#[test]
+fn a_payment_by_a_method_that_was_not_asked_for_goes_back() {
+    let back = unapplied(apply(&by_card(), &told(payment(1, 1000, None)), at(60)).unwrap());
+    assert_eq!(returned(&back).reason, UnappliedReason::Late);
+}
+
+#[test]
+fn only_what_is_open_or_held_is_cancelled_and_what_is_held_goes_back() {
+    for charge in every_state() {
+        let outcome = apply(&charge, &Command::Cancel, at(90));
+        let may = charge.is_open() || charge.is_held_for_review();
+        assert_eq!(outcome.is_ok(), may, "{:?}", charge.status);
+    }
+    let held = after(&locked(), Command::Pay { payment: payment(1, 1000, None), terms: terms() });
+    let outcome = apply(&held, &Command::Cancel, at(90)).unwrap();
+    let Outcome::Paid { charge, moved } = outcome else { panic!("{outcome:?}") };
+    assert_eq!(charge.status, TransactionStatus::Cancelled);
+    assert_eq!(charge.failure.as_ref().unwrap().provider_error_code, "canceled");
+    assert_eq!(returned(&written(moved.receipt)).reason, UnappliedReason::Cancelled);
+    let back = unapplied(apply(&charge, &told(payment(2, 1000, None)), at(95)).unwrap());
+    assert_eq!(returned(&back).reason, UnappliedReason::Late);
+}
+
+#[test]
+fn only_an_open_charge_expires_or_fails() {
+    let expire = Command::Expire { at: at(3600) };
+    let decline = Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() };
+    for charge in every_state() {
+        for command in [&expire, &decline] {
+            let outcome = apply(&charge, command, at(90)).unwrap();
+            let may = charge.settlement.is_none() && charge.receipt.is_none() && charge.failure.is_none();
+            assert_eq!(outcome != Outcome::Unchanged, may, "{:?}", charge.status);
+        }
+    }
+}
+
+#[test]
+fn a_failure_tells_why_when_and_how_long_the_code_lived() {
+    let expired = after(&waiting(), Command::Expire { at: at(3600) }).failure.unwrap();
+    assert_eq!((expired.provider_error_code.as_str(), expired.ttl_seconds), ("expired", Some(3600)));
+    assert_eq!(expired.at, at(3600));
+}
+
+#[test]
+fn a_test_charge_reads_as_expired_exactly_as_clock_will_write_it() {
+    let expires_at = waiting().expires_at();
+    assert_eq!(waiting().as_of(expires_at), waiting());
+    let seen = waiting().as_of(at(3601));
+    assert_eq!(seen, after(&waiting(), Command::Expire { at: expires_at }));
+}
+
+#[derive(Clone, Debug)]
+enum Notice {
+    Pay { number: u8, amount: i64, payer: u8, paid_at: i64 },
+    Authenticate,
+    Cancel,
+    Decline,
+    Expire,
+    Review(bool),
+}
+
+fn notices() -> impl Strategy<Value = Vec<Notice>> {
+    let pay = (0..4_u8, prop_oneof![4 => Just(1000_i64), 1 => 1..2000_i64], 0..3_u8, 0..7200_i64)
+        .prop_map(|(number, amount, payer, paid_at)| Notice::Pay { number, amount, payer, paid_at });
+    let other = prop_oneof![
+        Just(Notice::Authenticate),
+        Just(Notice::Cancel),
+        Just(Notice::Decline),
+        Just(Notice::Expire),
+        any::<bool>().prop_map(Notice::Review)
+    ];
+    proptest::collection::vec(prop_oneof![3 => pay, 1 => other], 1..12)
+}
+
+fn command(notice: &Notice) -> Command {
+    match notice {
+        Notice::Pay { number, amount, payer, paid_at } => {
+            let document = [None, Some(CPF), Some(OTHER_CPF)][usize::from(*payer)];
+            told(Payment { paid_at: at(*paid_at), ..payment(*number, *amount, document) })
+        }
+        Notice::Authenticate => Command::Authenticate,
+        Notice::Cancel => Command::Cancel,
+        Notice::Decline => Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() },
+        Notice::Expire => Command::Expire { at: at(3600) },
+        Notice::Review(true) => reviewed(Decision::Approve),
+        Notice::Review(false) => reviewed(Decision::Return),
+    }
+}
+
+fn may_follow(before: TransactionStatus, after: TransactionStatus) -> bool {
+    use TransactionStatus::{Cancelled, Expired, Paid, Processing, Refunded, Refused, WaitingPayment};
+    matches!(
+        (before, after),
+        (WaitingPayment | Processing, Processing | Paid | Refunded | Refused | Cancelled | Expired)
+    )
+}
+
+proptest! {
+    /// Whatever order notices come in, each payment is credited, held or returned, and only one of these; the
+    /// status moves only as the contract's table allows. The receipts' rows are kept as the store keeps them: an
+    /// insert of one that is there changes nothing.
+    #[test]
+    fn no_sequence_of_notices_loses_money_or_leaves_the_table(
+        is_locked in any::<bool>(),
+        notices in notices(),
+    ) {
+        let mut charge = if is_locked { locked() } else { waiting() };
+        // By card too, so that it can be in flight.
+        charge.methods.push(PaymentMethod::CreditCard);
+        charge.artefacts.card = Some(Card { return_url: None, expires_at: at(7200) });
+        let mut receipts: BTreeMap<AcquirerPaymentId, Receipt> = BTreeMap::new();
+        let (mut told, mut posted) = (BTreeSet::new(), BTreeSet::new());
+        let mut wallet = Wallet::empty(Currency::BRL);
+        for notice in &notices {
+            let command = command(notice);
+            let (next, write, posting) = match apply(&charge, &command, at(60)) {
+                Ok(Outcome::Unchanged)
+                | Err(Rejection::NotHeldForReview | Rejection::NotCancellable | Rejection::NotPayableByCard) => {
+                    (None, None, None)
+                }
+                Ok(Outcome::Unapplied(moved)) => (None, Some(moved.receipt), Some(moved.posting)),
+                Ok(Outcome::Changed(charge)) => (Some(*charge), None, None),
+                Ok(Outcome::Paid { charge, moved }) => (Some(*charge), Some(moved.receipt), Some(moved.posting)),
+                Ok(Outcome::Credited { charge, posting }) => (Some(*charge), None, Some(*posting)),
+            };
+            if let Command::Pay { payment, .. } = command {
+                told.insert(payment.id);
+            }
+            match write {
+                Some(ReceiptWrite::Insert(receipt)) if receipts.contains_key(&receipt.payment_id) => continue,
+                Some(ReceiptWrite::Insert(receipt)) => {
+                    prop_assert_eq!(receipt.version, 1);
+                    receipts.insert(receipt.payment_id.clone(), receipt);
+                }
+                Some(ReceiptWrite::Replace(receipt)) => {
+                    prop_assert_eq!(receipts[&receipt.payment_id].version + 1, receipt.version);
+                    receipts.insert(receipt.payment_id.clone(), receipt);
+                }
+                None => {}
+            }
+            if let Some(posting) = posting {
+                prop_assert!(posted.insert(posting.id), "two postings of one name");
+                wallet.post(&posting).unwrap();
+            }
+            if let Some(next) = next {
+                prop_assert!(may_follow(charge.status, next.status), "{:?} to {:?}", charge.status, next.status);
+                // From a card in flight to held for review: a payment by another method was faster.
+                let stays = charge.status == next.status;
+                prop_assert!(!stays || (charge.receipt.is_none() && next.is_held_for_review()));
+                prop_assert_eq!(next.version, charge.version + 1);
+                charge = next;
+            }
+        }
+        let kept = charge.receipt.as_ref().filter(|_| charge.settlement.is_some() || charge.is_held_for_review());
+        for payment in told {
+            let is_kept = kept.is_some_and(|receipt| receipt.payment_id == payment);
+            let is_returned = receipts[&payment].returned.is_some();
+            prop_assert!(is_kept != is_returned, "{}: kept {}, returned {}", payment, is_kept, is_returned);
+        }
+        prop_assert_eq!(charge.settlement.is_some(), charge.status == TransactionStatus::Paid);
+        // The ledger says the same: what is kept is with the merchant and in fees, or held; the rest went back.
+        let (credited, held) = match &kept {
+            Some(_) if charge.is_held_for_review() => (0, 1000),
+            Some(_) => (1000, 0),
+            None => (0, 0),
+        };
+        let fees = wallet.balance(LedgerAccount::AcquirerFees) + wallet.balance(LedgerAccount::PlatformFees);
+        prop_assert_eq!(wallet.available() + fees, credited);
+        prop_assert_eq!(fees, charge.settlement.map_or(0, |settlement| settlement.fees.total()));
+        prop_assert_eq!(wallet.balance(LedgerAccount::HeldForReview), held);
+        prop_assert_eq!(wallet.balance(LedgerAccount::UnappliedReceipts), 0);
+        prop_assert_eq!(wallet.balance(LedgerAccount::AcquirerClearing), -credited - held);
+    }
+}

@@ -1,0 +1,163 @@
+//! Payouts: a merchant's money on its way to the merchant's bank. Operators make them; the contract has their events
+//! and no route (design: Money).
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{PayoutId, Scope};
+use crate::money::{Amount, Currency};
+use crate::row::{Indexes, Key, Row};
+use crate::time::Timestamp;
+
+/// How far a payout is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PayoutStatus {
+    /// Its money left the wallet.
+    Pending,
+    /// It reached the merchant's bank.
+    Paid,
+    /// It did not; the money is back in the wallet.
+    Failed,
+}
+
+impl PayoutStatus {
+    /// The word in rows and on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Paid => "paid",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A payout's row.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Payout {
+    /// `po_…`.
+    pub id: PayoutId,
+    /// Whose money.
+    pub scope: Scope,
+    /// Minor units of `currency`.
+    pub amount: Amount,
+    /// ISO 4217.
+    pub currency: Currency,
+    /// How far it is.
+    pub status: PayoutStatus,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_reason: Option<String>,
+    /// When it was asked for.
+    #[serde(with = "domain::time::millis")]
+    pub created_at: Timestamp,
+    /// When it last changed.
+    #[serde(with = "domain::time::millis")]
+    pub updated_at: Timestamp,
+    /// When it was paid.
+    #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
+    pub paid_at: Option<Timestamp>,
+    /// Counts the row's changes, from 1.
+    pub version: u64,
+}
+
+/// How a payout ends.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum PayoutEnd {
+    /// It reached the merchant's bank.
+    Paid,
+    /// It did not.
+    Failed {
+        /// The bank's text.
+        reason: String,
+    },
+}
+
+impl Payout {
+    /// Where a payout lives.
+    pub fn key_of(id: PayoutId) -> Key {
+        Key { pk: format!("payout#{id}"), sk: "payout".to_owned() }
+    }
+
+    /// Whether a row of the state table is a payout.
+    pub fn is_at(key: &Key) -> bool {
+        key.sk == "payout" && key.pk.starts_with("payout#")
+    }
+
+    /// The partition of a scope's payouts in the list index.
+    pub fn list_partition(scope: &Scope) -> String {
+        format!("payouts#{scope}")
+    }
+
+    /// What an end makes of it at `now`; `Ok(None)`: it ended so before.
+    ///
+    /// # Errors
+    ///
+    /// Its status, where it ended otherwise.
+    pub fn ended(&self, end: &PayoutEnd, now: Timestamp) -> Result<Option<Self>, PayoutStatus> {
+        match (self.status, end) {
+            (PayoutStatus::Pending, _) => {}
+            (PayoutStatus::Paid, PayoutEnd::Paid) | (PayoutStatus::Failed, PayoutEnd::Failed { .. }) => {
+                return Ok(None);
+            }
+            (PayoutStatus::Paid, PayoutEnd::Failed { .. }) | (PayoutStatus::Failed, PayoutEnd::Paid) => {
+                return Err(self.status);
+            }
+        }
+        let now = now.later_than(self.updated_at);
+        let next = Self { updated_at: now, version: self.version.saturating_add(1), ..self.clone() };
+        Ok(Some(match end {
+            PayoutEnd::Paid => Self { status: PayoutStatus::Paid, paid_at: Some(now), ..next },
+            PayoutEnd::Failed { reason } => {
+                Self { status: PayoutStatus::Failed, failure_reason: Some(reason.clone()), ..next }
+            }
+        }))
+    }
+}
+
+impl Row for Payout {
+    fn key(&self) -> Key {
+        Self::key_of(self.id)
+    }
+
+    fn indexes(&self) -> Indexes {
+        // Ids sort by time, so they are the place in the list.
+        Indexes { list: Some((Self::list_partition(&self.scope), self.id.to_string())), ..Indexes::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::testing::{at, waiting};
+
+    fn pending() -> Payout {
+        Payout {
+            id: PayoutId::new(at(0), [7; 10]),
+            scope: waiting().scope,
+            amount: Amount::parse(1000).unwrap(),
+            currency: Currency::BRL,
+            status: PayoutStatus::Pending,
+            failure_reason: None,
+            created_at: at(0),
+            updated_at: at(0),
+            paid_at: None,
+            version: 1,
+        }
+    }
+
+    #[test]
+    fn a_payout_ends_once() {
+        let failed = PayoutEnd::Failed { reason: "account closed".to_owned() };
+        for (end, other, status) in [
+            (PayoutEnd::Paid, failed.clone(), PayoutStatus::Paid),
+            (failed, PayoutEnd::Paid, PayoutStatus::Failed),
+        ] {
+            let ended = pending().ended(&end, at(60)).unwrap().unwrap();
+            assert_eq!((ended.status, ended.version), (status, 2));
+            assert_eq!(ended.paid_at.is_some(), status == PayoutStatus::Paid);
+            assert_eq!(ended.failure_reason.is_some(), status == PayoutStatus::Failed);
+            assert_eq!(ended.ended(&end, at(90)), Ok(None));
+            assert_eq!(ended.ended(&other, at(90)), Err(status));
+        }
+    }
+}

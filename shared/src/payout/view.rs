@@ -1,0 +1,70 @@
+//! What clients read of a payout.
+
+use domain::ids::PayoutId;
+use domain::money::{Amount, Currency};
+use domain::payout::{Payout, PayoutStatus};
+use domain::time::Timestamp;
+use serde::Serialize;
+
+/// A payout on the wire (design: Money), the `data.object` of its events.
+#[derive(Clone, Debug, Serialize)]
+pub struct PayoutView<'a> {
+    id: PayoutId,
+    object: &'static str,
+    amount: Amount,
+    currency: Currency,
+    status: PayoutStatus,
+    failure_reason: Option<&'a str>,
+    created_at: Timestamp,
+    paid_at: Option<Timestamp>,
+}
+
+impl<'a> PayoutView<'a> {
+    /// As its row stands.
+    pub fn new(payout: &'a Payout) -> Self {
+        Self {
+            id: payout.id,
+            object: "payout",
+            amount: payout.amount,
+            currency: payout.currency,
+            status: payout.status,
+            failure_reason: payout.failure_reason.as_deref(),
+            created_at: payout.created_at,
+            paid_at: payout.paid_at,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::testing::{at, waiting};
+
+    #[test]
+    fn a_payout_is_shown_with_these_fields() {
+        let failed = Payout {
+            id: PayoutId::new(at(0), [7; 10]),
+            scope: waiting().scope,
+            amount: Amount::parse(1000).unwrap(),
+            currency: Currency::BRL,
+            status: PayoutStatus::Failed,
+            failure_reason: Some("account closed".to_owned()),
+            created_at: at(0),
+            updated_at: at(60),
+            paid_at: None,
+            version: 2,
+        };
+        insta::assert_json_snapshot!(PayoutView::new(&failed), @r#"
+        {
+          "id": "po_01m7yzmhg00w3ge1r70w3ge1r7",
+          "object": "payout",
+          "amount": 1000,
+          "currency": "BRL",
+          "status": "failed",
+          "failure_reason": "account closed",
+          "created_at": "2026-11-21T12:00:00.000Z",
+          "paid_at": null
+        }
+        "#);
+    }
+}
