@@ -13,6 +13,7 @@
 extern crate self as domain;
 
 pub mod account;
+pub mod acquirer;
 pub mod audit;
 pub mod base32;
 pub mod calendar;

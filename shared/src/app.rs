@@ -8,6 +8,7 @@ use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, LocalNames};
 
 use crate::account::Accounts;
+use crate::acquirer::Acquirers;
 use crate::api_key::ApiKeys;
 use crate::auth::Caller;
 use crate::charge::Charges;
@@ -33,6 +34,8 @@ pub struct App {
     pub api_keys: ApiKeys,
     /// Charges.
     pub charges: Charges,
+    /// Their acquirers.
+    pub acquirers: Acquirers,
     /// Charges as lists of payments.
     pub payment_list: PaymentList,
     /// Refunds.
@@ -80,6 +83,7 @@ impl App {
             accounts: Accounts::new(store.clone()),
             api_keys,
             charges: Charges::new(store.clone()),
+            acquirers: Acquirers::new(store.clone()),
             payment_list: PaymentList::new(store.clone()),
             refunds: Refunds::new(store.clone()),
             rollups: Rollups::new(store.clone()),

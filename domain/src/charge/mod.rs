@@ -21,9 +21,10 @@ pub use receipt::{Receipt, Return, UnappliedReason};
 use serde::{Deserialize, Serialize};
 pub use status::{PublicStatus, TransactionStatus};
 
+use crate::acquirer::AcquirerName;
 use crate::audit::Actor;
 use crate::calendar::Day;
-use crate::ids::{AcquirerPaymentId, ChargeId, Mode, Scope, Scoped};
+use crate::ids::{AcquirerPaymentId, ChargeId, Scope, Scoped};
 use crate::money::{Amount, Currency};
 use crate::payment_method::PaymentMethod;
 use crate::row::{Indexes, Key, Row, sortable};
@@ -155,6 +156,9 @@ pub struct Charge {
     /// The merchant's own map.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
+    /// Which acquirer takes its money.
+    #[serde(default, skip_serializing_if = "AcquirerName::is_default")]
+    pub acquirer: AcquirerName,
     /// What the payer is given.
     pub artefacts: Artefacts,
     /// How long its Pix code is to live, in seconds, while the acquirer has not made the code; `None`: the account's default.
@@ -319,13 +323,13 @@ impl Charge {
         in_time && self.can_expire()
     }
 
-    /// The charge as it truly is at `now`: a test charge past its time is expired, whether or not `clock` has
-    /// written so yet. (A live one expires only after the bank was asked.)
+    /// The charge as it is at `now`: one past its time is expired, whether or not the scheduler wrote so yet. Where the
+    /// acquirer must be asked first, it expires only after that.
     #[must_use]
     pub fn as_of(self, now: Timestamp) -> Self {
         let at = self.expires_at();
         let overdue = self.can_expire() && now > at;
-        if overdue && self.scope.mode == Mode::Test {
+        if overdue && self.acquirer.traits().expires_by_time {
             return transition::expired(self, at);
         }
         self

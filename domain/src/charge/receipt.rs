@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Charge;
 use super::transition::Payment;
+use crate::acquirer::AcquirerName;
 use crate::ids::{AcquirerPaymentId, ReturnId, Scope};
 use crate::money::Amount;
 use crate::payment_method::PaymentMethod;
@@ -99,7 +100,7 @@ impl Receipt {
         now: Timestamp,
     ) -> Self {
         let taken = Self::taken(charge, payment, now);
-        Self { returned: Some(Return::of(&taken, reason)), ..taken }
+        Self { returned: Some(Return::of(&taken, reason, charge.acquirer)), ..taken }
     }
 
     /// The row of a payment that was taken, and now goes back after all.
@@ -114,12 +115,8 @@ impl Receipt {
 }
 
 impl Return {
-    fn of(receipt: &Receipt, reason: UnappliedReason) -> Self {
-        Self {
-            reason,
-            id: ReturnId::derive(&receipt.payment_id, WHOLE),
-            status: ReturnStatus::of(receipt.scope.mode),
-        }
+    fn of(receipt: &Receipt, reason: UnappliedReason, acquirer: AcquirerName) -> Self {
+        Self { reason, id: ReturnId::derive(&receipt.payment_id, WHOLE), status: ReturnStatus::of(acquirer) }
     }
 }
 

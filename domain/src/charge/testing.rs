@@ -1,6 +1,7 @@
 //! Charges for tests.
 
 use domain::account::terms::MethodTerms;
+use domain::acquirer::AcquirerName;
 use domain::charge::transition::{self, Command, Outcome, Payment};
 use domain::charge::{Artefacts, Charge, Customer, Funds, Metadata, Pix, TransactionStatus};
 use domain::ids::{AccountId, ChargeId, EndToEndId, Mode, Scope};
@@ -28,6 +29,7 @@ pub(crate) fn waiting() -> Charge {
         customer: Customer::default(),
         expected_payer: None,
         metadata: Metadata::default(),
+        acquirer: AcquirerName::Sandbox,
         artefacts: Artefacts {
             pix: Some(Pix { br_code: "code".to_owned(), expires_at: at(3600), ttl_seconds: 3600 }),
             ..Artefacts::default()

@@ -236,7 +236,7 @@ fn goes_back(charge: &Charge, payment: &Payment, reason: UnappliedReason, now: T
     // The charge may not change, so the payment's own row names the posting.
     let id = PostingId::derive(now, &receipt.key().whole(), receipt.version);
     let cause = Cause { id, ..cause(charge, &payment.id, now) };
-    let posting = rules::unapplied(cause, payment.amount, ReturnStatus::of(charge.scope.mode));
+    let posting = rules::unapplied(cause, payment.amount, ReturnStatus::of(charge.acquirer));
     Moved { receipt: ReceiptWrite::Insert(receipt), posting }
 }
 
@@ -293,7 +293,7 @@ fn held_goes_back(
     };
     let receipt = Receipt::given_back(charge, &payment, reason, now);
     let cause = cause(&next, &held.payment_id, now);
-    let posting = rules::review_returned(cause, charge.amount, ReturnStatus::of(charge.scope.mode));
+    let posting = rules::review_returned(cause, charge.amount, ReturnStatus::of(charge.acquirer));
     Outcome::Paid {
         charge: Box::new(next),
         moved: Box::new(Moved { receipt: ReceiptWrite::Replace(receipt), posting }),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::account::terms::Fees;
+use crate::acquirer::AcquirerName;
 use crate::audit::Actor;
 use crate::calendar::Day;
 use crate::charge::{
@@ -45,15 +46,6 @@ impl RefundStatus {
     pub fn as_str(self) -> &'static str {
         self.into()
     }
-}
-
-/// Which refunds an acquirer makes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct RefundCapabilities {
-    /// The methods whose payments it refunds.
-    pub methods: &'static [PaymentMethod],
-    /// Whether it sends a Pix of its own: a refund by cash-out.
-    pub cashout: bool,
 }
 
 /// How a refund ends.
@@ -120,6 +112,9 @@ pub struct Refund {
     /// The day whose tranche it took from.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
+    /// Which acquirer makes it: its charge's.
+    #[serde(default, skip_serializing_if = "AcquirerName::is_default")]
+    pub acquirer: AcquirerName,
     /// The payment that goes back.
     pub payment: AcquirerPaymentId,
     /// The merchant's words.
@@ -243,6 +238,7 @@ impl Refund {
             currency: charge.currency,
             share,
             release_on: charge.release_on().filter(|_| share.from_pending > 0),
+            acquirer: charge.acquirer,
             payment: receipt.payment_id.clone(),
             reason: plan.reason,
             destination: plan.destination,

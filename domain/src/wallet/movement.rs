@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::account::terms::{Fees, FeesOnRefund, MethodTerms};
+use crate::acquirer::AcquirerName;
 use crate::calendar::Day;
-use crate::ids::Mode;
 use crate::money::Amount;
 use crate::time::Timestamp;
 
@@ -118,11 +118,7 @@ pub enum ReturnStatus {
 
 impl ReturnStatus {
     /// Of a return that begins.
-    pub fn of(mode: Mode) -> Self {
-        match mode {
-            // The sandbox has no bank to wait for.
-            Mode::Test => Self::Returned,
-            Mode::Live => Self::Requested,
-        }
+    pub fn of(acquirer: AcquirerName) -> Self {
+        if acquirer.traits().returns_at_once { Self::Returned } else { Self::Requested }
     }
 }

@@ -12,7 +12,7 @@ use domain::account::Account;
 use domain::charge::TransactionStatus;
 use domain::charge::transition::{Command, Finalised};
 use domain::ids::{ChargeId, RefundId};
-use shared::acquirer::{Acquirer, AcquirerMessage, AcquirerQueue, RefundProgress};
+use shared::acquirer::{AcquirerMessage, AcquirerQueue, Acquirers, RefundProgress};
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, Links, required};
@@ -38,6 +38,7 @@ const GIVES_WAY_MS: i64 = 60_000;
 pub struct Worker {
     store: Store,
     charges: Charges,
+    acquirers: Acquirers,
     refunds: Refunds,
     queue: AcquirerQueue,
     clock: Clock,
@@ -54,6 +55,7 @@ impl Worker {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self {
             charges: Charges::new(store.clone()),
+            acquirers: Acquirers::new(store.clone()),
             refunds: Refunds::new(store.clone()),
             store,
             queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
@@ -88,9 +90,9 @@ impl Worker {
         }
         let account = self.store.get::<Account>(&Account::key_of(&charge.scope.account)).await?;
         let account = account.ok_or(WorkError::Missing("a charge has no account"))?;
-        let acquirer = Acquirer::of(&charge.scope)?;
+        let acquirer = self.acquirers.named(charge.acquirer, &charge.scope.account).await?;
         let now = self.clock.now();
-        let command = match acquirer.finalise(&charge, &account.settings, &self.links, now) {
+        let command = match acquirer.finalise(&charge, &account.settings, &self.links, now).await {
             Ok(Finalised::Made(artefacts)) => Command::Finalise { artefacts },
             Ok(Finalised::Refused { reason, code }) => Command::Decline { reason, code },
             Err(error) if now.millis_since(charge.created_at) < PATIENCE_MS => {
@@ -114,10 +116,10 @@ impl Worker {
         if refund.is_done() {
             return Ok(());
         }
-        let acquirer = Acquirer::of(&refund.scope)?;
+        let acquirer = self.acquirers.named(refund.acquirer, &refund.scope.account).await?;
         let refund = self.refunds.start(refund, self.clock.now()).await?;
         let now = self.clock.now();
-        match acquirer.refund_progress(&refund, now) {
+        match acquirer.refund_progress(&refund, now).await? {
             RefundProgress::AskAgain(at) => Ok(self.queue.send_later(&message, at.until_from(now)).await?),
             RefundProgress::Waiting => Ok(()),
             RefundProgress::Ended(end) => {

@@ -60,7 +60,7 @@ async fn create_by(
     let request = NewCharge::take(&mut fields, &body.0, surface);
     let (idempotency_key, request) = fields.finish(idempotency_key.zip(request))?;
     let created = create_charge(
-        &app.charges,
+        (&app.charges, &app.acquirers),
         &caller,
         (IdempotencyNamespace::Charges, idempotency_key),
         request,

@@ -7,7 +7,7 @@
 use domain::calendar::Day;
 use domain::charge::transition::Command;
 use domain::charge::{Charge, TransactionStatus};
-use domain::ids::{Mode, Scope};
+use domain::ids::Scope;
 use domain::money::Currency;
 use domain::refund::Refund;
 use domain::time::Timestamp;
@@ -246,10 +246,10 @@ impl DueWork {
     }
 
     async fn expire(&self, charge: Charge, now: Timestamp) -> Result<(), WorkError> {
-        match charge.scope.mode {
-            Mode::Test => {}
-            // A live charge expires only after its bank was asked, and no bank is configured.
-            Mode::Live => return Err(WorkError::Missing("a live charge, and no bank to ask")),
+        if !charge.acquirer.traits().expires_by_time {
+            return Err(WorkError::Missing(
+                "a charge expires only after its acquirer was asked, and none is configured",
+            ));
         }
         let at = charge.expires_at();
         if now <= at {

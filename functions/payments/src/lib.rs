@@ -13,7 +13,7 @@ use axum::{Json, Router};
 use domain::ids::Mode;
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
-use shared::acquirer::{Acquirer, ProviderStatusView};
+use shared::acquirer::{AcquirerError, ProviderStatusView};
 use shared::app::{App, PAYMENT};
 use shared::charge::ChargePath;
 use shared::charge::transaction::request::NewPayment;
@@ -47,7 +47,7 @@ async fn create(
     let caller = app.api_keys.authenticate(&context, now).await?;
     let NewPayment { idempotency_key, asked } = NewPayment::parse(&body?.0, &app.addresses)?;
     let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
-    let created = create_charge(&app.charges, &caller, key, asked, &app.links, now).await?;
+    let created = create_charge((&app.charges, &app.acquirers), &caller, key, asked, &app.links, now).await?;
     Ok(created.respond(CreatedPaymentView::new(created.get())))
 }
 
@@ -80,9 +80,13 @@ async fn provider_status(
     let now = app.clock.now();
     let (caller, charge) = app.own_charge(&context, id, PAYMENT, now).await?;
     let charge = charge.as_of(now);
-    // Where no acquirer is configured, none ever heard of it.
-    let told = Acquirer::of(&caller.scope).ok().and_then(|acquirer| acquirer.status_of(&charge));
-    Ok(Json(ProviderStatusView::new(&charge, told)).into_response())
+    let status = match app.acquirers.named(charge.acquirer, &caller.scope.account).await {
+        Ok(acquirer) => acquirer.status_of(&charge).await?,
+        // No acquirer is configured any more.
+        Err(AcquirerError::NotConfigured) => None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Json(ProviderStatusView::new(&charge, status)).into_response())
 }
 
 async fn receipt(

@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use shared::acquirer::Acquirer;
 use shared::app::{App, PAYMENT, require_scope};
 use shared::charge::ChargePath;
 use shared::http::{JsonBody, Problem, RequestContext};
@@ -21,9 +20,12 @@ pub(crate) async fn create(
     let earlier = id.zip(asked.as_ref().ok()).map(|(id, asked)| asked.id(id));
     let (own, earlier) = tokio::join!(app.own_charge(&context, id, PAYMENT, now), app.refunds.find(earlier));
     let (caller, charge) = own?;
-    let (asked, found) = (asked?, (charge, earlier?));
-    let capabilities = Acquirer::of(&caller.scope)?.refund_capabilities();
-    let created = app.refunds.create(&caller, found, &asked, capabilities, &app.clock).await?;
+    let asked = asked?;
+    let acquirer = app.acquirers.named(charge.acquirer, &caller.scope.account).await?;
+    let created = app
+        .refunds
+        .create(&caller, (charge, earlier?), &asked, acquirer.refund_capabilities(), &app.clock)
+        .await?;
     Ok(created.respond(RefundView::new(created.get())))
 }
 

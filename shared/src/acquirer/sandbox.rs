@@ -8,12 +8,14 @@ use artefacts::{boleto, multibanco};
 use serde_json::json;
 
 use domain::account::AccountSettings;
+use domain::acquirer::RefundCapabilities;
 use domain::calendar::Day;
+use domain::charge::transition::Finalised;
 use domain::charge::{Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, Pix, TransactionStatus};
 use domain::ids::ChargeId;
 use domain::money::{Amount, Currency, Money};
 use domain::payment_method::PaymentMethod;
-use domain::refund::{Refund, RefundCapabilities, RefundEnd};
+use domain::refund::{Refund, RefundEnd};
 use domain::time::Timestamp;
 
 use super::{AcquirerError, ProviderStatus, RefundProgress};
@@ -41,8 +43,29 @@ const REFUND_SECONDS: i64 = 2;
 /// price.
 const TOKEN_PRICES: [(Currency, i128); 3] = [(Currency::USD, 100), (Currency::BRL, 500), (Currency::EUR, 90)];
 
+/// Makes what the payer is given, or plays an acquirer that refuses or is away.
+pub(super) fn finalise(
+    charge: &Charge,
+    settings: &AccountSettings,
+    links: &Links,
+    now: Timestamp,
+) -> Result<Finalised, AcquirerError> {
+    match Finalisation::of(charge) {
+        None | Some(Finalisation::Later) => {
+            Ok(Finalised::Made(Box::new(artefacts(charge, settings, links, now)?)))
+        }
+        Some(Finalisation::Refused) => Ok(Finalised::Refused {
+            reason: "The sandbox refused the payment.".to_owned(),
+            code: "refused".to_owned(),
+        }),
+        Some(Finalisation::Unavailable) => {
+            Err(AcquirerError::Unavailable("the sandbox plays an acquirer that is away".to_owned()))
+        }
+    }
+}
+
 /// What the payer is given, for each method that is asked for.
-pub(super) fn artefacts(
+fn artefacts(
     charge: &Charge,
     settings: &AccountSettings,
     links: &Links,

@@ -1,9 +1,10 @@
 //! Reads and writes of refunds.
 
+use domain::acquirer::RefundCapabilities;
 use domain::calendar::Day;
 use domain::charge::{Charge, RefundRefused, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
-use domain::refund::{self, Refund, RefundCapabilities, RefundEnd, RefundStatus, RefundStep};
+use domain::refund::{self, Refund, RefundEnd, RefundStatus, RefundStep};
 use domain::time::Timestamp;
 
 use crate::auth::Caller;

@@ -1,12 +1,13 @@
 //! What a client sends to refund a payment (contract: `POST /v1/payments/{id}/refund`).
 
 use domain::account::AccountSettings;
+use domain::acquirer::RefundCapabilities;
 use domain::charge::{Charge, RefundAsked};
 use domain::ids::{ChargeId, RefundId};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
-use domain::refund::{RefundCapabilities, RefundPlan};
+use domain::refund::RefundPlan;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::RefundStrategy;

@@ -4,7 +4,7 @@ use domain::charge::{Artefacts, Charge, Funds, TransactionStatus, transition};
 use domain::ids::{ChargeId, Mode};
 use domain::time::Timestamp;
 
-use crate::acquirer::{Acquirer, AcquirerError};
+use crate::acquirer::{AcquirerError, Acquirers};
 use crate::auth::Caller;
 use crate::charge::request::NewCharge;
 use crate::charge::{ChargeError, Charges};
@@ -56,14 +56,14 @@ impl From<StoreError> for CreateChargeError {
 ///
 /// See [`CreateChargeError`].
 pub async fn create_charge(
-    charges: &Charges,
+    (charges, acquirers): (&Charges, &Acquirers),
     caller: &Caller,
     (namespace, idempotency_key): (IdempotencyNamespace, &str),
     request: NewCharge,
     links: &Links,
     now: Timestamp,
 ) -> Result<Created<Charge>, CreateChargeError> {
-    let acquirer = Acquirer::of(&caller.scope)?;
+    let acquirer = acquirers.of_new_charges(&caller.scope).await?;
     let id = ChargeId::derive(&caller.salt, caller.scope.mode, namespace.as_str(), idempotency_key);
     let charge = Charge {
         id,
@@ -76,6 +76,7 @@ pub async fn create_charge(
         customer: request.customer,
         expected_payer: request.expected_payer,
         metadata: request.metadata,
+        acquirer: acquirer.name(),
         artefacts: Artefacts::default(),
         pix_expires_in_seconds: request.pix_expires_in_seconds,
         transaction: request.transaction,
@@ -94,7 +95,7 @@ pub async fn create_charge(
     let charge = if acquirer.finalises_later(&charge) {
         Charge { status: TransactionStatus::Pending, ..charge }
     } else {
-        let finalised = acquirer.finalise(&charge, &caller.settings, links, now)?;
+        let finalised = acquirer.finalise(&charge, &caller.settings, links, now).await?;
         transition::created_as(charge, finalised)
     };
     let inserted = match charge.scope.mode {

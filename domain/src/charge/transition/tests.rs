@@ -9,6 +9,7 @@ use super::super::testing::{at, waiting};
 use super::super::{Artefacts, Card, Entry};
 use super::*;
 use crate::account::terms::Fee;
+use crate::acquirer::AcquirerName;
 use crate::ids::EndToEndId;
 use crate::money::Currency;
 use crate::wallet::{LedgerAccount, Wallet};
@@ -451,4 +452,17 @@ proptest! {
         prop_assert_eq!(wallet.balance(LedgerAccount::UnappliedReceipts), 0);
         prop_assert_eq!(wallet.balance(LedgerAccount::AcquirerClearing), -credited - held);
     }
+}
+
+#[test]
+fn a_charge_of_a_bank_expires_and_returns_money_only_by_the_bank() {
+    let charge = Charge { acquirer: AcquirerName::Pix, ..waiting() };
+    assert_eq!(charge.clone().as_of(at(3601)), charge, "the bank must say first that it was not paid");
+    let wrong_amount = Command::Pay { payment: payment(1, 999, None), terms: terms() };
+    let returned_to = |charge: &Charge| match apply(charge, &wrong_amount, at(60)).unwrap() {
+        Outcome::Unapplied(moved) => moved.posting.transfers.last().unwrap().to,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(returned_to(&charge), LedgerAccount::ReturnsInFlight);
+    assert_eq!(returned_to(&waiting()), LedgerAccount::AcquirerClearing);
 }
