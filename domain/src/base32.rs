@@ -8,8 +8,6 @@
 //! Source of the alphabet: <https://www.crockford.com/base32.html>. Unlike there, upper case and look-alikes
 //! (`O` for `0`) are refused: an id has one spelling.
 
-use std::fmt;
-
 /// Characters in the encoding of 128 bits.
 pub const LEN: usize = 26;
 
@@ -19,27 +17,18 @@ const ALPHABET: [u8; 32] = *b"0123456789abcdefghjkmnpqrstvwxyz";
 const CHAR_BITS: u32 = 5;
 
 /// Why a text is not the encoding of 128 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Base32Error {
     /// Not exactly 26 bytes.
+    #[error("must have 26 characters")]
     Length,
     /// A byte outside the alphabet.
+    #[error("has a character outside the alphabet")]
     Alphabet,
     /// More than 128 bits: the first character is above `7`.
+    #[error("holds more than 128 bits")]
     Overflow,
 }
-
-impl fmt::Display for Base32Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Length => "must have 26 characters",
-            Self::Alphabet => "has a character outside the alphabet",
-            Self::Overflow => "holds more than 128 bits",
-        })
-    }
-}
-
-impl std::error::Error for Base32Error {}
 
 /// The 26 characters of a value, on the stack.
 #[derive(Clone, Copy, PartialEq, Eq)]

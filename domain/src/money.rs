@@ -111,16 +111,9 @@ impl FromStr for Currency {
 serde_as_text!(Currency);
 
 /// A code that is not 3 to 8 upper-case letters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be 3 to 8 upper-case letters")]
 pub struct CurrencyError;
-
-impl fmt::Display for CurrencyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("must be 3 to 8 upper-case letters")
-    }
-}
-
-impl std::error::Error for CurrencyError {}
 
 /// An amount that can be asked for: 1 to 999,999,999,999 smallest units. An integer on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -178,24 +171,15 @@ impl<'de> Deserialize<'de> for Amount {
 }
 
 /// Why a number is not an [`Amount`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
     /// Zero or less.
+    #[error("must be a positive integer")]
     NotPositive,
     /// Above [`Amount::MAX`].
+    #[error("must be at most 999999999999")]
     TooLarge,
 }
-
-impl fmt::Display for AmountError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotPositive => "must be a positive integer",
-            Self::TooLarge => "must be at most 999999999999",
-        })
-    }
-}
-
-impl std::error::Error for AmountError {}
 
 /// A signed sum of smallest units in one currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -243,24 +227,15 @@ impl Money {
 }
 
 /// Why two sums can't be combined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MoneyError {
     /// They are in different currencies.
+    #[error("the currencies differ")]
     CurrencyMismatch,
     /// The result doesn't fit 64 bits.
+    #[error("the sum is out of range")]
     Overflow,
 }
-
-impl fmt::Display for MoneyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::CurrencyMismatch => "the currencies differ",
-            Self::Overflow => "the sum is out of range",
-        })
-    }
-}
-
-impl std::error::Error for MoneyError {}
 
 /// Whether a row may leave the field out.
 pub fn is_zero(minor: &i64) -> bool {

@@ -13,16 +13,11 @@ use crate::text::serde_as_text;
 const MAX_CHARS: usize = 77;
 
 /// A text that is no Pix key. Holds none of it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "must be a Pix key: a CPF or CNPJ without punctuation, a phone as +5511999999999, an e-mail address, or a UUID"
+)]
 pub struct PixKeyError;
-
-impl fmt::Display for PixKeyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("must be a Pix key: a CPF or CNPJ without punctuation, a phone as +5511999999999, an e-mail address, or a UUID")
-    }
-}
-
-impl std::error::Error for PixKeyError {}
 
 /// A Pix key in one of its forms: a CPF or CNPJ, a phone in E.164, an e-mail address in lower case, or a random key, a
 /// lower-case UUID. Whether it exists is the bank's to say.

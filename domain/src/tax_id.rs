@@ -221,30 +221,21 @@ impl<'de> serde::Deserialize<'de> for Document {
 }
 
 /// Why a text is not a tax id. Never holds the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TaxIdError {
     /// Neither 11 nor 14 bytes.
+    #[error("must have 11 characters (CPF) or 14 (CNPJ)")]
     Length,
     /// A character that has no place there.
+    #[error("must be digits (a CNPJ: digits and upper-case letters)")]
     Character,
     /// All digits are equal.
+    #[error("must not be one digit repeated")]
     Repeated,
     /// The check digits don't hold.
+    #[error("has wrong check digits")]
     CheckDigits,
 }
-
-impl fmt::Display for TaxIdError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Length => "must have 11 characters (CPF) or 14 (CNPJ)",
-            Self::Character => "must be digits (a CNPJ: digits and upper-case letters)",
-            Self::Repeated => "must not be one digit repeated",
-            Self::CheckDigits => "has wrong check digits",
-        })
-    }
-}
-
-impl std::error::Error for TaxIdError {}
 
 #[cfg(test)]
 mod tests {

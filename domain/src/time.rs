@@ -149,24 +149,15 @@ impl FromStr for Timestamp {
 serde_as_text!(Timestamp);
 
 /// Why there is no such instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TimestampError {
     /// Not a date or date-time that is accepted, or a day or hour that does not exist.
+    #[error("must be an ISO 8601 date-time with Z or an offset, or a date")]
     Format,
     /// Before 1970 or after 9999.
+    #[error("must be within the years 1970 to 9999")]
     OutOfRange,
 }
-
-impl fmt::Display for TimestampError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Format => "must be an ISO 8601 date-time with Z or an offset, or a date",
-            Self::OutOfRange => "must be within the years 1970 to 9999",
-        })
-    }
-}
-
-impl std::error::Error for TimestampError {}
 
 /// An instant as it was written: milliseconds rounded down, what that dropped, and whether it was a bare date.
 struct Parsed {

@@ -10,7 +10,6 @@
 //!
 //! The ranges are those of IANA's special-purpose address registries (RFC 6890 and its updates).
 
-use std::error::Error;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -193,47 +192,36 @@ pub fn is_public(address: IpAddr) -> bool {
 }
 
 /// Why a URL can't be a webhook's; its text is fit for a merchant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlRefusal {
     /// Longer than [`MAX_URL_LENGTH`].
+    #[error("URLs must be at most {MAX_URL_LENGTH} characters")]
     TooLong,
     /// Not `scheme://host…`, or not a URL at all.
+    #[error("URLs must be absolute, like https://example.com/hooks")]
     NotAbsolute,
     /// Another scheme than https (with [`AddressPolicy::PublicOrLocal`]: than http to what is local, too).
+    #[error("URLs must use https")]
     NotHttps,
     /// A user name or password, which every log on the way would show.
+    #[error("URLs must not carry a user name or password")]
     UserInfo,
     /// A fragment, which is never sent.
+    #[error("URLs must not carry a fragment")]
     Fragment,
     /// Port 0, which nothing listens on.
+    #[error("URLs must not use port 0")]
     PortZero,
     /// A port that no web server of the public has.
+    #[error("URLs must use port 443 or one from {FIRST_UNPRIVILEGED_PORT} to 65535, not {0}")]
     Port(u16),
     /// A name that by its spelling is not a public one.
+    #[error("{0} is not a public name")]
     Name(String),
     /// A literal address that may not be connected to.
+    #[error("{0} is {kind}", kind = AddressKind::of(*.0))]
     Address(IpAddr),
 }
-
-impl fmt::Display for UrlRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLong => write!(f, "URLs must be at most {MAX_URL_LENGTH} characters"),
-            Self::NotAbsolute => f.write_str("URLs must be absolute, like https://example.com/hooks"),
-            Self::NotHttps => f.write_str("URLs must use https"),
-            Self::UserInfo => f.write_str("URLs must not carry a user name or password"),
-            Self::Fragment => f.write_str("URLs must not carry a fragment"),
-            Self::PortZero => f.write_str("URLs must not use port 0"),
-            Self::Port(port) => {
-                write!(f, "URLs must use port 443 or one from {FIRST_UNPRIVILEGED_PORT} to 65535, not {port}")
-            }
-            Self::Name(name) => write!(f, "{name} is not a public name"),
-            Self::Address(address) => write!(f, "{address} is {}", AddressKind::of(*address)),
-        }
-    }
-}
-
-impl Error for UrlRefusal {}
 
 /// Takes or refuses a webhook's URL by its spelling alone; the result is normalised, and is what to connect to.
 ///

@@ -1,9 +1,8 @@
 //! The one error of this crate: a text for the developer at the terminal. Nobody branches on it.
 
-use std::fmt;
-
 /// What went wrong on this machine, in words.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Error(String);
 
 /// A result whose error is a text for the developer.
@@ -28,11 +27,3 @@ impl Error {
         Self(text)
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Error {}

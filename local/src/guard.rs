@@ -4,7 +4,6 @@
 //! CORS preflight, which nothing here answers; its requests say where they come from; and a name that it points to loopback
 //! (DNS rebinding) is in the `Host` header.
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -26,16 +25,9 @@ const SEC_FETCH_SITE: &str = "sec-fetch-site";
 pub struct AllowedHost(Host<String>);
 
 /// Why a text is no host.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("must be a host name or an IP address, without a port")]
 pub struct NoHost;
-
-impl fmt::Display for NoHost {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("must be a host name or an IP address, without a port")
-    }
-}
-
-impl std::error::Error for NoHost {}
 
 impl FromStr for AllowedHost {
     type Err = NoHost;

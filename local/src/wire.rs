@@ -19,9 +19,10 @@ pub struct Wire {
 }
 
 /// Why there is no answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     /// The service refused: its error code, without a namespace, and its text.
+    #[error("{code}: {message}")]
     Refused {
         /// `ResourceInUseException`, for example.
         code: String,
@@ -29,19 +30,9 @@ pub enum WireError {
         message: String,
     },
     /// The answer did not come, or was not JSON.
+    #[error("{0}")]
     Failed(String),
 }
-
-impl fmt::Display for WireError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused { code, message } => write!(f, "{code}: {message}"),
-            Self::Failed(text) => f.write_str(text),
-        }
-    }
-}
-
-impl std::error::Error for WireError {}
 
 impl WireError {
     /// Whether the service refused with that code.

@@ -1,7 +1,5 @@
 //! What a function is told by its environment (template.yaml), and the addresses made from it.
 
-use std::fmt;
-
 use domain::ids::ChargeId;
 
 /// API Pix: the longest location that a BR Code carries, scheme left out.
@@ -11,7 +9,8 @@ const MAX_LOCATION_CHARS: usize = 77;
 const TXID_CHARS: usize = 26;
 
 /// An environment that a function can't run in.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct ConfigError(String);
 
 impl ConfigError {
@@ -20,14 +19,6 @@ impl ConfigError {
         Self(message)
     }
 }
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ConfigError {}
 
 /// Reads a variable that must be set.
 pub fn required(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<String, ConfigError> {

@@ -15,16 +15,9 @@ const MAX_ADDRESS_CHARS: usize = 254;
 const DELIMITERS: [char; 6] = ['<', '>', '"', ',', ';', ':'];
 
 /// A text that is no [`MailAddress`]. Holds none of it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("must be an e-mail address in ASCII, such as ana@loja.example")]
 pub struct MailAddressError;
-
-impl fmt::Display for MailAddressError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("must be an e-mail address in ASCII, such as ana@loja.example")
-    }
-}
-
-impl std::error::Error for MailAddressError {}
 
 /// An e-mail address (RFC 5322) that mail can be sent to and from: in ASCII, for SES takes no other, without quotes, and
 /// with a domain's name.

@@ -20,19 +20,12 @@ use crate::text::serde_as_text;
 use crate::time::Timestamp;
 
 /// A text that is not an id of the type that was asked for. Holds none of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be {expected}")]
 pub struct IdError {
     /// What was expected, for a message: `ch_ and a UUID`.
     pub expected: &'static str,
 }
-
-impl fmt::Display for IdError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "must be {}", self.expected)
-    }
-}
-
-impl std::error::Error for IdError {}
 
 /// Whether money is played with or real. A key of one mode sees nothing of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,7 +6,6 @@
 //! dies in between, it can be done again: a record that comes twice asks for the same.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_sdk_s3::error::DisplayErrorContext;
@@ -46,37 +45,24 @@ pub struct Replayed {
 }
 
 /// Why an object was left where it is.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum NotReplayed {
     /// The bucket did not answer.
+    #[error("the bucket did not answer: {0}")]
     Bucket(String),
     /// It is not what is put there.
+    #[error("it holds no stream records: {0}")]
     Malformed(String),
     /// It is so old that its changes might be told and counted twice.
+    #[error("it is older than {OLDEST_DAYS} days: its changes might be told and counted twice")]
     TooOld,
     /// Records still can't be read, those of these sequence numbers; the others were done.
+    #[error("records still can't be read: {}", .0.join(", "))]
     Unreadable(Vec<String>),
     /// Records could not be done now, those of these sequence numbers; the others were.
+    #[error("records could not be done now, try again: {}", .0.join(", "))]
     Failed(Vec<String>),
 }
-
-impl fmt::Display for NotReplayed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bucket(cause) => write!(f, "the bucket did not answer: {cause}"),
-            Self::Malformed(cause) => write!(f, "it holds no stream records: {cause}"),
-            Self::TooOld => {
-                write!(f, "it is older than {OLDEST_DAYS} days: its changes might be told and counted twice")
-            }
-            Self::Unreadable(numbers) => write!(f, "records still can't be read: {}", numbers.join(", ")),
-            Self::Failed(numbers) => {
-                write!(f, "records could not be done now, try again: {}", numbers.join(", "))
-            }
-        }
-    }
-}
-
-impl std::error::Error for NotReplayed {}
 
 /// What Lambda writes of a batch that it gives up. Of its fields only the event matters here; it comes as text.
 #[derive(Deserialize)]

@@ -12,7 +12,6 @@ mod failure;
 #[cfg(test)]
 mod tests;
 
-use std::error::Error;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -93,7 +92,7 @@ impl Sender {
     pub async fn post(&self, url: &str, headers: HeaderMap, body: Bytes) -> Attempt {
         let request = match self.request(url, headers, body) {
             Ok(request) => request,
-            Err(refusal) => return Attempt::failed(Failure::Url(refusal)),
+            Err(refusal) => return Attempt::failed(refusal.into()),
         };
         let mut answer = None;
         let ended = tokio::time::timeout(self.time_limit, self.exchange(request, &mut answer)).await;
@@ -216,24 +215,15 @@ impl SenderBuilder {
 }
 
 /// Why no sender could be made.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SenderError {
     /// The machine has no root certificates (under [`AddressPolicy::PublicOnly`], which is https only).
+    #[error("no trusted root certificates on this machine")]
     NoRoots,
     /// The extra root or the TLS settings are not usable.
-    Tls(rustls::Error),
+    #[error("TLS settings: {0}")]
+    Tls(#[from] rustls::Error),
 }
-
-impl fmt::Display for SenderError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoRoots => f.write_str("no trusted root certificates on this machine"),
-            Self::Tls(error) => write!(f, "TLS settings: {error}"),
-        }
-    }
-}
-
-impl Error for SenderError {}
 
 /// What came of one post.
 #[derive(Clone, Debug, PartialEq, Eq)]

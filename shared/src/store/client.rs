@@ -4,7 +4,6 @@
 //! start seven times dearer. Credentials come from the environment that Lambda sets; no profile files, no
 //! metadata service.
 
-use std::fmt;
 use std::time::Duration;
 
 use aws_credential_types::Credentials;
@@ -34,16 +33,9 @@ pub struct Aws {
 }
 
 /// An environment that the clients can't be made from.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct AwsError(String);
-
-impl fmt::Display for AwsError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for AwsError {}
 
 impl Aws {
     /// Reads `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN` and, where set,

@@ -4,8 +4,6 @@
 //! made earlier could be undone by a name that resolves to something else a moment later. Literal addresses bypass the
 //! resolver, so the sender has checked those before it comes here.
 
-use std::error::Error;
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -63,7 +61,7 @@ fn tls(
     // A machine's store may hold certificates that can't be read; the others are as good as ever.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     for root in extra_roots {
-        roots.add(root).map_err(SenderError::Tls)?;
+        roots.add(root)?;
     }
     // A developer's machine may have none, and still posts to loopback.
     if roots.is_empty() && *policy == AddressPolicy::PublicOnly {
@@ -71,8 +69,7 @@ fn tls(
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(SenderError::Tls)?
+        .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -122,24 +119,15 @@ impl Service<Name> for CheckedResolver {
 }
 
 /// Why a name leads nowhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ResolveFailure {
     /// No address, or no answer from the name servers; the machine's resolver does not reliably tell which.
+    #[error("name not found")]
     NameNotFound,
     /// None of its addresses may be connected to; this is the first.
+    #[error("{0} refused")]
     Refused(IpAddr),
 }
-
-impl fmt::Display for ResolveFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NameNotFound => f.write_str("name not found"),
-            Self::Refused(address) => write!(f, "{address} refused"),
-        }
-    }
-}
-
-impl Error for ResolveFailure {}
 
 /// Whether a connection has carried an answer before.
 #[derive(Clone, Debug, Default)]

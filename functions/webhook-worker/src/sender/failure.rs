@@ -4,7 +4,6 @@
 //! detail of our own network, reaches a delivery row.
 
 use std::error::Error;
-use std::fmt;
 use std::io::{self, ErrorKind};
 use std::iter;
 use std::net::IpAddr;
@@ -19,33 +18,46 @@ use super::connector::ResolveFailure;
 const MAX_CAUSES: usize = 16;
 
 /// Why an endpoint gave no answer. Its text is short and fit for a merchant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The URL may not be posted to; nothing was sent.
-    Url(UrlRefusal),
+    #[error(transparent)]
+    Url(#[from] UrlRefusal),
     /// The name resolves to addresses that may not be connected to; nothing was sent. This is the first of them.
+    #[error("address {0} is not public")]
     Address(IpAddr),
     /// The name does not resolve.
+    #[error("DNS name not found")]
     NameNotFound,
     /// Nothing listens on the port.
+    #[error("connection refused")]
     ConnectionRefused,
     /// No connection came about in time.
+    #[error("connection timed out")]
     ConnectionTimeout,
     /// There is no way to the address.
+    #[error("address unreachable")]
     Unreachable,
     /// TLS: the certificate is not valid, and why.
+    #[error("TLS certificate not valid: {0}")]
     Certificate(&'static str),
     /// TLS failed otherwise.
+    #[error("TLS handshake failed")]
     Tls,
     /// The endpoint closed the connection before a whole answer's head was there.
+    #[error("connection closed before an answer")]
     Closed,
     /// The answer's head is over its limit.
+    #[error("answer's headers too large")]
     HeadTooLarge,
     /// What came was not HTTP.
+    #[error("answer is not HTTP/1.1")]
     NotHttp,
     /// The answer had not ended after this long.
+    #[error("timeout after {}", in_seconds_or_millis(*.0))]
     Timeout(Duration),
     /// None of the above.
+    #[error("connection failed")]
     Other,
 }
 
@@ -107,30 +119,13 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Url(refusal) => refusal.fmt(f),
-            Self::Address(address) => write!(f, "address {address} is not public"),
-            Self::NameNotFound => f.write_str("DNS name not found"),
-            Self::ConnectionRefused => f.write_str("connection refused"),
-            Self::ConnectionTimeout => f.write_str("connection timed out"),
-            Self::Unreachable => f.write_str("address unreachable"),
-            Self::Certificate(why) => write!(f, "TLS certificate not valid: {why}"),
-            Self::Tls => f.write_str("TLS handshake failed"),
-            Self::Closed => f.write_str("connection closed before an answer"),
-            Self::HeadTooLarge => f.write_str("answer's headers too large"),
-            Self::NotHttp => f.write_str("answer is not HTTP/1.1"),
-            Self::Timeout(limit) if limit.subsec_millis() == 0 => {
-                write!(f, "timeout after {} s", limit.as_secs())
-            }
-            Self::Timeout(limit) => write!(f, "timeout after {} ms", limit.as_millis()),
-            Self::Other => f.write_str("connection failed"),
-        }
+fn in_seconds_or_millis(limit: Duration) -> String {
+    if limit.subsec_millis() == 0 {
+        format!("{} s", limit.as_secs())
+    } else {
+        format!("{} ms", limit.as_millis())
     }
 }
-
-impl Error for Failure {}
 
 /// The next cause. An I/O error's `source` passes over the error that it wraps.
 fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {

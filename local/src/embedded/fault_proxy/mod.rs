@@ -113,16 +113,9 @@ type Client =
     hyper_util::client::legacy::Client<hyper_util::client::legacy::connect::HttpConnector, Full<Bytes>>;
 
 /// Makes the server close the connection without a response.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("the response was lost")]
 struct NoResponse;
-
-impl std::fmt::Display for NoResponse {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the response was lost")
-    }
-}
-
-impl std::error::Error for NoResponse {}
 
 impl From<Infallible> for NoResponse {
     fn from(never: Infallible) -> Self {
