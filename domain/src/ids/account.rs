@@ -1,0 +1,223 @@
+//! Accounts, their modes and their users.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::IdError;
+use super::define::{digest, first_80_bits, id_traits};
+use crate::base32;
+use crate::text::serde_as_text;
+
+/// Test or real money. A key of one mode sees no data of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mode {
+    /// The sandbox.
+    Test,
+    /// Real money.
+    Live,
+}
+
+impl Mode {
+    /// `test` or `live`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Test => "test",
+            Self::Live => "live",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        match text {
+            "test" => Ok(Self::Test),
+            "live" => Ok(Self::Live),
+            _ => Err(IdError { expected: "test or live" }),
+        }
+    }
+}
+
+serde_as_text!(Mode);
+
+/// A merchant's account: `acc_` and 16 characters of the [`base32`] alphabet, which includes all lower-case hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AccountId([u8; Self::LEN]);
+
+impl AccountId {
+    const PREFIX: &str = "acc_";
+    const LEN: usize = 16;
+    const EXPECTED: IdError = IdError { expected: "acc_ and 16 lower-case letters and digits" };
+
+    /// Makes a new account's id from 80 random bits.
+    pub fn new(random: [u8; 10]) -> Self {
+        let mut characters = [0; Self::LEN];
+        let mut rest = first_80_bits(&random);
+        for character in characters.iter_mut().rev() {
+            *character = base32::character_of(rest);
+            rest >>= 5;
+        }
+        Self(characters)
+    }
+
+    fn bare(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl fmt::Display for AccountId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::PREFIX)?;
+        f.write_str(self.bare())
+    }
+}
+
+impl FromStr for AccountId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let bare = text.strip_prefix(Self::PREFIX).ok_or(Self::EXPECTED)?;
+        let characters: [u8; Self::LEN] = bare.as_bytes().try_into().map_err(|_| Self::EXPECTED)?;
+        if characters.iter().all(|character| base32::is_character(*character)) {
+            Ok(Self(characters))
+        } else {
+            Err(Self::EXPECTED)
+        }
+    }
+}
+
+/// An account in one mode, the owner of data. As a key: `acc_0123456789abcdef:test`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Scope {
+    /// The account.
+    pub account: AccountId,
+    /// The mode.
+    pub mode: Mode,
+}
+
+/// Data of one scope. Only callers of that scope see it.
+pub trait Scoped {
+    /// Its scope.
+    fn scope(&self) -> Scope;
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.account, self.mode)
+    }
+}
+
+impl FromStr for Scope {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let expected = IdError { expected: "an account id, a colon, and test or live" };
+        let (account, mode) = text.split_once(':').ok_or(expected)?;
+        Ok(Self { account: account.parse()?, mode: mode.parse()? })
+    }
+}
+
+/// A user of the dashboard: `usr_` and 26 characters, a hash of the e-mail address. So an address belongs to one user, and
+/// the user's row is found by the id or by the address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UserId(u128);
+
+impl UserId {
+    const PREFIX: &str = "usr_";
+    const EXPECTED: IdError = IdError { expected: "usr_ and 26 lower-case letters and digits" };
+
+    /// Derives the id of an e-mail address, in any case.
+    pub fn of_email(email: &str) -> Self {
+        let hash = digest("user", &[email.to_lowercase().as_bytes()]);
+        let (bits, _) = hash.split_first_chunk().unwrap_or((&[0; 16], &[]));
+        Self(u128::from_be_bytes(*bits))
+    }
+}
+
+impl fmt::Display for UserId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::PREFIX)?;
+        f.write_str(base32::encode(self.0).as_str())
+    }
+}
+
+impl FromStr for UserId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let bits = text.strip_prefix(Self::PREFIX).and_then(|bare| base32::decode(bare).ok());
+        bits.map(Self).ok_or(Self::EXPECTED)
+    }
+}
+
+id_traits!(AccountId, Scope, UserId);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_account_id_has_sixteen_characters_of_its_alphabet() {
+        for text in ["acc_0123456789abcdef", "acc_zzzzzzzzzzzzzzzz"] {
+            assert_eq!(text.parse::<AccountId>().unwrap().to_string(), text);
+        }
+        assert_eq!(AccountId::new([0; 10]).to_string(), "acc_0000000000000000");
+        assert_eq!(AccountId::new([255; 10]).to_string(), "acc_zzzzzzzzzzzzzzzz");
+        for text in [
+            "",
+            "acc_",
+            "acc_0123456789abcde",
+            "acc_0123456789abcdef0",
+            "acc_0123456789ABCDEF",
+            "acc_0123456789abcdei",
+            "0123456789abcdef",
+        ] {
+            assert!(text.parse::<AccountId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_scope_is_an_account_and_a_mode() {
+        let scope: Scope = "acc_0123456789abcdef:live".parse().unwrap();
+        assert_eq!(scope.mode, Mode::Live);
+        assert_eq!(scope.to_string(), "acc_0123456789abcdef:live");
+        for text in [
+            "acc_0123456789abcdef",
+            "acc_0123456789abcdef:",
+            "acc_0123456789abcdef:LIVE",
+            ":live",
+            "live:acc_0123456789abcdef",
+            "acc_0123456789abcdef:live:",
+        ] {
+            assert!(text.parse::<Scope>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mode_is_a_string_on_the_wire() {
+        assert_eq!(serde_json::from_str::<Mode>("\"test\"").unwrap(), Mode::Test);
+        assert!(serde_json::from_str::<Mode>("\"Test\"").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_scope_is_parsed_back(random: [u8; 10], live: bool) {
+            let scope = Scope { account: AccountId::new(random), mode: if live { Mode::Live } else { Mode::Test } };
+            prop_assert_eq!(scope.to_string().parse(), Ok(scope));
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,70}") {
+            let _ = text.parse::<Scope>();
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Charges, and the ids derived from a charge: refunds and MED cases.
+
+use std::fmt;
+use std::str::FromStr;
+
+use uuid::Uuid;
+
+use super::define::{digest, first_80_bits, id_traits};
+use super::{IdError, Mode};
+use crate::base32;
+
+/// A charge, which `/v1/payments` shows as a transaction. One UUID for both, written `ch_<uuid>` or bare.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChargeId(Uuid);
+
+impl ChargeId {
+    const PREFIX: &str = "ch_";
+    const TRANSACTION_PREFIX: &str = "tx_";
+    const EXPECTED: IdError = IdError { expected: "ch_ and a lower-case UUID" };
+    const EXPECTED_ANY: IdError = IdError { expected: "a lower-case UUID, bare or after ch_ or tx_" };
+    const EXPECTED_TXID: IdError = IdError { expected: "26 lower-case letters and digits" };
+
+    /// Derives the id from an idempotency key: a `UUIDv8` (RFC 9562) of a SHA-256. The account's salt makes ids
+    /// unguessable.
+    pub fn derive(salt: &[u8], mode: Mode, surface: &str, idempotency_key: &str) -> Self {
+        let hash = digest(
+            "charge",
+            &[salt, mode.as_str().as_bytes(), surface.as_bytes(), idempotency_key.as_bytes()],
+        );
+        let (bytes, _) = hash.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
+        Self(uuid::Builder::from_custom_bytes(*bytes).into_uuid())
+    }
+
+    /// Parses the forms that clients send: `ch_<uuid>`, `tx_<uuid>` or the bare UUID, lower-case and hyphenated.
+    pub fn parse_any(text: &str) -> Result<Self, IdError> {
+        let bare = text.strip_prefix(Self::PREFIX).or_else(|| text.strip_prefix(Self::TRANSACTION_PREFIX));
+        Self::parse_bare(bare.unwrap_or(text)).ok_or(Self::EXPECTED_ANY)
+    }
+
+    /// Its 128 bits.
+    pub fn bytes(&self) -> [u8; 16] {
+        *self.0.as_bytes()
+    }
+
+    /// The bare UUID, lower-case and hyphenated: the id on `/v1/payments`.
+    pub fn raw(&self) -> String {
+        self.0.hyphenated().to_string()
+    }
+
+    /// The Pix `txid`: the id's 128 bits in [`base32`], 26 characters. API Pix requires `[a-zA-Z0-9]{26,35}`, never
+    /// reused by a receiver.
+    pub fn txid(&self) -> String {
+        base32::encode(self.0.as_u128()).as_str().to_owned()
+    }
+
+    /// The inverse of [`Self::txid`].
+    pub fn from_txid(txid: &str) -> Result<Self, IdError> {
+        base32::decode(txid).map(|bits| Self(Uuid::from_u128(bits))).map_err(|_| Self::EXPECTED_TXID)
+    }
+
+    fn parse_bare(text: &str) -> Option<Self> {
+        let id = Uuid::try_parse(text).ok()?;
+        // The parser also accepts upper case, braces and URNs. An id has one spelling.
+        let is_canonical = *id.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == *text;
+        is_canonical.then_some(Self(id))
+    }
+}
+
+impl fmt::Display for ChargeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::PREFIX)?;
+        f.write_str(self.0.hyphenated().encode_lower(&mut Uuid::encode_buffer()))
+    }
+}
+
+impl FromStr for ChargeId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        text.strip_prefix(Self::PREFIX).and_then(Self::parse_bare).ok_or(Self::EXPECTED)
+    }
+}
+
+id_traits!(ChargeId);
+
+/// Defines an id of a part of a charge: a prefix, the charge's txid, and 80 bits of hash in 16 characters. So the id
+/// locates the row, and the same name always leads to the same row.
+macro_rules! part_of_charge_id {
+    ($(#[$doc:meta])* $type:ident, $prefix:literal, $kind:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type {
+            charge: ChargeId,
+            /// 80 bits.
+            key: u128,
+        }
+
+        impl $type {
+            const EXPECTED: IdError = IdError { expected: concat!($prefix, " and 42 lower-case letters and digits") };
+
+            /// Derives the id from a name that is unique in the charge: an idempotency key, or the id of a MED notice.
+            pub fn derive(charge: ChargeId, name: &str) -> Self {
+                let hash = digest($kind, &[charge.0.as_bytes(), name.as_bytes()]);
+                Self { charge, key: first_80_bits(&hash) }
+            }
+
+            /// The charge that it belongs to.
+            pub fn charge(&self) -> ChargeId {
+                self.charge
+            }
+
+            /// The last 16 characters, unique in the charge.
+            pub fn key(&self) -> String {
+                let padded = base32::encode(self.key);
+                padded.as_str().get(base32::LEN.saturating_sub(PART_KEY_LEN)..).unwrap_or_default().to_owned()
+            }
+
+            fn parse(text: &str) -> Option<Self> {
+                let (charge, key) = text.strip_prefix($prefix)?.split_at_checked(base32::LEN)?;
+                if key.len() != PART_KEY_LEN {
+                    return None;
+                }
+                let padded = format!("{key:0>width$}", width = base32::LEN);
+                Some(Self { charge: ChargeId::from_txid(charge).ok()?, key: base32::decode(&padded).ok()? })
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}{}{}", $prefix, self.charge.txid(), self.key())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                Self::parse(text).ok_or(Self::EXPECTED)
+            }
+        }
+
+        id_traits!($type);
+    };
+}
+
+/// Characters of 80 bits in [`base32`].
+const PART_KEY_LEN: usize = 16;
+
+part_of_charge_id! {
+    /// A refund of a charge: `re_` and 42 characters, derived from its idempotency key.
+    RefundId, "re_", "refund"
+}
+
+part_of_charge_id! {
+    /// A MED case of a charge: `med_` and 42 characters, derived from the id of its notice.
+    MedCaseId, "med_", "med_case"
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const UUID: &str = "01234567-89ab-8def-8123-456789abcdef";
+
+    #[test]
+    fn a_charge_id_has_three_spellings() {
+        let id: ChargeId = format!("ch_{UUID}").parse().unwrap();
+        for text in [format!("ch_{UUID}"), format!("tx_{UUID}"), UUID.to_owned()] {
+            assert_eq!(ChargeId::parse_any(&text), Ok(id), "{text}");
+        }
+        assert_eq!((id.to_string(), id.raw()), (format!("ch_{UUID}"), UUID.to_owned()));
+    }
+
+    #[test]
+    fn a_charge_id_in_any_other_spelling_is_refused() {
+        let upper = UUID.to_uppercase();
+        let simple = UUID.replace('-', "");
+        for text in [
+            "",
+            "ch_",
+            upper.as_str(),
+            simple.as_str(),
+            &format!("{{{UUID}}}"),
+            &format!("urn:uuid:{UUID}"),
+            &format!("CH_{UUID}"),
+            &format!("ch_ch_{UUID}"),
+            &format!("ch_tx_{UUID}"),
+            &format!("{UUID} "),
+            &format!("{UUID}0"),
+        ] {
+            assert_eq!(ChargeId::parse_any(text), Err(ChargeId::EXPECTED_ANY), "{text}");
+        }
+        assert_eq!(UUID.parse::<ChargeId>(), Err(ChargeId::EXPECTED));
+        assert_eq!(format!("tx_{UUID}").parse::<ChargeId>(), Err(ChargeId::EXPECTED));
+    }
+
+    #[test]
+    fn a_derived_charge_id_is_stable_and_a_uuid_of_version_8() {
+        let id = ChargeId::derive(b"salt", Mode::Test, "charges", "order-1");
+        insta::assert_snapshot!(id, @"ch_fe5392dd-e865-8656-a544-24ef3d590c1b");
+        assert_eq!((id.0.get_version_num(), id.0.get_variant()), (8, uuid::Variant::RFC4122));
+    }
+
+    #[test]
+    fn a_charge_id_changes_with_each_field_and_not_with_where_fields_meet() {
+        let derive = ChargeId::derive;
+        let ids = [
+            derive(b"salt", Mode::Test, "charges", "key"),
+            derive(b"salT", Mode::Test, "charges", "key"),
+            derive(b"salt", Mode::Live, "charges", "key"),
+            derive(b"salt", Mode::Test, "payments", "key"),
+            derive(b"salt", Mode::Test, "charges", "kez"),
+            derive(b"salt", Mode::Test, "chargesk", "ey"),
+            derive(b"salt", Mode::Test, "charge", "skey"),
+        ];
+        let distinct: std::collections::HashSet<_> = ids.iter().collect();
+        assert_eq!(distinct.len(), ids.len());
+    }
+
+    #[test]
+    fn a_charge_id_is_a_string_on_the_wire() {
+        let text = format!("\"ch_{UUID}\"");
+        let id: ChargeId = serde_json::from_str(&text).unwrap();
+        assert_eq!(serde_json::to_string(&id).unwrap(), text);
+        assert!(serde_json::from_str::<ChargeId>("7").is_err());
+    }
+
+    #[test]
+    fn a_foreign_txid_is_refused() {
+        for text in [
+            "",
+            "7d9f0335-8dcc-4054-9bf9-0dbd61d36906",
+            "zzzzzzzzzzzzzzzzzzzzzzzzzz",
+            "0000000000000000000000000A",
+        ] {
+            assert_eq!(ChargeId::from_txid(text), Err(ChargeId::EXPECTED_TXID), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refund_id_names_its_charge_and_its_key() {
+        let charge = ChargeId::derive(b"salt", Mode::Test, "charges", "order-1");
+        let id = RefundId::derive(charge, "refund-01");
+        insta::assert_snapshot!(id, @"re_7yae9dvt35gsbaah14xwynj30v141xek78gn2xq9dp");
+        assert_eq!((id.to_string().parse(), id.charge()), (Ok(id), charge));
+        assert_ne!(id, RefundId::derive(charge, "refund-02"));
+        assert_ne!(id.key(), RefundId::derive(ChargeId(Uuid::nil()), "refund-01").key());
+        for text in
+            ["", "re_", UUID, &format!("re_{UUID}"), &format!("{id}0"), &id.to_string().to_uppercase()]
+        {
+            assert_eq!(text.parse::<RefundId>(), Err(RefundId::EXPECTED), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_charge_id_is_parsed_back(bits: u128) {
+            let id = ChargeId(Uuid::from_u128(bits));
+            prop_assert_eq!(id.to_string().parse(), Ok(id));
+            prop_assert_eq!(ChargeId::parse_any(&id.raw()), Ok(id));
+        }
+
+        #[test]
+        fn a_txid_is_parsed_back(bits: u128) {
+            let id = ChargeId(Uuid::from_u128(bits));
+            let txid = id.txid();
+            prop_assert_eq!(txid.len(), 26);
+            prop_assert!(txid.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()));
+            prop_assert_eq!(ChargeId::from_txid(&txid), Ok(id));
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,70}") {
+            let _ = (ChargeId::parse_any(&text), text.parse::<RefundId>());
+        }
+    }
+}

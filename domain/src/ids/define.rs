@@ -1,0 +1,34 @@
+//! Helpers that define the id types.
+
+use sha2::{Digest, Sha256};
+
+/// Implements `Debug` as `Display`, and serde as text.
+macro_rules! id_traits {
+    ($($type:ty),+) => {$(
+        impl std::fmt::Debug for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+
+        $crate::text::serde_as_text!($type);
+    )+};
+}
+pub(super) use id_traits;
+
+/// SHA-256 of a kind of id and its fields, each after its length in 8 bytes. With the lengths, no two lists of fields
+/// make the same input.
+pub(super) fn digest(kind: &str, fields: &[&[u8]]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for field in std::iter::once(kind.as_bytes()).chain(fields.iter().copied()) {
+        hasher.update(u64::try_from(field.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hasher.update(field);
+    }
+    hasher.finalize().into()
+}
+
+/// The first 80 bits of a hash, or all bits of 10 random bytes.
+pub(super) fn first_80_bits(bytes: &[u8]) -> u128 {
+    let bytes = bytes.get(..10).unwrap_or_default();
+    bytes.iter().fold(0, |bits, byte| (bits << 8) | u128::from(*byte))
+}

@@ -1,0 +1,192 @@
+//! Payments and returns, as banks and acquirers identify them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::define::{digest, id_traits};
+use super::{ChargeId, IdError};
+use crate::time::Timestamp;
+
+/// Defines an id that a bank assigns. It is stored unchanged. Banks publish ids of the wrong length, so only the alphabet
+/// and a maximum length are checked.
+macro_rules! bank_id {
+    ($(#[$doc:meta])* $type:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type(Box<str>);
+
+        impl $type {
+            /// The id as received. It is case-sensitive.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                let is_bounded = (1..=BANK_ID_MAX_LEN).contains(&text.len());
+                if is_bounded && text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+                    Ok(Self(text.into()))
+                } else {
+                    Err(IdError { expected: "1 to 64 letters and digits" })
+                }
+            }
+        }
+
+        id_traits!($type);
+    };
+}
+
+/// Twice the length of the Central Bank's ids: irregular ids pass, and a row stays small.
+const BANK_ID_MAX_LEN: usize = 64;
+
+bank_id! {
+    /// The end-to-end id of a Pix, assigned by the payer's bank: `E`, ISPB (8 digits), `yyyyMMddHHmm` in UTC, 11 letters
+    /// and digits.
+    EndToEndId
+}
+
+bank_id! {
+    /// A payment at its acquirer. For a Pix it is the [`EndToEndId`].
+    AcquirerPaymentId
+}
+
+bank_id! {
+    /// A full or partial return of a Pix: in the form of an [`EndToEndId`], with `D` for `E`.
+    ReturnId
+}
+
+/// A participant number that no bank has. It marks the ids of the sandbox.
+const SANDBOX_ISPB: &str = "00000000";
+
+impl EndToEndId {
+    /// Makes a well-formed id of the sandbox at that minute.
+    pub fn sandbox(at: Timestamp, random: [u8; 8]) -> Self {
+        let minute = at.to_chrono().format("%Y%m%d%H%M");
+        Self(format!("E{SANDBOX_ISPB}{minute}{}", tail(random)).into())
+    }
+}
+
+impl From<EndToEndId> for AcquirerPaymentId {
+    fn from(id: EndToEndId) -> Self {
+        Self(id.0)
+    }
+}
+
+impl AcquirerPaymentId {
+    /// The id of a charge's only card authorisation at the sandbox.
+    pub fn of_card(charge: ChargeId) -> Self {
+        Self(format!("C{}", charge.txid()).into())
+    }
+
+    /// Makes the id of a sandbox payment that is not a Pix.
+    pub fn sandbox(at: Timestamp, random: [u8; 8]) -> Self {
+        let minute = at.to_chrono().format("%Y%m%d%H%M");
+        Self(format!("S{SANDBOX_ISPB}{minute}{}", tail(random)).into())
+    }
+}
+
+impl ReturnId {
+    /// Derives the id of a return. A payment may be returned in parts; `part` distinguishes them (for example, a refund's
+    /// id). ISPB and minute are those of the payment, if its id has them.
+    pub fn derive(payment: &AcquirerPaymentId, part: &str) -> Self {
+        let hash = digest("return", &[payment.0.as_bytes(), part.as_bytes()]);
+        let (random, _) = hash.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+        let issued = payment.0.get(1..21).filter(|issued| issued.bytes().all(|byte| byte.is_ascii_digit()));
+        Self(format!("D{}{}", issued.unwrap_or("00000000197001010000"), tail(*random)).into())
+    }
+}
+
+/// 64 bits as exactly 11 letters and digits. 62^11 is above 2^64, so different bits have different texts.
+fn tail(random: [u8; 8]) -> String {
+    const ALPHABET: [u8; 62] = *b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    const LEN: usize = 11;
+    let mut rest = u64::from_be_bytes(random);
+    let mut text = String::with_capacity(LEN);
+    for _ in 0..LEN {
+        let index = usize::try_from(rest % 62).unwrap_or_default();
+        text.push(ALPHABET.get(index).copied().map_or('0', char::from));
+        rest /= 62;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn vectors(section: &str) -> Vec<String> {
+        let file: Value =
+            serde_json::from_str(include_str!("../../../artefacts/tests/vectors/pix-and-boleto.json"))
+                .unwrap();
+        let ids = file["pix_ids"][section].as_array().unwrap();
+        ids.iter().map(|id| id.as_str().unwrap().split(' ').next().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn published_bank_ids_of_any_length_are_accepted() {
+        for id in vectors("endToEndId_ok").iter().chain(&vectors("endToEndId_published_but_wrong_length")) {
+            assert_eq!(id.parse::<EndToEndId>().unwrap().as_str(), id);
+        }
+        for id in vectors("rtrId_ok") {
+            assert_eq!(id.parse::<ReturnId>().unwrap().as_str(), id);
+        }
+    }
+
+    #[test]
+    fn a_bank_id_that_is_too_long_or_has_other_characters_is_refused() {
+        let longest = "E".repeat(64);
+        assert!(longest.parse::<EndToEndId>().is_ok());
+        for text in ["", "E1234-5678", "E1234567É", " E12345678", &"E".repeat(65)] {
+            assert!(text.parse::<EndToEndId>().is_err(), "{text}");
+            assert!(text.parse::<ReturnId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_sandbox_payment_has_a_well_formed_id() {
+        let id = EndToEndId::sandbox(at("2026-11-21T23:59:59.999Z"), [0; 8]);
+        assert_eq!(id.as_str(), "E0000000020261121235900000000000");
+        assert_eq!(EndToEndId::sandbox(at("2026-11-21T00:00:00Z"), [255; 8]).as_str().len(), 32);
+    }
+
+    #[test]
+    fn a_return_id_has_the_bank_and_minute_of_its_payment() {
+        let payment: AcquirerPaymentId = "E12345678202009091221abcdef12345".parse().unwrap();
+        let id = ReturnId::derive(&payment, "refund-1");
+        insta::assert_snapshot!(id, @"D12345678202009091221SZm9W2XWZxA");
+        assert_eq!(id.as_str().len(), 32);
+        assert_eq!(id, ReturnId::derive(&payment, "refund-1"));
+        assert_ne!(id, ReturnId::derive(&payment, "refund-2"));
+        let odd: AcquirerPaymentId = "E1803615022211340s08793XPJ".parse().unwrap();
+        assert_eq!(ReturnId::derive(&odd, "refund-1").as_str().len(), 32);
+    }
+
+    proptest! {
+        #[test]
+        fn sandbox_payments_have_different_ids_for_different_bits(a: [u8; 8], b: [u8; 8]) {
+            let at = Timestamp::MIN;
+            prop_assert_eq!(EndToEndId::sandbox(at, a) == EndToEndId::sandbox(at, b), a == b);
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,70}") {
+            let _ = text.parse::<AcquirerPaymentId>().map(|id| ReturnId::derive(&id, &text));
+        }
+    }
+}

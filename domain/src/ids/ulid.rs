@@ -1,0 +1,246 @@
+//! ULIDs, and the ids that are a prefix and a ULID.
+//!
+//! A ULID is 48 bits of milliseconds and 80 bits of hash or randomness, in 26 characters of [`base32`] (Crockford, lower
+//! case). So ids sort by time.
+
+use std::fmt;
+
+use super::define::{digest, first_80_bits};
+use crate::base32;
+use crate::time::Timestamp;
+
+/// Bits after the time.
+const TAIL_BITS: u32 = 80;
+
+/// An operation is started under an id of at most this age.
+const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// How far the clocks of two machines may differ.
+const CLOCK_DIFFERENCE_MS: i64 = 60_000;
+
+/// A ULID without a prefix.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Ulid(pub(super) u128);
+
+impl Ulid {
+    /// Of a time and the first 80 bits of `tail`.
+    pub(super) fn new(at: Timestamp, tail: &[u8]) -> Self {
+        // The last instant of a `Timestamp` is below 2^48.
+        let millis = u128::try_from(at.millis()).unwrap_or_default();
+        Self((millis << TAIL_BITS) | first_80_bits(tail))
+    }
+
+    /// Of another id's time and the first 80 bits of `tail`.
+    pub(super) fn with_time_of(other: Self, tail: &[u8]) -> Self {
+        Self(((other.0 >> TAIL_BITS) << TAIL_BITS) | first_80_bits(tail))
+    }
+
+    pub(super) fn timestamp(self) -> Option<Timestamp> {
+        i64::try_from(self.0 >> TAIL_BITS).ok().and_then(|millis| Timestamp::from_millis(millis).ok())
+    }
+
+    pub(super) fn is_of_late(self, now: Timestamp) -> bool {
+        let age_ms = self.timestamp().map(|made| now.millis_since(made));
+        age_ms.is_some_and(|age_ms| (-CLOCK_DIFFERENCE_MS..=DAY_MS).contains(&age_ms))
+    }
+
+    pub(super) fn first_at(at: Timestamp) -> Self {
+        Self::new(at, &[0; 10])
+    }
+
+    pub(super) fn last_at(at: Timestamp) -> Self {
+        Self::new(at, &[255; 10])
+    }
+
+    /// Parses the 26 characters.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        base32::decode(text).ok().map(Self)
+    }
+}
+
+impl fmt::Display for Ulid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(base32::encode(self.0).as_str())
+    }
+}
+
+/// Defines an id that is a prefix and a [`Ulid`].
+macro_rules! ulid_id {
+    ($(#[$doc:meta])* $type:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $type($crate::ids::ulid::Ulid);
+
+        impl $type {
+            /// The time in the id. A forged id may hold none.
+            pub fn timestamp(&self) -> Option<$crate::time::Timestamp> {
+                self.0.timestamp()
+            }
+
+            /// Whether the id was made in the day before `now`. A forged id may hold any time, and what it names would be
+            /// listed at that time.
+            pub fn is_of_late(&self, now: $crate::time::Timestamp) -> bool {
+                self.0.is_of_late(now)
+            }
+
+            /// The lowest id of that instant.
+            pub fn first_at(at: $crate::time::Timestamp) -> Self {
+                Self($crate::ids::ulid::Ulid::first_at(at))
+            }
+
+            /// The highest id of that instant.
+            pub fn last_at(at: $crate::time::Timestamp) -> Self {
+                Self($crate::ids::ulid::Ulid::last_at(at))
+            }
+        }
+
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str($prefix)?;
+                std::fmt::Display::fmt(&self.0, f)
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = $crate::ids::IdError;
+
+            fn from_str(text: &str) -> Result<Self, $crate::ids::IdError> {
+                text.strip_prefix($prefix)
+                    .and_then($crate::ids::ulid::Ulid::parse)
+                    .map(Self)
+                    .ok_or($crate::ids::IdError { expected: concat!($prefix, " and 26 lower-case letters and digits") })
+            }
+        }
+
+        $crate::ids::define::id_traits!($type);
+    };
+}
+pub(super) use ulid_id;
+
+ulid_id! {
+    /// A posting of the ledger, which the wallet shows as a movement: `mv_` and 26 characters.
+    PostingId, "mv_"
+}
+
+ulid_id! {
+    /// A payout: `po_` and 26 characters.
+    PayoutId, "po_"
+}
+
+ulid_id! {
+    /// A piece of evidence of a MED case: `mev_` and 26 characters.
+    EvidenceId, "mev_"
+}
+
+ulid_id! {
+    /// An audit row: `aud_` and 26 characters.
+    AuditId, "aud_"
+}
+
+ulid_id! {
+    /// An e-mail to an account's contact: `ntc_` and 26 characters. The same change always has the same id.
+    NoticeId, "ntc_"
+}
+
+impl PostingId {
+    /// Derives the id of the posting made by a row's change to this version. `at` is the time of the change.
+    pub fn derive(at: Timestamp, row: &str, version: u64) -> Self {
+        Self(Ulid::new(at, &digest("posting", &[row.as_bytes(), &version.to_be_bytes()])))
+    }
+
+    /// Makes the id of a posting without such a row, from its time and 80 random bits.
+    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
+        Self(Ulid::new(at, &random))
+    }
+
+    /// A number that distributes postings evenly: the last 8 bits of the hash or randomness.
+    pub fn spread(&self) -> u8 {
+        self.0.0.to_be_bytes().last().copied().unwrap_or_default()
+    }
+}
+
+impl PayoutId {
+    /// Makes an id from the time of creation and 80 random bits.
+    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
+        Self(Ulid::new(at, &random))
+    }
+}
+
+impl EvidenceId {
+    /// Makes an id from the time at which the upload was requested and 80 random bits.
+    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
+        Self(Ulid::new(at, &random))
+    }
+}
+
+impl AuditId {
+    /// Makes an id from the row's time and 80 random bits.
+    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
+        Self(Ulid::new(at, &random))
+    }
+
+    /// Derives the id of the audit row of a row's change to this version. `at` is the time of the change.
+    pub fn derive(at: Timestamp, row: &str, version: u64) -> Self {
+        Self(Ulid::new(at, &digest("audit", &[row.as_bytes(), &version.to_be_bytes()])))
+    }
+}
+
+impl NoticeId {
+    /// Derives the id of the e-mail of this kind about a row's change to this version. `at` is the time of the change.
+    pub fn derive(at: Timestamp, row: &str, version: u64, kind: &str) -> Self {
+        let hash = digest("notice", &[row.as_bytes(), &version.to_be_bytes(), kind.as_bytes()]);
+        Self(Ulid::new(at, &hash))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_notice_id_is_stable_and_differs_by_kind_and_version() {
+        let at = at("2026-11-21T01:02:03.004Z");
+        let id = NoticeId::derive(at, "charge#1#case#1", 1, "med_opened");
+        insta::assert_snapshot!(id, @"ntc_01m7xszsqw61tfnpevgszaqx2n");
+        assert_eq!(id.timestamp(), Some(at));
+        assert_ne!(id, NoticeId::derive(at, "charge#1#case#1", 1, "med_resolved"));
+        assert_ne!(id, NoticeId::derive(at, "charge#1#case#1", 2, "med_opened"));
+        assert_ne!(id, NoticeId::derive(at, "charge#1#case#2", 1, "med_opened"));
+    }
+
+    #[test]
+    fn a_posting_id_is_within_the_bounds_of_its_instant() {
+        let now = at("2026-11-21T01:02:03.004Z");
+        for id in [
+            PostingId::derive(now, "charge#1", 2),
+            PostingId::new(now, [0; 10]),
+            PostingId::new(now, [255; 10]),
+        ] {
+            assert!(PostingId::first_at(now) <= id && id <= PostingId::last_at(now));
+            assert_eq!(id.timestamp(), Some(now));
+        }
+        assert!(PostingId::last_at(now) < PostingId::first_at(now.plus_millis(1).unwrap()));
+        assert_ne!(PostingId::derive(now, "charge#1", 2), PostingId::derive(now, "charge#1", 3));
+    }
+
+    proptest! {
+        #[test]
+        fn a_ulid_is_parsed_back(random: [u8; 10], millis in 0..=Timestamp::MAX.millis()) {
+            let at = Timestamp::from_millis(millis).unwrap();
+            let id = PayoutId::new(at, random);
+            prop_assert_eq!(id.to_string().parse(), Ok(id));
+            prop_assert_eq!(id.timestamp(), Some(at));
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,70}") {
+            let _ = text.parse::<PayoutId>();
+        }
+    }
+}

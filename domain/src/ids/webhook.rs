@@ -1,0 +1,150 @@
+//! Webhooks: events, their deliveries, endpoints and resend requests.
+
+use super::define::digest;
+use super::ulid::{Ulid, ulid_id};
+use crate::time::Timestamp;
+
+ulid_id! {
+    /// An event: `evt_` and 26 characters. Stable per business event, identical across retries.
+    EventId, "evt_"
+}
+
+ulid_id! {
+    /// One delivery of an event to an endpoint: `wd_` and 26 characters.
+    DeliveryId, "wd_"
+}
+
+ulid_id! {
+    /// A webhook endpoint: `wh_` and 26 characters.
+    EndpointId, "wh_"
+}
+
+ulid_id! {
+    /// A request to send events again: `rs_` and 26 characters.
+    ResendId, "rs_"
+}
+
+/// The bits of an event id in its last character.
+const NAME_BITS: u128 = 31;
+
+impl EventId {
+    /// Derives the id of the event of this type that a row's change to this version emits. `at` is the time of the change.
+    pub fn derive(at: Timestamp, row: &str, version: u64, event_type: &str) -> Self {
+        let hash = digest("event", &[row.as_bytes(), &version.to_be_bytes(), event_type.as_bytes()]);
+        Self(Ulid::new(at, &hash))
+    }
+
+    /// The id of the row that stores an event with several names. All names share the row's id but for its last
+    /// character. So a name leads to its row, and sorts where the row does.
+    #[must_use]
+    pub fn row_of_names(self) -> Self {
+        Self(Ulid(self.0.0 & !NAME_BITS))
+    }
+
+    /// The name of such a row that has this code, 1 to 31.
+    #[must_use]
+    pub fn named(self, code: u8) -> Self {
+        Self(Ulid((self.0.0 & !NAME_BITS) | (u128::from(code) & NAME_BITS)))
+    }
+}
+
+impl DeliveryId {
+    /// Derives the id of an event's first delivery to an endpoint, or to the override URL of its transaction (`None`). It
+    /// begins with the event's time.
+    pub fn derive(event: &EventId, endpoint: Option<EndpointId>) -> Self {
+        Self(Ulid::with_time_of(event.0, &Self::hash(event, endpoint, &[0; 4])))
+    }
+
+    /// Derives the id of a delivery that a resend request made. It begins with the time of the request.
+    pub fn of_resend(event: &EventId, endpoint: Option<EndpointId>, resend: &ResendId) -> Self {
+        Self(Ulid::with_time_of(resend.0, &Self::hash(event, endpoint, &resend.0.0.to_be_bytes())))
+    }
+
+    /// Whether this delivery schedules the count of its scope's deliveries: one in 64, by its hash.
+    pub fn is_sampled(&self) -> bool {
+        self.0.0.trailing_zeros() >= 6
+    }
+
+    /// The id before it in the order of ids.
+    #[must_use]
+    pub fn previous(self) -> Self {
+        Self(Ulid(self.0.0.saturating_sub(1)))
+    }
+
+    fn hash(event: &EventId, endpoint: Option<EndpointId>, resend: &[u8]) -> [u8; 32] {
+        let endpoint = endpoint.map(|endpoint| endpoint.0.0.to_be_bytes());
+        let endpoint: &[u8] = endpoint.as_ref().map_or(&[], |bytes| bytes);
+        digest("delivery", &[&event.0.0.to_be_bytes(), endpoint, resend])
+    }
+}
+
+impl EndpointId {
+    /// Makes an id from the time of creation and 80 random bits.
+    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
+        Self(Ulid::new(at, &random))
+    }
+}
+
+impl ResendId {
+    /// Makes an id from the time of the request and 80 random bits.
+    pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
+        Self(Ulid::new(at, &random))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn an_event_id_is_stable_and_begins_with_its_time() {
+        let at = at("2026-11-21T01:02:03.004Z");
+        let id = EventId::derive(at, "CH#1", 2, "charge.paid");
+        insta::assert_snapshot!(id, @"evt_01m7xszsqwk549s9y2zxghq9p9");
+        assert_eq!(id.timestamp(), Some(at));
+        assert_eq!(id, EventId::derive(at, "CH#1", 2, "charge.paid"));
+        assert_ne!(id, EventId::derive(at, "CH#1", 3, "charge.paid"));
+        assert_ne!(id, EventId::derive(at, "CH#1", 2, "charge.created"));
+        assert_ne!(id, EventId::derive(at, "CH#2", 2, "charge.paid"));
+    }
+
+    #[test]
+    fn ids_of_later_events_sort_later() {
+        let first = EventId::derive(at("2026-11-21T01:02:03.004Z"), "z", 9, "z");
+        let second = EventId::derive(at("2026-11-21T01:02:03.005Z"), "a", 1, "a");
+        assert!(first < second && first.to_string() < second.to_string());
+    }
+
+    #[test]
+    fn a_delivery_id_holds_the_time_of_its_event() {
+        let created = at("2026-11-21T00:00:00Z");
+        let event = EventId::derive(created, "CH#1", 2, "charge.paid");
+        let endpoint = EndpointId::new(at("2026-01-01T00:00:00Z"), [7; 10]);
+        let id = DeliveryId::derive(&event, Some(endpoint));
+        insta::assert_snapshot!(id, @"wd_01m7xpe60063pqsxx1gmvkjbw5");
+        assert_eq!(id.timestamp(), Some(created));
+        assert_ne!(id, DeliveryId::derive(&event, None));
+        let requested = at("2026-11-22T00:00:00Z");
+        let resent =
+            |random| DeliveryId::of_resend(&event, Some(endpoint), &ResendId::new(requested, random));
+        assert_eq!(resent([7; 10]).timestamp(), Some(requested));
+        assert_eq!(resent([7; 10]), resent([7; 10]));
+        assert_ne!(resent([7; 10]), resent([8; 10]));
+        assert_ne!(id, DeliveryId::derive(&event, Some(EndpointId::new(created, [7; 10]))));
+    }
+
+    #[test]
+    fn an_id_of_another_type_is_refused() {
+        let endpoint = EndpointId::new(at("2026-01-01T00:00:00Z"), [255; 10]).to_string();
+        assert!(endpoint.parse::<EndpointId>().is_ok());
+        assert!(endpoint.parse::<EventId>().is_err());
+        assert_eq!(
+            endpoint.parse::<DeliveryId>().unwrap_err().to_string(),
+            "must be wd_ and 26 lower-case letters and digits"
+        );
+    }
+}
