@@ -4,11 +4,12 @@
 //! texts sort as instants do. In a database row it is a number: `#[serde(with = "crate::time::millis")]`, or
 //! `millis_option` for an `Option`. Nothing here reads a clock.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDate, NaiveTime, SecondsFormat, Timelike, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::text::serde_as_text;
 
@@ -18,15 +19,20 @@ const MAX_MILLIS: i64 = 253_402_300_799_999;
 /// Seconds that São Paulo and Brasília are behind UTC, all year: daylight saving ended by decree 9.772 of 2019.
 pub const SAO_PAULO_BEHIND_SECONDS: i64 = 3 * 60 * 60;
 
-/// The same as minutes east of UTC, which is how an offset is written.
-const SAO_PAULO_OFFSET_MINUTES: i64 = -(SAO_PAULO_BEHIND_SECONDS / 60);
+/// The same as an offset of ISO 8601.
+const SAO_PAULO_OFFSET: &str = "-03:00";
 
 /// Seconds in a day of a time zone without daylight saving.
 pub const SECONDS_A_DAY: i64 = 24 * 60 * 60;
 
 const MILLIS_PER_SECOND: i64 = 1_000;
-const MILLIS_PER_MINUTE: i64 = 60_000;
-const NANOS_PER_MILLI: i64 = 1_000_000;
+const NANOS_PER_MILLI: u32 = 1_000_000;
+const NANOS_PER_SECOND: u32 = 1_000_000_000;
+
+/// Characters of a date, of a date-time without seconds, and of one with nine decimals; without the offset.
+const DATE_LEN: usize = "YYYY-MM-DD".len();
+const MINUTES_LEN: usize = "YYYY-MM-DDTHH:MM".len();
+const NANOS_LEN: usize = "YYYY-MM-DDTHH:MM:SS.123456789".len();
 
 /// An instant, to the millisecond.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -159,121 +165,42 @@ pub enum TimestampError {
     OutOfRange,
 }
 
-/// An instant as it was written: milliseconds rounded down, what that dropped, and whether it was a bare date.
+/// A parsed instant: milliseconds rounded down, the nanoseconds that this drops, and whether the text was a bare date.
 struct Parsed {
     millis: i64,
-    remainder_nanos: i64,
+    remainder_nanos: u32,
     is_date: bool,
 }
 
 fn parse(text: &str) -> Result<Parsed, TimestampError> {
-    let mut cursor = Cursor(text.as_bytes());
-    let date = cursor.date().ok_or(TimestampError::Format)?;
-    let is_date = cursor.0.is_empty();
-    let (time, offset_minutes) = if is_date {
-        (NaiveTime::MIN, SAO_PAULO_OFFSET_MINUTES)
-    } else {
-        cursor.time_and_offset().ok_or(TimestampError::Format)?
-    };
-    let nanos = i64::from(time.nanosecond());
-    let millis = date
-        .and_time(time)
-        .and_utc()
-        .timestamp_millis()
-        .saturating_sub(offset_minutes.saturating_mul(MILLIS_PER_MINUTE));
-    Ok(Parsed { millis, remainder_nanos: nanos.rem_euclid(NANOS_PER_MILLI), is_date })
+    let at = to_rfc3339(text).and_then(|text| DateTime::parse_from_rfc3339(&text).ok());
+    // chrono represents a leap second by a second or more of nanoseconds. A timestamp can't be in one.
+    let at = at.filter(|at| at.timestamp_subsec_nanos() < NANOS_PER_SECOND).ok_or(TimestampError::Format)?;
+    Ok(Parsed {
+        millis: at.timestamp_millis(),
+        remainder_nanos: at.timestamp_subsec_nanos().rem_euclid(NANOS_PER_MILLI),
+        is_date: text.len() == DATE_LEN,
+    })
 }
 
-/// What is left to read. Each step takes what it names or returns `None`.
-struct Cursor<'a>(&'a [u8]);
-
-impl Cursor<'_> {
-    fn date(&mut self) -> Option<NaiveDate> {
-        let year = self.number::<4>()?;
-        self.byte(b'-')?;
-        let month = self.number::<2>()?;
-        self.byte(b'-')?;
-        let day = self.number::<2>()?;
-        NaiveDate::from_ymd_opt(i32::try_from(year).ok()?, month, day)
+/// Adds what RFC 3339 requires and this service does not: the time after a date, the seconds, the colon in an offset.
+/// Returns `None` for what chrono accepts and this service does not: a space before the time, more than nine decimals, a
+/// minus sign other than ASCII. Leaves all other checks to chrono.
+fn to_rfc3339(text: &str) -> Option<Cow<'_, str>> {
+    if text.len() == DATE_LEN {
+        return Some([text, "T00:00:00", SAO_PAULO_OFFSET].concat().into());
     }
-
-    /// `THH:MM[:SS[.f]](Z|±HH:MM|±HHMM)` to the end of the text; the offset in minutes east of UTC.
-    fn time_and_offset(&mut self) -> Option<(NaiveTime, i64)> {
-        self.letter(b'T')?;
-        let hour = self.number::<2>()?;
-        self.byte(b':')?;
-        let minute = self.number::<2>()?;
-        let has_seconds = self.byte(b':').is_some();
-        let second = if has_seconds { self.number::<2>()? } else { 0 };
-        let has_fraction = has_seconds && self.byte(b'.').is_some();
-        let nanos = if has_fraction { self.fraction_nanos()? } else { 0 };
-        let offset_minutes = self.offset_minutes()?;
-        let time = NaiveTime::from_hms_nano_opt(hour, minute, second, nanos)?;
-        self.0.is_empty().then_some((time, offset_minutes))
+    let (local, offset) = text.split_at_checked(text.rfind(['Z', 'z', '+', '-'])?)?;
+    if !(MINUTES_LEN..=NANOS_LEN).contains(&local.len()) || local.contains(' ') {
+        return None;
     }
-
-    fn fraction_nanos(&mut self) -> Option<u32> {
-        const DIGITS: usize = 9;
-        let mut nanos = 0_u32;
-        let mut digits = 0_usize;
-        while let Some(digit) = self.digit() {
-            nanos = nanos.checked_mul(10)?.checked_add(digit)?;
-            digits = digits.saturating_add(1);
-            if digits > DIGITS {
-                return None;
-            }
-        }
-        let missing = u32::try_from(DIGITS.checked_sub(digits)?).ok()?;
-        if digits == 0 { None } else { nanos.checked_mul(10_u32.checked_pow(missing)?) }
+    let seconds = if local.len() == MINUTES_LEN { ":00" } else { "" };
+    let colon = if offset.len() == "+HHMM".len() { ":" } else { "" };
+    if seconds.is_empty() && colon.is_empty() {
+        return Some(text.into());
     }
-
-    fn offset_minutes(&mut self) -> Option<i64> {
-        if self.letter(b'Z').is_some() {
-            return Some(0);
-        }
-        let east = self.byte(b'+').is_some();
-        if !east {
-            self.byte(b'-')?;
-        }
-        let hours = i64::from(self.number::<2>()?);
-        let _separated_or_not = self.byte(b':');
-        let minutes = i64::from(self.number::<2>()?);
-        if hours > 23 || minutes > 59 {
-            return None;
-        }
-        let total = hours.checked_mul(60)?.checked_add(minutes)?;
-        if east { Some(total) } else { total.checked_neg() }
-    }
-
-    /// A letter in either case (RFC 3339, section 5.6).
-    fn letter(&mut self, upper: u8) -> Option<()> {
-        self.byte(upper).or_else(|| self.byte(upper.to_ascii_lowercase()))
-    }
-
-    fn byte(&mut self, expected: u8) -> Option<()> {
-        let (first, rest) = self.0.split_first()?;
-        if *first != expected {
-            return None;
-        }
-        self.0 = rest;
-        Some(())
-    }
-
-    /// A number of exactly so many digits.
-    fn number<const DIGITS: usize>(&mut self) -> Option<u32> {
-        let mut number = 0_u32;
-        for _ in 0..DIGITS {
-            number = number.checked_mul(10)?.checked_add(self.digit()?)?;
-        }
-        Some(number)
-    }
-
-    fn digit(&mut self) -> Option<u32> {
-        let (first, rest) = self.0.split_first()?;
-        let digit = char::from(*first).to_digit(10)?;
-        self.0 = rest;
-        Some(digit)
-    }
+    let (hours, minutes) = offset.split_at_checked("+HH".len()).unwrap_or((offset, ""));
+    Some([local, seconds, hours, colon, minutes].concat().into())
 }
 
 /// A [`Timestamp`] as a number of milliseconds, for database rows.
@@ -391,9 +318,14 @@ mod tests {
             "2026-11-21T01:02:03+000",
             "2026-11-21T01:02:03.Z",
             "2026-11-21T01:02:03.0000000000Z",
+            "2026-11-21T01:02:03.0000000000-0300",
             "2026-11-21T01:02:03,5Z",
             "2026-11-21 01:02:03Z",
             "2026-11-21T01:02:03 00:00",
+            "2026-11-21T01:02:03 Z",
+            "2026-11-21T01:02:03UTC",
+            "2026-11-21T01:02:03\u{2212}03:00",
+            "2026-11-21T01:02\u{2212}0300",
             "2026-11-21T01:02:03+24:00",
             "2026-11-21T01:02:03+00:60",
             "2026-11-21T01:02:03ZZ",
@@ -405,6 +337,7 @@ mod tests {
             "2026-11-21T24:00:00Z",
             "2026-11-21T23:60:00Z",
             "2026-11-21T23:59:60Z",
+            "2026-11-21T23:59:60.5Z",
             "20261121",
             "2026-W47-6",
             "+2026-11-21",
