@@ -1,11 +1,11 @@
-//! `admin events`: brings back the stream records that were put aside, by the event dispatcher's own code.
+//! `admin events`: replays quarantined stream records with the event dispatcher's own code.
 
 use shared::audit;
 use std::error::Error;
 
 use clap::Subcommand;
 use domain::time::Timestamp;
-use event_dispatcher::replay::PutAside;
+use event_dispatcher::replay::QuarantinedObject;
 use serde::Serialize;
 
 use crate::target::Stack;
@@ -13,8 +13,7 @@ use crate::{Done, OperatorArguments, announce, print, print_json, progress_bar};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Do what the records ask for that were put aside in the bucket, and remove each object that succeeded; fails on any
-    /// that did not
+    /// Process the quarantined records in the bucket, and remove each object that succeeded; fails if any did not
     Replay {
         /// Only say what there is, and whether it can be read
         #[arg(long)]
@@ -76,7 +75,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
     Ok(if faults == 0 { Done::Well } else { Done::FoundFault })
 }
 
-fn view(object: &PutAside, records: Option<usize>, dry_run: bool, error: Option<String>) -> ReplayView<'_> {
+fn view(
+    object: &QuarantinedObject,
+    records: Option<usize>,
+    dry_run: bool,
+    error: Option<String>,
+) -> ReplayView<'_> {
     let replayed = records.is_some() && !dry_run;
     ReplayView { object: &object.key, since: object.since, records, replayed, error }
 }

@@ -821,7 +821,7 @@ async fn failed_deliveries_are_made_anew_once() {
 }
 
 #[tokio::test]
-async fn records_that_were_put_aside_are_replayed_and_removed_and_what_fails_stays() {
+async fn quarantined_records_are_replayed_and_removed_and_those_that_fail_stay() {
     let service = Operated::start().await;
     let merchant = Merchant::of(&service);
     let shop = Shop::start().await;

@@ -40,8 +40,8 @@ use shared::webhook::resend::Resend;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 
-/// Where records go that can't be read, in the bucket.
-const PUT_ASIDE: &str = "failed-stream-records";
+/// The prefix of quarantined records in the bucket. The template allows writes under it.
+const QUARANTINE: &str = "failed-stream-records";
 
 /// Changes of a batch that are announced at the same time.
 const CONCURRENT_CHANGES: usize = 16;
@@ -60,9 +60,9 @@ pub struct Dispatcher {
     pub acquirers: AcquirerQueue,
     /// Where mails start.
     pub notices: NoticeQueue,
-    /// Where records go that can't be read.
+    /// Stores quarantined records.
     pub s3: aws_sdk_s3::Client,
-    /// The bucket for them.
+    /// The bucket of quarantined records.
     pub bucket: String,
     /// The time.
     pub clock: Clock,
@@ -123,14 +123,14 @@ impl Dispatcher {
     }
 
     /// Works on a batch, its records side by side: their order does not matter, for every row is named by its change.
-    /// A record that can't be read goes aside whole, and counts as done. Reports the first record that could not be
+    /// A record that can't be read is quarantined whole, and counts as done. Reports the first record that could not be
     /// done now; the stream starts there again.
     pub async fn handle(&self, batch: StreamEvent) -> DynamoDbEventResponse {
         let Done { unreadable, mut failed } = self.work_on(batch.records).await;
         for record in unreadable {
             let sequence_number = sequence_number(&record);
-            if let Err(error) = self.put_aside(&record, &sequence_number).await {
-                tracing::error!(sequence_number, %error, "a stream record can't be put aside");
+            if let Err(error) = self.quarantine(&record, &sequence_number).await {
+                tracing::error!(sequence_number, %error, "a stream record can't be quarantined");
                 failed.push(sequence_number);
             }
         }
@@ -209,10 +209,10 @@ impl Dispatcher {
         }
     }
 
-    /// Keeps a record that can't be read, whole, for somebody to look at.
-    async fn put_aside(&self, record: &EventRecord, sequence_number: &str) -> Result<(), WorkError> {
+    /// Stores a record that can't be read in the bucket, whole, for an operator to replay.
+    async fn quarantine(&self, record: &EventRecord, sequence_number: &str) -> Result<(), WorkError> {
         let body = serde_json::to_vec(record)?;
-        let key = format!("{PUT_ASIDE}/{sequence_number}.json");
+        let key = format!("{QUARANTINE}/{sequence_number}.json");
         let put = self.s3.put_object().bucket(&self.bucket).key(key).body(body.into());
         put.send().await.map_err(ObjectStoreError::from)?;
         Ok(())

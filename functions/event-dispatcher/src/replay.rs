@@ -1,9 +1,9 @@
-//! Brings back the stream records that were put aside in the bucket: those that the dispatcher could not read, under
-//! `failed-stream-records/`, and the batches that Lambda gave up, under `aws/lambda/`. An operator asks for it, after what
-//! was wrong is right.
+//! Replays quarantined stream records from the bucket: those that the dispatcher could not read, under
+//! `failed-stream-records/`, and the batches that Lambda gave up, under `aws/lambda/`. An operator starts it after the
+//! cause is fixed.
 //!
-//! Each object goes through the code that stream records go through, and is removed after all of it was done. Whatever
-//! dies in between, it can be done again: a record that comes twice asks for the same.
+//! The records of an object are processed by the same code as stream records. The object is removed when all of them
+//! succeeded. A replay that stops half-way can be repeated: processing a record twice has no further effect.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Dispatcher, Done, PUT_ASIDE, sequence_number};
+use crate::{Dispatcher, Done, QUARANTINE, sequence_number};
 
 /// Where Lambda puts the batches that it gives up: `aws/lambda/<mapping>/<shard>/<time>-<random>` (Lambda: Retain
 /// discarded records for a DynamoDB event source).
@@ -26,9 +26,9 @@ const OLDEST_DAYS: i64 = 85;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// An object of records that were put aside.
+/// An object of quarantined records.
 #[derive(Clone, Debug)]
-pub struct PutAside {
+pub struct QuarantinedObject {
     /// Its key in the bucket.
     pub key: String,
     /// When it was put there.
@@ -96,8 +96,8 @@ fn account(record: &EventRecord) -> Option<AccountId> {
 
 impl Dispatcher {
     /// The objects that wait to be brought back, by their keys.
-    pub async fn waiting(&self) -> Result<Vec<PutAside>, NotReplayed> {
-        let own = format!("{PUT_ASIDE}/");
+    pub async fn waiting(&self) -> Result<Vec<QuarantinedObject>, NotReplayed> {
+        let own = format!("{QUARANTINE}/");
         let mut waiting = Vec::new();
         for prefix in [own.as_str(), GIVEN_UP] {
             let mut pages =
@@ -108,7 +108,7 @@ impl Dispatcher {
                 waiting.extend(page.contents.into_iter().flatten().filter_map(|object| {
                     let since_ms = object.last_modified.and_then(|time| time.to_millis().ok());
                     let since = since_ms.and_then(|ms| Timestamp::from_millis(ms).ok());
-                    Some(PutAside { key: object.key?, since: since.unwrap_or(Timestamp::MIN) })
+                    Some(QuarantinedObject { key: object.key?, since: since.unwrap_or(Timestamp::MIN) })
                 }));
             }
         }
@@ -116,7 +116,7 @@ impl Dispatcher {
     }
 
     /// What an object's records are, without doing anything.
-    pub async fn look_at(&self, object: &PutAside) -> Result<Replayed, NotReplayed> {
+    pub async fn look_at(&self, object: &QuarantinedObject) -> Result<Replayed, NotReplayed> {
         let records = self.fetch(object).await?;
         let unreadable = records.iter().filter(|record| self.read(record).is_err());
         let unreadable: Vec<String> = unreadable.map(sequence_number).collect();
@@ -125,7 +125,7 @@ impl Dispatcher {
 
     /// Does what an object's records ask for. The object stays, for the caller to note what was done before it is
     /// removed.
-    pub async fn replay(&self, object: &PutAside) -> Result<Replayed, NotReplayed> {
+    pub async fn replay(&self, object: &QuarantinedObject) -> Result<Replayed, NotReplayed> {
         let records = self.fetch(object).await?;
         let replayed = replayed(&records);
         let Done { unreadable, failed } = self.work_on(records).await;
@@ -139,13 +139,13 @@ impl Dispatcher {
     }
 
     /// Removes an object that was brought back.
-    pub async fn remove(&self, object: &PutAside) -> Result<(), NotReplayed> {
+    pub async fn remove(&self, object: &QuarantinedObject) -> Result<(), NotReplayed> {
         let removed = self.s3.delete_object().bucket(&self.bucket).key(&object.key).send().await;
         removed.map_err(|error| NotReplayed::Bucket(DisplayErrorContext(error).to_string()))?;
         Ok(())
     }
 
-    async fn fetch(&self, object: &PutAside) -> Result<Vec<EventRecord>, NotReplayed> {
+    async fn fetch(&self, object: &QuarantinedObject) -> Result<Vec<EventRecord>, NotReplayed> {
         if self.clock.now().millis_since(object.since) > OLDEST_DAYS.saturating_mul(DAY_MS) {
             return Err(NotReplayed::TooOld);
         }

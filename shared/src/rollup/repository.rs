@@ -22,7 +22,7 @@ const CHANGES_A_TRANSACTION: usize = 40;
 /// Days of a window from which on it is read in halves, side by side: a query ends at 1 MB, some 1,400 rows.
 const DAYS_A_QUERY: u64 = 183;
 
-/// A change that was counted. It is kept as long as events are, for records that were put aside may come back late.
+/// A change that was counted. It is kept as long as events are, because quarantined records may be replayed late.
 #[derive(Debug, Deserialize, Serialize)]
 struct Marker {
     charge: ChargeId,
