@@ -12,6 +12,7 @@ use serde_json::json;
 use shared::services::change_account_settings;
 
 use crate::target::Stack;
+use crate::word::word;
 use crate::{OperatorArguments, acquirer, announce, print_json};
 
 #[derive(Subcommand, Debug)]
@@ -42,8 +43,8 @@ pub(crate) enum Command {
         /// The account (acc_…)
         id: AccountId,
         /// Of payments by which method
-        #[arg(long)]
-        method: Method,
+        #[arg(long, value_parser = word::<PaymentMethod>())]
+        method: PaymentMethod,
         /// What the acquirer takes: 10+99 is 10 minor units and 0.99 %
         #[arg(long, value_name = "FIXED+BASIS_POINTS", allow_hyphen_values = true, value_parser = fee)]
         acquirer: Fee,
@@ -58,8 +59,8 @@ pub(crate) enum Command {
         /// The account (acc_…)
         id: AccountId,
         /// Of payments by which method
-        #[arg(long)]
-        method: Method,
+        #[arg(long, value_parser = word::<PaymentMethod>())]
+        method: PaymentMethod,
         /// Calendar days in São Paulo; 0: it can be spent at once
         #[arg(long, value_parser = clap::value_parser!(u16).range(0..=i64::from(MAX_HOLD_DAYS)))]
         days: u16,
@@ -134,11 +135,11 @@ pub(crate) enum Command {
         /// The account (acc_…)
         id: AccountId,
         /// Of payments by which method
-        #[arg(long)]
-        method: Method,
+        #[arg(long, value_parser = word::<PaymentMethod>())]
+        method: PaymentMethod,
         /// return: they go back to the merchant, pro rata; keep: they don't
-        #[arg(long)]
-        fees: OnRefund,
+        #[arg(long, value_parser = word::<FeesOnRefund>())]
+        fees: FeesOnRefund,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -192,37 +193,6 @@ fn name(text: &str) -> Result<String, String> {
         return Err(format!("must be at most {MAX_NAME_CHARS} characters"));
     }
     Ok(name)
-}
-
-/// A payment method, as an argument.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Method {
-    Pix,
-    CreditCard,
-    Mbway,
-    Multibanco,
-    Boleto,
-    Crypto,
-}
-
-impl Method {
-    fn method(self) -> PaymentMethod {
-        match self {
-            Self::Pix => PaymentMethod::Pix,
-            Self::CreditCard => PaymentMethod::CreditCard,
-            Self::Mbway => PaymentMethod::Mbway,
-            Self::Multibanco => PaymentMethod::Multibanco,
-            Self::Boleto => PaymentMethod::Boleto,
-            Self::Crypto => PaymentMethod::Crypto,
-        }
-    }
-}
-
-/// What becomes of fees, as an argument.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum OnRefund {
-    Return,
-    Keep,
 }
 
 /// Whether something is done, as an argument.
@@ -317,10 +287,6 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             change(id, "account.set-third-party-refund-limit", set, operator).await?
         }
         Command::SetFeesOnRefund { id, method, fees, operator } => {
-            let fees = match fees {
-                OnRefund::Return => FeesOnRefund::Return,
-                OnRefund::Keep => FeesOnRefund::Keep,
-            };
             let set = in_terms(method, move |terms| terms.fees_on_refund = fees);
             change(id, "account.set-fees-on-refund", set, operator).await?
         }
@@ -330,8 +296,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
 
 type Change = Box<dyn Fn(&mut AccountSettings)>;
 
-fn in_terms(method: Method, change: impl Fn(&mut MethodTerms) + 'static) -> Change {
-    Box::new(move |settings| change(settings.terms.0.entry(method.method()).or_default()))
+fn in_terms(method: PaymentMethod, change: impl Fn(&mut MethodTerms) + 'static) -> Change {
+    Box::new(move |settings| change(settings.terms.0.entry(method).or_default()))
 }
 
 fn print(account: &Account) -> Result<(), Box<dyn Error>> {

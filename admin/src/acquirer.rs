@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use domain::ids::AccountId;
 use domain::pix_key::PixKey;
 use secrecy::SecretString;
@@ -17,6 +17,7 @@ use shared::acquirer::configuration::{
 };
 
 use crate::target::Stack;
+use crate::word::word;
 use crate::{OperatorArguments, announce, print_json};
 
 #[derive(Subcommand, Debug)]
@@ -45,7 +46,8 @@ pub(crate) struct SetAcquirer {
     /// The account (acc_…)
     id: AccountId,
     /// pix: any bank that speaks the Central Bank's API Pix
-    kind: Kind,
+    #[arg(value_parser = word::<AcquirerKind>())]
+    kind: AcquirerKind,
     /// Where its API is: what /cob/{txid} is appended to
     #[arg(long, value_name = "URL")]
     base_url: String,
@@ -69,20 +71,6 @@ pub(crate) struct SetAcquirer {
     send_pix: bool,
     #[command(flatten)]
     operator: OperatorArguments,
-}
-
-/// A kind of acquirer, as an argument.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Kind {
-    Pix,
-}
-
-impl Kind {
-    fn kind(self) -> AcquirerKind {
-        match self {
-            Self::Pix => AcquirerKind::Pix,
-        }
-    }
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
@@ -126,7 +114,7 @@ impl SetAcquirer {
             None => None,
         };
         Ok(AcquirerSettings {
-            kind: self.kind.kind(),
+            kind: self.kind,
             base_url: AcquirerUrl::base(&self.base_url, &policy).map_err(of("base-url"))?,
             token_url: AcquirerUrl::token(&self.token_url, &policy).map_err(of("token-url"))?,
             client_id: self.client_id.clone(),

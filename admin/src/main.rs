@@ -11,6 +11,7 @@ mod med;
 mod payouts;
 mod target;
 mod users;
+mod word;
 
 use shared::audit;
 use std::error::Error;

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use domain::ids::{MedCaseId, Scope};
 use domain::med::{CaseStatus, Decision, MedCase};
 use serde::Serialize;
@@ -13,6 +13,7 @@ use shared::med::evidence::{EvidenceView, MAX_BYTES};
 use shared::med::{CaseFilter, CaseView};
 
 use crate::target::Stack;
+use crate::word::{explained, word};
 use crate::{OperatorArguments, ScopeArguments, announce, print_json};
 
 #[derive(Subcommand, Debug)]
@@ -22,8 +23,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         scope: ScopeArguments,
         /// open, appealed, accepted, rejected or closed
-        #[arg(long)]
-        status: Option<Status>,
+        #[arg(long, value_parser = word::<CaseStatus>())]
+        status: Option<CaseStatus>,
         /// Of the 100, those that claim another amount than their charge's and wait to be confirmed
         #[arg(long)]
         unconfirmed: bool,
@@ -48,8 +49,8 @@ pub(crate) enum Command {
         /// The case (med_…)
         id: MedCaseId,
         /// Who has the money now
-        #[arg(long)]
-        decision: Decided,
+        #[arg(long, value_parser = explained(outcome))]
+        decision: Decision,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -83,49 +84,13 @@ pub(crate) enum EvidenceCommand {
     },
 }
 
-/// How far a case is, as an argument.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Status {
-    Open,
-    Appealed,
-    Accepted,
-    Rejected,
-    Closed,
-}
-
-impl Status {
-    fn status(self) -> CaseStatus {
-        match self {
-            Self::Open => CaseStatus::Open,
-            Self::Appealed => CaseStatus::Appealed,
-            Self::Accepted => CaseStatus::Accepted,
-            Self::Rejected => CaseStatus::Rejected,
-            Self::Closed => CaseStatus::Closed,
-        }
-    }
-}
-
-/// How a case is decided, as an argument.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Decided {
-    /// The merchant: the payer's claim did not succeed
-    Merchant,
-    /// The payer
-    Payer,
-    /// The merchant: the payer withdrew the claim
-    Withdrawn,
-    /// The payer, without a decision on the claim
-    ClosedWithoutRefund,
-}
-
-impl Decided {
-    fn decision(self) -> Decision {
-        match self {
-            Self::Merchant => Decision::Merchant,
-            Self::Payer => Decision::Payer,
-            Self::Withdrawn => Decision::Withdrawn,
-            Self::ClosedWithoutRefund => Decision::ClosedWithoutRefund,
-        }
+/// What a decision means, for the help.
+fn outcome(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Merchant => "The merchant: the payer's claim did not succeed",
+        Decision::Payer => "The payer",
+        Decision::Withdrawn => "The merchant: the payer withdrew the claim",
+        Decision::ClosedWithoutRefund => "The payer, without a decision on the claim",
     }
 }
 
@@ -149,7 +114,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     let case = match command {
         Command::List { scope, status, unconfirmed, starting_after } => {
             stack.account(&scope.account).await?;
-            let filter = CaseFilter::latest(status.map(Status::status), starting_after);
+            let filter = CaseFilter::latest(status, starting_after);
             return list(stack, scope, &filter, unconfirmed).await;
         }
         Command::Show { id } => find(stack, id).await?,
@@ -164,7 +129,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::Decide { id, decision, operator } => {
             let case = find(stack, id).await?;
             announce(stack);
-            let (decision, operator) = (decision.decision(), operator.operator());
+            let (decision, operator) = (decision, operator.operator());
             let case = stack.cases.decide(case, decision, Some(&operator), now).await?;
             // Told again, it is done; another decision came too late.
             if !case.ended_by(decision) {

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::Write;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use domain::ids::{PayoutId, Scope};
 use domain::money::Currency;
 use domain::payout::{Payout, PayoutEnd, PayoutStatus};
@@ -12,6 +12,7 @@ use shared::payout::{LISTED, PayoutRefused, PayoutView};
 use shared::random;
 
 use crate::target::Stack;
+use crate::word::word;
 use crate::{OperatorArguments, ScopeArguments, announce, announce_as, ledger, print_json};
 
 #[derive(Subcommand, Debug)]
@@ -57,30 +58,12 @@ pub(crate) enum Command {
         #[command(flatten)]
         scope: ScopeArguments,
         /// pending, paid or failed, of the 100
-        #[arg(long)]
-        status: Option<Status>,
+        #[arg(long, value_parser = word::<PayoutStatus>())]
+        status: Option<PayoutStatus>,
         /// The last payout of the page before (po_…)
         #[arg(long)]
         starting_after: Option<PayoutId>,
     },
-}
-
-/// How far a payout is, as an argument.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Status {
-    Pending,
-    Paid,
-    Failed,
-}
-
-impl Status {
-    fn status(self) -> PayoutStatus {
-        match self {
-            Self::Pending => PayoutStatus::Pending,
-            Self::Paid => PayoutStatus::Paid,
-            Self::Failed => PayoutStatus::Failed,
-        }
-    }
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
@@ -133,11 +116,11 @@ fn print_payout(payout: &Payout) -> Result<(), Box<dyn Error>> {
 async fn list(
     stack: &Stack,
     scope: ScopeArguments,
-    status: Option<Status>,
+    status: Option<PayoutStatus>,
     starting_after: Option<PayoutId>,
 ) -> Result<(), Box<dyn Error>> {
     let payouts = stack.payouts.list(&scope.scope(), starting_after).await?;
-    let wanted = |payout: &&Payout| status.is_none_or(|status| payout.status == status.status());
+    let wanted = |payout: &&Payout| status.is_none_or(|status| payout.status == status);
     for payout in payouts.iter().filter(wanted) {
         print_payout(payout)?;
     }

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use domain::ids::AccountId;
 use email_address::EmailAddress;
 use secrecy::{ExposeSecret, SecretString};
@@ -12,6 +12,7 @@ use shared::account::{Role, TokenGeneration, User, UserChange};
 use shared::random;
 
 use crate::target::Stack;
+use crate::word::word;
 use crate::{OperatorArguments, announce, print_json, print_once};
 
 #[derive(Subcommand, Debug)]
@@ -29,8 +30,8 @@ pub(crate) enum Command {
         #[arg(long, value_parser = email)]
         email: String,
         /// What they may do: owner and admin manage keys, member lists them
-        #[arg(long)]
-        role: RoleArgument,
+        #[arg(long, value_parser = word::<Role>())]
+        role: Role,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -42,8 +43,8 @@ pub(crate) enum Command {
         #[arg(long, value_parser = email)]
         email: String,
         /// owner, admin or member
-        #[arg(long)]
-        role: RoleArgument,
+        #[arg(long, value_parser = word::<Role>())]
+        role: Role,
         #[command(flatten)]
         operator: OperatorArguments,
     },
@@ -67,24 +68,6 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
-}
-
-/// What somebody may do, as an argument.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum RoleArgument {
-    Owner,
-    Admin,
-    Member,
-}
-
-impl RoleArgument {
-    fn role(self) -> Role {
-        match self {
-            Self::Owner => Role::Owner,
-            Self::Admin => Role::Admin,
-            Self::Member => Role::Member,
-        }
-    }
 }
 
 fn email(text: &str) -> Result<String, String> {
@@ -111,12 +94,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             announce(stack);
             let (password, hash) = new_password()?;
             let tokens = TokenGeneration::new(random::bytes()?);
-            let user = User::new(&email, hash, account, role.role(), tokens, now);
+            let user = User::new(&email, hash, account, role, tokens, now);
             stack.users.add(&user, &operator.operator(), now).await?;
             print_once(&with_password(&user, &password))
         }
         Command::SetRole { account, email, role, operator } => {
-            print_json(&view(&change(account, email, UserChange::Role(role.role()), operator).await?))
+            print_json(&view(&change(account, email, UserChange::Role(role), operator).await?))
         }
         Command::ResetPassword { account, email, operator } => {
             let (password, hash) = new_password()?;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::calendar::Day;
 use crate::money::{self, Amount};
@@ -54,8 +55,9 @@ impl Fee {
 }
 
 /// What becomes of the fees of a payment that is refunded.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum FeesOnRefund {
     /// They go back to the merchant, pro rata.
     #[default]

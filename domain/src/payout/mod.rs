@@ -2,6 +2,7 @@
 //! and no route (design: Money).
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::ids::{PayoutId, Scope};
 use crate::money::{Amount, Currency};
@@ -9,8 +10,9 @@ use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
 
 /// How far a payout is.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum PayoutStatus {
     /// Its money left the wallet.
     Pending,
@@ -23,11 +25,7 @@ pub enum PayoutStatus {
 impl PayoutStatus {
     /// The word in rows and on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Paid => "paid",
-            Self::Failed => "failed",
-        }
+        self.into()
     }
 }
 

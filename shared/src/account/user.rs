@@ -1,6 +1,7 @@
 //! People who may log in to the dashboard, and what they may do there.
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use domain::audit::Operator;
 use domain::ids::{AccountId, UserId};
@@ -16,8 +17,9 @@ use crate::store::{Committed, ListIndex, Order, Plan, Store, StoreError, Write};
 const MAX_LISTED: usize = 1_000;
 
 /// What a person may do with an account's keys (contract: Authentication).
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "UPPERCASE")]
+#[strum(serialize_all = "UPPERCASE")]
 pub enum Role {
     /// May manage keys.
     Owner,
@@ -38,11 +40,7 @@ impl Role {
 
     /// As it is written on the wire.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Owner => "OWNER",
-            Self::Admin => "ADMIN",
-            Self::Member => "MEMBER",
-        }
+        self.into()
     }
 }
 

@@ -14,6 +14,7 @@ use rustls::{Error as TlsError, InconsistentKeys};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
+use strum::{IntoStaticStr, VariantArray};
 use url::Url;
 
 use domain::audit::{Audit, Operator};
@@ -42,8 +43,9 @@ const FINGERPRINT_DIGITS: usize = 16;
 const PIX_KEY_ENDING: usize = 4;
 
 /// What kind of acquirer it is.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum AcquirerKind {
     /// A bank that speaks the Central Bank's API Pix.
     Pix,
