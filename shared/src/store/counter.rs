@@ -1,0 +1,103 @@
+//! Conditional updates of one row: counters, and updates that a noun writes itself.
+
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::ReturnValue;
+
+use domain::row::Key;
+use domain::time::Timestamp;
+
+use super::contention::{MAX_WRITE_ATTEMPTS, pause_before_retry};
+use super::item::number;
+use super::write::add;
+use super::{Bound, Item, Store, StoreError, key_attributes, unavailable};
+
+impl Store {
+    /// Adds to a counter of a row, which need not exist, unless a bound forbids it; says whether it did. `set` is written
+    /// beside it. One update, without a transaction, so that many at once do not refuse one another; one whose answer was
+    /// lost may be counted twice.
+    pub async fn count_within(
+        &self,
+        key: &Key,
+        counter: (&str, i64),
+        set: Item,
+        bound: Option<Bound>,
+    ) -> Result<bool, StoreError> {
+        Ok(self.counted_within(key, counter, set, bound).await?.is_some())
+    }
+
+    /// As [`Store::count_within`]; gives the counter after it. `None`: the bound forbids it.
+    pub async fn counted_within(
+        &self,
+        key: &Key,
+        counter: (&str, i64),
+        set: Item,
+        bound: Option<Bound>,
+    ) -> Result<Option<i64>, StoreError> {
+        let counters = vec![(counter.0.to_owned(), counter.1)];
+        let update = add(&self.table, key, counters, set, bound)
+            .map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        let update = self
+            .client
+            .update_item()
+            .table_name(update.table_name())
+            .set_key(Some(update.key().clone()))
+            .update_expression(update.update_expression())
+            .set_condition_expression(update.condition_expression().map(str::to_owned))
+            .set_expression_attribute_names(update.expression_attribute_names().cloned())
+            .set_expression_attribute_values(update.expression_attribute_values().cloned())
+            .return_values(ReturnValue::UpdatedNew);
+        let Some(updated) = update_in_turn(update).await? else { return Ok(None) };
+        let value = updated.get(counter.0).and_then(|value| value.as_n().ok()?.parse().ok());
+        value.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter", counter.0)))
+    }
+
+    /// Keeps a row until then at least, where it is there and would be removed before.
+    pub async fn keep_until(&self, key: &Key, at: Timestamp) -> Result<(), StoreError> {
+        let update = self.client.update_item().table_name(&self.table).set_key(Some(key_attributes(key)));
+        let update = update
+            .condition_expression("#ttl < :until")
+            .update_expression("SET #ttl = :until")
+            .expression_attribute_names("#ttl", "ttl")
+            .expression_attribute_values(":until", number(at.seconds()));
+        update_in_turn(update).await.map(|_kept_now_or_before| ())
+    }
+}
+
+/// How a conditional update of one row ended.
+pub(crate) enum Updated {
+    /// The row as it is now, where it was asked for.
+    Done(Item),
+    /// Its condition does not hold. The row as it was, where it was asked for; empty when there is none.
+    Refused(Item),
+}
+
+/// Updates a row and gives what was asked for of it; `None`: its condition does not hold. A row that a transaction holds,
+/// for some milliseconds, is waited for, within a bound.
+pub(crate) async fn update_in_turn(update: UpdateItemFluentBuilder) -> Result<Option<Item>, StoreError> {
+    Ok(match update_unless_refused(update).await? {
+        Updated::Done(item) => Some(item),
+        Updated::Refused(_) => None,
+    })
+}
+
+/// The same, with the row that refused it.
+pub(crate) async fn update_unless_refused(update: UpdateItemFluentBuilder) -> Result<Updated, StoreError> {
+    let mut attempt = 0;
+    loop {
+        let error = match update.clone().send().await {
+            Ok(answer) => return Ok(Updated::Done(answer.attributes.unwrap_or_default())),
+            Err(error) => error,
+        };
+        match error.as_service_error() {
+            Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
+                return Ok(Updated::Refused(refused.item().cloned().unwrap_or_default()));
+            }
+            Some(UpdateItemError::TransactionConflictException(_)) if attempt < MAX_WRITE_ATTEMPTS => {
+                tokio::time::sleep(pause_before_retry(attempt)).await;
+                attempt = attempt.saturating_add(1);
+            }
+            _ => return Err(unavailable(error)),
+        }
+    }
+}
