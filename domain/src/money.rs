@@ -138,7 +138,7 @@ impl Amount {
     }
 
     /// The amount in smallest units, at least 1.
-    pub fn minor(self) -> i64 {
+    pub const fn minor(self) -> i64 {
         self.0
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::money::Currency;
+use crate::money::{Amount, Currency};
 
 /// How a charge can be paid.
 #[derive(
@@ -37,6 +37,27 @@ pub enum PaymentMethod {
     Crypto,
 }
 
+/// What holds for a method wherever it is used. What the payer is given by it is in [`crate::charge::Artefacts`].
+#[derive(Clone, Copy, Debug)]
+pub struct MethodFacts {
+    /// Its name in Portuguese.
+    pub name: &'static str,
+    /// Names its sums in rollups: two letters, so that a day's row stays small. Never changed.
+    pub code: &'static str,
+    currencies: Currencies,
+    /// The largest amount, in minor units.
+    pub max_amount: i64,
+    /// Whether an issuer approves its payments, so that a settled one reads `APPROVED` (contract: Transaction status).
+    pub is_approved: bool,
+}
+
+/// The currencies that a method can be paid in (design: Money).
+#[derive(Clone, Copy, Debug)]
+enum Currencies {
+    Listed(&'static [Currency]),
+    National,
+}
+
 /// Currencies that crypto charges can be priced in: the tokens themselves, and those that the sandbox has a rate for.
 const CRYPTO_CURRENCIES: [Currency; 5] =
     [Currency::USDT, Currency::BTC, Currency::USD, Currency::BRL, Currency::EUR];
@@ -47,13 +68,56 @@ impl PaymentMethod {
         self.into()
     }
 
+    /// What holds for it.
+    pub const fn facts(self) -> MethodFacts {
+        let pix = MethodFacts {
+            name: "Pix",
+            code: "px",
+            currencies: Currencies::Listed(&[Currency::BRL]),
+            max_amount: Amount::MAX.minor(),
+            is_approved: false,
+        };
+        match self {
+            Self::Pix => pix,
+            Self::CreditCard => MethodFacts {
+                name: "Cartão de crédito",
+                code: "cc",
+                currencies: Currencies::National,
+                is_approved: true,
+                ..pix
+            },
+            // MB WAY takes at most 5,000 EUR.
+            Self::Mbway => MethodFacts {
+                name: "MB WAY",
+                code: "mw",
+                currencies: Currencies::Listed(&[Currency::EUR]),
+                max_amount: 500_000,
+                ..pix
+            },
+            // A reference is checked against eight digits of cents.
+            Self::Multibanco => MethodFacts {
+                name: "Multibanco",
+                code: "mb",
+                currencies: Currencies::Listed(&[Currency::EUR]),
+                max_amount: 99_999_999,
+                ..pix
+            },
+            // A barcode has ten digits of centavos.
+            Self::Boleto => MethodFacts { name: "Boleto", code: "bo", max_amount: 9_999_999_999, ..pix },
+            Self::Crypto => MethodFacts {
+                name: "Cripto",
+                code: "cr",
+                currencies: Currencies::Listed(&CRYPTO_CURRENCIES),
+                ..pix
+            },
+        }
+    }
+
     /// Whether it can be paid in a currency (design: Money).
     pub fn takes(self, currency: Currency) -> bool {
-        match self {
-            Self::Pix | Self::Boleto => currency == Currency::BRL,
-            Self::Mbway | Self::Multibanco => currency == Currency::EUR,
-            Self::CreditCard => currency.is_national(),
-            Self::Crypto => CRYPTO_CURRENCIES.contains(&currency),
+        match self.facts().currencies {
+            Currencies::Listed(listed) => listed.contains(&currency),
+            Currencies::National => currency.is_national(),
         }
     }
 }
@@ -84,5 +148,12 @@ mod tests {
         assert_eq!(takers("USDT"), ["CRYPTO"]);
         assert_eq!(takers("JPY"), ["CREDIT_CARD"]);
         assert!(takers("XXX").is_empty());
+    }
+
+    #[test]
+    fn the_sums_of_each_method_have_a_name_of_their_own() {
+        let codes: std::collections::BTreeSet<&str> =
+            PaymentMethod::all().map(|method| method.facts().code).collect();
+        assert_eq!(codes.len(), PaymentMethod::all().len());
     }
 }

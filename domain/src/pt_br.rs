@@ -1,7 +1,6 @@
 //! Money, time and methods of payment as Brazilians write them.
 
 use crate::money::{Amount, Currency};
-use crate::payment_method::PaymentMethod;
 use crate::time::{SAO_PAULO_BEHIND_SECONDS, Timestamp};
 
 const GROUP_DIGITS: usize = 3;
@@ -31,18 +30,6 @@ fn in_brasilia(at: Timestamp, format: &str) -> String {
     // Only the first hours of 1970 have no such time; there was no Pix then.
     let in_brasilia = at.plus_seconds(-SAO_PAULO_BEHIND_SECONDS).unwrap_or(at);
     in_brasilia.to_chrono().format(format).to_string()
-}
-
-/// A method of payment as people call it.
-pub fn method(method: PaymentMethod) -> &'static str {
-    match method {
-        PaymentMethod::Pix => "Pix",
-        PaymentMethod::CreditCard => "Cartão de crédito",
-        PaymentMethod::Mbway => "MB WAY",
-        PaymentMethod::Multibanco => "Multibanco",
-        PaymentMethod::Boleto => "Boleto",
-        PaymentMethod::Crypto => "Cripto",
-    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use domain::row::Row;
 use domain::wallet::Posting;
 use serde_json::Value;
 use shared::account::User;
+use shared::api_key::ApiKey;
 use shared::med::evidence::Upload;
 use shared::notice::Sending;
 use shared::store::{Item, from_item, to_item};
@@ -121,4 +122,19 @@ fn rows_of_an_earlier_version_are_read_and_written_back_as_they_were() {
         *checked.entry(kind).or_default() += 1;
     }
     assert_eq!(checked.len(), 16, "{checked:?}");
+}
+
+/// Keys live in a table of their own. Beside what is a key's, a row has a counter of requests for each of some minutes.
+#[test]
+fn api_keys_of_an_earlier_version_are_read_and_written_back_as_they_were() {
+    let rows: Vec<Value> = serde_json::from_str(include_str!("rows/2026-11-22.api-keys.json")).unwrap();
+    assert!(!rows.is_empty());
+    for row in &rows {
+        let is_counter =
+            |name: &str| name.strip_prefix('n').is_some_and(|minute| minute.parse::<u64>().is_ok());
+        let stored: Item = item(row).into_iter().filter(|(name, _)| !is_counter(name)).collect();
+        let key: ApiKey = serde_dynamo::from_item(stored.clone()).unwrap();
+        let again: Item = serde_dynamo::to_item(&key).unwrap();
+        assert_eq!(again, stored, "{row}");
+    }
 }

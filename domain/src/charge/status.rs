@@ -42,14 +42,7 @@ impl TransactionStatus {
 
     /// The status of a settled payment by a method (contract: Transaction status).
     pub fn settled_by(method: PaymentMethod) -> Self {
-        match method {
-            PaymentMethod::CreditCard => Self::Approved,
-            PaymentMethod::Pix
-            | PaymentMethod::Mbway
-            | PaymentMethod::Multibanco
-            | PaymentMethod::Boleto
-            | PaymentMethod::Crypto => Self::Paid,
-        }
+        if method.facts().is_approved { Self::Approved } else { Self::Paid }
     }
 
     /// The public vocabulary's word for it.

@@ -55,8 +55,8 @@ impl Counter {
             Self::Volume => "volume".to_owned(),
             Self::SecondsToPay => "seconds".to_owned(),
             Self::Became(status) => format!("b_{}", of_public(status)),
-            Self::PaidBy(method) => format!("n_{}", of_method(method)),
-            Self::VolumeBy(method) => format!("v_{}", of_method(method)),
+            Self::PaidBy(method) => format!("n_{}", method.facts().code),
+            Self::VolumeBy(method) => format!("v_{}", method.facts().code),
             Self::CreatedInHour(hour) => format!("c{hour}"),
             Self::PaidInHour(hour) => format!("p{hour}"),
             Self::InStatus(status) => format!("s_{}", of_status(status)),
@@ -74,17 +74,6 @@ fn of_public(status: PublicStatus) -> &'static str {
         PublicStatus::Cancelled => "ca",
         PublicStatus::Refunded => "re",
         PublicStatus::Disputed => "di",
-    }
-}
-
-fn of_method(method: PaymentMethod) -> &'static str {
-    match method {
-        PaymentMethod::Pix => "px",
-        PaymentMethod::CreditCard => "cc",
-        PaymentMethod::Mbway => "mw",
-        PaymentMethod::Multibanco => "mb",
-        PaymentMethod::Boleto => "bo",
-        PaymentMethod::Crypto => "cr",
     }
 }
 

@@ -242,7 +242,7 @@ fn how_to_pay(charge: &Charge, now: Timestamp) -> Markup {
         @for (method, end) in charge.methods.iter().filter_map(ends).filter(|(_, end)| now <= *end) {
             section.way {
                 @if several || method != PaymentMethod::Pix {
-                    h2 { (pt_br::method(method)) }
+                    h2 { (method.facts().name) }
                 }
                 @if several {
                     p.message { "Até " (pt_br::moment(end)) "." }

@@ -102,7 +102,7 @@ async fn receipt(
     let pdf = receipt_pdf(&ReceiptDocument {
         merchant: &caller.settings.merchant_name,
         amount: &pt_br::amount(charge.amount, charge.currency),
-        method: pt_br::method(paid.method),
+        method: paid.method.facts().name,
         paid_at: &format!("{} (horário de São Paulo)", pt_br::second(paid.paid_at)),
         end_to_end_id: (paid.method == PaymentMethod::Pix).then(|| paid.payment_id.as_str()),
         transaction_id: &charge.id.raw(),

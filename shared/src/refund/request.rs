@@ -99,13 +99,10 @@ impl NewRefund {
         if !capabilities.methods.contains(&method) {
             return Err(RefundError::MethodNotSupported(method));
         }
-        let strategy = match method {
-            PaymentMethod::Pix => self.strategy_of_pix(capabilities.cashout)?,
-            PaymentMethod::CreditCard
-            | PaymentMethod::Mbway
-            | PaymentMethod::Multibanco
-            | PaymentMethod::Boleto
-            | PaymentMethod::Crypto => self.only_back()?,
+        let strategy = if method == PaymentMethod::Pix {
+            self.strategy_of_pix(capabilities.cashout)?
+        } else {
+            self.only_back()?
         };
         let third_party = self.destination.as_ref().is_some_and(|key| is_third_party(charge, key));
         if third_party && settings.refunds_to_payer_only {

@@ -18,13 +18,6 @@ const RETURN_URL: &str = "returnUrl";
 
 const MAX_CUSTOMER_ID_CHARS: usize = 200;
 
-/// MB WAY takes at most 5,000 EUR.
-const MAX_MBWAY_CENTS: i64 = 500_000;
-
-/// A Multibanco reference is checked against eight digits of cents, a boleto's barcode has ten of centavos.
-const MAX_MULTIBANCO_CENTS: i64 = 99_999_999;
-const MAX_BOLETO_CENTAVOS: i64 = 9_999_999_999;
-
 /// A valid request for a payment.
 #[derive(Clone, Debug)]
 pub struct NewPayment {
@@ -141,12 +134,7 @@ fn fit_currency(fields: &mut Fields, methods: &[PaymentMethod], currency: Curren
 }
 
 fn fit_amount(fields: &mut Fields, methods: &[PaymentMethod], amount: Amount) {
-    let most = |method: &PaymentMethod| match method {
-        PaymentMethod::Mbway => MAX_MBWAY_CENTS,
-        PaymentMethod::Multibanco => MAX_MULTIBANCO_CENTS,
-        PaymentMethod::Boleto => MAX_BOLETO_CENTAVOS,
-        PaymentMethod::Pix | PaymentMethod::CreditCard | PaymentMethod::Crypto => Amount::MAX.minor(),
-    };
+    let most = |method: &PaymentMethod| method.facts().max_amount;
     if let Some(method) = methods.iter().find(|method| amount.minor() > most(method)) {
         fields.reject("amount", format!("must be at most {} by {}", most(method), method.as_str()));
     }
