@@ -1,7 +1,6 @@
 //! What a noun is stored as: its key, its places in the indexes, and when it may be removed. No I/O: the store writes it.
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::time::Timestamp;
 
@@ -35,8 +34,8 @@ pub struct Indexes {
     pub due: Option<Timestamp>,
 }
 
-/// A row of the state table.
-pub trait Row: Serialize + DeserializeOwned + Send + Sync {
+/// A row of the state table, as it is written.
+pub trait Row: Serialize + Send + Sync {
     /// Where the row lives.
     fn key(&self) -> Key;
 

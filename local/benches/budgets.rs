@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::State as Shared;
 use axum::http::StatusCode;
-use domain::charge::Charge;
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::ChargeId;
 use domain::webhook::event_type::EventType;
 use http_body_util::{BodyExt, Full};
@@ -228,9 +228,11 @@ async fn among(payments: usize) {
     let client = Client::of(&stack);
     let key = Charge::key_of(ChargeId::parse_any(&client.create(0).await).unwrap());
     let dynamodb = local::sdk::dynamodb(&stack.endpoints.dynamodb_url);
-    let template: Charge = Store::new(dynamodb.clone(), "StateTable").get(&key).await.unwrap().unwrap();
+    let store = Store::new(dynamodb.clone(), "StateTable");
+    let template: StoredCharge = store.get(&key).await.unwrap().unwrap();
+    let template = template.as_stored();
     let began = Instant::now();
-    seeding::seed(&dynamodb, &template, payments, 40, &[1, payments / 2, payments - 2]).await;
+    seeding::seed(&dynamodb, template, payments, 40, &[1, payments / 2, payments - 2]).await;
     println!("\namong {payments} payments (put there in {:.1?})", began.elapsed());
     print_heads();
     for (path, budget) in [

@@ -2,19 +2,14 @@
 
 use std::error::Error;
 
-use domain::charge::Charge;
-use domain::ids::{ChargeId, Scope, Scoped};
-use domain::time::Timestamp;
 use domain::url_policy::{AddressPolicy, LocalNames};
 
 use crate::account::Accounts;
 use crate::acquirer::Acquirers;
 use crate::api_key::ApiKeys;
-use crate::auth::Caller;
 use crate::charge::Charges;
 use crate::clock::Clock;
 use crate::config::{ConfigError, Links, required};
-use crate::http::{Problem, RequestContext};
 use crate::med::MedCases;
 use crate::refund::Refunds;
 use crate::rollup::Rollups;
@@ -101,45 +96,11 @@ impl App {
         })
     }
 
-    /// Authenticates and reads the caller's own charge of that id concurrently: one round trip. `what` the surface calls a
-    /// charge is in the 404: [`CHARGE`] or [`PAYMENT`].
-    ///
-    /// # Errors
-    ///
-    /// 401 and 429 before anything else; 404 for what is not there and what is another scope's.
-    pub async fn own_charge(
-        &self,
-        context: &RequestContext,
-        id: Option<ChargeId>,
-        what: &'static str,
-        now: Timestamp,
-    ) -> Result<(Caller, Charge), Problem> {
-        let (caller, charge) = tokio::join!(self.api_keys.authenticate(context, now), self.charges.find(id));
-        let caller = caller?;
-        let charge = require_scope(charge?, &caller.scope, what)?;
-        Ok((caller, charge))
-    }
-
     /// The state of a deployed function.
     pub fn from_env() -> Result<Self, Box<dyn Error + Send + Sync>> {
         let var = |name: &str| std::env::var(name).ok();
         Ok(Self::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?)
     }
-}
-
-/// What `/v1/charges` calls a charge.
-pub const CHARGE: &str = "charge";
-
-/// What `/v1/payments` calls a charge.
-pub const PAYMENT: &str = "payment";
-
-/// What was found, if it is of this scope.
-///
-/// # Errors
-///
-/// 404 for what does not exist and, alike, for what is another scope's. `what` it is called is in the message.
-pub fn require_scope<T: Scoped>(found: Option<T>, scope: &Scope, what: &'static str) -> Result<T, Problem> {
-    found.filter(|found| found.scope() == *scope).ok_or(Problem::NotFound { what })
 }
 
 /// `WEBHOOK_ADDRESSES`: only the exact word `loopback` allows more than public addresses. It also allows the hosts that

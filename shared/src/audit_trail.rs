@@ -139,6 +139,7 @@ mod tests {
     use crate::webhook::endpoint::testing::endpoint;
     use domain::account::AccountSettings;
     use domain::audit::BY_API_KEY;
+    use domain::charge::StoredCharge;
     use domain::charge::transition;
     use domain::charge::transition::{Command, Outcome};
     use domain::ids::{Fingerprint, MedCaseId};
@@ -281,9 +282,10 @@ mod tests {
     fn rows_written_before_there_were_actors_are_read_and_record_nothing() {
         let before = serde_json::to_value(waiting()).unwrap();
         assert!(before.get("actor").is_none());
-        let read: Charge = serde_json::from_value(before).unwrap();
+        let read: StoredCharge = serde_json::from_value(before).unwrap();
+        let read = read.as_stored();
         assert_eq!(read.actor, None);
-        assert_eq!(of_charge(Some(&read), &cancelled(&read)), None);
+        assert_eq!(of_charge(Some(read), &cancelled(read)), None);
         let unknown = Actor { source: SourceAddress::default(), ..caller().actor(2) };
         let written = serde_json::to_value(&unknown).unwrap();
         assert_eq!(written.as_object().unwrap().len(), 2, "{written}");

@@ -20,6 +20,7 @@ pub mod charge;
 pub mod clock;
 pub mod config;
 pub mod errors;
+pub mod extract;
 pub mod http;
 pub mod log;
 pub mod med;

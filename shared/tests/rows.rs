@@ -14,12 +14,13 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::account::Account;
 use domain::audit::Audit;
-use domain::charge::{Charge, Receipt};
+use domain::charge::{Receipt, StoredCharge};
 use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
 use domain::row::Row;
 use domain::wallet::Posting;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use shared::account::User;
 use shared::api_key::ApiKey;
@@ -83,7 +84,7 @@ fn kind_of(row: &Value) -> String {
 }
 
 /// The row, read as what it is and written again.
-fn written_again<R: Row>(item: &Item) -> Item {
+fn written_again<R: Row + DeserializeOwned>(item: &Item) -> Item {
     to_item(&from_item::<R>(item.clone()).unwrap()).unwrap()
 }
 
@@ -103,7 +104,9 @@ fn rows_of_an_earlier_version_are_read_and_written_back_as_they_were() {
             "account" => written_again::<Account>(&stored),
             "audit" => written_again::<Audit>(&stored),
             "charge case" => written_again::<MedCase>(&stored),
-            "charge charge" => written_again::<Charge>(&stored),
+            "charge charge" => {
+                to_item(from_item::<StoredCharge>(stored.clone()).unwrap().as_stored()).unwrap()
+            }
             "charge refund" => written_again::<Refund>(&stored),
             "charge upload" => written_again::<Upload>(&stored),
             "deliveries" => written_again::<Delivery>(&stored),

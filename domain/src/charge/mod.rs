@@ -9,6 +9,7 @@ mod funds;
 pub mod metadata;
 mod receipt;
 mod status;
+mod stored;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod transition;
@@ -18,8 +19,9 @@ pub use dispute::{Disputes, MedBlock, MedStatus};
 pub use funds::{Funds, FundsError, RefundAsked, RefundRefused};
 pub use metadata::Metadata;
 pub use receipt::{Receipt, Return, UnappliedReason};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 pub use status::{PublicStatus, TransactionStatus};
+pub use stored::StoredCharge;
 
 use crate::acquirer::AcquirerName;
 use crate::audit::Actor;
@@ -131,7 +133,9 @@ pub enum Decision {
 }
 
 /// A charge as its row keeps it.
+// `remote` derives functions instead of traits: a `Charge` is serialised below, and only a [`StoredCharge`] is deserialised.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[serde(remote = "Self")]
 pub struct Charge {
     /// Derived from the idempotency key, so that a repeated request finds the same row.
     pub id: ChargeId,
@@ -199,6 +203,12 @@ pub struct Charge {
     /// The API key that made one of its versions, for the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
+}
+
+impl Serialize for Charge {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
 }
 
 /// When `clock` first looks at a charge that its acquirer has not finalised, in seconds: by then its queue message was lost.
@@ -325,8 +335,7 @@ impl Charge {
 
     /// The charge as it is at `now`: one past its time is expired, whether or not the scheduler wrote so yet. Where the
     /// acquirer must be asked first, it expires only after that.
-    #[must_use]
-    pub fn as_of(self, now: Timestamp) -> Self {
+    fn seen_at(self, now: Timestamp) -> Self {
         let at = self.expires_at();
         let overdue = self.can_expire() && now > at;
         if overdue && self.acquirer.traits().expires_by_time {

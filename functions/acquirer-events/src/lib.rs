@@ -4,24 +4,22 @@
 mod med;
 mod three_d_secure;
 
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::charge::transition::{Command, Payment};
-use domain::charge::{Charge, Decision};
-use domain::ids::{AcquirerPaymentId, ChargeId, EndToEndId, RefundId};
+use domain::charge::{Charge, Decision, StoredCharge};
+use domain::ids::{AcquirerPaymentId, EndToEndId};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
-use domain::refund::RefundEnd;
+use domain::refund::{Refund, RefundEnd};
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
-use shared::app::{App, CHARGE, require_scope};
-use shared::auth::Caller;
-use shared::charge::ChargePath;
+use shared::app::App;
 use shared::charge::view::{ChargeView, QrImage};
-use shared::http::{Fields, IdPath, JsonBody, Object, Problem, RequestContext, framed};
+use shared::extract::{Own, OwnTest};
+use shared::http::{Fields, JsonBody, JsonObject, Object, Problem, framed};
 use shared::refund::RefundView;
 
 /// The longest reason and code of a decline, and name of a payer, in characters.
@@ -49,14 +47,11 @@ pub fn router(app: App) -> Router {
 }
 
 async fn pay(
-    State(app): State<App>,
-    context: RequestContext,
-    ChargePath(id): ChargePath,
-    body: Result<JsonBody, Problem>,
+    Own { app, caller, found: charge, now }: OwnTest<StoredCharge>,
+    JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (caller, charge) = own_test_charge(&app, &context, id, now).await?;
-    let told = SandboxPayment::parse(&body?, &charge, now)?;
+    let shown = charge.clone().at(now);
+    let told = SandboxPayment::parse(&body, &shown, now)?;
     let method = told.method;
     let id = match (told.payment_id, method) {
         (Some(id), _) => id,
@@ -66,9 +61,9 @@ async fn pay(
     let payment = Payment {
         id,
         method,
-        amount: told.amount.unwrap_or(charge.amount),
+        amount: told.amount.unwrap_or(shown.amount),
         payer_document: match told.payer {
-            Payer::NotSaid => charge.payer_tax_id(),
+            Payer::NotSaid => shown.payer_tax_id(),
             Payer::NotReported => None,
             Payer::Reported(document) => Some(document),
         },
@@ -98,9 +93,9 @@ struct SandboxPayment {
 }
 
 impl SandboxPayment {
-    fn parse(body: &JsonBody, charge: &Charge, now: Timestamp) -> Result<Self, Problem> {
+    fn parse(body: &JsonObject, charge: &Charge, now: Timestamp) -> Result<Self, Problem> {
         let mut fields = Fields::new();
-        let root = Object::root(&body.0);
+        let root = Object::root(body);
         let method = match fields.text(&root, "method", 0, MAX_CODE_CHARS) {
             None => charge.methods.first().copied(),
             Some(name) => {
@@ -152,16 +147,11 @@ fn parsed<T>(
 }
 
 async fn fail(
-    State(app): State<App>,
-    context: RequestContext,
-    ChargePath(id): ChargePath,
-    body: Result<JsonBody, Problem>,
+    Own { app, found: charge, now, .. }: OwnTest<StoredCharge>,
+    JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (_, charge) = own_test_charge(&app, &context, id, now).await?;
-    let body = body?;
     let mut fields = Fields::new();
-    let root = Object::root(&body.0);
+    let root = Object::root(&body);
     let reason =
         fields.text(&root, "reason", 0, MAX_REASON_CHARS).unwrap_or("The sandbox declined the charge.");
     let code = fields.text(&root, "code", 0, MAX_CODE_CHARS).unwrap_or("refused");
@@ -169,68 +159,39 @@ async fn fail(
     apply(&app, charge, &fields.finish(Some(command))?, now).await
 }
 
-async fn expire(
-    State(app): State<App>,
-    context: RequestContext,
-    ChargePath(id): ChargePath,
-) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (_, charge) = own_test_charge(&app, &context, id, now).await?;
-    let at = charge.expires_at().min(now);
+async fn expire(Own { app, found: charge, now, .. }: OwnTest<StoredCharge>) -> Result<Response, Problem> {
+    let at = charge.as_stored().expires_at().min(now);
     apply(&app, charge, &Command::Expire { at }, now).await
 }
 
 async fn review(
-    State(app): State<App>,
-    context: RequestContext,
-    ChargePath(id): ChargePath,
-    body: Result<JsonBody, Problem>,
+    Own { app, caller, found: charge, now }: OwnTest<StoredCharge>,
+    JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (caller, charge) = own_test_charge(&app, &context, id, now).await?;
-    let body = body?;
     let mut fields = Fields::new();
     let decisions = [("approve", Decision::Approve), ("return", Decision::Return)];
-    let decision = fields.required_word(&Object::root(&body.0), "decision", &decisions);
-    let terms = caller.settings.terms.of(charge.method());
+    let decision = fields.required_word(&Object::root(&body), "decision", &decisions);
+    let terms = caller.settings.terms.of(charge.clone().at(now).method());
     apply(&app, charge, &Command::Review { decision: fields.finish(decision)?, terms }, now).await
 }
 
 async fn resolve_refund(
-    State(app): State<App>,
-    context: RequestContext,
-    IdPath(id): IdPath<RefundId>,
-    body: Result<JsonBody, Problem>,
+    Own { app, found: refund, now, .. }: OwnTest<Refund>,
+    JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (caller, refund) = tokio::join!(app.api_keys.authenticate(&context, now), app.refunds.find(id));
-    let caller = caller?;
-    caller.require_test()?;
-    let refund = require_scope(refund?, &caller.scope, "refund")?;
-    let body = body?;
     let mut fields = Fields::new();
     let ends = [("REFUNDED", RefundEnd::Refunded), ("FAILED", RefundEnd::Failed)];
-    let end = fields.required_word(&Object::root(&body.0), "status", &ends);
+    let end = fields.required_word(&Object::root(&body), "status", &ends);
     let refund = app.refunds.end(refund, fields.finish(end)?, now).await?;
     Ok(Json(RefundView::new(&refund)).into_response())
 }
 
-/// The charge of that id, read while the key is proved; only a test key may play the acquirer.
-async fn own_test_charge(
+async fn apply(
     app: &App,
-    context: &RequestContext,
-    id: Option<ChargeId>,
+    charge: StoredCharge,
+    command: &Command,
     now: Timestamp,
-) -> Result<(Caller, Charge), Problem> {
-    let (caller, charge) = tokio::join!(app.api_keys.authenticate(context, now), app.charges.find(id));
-    let caller = caller?;
-    // Before the look at what was found: a live key learns nothing here.
-    caller.require_test()?;
-    let charge = require_scope(charge?, &caller.scope, CHARGE)?;
-    Ok((caller, charge))
-}
-
-async fn apply(app: &App, charge: Charge, command: &Command, now: Timestamp) -> Result<Response, Problem> {
+) -> Result<Response, Problem> {
     let charge = app.charges.apply(charge, command, now).await?;
     Ok(Json(ChargeView::new(&charge, &app.links, QrImage::Inline)).into_response())
 }

@@ -11,7 +11,7 @@ use axum::extract::{Path, RawForm, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use domain::charge::transition::{Command, Payment};
-use domain::charge::{Charge, TransactionStatus};
+use domain::charge::{Charge, StoredCharge, TransactionStatus};
 use domain::ids::{AcquirerPaymentId, ChargeId};
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
@@ -41,8 +41,8 @@ type RawId = Result<Path<String>, PathRejection>;
 /// `GET /checkout/{raw_id}/card`.
 pub(crate) async fn show(State(app): State<App>, context: RequestContext, raw_id: RawId) -> Response {
     let now = app.clock.now();
-    match find(&app, raw_id, now).await {
-        Ok(Some(charge)) => page(&charge, now),
+    match find(&app, raw_id).await {
+        Ok(Some(charge)) => page(&charge.at(now), now),
         Ok(None) => not_found(),
         Err(problem) => unavailable(&context, &problem),
     }
@@ -60,7 +60,7 @@ pub(crate) async fn decide(
         let mut pairs = url::form_urlencoded::parse(&bytes).into_owned();
         pairs.find(|(name, _)| name == "step").map(|(_, value)| value)
     });
-    let decided = match find(&app, raw_id, now).await {
+    let decided = match find(&app, raw_id).await {
         Ok(Some(charge)) => apply(&app, charge, step.as_deref().unwrap_or_default(), now).await,
         Ok(None) => return not_found(),
         Err(problem) => Err(problem),
@@ -74,12 +74,12 @@ pub(crate) async fn decide(
     }
 }
 
-async fn find(app: &App, raw_id: RawId, now: Timestamp) -> Result<Option<Charge>, Problem> {
+async fn find(app: &App, raw_id: RawId) -> Result<Option<StoredCharge>, Problem> {
     let id = raw_id.ok().and_then(|Path(raw)| format!("ch_{raw}").parse::<ChargeId>().ok());
     let charge = app.charges.find(id).await?;
-    let is_ours = |charge: &Charge| charge.acquirer.traits().plays_issuer && charge.artefacts.card.is_some();
-    let by_card = charge.filter(is_ours);
-    Ok(by_card.map(|charge| charge.as_of(now)))
+    let is_by_card =
+        |charge: &Charge| charge.acquirer.traits().plays_issuer && charge.artefacts.card.is_some();
+    Ok(charge.filter(|charge| is_by_card(charge.as_stored())))
 }
 
 /// What the payer is asked next.
@@ -105,7 +105,8 @@ impl CardStep {
     }
 }
 
-async fn apply(app: &App, charge: Charge, step: &str, now: Timestamp) -> Result<Charge, Problem> {
+async fn apply(app: &App, stored: StoredCharge, step: &str, now: Timestamp) -> Result<Charge, Problem> {
+    let charge = stored.clone().at(now);
     let command = match (CardStep::of(&charge, now), step) {
         (CardStep::Begin, "begin") => Command::Authenticate,
         (CardStep::Decide, "approve") => {
@@ -127,7 +128,7 @@ async fn apply(app: &App, charge: Charge, step: &str, now: Timestamp) -> Result<
         },
         _ => return Ok(charge),
     };
-    Ok(app.charges.apply(charge, &command, now).await?)
+    Ok(app.charges.apply(stored, &command, now).await?)
 }
 
 fn page(charge: &Charge, now: Timestamp) -> Response {

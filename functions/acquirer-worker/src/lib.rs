@@ -82,9 +82,10 @@ impl Worker {
     }
 
     async fn finalise(&self, id: ChargeId) -> Result<(), WorkError> {
-        let Some(charge) = self.charges.find(Some(id)).await? else {
+        let Some(stored) = self.charges.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
+        let charge = stored.clone().at(self.clock.now());
         if charge.status != TransactionStatus::Pending {
             return Ok(());
         }
@@ -105,7 +106,7 @@ impl Worker {
                 Command::Decline { reason, code: "acquirer_unavailable".to_owned() }
             }
         };
-        self.charges.apply(charge, &command, now).await?;
+        self.charges.apply(stored, &command, now).await?;
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use shared::auth::dashboard::log_in::{Credentials, NewTokenView};
 use shared::http::{JsonBody, Problem, RequestContext};
 
-use crate::Desk;
+use crate::{Desk, LoggedIn};
 
 pub(crate) async fn log_in(
     State(desk): State<Desk>,
@@ -20,11 +20,7 @@ pub(crate) async fn log_in(
     Ok(Json(NewTokenView::new(&token)).into_response())
 }
 
-pub(crate) async fn log_out(
-    State(desk): State<Desk>,
-    context: RequestContext,
-) -> Result<StatusCode, Problem> {
-    let member = desk.dashboard.authenticate(&context, desk.clock.now()).await?;
+pub(crate) async fn log_out(LoggedIn { desk, member, .. }: LoggedIn) -> Result<StatusCode, Problem> {
     desk.dashboard.log_out(&member).await?;
     Ok(StatusCode::NO_CONTENT)
 }

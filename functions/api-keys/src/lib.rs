@@ -4,12 +4,15 @@ mod auth;
 mod keys;
 
 use axum::Router;
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use axum::routing::{get, post};
+use domain::time::Timestamp;
 use shared::api_key::ApiKeys;
-use shared::auth::dashboard::Dashboard;
+use shared::auth::dashboard::{Dashboard, Member};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::http::framed;
+use shared::http::{Problem, RequestContext, framed};
 use shared::store::{Aws, Store};
 
 /// The function's state. Clones share clients and clock.
@@ -36,6 +39,37 @@ impl Desk {
             dashboard: Dashboard::from_vars(store, var)?,
             clock,
         })
+    }
+}
+
+/// The person who is logged in.
+struct LoggedIn {
+    desk: Desk,
+    member: Member,
+    now: Timestamp,
+}
+
+impl FromRequestParts<Desk> for LoggedIn {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, desk: &Desk) -> Result<Self, Problem> {
+        let Ok(context) = RequestContext::from_request_parts(parts, desk).await;
+        let now = desk.clock.now();
+        let member = desk.dashboard.authenticate(&context, now).await?;
+        Ok(Self { desk: desk.clone(), member, now })
+    }
+}
+
+/// A person who is logged in and may manage API keys.
+struct KeyManager(LoggedIn);
+
+impl FromRequestParts<Desk> for KeyManager {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, desk: &Desk) -> Result<Self, Problem> {
+        let logged_in = LoggedIn::from_request_parts(parts, desk).await?;
+        logged_in.member.require_key_manager()?;
+        Ok(Self(logged_in))
     }
 }
 

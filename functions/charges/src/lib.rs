@@ -1,13 +1,14 @@
 //! `/v1/charges` and `/v1/pix/charges` (contract: Charges).
 
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use shared::app::{App, CHARGE};
+use domain::charge::StoredCharge;
+use shared::app::App;
+use shared::charge::ChargeFilter;
 use shared::charge::request::{NewCharge, Surface};
 use shared::charge::view::{ChargeListView, ChargeView, QrImage};
-use shared::charge::{ChargeFilter, ChargePath};
+use shared::extract::{Authenticated, AuthenticatedQuery, Deferred, Own};
 use shared::http::{Fields, JsonBody, Problem, RequestContext, framed};
 use shared::services::{IdempotencyNamespace, create_charge};
 
@@ -28,29 +29,27 @@ pub fn router(app: App) -> Router {
 }
 
 async fn create(
-    State(app): State<App>,
+    authenticated: Authenticated,
     context: RequestContext,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
-    create_by(Surface::Charges, &app, &context, body).await
+    create_by(Surface::Charges, authenticated, &context, body).await
 }
 
 async fn create_pix(
-    State(app): State<App>,
+    authenticated: Authenticated,
     context: RequestContext,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
-    create_by(Surface::PixCharges, &app, &context, body).await
+    create_by(Surface::PixCharges, authenticated, &context, body).await
 }
 
 async fn create_by(
     surface: Surface,
-    app: &App,
+    Authenticated { app, caller, now }: Authenticated,
     context: &RequestContext,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let caller = app.api_keys.authenticate(context, now).await?;
     let mut fields = Fields::new();
     let idempotency_key = idempotency_key(&mut fields, context);
     let body = match body {
@@ -85,23 +84,18 @@ fn idempotency_key<'a>(fields: &mut Fields, context: &'a RequestContext) -> Opti
     text
 }
 
-async fn read(
-    State(app): State<App>,
-    context: RequestContext,
-    ChargePath(id): ChargePath,
-) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (_, charge) = app.own_charge(&context, id, CHARGE, now).await?;
-    Ok(Json(ChargeView::new(&charge.as_of(now), &app.links, QrImage::Inline)).into_response())
+async fn read(Own { app, found: charge, now, .. }: Own<StoredCharge>) -> Result<Response, Problem> {
+    Ok(Json(ChargeView::new(&charge.at(now), &app.links, QrImage::Inline)).into_response())
 }
 
-async fn list(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
-    let now = app.clock.now();
+async fn list(
+    context: RequestContext,
+    authenticated: Deferred<AuthenticatedQuery>,
+) -> Result<Response, Problem> {
     let filter = ChargeFilter::parse(&context.query);
     let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
-    let (caller, cursor) =
-        tokio::join!(app.api_keys.authenticate_with_query(&context, now), app.charges.find(cursor));
-    let caller = caller?;
+    let (AuthenticatedQuery { app, caller, now, .. }, cursor) =
+        authenticated.beside(async |app| app.charges.find(cursor).await).await?;
     let page = app.charges.list(&caller.scope, &filter?, cursor?, now).await?;
     Ok(Json(ChargeListView::new(&page, &app.links)).into_response())
 }

@@ -15,7 +15,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use domain::charge::Charge;
+use domain::charge::StoredCharge;
 use domain::ids::ChargeId;
 use domain::money::{Amount, Currency};
 use domain::pt_br;
@@ -53,7 +53,7 @@ impl Checkout {
     }
 
     /// The charge that a path names by its bare, lower-case UUID; every other spelling names none.
-    async fn find(&self, raw_id: RawId) -> Result<Option<Charge>, StoreError> {
+    async fn find(&self, raw_id: RawId) -> Result<Option<StoredCharge>, StoreError> {
         let id = raw_id.ok().and_then(|Path(raw)| format!("ch_{raw}").parse::<ChargeId>().ok());
         self.charges.find(id).await
     }
@@ -86,8 +86,8 @@ async fn show_boleto(State(checkout): State<Checkout>, raw_id: RawId) -> Result<
 }
 
 /// The boleto, while it can be paid: nobody is to print one that would only come back.
-fn boleto_of(found: Result<Option<Charge>, StoreError>, now: Timestamp) -> Result<Response, Problem> {
-    let charge = found?.ok_or(Problem::NotFound { what: "charge" })?;
+fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) -> Result<Response, Problem> {
+    let charge = found?.ok_or(Problem::NotFound { what: "charge" })?.at(now);
     let open = charge.artefacts.boleto.as_ref().filter(|boleto| charge.is_open() && now <= boleto.expires_at);
     let boleto = open.ok_or(Problem::NotFound { what: "open boleto" })?;
     let slip = boleto
@@ -113,9 +113,9 @@ fn boleto_of(found: Result<Option<Charge>, StoreError>, now: Timestamp) -> Resul
 }
 
 /// The answer to a payer, who reads no JSON whatever happened.
-fn page_of(found: Result<Option<Charge>, StoreError>, now: Timestamp) -> Response {
+fn page_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) -> Response {
     match found {
-        Ok(Some(charge)) => html(StatusCode::OK, page::render(&charge.as_of(now), now)),
+        Ok(Some(charge)) => html(StatusCode::OK, page::render(&charge.at(now), now)),
         Ok(None) => html(StatusCode::NOT_FOUND, page::not_found()),
         Err(_logged) => html(StatusCode::SERVICE_UNAVAILABLE, page::unavailable()),
     }
@@ -132,8 +132,9 @@ fn html(status: StatusCode, body: String) -> Response {
 }
 
 /// The picture, in every status: the charge object names its address in every status.
-fn qr_of(found: Result<Option<Charge>, StoreError>) -> Result<Response, Problem> {
+fn qr_of(found: Result<Option<StoredCharge>, StoreError>) -> Result<Response, Problem> {
     let charge = found?.ok_or(Problem::NotFound { what: "charge" })?;
+    let charge = charge.as_stored();
     let pix = charge.artefacts.pix.as_ref().ok_or(Problem::NotFound { what: "QR code" })?;
     let png = qr::png(&pix.br_code).map_err(|error| {
         Problem::Internal(format!("the BR Code of {} has no picture: {error}", charge.id))

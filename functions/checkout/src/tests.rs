@@ -23,7 +23,7 @@ pub(crate) fn br_code(merchant_name: &str) -> String {
 }
 
 /// A live charge of R$ 1.234,56 that can be paid until 21/11/2026 às 15:04, with the fields changed that differ.
-pub(crate) fn charge(differs: &Value) -> Charge {
+pub(crate) fn charge(differs: &Value) -> StoredCharge {
     let mut row = json!({
         "id": format!("ch_{RAW_ID}"),
         "scope": "acc_0123456789abcdef:live",
@@ -157,7 +157,7 @@ async fn a_test_charge_past_its_time_is_shown_as_expired() {
 async fn the_picture_is_served_in_every_status_and_may_be_cached() {
     for status in ["WAITING_PAYMENT", "PAID", "EXPIRED"] {
         let found = charge(&json!({"status": status}));
-        let expected = qr::png(&found.artefacts.pix.as_ref().unwrap().br_code).unwrap();
+        let expected = qr::png(&found.as_stored().artefacts.pix.as_ref().unwrap().br_code).unwrap();
         let response = qr_of(Ok(Some(found))).unwrap();
         assert_eq!(header_of(&response, "content-type"), Some("image/png"));
         assert_eq!(header_of(&response, "cache-control"), Some("public, max-age=3600, immutable"));

@@ -6,7 +6,7 @@
 
 use domain::calendar::Day;
 use domain::charge::transition::Command;
-use domain::charge::{Charge, TransactionStatus};
+use domain::charge::{Charge, StoredCharge, TransactionStatus};
 use domain::ids::Scope;
 use domain::money::Currency;
 use domain::refund::Refund;
@@ -237,15 +237,17 @@ impl DueWork {
     }
 
     async fn end_or_finalise(&self, due: &Due, now: Timestamp) -> Result<Wake, WorkError> {
-        let Some(charge) = self.store.get::<Charge>(&due.key).await? else { return Ok(Wake::Nobody) };
+        let Some(stored) = self.store.get::<StoredCharge>(&due.key).await? else { return Ok(Wake::Nobody) };
+        let charge = stored.as_stored();
         if charge.status == TransactionStatus::Pending {
             return self.ask(due, AcquirerMessage::Finalise(charge.id), charge.created_at, now).await;
         }
         // Boxed, for it holds several copies of the charge.
-        Box::pin(self.expire(charge, now)).await.map(|()| Wake::Nobody)
+        Box::pin(self.expire(stored, now)).await.map(|()| Wake::Nobody)
     }
 
-    async fn expire(&self, charge: Charge, now: Timestamp) -> Result<(), WorkError> {
+    async fn expire(&self, stored: StoredCharge, now: Timestamp) -> Result<(), WorkError> {
+        let charge = stored.as_stored();
         if !charge.acquirer.traits().expires_by_time {
             return Err(WorkError::Missing(
                 "a charge expires only after its acquirer was asked, and none is configured",
@@ -255,7 +257,7 @@ impl DueWork {
         if now <= at {
             return Ok(());
         }
-        Charges::new(self.store.clone()).apply(charge, &Command::Expire { at }, now).await?;
+        Charges::new(self.store.clone()).apply(stored, &Command::Expire { at }, now).await?;
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use aws_lambda_events::dynamodb::{Event as StreamEvent, EventRecord};
 use aws_lambda_events::streams::{DynamoDbBatchItemFailure, DynamoDbEventResponse};
 use domain::audit::Audit;
-use domain::charge::{Charge, TransactionStatus};
+use domain::charge::{Charge, StoredCharge, TransactionStatus};
 use domain::ids::{ResendId, Scope};
 use domain::med::MedCase;
 use domain::payout::Payout;
@@ -302,13 +302,14 @@ impl Dispatcher {
         let key = Key { pk: attribute("pk"), sk: attribute("sk") };
         let is_new = record.event_name == "INSERT";
         if Charge::is_at(&key) {
-            let (old, new): (Option<Charge>, Charge) = before_and_after(record)?;
+            let (old, new): (Option<StoredCharge>, StoredCharge) = before_and_after(record)?;
+            let (old, new) = (old.as_ref().map(StoredCharge::as_stored), new.as_stored());
             let waits_for_acquirer = is_new && new.status == TransactionStatus::Pending;
             return Ok(Asks {
-                events: Event::of_charge(old.as_ref(), &new, &self.links)?,
-                counted: counted(old.as_ref(), &new).map(Box::new),
+                events: Event::of_charge(old, new, &self.links)?,
+                counted: counted(old, new).map(Box::new),
                 acquirer: waits_for_acquirer.then_some(AcquirerMessage::Finalise(new.id)),
-                audit: audit_trail::of_charge(old.as_ref(), &new).map(Box::new),
+                audit: audit_trail::of_charge(old, new).map(Box::new),
                 ..Asks::default()
             });
         }

@@ -7,15 +7,15 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::ids::{EvidenceId, MedCaseId};
 use domain::med::MedCase;
-use domain::time::Timestamp;
-use shared::app::{App, require_scope};
-use shared::auth::Caller;
+use shared::app::App;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::http::{IdPair, IdPath, JsonBody, Problem, RequestContext, framed};
+use shared::extract::{AuthenticatedQuery, Deferred, Own};
+use shared::http::{IdPair, JsonBody, Problem, RequestContext, framed};
 use shared::med::evidence::{
     CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
 };
+use shared::med::request::appeal_reason;
 use shared::med::{CaseFilter, CaseListView, CaseView};
 use shared::store::{Aws, Store};
 
@@ -50,6 +50,12 @@ impl FromRef<Med> for App {
     }
 }
 
+impl FromRef<Med> for CaseEvidence {
+    fn from_ref(med: &Med) -> Self {
+        med.evidence.clone()
+    }
+}
+
 /// The function's routes.
 pub fn router(med: Med) -> Router {
     let mut routes = Router::new();
@@ -65,95 +71,63 @@ pub fn router(med: Med) -> Router {
     framed(routes.with_state(med))
 }
 
-async fn list(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
+async fn list(
+    context: RequestContext,
+    authenticated: Deferred<AuthenticatedQuery>,
+) -> Result<Response, Problem> {
     let filter = CaseFilter::parse(&context.query);
     let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
-    let (caller, cursor) =
-        tokio::join!(app.api_keys.authenticate_with_query(&context, app.clock.now()), app.cases.find(cursor));
-    let page = app.cases.list(&caller?.scope, &filter?, cursor?).await?;
+    let (AuthenticatedQuery { app, caller, .. }, cursor) =
+        authenticated.beside(async |app| app.cases.find(cursor).await).await?;
+    let page = app.cases.list(&caller.scope, &filter?, cursor?).await?;
     Ok(Json(CaseListView::new(&page)).into_response())
 }
 
-async fn read(
-    State(app): State<App>,
-    context: RequestContext,
-    IdPath(id): IdPath<MedCaseId>,
-) -> Result<Response, Problem> {
-    let (_, case) = own_case(&app, &context, id, app.clock.now()).await?;
+async fn read(Own { found: case, .. }: Own<MedCase>) -> Result<Response, Problem> {
     Ok(Json(CaseView::new(&case)).into_response())
 }
 
 async fn appeal(
-    State(app): State<App>,
-    context: RequestContext,
-    IdPath(id): IdPath<MedCaseId>,
-    body: Result<JsonBody, Problem>,
+    Own { app, caller, found: case, now }: Own<MedCase>,
+    JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (caller, case) = own_case(&app, &context, id, now).await?;
-    let reason = shared::med::request::appeal_reason(&body?.0)?;
+    let reason = appeal_reason(&body)?;
     let appealed = app.cases.appeal(case, &reason, &caller, now).await?;
     Ok(Json(CaseView::new(&appealed)).into_response())
 }
 
-async fn accept(
-    State(app): State<App>,
-    context: RequestContext,
-    IdPath(id): IdPath<MedCaseId>,
-) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (caller, case) = own_case(&app, &context, id, now).await?;
+async fn accept(Own { app, caller, found: case, now }: Own<MedCase>) -> Result<Response, Problem> {
     let accepted = app.cases.accept(case, &caller, now).await?;
     Ok(Json(CaseView::new(&accepted)).into_response())
 }
 
 async fn list_evidence(
-    State(Med { app, evidence }): State<Med>,
-    context: RequestContext,
-    IdPath(id): IdPath<MedCaseId>,
+    Own { found: case, now, .. }: Own<MedCase>,
+    State(evidence): State<CaseEvidence>,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (_, case) = own_case(&app, &context, id, now).await?;
     let files = evidence.of_case(case.id).await?;
     Ok(Json(EvidenceListView::signed(&files, &evidence.files, now).await?).into_response())
 }
 
 async fn announce_evidence(
-    State(Med { app, evidence }): State<Med>,
-    context: RequestContext,
-    IdPath(id): IdPath<MedCaseId>,
-    body: Result<JsonBody, Problem>,
+    Own { found: case, now, .. }: Own<MedCase>,
+    State(evidence): State<CaseEvidence>,
+    JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (_, case) = own_case(&app, &context, id, now).await?;
-    let file = EvidenceFile::parse(&body?.0)?;
+    let file = EvidenceFile::parse(&body)?;
     let upload = evidence.announce(&case, file, UploadedBy::Merchant, now).await?;
     let ticket = UploadView::signed(&upload, &evidence.files).await?;
     Ok((StatusCode::CREATED, Json(ticket)).into_response())
 }
 
 async fn complete_evidence(
-    State(Med { app, evidence }): State<Med>,
-    context: RequestContext,
+    own: Deferred<Own<MedCase>>,
+    State(evidence): State<CaseEvidence>,
     IdPair(case, id): IdPair<MedCaseId, EvidenceId>,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (case, found) = tokio::join!(own_case(&app, &context, case, now), evidence.find(case.zip(id)));
-    let (_, case) = case?;
+    let (Own { found: case, now, .. }, found) =
+        own.beside(async |_app| evidence.find(case.zip(id)).await).await?;
     let found = found?.ok_or(Problem::NotFound { what: "evidence of this case" })?;
     let confirmed = evidence.complete(case, found, now).await?;
     Ok(Json(EvidenceView::signed(&confirmed, &evidence.files, now).await?).into_response())
-}
-
-/// The caller's own case of that id, read while the key is proved.
-async fn own_case(
-    app: &App,
-    context: &RequestContext,
-    id: Option<MedCaseId>,
-    now: Timestamp,
-) -> Result<(Caller, MedCase), Problem> {
-    let (caller, case) = tokio::join!(app.api_keys.authenticate(context, now), app.cases.find(id));
-    let caller = caller?;
-    let case = require_scope(case?, &caller.scope, "MED case")?;
-    Ok((caller, case))
 }

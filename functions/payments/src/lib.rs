@@ -6,20 +6,22 @@ mod resend;
 mod stats;
 
 use artefacts::pdf::{ReceiptDocument, receipt_pdf};
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use domain::ids::Mode;
+use domain::charge::StoredCharge;
+use domain::ids::{Mode, Scope, Scoped};
 use domain::payment_method::PaymentMethod;
 use domain::pt_br;
 use shared::acquirer::{AcquirerError, ProviderStatusView};
-use shared::app::{App, PAYMENT};
+use shared::app::App;
 use shared::charge::ChargePath;
 use shared::charge::transaction::request::NewPayment;
 use shared::charge::transaction::view::{CreatedPaymentView, DocumentView, PaymentView};
-use shared::http::{JsonBody, Problem, RequestContext, framed};
+use shared::extract::{Authenticated, Own, Owned};
+use shared::http::{JsonBody, Problem, framed};
 use shared::services::{IdempotencyNamespace, create_charge};
+use shared::store::StoreError;
 
 /// The function's routes.
 pub fn router(app: App) -> Router {
@@ -38,48 +40,48 @@ pub fn router(app: App) -> Router {
     framed(routes)
 }
 
+/// A charge, as `/v1/payments` calls it.
+struct Payment(StoredCharge);
+
+impl Scoped for Payment {
+    fn scope(&self) -> Scope {
+        self.0.scope()
+    }
+}
+
+impl Owned for Payment {
+    type Path = ChargePath;
+
+    const NAME: &'static str = "payment";
+
+    async fn find(app: &App, path: ChargePath) -> Result<Option<Self>, StoreError> {
+        Ok(StoredCharge::find(app, path).await?.map(Self))
+    }
+}
+
 async fn create(
-    State(app): State<App>,
-    context: RequestContext,
-    body: Result<JsonBody, Problem>,
+    Authenticated { app, caller, now }: Authenticated,
+    JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let caller = app.api_keys.authenticate(&context, now).await?;
-    let NewPayment { idempotency_key, asked } = NewPayment::parse(&body?.0, &app.addresses)?;
+    let NewPayment { idempotency_key, asked } = NewPayment::parse(&body, &app.addresses)?;
     let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
     let created = create_charge((&app.charges, &app.acquirers), &caller, key, asked, &app.links, now).await?;
     Ok(created.respond(CreatedPaymentView::new(created.get())))
 }
 
-async fn read(
-    State(app): State<App>,
-    context: RequestContext,
-    ChargePath(id): ChargePath,
-) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (_, charge) = app.own_charge(&context, id, PAYMENT, now).await?;
-    Ok(Json(PaymentView::new(&charge.as_of(now), &app.links)).into_response())
+async fn read(Own { app, found: Payment(charge), now, .. }: Own<Payment>) -> Result<Response, Problem> {
+    Ok(Json(PaymentView::new(&charge.at(now), &app.links)).into_response())
 }
 
-async fn cancel(
-    State(app): State<App>,
-    context: RequestContext,
-    ChargePath(id): ChargePath,
-) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (caller, charge) = app.own_charge(&context, id, PAYMENT, now).await?;
+async fn cancel(Own { app, caller, found: Payment(charge), now }: Own<Payment>) -> Result<Response, Problem> {
     let cancelled = app.charges.cancel(charge, &caller, now).await?;
     Ok(Json(PaymentView::new(&cancelled, &app.links)).into_response())
 }
 
 async fn provider_status(
-    State(app): State<App>,
-    context: RequestContext,
-    ChargePath(id): ChargePath,
+    Own { app, caller, found: Payment(charge), now, .. }: Own<Payment>,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (caller, charge) = app.own_charge(&context, id, PAYMENT, now).await?;
-    let charge = charge.as_of(now);
+    let charge = charge.at(now);
     let status = match app.acquirers.named(charge.acquirer, &caller.scope.account).await {
         Ok(acquirer) => acquirer.status_of(&charge).await?,
         // No acquirer is configured any more.
@@ -89,12 +91,8 @@ async fn provider_status(
     Ok(Json(ProviderStatusView::new(&charge, status)).into_response())
 }
 
-async fn receipt(
-    State(app): State<App>,
-    context: RequestContext,
-    ChargePath(id): ChargePath,
-) -> Result<Response, Problem> {
-    let (caller, charge) = app.own_charge(&context, id, PAYMENT, app.clock.now()).await?;
+async fn receipt(Own { caller, found: Payment(charge), now, .. }: Own<Payment>) -> Result<Response, Problem> {
+    let charge = charge.at(now);
     let Some(paid) = charge.receipt.as_ref().filter(|_| charge.settlement.is_some()) else {
         let text = "Only a settled payment has a receipt.".to_owned();
         return Err(Problem::Unprocessable(text));

@@ -1,22 +1,18 @@
 //! `POST /v1/payments/{id}/resend-webhook`.
 
 use axum::Json;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use domain::ids::ResendId;
-use shared::app::{App, PAYMENT};
-use shared::charge::ChargePath;
-use shared::http::{Problem, RequestContext};
+use shared::extract::Own;
+use shared::http::Problem;
 use shared::random;
 use shared::webhook::resend::{Resend, ResentView};
 
+use crate::Payment;
+
 pub(crate) async fn resend_webhook(
-    State(app): State<App>,
-    context: RequestContext,
-    ChargePath(id): ChargePath,
+    Own { app, found: Payment(charge), now, .. }: Own<Payment>,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let (_, charge) = app.own_charge(&context, id, PAYMENT, now).await?;
     // Only what is written down is told.
     let charge = app.charges.caught_up(charge, now).await?;
     let status = charge.status;

@@ -1,12 +1,12 @@
 //! Wallets: balances, and the statement of what moved (contract: Wallets).
 
-use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use shared::app::App;
+use shared::extract::{Authenticated, AuthenticatedQuery};
 use shared::http::{Fields, MediaType, Problem, RequestContext, framed};
 use shared::wallet::statement::{PageSize, StatementFilter};
 use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView, statement_csv};
@@ -30,14 +30,13 @@ pub fn router(app: App) -> Router {
     framed(routes)
 }
 
-async fn list(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
-    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
+async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response, Problem> {
     Ok(Json(WalletView::list(&app.wallets.of(&caller.scope).await?)).into_response())
 }
 
-async fn balance(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
-    let caller = app.api_keys.authenticate_with_query(&context, app.clock.now()).await?;
-    let query = &context.query;
+async fn balance(
+    AuthenticatedQuery { app, caller, query, .. }: AuthenticatedQuery,
+) -> Result<Response, Problem> {
     let mut fields = Fields::new();
     query.allow_only(&mut fields, &["currency"]);
     let currency = query.currency(&mut fields, "currency");
@@ -50,18 +49,19 @@ async fn balance(State(app): State<App>, context: RequestContext) -> Result<Resp
     }
 }
 
-async fn statement(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
-    let caller = app.api_keys.authenticate_with_query(&context, app.clock.now()).await?;
-    let query = &context.query;
+async fn statement(
+    AuthenticatedQuery { app, caller, query, .. }: AuthenticatedQuery,
+    context: RequestContext,
+) -> Result<Response, Problem> {
     match context.headers.accept.prefers(MediaType::Csv, MediaType::Json) {
         MediaType::Json => {
             let page =
-                app.wallets.statement(&caller.scope, &StatementFilter::parse(query, JSON_PAGE)?).await?;
+                app.wallets.statement(&caller.scope, &StatementFilter::parse(&query, JSON_PAGE)?).await?;
             Ok(Json(StatementView::new(&page)).into_response())
         }
         MediaType::Csv => {
             let page =
-                app.wallets.statement(&caller.scope, &StatementFilter::parse(query, CSV_PAGE)?).await?;
+                app.wallets.statement(&caller.scope, &StatementFilter::parse(&query, CSV_PAGE)?).await?;
             let text = statement_csv(&page).map_err(|error| Problem::Internal(error.to_string()))?;
             let mut response = text.into_response();
             let headers = response.headers_mut();

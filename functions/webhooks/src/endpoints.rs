@@ -1,80 +1,64 @@
 //! `/v1/webhooks/endpoints`, and the secret for transactions' own addresses.
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use domain::ids::{EndpointId, ResendId};
 use domain::webhook::signature::EndpointSecret;
 use serde_json::json;
-use shared::app::App;
-use shared::http::{IdPath, JsonBody, Problem, RequestContext};
+use shared::extract::Authenticated;
+use shared::http::{IdPath, JsonBody, Problem};
 use shared::random;
 use shared::webhook::delivery::DeliveryView;
 use shared::webhook::endpoint::{EndpointChange, EndpointView, Endpoints, NewEndpoint, SecretView};
 
 pub(crate) async fn register(
-    State(app): State<App>,
-    context: RequestContext,
-    body: Result<JsonBody, Problem>,
+    Authenticated { app, caller, now }: Authenticated,
+    JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let caller = app.api_keys.authenticate(&context, now).await?;
-    let request = NewEndpoint::parse(&body?.0, &app.addresses)?;
+    let request = NewEndpoint::parse(&body, &app.addresses)?;
     let id = EndpointId::new(now, random::bytes()?);
     let endpoint = app.endpoints.register(&caller, request, (id, new_secret()?), now).await?;
     Ok((StatusCode::CREATED, Json(EndpointView::with_secret(&endpoint))).into_response())
 }
 
-pub(crate) async fn list(State(app): State<App>, context: RequestContext) -> Result<Response, Problem> {
-    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
+pub(crate) async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response, Problem> {
     let endpoints = app.endpoints.of(&caller.scope).await?;
     let views: Vec<EndpointView<'_>> = endpoints.iter().map(EndpointView::new).collect();
     Ok(Json(json!({ "data": views })).into_response())
 }
 
 pub(crate) async fn read(
-    State(app): State<App>,
-    context: RequestContext,
+    Authenticated { app, caller, .. }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
 ) -> Result<Response, Problem> {
-    let caller = app.api_keys.authenticate(&context, app.clock.now()).await?;
     let endpoint = app.endpoints.find(&caller.scope, Endpoints::named(id)?).await?;
     Ok(Json(EndpointView::new(&endpoint)).into_response())
 }
 
 pub(crate) async fn change(
-    State(app): State<App>,
-    context: RequestContext,
+    Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
-    body: Result<JsonBody, Problem>,
+    JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let caller = app.api_keys.authenticate(&context, now).await?;
-    let change = EndpointChange::parse(&body?.0, &app.addresses)?;
+    let change = EndpointChange::parse(&body, &app.addresses)?;
     let endpoint = app.endpoints.change(&caller, Endpoints::named(id)?, &change, now).await?;
     Ok(Json(EndpointView::new(&endpoint)).into_response())
 }
 
 pub(crate) async fn delete(
-    State(app): State<App>,
-    context: RequestContext,
+    Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let caller = app.api_keys.authenticate(&context, now).await?;
     app.endpoints.delete(&caller, Endpoints::named(id)?, now).await?;
     Ok(Json(json!({ "deleted": true })).into_response())
 }
 
 pub(crate) async fn rotate_secret(
-    State(app): State<App>,
-    context: RequestContext,
+    Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let caller = app.api_keys.authenticate(&context, now).await?;
     let id = Endpoints::named(id)?;
     // The documented body repeats the path's id; one that names another endpoint is a mistake to be told of.
     let named = body?.0.remove("id").filter(|named| !named.is_null());
@@ -87,12 +71,9 @@ pub(crate) async fn rotate_secret(
 }
 
 pub(crate) async fn test(
-    State(app): State<App>,
-    context: RequestContext,
+    Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let caller = app.api_keys.authenticate(&context, now).await?;
     let endpoint = app.endpoints.find(&caller.scope, Endpoints::named(id)?).await?;
     let resend = ResendId::new(now, random::bytes()?);
     let (delivery, body) = app.resends.test(&endpoint, resend, now).await?;
@@ -100,11 +81,8 @@ pub(crate) async fn test(
 }
 
 pub(crate) async fn rotate_override_secret(
-    State(app): State<App>,
-    context: RequestContext,
+    Authenticated { app, caller, now }: Authenticated,
 ) -> Result<Response, Problem> {
-    let now = app.clock.now();
-    let caller = app.api_keys.authenticate(&context, now).await?;
     let secret = new_secret()?;
     app.override_secrets.rotate(&caller, secret.clone(), now).await?;
     Ok(Json(SecretView::new(&secret)).into_response())

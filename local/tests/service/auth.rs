@@ -6,6 +6,7 @@ use domain::ids::{AccountId, Mode};
 use serde_json::json;
 use shared::api_key::{self, ApiKey, ApiKeys};
 
+use crate::query_parameters::KEYED_ROUTES;
 use crate::support::{Service, id};
 
 #[tokio::test]
@@ -46,6 +47,21 @@ async fn a_request_without_a_valid_key_is_401_on_every_keyed_route() {
                 (401, "authentication_error", "unauthorized"),
                 "{method} {path} {key}"
             );
+        }
+    }
+}
+
+#[tokio::test]
+async fn authentication_comes_before_every_other_check_on_every_keyed_route() {
+    let service = Service::start().await;
+    let live = service.stack.seed.first.live_api_key.clone();
+    for (method, path) in KEYED_ROUTES {
+        let with_query = format!("{path}?nothing=1");
+        let answer = service.raw(method.clone(), &with_query, &[], "{").await;
+        assert_eq!(answer.problem(), (401, "authentication_error", "unauthorized"), "{method} {path}");
+        if path.starts_with("/v1/sandbox/") {
+            let answer = service.raw(method.clone(), path, &[("apikey", &live)], "{").await;
+            assert_eq!(answer.status, 403, "{method} {path}");
         }
     }
 }

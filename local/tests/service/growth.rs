@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::charge::Charge;
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::ChargeId;
 use local::embedded::fault_proxy::Report;
 use local::stack::Options;
@@ -22,10 +22,10 @@ async fn with(payments: usize) -> Service {
         Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
     let first = service.charge_of(&json!({"amount": 1000, "expires_in": 86_400})).await;
     let key = Charge::key_of(ChargeId::parse_any(id(&first)).unwrap());
-    let template: Charge = service.store().get(&key).await.unwrap().unwrap();
+    let template: StoredCharge = service.store().get(&key).await.unwrap().unwrap();
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     client.delete_item().table_name("StateTable").set_key(Some(key_attributes(&key))).send().await.unwrap();
-    seed(&client, &template, payments, 40, &[1, payments / 2, payments - 2]).await;
+    seed(&client, template.as_stored(), payments, 40, &[1, payments / 2, payments - 2]).await;
     service
 }
 

@@ -2,7 +2,7 @@
 //! bounds in time.
 
 use domain::calendar::Day;
-use domain::charge::Charge;
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, EventId, MedCaseId, Mode, PostingId};
 use domain::med::MedCase;
 use domain::row::Row;
@@ -67,11 +67,11 @@ async fn a_bare_date_takes_in_its_whole_day_in_sao_paulo() {
     service.sandbox(&charge, "pay", &serde_json::json!({})).await;
 
     let key = Charge::key_of(ChargeId::parse_any(charge["id"].as_str().unwrap()).unwrap());
-    let template: Charge = store.get(&key).await.unwrap().unwrap();
+    let template: StoredCharge = store.get(&key).await.unwrap().unwrap();
     let charges = moments.map(|at| Charge {
         id: ChargeId::derive(b"salt", Mode::Test, "charges", &at.to_iso()),
         created_at: at,
-        ..template.clone()
+        ..template.as_stored().clone()
     });
     for charge in &charges {
         insert(&store, charge).await;

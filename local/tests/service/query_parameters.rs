@@ -5,7 +5,7 @@ use axum::http::Method;
 use crate::support::Service;
 
 /// A route for each handler, with ids that lead nowhere: parameters are refused before anything is looked up.
-const KEYED_ROUTES: [(Method, &str); 50] = [
+pub(crate) const KEYED_ROUTES: [(Method, &str); 50] = [
     (Method::POST, "/v1/charges"),
     (Method::GET, "/v1/charges"),
     (Method::POST, "/v1/pix/charges"),

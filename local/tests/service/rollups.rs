@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use domain::calendar::hour_of;
-use domain::charge::Charge;
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::ChargeId;
 use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
@@ -76,7 +76,8 @@ async fn history(service: &Service, charges: usize) -> Sums {
 
 async fn add(sums: &mut Sums, service: &Service, charge: &Value, beside: &[&str]) {
     let key = Charge::key_of(ChargeId::parse_any(id(charge)).unwrap());
-    let charge: Charge = service.store().get(&key).await.unwrap().unwrap();
+    let charge: StoredCharge = service.store().get(&key).await.unwrap().unwrap();
+    let charge = charge.as_stored();
     let local = charge.created_at.to_chrono() - chrono::TimeDelta::hours(3);
     let day = format!("day#{}#BRL", local.format("%Y-%m-%d"));
     let status = match charge.status.as_str() {
@@ -100,7 +101,7 @@ async fn add(sums: &mut Sums, service: &Service, charge: &Value, beside: &[&str]
         add(&day, attribute, 1);
     }
     if charge.settlement.is_some() {
-        let paid_at = charge.receipt.unwrap().paid_at;
+        let paid_at = charge.receipt.as_ref().unwrap().paid_at;
         for (attribute, by) in [("paid", 1), ("volume", 1000), ("n_px", 1), ("v_px", 1000)] {
             add(&day, attribute, by);
         }

@@ -2,7 +2,7 @@
 
 use domain::account::VelocityLimits;
 use domain::charge::transition::Command;
-use domain::charge::{Charge, TransactionStatus};
+use domain::charge::{Charge, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, Mode, Scope};
 use domain::tax_id::Document;
 use domain::time::Timestamp;
@@ -33,10 +33,11 @@ impl Merchant {
         let charges = Charges::new(service.store());
         let made = service.charge().await;
         let charge = charges.find(id(&made).parse::<ChargeId>().ok()).await.unwrap().unwrap();
-        let scope = Scope { mode: Mode::Live, ..charge.scope };
         // In the middle of a minute.
         let now = service.stack.clock.now();
         let now = now.plus_seconds(30 - now.seconds() % 60).unwrap();
+        let charge = charge.at(now);
+        let scope = Scope { mode: Mode::Live, ..charge.scope };
         Self { charges, now, pattern: Charge { scope, created_at: now, ..charge }, service }
     }
 
@@ -82,7 +83,7 @@ impl Merchant {
 }
 
 /// Whether it is new, or the code of its refusal.
-fn asked(answer: Result<Inserted<Charge>, ChargeError>) -> Result<bool, &'static str> {
+fn asked(answer: Result<Inserted<StoredCharge>, ChargeError>) -> Result<bool, &'static str> {
     match answer {
         Ok(Inserted::New) => Ok(true),
         Ok(Inserted::Existing(_)) => Ok(false),
@@ -141,7 +142,7 @@ async fn of_a_hundred_charges_of_an_account_at_once_as_many_pass_as_may() {
         replayed = replayed.or(merchant.charges.find(Some(charge.id)).await.unwrap());
     }
     // As the merchant asks again: the same request, at another time.
-    let replayed = Charge { created_at: minute_after, ..replayed.unwrap() };
+    let replayed = Charge { created_at: minute_after, ..replayed.unwrap().at(minute_after) };
     for _ in 0..20 {
         assert_eq!(merchant.ask(&replayed, limits, minute_after).await, Ok(false));
     }

@@ -74,24 +74,13 @@ impl Caller {
 }
 
 impl ApiKeys {
-    /// Verifies the key of a request to a route that takes no query parameters, and counts the request.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::authenticate_with_query`]; then 400 `invalid_request` for any query parameter.
-    pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Caller, Problem> {
-        let caller = self.authenticate_with_query(context, now).await?;
-        context.query.require_empty()?;
-        Ok(caller)
-    }
-
-    /// Verifies the key of a request to a route that checks its own query parameters, and counts the request.
+    /// Verifies the key of a request, and counts the request. [`crate::extract`] does so for every keyed route.
     ///
     /// # Errors
     ///
     /// 401 `unauthorized` without a valid key; 429 `rate_limited` over the key's limit; 503 when the
     /// database does not answer.
-    pub async fn authenticate_with_query(
+    pub(crate) async fn authenticate(
         &self,
         context: &RequestContext,
         now: Timestamp,

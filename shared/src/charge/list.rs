@@ -1,7 +1,7 @@
 //! Lists of charges: newest first, by cursor, with filters. A page costs at most five requests, three of them
 //! one after another, however many charges there are.
 
-use domain::charge::{Charge, PublicStatus};
+use domain::charge::{Charge, PublicStatus, StoredCharge};
 use domain::ids::{ChargeId, Scope};
 use domain::row::{Key, sortable};
 use domain::tax_id::Document;
@@ -105,10 +105,10 @@ impl Charges {
         &self,
         scope: &Scope,
         filter: &ChargeFilter,
-        cursor: Option<Charge>,
+        cursor: Option<StoredCharge>,
         now: Timestamp,
     ) -> Result<ChargePage, PageError> {
-        let cursor = cursor.filter(|charge| charge.scope == *scope);
+        let cursor = cursor.map(|charge| charge.at(now)).filter(|charge| charge.scope == *scope);
         if filter.starting_after.is_some() && cursor.is_none() {
             return Err(PageError::UnknownCursor("a charge of this account and mode"));
         }
@@ -169,8 +169,8 @@ impl Charges {
         now: Timestamp,
     ) -> Result<ChargePage, PageError> {
         let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
-        let rows: Vec<Charge> = self.store.get_in_order(&keys).await?;
-        let in_order: Vec<Charge> = rows.into_iter().map(|charge| charge.as_of(now)).collect();
+        let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;
+        let in_order: Vec<Charge> = rows.into_iter().map(|charge| charge.at(now)).collect();
         let last_seen = in_order.last().map(|charge| charge.id);
         let mut admitted: Vec<Charge> = in_order.into_iter().filter(|charge| filter.admits(charge)).collect();
         let cut = admitted.len() > filter.limit;

@@ -1,7 +1,7 @@
 //! Reads and writes of charges.
 
-use domain::charge::Charge;
 use domain::charge::transition::{self, Command, Outcome, ReceiptWrite};
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::ChargeId;
 use domain::row::Key;
 use domain::time::Timestamp;
@@ -24,12 +24,12 @@ impl Charges {
     }
 
     /// Inserts a charge, or finds the one that was there.
-    pub async fn insert(&self, charge: &Charge) -> Result<Inserted<Charge>, StoreError> {
-        self.store.insert(charge).await
+    pub async fn insert(&self, charge: &Charge) -> Result<Inserted<StoredCharge>, StoreError> {
+        self.store.insert_or_read(charge).await
     }
 
     /// Reads a charge, whatever its scope; none has no id.
-    pub async fn find(&self, id: Option<ChargeId>) -> Result<Option<Charge>, StoreError> {
+    pub async fn find(&self, id: Option<ChargeId>) -> Result<Option<StoredCharge>, StoreError> {
         match id {
             Some(id) => self.store.get(&Charge::key_of(id)).await,
             None => Ok(None),
@@ -37,7 +37,7 @@ impl Charges {
     }
 
     /// Reads many charges, whatever their scope, in the order of their ids; those that do not exist are left out.
-    pub async fn find_all(&self, ids: &[ChargeId]) -> Result<Vec<Charge>, StoreError> {
+    pub async fn find_all(&self, ids: &[ChargeId]) -> Result<Vec<StoredCharge>, StoreError> {
         let keys: Vec<Key> = ids.iter().map(|id| Charge::key_of(*id)).collect();
         self.store.get_in_order(&keys).await
     }
@@ -46,7 +46,7 @@ impl Charges {
     /// somebody else was first. Gives the charge as it stands after.
     pub async fn apply(
         &self,
-        charge: Charge,
+        charge: StoredCharge,
         command: &Command,
         now: Timestamp,
     ) -> Result<Charge, ChargeError> {
@@ -58,18 +58,23 @@ impl Charges {
     /// # Errors
     ///
     /// [`ChargeError::Rejected`] when it is settled or has ended.
-    pub async fn cancel(&self, charge: Charge, by: &Caller, now: Timestamp) -> Result<Charge, ChargeError> {
+    pub async fn cancel(
+        &self,
+        charge: StoredCharge,
+        by: &Caller,
+        now: Timestamp,
+    ) -> Result<Charge, ChargeError> {
         self.apply_by(Some(by), charge, &Command::Cancel, now).await
     }
 
     async fn apply_by(
         &self,
         by: Option<&Caller>,
-        charge: Charge,
+        charge: StoredCharge,
         command: &Command,
         now: Timestamp,
     ) -> Result<Charge, ChargeError> {
-        let (id, mut just_read, mut told) = (charge.id, Some(charge), None);
+        let (id, mut just_read, mut told) = (charge.as_stored().id, Some(charge), None);
         let mut update = self.store.start_update("a charge");
         loop {
             update.next_attempt().await?;
@@ -79,17 +84,17 @@ impl Charges {
             };
             // The payment was reported before; what it meant is done.
             if told.is_some_and(|place| update.failed().contains(&place)) {
-                return Ok(charge.as_of(now));
+                return Ok(charge.at(now));
             }
             let shown = match command {
                 // What writes an expiry down must see that it is not written yet.
-                Command::Expire { .. } => charge,
+                Command::Expire { .. } => charge.as_stored().clone(),
                 Command::Finalise { .. }
                 | Command::Pay { .. }
                 | Command::Authenticate
                 | Command::Cancel
                 | Command::Decline { .. }
-                | Command::Review { .. } => charge.as_of(now),
+                | Command::Review { .. } => charge.at(now),
             };
             let outcome = transition::apply(&shown, command, now)
                 .map_err(|rejection| ChargeError::Rejected { rejection, status: shown.status })?;
@@ -106,15 +111,16 @@ impl Charges {
     }
 
     /// The charge with its expiry written down, where it reads as expired and `clock` did not come by yet.
-    pub async fn caught_up(&self, charge: Charge, now: Timestamp) -> Result<Charge, ChargeError> {
-        let at = charge.expires_at();
-        if charge.clone().as_of(now).status == charge.status {
-            return Ok(charge);
+    pub async fn caught_up(&self, charge: StoredCharge, now: Timestamp) -> Result<Charge, ChargeError> {
+        let stored = charge.as_stored();
+        let at = stored.expires_at();
+        if charge.clone().at(now).status == stored.status {
+            return Ok(charge.at(now));
         }
         self.apply(charge, &Command::Expire { at }, now).await
     }
 
-    pub(super) async fn known(&self, id: ChargeId) -> Result<Charge, StoreError> {
+    pub(super) async fn known(&self, id: ChargeId) -> Result<StoredCharge, StoreError> {
         self.find(Some(id)).await?.ok_or_else(|| StoreError::Corrupt("a charge vanished".to_owned()))
     }
 }

@@ -9,7 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use domain::account::VelocityLimits;
-use domain::charge::{Charge, TransactionStatus};
+use domain::charge::{Charge, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, Mode, Scope};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
@@ -128,7 +128,7 @@ impl Charges {
         charge: &Charge,
         limits: VelocityLimits,
         now: Timestamp,
-    ) -> Result<Inserted<Charge>, ChargeError> {
+    ) -> Result<Inserted<StoredCharge>, ChargeError> {
         let minute = Minute::of(charge.scope, now);
         let most = i64::from(limits.per_account).saturating_sub(1);
         let bound = Bound::AtMost { counter: COUNTER.to_owned(), most };
@@ -152,9 +152,9 @@ impl Charges {
         charge: &Charge,
         limit: u16,
         now: Timestamp,
-    ) -> Result<Inserted<Charge>, ChargeError> {
+    ) -> Result<Inserted<StoredCharge>, ChargeError> {
         let Some(document) = charge.payer() else {
-            return Ok(self.store.insert(charge).await?);
+            return Ok(self.store.insert_or_read(charge).await?);
         };
         let key = Places::key_of(&charge.scope, document);
         let mut update = self.store.start_update("a customer's charges");
@@ -180,7 +180,11 @@ impl Charges {
     }
 
     /// The charge, if it was there before: then it is a replay.
-    async fn there_or(&self, id: ChargeId, error: ChargeError) -> Result<Inserted<Charge>, ChargeError> {
+    async fn there_or(
+        &self,
+        id: ChargeId,
+        error: ChargeError,
+    ) -> Result<Inserted<StoredCharge>, ChargeError> {
         self.find(Some(id)).await?.map(Inserted::Existing).ok_or(error)
     }
 

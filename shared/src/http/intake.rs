@@ -28,7 +28,7 @@ const MAX_EMAIL_CHARS: usize = 254;
 /// A request's body: a JSON object, without a key that is there twice. An empty body reads as `{}`, for routes whose fields
 /// are all optional.
 ///
-/// As an argument of a handler it is a `Result`, so that authentication can come first.
+/// A handler extracts it after its caller. Where another check of the handler comes before the body's, it is a `Result`.
 #[derive(Clone, Debug)]
 pub struct JsonBody(pub JsonObject);
 

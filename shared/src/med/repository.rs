@@ -1,14 +1,14 @@
 //! Reads and writes of cases.
 
 use domain::audit::{Audit, Operator};
-use domain::charge::Charge;
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::MedCaseId;
 use domain::med::{AppealReason, CaseNotice, CaseStep, Decision, MedCase};
 use domain::time::Timestamp;
 
+use super::CaseError;
 use crate::audit;
 use crate::auth::Caller;
-use crate::med::CaseError;
 use crate::random::RandomError;
 use crate::store::{Store, StoreError, Write};
 use crate::wallet::counters::{self, Cover};
@@ -40,12 +40,12 @@ impl MedCases {
     /// [`CaseError::NotSettled`] when nothing was credited for the charge.
     pub async fn open(
         &self,
-        charge: Charge,
+        charge: StoredCharge,
         name: &str,
         notice: &CaseNotice,
         now: Timestamp,
     ) -> Result<MedCase, CaseError> {
-        let id = MedCaseId::derive(charge.id, name);
+        let id = MedCaseId::derive(charge.as_stored().id, name);
         let mut just_read = Some(charge);
         let mut update = self.store.start_update("the charge of a case");
         loop {
@@ -54,8 +54,8 @@ impl MedCases {
                 return Ok(known);
             }
             let charge = match just_read.take() {
-                Some(charge) => charge,
-                None => self.charge(id).await?,
+                Some(charge) => charge.at(now),
+                None => self.charge(id).await?.at(now),
             };
             let step = MedCase::open(id, &charge, notice, now)?;
             let insert = Write::insert(&step.case)?;
@@ -143,14 +143,16 @@ impl MedCases {
                 None => self.known(id).await?,
             };
             let charge = self.charge(id).await?;
-            let Some(step) = step(&case, &charge)? else { return Ok(case) };
-            if update.commit(writes(replacing(&step.case, &case, audit)?, &step, &charge)?).await? {
+            // A charge with a case is settled: it does not expire.
+            let charge = charge.as_stored();
+            let Some(step) = step(&case, charge)? else { return Ok(case) };
+            if update.commit(writes(replacing(&step.case, &case, audit)?, &step, charge)?).await? {
                 return Ok(step.case);
             }
         }
     }
 
-    async fn charge(&self, id: MedCaseId) -> Result<Charge, StoreError> {
+    async fn charge(&self, id: MedCaseId) -> Result<StoredCharge, StoreError> {
         let charge = self.store.get(&Charge::key_of(id.charge())).await?;
         charge.ok_or_else(|| StoreError::Corrupt("a case has no charge".to_owned()))
     }

@@ -2,7 +2,7 @@
 
 use domain::acquirer::RefundCapabilities;
 use domain::calendar::Day;
-use domain::charge::{Charge, RefundRefused, TransactionStatus};
+use domain::charge::{Charge, RefundRefused, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
 use domain::refund::{self, Refund, RefundEnd, RefundStatus, RefundStep};
 use domain::time::Timestamp;
@@ -67,7 +67,7 @@ impl Refunds {
     pub async fn create(
         &self,
         caller: &Caller,
-        (charge, earlier): (Charge, Option<Refund>),
+        (charge, earlier): (StoredCharge, Option<Refund>),
         asked: &NewRefund,
         capabilities: RefundCapabilities,
         clock: &Clock,
@@ -76,7 +76,7 @@ impl Refunds {
         if let Some(earlier) = earlier {
             return replayed(earlier, asked);
         }
-        let id = asked.id(charge.id);
+        let id = asked.id(charge.as_stored().id);
         let (mut just_read, mut credits) = (Some(charge), CreditsRead::default());
         let mut update = self.store.start_update("the charge of a refund");
         loop {
@@ -92,7 +92,7 @@ impl Refunds {
             // The time of this attempt: a tranche may be released meanwhile, because its day has come.
             let now = clock.now();
             let read = (&mut credits, update.failed());
-            match self.take(caller, &charge.as_of(now), (asked, capabilities), read, now).await {
+            match self.take(caller, &charge.at(now), (asked, capabilities), read, now).await {
                 Ok(Taken::Planned(writes, refund)) => {
                     if update.commit(writes).await? {
                         return Ok(Created::New(*refund));
@@ -166,7 +166,7 @@ impl Refunds {
         if refund.status != RefundStatus::Pending {
             return Ok(refund);
         }
-        let charge = self.charge(refund.id).await?;
+        let charge = self.charge(refund.id).await?.at(now);
         let Some(next) = refund.started(&charge, now) else { return Ok(refund) };
         match self.store.commit(vec![Write::replace(&next, refund.version)?]).await? {
             Committed::Done => Ok(next),
@@ -176,7 +176,7 @@ impl Refunds {
 
     /// Whether a refund's charge changed just now, and may change again in a moment.
     pub async fn is_busy(&self, id: RefundId, now: Timestamp) -> Result<bool, StoreError> {
-        Ok(now.millis_since(self.charge(id).await?.updated_at) < BUSY_FOR_MS)
+        Ok(now.millis_since(self.charge(id).await?.at(now).updated_at) < BUSY_FOR_MS)
     }
 
     /// Ends a refund, by way of `IN_PROGRESS`. One that ended before stays as it is.
@@ -190,7 +190,7 @@ impl Refunds {
                 None => self.known(id).await?,
             };
             let refund = self.start(refund, now).await?;
-            let charge = self.charge(id).await?;
+            let charge = self.charge(id).await?.at(now);
             let Some(step) = refund.ended(&charge, end, now)? else { return Ok(refund) };
             let mut writes = vec![
                 Write::replace(&step.refund, refund.version)?,
@@ -206,7 +206,7 @@ impl Refunds {
         }
     }
 
-    async fn charge(&self, refund: RefundId) -> Result<Charge, StoreError> {
+    async fn charge(&self, refund: RefundId) -> Result<StoredCharge, StoreError> {
         let charge = self.store.get(&Charge::key_of(refund.charge())).await?;
         charge.ok_or_else(|| StoreError::Corrupt("a refund has no charge".to_owned()))
     }

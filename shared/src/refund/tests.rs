@@ -1,17 +1,16 @@
 //! A refund's moves, and what may be asked. What they do to wallets is in the wallet's tests.
 
-use super::{NewRefund, RefundError};
-use domain::calendar::Day;
-use domain::charge::{Charge, RefundRefused, TransactionStatus};
-use domain::payment_method::PaymentMethod;
-use domain::time::Timestamp;
 use serde_json::{Value, json};
 
 use domain::account::{AccountSettings, ThirdPartyLimits};
+use domain::calendar::Day;
+use domain::charge::{Charge, RefundRefused, TransactionStatus};
 use domain::ids::MedCaseId;
 use domain::med::{CaseStep, Decision, MedCase};
+use domain::payment_method::PaymentMethod;
 use domain::refund::*;
 use domain::row::Row;
+use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::{LedgerAccount, RefundStrategy};
 
@@ -19,6 +18,7 @@ use crate::acquirer::Acquirer;
 use crate::charge::testing::{at, paid};
 use crate::http::json::testing::object;
 use crate::http::{JsonObject, Problem};
+use crate::refund::{NewRefund, RefundError};
 
 fn parse(extra: Value) -> Result<NewRefund, Problem> {
     let mut body = json!({"idempotencyKey": "refund-01"});

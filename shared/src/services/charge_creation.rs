@@ -104,9 +104,9 @@ pub async fn create_charge(
     };
     match inserted {
         Inserted::New => Ok(Created::New(charge)),
-        Inserted::Existing(earlier) if earlier.request_hash == charge.request_hash => {
-            Ok(Created::Replayed(earlier.as_of(now)))
-        }
-        Inserted::Existing(_) => Err(CreateChargeError::IdempotencyKeyReused),
+        Inserted::Existing(earlier) => match earlier.at(now) {
+            earlier if earlier.request_hash == charge.request_hash => Ok(Created::Replayed(earlier)),
+            _ => Err(CreateChargeError::IdempotencyKeyReused),
+        },
     }
 }

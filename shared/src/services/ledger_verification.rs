@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::charge::Charge;
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, Scope};
 use domain::time::Timestamp;
 
@@ -50,6 +50,7 @@ async fn differing_funds(charges: &Charges, found: &Verification) -> Result<Vec<
     for some in named.chunks(CHARGES_AT_ONCE) {
         let ids: Vec<ChargeId> = some.iter().map(|(id, _)| **id).collect();
         let rows = charges.find_all(&ids).await?;
+        let rows: Vec<&Charge> = rows.iter().map(StoredCharge::as_stored).collect();
         for (id, sums) in some {
             match rows.iter().find(|row| row.id == **id) {
                 Some(charge) => differences.extend(differences_of(charge, sums)),

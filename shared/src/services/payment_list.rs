@@ -11,7 +11,7 @@ use serde_json::Value;
 use strum::{IntoStaticStr, VariantArray};
 
 use domain::calendar::Day;
-use domain::charge::{Charge, TransactionStatus};
+use domain::charge::{Charge, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, Scope};
 use domain::rollup::Counter;
 use domain::row::Key;
@@ -228,11 +228,12 @@ impl PaymentList {
         &self,
         scope: &Scope,
         filter: &PaymentFilter,
-        cursor: Option<Charge>,
+        cursor: Option<StoredCharge>,
         links: &Links,
         now: Timestamp,
     ) -> Result<PaymentPage, PaymentListError> {
-        let cursor = cursor.filter(|charge| charge.scope == *scope).map(|charge| charge.list_sort());
+        let cursor = cursor.map(|charge| charge.at(now)).filter(|charge| charge.scope == *scope);
+        let cursor = cursor.map(|charge| charge.list_sort());
         if filter.starting_after.is_some() && cursor.is_none() {
             return Err(PageError::UnknownCursor("a payment of this account and mode").into());
         }
@@ -270,10 +271,11 @@ impl PaymentList {
         let has_more = entries.len() > skipped.saturating_add(filter.limit());
         let on_page = entries.into_iter().skip(skipped).take(filter.limit());
         let keys: Vec<Key> = on_page.map(|entry| entry.key).collect();
-        let rows: Vec<Charge> = self.store.get_in_order(&keys).await?;
-        let next_cursor = rows.last().map(|charge| charge.id).filter(|_| has_more);
-        let payments = rows.into_iter().map(|charge| charge.as_of(now));
-        let page = filter.page(payments.filter(|charge| filter.admits(charge)).collect(), total);
+        let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;
+        let payments: Vec<Charge> = rows.into_iter().map(|charge| charge.at(now)).collect();
+        let next_cursor = payments.last().map(|charge| charge.id).filter(|_| has_more);
+        let admitted = payments.into_iter().filter(|charge| filter.admits(charge));
+        let page = filter.page(admitted.collect(), total);
         Ok(PaymentPage { has_more, next_cursor, ..page })
     }
 
@@ -293,8 +295,8 @@ impl PaymentList {
             return Err(PaymentListError::TooManyToSort);
         }
         let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
-        let rows: Vec<Charge> = self.store.get_in_order(&keys).await?;
-        let payments = rows.into_iter().map(|charge| charge.as_of(now));
+        let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;
+        let payments = rows.into_iter().map(|charge| charge.at(now));
         let payments: Vec<Charge> = payments.filter(|charge| filter.admits(charge)).collect();
         let total = payments.len();
         let sorted = sorted(payments, filter.sort_by, filter.order, links).into_iter();

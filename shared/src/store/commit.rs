@@ -6,6 +6,8 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
 };
 
+use serde::de::DeserializeOwned;
+
 use domain::hex;
 use domain::row::Row;
 
@@ -20,7 +22,15 @@ const PUT_ID: &str = "put_id";
 
 impl Store {
     /// Inserts a row, or hands back the one that was there, in one request.
-    pub async fn insert<R: Row>(&self, row: &R) -> Result<Inserted<R>, StoreError> {
+    pub async fn insert<R: Row + DeserializeOwned>(&self, row: &R) -> Result<Inserted<R>, StoreError> {
+        self.insert_or_read(row).await
+    }
+
+    /// As [`Store::insert`], of a row that is read as another type than it is written as.
+    pub async fn insert_or_read<R: DeserializeOwned>(
+        &self,
+        row: &impl Row,
+    ) -> Result<Inserted<R>, StoreError> {
         match self.write(vec![Write::insert(row)?]).await? {
             Written::Done => Ok(Inserted::New),
             Written::ConditionFailed { found, .. } => {

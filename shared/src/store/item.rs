@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use serde::de::DeserializeOwned;
 
 use domain::row::{Key, Row};
 
@@ -53,7 +54,7 @@ pub fn to_item<R: Row>(row: &R) -> Result<Item, StoreError> {
 }
 
 /// Reads a row from an item.
-pub fn from_item<R: Row>(item: Item) -> Result<R, StoreError> {
+pub fn from_item<R: DeserializeOwned>(item: Item) -> Result<R, StoreError> {
     serde_dynamo::from_item(item).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 

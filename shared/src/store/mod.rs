@@ -20,6 +20,7 @@ use std::fmt;
 
 use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::types::KeysAndAttributes;
+use serde::de::DeserializeOwned;
 
 pub use client::{Aws, AwsError, timeouts};
 pub(crate) use counter::{Updated, update_in_turn, update_unless_refused};
@@ -30,7 +31,7 @@ pub use update::{Plan, Update};
 pub use write::{Bound, Committed, Inserted, Write};
 
 use domain::money::MoneyError;
-use domain::row::{Key, Row};
+use domain::row::Key;
 
 use self::contention::pause_before_retry;
 
@@ -91,7 +92,7 @@ impl Store {
     }
 
     /// Reads one row, strongly consistent.
-    pub async fn get<R: Row>(&self, key: &Key) -> Result<Option<R>, StoreError> {
+    pub async fn get<R: DeserializeOwned>(&self, key: &Key) -> Result<Option<R>, StoreError> {
         self.get_item(key).await?.map(from_item).transpose()
     }
 
@@ -126,11 +127,12 @@ impl Store {
     }
 
     /// Reads many rows as [`Store::batch_get`] does, in the order of their keys.
-    pub async fn get_in_order<R: Row>(&self, keys: &[Key]) -> Result<Vec<R>, StoreError> {
+    pub async fn get_in_order<R: DeserializeOwned>(&self, keys: &[Key]) -> Result<Vec<R>, StoreError> {
         let mut rows = HashMap::new();
         for item in self.batch_get(keys).await? {
-            let row: R = from_item(item)?;
-            rows.insert(row.key(), row);
+            if let Some(key) = key_of_item(&item) {
+                rows.insert(key, from_item(item)?);
+            }
         }
         Ok(keys.iter().filter_map(|key| rows.remove(key)).collect())
     }

@@ -2,8 +2,9 @@
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, Select};
+use serde::de::DeserializeOwned;
 
-use domain::row::{Key, Row};
+use domain::row::Key;
 
 use super::{Item, Store, StoreError, from_item, key_of_item, text, unavailable};
 
@@ -122,7 +123,11 @@ impl Store {
     }
 
     /// As [`Store::partition_prefix`], read as what they are.
-    pub async fn rows_of_prefix<R: Row>(&self, pk: &str, prefix: &str) -> Result<Vec<R>, StoreError> {
+    pub async fn rows_of_prefix<R: DeserializeOwned>(
+        &self,
+        pk: &str,
+        prefix: &str,
+    ) -> Result<Vec<R>, StoreError> {
         self.partition_prefix(pk, prefix).await?.into_iter().map(from_item).collect()
     }
 

@@ -8,7 +8,9 @@
 
 use std::time::{Duration, Instant};
 
-use domain::row::{Key, Row};
+use serde::de::DeserializeOwned;
+
+use domain::row::Key;
 
 use super::{Committed, Store, StoreError, Write};
 use crate::random;
@@ -46,7 +48,7 @@ impl Store {
         mut plan: impl FnMut(Option<R>) -> Result<Plan<T>, E>,
     ) -> Result<T, E>
     where
-        R: Row,
+        R: DeserializeOwned,
         E: From<StoreError>,
     {
         let mut update = self.start_update(subject);

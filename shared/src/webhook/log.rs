@@ -13,14 +13,15 @@ use std::cmp::Reverse;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use domain::charge::Charge;
+use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, EventId, MedCaseId, PayoutId, Scope};
 use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
-use domain::row::{Key, Row};
+use domain::row::Key;
 use domain::time::Timestamp;
 use domain::webhook::event_type::{EventType, Family};
 
@@ -322,9 +323,11 @@ impl EventLog {
                 for item in charge.into_iter().chain(refunds) {
                     let Some(key) = key_of_item(&item) else { continue };
                     if Charge::is_at(&key) {
-                        let charge: Charge = from_item(item)?;
+                        // Only what is stored was published.
+                        let charge: StoredCharge = from_item(item)?;
+                        let charge = charge.as_stored();
                         is_own = charge.scope == *scope;
-                        names.extend(EventName::of_charge(&charge));
+                        names.extend(EventName::of_charge(charge));
                     } else if Refund::is_at(&key) {
                         names.extend(read(item).iter().flat_map(EventName::of_refund));
                     } else if MedCase::is_at(&key) {
@@ -351,7 +354,7 @@ impl EventLog {
 }
 
 /// One that can't be read must not hide the others.
-fn read<R: Row>(item: Item) -> Option<R> {
+fn read<R: DeserializeOwned>(item: Item) -> Option<R> {
     from_item(item).inspect_err(|error| tracing::error!(%error, "a row of the log can't be read")).ok()
 }
 

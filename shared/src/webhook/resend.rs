@@ -37,6 +37,7 @@ pub struct Resend {
     /// `rs_…`; begins with the time of the request.
     pub id: ResendId,
     /// The charge as it stood.
+    #[serde(deserialize_with = "Charge::deserialize")]
     pub charge: Charge,
     /// The refund that made it refunded, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -273,8 +273,8 @@ fn a_card_is_in_flight_until_it_is_approved_refused_cancelled_or_its_time_is_ove
         assert_eq!(ended.status, status);
         assert_eq!(apply(&ended, &Command::Authenticate, at(61)), Err(Rejection::NotPayableByCard));
     }
-    assert_eq!(in_flight.clone().as_of(at(3600)), in_flight);
-    assert_eq!(in_flight.as_of(at(3601)).status, TransactionStatus::Expired);
+    assert_eq!(in_flight.clone().seen_at(at(3600)), in_flight);
+    assert_eq!(in_flight.seen_at(at(3601)).status, TransactionStatus::Expired);
     assert_eq!(apply(&waiting(), &Command::Authenticate, at(60)), Err(Rejection::NotPayableByCard));
     assert_eq!(apply(&by_card(), &Command::Authenticate, at(3601)), Err(Rejection::NotPayableByCard));
 }
@@ -325,8 +325,8 @@ fn a_failure_tells_why_when_and_how_long_the_code_lived() {
 #[test]
 fn a_test_charge_reads_as_expired_exactly_as_clock_will_write_it() {
     let expires_at = waiting().expires_at();
-    assert_eq!(waiting().as_of(expires_at), waiting());
-    let seen = waiting().as_of(at(3601));
+    assert_eq!(waiting().seen_at(expires_at), waiting());
+    let seen = waiting().seen_at(at(3601));
     assert_eq!(seen, after(&waiting(), Command::Expire { at: expires_at }));
 }
 
@@ -457,7 +457,7 @@ proptest! {
 #[test]
 fn a_charge_of_a_bank_expires_and_returns_money_only_by_the_bank() {
     let charge = Charge { acquirer: AcquirerName::Pix, ..waiting() };
-    assert_eq!(charge.clone().as_of(at(3601)), charge, "the bank must say first that it was not paid");
+    assert_eq!(charge.clone().seen_at(at(3601)), charge, "the bank must say first that it was not paid");
     let wrong_amount = Command::Pay { payment: payment(1, 999, None), terms: terms() };
     let returned_to = |charge: &Charge| match apply(charge, &wrong_amount, at(60)).unwrap() {
         Outcome::Unapplied(moved) => moved.posting.transfers.last().unwrap().to,

@@ -7,7 +7,7 @@ const BEFORE_THE_DEADLINE: &str = "2026-11-21T18:00:00Z";
 const AFTER_THE_DEADLINE: &str = "2026-11-21T18:05:00Z";
 
 fn page_at(now: &str, differs: &Value) -> String {
-    render(&charge(differs), at(now))
+    render(charge(differs).as_stored(), at(now))
 }
 
 fn page(differs: &Value) -> String {

@@ -1,0 +1,194 @@
+//! Extractors that authenticate. A handler of a keyed route gets the application and its caller from one of them, so none can
+//! forget to authenticate.
+//!
+//! They fail in one order: 401 and 429, 400 for query parameters, 403 for a live key on a sandbox route, 404. The body is
+//! extracted after them.
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
+
+use axum::extract::{FromRef, FromRequestParts};
+use axum::http::request::Parts;
+
+use domain::charge::StoredCharge;
+use domain::ids::{MedCaseId, RefundId, Scoped};
+use domain::med::MedCase;
+use domain::refund::Refund;
+use domain::time::Timestamp;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::charge::ChargePath;
+use crate::http::{IdPath, Problem, Query, RequestContext};
+use crate::store::StoreError;
+
+/// The caller of a route that takes no query parameters.
+#[derive(Debug)]
+pub struct Authenticated {
+    /// The function's state.
+    pub app: App,
+    /// The caller.
+    pub caller: Caller,
+    /// The time of the request.
+    pub now: Timestamp,
+}
+
+impl<S> FromRequestParts<S> for Authenticated
+where
+    S: Send + Sync,
+    App: FromRef<S>,
+{
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let authenticated = AuthenticatedQuery::from_request_parts(parts, state).await?;
+        let AuthenticatedQuery { app, caller, query, now } = authenticated;
+        query.require_empty()?;
+        Ok(Self { app, caller, now })
+    }
+}
+
+/// The caller of a route that checks its own query parameters.
+#[derive(Debug)]
+pub struct AuthenticatedQuery {
+    /// The function's state.
+    pub app: App,
+    /// The caller.
+    pub caller: Caller,
+    /// The query parameters, unchecked.
+    pub query: Query,
+    /// The time of the request.
+    pub now: Timestamp,
+}
+
+impl<S> FromRequestParts<S> for AuthenticatedQuery
+where
+    S: Send + Sync,
+    App: FromRef<S>,
+{
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Ok(context) = RequestContext::from_request_parts(parts, state).await;
+        let app = App::from_ref(state);
+        let now = app.clock.now();
+        let caller = app.api_keys.authenticate(&context, now).await?;
+        Ok(Self { app, caller, query: context.query, now })
+    }
+}
+
+/// What a path names and a scope owns.
+pub trait Owned: Scoped + Send + Sized {
+    /// The extractor of its id.
+    type Path: Send;
+
+    /// Its name in the 404.
+    const NAME: &'static str;
+
+    /// Reads it, whatever its scope.
+    fn find(app: &App, path: Self::Path) -> impl Future<Output = Result<Option<Self>, StoreError>> + Send;
+}
+
+/// What `/v1/charges` calls a charge.
+impl Owned for StoredCharge {
+    type Path = ChargePath;
+
+    const NAME: &'static str = "charge";
+
+    async fn find(app: &App, ChargePath(id): ChargePath) -> Result<Option<Self>, StoreError> {
+        app.charges.find(id).await
+    }
+}
+
+impl Owned for MedCase {
+    type Path = IdPath<MedCaseId>;
+
+    const NAME: &'static str = "MED case";
+
+    async fn find(app: &App, IdPath(id): IdPath<MedCaseId>) -> Result<Option<Self>, StoreError> {
+        app.cases.find(id).await
+    }
+}
+
+impl Owned for Refund {
+    type Path = IdPath<RefundId>;
+
+    const NAME: &'static str = "refund";
+
+    async fn find(app: &App, IdPath(id): IdPath<RefundId>) -> Result<Option<Self>, StoreError> {
+        app.refunds.find(id).await
+    }
+}
+
+/// The caller, and what the path names if it is of the caller's scope. Authenticates and reads concurrently: one round trip.
+/// What does not exist and what is another scope's is the same 404. With `TEST_ONLY` a live key is refused before that.
+#[derive(Debug)]
+pub struct Own<T, const TEST_ONLY: bool = false> {
+    /// The function's state.
+    pub app: App,
+    /// The caller.
+    pub caller: Caller,
+    /// What the path names.
+    pub found: T,
+    /// The time of the request.
+    pub now: Timestamp,
+}
+
+/// As [`Own`], on routes that play the acquirer.
+pub type OwnTest<T> = Own<T, true>;
+
+impl<S, T, const TEST_ONLY: bool> FromRequestParts<S> for Own<T, TEST_ONLY>
+where
+    S: Send + Sync,
+    T: Owned,
+    T::Path: FromRequestParts<S, Rejection = Infallible>,
+    App: FromRef<S>,
+{
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Ok(context) = RequestContext::from_request_parts(parts, state).await;
+        let Ok(path) = T::Path::from_request_parts(parts, state).await;
+        let app = App::from_ref(state);
+        let now = app.clock.now();
+        let (caller, found) = tokio::join!(app.api_keys.authenticate(&context, now), T::find(&app, path));
+        let caller = caller?;
+        context.query.require_empty()?;
+        if TEST_ONLY {
+            caller.require_test()?;
+        }
+        let own = found?.filter(|found| found.scope() == caller.scope);
+        let found = own.ok_or(Problem::NotFound { what: T::NAME })?;
+        Ok(Self { app, caller, found, now })
+    }
+}
+
+/// An extractor of this module that the handler runs itself, concurrently with a read of its own: one round trip.
+#[derive(Debug)]
+pub struct Deferred<E> {
+    parts: Parts,
+    app: App,
+    extractor: PhantomData<E>,
+}
+
+impl<E: FromRequestParts<App, Rejection = Problem>> Deferred<E> {
+    /// Extracts, and reads. A failure to extract comes before the result of the read.
+    pub async fn beside<T>(mut self, read: impl AsyncFnOnce(&App) -> T) -> Result<(E, T), Problem> {
+        // Boxed: each request to the database takes kilobytes of the future.
+        let extracted = Box::pin(E::from_request_parts(&mut self.parts, &self.app));
+        let (extracted, read) = tokio::join!(extracted, read(&self.app));
+        Ok((extracted?, read))
+    }
+}
+
+impl<S, E> FromRequestParts<S> for Deferred<E>
+where
+    S: Sync,
+    App: FromRef<S>,
+{
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
+        Ok(Self { parts: parts.clone(), app: App::from_ref(state), extractor: PhantomData })
+    }
+}
