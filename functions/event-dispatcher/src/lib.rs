@@ -9,6 +9,8 @@
 
 pub mod replay;
 mod rollups;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,0 +1,459 @@
+//! What each kind of stream record makes the dispatcher do. The payloads of events are in the tests of `shared::webhook`.
+
+use domain::account::Account;
+use domain::audit::Actor;
+use domain::charge::RefundAsked;
+use domain::charge::transition::{self, Command, Outcome};
+use domain::ids::{EndpointId, MedCaseId, PayoutId, RefundId};
+use domain::med::{AppealReason, CaseKind, CaseNotice, CaseStep, Decision};
+use domain::money::{Amount, Currency};
+use domain::payout::{PayoutEnd, PayoutStatus};
+use domain::refund::{RefundEnd, RefundPlan, RefundStep};
+use domain::row::Row;
+use domain::wallet::RefundStrategy;
+use domain::webhook::event_type::EventType;
+use domain::webhook::signature::EndpointSecret;
+use serde_json::{Value, json};
+use shared::store::to_item;
+use shared::webhook::endpoint::{Disabled, EndpointStatus};
+
+use super::*;
+use charges::{at, paid, waiting};
+
+#[path = "../../../domain/src/charge/testing.rs"]
+mod charges;
+
+/// A dispatcher whose clients reach nothing.
+fn dispatcher() -> Dispatcher {
+    let var = |name: &str| {
+        Some(match name {
+            "CHECKOUT_BASE_URL" => "https://pay.example.com/checkout".to_owned(),
+            name if name.starts_with("AWS_ENDPOINT_URL") => "http://127.0.0.1:9".to_owned(),
+            name => format!("some-{name}"),
+        })
+    };
+    Dispatcher::from_vars(&Aws::from_vars(&var).unwrap(), Clock::default(), &var).unwrap()
+}
+
+/// A row as streams send it.
+fn image(row: &impl Row) -> Value {
+    serde_json::to_value(serde_dynamo::Item::from(to_item(row).unwrap())).unwrap()
+}
+
+/// A record as streams send it. An image that is absent is `null`.
+fn record(name: &str, old: &Value, new: &Value) -> EventRecord {
+    let keys = if new.is_null() { old } else { new };
+    let record = json!({
+        "eventID": "1", "eventName": name, "eventVersion": "1.1", "eventSource": "aws:dynamodb",
+        "awsRegion": "sa-east-1", "eventSourceARN": "arn:aws:dynamodb:…",
+        "dynamodb": {
+            "ApproximateCreationDateTime": 1_795_262_400,
+            "Keys": {"pk": keys["pk"], "sk": keys["sk"]}, "OldImage": old, "NewImage": new,
+            "SequenceNumber": "111", "SizeBytes": 26, "StreamViewType": "NEW_AND_OLD_IMAGES",
+        },
+    });
+    serde_json::from_value(record).unwrap()
+}
+
+fn insert(new: &impl Row) -> EventRecord {
+    record("INSERT", &Value::Null, &image(new))
+}
+
+fn modify<R: Row>(old: &R, new: &R) -> EventRecord {
+    record("MODIFY", &image(old), &image(new))
+}
+
+/// The actions that a record leads to, one a line.
+fn actions(record: &EventRecord) -> String {
+    actions_of(&dispatcher(), record)
+}
+
+fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
+    let Asks { events, resend, counted, delivery, acquirer, notice, audit, abandonment } =
+        dispatcher.read(record).unwrap();
+    let mut lines = Vec::new();
+    for event in events {
+        let names: Vec<&str> = event.types.iter().map(|name| name.as_str()).collect();
+        let to = event.webhook_url.map(|url| format!(" to {url}")).unwrap_or_default();
+        lines.push(format!("publish {}{to}", names.join(", ")));
+    }
+    lines.extend(resend.map(|resend| format!("resend {resend}")));
+    if let Some(counted) = counted {
+        let sums = |sums: &domain::rollup::Sums| {
+            sums.iter().map(|(name, by)| format!("{name} {by:+}")).collect::<Vec<_>>().join(", ")
+        };
+        let Counted { day, currency, version, of_day, of_all_time, .. } = *counted;
+        lines.push(format!("count version {version} on {day} in {currency}: {}", sums(&of_day)));
+        lines.push(format!("count version {version} for all time: {}", sums(&of_all_time)));
+    }
+    lines.extend(delivery.map(|message| format!("deliver {}", message.body().unwrap())));
+    lines.extend(acquirer.map(|message| format!("ask acquirer {}", message.body().unwrap())));
+    lines.extend(notice.map(|message| format!("mail {}", message.body().unwrap())));
+    lines.extend(audit.map(|audit| format!("audit {} {}", audit.action, audit.subject)));
+    lines.extend(abandonment.map(|row| format!("cancel deliveries of {}", row.endpoint)));
+    if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }
+}
+
+fn after(charge: &Charge, command: &Command) -> Charge {
+    match transition::apply(charge, command, at(90)).unwrap() {
+        Outcome::Changed(charge) => *charge,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The API key that made a version of a row.
+fn by_key(version: u64) -> Actor {
+    let actor = json!({"fingerprint": "0123456789abcdef0123456789abcdef", "version": version});
+    serde_json::from_value(actor).unwrap()
+}
+
+fn refund() -> RefundStep {
+    let asked = RefundAsked {
+        gross: Some(Amount::parse(400).unwrap()),
+        strategy: RefundStrategy::Cashout,
+        pix_out_fee: 0,
+        merchant_bears_pix_out: false,
+        is_held: false,
+    };
+    let plan = RefundPlan {
+        asked,
+        destination: None,
+        third_party: false,
+        limit: None,
+        reason: None,
+        request_hash: String::new(),
+    };
+    Refund::request(RefundId::derive(paid().id, "refund-01"), &paid(), plan, at(100)).unwrap()
+}
+
+fn case() -> CaseStep {
+    let notice = CaseNotice {
+        id: None,
+        kind: CaseKind::Med,
+        reason: None,
+        method: None,
+        response_deadline: None,
+        amount: None,
+    };
+    MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &notice, at(100)).unwrap()
+}
+
+fn endpoint() -> Endpoint {
+    Endpoint {
+        id: EndpointId::new(at(0), [7; 10]),
+        scope: waiting().scope,
+        url: "https://shop.example.com/hook".to_owned(),
+        events: vec![EventType::ChargePaid],
+        secret: EndpointSecret::from_random(&[7; 32]),
+        status: EndpointStatus::Active,
+        failing_since: None,
+        disabled: None,
+        abandoned: None,
+        created_at: at(0),
+        updated_at: at(0),
+        version: 1,
+        actor: None,
+    }
+}
+
+fn payout() -> Payout {
+    Payout {
+        id: PayoutId::new(at(0), [7; 10]),
+        scope: waiting().scope,
+        amount: Amount::parse(1000).unwrap(),
+        currency: Currency::BRL,
+        status: PayoutStatus::Pending,
+        failure_reason: None,
+        created_at: at(0),
+        updated_at: at(0),
+        paid_at: None,
+        version: 1,
+    }
+}
+
+fn resend() -> Resend {
+    Resend { id: ResendId::new(at(120), [7; 10]), charge: paid(), refund: None, at: at(120) }
+}
+
+/// The events of a payment whose transaction has a webhook address of its own.
+fn paid_events(webhook_url: Option<&str>) -> Vec<Event> {
+    let transaction = webhook_url
+        .map(|url| domain::charge::Transaction { customer_id: None, webhook_url: Some(url.to_owned()) });
+    let charge = Charge { transaction, ..paid() };
+    Event::of_charge(Some(&waiting()), &charge, &dispatcher().links).unwrap()
+}
+
+#[test]
+fn a_new_charge_is_published_and_counted() {
+    insta::assert_snapshot!(actions(&insert(&waiting())), @"
+    publish charge.created
+    publish payment.created, payment.status_changed
+    count version 1 on 2026-11-21 in BRL: c9 +1, made +1, s_wp +1
+    count version 1 for all time: made +1, s_wp +1
+    ");
+}
+
+#[test]
+fn a_new_charge_that_its_acquirer_must_finalise_is_sent_to_it_once() {
+    let pending = Charge { status: TransactionStatus::Pending, ..waiting() };
+    insta::assert_snapshot!(actions(&insert(&pending)), @r#"
+    count version 1 on 2026-11-21 in BRL: c9 +1, made +1, s_pe +1
+    count version 1 for all time: made +1, s_pe +1
+    ask acquirer {"finalise":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9"}
+    "#);
+    let later = transition::next_version(pending.clone(), at(30));
+    insta::assert_snapshot!(actions(&modify(&pending, &later)), @"nothing");
+    let finalised = transition::next_version(waiting(), at(30));
+    insta::assert_snapshot!(actions(&modify(&pending, &finalised)), @"
+    publish charge.created
+    publish payment.created, payment.status_changed
+    count version 2 on 2026-11-21 in BRL: s_pe -1, s_wp +1
+    count version 2 for all time: s_pe -1, s_wp +1
+    ");
+}
+
+#[test]
+fn a_paid_charge_is_published_and_its_payment_counted() {
+    insta::assert_snapshot!(actions(&modify(&waiting(), &paid())), @"
+    publish charge.paid
+    publish payment.completed, payment.status_changed
+    count version 2 on 2026-11-21 in BRL: n_px +1, p9 +1, paid +1, s_pa +1, s_wp -1, seconds +60, tried +1, v_px +1000, volume +1000
+    count version 2 for all time: s_pa +1, s_wp -1
+    ");
+}
+
+#[test]
+fn an_expired_charge_is_published_and_counted() {
+    let expired = after(&waiting(), &Command::Expire { at: at(3600) });
+    insta::assert_snapshot!(actions(&modify(&waiting(), &expired)), @"
+    publish charge.expired
+    publish payment.expired, payment.failed, payment.status_changed
+    count version 2 on 2026-11-21 in BRL: b_ex +1, s_ex +1, s_wp -1
+    count version 2 for all time: s_ex +1, s_wp -1
+    ");
+}
+
+#[test]
+fn a_cancelled_charge_is_audited_only_if_an_api_key_cancelled_it() {
+    let cancelled = after(&waiting(), &Command::Cancel);
+    insta::assert_snapshot!(actions(&modify(&waiting(), &cancelled)), @"
+    publish charge.failed
+    publish payment.failed, payment.status_changed
+    count version 2 on 2026-11-21 in BRL: b_ca +1, s_ca +1, s_wp -1
+    count version 2 for all time: s_ca +1, s_wp -1
+    ");
+    let cancelled = Charge { actor: Some(by_key(cancelled.version)), ..cancelled };
+    insta::assert_snapshot!(actions(&modify(&waiting(), &cancelled)), @"
+    publish charge.failed
+    publish payment.failed, payment.status_changed
+    count version 2 on 2026-11-21 in BRL: b_ca +1, s_ca +1, s_wp -1
+    count version 2 for all time: s_ca +1, s_wp -1
+    audit charge.cancel ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9
+    ");
+}
+
+#[test]
+fn a_charge_whose_status_stays_leads_to_nothing() {
+    let changed = transition::next_version(paid(), at(90));
+    insta::assert_snapshot!(actions(&modify(&paid(), &changed)), @"nothing");
+}
+
+#[test]
+fn a_refund_is_sent_to_its_acquirer_and_audited_once_and_each_step_is_published() {
+    let step = refund();
+    let requested = Refund { actor: Some(by_key(1)), ..step.refund };
+    let started = requested.started(&step.charge, at(101)).unwrap();
+    let ended = started.ended(&step.charge, RefundEnd::Refunded, at(103)).unwrap().unwrap().refund;
+    insta::assert_snapshot!(actions(&insert(&requested)), @r#"
+    publish payment.refunded
+    ask acquirer {"refund":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2"}
+    audit refund.create re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2
+    "#);
+    insta::assert_snapshot!(actions(&modify(&requested, &started)), @"publish payment.refunded");
+    insta::assert_snapshot!(actions(&modify(&started, &ended)), @"publish payment.refunded");
+    insta::assert_snapshot!(actions(&modify(&ended, &ended)), @"nothing");
+}
+
+#[test]
+fn a_new_refund_to_a_third_party_is_also_mailed() {
+    let to_other = Refund { third_party: true, ..refund().refund };
+    insta::assert_snapshot!(actions(&insert(&to_other)), @r#"
+    publish payment.refunded
+    ask acquirer {"refund":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2"}
+    mail {"scope":"acc_0w3ge1r70w3ge1r7:test","about":{"refund_destination":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2"},"version":1,"at":"2026-11-21T12:01:40.000Z"}
+    "#);
+}
+
+#[test]
+fn a_med_case_is_mailed_when_it_opens_and_when_it_is_decided() {
+    let CaseStep { case: opened, charge, .. } = case();
+    insta::assert_snapshot!(actions(&insert(&opened)), @r#"
+    publish med_case.created
+    mail {"scope":"acc_0w3ge1r70w3ge1r7:test","about":{"med_opened":"med_7m6nt71kcbhzd8xb6nhy78wpdsegmehasb614x41e2"},"version":1,"at":"2026-11-21T12:01:40.000Z"}
+    "#);
+    let reason = AppealReason::parse("Entregue").unwrap();
+    let appealed = opened.appealed(&charge, &reason, at(110)).unwrap().case;
+    let appealed = MedCase { actor: Some(by_key(appealed.version)), ..appealed };
+    insta::assert_snapshot!(actions(&modify(&opened, &appealed)), @"
+    publish med_case.updated
+    audit med.appeal med_7m6nt71kcbhzd8xb6nhy78wpdsegmehasb614x41e2
+    ");
+    let decided = appealed.decided(&charge, Decision::Payer, at(120)).unwrap().unwrap().case;
+    insta::assert_snapshot!(actions(&modify(&appealed, &decided)), @r#"
+    publish med_case.updated
+    publish med.resolved
+    mail {"scope":"acc_0w3ge1r70w3ge1r7:test","about":{"med_resolved":"med_7m6nt71kcbhzd8xb6nhy78wpdsegmehasb614x41e2"},"version":3,"at":"2026-11-21T12:02:00.000Z"}
+    "#);
+}
+
+#[test]
+fn the_end_of_a_med_case_is_neither_published_nor_mailed_where_outcome_notices_are_off() {
+    let CaseStep { case: opened, charge, .. } = case();
+    let decided = opened.decided(&charge, Decision::Payer, at(120)).unwrap().unwrap().case;
+    let silent = Dispatcher { med_outcome_notices: false, ..dispatcher() };
+    insta::assert_snapshot!(actions_of(&silent, &modify(&opened, &decided)), @"nothing");
+}
+
+#[test]
+fn an_endpoint_is_audited_when_an_api_key_changes_it_and_mailed_when_it_is_switched_off() {
+    let registered = Endpoint { actor: Some(by_key(1)), ..endpoint() };
+    insta::assert_snapshot!(actions(&insert(&registered)), @"audit webhook-endpoint.register wh_01m7yzmhg00w3ge1r70w3ge1r7");
+    let failing = Endpoint { failing_since: Some(at(60)), version: 2, ..registered.clone() };
+    insta::assert_snapshot!(actions(&modify(&registered, &failing)), @"nothing");
+    let disabled = Some(Disabled { at: at(90), reason: "answered 500".to_owned() });
+    let status = EndpointStatus::Inactive;
+    let off = Endpoint { status, disabled, updated_at: at(90), version: 3, ..failing.clone() };
+    insta::assert_snapshot!(actions(&modify(&failing, &off)), @r#"mail {"scope":"acc_0w3ge1r70w3ge1r7:test","about":{"endpoint_disabled":"wh_01m7yzmhg00w3ge1r70w3ge1r7"},"version":3,"at":"2026-11-21T12:01:30.000Z"}"#);
+}
+
+#[test]
+fn a_payout_is_published_when_it_is_created_and_when_it_ends() {
+    insta::assert_snapshot!(actions(&insert(&payout())), @"
+    publish payout.created
+    publish withdrawal.created
+    ");
+    let paid = payout().ended(&PayoutEnd::Paid, at(60)).unwrap().unwrap();
+    insta::assert_snapshot!(actions(&modify(&payout(), &paid)), @"
+    publish payout.paid
+    publish withdrawal.completed, withdrawal.status_changed
+    ");
+    let reason = "account closed".to_owned();
+    let failed = payout().ended(&PayoutEnd::Failed { reason }, at(60)).unwrap().unwrap();
+    insta::assert_snapshot!(actions(&modify(&payout(), &failed)), @"
+    publish payout.failed
+    publish withdrawal.failed, withdrawal.status_changed
+    ");
+}
+
+#[test]
+fn a_resend_request_is_published_only_when_it_is_new() {
+    insta::assert_snapshot!(actions(&insert(&resend())), @"
+    publish charge.paid
+    publish payment.completed, payment.status_changed
+    resend rs_01m7yzr6p00w3ge1r70w3ge1r7
+    ");
+    insta::assert_snapshot!(actions(&modify(&resend(), &resend())), @"nothing");
+}
+
+#[test]
+fn a_delivery_is_started_only_when_it_is_new_and_pending() {
+    let events = paid_events(None);
+    let new = Delivery::of_event(&events[0], &[endpoint()], at(60)).remove(0);
+    insta::assert_snapshot!(actions(&insert(&new)), @r#"deliver {"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc3061vq5b37tjxkp1x7","endpoint":"wh_01m7yzmhg00w3ge1r70w3ge1r7","server":null}"#);
+    let retried = Delivery { attempts: 1, ..new.clone() };
+    insta::assert_snapshot!(actions(&modify(&new, &retried)), @"nothing");
+    let cancelled = Delivery { status: DeliveryStatus::Cancelled, ..new };
+    insta::assert_snapshot!(actions(&insert(&cancelled)), @"nothing");
+}
+
+#[test]
+fn a_delivery_to_a_transactions_own_address_names_its_server() {
+    let events = paid_events(Some("https://shop.example.com/own"));
+    let new = Delivery::of_event(&events[1], &[endpoint()], at(60)).remove(0);
+    insta::assert_snapshot!(actions(&insert(&new)), @r#"deliver {"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc30a87nq3jtrpz6r64n","endpoint":null,"server":"0ed97144"}"#);
+}
+
+#[test]
+fn an_abandonment_continues_while_a_pass_runs() {
+    let row = Abandonment::by_deletion(&endpoint(), at(0));
+    insta::assert_snapshot!(actions(&insert(&row)), @"cancel deliveries of wh_01m7yzmhg00w3ge1r70w3ge1r7");
+    let with_progress = |progress: Value| -> Abandonment {
+        let mut changed = serde_json::to_value(&row).unwrap();
+        changed["progress"] = progress;
+        serde_json::from_value(changed).unwrap()
+    };
+    let further = with_progress(json!({"unlisted": {"after": "wd_1"}}));
+    insta::assert_snapshot!(actions(&modify(&row, &further)), @"cancel deliveries of wh_01m7yzmhg00w3ge1r70w3ge1r7");
+    for ended in ["waiting", "done"] {
+        let ended = with_progress(json!(ended));
+        assert_eq!(actions(&modify(&row, &ended)), "nothing");
+    }
+}
+
+#[test]
+fn rows_of_other_kinds_lead_to_nothing() {
+    let event = paid_events(None).remove(0);
+    assert_eq!(actions(&insert(&event)), "nothing");
+    assert_eq!(actions(&modify(&event, &event)), "nothing");
+    let charge = waiting();
+    let upload = Key { pk: charge.key().pk, sk: "upload#1".to_owned() };
+    for Key { pk, sk } in [upload, Account::key_of(&charge.scope.account)] {
+        let row = json!({"pk": {"S": pk}, "sk": {"S": sk}});
+        assert_eq!(actions(&record("INSERT", &Value::Null, &row)), "nothing", "{row}");
+    }
+}
+
+#[test]
+fn a_removed_row_leads_to_nothing_whatever_it_was() {
+    let running = Abandonment::by_deletion(&endpoint(), at(0));
+    let delivery = Delivery::of_event(&paid_events(None)[0], &[endpoint()], at(60)).remove(0);
+    for old in [
+        image(&waiting()),
+        image(&refund().refund),
+        image(&case().case),
+        image(&endpoint()),
+        image(&payout()),
+        image(&resend()),
+        image(&running),
+        image(&delivery),
+    ] {
+        assert_eq!(actions(&record("REMOVE", &old, &Value::Null)), "nothing", "{}", old["pk"]);
+    }
+}
+
+#[test]
+fn a_row_that_does_not_parse_is_an_error_and_not_skipped() {
+    let mut unknown_status = image(&waiting());
+    unknown_status["status"] = json!({"S": "UNKNOWN"});
+    let new = record("INSERT", &Value::Null, &unknown_status);
+    insta::assert_snapshot!(dispatcher().read(&new).err().unwrap(), @"a row can't be read or written: unknown variant `UNKNOWN`, expected one of `PENDING`, `WAITING_PAYMENT`, `PROCESSING`, `PAID`, `APPROVED`, `REFUSED`, `CANCELLED`, `EXPIRED`, `REFUNDED`, `CHARGEBACK`, `DISPUTE`");
+    let old = record("MODIFY", &unknown_status, &image(&waiting()));
+    assert!(matches!(dispatcher().read(&old), Err(WorkError::Store(StoreError::Corrupt(_)))));
+    let delivery = Delivery::of_event(&paid_events(None)[0], &[endpoint()], at(60)).remove(0);
+    for key in [
+        waiting().key(),
+        refund().refund.key(),
+        case().case.key(),
+        endpoint().key(),
+        payout().key(),
+        resend().key(),
+        Abandonment::by_deletion(&endpoint(), at(0)).key(),
+        delivery.key(),
+    ] {
+        let only_the_key = json!({"pk": {"S": key.pk}, "sk": {"S": key.sk}});
+        let read = dispatcher().read(&record("INSERT", &Value::Null, &only_the_key));
+        assert!(matches!(read, Err(WorkError::Store(StoreError::Corrupt(_)))), "{only_the_key}");
+    }
+}
+
+#[tokio::test]
+async fn a_batch_whose_records_lead_to_nothing_is_done_without_a_call() {
+    let event = paid_events(None).remove(0);
+    let batch = json!({"Records": [
+        insert(&event),
+        modify(&paid(), &transition::next_version(paid(), at(90))),
+        record("REMOVE", &image(&waiting()), &Value::Null),
+    ]});
+    let response = dispatcher().handle(serde_json::from_value(batch).unwrap()).await;
+    insta::assert_snapshot!(serde_json::to_string(&response).unwrap(), @r#"{"batchItemFailures":[]}"#);
+}
