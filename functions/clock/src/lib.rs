@@ -209,7 +209,6 @@ impl DueWork {
         self.ask(due, AcquirerMessage::Refund(refund.id), refund.created_at, now).await
     }
 
-    /// An acquirer is asked again, the more rarely the longer it takes.
     async fn ask(
         &self,
         due: &Due,
@@ -217,9 +216,7 @@ impl DueWork {
         since: Timestamp,
         now: Timestamp,
     ) -> Result<Wake, WorkError> {
-        let age_seconds = now.millis_since(since).div_euclid(1_000);
-        let pause = age_seconds.clamp(NEXT_LOOK_SECONDS, LONGEST_ASK_SECONDS);
-        let moved = self.store.postpone(due, later(now, pause)).await?;
+        let moved = self.store.postpone(due, next_ask_at(since, now)).await?;
         Ok(moved.map_or(Wake::Nobody, |_| Wake::Acquirer(message)))
     }
 
@@ -262,6 +259,45 @@ impl DueWork {
     }
 }
 
+/// When an acquirer is asked again: the pause is as long as the work has already taken, within bounds.
+fn next_ask_at(since: Timestamp, now: Timestamp) -> Timestamp {
+    let age_seconds = now.millis_since(since).div_euclid(1_000);
+    later(now, age_seconds.clamp(NEXT_LOOK_SECONDS, LONGEST_ASK_SECONDS))
+}
+
 fn later(now: Timestamp, seconds: i64) -> Timestamp {
     now.plus_seconds(seconds).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_between_requests_to_an_acquirer_grows_from_two_minutes_to_six_hours() {
+        let since: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
+        let mut now = since;
+        let asked = std::iter::repeat_with(|| {
+            now = next_ask_at(since, now);
+            now.to_string()
+        });
+        let asked: Vec<String> = asked.take(12).collect();
+        insta::assert_snapshot!(asked.join("\n"), @"
+        2026-11-21T12:02:00.000Z
+        2026-11-21T12:04:00.000Z
+        2026-11-21T12:08:00.000Z
+        2026-11-21T12:16:00.000Z
+        2026-11-21T12:32:00.000Z
+        2026-11-21T13:04:00.000Z
+        2026-11-21T14:08:00.000Z
+        2026-11-21T16:16:00.000Z
+        2026-11-21T20:32:00.000Z
+        2026-11-22T02:32:00.000Z
+        2026-11-22T08:32:00.000Z
+        2026-11-22T14:32:00.000Z
+        ");
+        // The clock of the machine that created the row may be ahead.
+        assert_eq!(next_ask_at(later(since, 60), since), later(since, NEXT_LOOK_SECONDS));
+        assert_eq!(next_ask_at(Timestamp::MIN, Timestamp::MAX), Timestamp::MAX);
+    }
 }
