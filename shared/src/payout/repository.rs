@@ -102,6 +102,7 @@ impl Payouts {
                     if update.commit(writes).await? {
                         return Ok(payout);
                     }
+                    update.skip_pause_after(credits.bound_place());
                 }
                 Covered::Short { available, .. } => {
                     return Err(PayoutRefused::InsufficientBalance { available });

@@ -97,6 +97,7 @@ impl Refunds {
                     if update.commit(writes).await? {
                         return Ok(Created::New(*refund));
                     }
+                    update.skip_pause_after(credits.bound_place());
                 }
                 Ok(Taken::Stale) => {}
                 // The same request, sent twice at one moment, may have taken the money.

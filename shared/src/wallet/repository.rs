@@ -93,6 +93,13 @@ pub struct Wallets {
     pub(super) store: Store,
 }
 
+impl CreditsRead {
+    /// The place of the debit's bound among the writes of the last attempt, if it has one.
+    pub fn bound_place(&self) -> Option<usize> {
+        self.place
+    }
+}
+
 impl Wallets {
     /// Wallets in a store.
     pub fn new(store: Store) -> Self {
@@ -185,6 +192,7 @@ impl Wallets {
                     if update.commit(writes).await? {
                         return Ok(Adjusted::Done(Box::new(posting)));
                     }
+                    update.skip_pause_after(credits.bound_place());
                 }
                 Covered::Short { available, .. } => return Ok(Adjusted::Short { available }),
             }
