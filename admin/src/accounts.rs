@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use domain::account::terms::{Fee, FeesOnRefund, MAX_HOLD_DAYS, MethodTerms};
 use domain::account::{Account, AccountSettings, Contact, MailAddress, VelocityLimits};
 use domain::ids::{AccountId, Mode};
-use domain::money::Amount;
+use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use serde_json::json;
 use shared::services::change_account_settings;
@@ -250,7 +250,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             change(id, "account.set-hold", set, operator).await?
         }
         Command::SetPixOutFee { id, centavos, operator } => {
-            let set: Change = Box::new(move |settings| settings.pix_out_fee = centavos);
+            let set: Change = Box::new(move |settings| settings.pix_out_fee = MinorUnits::new(centavos));
             change(id, "account.set-pix-out-fee", set, operator).await?
         }
         Command::SetContact { id, email, operator } => {

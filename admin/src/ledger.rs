@@ -90,7 +90,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
             let adjustment = Adjustment { id, scope: scope.scope(), currency, minor: amount, note };
             let adjusted = stack.wallets.adjust(&adjustment, &operator.operator(), now).await;
             match adjusted.map_err(|error| not_known(&error, &id))? {
-                Adjusted::Done(posting) => print_json(&MovementView::new(&posting))?,
+                Adjusted::Done(posting) => print_json(&MovementView::new(&posting)?)?,
                 Adjusted::Short { available } => {
                     return Err(PayoutRefused::InsufficientBalance { available }.into());
                 }
@@ -101,7 +101,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
         }
         Command::Show { scope } => {
             stack.account(&scope.account).await?;
-            print_json(&BalanceView::new(&stack.wallets.of(&scope.scope()).await?))?;
+            print_json(&BalanceView::new(&stack.wallets.of(&scope.scope()).await?)?)?;
             Ok(Done::Well)
         }
     }

@@ -105,7 +105,7 @@ struct Shown<'a> {
 }
 
 fn print(case: &MedCase) -> Result<(), Box<dyn Error>> {
-    let (scope, moved, unconfirmed) = (case.scope, case.moved, case.unconfirmed);
+    let (scope, moved, unconfirmed) = (case.scope, case.moved.get(), case.unconfirmed);
     print_json(&Shown { case: CaseView::new(case), scope, moved, unconfirmed })
 }
 

@@ -1,7 +1,7 @@
 //! Money: integers of a currency's smallest unit, never a float.
 //!
-//! [`Amount`] is what a client may ask for: positive and bounded. [`Money`] is what a ledger adds up: signed,
-//! with its currency, every operation checked.
+//! [`Amount`] is what a client may ask for: positive and bounded. [`MinorUnits`] is what a ledger adds up: signed, every
+//! operation checked. [`Money`] adds the currency, where no row names it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -149,7 +149,13 @@ impl Amount {
 
     /// The same as money of a currency.
     pub fn of(self, currency: Currency) -> Money {
-        Money { minor: self.0, currency }
+        Money { minor: self.into(), currency }
+    }
+
+    /// The same below zero. The bounds of an amount leave room for it.
+    #[expect(clippy::arithmetic_side_effects, reason = "an amount is positive, so its negation fits")]
+    pub fn negated(self) -> MinorUnits {
+        MinorUnits(-self.0)
     }
 
     /// As a decimal number with exactly `exponent` decimals: 1000 with 2 is `10.00`, 7 with 0 is `7`.
@@ -181,11 +187,96 @@ pub enum AmountError {
     TooLarge,
 }
 
+/// A signed count of a currency's smallest units. The row that holds it names the currency once. An integer on the wire.
+#[derive(Clone, Copy, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct MinorUnits(i64);
+
+impl MinorUnits {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// So many smallest units.
+    pub const fn new(minor: i64) -> Self {
+        Self(minor)
+    }
+
+    /// The number, for counters and for the wire.
+    pub const fn get(self) -> i64 {
+        self.0
+    }
+
+    /// Whether it is nothing. A row may leave such a field out.
+    pub const fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether it is above zero.
+    pub const fn is_positive(self) -> bool {
+        self.0 > 0
+    }
+
+    /// Whether it is below zero.
+    pub const fn is_negative(self) -> bool {
+        self.0 < 0
+    }
+
+    /// The sum, where it fits.
+    pub fn checked_add(self, other: Self) -> Result<Self, MoneyError> {
+        self.0.checked_add(other.0).map(Self).ok_or(MoneyError::Overflow)
+    }
+
+    /// The difference, where it fits.
+    pub fn checked_sub(self, other: Self) -> Result<Self, MoneyError> {
+        self.0.checked_sub(other.0).map(Self).ok_or(MoneyError::Overflow)
+    }
+
+    /// The same with the other sign, where it fits.
+    pub fn checked_neg(self) -> Result<Self, MoneyError> {
+        self.0.checked_neg().map(Self).ok_or(MoneyError::Overflow)
+    }
+
+    /// The sum of all, where it and every partial sum fit.
+    pub fn checked_sum(all: impl IntoIterator<Item = Self>) -> Result<Self, MoneyError> {
+        all.into_iter().try_fold(Self::ZERO, Self::checked_add)
+    }
+}
+
+impl fmt::Display for MinorUnits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for MinorUnits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<Amount> for MinorUnits {
+    fn from(amount: Amount) -> Self {
+        Self(amount.0)
+    }
+}
+
+impl From<MinorUnits> for i128 {
+    fn from(minor: MinorUnits) -> Self {
+        minor.0.into()
+    }
+}
+
+impl PartialEq<i64> for MinorUnits {
+    fn eq(&self, other: &i64) -> bool {
+        self.0 == *other
+    }
+}
+
 /// A signed sum of smallest units in one currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Money {
-    /// Smallest units of the currency; below zero for a debit.
-    pub minor: i64,
+    /// Below zero for a debit.
+    pub minor: MinorUnits,
     /// What `minor` counts.
     pub currency: Currency,
 }
@@ -193,36 +284,38 @@ pub struct Money {
 impl Money {
     /// Nothing, in a currency.
     pub const fn zero(currency: Currency) -> Self {
-        Self { minor: 0, currency }
+        Self { minor: MinorUnits::ZERO, currency }
     }
 
     /// The sum, where both are in one currency and it fits.
     pub fn checked_add(self, other: Self) -> Result<Self, MoneyError> {
-        self.combine(other, i64::checked_add)
+        self.combine(other, MinorUnits::checked_add)
     }
 
     /// The difference, where both are in one currency and it fits.
     pub fn checked_sub(self, other: Self) -> Result<Self, MoneyError> {
-        self.combine(other, i64::checked_sub)
+        self.combine(other, MinorUnits::checked_sub)
     }
 
     /// The same with the other sign.
     pub fn checked_neg(self) -> Result<Self, MoneyError> {
-        let minor = self.minor.checked_neg().ok_or(MoneyError::Overflow)?;
-        Ok(Self { minor, ..self })
+        Ok(Self { minor: self.minor.checked_neg()?, ..self })
     }
 
     /// As a decimal number in the currency's main unit: `-10.00` for −1000 centavos.
     pub fn decimal(self) -> String {
-        decimal(self.minor, self.currency.exponent())
+        decimal(self.minor.get(), self.currency.exponent())
     }
 
-    fn combine(self, other: Self, operation: fn(i64, i64) -> Option<i64>) -> Result<Self, MoneyError> {
+    fn combine(
+        self,
+        other: Self,
+        operation: fn(MinorUnits, MinorUnits) -> Result<MinorUnits, MoneyError>,
+    ) -> Result<Self, MoneyError> {
         if self.currency != other.currency {
             return Err(MoneyError::CurrencyMismatch);
         }
-        let minor = operation(self.minor, other.minor).ok_or(MoneyError::Overflow)?;
-        Ok(Self { minor, ..self })
+        Ok(Self { minor: operation(self.minor, other.minor)?, ..self })
     }
 }
 
@@ -235,11 +328,6 @@ pub enum MoneyError {
     /// The result doesn't fit 64 bits.
     #[error("the sum is out of range")]
     Overflow,
-}
-
-/// Whether a row may leave the field out.
-pub fn is_zero(minor: &i64) -> bool {
-    *minor == 0
 }
 
 fn decimal(minor: i64, exponent: u32) -> String {
@@ -258,6 +346,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    fn money(minor: i64, currency: Currency) -> Money {
+        Money { minor: MinorUnits::new(minor), currency }
+    }
+
+    #[test]
+    fn minor_units_are_an_integer_on_the_wire() {
+        assert_eq!(serde_json::to_string(&MinorUnits::new(-1000)).unwrap(), "-1000");
+        assert_eq!(serde_json::from_str::<MinorUnits>("-1000").unwrap(), -1000);
+        assert!(serde_json::from_str::<MinorUnits>("10.0").is_err());
+    }
+
+    #[test]
+    fn a_sum_of_minor_units_that_does_not_fit_is_an_error() {
+        let (most, one) = (MinorUnits::new(i64::MAX), MinorUnits::from(Amount::MIN));
+        assert_eq!(MinorUnits::checked_sum([most, one]), Err(MoneyError::Overflow));
+        assert_eq!(MinorUnits::checked_sum([most, Amount::MIN.negated(), one]), Ok(most));
+        assert_eq!(MinorUnits::new(i64::MIN).checked_neg(), Err(MoneyError::Overflow));
+        assert_eq!(Amount::MAX.negated().checked_neg(), Ok(Amount::MAX.into()));
+    }
 
     #[test]
     fn a_currency_is_three_to_eight_upper_case_letters() {
@@ -320,8 +428,8 @@ mod tests {
             assert_eq!(Amount::parse(minor).unwrap().decimal(exponent), expected);
         }
         assert_eq!(Amount::MAX.decimal(2), "9999999999.99");
-        assert_eq!(Money { minor: -5, currency: Currency::BRL }.decimal(), "-0.05");
-        assert_eq!(Money { minor: i64::MIN, currency: Currency::JPY }.decimal(), "-9223372036854775808");
+        assert_eq!(money(-5, Currency::BRL).decimal(), "-0.05");
+        assert_eq!(money(i64::MIN, Currency::JPY).decimal(), "-9223372036854775808");
     }
 
     #[test]
@@ -336,15 +444,15 @@ mod tests {
 
     #[test]
     fn money_of_two_currencies_does_not_add_up() {
-        let euro = Money { minor: 1, currency: Currency::EUR };
+        let euro = money(1, Currency::EUR);
         assert_eq!(Money::zero(Currency::BRL).checked_add(euro), Err(MoneyError::CurrencyMismatch));
         assert_eq!(Money::zero(Currency::BRL).checked_sub(euro), Err(MoneyError::CurrencyMismatch));
     }
 
     #[test]
     fn an_overflow_is_an_error() {
-        let most = Money { minor: i64::MAX, currency: Currency::BRL };
-        let least = Money { minor: i64::MIN, currency: Currency::BRL };
+        let most = money(i64::MAX, Currency::BRL);
+        let least = money(i64::MIN, Currency::BRL);
         assert_eq!(most.checked_add(Amount::MIN.of(Currency::BRL)), Err(MoneyError::Overflow));
         assert_eq!(least.checked_sub(Amount::MIN.of(Currency::BRL)), Err(MoneyError::Overflow));
         assert_eq!(least.checked_neg(), Err(MoneyError::Overflow));
@@ -353,7 +461,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_added_can_be_taken_away(a in -1_000_000_000_000_i64..1_000_000_000_000, b in -1_000_000_000_000_i64..1_000_000_000_000) {
-            let (a, b) = (Money { minor: a, currency: Currency::BRL }, Money { minor: b, currency: Currency::BRL });
+            let (a, b) = (money(a, Currency::BRL), money(b, Currency::BRL));
             prop_assert_eq!(a.checked_add(b).unwrap().checked_sub(b), Ok(a));
         }
 

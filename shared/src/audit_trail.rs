@@ -202,7 +202,7 @@ mod tests {
             let step = Refund::request(asked.id(paid().id), &paid(), plan, at(100)).unwrap();
             let new = Refund { actor: Some(caller().actor(1)), ..step.refund };
             lines.push(line(of_refund(&new)).unwrap());
-            let started = new.started(&step.charge, at(101)).unwrap();
+            let started = new.started(&step.charge, at(101)).unwrap().unwrap();
             let ended = started.ended(&step.charge, RefundEnd::Refunded, at(103)).unwrap().unwrap().refund;
             assert_eq!((of_refund(&started), of_refund(&ended)), (None, None));
         }

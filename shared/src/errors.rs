@@ -5,6 +5,7 @@
 use domain::charge::RefundRefused;
 use domain::charge::transition::Rejection;
 use domain::med::{CaseRefused, EvidenceRefused};
+use domain::money::MoneyError;
 
 use crate::account::password::PasswordError;
 use crate::acquirer::AcquirerError;
@@ -129,6 +130,12 @@ impl From<PaymentListError> for Problem {
     }
 }
 
+impl From<MoneyError> for Problem {
+    fn from(error: MoneyError) -> Self {
+        Self::Internal(error.to_string())
+    }
+}
+
 impl From<WalletError> for Problem {
     fn from(error: WalletError) -> Self {
         match error {
@@ -147,7 +154,9 @@ impl From<RefundError> for Problem {
                 RefundRefused::NotSettled => Self::PaymentNotRefundable { status: status.as_str() },
                 RefundRefused::Disputed => Self::ChargeDisputed { is_over: false },
                 RefundRefused::CaseLost => Self::ChargeDisputed { is_over: true },
-                RefundRefused::ExceedsRemaining { remaining } => Self::RefundExceedsRemaining { remaining },
+                RefundRefused::ExceedsRemaining { remaining } => {
+                    Self::RefundExceedsRemaining { remaining: remaining.get() }
+                }
                 RefundRefused::Funds(error) => Self::Internal(error.to_string()),
             },
             RefundError::InsufficientBalance { needed, available } => {

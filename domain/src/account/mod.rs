@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use self::terms::Terms;
 use crate::ids::AccountId;
-use crate::money;
+use crate::money::MinorUnits;
 use crate::row::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
@@ -27,8 +27,8 @@ pub struct AccountSettings {
     /// Requests a minute for each key.
     pub rate_limit_per_minute: u64,
     /// What a Pix out costs, in centavos (refunds by cash-out).
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub pix_out_fee: i64,
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub pix_out_fee: MinorUnits,
     /// How many live charges may be asked for in a short time.
     #[serde(default, skip_serializing_if = "VelocityLimits::is_default")]
     pub velocity: VelocityLimits,
@@ -51,7 +51,7 @@ impl AccountSettings {
             merchant_city: merchant_city.to_owned(),
             charge_expires_in_seconds: 3_600,
             rate_limit_per_minute: 600,
-            pix_out_fee: 0,
+            pix_out_fee: MinorUnits::ZERO,
             velocity: VelocityLimits::default(),
             refunds_to_payer_only: false,
             third_party_refunds: ThirdPartyLimits::default(),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::calendar::Day;
-use crate::money::{self, Amount};
+use crate::money::{Amount, MinorUnits, MoneyError};
 use crate::payment_method::PaymentMethod;
 use crate::time::Timestamp;
 
@@ -45,12 +45,16 @@ impl Fee {
         Ok(Self { fixed, basis_points })
     }
 
-    /// The fee for an amount, half-up, in minor units: 0 to the largest amount and its double.
+    /// The fee for an amount, half-up, in minor units: from 0 to the amount.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "no operand has more than 64 bits, so the results fit 128"
+    )]
     fn on(self, amount: Amount) -> i64 {
-        let twice =
-            i128::from(amount.minor()).saturating_mul(i128::from(self.basis_points)).saturating_mul(2);
-        let part = twice.saturating_add(WHOLE_BASIS_POINTS).div_euclid(WHOLE_BASIS_POINTS.saturating_mul(2));
-        i64::try_from(part).unwrap_or(i64::MAX).saturating_add(self.fixed)
+        let twice = i128::from(amount.minor()) * i128::from(self.basis_points) * 2;
+        let part = (twice + WHOLE_BASIS_POINTS).div_euclid(WHOLE_BASIS_POINTS * 2);
+        let fee = (part + i128::from(self.fixed)).clamp(0, amount.minor().into());
+        i64::try_from(fee).unwrap_or(amount.minor())
     }
 }
 
@@ -119,30 +123,85 @@ impl From<MethodTerms> for TermsRow {
 }
 
 /// The fees of one payment, in minor units; together never above its amount, so that its net is never negative.
+///
+/// Neither is further from zero than [`Amount::MAX`], so their sum and its distance to an amount always fit 64 bits.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(try_from = "FeesRow")]
 pub struct Fees {
-    /// What the acquirer takes (`providerFee` on the wire).
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub acquirer: i64,
-    /// What the platform takes (`platformFee` on the wire).
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub platform: i64,
+    #[serde(skip_serializing_if = "MinorUnits::is_zero")]
+    acquirer: MinorUnits,
+    #[serde(skip_serializing_if = "MinorUnits::is_zero")]
+    platform: MinorUnits,
+}
+
+#[derive(Deserialize)]
+struct FeesRow {
+    #[serde(default)]
+    acquirer: MinorUnits,
+    #[serde(default)]
+    platform: MinorUnits,
+}
+
+impl TryFrom<FeesRow> for Fees {
+    type Error = MoneyError;
+
+    fn try_from(row: FeesRow) -> Result<Self, MoneyError> {
+        Self::new(row.acquirer, row.platform)
+    }
 }
 
 impl Fees {
+    /// What the acquirer takes and what the platform takes.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is further from zero than the largest amount.
+    pub fn new(acquirer: MinorUnits, platform: MinorUnits) -> Result<Self, MoneyError> {
+        let bounds = Amount::MAX.negated()..=Amount::MAX.into();
+        if bounds.contains(&acquirer) && bounds.contains(&platform) {
+            Ok(Self { acquirer, platform })
+        } else {
+            Err(MoneyError::Overflow)
+        }
+    }
+
+    /// What the acquirer takes (`providerFee` on the wire).
+    pub fn acquirer(self) -> MinorUnits {
+        self.acquirer
+    }
+
+    /// What the platform takes (`platformFee` on the wire).
+    pub fn platform(self) -> MinorUnits {
+        self.platform
+    }
+
     /// Both.
-    pub fn total(self) -> i64 {
-        self.acquirer.saturating_add(self.platform)
+    #[expect(clippy::arithmetic_side_effects, reason = "`new` bounds both")]
+    pub fn total(self) -> MinorUnits {
+        MinorUnits::new(self.acquirer.get() + self.platform.get())
+    }
+
+    /// The amount less both.
+    #[expect(clippy::arithmetic_side_effects, reason = "`Amount::parse` and `new` bound them")]
+    pub fn net_of(self, amount: Amount) -> MinorUnits {
+        MinorUnits::new(amount.minor() - self.total().get())
+    }
+
+    /// What of both is above an amount.
+    #[expect(clippy::arithmetic_side_effects, reason = "`Amount::parse` and `new` bound them")]
+    pub fn above(self, amount: Amount) -> MinorUnits {
+        MinorUnits::new(self.total().get() - amount.minor()).max(MinorUnits::ZERO)
     }
 }
 
 impl MethodTerms {
     /// The fees of a payment. The acquirer takes its fee before anybody else sees the money, so where both would take
     /// more than there is, the platform goes short.
+    #[expect(clippy::arithmetic_side_effects, reason = "`Fee::on` is from 0 to the amount")]
     pub fn fees(&self, amount: Amount) -> Fees {
-        let acquirer = self.acquirer_fee.on(amount).min(amount.minor());
-        let left = amount.minor().saturating_sub(acquirer);
-        Fees { acquirer, platform: self.platform_fee.on(amount).min(left) }
+        let acquirer = self.acquirer_fee.on(amount);
+        let platform = self.platform_fee.on(amount).min(amount.minor() - acquirer);
+        Fees { acquirer: MinorUnits::new(acquirer), platform: MinorUnits::new(platform) }
     }
 
     /// The day at whose first moment money that settles at `settled_at` is released; `None`: it is not held.
@@ -204,8 +263,23 @@ mod tests {
 
     #[test]
     fn fees_above_the_amount_leave_nothing_and_the_acquirer_is_first() {
-        assert_eq!(terms((30, 0), (90, 0), 0).fees(amount(100)), Fees { acquirer: 30, platform: 70 });
-        assert_eq!(terms((500, 0), (90, 0), 0).fees(amount(100)), Fees { acquirer: 100, platform: 0 });
+        let fees =
+            |acquirer, platform| Fees::new(MinorUnits::new(acquirer), MinorUnits::new(platform)).unwrap();
+        assert_eq!(terms((30, 0), (90, 0), 0).fees(amount(100)), fees(30, 70));
+        assert_eq!(terms((500, 0), (90, 0), 0).fees(amount(100)), fees(100, 0));
+    }
+
+    #[test]
+    fn fees_beyond_the_largest_amount_are_refused() {
+        let read = serde_json::from_str::<Fees>;
+        let greatest = read(r#"{"acquirer":999999999999,"platform":999999999999}"#).unwrap();
+        assert_eq!(greatest.total(), 1_999_999_999_998);
+        assert_eq!(greatest.net_of(amount(1)), -1_999_999_999_997);
+        assert_eq!(greatest.above(amount(1)), 1_999_999_999_997);
+        assert!(read(r#"{"acquirer":1000000000000}"#).is_err());
+        assert!(read(r#"{"platform":-1000000000000}"#).is_err());
+        assert_eq!(read("{}").unwrap(), Fees::default());
+        assert_eq!(serde_json::to_string(&Fees::default()).unwrap(), "{}");
     }
 
     #[test]
@@ -237,8 +311,8 @@ mod tests {
             platform in (0_i64..=999_999_999_999, 0_u16..=10_000),
         ) {
             let fees = terms(acquirer, platform, 0).fees(amount(minor));
-            prop_assert!(fees.acquirer >= 0 && fees.platform >= 0);
-            prop_assert!(fees.total() <= minor);
+            prop_assert!(!fees.acquirer().is_negative() && !fees.platform().is_negative());
+            prop_assert!(!fees.net_of(amount(minor)).is_negative());
         }
 
         #[test]

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Charge, TransactionStatus};
 use crate::ids::MedCaseId;
+use crate::money::MoneyError;
 use crate::time::Timestamp;
 
 /// How far a case is, as the Central Bank names it (contract: `metadata.med`).
@@ -74,14 +75,14 @@ impl Charge {
 
     /// The status of a settled charge, as its cases and funds are. While a case disputes it, and after one was lost, it
     /// stays what it is, unless refunds gave all of it back.
-    pub(crate) fn status_by_funds(&self) -> TransactionStatus {
+    pub(crate) fn status_by_funds(&self) -> Result<TransactionStatus, MoneyError> {
         let disputes = self.disputes.as_ref();
         let is_open = disputes.is_some_and(|disputes| disputes.open > 0);
         let lost = disputes.is_some_and(|disputes| disputes.lost);
-        match (is_open, self.funds.is_refunded(self.amount), lost) {
+        Ok(match (is_open, self.funds.is_refunded(self.amount)?, lost) {
             (true, _, _) | (false, false, true) => self.status,
             (false, true, _) => TransactionStatus::Refunded,
             (false, false, false) => TransactionStatus::settled_by(self.method()),
-        }
+        })
     }
 }

@@ -7,45 +7,45 @@ use serde::{Deserialize, Serialize};
 
 use super::Charge;
 use crate::account::terms::{Fees, FeesOnRefund};
-use crate::money::{self, Amount};
+use crate::money::{Amount, MinorUnits, MoneyError};
 use crate::wallet::{RefundShare, RefundStrategy, Retaken, Settlement};
 
-/// What refunds and cases took of a charge, in minor units before fees.
+/// What refunds and cases took of a charge, before fees.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Funds {
     /// In refunds under way, by devolution.
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub devolution_reserved: i64,
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub devolution_reserved: MinorUnits,
     /// In refunds under way, by cash-out.
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub cashout_reserved: i64,
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub cashout_reserved: MinorUnits,
     /// Refunded, by devolution.
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub refunded_devolution: i64,
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub refunded_devolution: MinorUnits,
     /// Refunded, by cash-out.
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub refunded_cashout: i64,
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub refunded_cashout: MinorUnits,
     /// Claimed by open MED cases, together.
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub med_claimed: i64,
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub med_claimed: MinorUnits,
     /// Retained for them: what they claim, at most what is within their reach.
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub med_held: i64,
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub med_held: MinorUnits,
     /// Lost to MED cases.
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub med_lost: i64,
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub med_lost: MinorUnits,
     /// Claimed by cases that were lost, and not got, for a refund was giving it back.
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub med_unmet: i64,
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub med_unmet: MinorUnits,
     /// The acquirer's fee that went back with refunds, under way and done.
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub acquirer_fee_returned: i64,
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub acquirer_fee_returned: MinorUnits,
     /// The platform's fee that did.
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub platform_fee_returned: i64,
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub platform_fee_returned: MinorUnits,
     /// What refunds took of the charge's own tranche.
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub tranche_taken: i64,
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub tranche_taken: MinorUnits,
 }
 
 /// What is asked of a charge's money.
@@ -56,7 +56,7 @@ pub struct RefundAsked {
     /// How it travels.
     pub strategy: RefundStrategy,
     /// The cost of the Pix out.
-    pub pix_out_fee: i64,
+    pub pix_out_fee: MinorUnits,
     /// Whether the merchant bears it.
     pub merchant_bears_pix_out: bool,
     /// Whether the charge's tranche is still held.
@@ -79,7 +79,7 @@ pub enum RefundRefused {
     #[error("only {remaining} is left to refund")]
     ExceedsRemaining {
         /// What is left.
-        remaining: i64,
+        remaining: MinorUnits,
     },
     /// The charge's funds do not allow it: a defect, for the rules above come first.
     #[error(transparent)]
@@ -99,8 +99,14 @@ pub enum FundsError {
     #[error("devolutions and MED cases would take more than the charge's amount: {0:?}")]
     ReturnsAboveAmount(Funds),
     /// A sum does not fit 64 bits.
-    #[error("a sum of a charge's funds is out of range")]
-    Overflow,
+    #[error("a charge's funds: {0}")]
+    Money(#[from] MoneyError),
+}
+
+impl From<MoneyError> for RefundRefused {
+    fn from(error: MoneyError) -> Self {
+        Self::Funds(error.into())
+    }
 }
 
 impl Funds {
@@ -130,56 +136,58 @@ impl Funds {
             self.platform_fee_returned,
             self.tranche_taken,
         ];
-        if parts.iter().any(|part| *part < 0) {
+        if parts.iter().any(|part| part.is_negative()) {
             return Err(FundsError::Negative(self));
         }
-        let devolutions = add(self.devolution_reserved, self.refunded_devolution)?;
-        if add(devolutions, add(self.cashout_reserved, self.refunded_cashout)?)? > amount.minor() {
+        if self.in_refunds()? > amount.into() {
             return Err(FundsError::RefundsAboveAmount(self));
         }
-        if add(devolutions, add(self.med_held, self.med_lost)?)? > amount.minor() {
+        if MinorUnits::checked_sum([self.devolved()?, self.med_held, self.med_lost])? > amount.into() {
             return Err(FundsError::ReturnsAboveAmount(self));
         }
         Ok(self)
     }
 
     /// In refunds, done and under way.
-    fn in_refunds(&self) -> i64 {
-        [self.devolution_reserved, self.cashout_reserved, self.refunded()]
-            .into_iter()
-            .fold(0, i64::saturating_add)
+    fn in_refunds(&self) -> Result<MinorUnits, MoneyError> {
+        self.in_progress()?.checked_add(self.refunded()?)
+    }
+
+    /// In devolutions, done and under way.
+    fn devolved(&self) -> Result<MinorUnits, MoneyError> {
+        self.devolution_reserved.checked_add(self.refunded_devolution)
     }
 
     /// What a refund may still take of a charge of this amount.
-    pub fn refundable(&self, amount: Amount) -> i64 {
-        let contested = self.med_held.saturating_add(self.med_lost);
-        amount.minor().saturating_sub(self.in_refunds()).saturating_sub(contested).max(0)
+    pub fn refundable(&self, amount: Amount) -> Result<MinorUnits, MoneyError> {
+        let taken = MinorUnits::checked_sum([self.in_refunds()?, self.med_held, self.med_lost])?;
+        Ok(MinorUnits::from(amount).checked_sub(taken)?.max(MinorUnits::ZERO))
     }
 
     /// What open cases may hold together: a devolution gives the contested payment back, a cash-out is another Pix.
-    fn within_reach(&self, amount: Amount) -> i64 {
-        let devolved = self.devolution_reserved.saturating_add(self.refunded_devolution);
-        amount.minor().saturating_sub(devolved).saturating_sub(self.med_lost).max(0)
+    fn within_reach(&self, amount: Amount) -> Result<MinorUnits, MoneyError> {
+        let taken = self.devolved()?.checked_add(self.med_lost)?;
+        Ok(MinorUnits::from(amount).checked_sub(taken)?.max(MinorUnits::ZERO))
     }
 
     /// Holds what open cases claim, as far as it is within their reach.
-    fn holding(self, amount: Amount) -> Self {
-        Self { med_held: self.med_claimed.min(self.within_reach(amount)), ..self }
+    fn holding(self, amount: Amount) -> Result<Self, MoneyError> {
+        Ok(Self { med_held: self.med_claimed.min(self.within_reach(amount)?), ..self })
     }
 
     /// What refunds under way will give back.
-    pub fn in_progress(&self) -> i64 {
-        self.devolution_reserved.saturating_add(self.cashout_reserved)
+    pub fn in_progress(&self) -> Result<MinorUnits, MoneyError> {
+        self.devolution_reserved.checked_add(self.cashout_reserved)
     }
 
     /// What refunds that are done gave back.
-    pub fn refunded(&self) -> i64 {
-        self.refunded_devolution.saturating_add(self.refunded_cashout)
+    pub fn refunded(&self) -> Result<MinorUnits, MoneyError> {
+        self.refunded_devolution.checked_add(self.refunded_cashout)
     }
 
     /// Whether they gave all of it back.
-    pub fn is_refunded(&self, amount: Amount) -> bool {
-        self.refunded() >= amount.minor()
+    pub fn is_refunded(&self, amount: Amount) -> Result<bool, MoneyError> {
+        Ok(self.refunded()? >= amount.into())
     }
 
     /// Takes a refund out of a settled charge.
@@ -193,78 +201,78 @@ impl Funds {
         settlement: &Settlement,
         asked: &RefundAsked,
     ) -> Result<(Self, RefundShare), RefundRefused> {
-        if self.med_held > 0 {
+        if self.med_held.is_positive() {
             return Err(RefundRefused::Disputed);
         }
-        let remaining = self.refundable(amount);
+        let remaining = self.refundable(amount)?;
         let exceeds = RefundRefused::ExceedsRemaining { remaining };
         let all = Amount::parse(remaining).map_err(|_nothing_left| exceeds)?;
         let gross = asked.gross.unwrap_or(all);
         if gross > all {
             return Err(exceeds);
         }
-        let fees = self.fees_for(amount, settlement, gross);
-        let merchants = gross.minor().saturating_sub(fees.total()).max(0);
-        let tranche =
-            if asked.is_held { settlement.net(amount).saturating_sub(self.tranche_taken) } else { 0 };
-        let from_pending = merchants.min(tranche.max(0));
+        let fees = self.fees_for(amount, settlement, gross)?;
+        let merchants = fees.net_of(gross).max(MinorUnits::ZERO);
+        let tranche = if asked.is_held {
+            settlement.net(amount).checked_sub(self.tranche_taken)?
+        } else {
+            MinorUnits::ZERO
+        };
+        let from_pending = merchants.min(tranche.max(MinorUnits::ZERO));
         let share = RefundShare {
             gross,
             strategy: asked.strategy,
             fees,
             from_pending,
-            from_available: merchants.saturating_sub(from_pending),
+            from_available: merchants.checked_sub(from_pending)?,
             pix_out_fee: asked.pix_out_fee,
             merchant_bears_pix_out: asked.merchant_bears_pix_out,
         };
-        Ok((self.with(&share, 1)?.checked(amount)?, share))
+        Ok((self.with(&share, MinorUnits::checked_add)?.checked(amount)?, share))
     }
 
     /// The fees that a refund of `gross` returns. Their sum is rounded once, on all that was refunded so far, so that
     /// however a charge is refunded in parts, its refunds cost together what one costs. The refund that completes the
     /// amount returns all that is left of the fees, which is more than its gross where refunds before it failed.
-    fn fees_for(&self, amount: Amount, settlement: &Settlement, gross: Amount) -> Fees {
-        let (paid, returned) = (settlement.fees, self.fees_returned());
-        let left = Fees {
-            acquirer: paid.acquirer.saturating_sub(returned.acquirer).max(0),
-            platform: paid.platform.saturating_sub(returned.platform).max(0),
-        };
-        let refunded = self.in_refunds().saturating_add(gross.minor());
+    fn fees_for(&self, amount: Amount, settlement: &Settlement, gross: Amount) -> Result<Fees, MoneyError> {
+        let paid = settlement.fees;
+        let returned = Fees::new(self.acquirer_fee_returned, self.platform_fee_returned)?;
+        let acquirer_left = paid.acquirer().checked_sub(returned.acquirer())?.max(MinorUnits::ZERO);
+        let platform_left = paid.platform().checked_sub(returned.platform())?.max(MinorUnits::ZERO);
+        let left = Fees::new(acquirer_left, platform_left)?;
+        let refunded = self.in_refunds()?.checked_add(gross.into())?;
         match settlement.fees_on_refund {
-            FeesOnRefund::Keep => Fees::default(),
-            FeesOnRefund::Return if refunded >= amount.minor() => left,
+            FeesOnRefund::Keep => Ok(Fees::default()),
+            FeesOnRefund::Return if refunded >= amount.into() => Ok(left),
             FeesOnRefund::Return => {
-                let total = proportion(paid.total(), refunded, amount).saturating_sub(returned.total());
-                let total = total.min(left.total()).clamp(0, gross.minor());
-                let own = proportion(paid.acquirer, refunded, amount).saturating_sub(returned.acquirer);
+                let due = |fee, returned| proportion(fee, refunded, amount)?.checked_sub(returned);
+                let total = due(paid.total(), returned.total())?;
+                let total = total.min(left.total()).clamp(MinorUnits::ZERO, gross.into());
+                let own = due(paid.acquirer(), returned.acquirer())?;
                 // Neither part is negative nor above what is left of its fee.
-                let least = total.saturating_sub(left.platform).max(0);
-                let acquirer = own.min(left.acquirer).min(total).max(least);
-                Fees { acquirer, platform: total.saturating_sub(acquirer) }
+                let least = total.checked_sub(platform_left)?.max(MinorUnits::ZERO);
+                let acquirer = own.min(acquirer_left).min(total).max(least);
+                Fees::new(acquirer, total.checked_sub(acquirer)?)
             }
         }
     }
 
-    /// The fees that refunds returned, under way and done.
-    fn fees_returned(&self) -> Fees {
-        Fees { acquirer: self.acquirer_fee_returned, platform: self.platform_fee_returned }
-    }
-
-    /// A refund under way, added (`1`) or given back (`-1`).
-    fn with(self, share: &RefundShare, sign: i64) -> Result<Self, FundsError> {
-        let moved = |part: i64, minor: i64| {
-            minor.checked_mul(sign).and_then(|minor| part.checked_add(minor)).ok_or(FundsError::Overflow)
-        };
-        let gross = share.gross.minor();
+    /// A refund under way, added ([`MinorUnits::checked_add`]) or given back ([`MinorUnits::checked_sub`]).
+    fn with(
+        self,
+        share: &RefundShare,
+        moved: fn(MinorUnits, MinorUnits) -> Result<MinorUnits, MoneyError>,
+    ) -> Result<Self, MoneyError> {
+        let gross = share.gross.into();
         let (devolution, cashout) = match share.strategy {
-            RefundStrategy::Devolution => (gross, 0),
-            RefundStrategy::Cashout => (0, gross),
+            RefundStrategy::Devolution => (gross, MinorUnits::ZERO),
+            RefundStrategy::Cashout => (MinorUnits::ZERO, gross),
         };
         Ok(Self {
             devolution_reserved: moved(self.devolution_reserved, devolution)?,
             cashout_reserved: moved(self.cashout_reserved, cashout)?,
-            acquirer_fee_returned: moved(self.acquirer_fee_returned, share.fees.acquirer)?,
-            platform_fee_returned: moved(self.platform_fee_returned, share.fees.platform)?,
+            acquirer_fee_returned: moved(self.acquirer_fee_returned, share.fees.acquirer())?,
+            platform_fee_returned: moved(self.platform_fee_returned, share.fees.platform())?,
             tranche_taken: moved(self.tranche_taken, share.from_pending)?,
             ..self
         })
@@ -276,16 +284,16 @@ impl Funds {
     ///
     /// When no refund of that share is under way.
     pub fn completed(self, amount: Amount, share: &RefundShare) -> Result<Self, FundsError> {
-        let gross = share.gross.minor();
+        let gross = share.gross.into();
         let next = match share.strategy {
             RefundStrategy::Devolution => Self {
-                devolution_reserved: sub(self.devolution_reserved, gross)?,
-                refunded_devolution: add(self.refunded_devolution, gross)?,
+                devolution_reserved: self.devolution_reserved.checked_sub(gross)?,
+                refunded_devolution: self.refunded_devolution.checked_add(gross)?,
                 ..self
             },
             RefundStrategy::Cashout => Self {
-                cashout_reserved: sub(self.cashout_reserved, gross)?,
-                refunded_cashout: add(self.refunded_cashout, gross)?,
+                cashout_reserved: self.cashout_reserved.checked_sub(gross)?,
+                refunded_cashout: self.refunded_cashout.checked_add(gross)?,
                 ..self
             },
         };
@@ -299,12 +307,15 @@ impl Funds {
     ///
     /// When no refund of that share is under way.
     pub fn failed(self, amount: Amount, share: &RefundShare) -> Result<(Self, Retaken), FundsError> {
-        let back = self.with_claims().with(share, -1)?;
-        let lost = back.med_unmet.min(back.within_reach(amount));
-        let next =
-            Self { med_unmet: sub(back.med_unmet, lost)?, med_lost: add(back.med_lost, lost)?, ..back };
-        let next = next.holding(amount).checked(amount)?;
-        Ok((next, Retaken { held: sub(next.med_held, self.med_held)?, lost }))
+        let back = self.with_claims().with(share, MinorUnits::checked_sub)?;
+        let lost = back.med_unmet.min(back.within_reach(amount)?);
+        let next = Self {
+            med_unmet: back.med_unmet.checked_sub(lost)?,
+            med_lost: back.med_lost.checked_add(lost)?,
+            ..back
+        };
+        let next = next.holding(amount)?.checked(amount)?;
+        Ok((next, Retaken { held: next.med_held.checked_sub(self.med_held)?, lost }))
     }
 
     /// Rows of a version that kept no claims have at least one for what they retain.
@@ -313,8 +324,8 @@ impl Funds {
     }
 
     /// What the other open cases claim.
-    fn claimed_but(self, claimed: Amount) -> i64 {
-        self.with_claims().med_claimed.saturating_sub(claimed.minor()).max(0)
+    fn claimed_but(self, claimed: Amount) -> Result<MinorUnits, MoneyError> {
+        Ok(self.with_claims().med_claimed.checked_sub(claimed.into())?.max(MinorUnits::ZERO))
     }
 
     /// A case for `claimed` opens: what is retained for it, at most what no other case retains.
@@ -322,11 +333,11 @@ impl Funds {
     /// # Errors
     ///
     /// See [`FundsError`].
-    pub fn case_opened(self, amount: Amount, claimed: Amount) -> Result<(Self, i64), FundsError> {
+    pub fn case_opened(self, amount: Amount, claimed: Amount) -> Result<(Self, MinorUnits), FundsError> {
         let before = self.with_claims();
-        let med_claimed = add(before.med_claimed, claimed.minor())?;
-        let next = Self { med_claimed, ..before }.holding(amount).checked(amount)?;
-        Ok((next, sub(next.med_held, self.med_held)?))
+        let med_claimed = before.med_claimed.checked_add(claimed.into())?;
+        let next = Self { med_claimed, ..before }.holding(amount)?.checked(amount)?;
+        Ok((next, next.med_held.checked_sub(self.med_held)?))
     }
 
     /// A case for `claimed` is won: what is given back, which is what no other case claims.
@@ -334,9 +345,10 @@ impl Funds {
     /// # Errors
     ///
     /// See [`FundsError`].
-    pub fn case_won(self, amount: Amount, claimed: Amount) -> Result<(Self, i64), FundsError> {
-        let next = Self { med_claimed: self.claimed_but(claimed), ..self }.holding(amount).checked(amount)?;
-        Ok((next, sub(self.med_held, next.med_held)?))
+    pub fn case_won(self, amount: Amount, claimed: Amount) -> Result<(Self, MinorUnits), FundsError> {
+        let next =
+            Self { med_claimed: self.claimed_but(claimed)?, ..self }.holding(amount)?.checked(amount)?;
+        Ok((next, self.med_held.checked_sub(next.med_held)?))
     }
 
     /// A case for `claimed` is lost: what is gone. It is taken of what is retained for all, and no less is left for the
@@ -345,31 +357,24 @@ impl Funds {
     /// # Errors
     ///
     /// See [`FundsError`].
-    pub fn case_lost(self, amount: Amount, claimed: Amount) -> Result<(Self, i64), FundsError> {
-        let lost = claimed.minor().min(self.med_held);
+    pub fn case_lost(self, amount: Amount, claimed: Amount) -> Result<(Self, MinorUnits), FundsError> {
+        let lost = self.med_held.min(claimed.into());
         let next = Self {
-            med_claimed: self.claimed_but(claimed),
-            med_lost: add(self.med_lost, lost)?,
-            med_unmet: sub(add(self.med_unmet, claimed.minor())?, lost)?,
+            med_claimed: self.claimed_but(claimed)?,
+            med_lost: self.med_lost.checked_add(lost)?,
+            med_unmet: self.med_unmet.checked_add(claimed.into())?.checked_sub(lost)?,
             ..self
         };
-        Ok((next.holding(amount).checked(amount)?, lost))
+        Ok((next.holding(amount)?.checked(amount)?, lost))
     }
 }
 
-fn add(left: i64, right: i64) -> Result<i64, FundsError> {
-    left.checked_add(right).ok_or(FundsError::Overflow)
-}
-
-fn sub(left: i64, right: i64) -> Result<i64, FundsError> {
-    left.checked_sub(right).ok_or(FundsError::Overflow)
-}
-
 /// `floor(fee · refunded / amount)`.
-fn proportion(fee: i64, refunded: i64, amount: Amount) -> i64 {
-    let share = i128::from(fee).saturating_mul(i128::from(refunded));
-    let share = share.checked_div(i128::from(amount.minor())).unwrap_or_default();
-    i64::try_from(share).unwrap_or_default()
+fn proportion(fee: MinorUnits, refunded: MinorUnits, amount: Amount) -> Result<MinorUnits, MoneyError> {
+    let product = i128::from(fee).checked_mul(refunded.into());
+    let share = product.and_then(|product| product.checked_div(amount.minor().into()));
+    let share = share.and_then(|share| i64::try_from(share).ok());
+    share.map(MinorUnits::new).ok_or(MoneyError::Overflow)
 }
 
 impl Charge {

@@ -14,7 +14,7 @@ use strum::{IntoStaticStr, VariantArray};
 use crate::audit::Actor;
 use crate::charge::{Charge, Disputes, FundsError, MedBlock, MedStatus, TransactionStatus, transition};
 use crate::ids::{MedCaseId, PostingId, Scope, Scoped};
-use crate::money::{Amount, Currency};
+use crate::money::{Amount, Currency, MinorUnits};
 use crate::row::{Indexes, Key, Row, sortable};
 use crate::text;
 use crate::time::Timestamp;
@@ -174,8 +174,8 @@ pub struct MedCase {
     pub currency: Currency,
     /// What it moved: retained when it opened or was confirmed; since it is over, what its end gave back or took. What
     /// several cases claim moves with the first of them that opens and the last that ends.
-    #[serde(default, skip_serializing_if = "domain::money::is_zero")]
-    pub moved: i64,
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub moved: MinorUnits,
     /// It claims another amount than the charge's, and nobody confirmed it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfirmed: bool,
@@ -356,7 +356,7 @@ impl MedCase {
             status: CaseStatus::Open,
             amount,
             currency: charge.currency,
-            moved: 0,
+            moved: MinorUnits::ZERO,
             unconfirmed: amount != charge.amount,
             reason: notice.reason.clone(),
             response_deadline: notice.response_deadline,
@@ -416,7 +416,8 @@ impl MedCase {
         let disputes = Disputes { open: disputes.open.saturating_add(1), ..disputes };
         let next = transition::next_version(charge.clone(), now);
         let case = Self { moved: held, unconfirmed: false, ..self };
-        let posting = (held > 0).then(|| rules::case_opened(case.cause(charge, now), held));
+        let posting =
+            if held.is_positive() { Some(rules::case_opened(case.cause(charge, now), held)?) } else { None };
         Ok(CaseStep { charge: Charge { status, funds, disputes: Some(disputes), ..next }, case, posting })
     }
 
@@ -520,23 +521,21 @@ impl MedCase {
         let (claimed, held_now) = if self.unconfirmed && end.is_loss() {
             charge.funds.case_opened(charge.amount, self.amount)?
         } else {
-            (charge.funds, 0)
+            (charge.funds, MinorUnits::ZERO)
         };
         let (funds, moved) = match (end.is_loss(), self.unconfirmed) {
             (true, _) => claimed.case_lost(charge.amount, self.amount)?,
-            (false, true) => (charge.funds, 0),
+            (false, true) => (charge.funds, MinorUnits::ZERO),
             (false, false) => charge.funds.case_won(charge.amount, self.amount)?,
         };
-        let posting = (moved > 0).then(|| {
-            if end.is_loss() {
-                rules::case_lost(cause, held_now, moved)
-            } else {
-                rules::case_won(cause, moved)
-            }
-        });
+        let posting = match (moved.is_positive(), end.is_loss()) {
+            (true, true) => Some(rules::case_lost(cause, held_now, moved)?),
+            (true, false) => Some(rules::case_won(cause, moved)),
+            (false, _) => None,
+        };
         let disputes = charge.disputes.clone().map(|disputes| self.closed_in(disputes, end, now));
         let next = Charge { funds, disputes, ..transition::next_version(charge.clone(), now) };
-        let charge = Charge { status: next.status_by_funds(), ..next };
+        let charge = Charge { status: next.status_by_funds()?, ..next };
         Ok(CaseStep { case: Self { moved, ..next_case }, charge, posting })
     }
 

@@ -45,7 +45,7 @@ fn a_case_takes_only_the_moves_of_the_contract() {
             let end = case.decided(charge, decision, at(130)).unwrap().unwrap();
             assert_eq!((end.case.status, end.case.money_outcome), expected);
             assert_eq!(end.case.closed_at, Some(at(130)));
-            assert_eq!(end.posting.unwrap().change(LedgerAccount::MerchantRetained), -1000);
+            assert_eq!(end.posting.unwrap().change(LedgerAccount::MerchantRetained).unwrap(), -1000);
             // What is over is over.
             for again in Decision::all() {
                 assert!(end.case.decided(&end.charge, again, at(140)).unwrap().is_none());
@@ -64,7 +64,7 @@ fn a_case_takes_only_the_moves_of_the_contract() {
 fn a_case_that_was_lost_leaves_its_charge_disputed_whatever_else_is_won() {
     let first = opened(&paid(), "1", None);
     let second = opened(&first.charge, "2", None);
-    assert_eq!((first.case.moved, second.case.moved), (1000, 0));
+    assert_eq!((first.case.moved.get(), second.case.moved.get()), (1000, 0));
     assert_eq!(second.posting, None);
     let lost = first.case.decided(&second.charge, Decision::Payer, at(110)).unwrap().unwrap();
     assert_eq!(lost.charge.status, TransactionStatus::Dispute);
@@ -77,20 +77,20 @@ fn a_case_that_was_lost_leaves_its_charge_disputed_whatever_else_is_won() {
 fn an_unconfirmed_case_moves_nothing_and_holds_refunds_back() {
     let step = opened(&paid(), "1", Some(300));
     assert_eq!(
-        (step.charge.status, step.posting.clone(), step.case.moved),
+        (step.charge.status, step.posting.clone(), step.case.moved.get()),
         (TransactionStatus::Paid, None, 0)
     );
     assert!(step.charge.has_open_case() && step.charge.disputes.as_ref().unwrap().latest.amount_mismatch);
     let confirmed = step.case.confirmed(&step.charge, at(110)).unwrap().unwrap();
-    assert_eq!((confirmed.charge.status, confirmed.case.moved), (TransactionStatus::Dispute, 300));
+    assert_eq!((confirmed.charge.status, confirmed.case.moved.get()), (TransactionStatus::Dispute, 300));
     assert!(confirmed.case.confirmed(&confirmed.charge, at(120)).unwrap().is_none());
     let disputes = confirmed.charge.disputes.as_ref().unwrap();
     assert_eq!((disputes.open, disputes.unconfirmed), (1, 0));
     let lost = step.case.decided(&step.charge, Decision::Payer, at(110)).unwrap().unwrap();
     let posting = lost.posting.unwrap();
-    assert_eq!(posting.change(LedgerAccount::MerchantAvailable), -300);
-    assert_eq!(posting.change(LedgerAccount::MedLosses), 300);
-    assert_eq!((lost.charge.status, lost.charge.funds.med_lost), (TransactionStatus::Paid, 300));
+    assert_eq!(posting.change(LedgerAccount::MerchantAvailable).unwrap(), -300);
+    assert_eq!(posting.change(LedgerAccount::MedLosses).unwrap(), 300);
+    assert_eq!((lost.charge.status, lost.charge.funds.med_lost.get()), (TransactionStatus::Paid, 300));
     let won = step.case.decided(&step.charge, Decision::Merchant, at(110)).unwrap().unwrap();
     assert_eq!((won.posting, won.charge.status), (None, TransactionStatus::Paid));
 }
@@ -119,7 +119,7 @@ fn a_case_that_was_lost_before_it_disputed_anything_does_not_keep_its_charge_dis
     let small = opened(&paid(), "1", Some(300));
     let lost = small.case.decided(&small.charge, Decision::Payer, at(110)).unwrap().unwrap();
     let second = opened(&lost.charge, "2", None);
-    assert_eq!((second.case.moved, second.charge.status), (700, TransactionStatus::Dispute));
+    assert_eq!((second.case.moved.get(), second.charge.status), (700, TransactionStatus::Dispute));
     let won = second.case.decided(&second.charge, Decision::Merchant, at(120)).unwrap().unwrap();
     assert_eq!(won.charge.status, TransactionStatus::Paid);
 }
@@ -174,37 +174,37 @@ fn what_a_case_gives_back_is_kept_for_the_others_that_claim_it() {
     let first = opened(&paid(), "1", None);
     let second = opened(&first.charge, "2", None);
     let won = first.case.decided(&second.charge, Decision::Merchant, at(110)).unwrap().unwrap();
-    assert_eq!((won.posting, won.case.moved), (None, 0));
-    assert_eq!((won.charge.status, won.charge.funds.med_held), (TransactionStatus::Dispute, 1000));
+    assert_eq!((won.posting, won.case.moved.get()), (None, 0));
+    assert_eq!((won.charge.status, won.charge.funds.med_held.get()), (TransactionStatus::Dispute, 1000));
     let lost = second.case.accepted(&won.charge, at(120)).unwrap().unwrap();
-    assert_eq!(lost.posting.unwrap().change(LedgerAccount::MedLosses), 1000);
-    assert_eq!((lost.case.moved, lost.charge.funds.med_lost), (1000, 1000));
+    assert_eq!(lost.posting.unwrap().change(LedgerAccount::MedLosses).unwrap(), 1000);
+    assert_eq!((lost.case.moved.get(), lost.charge.funds.med_lost.get()), (1000, 1000));
     // Both won: the last gives all back.
     let won = second.case.decided(&won.charge, Decision::Withdrawn, at(120)).unwrap().unwrap();
-    assert_eq!(won.posting.unwrap().change(LedgerAccount::MerchantAvailable), 1000);
+    assert_eq!(won.posting.unwrap().change(LedgerAccount::MerchantAvailable).unwrap(), 1000);
     assert_eq!(won.charge.status, TransactionStatus::Paid);
 }
 
 #[test]
 fn a_row_that_kept_no_claims_gives_back_and_loses_what_it_retains() {
     let open = opened(&paid(), "1", None);
-    let funds = domain::charge::Funds { med_claimed: 0, ..open.charge.funds };
+    let funds = domain::charge::Funds { med_claimed: MinorUnits::ZERO, ..open.charge.funds };
     let before = Charge { funds, ..open.charge };
     for decision in Decision::all() {
         let over = open.case.decided(&before, decision, at(110)).unwrap().unwrap();
         assert_eq!(
-            (over.case.moved, over.charge.funds.med_held, over.charge.funds.med_claimed),
+            (over.case.moved.get(), over.charge.funds.med_held.get(), over.charge.funds.med_claimed.get()),
             (1000, 0, 0)
         );
     }
     let second = opened(&before, "2", None);
-    assert_eq!((second.posting, second.charge.funds.med_held), (None, 1000));
+    assert_eq!((second.posting, second.charge.funds.med_held.get()), (None, 1000));
 }
 
 #[test]
 fn what_was_given_back_whole_stays_refunded_whatever_is_claimed() {
     let whole = paid();
-    let funds = domain::charge::Funds { refunded_devolution: whole.amount.minor(), ..whole.funds };
+    let funds = domain::charge::Funds { refunded_devolution: whole.amount.into(), ..whole.funds };
     let refunded = Charge { status: TransactionStatus::Refunded, funds, ..whole };
     let open = opened(&refunded, "1", None);
     assert_eq!((open.charge.status, open.posting.clone()), (TransactionStatus::Refunded, None));

@@ -16,7 +16,7 @@ use crate::charge::{
     Charge, FundsError, Metadata, RefundAsked, RefundRefused, TransactionStatus, transition,
 };
 use crate::ids::{AcquirerPaymentId, PostingId, RefundId, Scope, Scoped};
-use crate::money::{Amount, Currency};
+use crate::money::{Amount, Currency, MinorUnits, MoneyError};
 use crate::payment_method::PaymentMethod;
 use crate::pix_key::PixKey;
 use crate::row::{Indexes, Key, Row};
@@ -67,8 +67,8 @@ pub struct Transaction {
     pub previous_status: TransactionStatus,
     /// After it.
     pub status: TransactionStatus,
-    /// What refunds that are done gave back, in minor units.
-    pub refunded: i64,
+    /// What refunds that are done gave back.
+    pub refunded: MinorUnits,
     /// What was paid with.
     pub paid_with: PaymentMethod,
     /// What of the amount the merchant did not get.
@@ -82,17 +82,17 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    fn of(before: TransactionStatus, charge: &Charge) -> Self {
-        Self {
+    fn of(before: TransactionStatus, charge: &Charge) -> Result<Self, MoneyError> {
+        Ok(Self {
             amount: charge.amount,
             previous_status: before,
             status: charge.status,
-            refunded: charge.funds.refunded(),
+            refunded: charge.funds.refunded()?,
             paid_with: charge.method(),
             fees: charge.settlement.map(|settlement| settlement.fees).unwrap_or_default(),
             sent: charge.transaction.clone(),
             metadata: charge.metadata.clone(),
-        }
+        })
     }
 }
 
@@ -237,7 +237,7 @@ impl Refund {
             status: RefundStatus::Pending,
             currency: charge.currency,
             share,
-            release_on: charge.release_on().filter(|_| share.from_pending > 0),
+            release_on: charge.release_on().filter(|_| share.from_pending.is_positive()),
             acquirer: charge.acquirer,
             payment: receipt.payment_id.clone(),
             reason: plan.reason,
@@ -245,27 +245,32 @@ impl Refund {
             third_party: plan.third_party,
             limited_on: plan.limit.map(|_| Day::of(now)),
             request_hash: plan.request_hash,
-            transaction: Transaction::of(charge.status, &next),
+            transaction: Transaction::of(charge.status, &next)?,
             created_at: now,
             started_at: None,
             updated_at: now,
             version: 1,
             actor: None,
         };
-        let posting = rules::refund_requested(refund.cause(now), &share, refund.release_on);
+        let posting = rules::refund_requested(refund.cause(now), &share, refund.release_on)?;
         Ok(RefundStep { refund, charge: next, posting })
     }
 
     /// The acquirer is going to be asked: the claim of whoever asks. `None`: somebody did before.
-    pub fn started(&self, charge: &Charge, now: Timestamp) -> Option<Self> {
+    ///
+    /// # Errors
+    ///
+    /// When what the charge's refunds gave back does not fit 64 bits.
+    pub fn started(&self, charge: &Charge, now: Timestamp) -> Result<Option<Self>, MoneyError> {
         let now = now.later_than(self.updated_at);
         match self.status {
             RefundStatus::Pending => {
-                let transaction = Transaction::of(charge.status, charge);
+                let transaction = Transaction::of(charge.status, charge)?;
                 let status = RefundStatus::InProgress;
-                Some(Self { status, transaction, started_at: Some(now), ..self.next_version(now) })
+                let next = self.next_version(now);
+                Ok(Some(Self { status, transaction, started_at: Some(now), ..next }))
             }
-            RefundStatus::InProgress | RefundStatus::Refunded | RefundStatus::Failed => None,
+            RefundStatus::InProgress | RefundStatus::Refunded | RefundStatus::Failed => Ok(None),
         }
     }
 
@@ -293,8 +298,8 @@ impl Refund {
             RefundEnd::Refunded => {
                 let funds = charge.funds.completed(charge.amount, &self.share)?;
                 let next = Charge { funds, ..next };
-                let posting = rules::refund_completed(cause, &self.share);
-                (RefundStatus::Refunded, Charge { status: next.status_by_funds(), ..next }, posting)
+                let posting = rules::refund_completed(cause, &self.share)?;
+                (RefundStatus::Refunded, Charge { status: next.status_by_funds()?, ..next }, posting)
             }
             RefundEnd::Failed => {
                 let (funds, retaken) = charge.funds.failed(charge.amount, &self.share)?;
@@ -303,11 +308,11 @@ impl Refund {
                 let latest = charge.disputes.as_ref().map(|disputes| disputes.case);
                 let taker = latest.filter(|_| retaken != Retaken::default());
                 let cause = Cause { subject: Subject { case: taker, ..cause.subject }, ..cause };
-                let posting = rules::refund_failed(cause, &self.share, held, retaken);
+                let posting = rules::refund_failed(cause, &self.share, held, retaken)?;
                 (RefundStatus::Failed, Charge { funds, ..next }, posting)
             }
         };
-        let transaction = Transaction::of(charge.status, &charge_after);
+        let transaction = Transaction::of(charge.status, &charge_after)?;
         let refund = Self { status, transaction, ..refund };
         Ok(Some(RefundStep { refund, charge: charge_after, posting }))
     }

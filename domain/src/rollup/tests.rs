@@ -11,7 +11,7 @@ use crate::charge::testing::{at, waiting};
 use crate::charge::transition::{Command, Outcome, Payment, apply};
 use crate::charge::{Artefacts, Card, Decision};
 use crate::ids::EndToEndId;
-use crate::money::Amount;
+use crate::money::{Amount, MinorUnits};
 use crate::vocabulary::Vocabulary;
 
 /// All counters that there are.
@@ -100,7 +100,7 @@ fn what_its_acquirer_refused_to_make_nobody_tried_to_pay() {
 fn a_change_of_neither_status_nor_settlement_counts_nothing() {
     let charge = waiting();
     let mut partly_refunded = Charge { version: 2, ..charge.clone() };
-    partly_refunded.funds.refunded_cashout = 1;
+    partly_refunded.funds.refunded_cashout = MinorUnits::new(1);
     assert_eq!(counted(Some(&charge), &partly_refunded), None);
 }
 

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use super::{LedgerAccount, Posting};
 use crate::calendar::Day;
-use crate::money::{Currency, MoneyError};
+use crate::money::{Currency, MinorUnits, MoneyError};
 use crate::time::Timestamp;
 
-/// What came into an account and what went out of it, in minor units; both only grow.
+/// What came into an account and what went out of it; both only grow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Totals {
     /// What came in.
-    pub credits: i64,
+    pub credits: MinorUnits,
     /// What went out.
-    pub debits: i64,
+    pub debits: MinorUnits,
 }
 
 impl Totals {
     /// The difference.
-    pub fn balance(self) -> i64 {
-        self.credits.saturating_sub(self.debits)
+    pub fn balance(self) -> Result<MinorUnits, MoneyError> {
+        self.credits.checked_sub(self.debits)
     }
 }
 
@@ -28,8 +28,8 @@ impl Totals {
 pub struct Release {
     /// The day.
     pub day: Day,
-    /// Minor units, above zero.
-    pub minor: i64,
+    /// How much; above zero.
+    pub minor: MinorUnits,
 }
 
 impl Release {
@@ -45,7 +45,7 @@ pub struct Wallet {
     /// The currency.
     pub currency: Currency,
     totals: BTreeMap<LedgerAccount, Totals>,
-    held: BTreeMap<Day, i64>,
+    held: BTreeMap<Day, MinorUnits>,
 }
 
 impl Wallet {
@@ -59,41 +59,41 @@ impl Wallet {
         self.totals.get(&account).copied().unwrap_or_default()
     }
 
-    /// Credits less debits of an account, in minor units.
-    pub fn balance(&self, account: LedgerAccount) -> i64 {
+    /// Credits less debits of an account.
+    pub fn balance(&self, account: LedgerAccount) -> Result<MinorUnits, MoneyError> {
         self.totals(account).balance()
     }
 
     /// What can be spent; below zero after a MED case.
-    pub fn available(&self) -> i64 {
+    pub fn available(&self) -> Result<MinorUnits, MoneyError> {
         self.balance(LedgerAccount::MerchantAvailable)
     }
 
     /// What is settled and still held.
-    pub fn pending(&self) -> i64 {
+    pub fn pending(&self) -> Result<MinorUnits, MoneyError> {
         self.balance(LedgerAccount::MerchantPending)
     }
 
     /// What MED cases retain.
-    pub fn retained(&self) -> i64 {
+    pub fn retained(&self) -> Result<MinorUnits, MoneyError> {
         self.balance(LedgerAccount::MerchantRetained)
     }
 
     /// What is available and what is pending.
-    pub fn total(&self) -> i64 {
-        self.available().saturating_add(self.pending())
+    pub fn total(&self) -> Result<MinorUnits, MoneyError> {
+        self.available()?.checked_add(self.pending()?)
     }
 
     /// What is held, the next release first.
     pub fn releases(&self) -> impl Iterator<Item = Release> {
         self.held
             .iter()
-            .filter(|(_, minor)| **minor > 0)
+            .filter(|(_, minor)| minor.is_positive())
             .map(|(day, minor)| Release { day: *day, minor: *minor })
     }
 
     /// What is held until a day.
-    pub fn held_until(&self, day: Day) -> i64 {
+    pub fn held_until(&self, day: Day) -> MinorUnits {
         self.held.get(&day).copied().unwrap_or_default()
     }
 
@@ -108,7 +108,7 @@ impl Wallet {
             self.add_debits(transfer.from, transfer.minor)?;
         }
         if let Some(day) = posting.release_on {
-            self.add_held(day, posting.change(LedgerAccount::MerchantPending))?;
+            self.add_held(day, posting.change(LedgerAccount::MerchantPending)?)?;
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl Wallet {
     /// # Errors
     ///
     /// When the counter would not fit 64 bits.
-    pub fn add_credits(&mut self, account: LedgerAccount, by: i64) -> Result<(), MoneyError> {
+    pub fn add_credits(&mut self, account: LedgerAccount, by: MinorUnits) -> Result<(), MoneyError> {
         grow(&mut self.totals.entry(account).or_default().credits, by)
     }
 
@@ -127,7 +127,7 @@ impl Wallet {
     /// # Errors
     ///
     /// When the counter would not fit 64 bits.
-    pub fn add_debits(&mut self, account: LedgerAccount, by: i64) -> Result<(), MoneyError> {
+    pub fn add_debits(&mut self, account: LedgerAccount, by: MinorUnits) -> Result<(), MoneyError> {
         grow(&mut self.totals.entry(account).or_default().debits, by)
     }
 
@@ -136,7 +136,7 @@ impl Wallet {
     /// # Errors
     ///
     /// When the counter would not fit 64 bits.
-    pub fn add_held(&mut self, day: Day, by: i64) -> Result<(), MoneyError> {
+    pub fn add_held(&mut self, day: Day, by: MinorUnits) -> Result<(), MoneyError> {
         grow(self.held.entry(day).or_default(), by)
     }
 }
@@ -146,8 +146,7 @@ impl Wallet {
 /// # Errors
 ///
 /// When it would not fit 64 bits.
-pub fn grow(counter: &mut i64, by: i64) -> Result<(), MoneyError> {
-    let grown = counter.checked_add(by);
-    *counter = grown.ok_or(MoneyError::Overflow)?;
+pub fn grow(counter: &mut MinorUnits, by: MinorUnits) -> Result<(), MoneyError> {
+    *counter = counter.checked_add(by)?;
     Ok(())
 }

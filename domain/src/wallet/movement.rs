@@ -7,7 +7,7 @@ use strum::{IntoStaticStr, VariantArray};
 use crate::account::terms::{Fees, FeesOnRefund, MethodTerms};
 use crate::acquirer::AcquirerName;
 use crate::calendar::Day;
-use crate::money::Amount;
+use crate::money::{Amount, MinorUnits};
 use crate::time::Timestamp;
 
 /// A payment was credited, on the terms of that moment.
@@ -38,8 +38,8 @@ impl Settlement {
     }
 
     /// What the merchant gets of the amount, in minor units; never negative.
-    pub fn net(&self, amount: Amount) -> i64 {
-        amount.minor().saturating_sub(self.fees.total())
+    pub fn net(&self, amount: Amount) -> MinorUnits {
+        self.fees.net_of(amount)
     }
 }
 
@@ -71,29 +71,29 @@ pub struct RefundShare {
     /// The fees that come back for it.
     pub fees: Fees,
     /// What the merchant gives from the charge's own tranche.
-    pub from_pending: i64,
+    pub from_pending: MinorUnits,
     /// What the merchant gives from what is available.
-    pub from_available: i64,
+    pub from_available: MinorUnits,
     /// The cost of the Pix out.
-    pub pix_out_fee: i64,
+    pub pix_out_fee: MinorUnits,
     /// Whether the merchant bears that cost (`passFeeToTenant`), on top; else the platform does.
     pub merchant_bears_pix_out: bool,
 }
 
 impl RefundShare {
     /// What of the fees is above the gross: the merchant's, once the refund reached the payer.
-    pub fn credit(&self) -> i64 {
-        self.fees.total().saturating_sub(self.gross.minor()).max(0)
+    pub fn credit(&self) -> MinorUnits {
+        self.fees.above(self.gross)
     }
 
     /// What of the fees makes up for the gross.
-    pub fn fees_for_gross(&self) -> i64 {
-        self.fees.total().saturating_sub(self.credit())
+    pub fn fees_for_gross(&self) -> MinorUnits {
+        self.fees.total().min(self.gross.into())
     }
 
     /// What the merchant pays for the Pix out.
-    pub fn borne_pix_out_fee(&self) -> i64 {
-        if self.merchant_bears_pix_out { self.pix_out_fee } else { 0 }
+    pub fn borne_pix_out_fee(&self) -> MinorUnits {
+        if self.merchant_bears_pix_out { self.pix_out_fee } else { MinorUnits::ZERO }
     }
 }
 
@@ -101,9 +101,9 @@ impl RefundShare {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Retaken {
     /// Retained for open cases.
-    pub held: i64,
+    pub held: MinorUnits,
     /// Gone, for cases that were lost.
-    pub lost: i64,
+    pub lost: MinorUnits,
 }
 
 /// How far the return of the money is.

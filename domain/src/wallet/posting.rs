@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::LedgerAccount;
 use crate::calendar::Day;
 use crate::ids::{AcquirerPaymentId, ChargeId, MedCaseId, PayoutId, PostingId, RefundId, Scope};
-use crate::money::{self, Currency};
+use crate::money::{Currency, MinorUnits, MoneyError};
 use crate::row::{Key, Row};
 use crate::time::Timestamp;
 use crate::vocabulary::Vocabulary;
@@ -20,8 +20,8 @@ pub struct Transfer {
     pub from: LedgerAccount,
     /// Credited.
     pub to: LedgerAccount,
-    /// Minor units, above zero.
-    pub minor: i64,
+    /// How much; above zero.
+    pub minor: MinorUnits,
 }
 
 /// Why money moved; `type` in the statement.
@@ -143,11 +143,11 @@ pub struct Posting {
     pub at: Timestamp,
     /// What moved.
     pub transfers: Vec<Transfer>,
-    /// Minor units: what moved, before fees; below zero away from the merchant, or from what can be spent.
-    pub amount: i64,
-    /// Minor units: what of `amount` the merchant did not get (below zero: got back).
-    #[serde(default, skip_serializing_if = "money::is_zero")]
-    pub fee: i64,
+    /// What moved, before fees; below zero away from the merchant, or from what can be spent.
+    pub amount: MinorUnits,
+    /// What of `amount` the merchant did not get (below zero: got back).
+    #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
+    pub fee: MinorUnits,
     /// The day whose tranche the pending money is a part of.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
@@ -171,9 +171,9 @@ impl Posting {
             currency: cause.currency,
             kind,
             at: cause.at,
-            transfers: transfers.iter().copied().filter(|transfer| transfer.minor != 0).collect(),
-            amount: 0,
-            fee: 0,
+            transfers: transfers.iter().copied().filter(|transfer| !transfer.minor.is_zero()).collect(),
+            amount: MinorUnits::ZERO,
+            fee: MinorUnits::ZERO,
             release_on: None,
             subject: cause.subject,
         }
@@ -195,19 +195,20 @@ impl Posting {
     }
 
     /// What it changes of all that the merchant has: available, pending and retained.
-    pub fn net(&self) -> i64 {
-        let wallet = LedgerAccount::all().filter(|account| account.is_wallet());
-        wallet.map(|account| self.change(account)).fold(0, i64::saturating_add)
+    pub fn net(&self) -> Result<MinorUnits, MoneyError> {
+        let mut wallet = LedgerAccount::all().filter(|account| account.is_wallet());
+        wallet.try_fold(MinorUnits::ZERO, |sum, account| sum.checked_add(self.change(account)?))
     }
 
     /// What it changes in an account: credits less debits.
-    pub fn change(&self, account: LedgerAccount) -> i64 {
-        let signed = |transfer: &Transfer| match (transfer.to == account, transfer.from == account) {
-            (true, false) => transfer.minor,
-            (false, true) => transfer.minor.saturating_neg(),
-            (true, true) | (false, false) => 0,
-        };
-        self.transfers.iter().map(signed).fold(0, i64::saturating_add)
+    pub fn change(&self, account: LedgerAccount) -> Result<MinorUnits, MoneyError> {
+        self.transfers.iter().try_fold(MinorUnits::ZERO, |sum, transfer| {
+            match (transfer.to == account, transfer.from == account) {
+                (true, false) => sum.checked_add(transfer.minor),
+                (false, true) => sum.checked_sub(transfer.minor),
+                (true, true) | (false, false) => Ok(sum),
+            }
+        })
     }
 }
 

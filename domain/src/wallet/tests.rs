@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::LedgerAccount::{
     AcquirerClearing, AcquirerFees, HeldForReview, MedLosses, MerchantAvailable, MerchantPending,
-    MerchantRetained, Payouts, PlatformFees, RefundsInFlight,
+    MerchantRetained, Payouts, PlatformExpense, PlatformFees, RefundsInFlight,
 };
 use super::*;
 use crate::account::terms::{Fee, Fees, FeesOnRefund, MethodTerms};
@@ -15,7 +15,7 @@ use crate::charge::testing::{at, waiting};
 use crate::charge::transition::{self, Command, Outcome, Payment};
 use crate::charge::{Artefacts, Charge, Funds, FundsError, Pix, RefundAsked, RefundRefused};
 use crate::ids::{ChargeId, EndToEndId, Mode, PostingId};
-use crate::money::Amount;
+use crate::money::{Amount, MinorUnits, MoneyError};
 use crate::payment_method::PaymentMethod;
 use crate::time::Timestamp;
 use crate::vocabulary::Vocabulary;
@@ -106,6 +106,15 @@ struct World {
     nets: i64,
 }
 
+fn minor(minor: i64) -> MinorUnits {
+    MinorUnits::new(minor)
+}
+
+/// What a charge's refunds may still take.
+fn refundable(charge: &Charge) -> i64 {
+    charge.funds.refundable(charge.amount).unwrap().get()
+}
+
 fn pick<T>(list: &[T], number: usize) -> Option<usize> {
     number.checked_rem(list.len())
 }
@@ -145,27 +154,44 @@ impl World {
     }
 
     fn post(&mut self, posting: &Posting) {
-        let changes: i64 = LedgerAccount::all().map(|account| posting.change(account)).sum();
+        let changes: i64 = LedgerAccount::all().map(|account| posting.change(account).unwrap().get()).sum();
         assert_eq!(changes, 0, "{posting:?}");
-        assert!(posting.transfers.iter().all(|transfer| transfer.minor > 0), "{posting:?}");
+        assert!(posting.transfers.iter().all(|transfer| transfer.minor.is_positive()), "{posting:?}");
         let moves_within = matches!(posting.kind, Kind::Release | Kind::CaseOpened | Kind::CaseWon);
+        let net = posting.net().unwrap().get();
         if posting.kind.is_in_statement() && !moves_within {
-            assert_eq!(posting.net(), posting.amount - posting.fee, "{posting:?}");
-            self.nets += posting.net();
+            assert_eq!(net, posting.amount.get() - posting.fee.get(), "{posting:?}");
+            self.nets += net;
         } else {
-            assert_eq!((posting.net(), posting.fee), (0, 0), "{posting:?}");
+            assert_eq!((net, posting.fee.get()), (0, 0), "{posting:?}");
         }
         self.wallet.post(posting).unwrap();
     }
 
     /// As the store does: only a case takes what is available below zero.
     fn post_covered(&mut self, posting: &Posting) -> bool {
-        let covered = self.wallet.available() + posting.change(MerchantAvailable) >= 0
-            || posting.change(MerchantAvailable) >= 0;
+        let change = posting.change(MerchantAvailable).unwrap().get();
+        let covered = self.available() + change >= 0 || change >= 0;
         if covered {
             self.post(posting);
         }
         covered
+    }
+
+    fn available(&self) -> i64 {
+        self.wallet.available().unwrap().get()
+    }
+
+    fn pending(&self) -> i64 {
+        self.wallet.pending().unwrap().get()
+    }
+
+    fn retained(&self) -> i64 {
+        self.wallet.retained().unwrap().get()
+    }
+
+    fn balance(&self, account: LedgerAccount) -> i64 {
+        self.wallet.balance(account).unwrap().get()
     }
 
     fn is_held(&self, charge: &Charge) -> bool {
@@ -211,7 +237,7 @@ impl World {
             Ok((funds, share)) => {
                 let release_on = charge.settlement.unwrap().release_on;
                 let cause = self.cause();
-                if self.post_covered(&rules::refund_requested(cause, &share, release_on)) {
+                if self.post_covered(&rules::refund_requested(cause, &share, release_on).unwrap()) {
                     self.charges[place].funds = funds;
                     self.refunds.push((place, share));
                     let undone = funds.failed(charge.amount, &share).unwrap();
@@ -219,8 +245,8 @@ impl World {
                 }
             }
             Err(refused) => assert!(
-                before.med_held > 0
-                    || asked.gross.is_none_or(|gross| gross.minor() > before.refundable(charge.amount)),
+                before.med_held.is_positive()
+                    || asked.gross.is_none_or(|gross| gross.minor() > refundable(&charge)),
                 "{refused:?}"
             ),
         }
@@ -232,21 +258,21 @@ impl World {
         let charge = self.charges[of].clone();
         let cause = self.cause();
         if completed {
-            self.post(&rules::refund_completed(cause, &share));
+            self.post(&rules::refund_completed(cause, &share).unwrap());
             self.charges[of].funds = charge.funds.completed(charge.amount, &share).unwrap();
             self.refunded += share.gross.minor();
         } else {
             let release_on = charge.settlement.unwrap().release_on.filter(|_| self.is_held(&charge));
             let (funds, retaken) = charge.funds.failed(charge.amount, &share).unwrap();
-            self.post(&rules::refund_failed(cause, &share, release_on, retaken));
+            self.post(&rules::refund_failed(cause, &share, release_on, retaken).unwrap());
             self.charges[of].funds = funds;
         }
     }
 
-    fn lose(&mut self, of: usize, claimed: Amount, held_now: i64) {
+    fn lose(&mut self, of: usize, claimed: Amount, held_now: MinorUnits) {
         let (funds, lost) = self.charges[of].funds.case_lost(self.charges[of].amount, claimed).unwrap();
         let cause = self.cause();
-        self.post(&rules::case_lost(cause, held_now, lost));
+        self.post(&rules::case_lost(cause, held_now, lost).unwrap());
         self.charges[of].funds = funds;
         *self.claims_lost.entry(of).or_default() += claimed.minor();
     }
@@ -267,7 +293,7 @@ impl World {
                 let asked = RefundAsked {
                     gross: part.and_then(|part| part_of(charge.amount.minor(), part)),
                     strategy: if *cashout { RefundStrategy::Cashout } else { RefundStrategy::Devolution },
-                    pix_out_fee: if *cashout { *pix_out_fee } else { 0 },
+                    pix_out_fee: minor(if *cashout { *pix_out_fee } else { 0 }),
                     merchant_bears_pix_out: *merchant_bears,
                     is_held: self.is_held(charge),
                 };
@@ -280,7 +306,7 @@ impl World {
                 let Some(claimed) = part_of(amount.minor(), *part) else { return };
                 let (funds, held) = self.charges[place].funds.case_opened(amount, claimed).unwrap();
                 let cause = self.cause();
-                self.post(&rules::case_opened(cause, held));
+                self.post(&rules::case_opened(cause, held).unwrap());
                 self.charges[place].funds = funds;
                 self.cases.push((place, claimed));
             }
@@ -294,7 +320,7 @@ impl World {
                     self.post(&rules::case_won(cause, released));
                     self.charges[of].funds = funds;
                 } else {
-                    self.lose(of, claimed, 0);
+                    self.lose(of, claimed, MinorUnits::ZERO);
                 }
             }
             Step::LoseUnconfirmed { charge, part } => {
@@ -306,7 +332,7 @@ impl World {
                 self.lose(place, claimed, held);
             }
             Step::Payout { part } => {
-                let Some(amount) = part_of(self.wallet.available(), *part) else { return };
+                let Some(amount) = part_of(self.available(), *part) else { return };
                 let cause = self.cause();
                 assert!(self.post_covered(&rules::payout_requested(cause, amount)));
                 self.payouts.push(amount);
@@ -324,13 +350,13 @@ impl World {
             }
             Step::Adjust(minor) => {
                 let cause = self.cause();
-                self.post_covered(&rules::adjusted(cause, *minor));
+                self.post_covered(&rules::adjusted(cause, MinorUnits::new(*minor)).unwrap());
             }
         }
     }
 
     fn check(&self) {
-        let balance = |account| self.wallet.balance(account);
+        let balance = |account| self.balance(account);
         let sum: i64 = LedgerAccount::all().map(balance).sum();
         assert_eq!(sum, 0);
         // What acquirers hold is what payers paid and did not get back, less what merchants were paid.
@@ -340,30 +366,30 @@ impl World {
             assert!(balance(account) >= 0, "{account:?} {}", balance(account));
         }
         assert!(balance(PlatformFees) >= 0 && balance(AcquirerFees) >= 0);
-        assert_eq!(self.nets, self.wallet.total() + self.wallet.retained());
-        let tranches: i64 = self.wallet.releases().map(|release| release.minor).sum();
-        assert_eq!(tranches, self.wallet.pending());
+        assert_eq!(self.nets, self.wallet.total().unwrap().get() + self.retained());
+        let tranches: i64 = self.wallet.releases().map(|release| release.minor.get()).sum();
+        assert_eq!(tranches, self.pending());
         assert_eq!(
             balance(RefundsInFlight),
-            self.refunds.iter().map(|(_, share)| share.gross.minor() + share.credit()).sum::<i64>()
+            self.refunds.iter().map(|(_, share)| share.gross.minor() + share.credit().get()).sum::<i64>()
         );
         assert_eq!(balance(Payouts), self.payouts.iter().map(|amount| amount.minor()).sum::<i64>());
-        let held: i64 = self.charges.iter().map(|charge| charge.funds.med_held).sum();
+        let held: i64 = self.charges.iter().map(|charge| charge.funds.med_held.get()).sum();
         assert_eq!(balance(MerchantRetained), held);
         for (place, charge) in self.charges.iter().enumerate() {
             let funds = charge.funds;
-            let devolved = funds.devolution_reserved + funds.refunded_devolution;
+            let devolved = funds.devolution_reserved.get() + funds.refunded_devolution.get();
             // Whoever claims it has what there is, whatever other cases and refunds came to.
             let open = self.cases.iter().filter(|(of, _)| *of == place);
             let open: i64 = open.map(|(_, claimed)| claimed.minor()).sum();
             let lost = self.claims_lost.get(&place).copied().unwrap_or_default();
             assert_eq!(
                 funds.med_held,
-                open.min(charge.amount.minor() - devolved - funds.med_lost),
+                open.min(charge.amount.minor() - devolved - funds.med_lost.get()),
                 "{funds:?}"
             );
-            assert!(devolved + funds.med_lost >= lost.min(charge.amount.minor()), "{funds:?}");
-            assert!(funds.med_lost <= lost, "{funds:?}");
+            assert!(devolved + funds.med_lost.get() >= lost.min(charge.amount.minor()), "{funds:?}");
+            assert!(funds.med_lost.get() <= lost, "{funds:?}");
             let parts = [
                 funds.devolution_reserved,
                 funds.cashout_reserved,
@@ -375,18 +401,15 @@ impl World {
                 funds.platform_fee_returned,
                 funds.tranche_taken,
             ];
-            assert!(parts.iter().all(|part| *part >= 0), "{funds:?}");
+            assert!(!parts.iter().any(|part| part.is_negative()), "{funds:?}");
             let amount = charge.amount.minor();
-            let refunded = funds.devolution_reserved
-                + funds.cashout_reserved
-                + funds.refunded_devolution
-                + funds.refunded_cashout;
-            assert!(refunded <= amount, "{funds:?}");
+            let refunded = funds.cashout_reserved.get() + funds.refunded_cashout.get();
+            assert!(devolved + refunded <= amount, "{funds:?}");
             // A payment is given back once: by devolution, or to the payer's bank by a case.
-            assert!(devolved + funds.med_held + funds.med_lost <= amount, "{funds:?}");
+            assert!(devolved + funds.med_held.get() + funds.med_lost.get() <= amount, "{funds:?}");
             let settlement = charge.settlement.unwrap();
-            assert!(funds.acquirer_fee_returned <= settlement.fees.acquirer, "{funds:?}");
-            assert!(funds.platform_fee_returned <= settlement.fees.platform, "{funds:?}");
+            assert!(funds.acquirer_fee_returned <= settlement.fees.acquirer(), "{funds:?}");
+            assert!(funds.platform_fee_returned <= settlement.fees.platform(), "{funds:?}");
             assert!(funds.tranche_taken <= settlement.net(charge.amount), "{funds:?}");
         }
     }
@@ -400,10 +423,10 @@ proptest! {
         let mut world = World::new();
         let mut negative_by_case = false;
         for step in &steps {
-            let before = world.wallet.available();
+            let before = world.available();
             world.step(step);
             world.check();
-            let after = world.wallet.available();
+            let after = world.available();
             let takes_for_a_case = matches!(
                 step,
                 Step::OpenCase { .. } | Step::LoseUnconfirmed { .. } | Step::EndRefund { completed: false, .. }
@@ -426,17 +449,17 @@ proptest! {
         let asked = |gross| RefundAsked {
             gross,
             strategy: RefundStrategy::Devolution,
-            pix_out_fee: 0,
+            pix_out_fee: MinorUnits::ZERO,
             merchant_bears_pix_out: false,
             is_held: hold_days > 0,
         };
         for cut in cuts {
-            let gross = part_of(amount, cut).filter(|gross| gross.minor() <= world.charges[0].funds.refundable(world.charges[0].amount));
+            let gross = part_of(amount, cut).filter(|gross| gross.minor() <= refundable(&world.charges[0]));
             if let Some(gross) = gross {
                 world.refund(0, &asked(Some(gross)));
             }
         }
-        if world.charges[0].funds.refundable(world.charges[0].amount) > 0 {
+        if refundable(&world.charges[0]) > 0 {
             world.refund(0, &asked(None));
         }
         while !world.refunds.is_empty() {
@@ -444,9 +467,9 @@ proptest! {
             world.check();
         }
         for account in LedgerAccount::all() {
-            prop_assert_eq!(world.wallet.balance(account), 0, "{:?}", account);
+            prop_assert_eq!(world.balance(account), 0, "{:?}", account);
         }
-        prop_assert!(world.charges[0].funds.is_refunded(world.charges[0].amount));
+        prop_assert!(world.charges[0].funds.is_refunded(world.charges[0].amount).unwrap());
     }
 }
 
@@ -455,7 +478,7 @@ fn devolution(gross: Option<i64>) -> RefundAsked {
     RefundAsked {
         gross: gross.map(|gross| Amount::parse(gross).unwrap()),
         strategy: RefundStrategy::Devolution,
-        pix_out_fee: 0,
+        pix_out_fee: MinorUnits::ZERO,
         merchant_bears_pix_out: false,
         is_held: false,
     }
@@ -464,8 +487,8 @@ fn devolution(gross: Option<i64>) -> RefundAsked {
 /// What the refunds of the first charge cost the merchant so far.
 fn cost(world: &World) -> i64 {
     let funds = world.charges[0].funds;
-    let refunded = funds.devolution_reserved + funds.refunded_devolution;
-    refunded - funds.acquirer_fee_returned - funds.platform_fee_returned
+    let refunded = funds.devolution_reserved.get() + funds.refunded_devolution.get();
+    refunded - funds.acquirer_fee_returned.get() - funds.platform_fee_returned.get()
 }
 
 #[derive(Clone, Debug)]
@@ -504,22 +527,22 @@ proptest! {
     ) {
         let mut world = World::new();
         world.settle_on(amount, terms(fees, hold_days, FeesOnRefund::Return));
-        let (amount, net) = (world.charges[0].amount, world.charges[0].settlement.unwrap().net(world.charges[0].amount));
+        let (amount, net) = (world.charges[0].amount, world.charges[0].settlement.unwrap().net(world.charges[0].amount).get());
         let is_held = hold_days > 0;
         let refund = |world: &mut World, gross: Option<i64>| {
             let before = cost(world);
             world.refund(0, &RefundAsked { is_held, ..devolution(gross) });
             let (_, share) = world.refunds.last().unwrap();
             let step = cost(world) - before;
-            assert!(share.fees.acquirer >= 0 && share.fees.platform >= 0, "{share:?}");
-            assert_eq!(share.from_pending + share.from_available, step);
+            assert!(!share.fees.acquirer().is_negative() && !share.fees.platform().is_negative(), "{share:?}");
+            assert_eq!(share.from_pending.get() + share.from_available.get(), step);
             assert!(step >= 0 && cost(world) <= net, "{step} of {net}");
-            let completes = world.charges[0].funds.refundable(amount) == 0;
+            let completes = refundable(&world.charges[0]) == 0;
             assert!(!completes || cost(world) == net, "{} of {net}", cost(world));
             world.check();
         };
         for part in parts {
-            let left = world.charges[0].funds.refundable(amount);
+            let left = refundable(&world.charges[0]);
             match part {
                 Part::Refund(thousandths) => {
                     if let Some(gross) = part_of(left, thousandths) {
@@ -535,14 +558,14 @@ proptest! {
         while !world.refunds.is_empty() {
             world.end_refund(0, true);
         }
-        if world.charges[0].funds.refundable(amount) > 0 {
+        if refundable(&world.charges[0]) > 0 {
             refund(&mut world, None);
             world.end_refund(0, true);
         }
         world.check();
-        prop_assert!(world.charges[0].funds.is_refunded(amount));
-        prop_assert_eq!((world.wallet.available(), world.wallet.pending()), (0, 0));
-        prop_assert_eq!((world.wallet.balance(AcquirerFees), world.wallet.balance(PlatformFees)), (0, 0));
+        prop_assert!(world.charges[0].funds.is_refunded(amount).unwrap());
+        prop_assert_eq!((world.available(), world.pending()), (0, 0));
+        prop_assert_eq!((world.balance(AcquirerFees), world.balance(PlatformFees)), (0, 0));
     }
 }
 
@@ -587,37 +610,37 @@ fn the_refund_that_completes_the_amount_credits_fees_above_its_gross_once_it_rea
     let share = RefundShare {
         gross: Amount::parse(9_999).unwrap(),
         strategy: RefundStrategy::Devolution,
-        fees: Fees { acquirer: 108, platform: 57 },
-        from_pending: 0,
-        from_available: 9_834,
-        pix_out_fee: 0,
+        fees: Fees::new(minor(108), minor(57)).unwrap(),
+        from_pending: minor(0),
+        from_available: minor(9_834),
+        pix_out_fee: MinorUnits::ZERO,
         merchant_bears_pix_out: false,
     };
     let cause = world.cause();
-    world.post(&rules::refund_requested(cause, &share, None));
+    world.post(&rules::refund_requested(cause, &share, None).unwrap());
     world.charges[0].funds = Funds {
-        devolution_reserved: 9_999,
-        acquirer_fee_returned: 108,
-        platform_fee_returned: 57,
+        devolution_reserved: minor(9_999),
+        acquirer_fee_returned: minor(108),
+        platform_fee_returned: minor(57),
         ..Funds::default()
     };
     world.refunds.push((0, share));
     world.check();
 
-    let before = world.wallet.available();
+    let before = world.available();
     assert_eq!(before, 10_000 + 9_833 - 9_834);
     world.refund(0, &devolution(None));
     let (_, last) = *world.refunds.last().unwrap();
-    assert_eq!((last.gross.minor(), last.fees.total(), last.credit()), (1, 2, 1));
-    assert_eq!(world.wallet.available(), before, "nothing is taken, and nothing credited yet");
+    assert_eq!((last.gross.minor(), last.fees.total(), last.credit()), (1, minor(2), minor(1)));
+    assert_eq!(world.available(), before, "nothing is taken, and nothing credited yet");
     world.end_refund(1, false);
-    assert_eq!(world.wallet.available(), before, "a failure takes nothing back");
+    assert_eq!(world.available(), before, "a failure takes nothing back");
     world.refund(0, &devolution(None));
     world.end_refund(1, true);
     world.end_refund(0, true);
     world.check();
-    assert_eq!(world.wallet.available(), 10_000);
-    assert_eq!((world.wallet.balance(AcquirerFees), world.wallet.balance(PlatformFees)), (0, 0));
+    assert_eq!(world.available(), 10_000);
+    assert_eq!((world.balance(AcquirerFees), world.balance(PlatformFees)), (0, 0));
 }
 
 #[test]
@@ -625,7 +648,7 @@ fn a_refund_consumes_its_own_tranche_first_and_a_failure_gives_it_back_to_where_
     let asked = |gross: i64, is_held| RefundAsked {
         gross: Some(Amount::parse(gross).unwrap()),
         strategy: RefundStrategy::Devolution,
-        pix_out_fee: 0,
+        pix_out_fee: MinorUnits::ZERO,
         merchant_bears_pix_out: false,
         is_held,
     };
@@ -634,17 +657,17 @@ fn a_refund_consumes_its_own_tranche_first_and_a_failure_gives_it_back_to_where_
     world.settle(10_000, 0, FeesOnRefund::Keep);
     // 0.99% and 7 for the acquirer, 1.5% for the platform.
     let net = 10_000 - 106 - 150;
-    assert_eq!((world.wallet.pending(), world.wallet.available()), (net, net));
+    assert_eq!((world.pending(), world.available()), (net, net));
     world.refund(0, &asked(1_000, true));
-    assert_eq!((world.wallet.pending(), world.wallet.available()), (net - 1_000, net));
+    assert_eq!((world.pending(), world.available()), (net - 1_000, net));
     world.end_refund(0, false);
-    assert_eq!((world.wallet.pending(), world.wallet.available()), (net, net));
+    assert_eq!((world.pending(), world.available()), (net, net));
     world.refund(0, &asked(9_900, true));
-    assert_eq!((world.wallet.pending(), world.wallet.available()), (0, net - 156));
+    assert_eq!((world.pending(), world.available()), (0, net - 156));
     // Its day comes; what failed can be spent.
     world.step(&Step::Days(1));
     world.end_refund(0, false);
-    assert_eq!((world.wallet.pending(), world.wallet.available()), (0, 2 * net));
+    assert_eq!((world.pending(), world.available()), (0, 2 * net));
     world.check();
 }
 
@@ -652,17 +675,29 @@ fn a_refund_consumes_its_own_tranche_first_and_a_failure_gives_it_back_to_where_
 fn only_a_case_takes_what_is_available_below_zero() {
     let mut world = World::new();
     world.settle(1_000, 0, FeesOnRefund::Return);
-    let available = world.wallet.available();
+    let available = world.available();
     world.step(&Step::Payout { part: 1000 });
-    assert_eq!(world.wallet.available(), 0);
+    assert_eq!(world.available(), 0);
     world.step(&Step::OpenCase { charge: 0, part: 1000 });
-    assert_eq!((world.wallet.available(), world.wallet.retained()), (-1_000, 1_000));
+    assert_eq!((world.available(), world.retained()), (-1_000, 1_000));
     world.step(&Step::Adjust(-1));
-    assert_eq!(world.wallet.available(), -1_000);
+    assert_eq!(world.available(), -1_000);
     world.step(&Step::EndCase { case: 0, won: true });
-    assert_eq!((world.wallet.available(), world.wallet.retained()), (0, 0));
+    assert_eq!((world.available(), world.retained()), (0, 0));
     world.step(&Step::EndPayout { payout: 0, paid: false });
-    assert_eq!(world.wallet.available(), available);
+    assert_eq!(world.available(), available);
+}
+
+#[test]
+fn a_sum_that_does_not_fit_64_bits_is_an_error() {
+    let mut world = World::new();
+    let vast = Transfer { from: PlatformExpense, to: MerchantAvailable, minor: minor(i64::MAX) };
+    let twice = Posting::new(world.cause(), Kind::Adjustment, &[vast, vast]);
+    assert_eq!(twice.change(MerchantAvailable), Err(MoneyError::Overflow));
+    assert_eq!(twice.net(), Err(MoneyError::Overflow));
+    assert_eq!(world.wallet.post(&twice), Err(MoneyError::Overflow));
+    assert_eq!(rules::adjusted(world.cause(), minor(i64::MIN)), Err(MoneyError::Overflow));
+    assert_eq!(rules::case_opened(world.cause(), minor(i64::MIN)), Err(MoneyError::Overflow));
 }
 
 #[test]
@@ -673,7 +708,7 @@ fn funds_refuse_what_can_not_happen() {
     let asked = RefundAsked {
         gross: Some(Amount::parse(600).unwrap()),
         strategy: RefundStrategy::Devolution,
-        pix_out_fee: 0,
+        pix_out_fee: MinorUnits::ZERO,
         merchant_bears_pix_out: false,
         is_held: false,
     };
@@ -686,12 +721,12 @@ fn funds_refuse_what_can_not_happen() {
     assert!(matches!(completed.completed(amount, &share), Err(FundsError::Negative(_))));
     let (_, lost) = completed.case_opened(amount, amount).unwrap();
     assert_eq!(lost, 400);
-    let too_much = Funds { refunded_devolution: 600, cashout_reserved: 401, ..whole };
+    let too_much = Funds { refunded_devolution: minor(600), cashout_reserved: minor(401), ..whole };
     assert_eq!(too_much.checked(amount), Err(FundsError::RefundsAboveAmount(too_much)));
-    let returned_twice = Funds { refunded_devolution: 600, med_held: 401, ..whole };
+    let returned_twice = Funds { refunded_devolution: minor(600), med_held: minor(401), ..whole };
     assert_eq!(returned_twice.checked(amount), Err(FundsError::ReturnsAboveAmount(returned_twice)));
-    let vast = Funds { med_held: i64::MAX, med_lost: 1, ..whole };
-    assert_eq!(vast.checked(amount), Err(FundsError::Overflow));
+    let vast = Funds { med_held: minor(i64::MAX), med_lost: minor(1), ..whole };
+    assert_eq!(vast.checked(amount), Err(FundsError::Money(MoneyError::Overflow)));
 }
 
 #[test]
@@ -702,7 +737,7 @@ fn a_case_and_refunds_never_take_the_same_money() {
     let asked = |gross: Option<i64>, strategy| RefundAsked {
         gross: gross.map(|gross| Amount::parse(gross).unwrap()),
         strategy,
-        pix_out_fee: 0,
+        pix_out_fee: MinorUnits::ZERO,
         merchant_bears_pix_out: false,
         is_held: false,
     };
@@ -717,7 +752,7 @@ fn a_case_and_refunds_never_take_the_same_money() {
     assert_eq!(world.charges[0].funds.med_held, 700);
     world.step(&Step::EndCase { case: 0, won: false });
     let refused = world.charges[0].reserve_refund(&asked(None, RefundStrategy::Devolution));
-    assert_eq!(refused, Err(RefundRefused::ExceedsRemaining { remaining: 0 }));
+    assert_eq!(refused, Err(RefundRefused::ExceedsRemaining { remaining: minor(0) }));
     // The devolution fails after all: the case that was lost has the rest of what it claimed.
     assert_eq!(world.charges[0].funds.med_lost, 700);
     world.end_refund(0, false);
@@ -725,5 +760,5 @@ fn a_case_and_refunds_never_take_the_same_money() {
     assert_eq!(world.charges[0].funds.med_lost, 1_000);
     world.end_refund(0, false);
     world.check();
-    assert_eq!(world.charges[0].funds.refundable(world.charges[0].amount), 0);
+    assert_eq!(refundable(&world.charges[0]), 0);
 }

@@ -6,7 +6,7 @@ use domain::charge::RefundAsked;
 use domain::charge::transition::{self, Command, Outcome};
 use domain::ids::{EndpointId, MedCaseId, PayoutId, RefundId};
 use domain::med::{AppealReason, CaseKind, CaseNotice, CaseStep, Decision};
-use domain::money::{Amount, Currency};
+use domain::money::{Amount, Currency, MinorUnits};
 use domain::payout::{PayoutEnd, PayoutStatus};
 use domain::refund::{RefundEnd, RefundPlan, RefundStep};
 use domain::row::Row;
@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 use shared::store::to_item;
 use shared::webhook::endpoint::{Disabled, EndpointStatus};
 
-use super::*;
 use charges::{at, paid, waiting};
+
+use super::*;
 
 #[path = "../../../domain/src/charge/testing.rs"]
 mod charges;
@@ -111,7 +112,7 @@ fn refund() -> RefundStep {
     let asked = RefundAsked {
         gross: Some(Amount::parse(400).unwrap()),
         strategy: RefundStrategy::Cashout,
-        pix_out_fee: 0,
+        pix_out_fee: MinorUnits::ZERO,
         merchant_bears_pix_out: false,
         is_held: false,
     };
@@ -262,7 +263,7 @@ fn a_charge_whose_status_stays_leads_to_nothing() {
 fn a_refund_is_sent_to_its_acquirer_and_audited_once_and_each_step_is_published() {
     let step = refund();
     let requested = Refund { actor: Some(by_key(1)), ..step.refund };
-    let started = requested.started(&step.charge, at(101)).unwrap();
+    let started = requested.started(&step.charge, at(101)).unwrap().unwrap();
     let ended = started.ended(&step.charge, RefundEnd::Refunded, at(103)).unwrap().unwrap().refund;
     insta::assert_snapshot!(actions(&insert(&requested)), @r#"
     publish payment.refunded

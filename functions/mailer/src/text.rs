@@ -232,7 +232,7 @@ fn lines(fields: &[(&str, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use domain::ids::{ChargeId, EndpointId, MedCaseId};
-    use domain::money::Currency;
+    use domain::money::{Currency, MinorUnits};
     use domain::webhook::signature::EndpointSecret;
     use shared::webhook::endpoint::{Disabled, EndpointStatus};
 
@@ -251,7 +251,7 @@ mod tests {
             status: CaseStatus::Open,
             amount: Amount::parse(123_456).unwrap(),
             currency: Currency::BRL,
-            moved: 123_456,
+            moved: MinorUnits::new(123_456),
             unconfirmed: false,
             reason: Some("Não reconheço, meu CPF é 295.379.955-93".to_owned()),
             response_deadline: Some(at("2026-12-01T00:00:00Z")),
@@ -313,7 +313,8 @@ mod tests {
 
     #[test]
     fn what_was_not_retained_is_not_said_to_be() {
-        let unconfirmed = MedCase { moved: 0, unconfirmed: true, response_deadline: None, ..case() };
+        let unconfirmed =
+            MedCase { moved: MinorUnits::ZERO, unconfirmed: true, response_deadline: None, ..case() };
         insta::assert_snapshot!(whole(&opened(&unconfirmed)), @r#"
         Caso aberto: contestação de Pix (MED) de R$ 1.234,56
 
@@ -334,7 +335,7 @@ mod tests {
         - Aceitar a perda, em definitivo: POST /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw/accept
         - Ler o caso, com o motivo alegado: GET /v1/med/cases/med_2c8fbvkddqhfn8azsp66rsx0zrcmh1s0vnmtve58mw
         "#);
-        let nothing_left = opened(&MedCase { moved: 0, ..case() });
+        let nothing_left = opened(&MedCase { moved: MinorUnits::ZERO, ..case() });
         assert!(nothing_left.body.contains("Nada foi retido por este caso, pois"), "{}", nothing_left.body);
     }
 
@@ -395,7 +396,8 @@ mod tests {
         Resultado: encerrado sem devolução do valor a você
         O valor de R$ 1.234,56 foi debitado da sua carteira em definitivo.
         ");
-        let nothing = MedCase { moved: 0, ..over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant) };
+        let nothing =
+            MedCase { moved: MinorUnits::ZERO, ..over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant) };
         insta::assert_snapshot!(said(&nothing), @r"
         Caso encerrado, a seu favor: contestação de Pix (MED) de R$ 1.234,56
         Resultado: a decisão foi a seu favor, ou o pagador desistiu

@@ -31,7 +31,7 @@ pub fn router(app: App) -> Router {
 }
 
 async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response, Problem> {
-    Ok(Json(WalletView::list(&app.wallets.of(&caller.scope).await?)).into_response())
+    Ok(Json(WalletView::list(&app.wallets.of(&caller.scope).await?)?).into_response())
 }
 
 async fn balance(
@@ -41,10 +41,10 @@ async fn balance(
     query.allow_only(&mut fields, &["currency"]);
     let currency = query.currency(&mut fields, "currency");
     match fields.finish(Some(currency))? {
-        None => Ok(Json(BalanceView::new(&app.wallets.of(&caller.scope).await?)).into_response()),
+        None => Ok(Json(BalanceView::new(&app.wallets.of(&caller.scope).await?)?).into_response()),
         Some(currency) => {
             let wallet = app.wallets.in_currency(&caller.scope, currency).await?;
-            Ok(Json(FlatBalanceView::new(&wallet)).into_response())
+            Ok(Json(FlatBalanceView::new(&wallet)?).into_response())
         }
     }
 }
@@ -57,7 +57,7 @@ async fn statement(
         MediaType::Json => {
             let page =
                 app.wallets.statement(&caller.scope, &StatementFilter::parse(&query, JSON_PAGE)?).await?;
-            Ok(Json(StatementView::new(&page)).into_response())
+            Ok(Json(StatementView::new(&page)?).into_response())
         }
         MediaType::Csv => {
             let page =

@@ -74,7 +74,7 @@ async fn of_callers_that_write_the_same_row_in_the_same_millisecond_one_wins() {
     let refund = service.post(&path, &json!({"idempotencyKey": "refund-01"})).await.expect(201);
     let refund = Refunds::new(store.clone()).find(id(&refund).parse().ok()).await.unwrap().unwrap();
     let charge = charges.find(Some(refund.id.charge())).await.unwrap().unwrap();
-    let started = refund.started(&charge.at(now), now).unwrap();
+    let started = refund.started(&charge.at(now), now).unwrap().unwrap();
     let start = async || store.commit(vec![Write::replace(&started, refund.version).unwrap()]).await.unwrap();
     assert_eq!(start().await, Committed::Done);
     assert_eq!(start().await, Committed::Overtaken { at: vec![0] });

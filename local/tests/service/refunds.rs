@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use axum::http::Method;
 use domain::account::terms::{Fee, MethodTerms};
 use domain::calendar::Day;
-use domain::money::Currency;
+use domain::money::{Currency, MinorUnits};
 use local::stack::Options;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -210,13 +210,13 @@ async fn a_refund_takes_only_what_the_wallet_has() {
     service.refund(&other, "refund-01", json!({"amount": 500, "reason": "sandbox:hold"})).await.expect(201);
     assert_eq!(service.available().await, 1350);
     let body = json!({"strategy": "cashout", "passFeeToTenant": true, "reason": "sandbox:hold"});
-    service.change_settings(|settings| settings.pix_out_fee = 451).await;
+    service.change_settings(|settings| settings.pix_out_fee = MinorUnits::new(451)).await;
     let short = service.refund(&charge, "refund-01", body.clone()).await;
     assert_eq!(short.problem(), (422, "invalid_request_error", "insufficient_balance"));
     let message = short.body["error"]["message"].as_str().unwrap();
     assert!(message.contains("needs 1351 ") && message.contains("is 1350 "), "{message}");
     // What was refused stored nothing: the same key serves.
-    service.change_settings(|settings| settings.pix_out_fee = 450).await;
+    service.change_settings(|settings| settings.pix_out_fee = MinorUnits::new(450)).await;
     let refund = service.refund(&charge, "refund-01", body).await.expect(201);
     assert_eq!(service.available().await, 0);
     service.resolve(&refund, "FAILED").await.expect(200);
@@ -314,7 +314,7 @@ async fn a_card_payment_is_refunded() {
     service.refund_becomes(&card, "REFUNDED").await;
     assert_eq!(service.status(&card).await, both("REFUNDED", "refunded"));
     let wallet = service.wallets().in_currency(&service.scope(), Currency::USD).await.unwrap();
-    assert_eq!(wallet.available(), 0);
+    assert_eq!(wallet.available().unwrap(), 0);
     service.verified().await;
 }
 

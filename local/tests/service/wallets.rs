@@ -8,7 +8,7 @@ use axum::http::Method;
 use domain::account::terms::{Fee, Fees, MethodTerms};
 use domain::charge::Charge;
 use domain::ids::{PayoutId, PostingId};
-use domain::money::{Amount, Currency};
+use domain::money::{Amount, Currency, MinorUnits};
 use domain::payout::PayoutEnd;
 use domain::wallet::{Cause, LedgerAccount, Posting, RefundShare, RefundStrategy, Retaken, Subject, rules};
 use local::embedded::fault_proxy::Fault;
@@ -42,7 +42,8 @@ impl Service {
     }
 
     async fn balance_of(&self, account: LedgerAccount) -> i64 {
-        self.wallets().in_currency(&self.scope(), Currency::BRL).await.unwrap().balance(account)
+        let wallet = self.wallets().in_currency(&self.scope(), Currency::BRL).await.unwrap();
+        wallet.balance(account).unwrap().get()
     }
 
     async fn pay(&self, amount: i64) -> Value {
@@ -272,9 +273,9 @@ async fn money_that_is_not_credited_is_in_accounts_of_its_own() {
     service.sandbox(&wrong, "pay", &json!({"payer_tax_id": "25524893033"})).await;
     let wallet = service.wallets().in_currency(&service.scope(), Currency::BRL).await.unwrap();
     let unapplied = wallet.totals(LedgerAccount::UnappliedReceipts);
-    assert_eq!((unapplied.credits, unapplied.debits), (2_999, 2_999));
-    assert_eq!(wallet.balance(LedgerAccount::AcquirerClearing), -1_000);
-    assert_eq!((wallet.available(), service.movements("").await.len()), (975, 1));
+    assert_eq!((unapplied.credits.get(), unapplied.debits.get()), (2_999, 2_999));
+    assert_eq!(wallet.balance(LedgerAccount::AcquirerClearing).unwrap(), -1_000);
+    assert_eq!((wallet.available().unwrap().get(), service.movements("").await.len()), (975, 1));
     service.verified().await;
 }
 
@@ -391,7 +392,7 @@ async fn a_thousand_settlements_by_32_clients_told_twice_under_conflicts_are_exa
     clients.join_all().await;
     let terms = fees();
     let amounts = (0..1_000).map(|number| Amount::parse(1_000 + number).unwrap());
-    let net: i64 = amounts.map(|amount| amount.minor() - terms.fees(amount).total()).sum();
+    let net: i64 = amounts.map(|amount| terms.fees(amount).net_of(amount).get()).sum();
     let balance = service.balance().await;
     assert_eq!((&balance["available"], &balance["pending"]), (&json!(net), &json!(0)));
     assert_eq!(service.verified().await.postings, 1_000);
@@ -622,18 +623,19 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
         gross: Amount::parse(from_pending + from_available).unwrap(),
         strategy: RefundStrategy::Devolution,
         fees: Fees::default(),
-        from_pending,
-        from_available,
-        pix_out_fee: 0,
+        from_pending: MinorUnits::new(from_pending),
+        from_available: MinorUnits::new(from_available),
+        pix_out_fee: MinorUnits::ZERO,
         merchant_bears_pix_out: false,
     };
     let refund = async |share: &RefundShare| {
-        let posting = rules::refund_requested(cause(), share, Some(held.day));
+        let posting = rules::refund_requested(cause(), share, Some(held.day)).unwrap();
         match wallets.covered(&mut CreditsRead::default(), &[], &posting, Vec::new()).await.unwrap() {
             Covered::Writes(writes) => Ok(store.commit(writes).await.unwrap()),
             Covered::Short { needed, available } => Err((needed, available)),
         }
     };
+    let minor = MinorUnits::new;
     let commit = async |posting: Posting| {
         let writes: Vec<Write> = counters::posting_writes(&posting, Cover::NotNeeded).unwrap();
         store.commit(writes).await.unwrap()
@@ -651,16 +653,14 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
     assert_eq!(now_has().await, [300, 100, 0]);
     assert_eq!(refund(&share(100, 200)).await, Ok(Committed::Done));
     assert_eq!(now_has().await, [100, 0, 0]);
-    assert_eq!(
-        commit(rules::refund_failed(cause(), &share(900, 0), Some(held.day), Retaken::default())).await,
-        Committed::Done
-    );
+    let failed = rules::refund_failed(cause(), &share(900, 0), Some(held.day), Retaken::default());
+    assert_eq!(commit(failed.unwrap()).await, Committed::Done);
     assert_eq!(now_has().await, [100, 900, 0]);
-    assert_eq!(commit(rules::case_opened(cause(), 1_000)).await, Committed::Done);
+    assert_eq!(commit(rules::case_opened(cause(), minor(1_000)).unwrap()).await, Committed::Done);
     assert_eq!(now_has().await, [-900, 900, 1_000]);
     assert_eq!(refund(&share(0, 1)).await, Err((1, -900)));
-    assert_eq!(commit(rules::case_won(cause(), 400)).await, Committed::Done);
-    assert_eq!(commit(rules::case_lost(cause(), 0, 600)).await, Committed::Done);
+    assert_eq!(commit(rules::case_won(cause(), minor(400))).await, Committed::Done);
+    assert_eq!(commit(rules::case_lost(cause(), minor(0), minor(600)).unwrap()).await, Committed::Done);
     assert_eq!(now_has().await, [-500, 900, 0]);
     // Its day comes, and with it what was given back; after that there is no tranche to take from.
     service.stack.clock.advance(86_400_000);

@@ -13,7 +13,7 @@ use domain::calendar::Day;
 use domain::charge::transition::Finalised;
 use domain::charge::{Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco, Pix, TransactionStatus};
 use domain::ids::ChargeId;
-use domain::money::{Amount, Currency, Money};
+use domain::money::{Amount, Currency, MinorUnits, Money};
 use domain::payment_method::PaymentMethod;
 use domain::refund::{Refund, RefundEnd};
 use domain::time::Timestamp;
@@ -144,7 +144,7 @@ fn crypto(
     let minor = i64::try_from(minor).map_err(|_| unfit("the amount has no price in a token"))?;
     Ok(Crypto {
         address: sandbox_address(id.bytes(), network),
-        amount: Money { minor, currency: token }.decimal(),
+        amount: Money { minor: MinorUnits::new(minor), currency: token }.decimal(),
         network: name.to_owned(),
         currency: token,
         expires_at,

@@ -238,6 +238,7 @@ mod tests {
     use crate::webhook::endpoint::testing::endpoint;
     use domain::charge::RefundAsked;
     use domain::med::Decision;
+    use domain::money::MinorUnits;
     use domain::refund::RefundPlan;
     use domain::vocabulary::Vocabulary;
     use domain::wallet::RefundStrategy;
@@ -277,7 +278,7 @@ mod tests {
         let asked = RefundAsked {
             gross: None,
             strategy: RefundStrategy::Cashout,
-            pix_out_fee: 0,
+            pix_out_fee: MinorUnits::ZERO,
             merchant_bears_pix_out: false,
             is_held: false,
         };

@@ -146,7 +146,8 @@ impl Refunds {
                     wallets.release(charge.scope, charge.currency, day, now).await?;
                 }
                 // Another caller may have released it, or credited the wallet, since the wallet was read.
-                let available = wallets.in_currency(&charge.scope, charge.currency).await?.available();
+                let wallet = wallets.in_currency(&charge.scope, charge.currency).await?;
+                let available = wallet.available().map_err(StoreError::from)?.get();
                 if available < needed {
                     return Err(RefundError::InsufficientBalance { needed, available });
                 }
@@ -168,7 +169,7 @@ impl Refunds {
             return Ok(refund);
         }
         let charge = self.charge(refund.id).await?.at(now);
-        let Some(next) = refund.started(&charge, now) else { return Ok(refund) };
+        let Some(next) = refund.started(&charge, now)? else { return Ok(refund) };
         match self.store.commit(vec![Write::replace(&next, refund.version)?]).await? {
             Committed::Done => Ok(next),
             Committed::Overtaken { .. } => self.known(refund.id).await,

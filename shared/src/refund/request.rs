@@ -4,7 +4,7 @@ use domain::account::AccountSettings;
 use domain::acquirer::RefundCapabilities;
 use domain::charge::{Charge, RefundAsked};
 use domain::ids::{ChargeId, RefundId};
-use domain::money::Amount;
+use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
 use domain::pix_key::PixKey;
 use domain::refund::RefundPlan;
@@ -113,7 +113,7 @@ impl NewRefund {
                 gross: self.amount,
                 strategy,
                 pix_out_fee: match strategy {
-                    RefundStrategy::Devolution => 0,
+                    RefundStrategy::Devolution => MinorUnits::ZERO,
                     RefundStrategy::Cashout => settings.pix_out_fee,
                 },
                 merchant_bears_pix_out: self.pass_fee_to_tenant,

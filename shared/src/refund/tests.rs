@@ -7,6 +7,7 @@ use domain::calendar::Day;
 use domain::charge::{Charge, RefundRefused, TransactionStatus};
 use domain::ids::MedCaseId;
 use domain::med::{CaseStep, Decision, MedCase};
+use domain::money::MinorUnits;
 use domain::payment_method::PaymentMethod;
 use domain::refund::*;
 use domain::row::Row;
@@ -27,7 +28,10 @@ fn parse(extra: Value) -> Result<NewRefund, Problem> {
 }
 
 fn settings(pix_out_fee: i64) -> AccountSettings {
-    AccountSettings { pix_out_fee, ..AccountSettings::new("Loja Exemplo", "Recife") }
+    AccountSettings {
+        pix_out_fee: MinorUnits::new(pix_out_fee),
+        ..AccountSettings::new("Loja Exemplo", "Recife")
+    }
 }
 
 fn requested(charge: &Charge, key: &str, extra: Value) -> Result<RefundStep, RefundRefused> {
@@ -39,7 +43,7 @@ fn requested(charge: &Charge, key: &str, extra: Value) -> Result<RefundStep, Ref
 }
 
 fn ended(refund: &Refund, charge: &Charge, end: RefundEnd) -> RefundStep {
-    refund.started(charge, at(101)).unwrap().ended(charge, end, at(103)).unwrap().unwrap()
+    refund.started(charge, at(101)).unwrap().unwrap().ended(charge, end, at(103)).unwrap().unwrap()
 }
 
 #[test]
@@ -47,9 +51,9 @@ fn a_refund_goes_through_in_progress_and_ends_once() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
     assert_eq!((step.refund.status, step.charge.status), (RefundStatus::Pending, TransactionStatus::Paid));
     assert_eq!(step.refund.ended(&step.charge, RefundEnd::Refunded, at(101)).unwrap(), None);
-    let started = step.refund.started(&step.charge, at(101)).unwrap();
+    let started = step.refund.started(&step.charge, at(101)).unwrap().unwrap();
     assert_eq!(
-        (started.status, started.version, started.started(&step.charge, at(102))),
+        (started.status, started.version, started.started(&step.charge, at(102)).unwrap()),
         (RefundStatus::InProgress, 2, None)
     );
     for (end, status, charge_status) in [
@@ -62,14 +66,14 @@ fn a_refund_goes_through_in_progress_and_ends_once() {
         for again in [RefundEnd::Refunded, RefundEnd::Failed] {
             assert_eq!(done.refund.ended(&done.charge, again, at(104)).unwrap(), None);
         }
-        assert_eq!(done.refund.started(&done.charge, at(104)), None);
+        assert_eq!(done.refund.started(&done.charge, at(104)), Ok(None));
     }
 }
 
 #[test]
 fn the_steps_of_a_refund_are_told_in_their_order_though_asked_for_in_another() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
-    let started = step.refund.started(&step.charge, at(90)).unwrap();
+    let started = step.refund.started(&step.charge, at(90)).unwrap().unwrap();
     let done = started.ended(&step.charge, RefundEnd::Refunded, at(80)).unwrap().unwrap();
     let times: Vec<Timestamp> = done.refund.steps().map(|(_, at)| at).collect();
     assert!(times.len() == 3 && times.is_sorted_by(|earlier, later| earlier < later), "{times:?}");
@@ -81,16 +85,16 @@ fn partial_refunds_leave_a_payment_paid_until_they_reach_its_amount() {
     let first = ended(&first.refund, &first.charge, RefundEnd::Refunded);
     assert_eq!(first.charge.status, TransactionStatus::Paid);
     let told = |refund: &Refund| {
-        (refund.transaction.previous_status, refund.transaction.status, refund.transaction.refunded)
+        (refund.transaction.previous_status, refund.transaction.status, refund.transaction.refunded.get())
     };
     assert_eq!(told(&first.refund), (TransactionStatus::Paid, TransactionStatus::Paid, 400));
     let exceeding = requested(&first.charge, "refund-02", json!({"amount": 601}));
-    assert_eq!(exceeding, Err(RefundRefused::ExceedsRemaining { remaining: 600 }));
+    assert_eq!(exceeding, Err(RefundRefused::ExceedsRemaining { remaining: MinorUnits::new(600) }));
     let rest = requested(&first.charge, "refund-02", json!({})).unwrap();
     assert_eq!(rest.refund.share.gross.minor(), 600);
     // All of it is under way, and none of it is left.
     let more = requested(&rest.charge, "refund-03", json!({"amount": 1}));
-    assert_eq!(more, Err(RefundRefused::ExceedsRemaining { remaining: 0 }));
+    assert_eq!(more, Err(RefundRefused::ExceedsRemaining { remaining: MinorUnits::ZERO }));
     let rest = ended(&rest.refund, &rest.charge, RefundEnd::Refunded);
     assert_eq!(told(&rest.refund), (TransactionStatus::Paid, TransactionStatus::Refunded, 1000));
     assert_eq!(requested(&rest.charge, "refund-03", json!({})), Err(RefundRefused::NotSettled));
@@ -133,7 +137,10 @@ fn a_refund_that_ends_during_a_dispute_leaves_it_disputed() {
     let step = devolution(1000);
     let case = disputed(&step.charge);
     let done = ended(&step.refund, &case.charge, RefundEnd::Refunded);
-    assert_eq!((done.charge.status, done.charge.funds.refunded()), (TransactionStatus::Dispute, 1000));
+    assert_eq!(
+        (done.charge.status, done.charge.funds.refunded().unwrap().get()),
+        (TransactionStatus::Dispute, 1000)
+    );
     // However its case ends, all went back by the refund.
     for decision in Decision::all() {
         let over = case.case.decided(&done.charge, decision, at(104)).unwrap().unwrap();
@@ -166,23 +173,23 @@ fn what_a_refund_fails_to_give_back_is_the_cases_that_claimed_it() {
     let case = disputed(&step.charge);
     assert_eq!(case.case.moved, 600);
     assert_eq!(requested(&case.charge, "refund-02", json!({})), Err(RefundRefused::Disputed));
-    let change = |step: &RefundStep, account| step.posting.change(account);
+    let change = |step: &RefundStep, account| step.posting.change(account).unwrap();
     // The case is open: it retains the rest of what it claims.
     let failed = ended(&step.refund, &case.charge, RefundEnd::Failed);
     assert_eq!(change(&failed, LedgerAccount::MerchantRetained), 400);
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 0);
     let lost = case.case.accepted(&failed.charge, at(104)).unwrap().unwrap();
-    assert_eq!((lost.case.moved, lost.charge.funds.med_lost), (1000, 1000));
+    assert_eq!((lost.case.moved.get(), lost.charge.funds.med_lost.get()), (1000, 1000));
     let won = case.case.decided(&failed.charge, Decision::Merchant, at(104)).unwrap().unwrap();
-    assert_eq!((won.case.moved, won.charge.status), (1000, TransactionStatus::Paid));
+    assert_eq!((won.case.moved.get(), won.charge.status), (1000, TransactionStatus::Paid));
     // It was lost before: it takes the rest.
     let lost = case.case.accepted(&case.charge, at(102)).unwrap().unwrap();
     let failed = ended(&step.refund, &lost.charge, RefundEnd::Failed);
     assert_eq!(change(&failed, LedgerAccount::MedLosses), 400);
     assert_eq!(failed.posting.subject.case, Some(case.case.id));
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 0);
-    assert_eq!(failed.posting.amount - failed.posting.fee, failed.posting.net());
-    assert_eq!((failed.charge.status, failed.charge.funds.med_unmet), (TransactionStatus::Dispute, 0));
+    assert_eq!(failed.posting.amount.checked_sub(failed.posting.fee), failed.posting.net());
+    assert_eq!((failed.charge.status, failed.charge.funds.med_unmet.get()), (TransactionStatus::Dispute, 0));
     // It was won before: the merchant has it.
     let won = case.case.decided(&case.charge, Decision::Merchant, at(102)).unwrap().unwrap();
     let failed = ended(&step.refund, &won.charge, RefundEnd::Failed);
@@ -197,7 +204,7 @@ fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
         let asked = parse(extra).unwrap();
         asked
             .plan(&paid(), Acquirer::Sandbox.refund_capabilities(), &settings(25), at(100))
-            .map(|plan| (plan.asked.strategy, plan.asked.pix_out_fee))
+            .map(|plan| (plan.asked.strategy, plan.asked.pix_out_fee.get()))
     };
     let cashout = (RefundStrategy::Cashout, 25);
     assert_eq!(strategy(json!({})).unwrap(), cashout);
@@ -230,7 +237,7 @@ fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
         )
     };
     let card = plan(PaymentMethod::CreditCard, json!({})).unwrap();
-    assert_eq!((card.asked.strategy, card.asked.pix_out_fee), (RefundStrategy::Devolution, 0));
+    assert_eq!((card.asked.strategy, card.asked.pix_out_fee.get()), (RefundStrategy::Devolution, 0));
     for extra in [
         json!({"strategy": "devolution"}),
         json!({"destinationKey": "29537995593"}),
@@ -278,11 +285,11 @@ fn each_step_tells_the_transaction_as_it_is_then() {
     let first = requested(&paid(), "refund-01", json!({"amount": 300})).unwrap();
     let second = requested(&first.charge, "refund-02", json!({"amount": 500})).unwrap();
     let ended = ended(&second.refund, &second.charge, RefundEnd::Refunded);
-    let started = first.refund.started(&ended.charge, at(104)).unwrap();
+    let started = first.refund.started(&ended.charge, at(104)).unwrap().unwrap();
     assert_eq!(started.transaction.refunded, 500);
     let disputed = Charge { status: TransactionStatus::Dispute, ..ended.charge };
     assert_eq!(
-        first.refund.started(&disputed, at(105)).unwrap().transaction.status,
+        first.refund.started(&disputed, at(105)).unwrap().unwrap().transaction.status,
         TransactionStatus::Dispute
     );
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::{ChargeId, Scope};
+use domain::money::{MinorUnits, MoneyError};
 use domain::time::Timestamp;
 
 use crate::charge::Charges;
@@ -53,7 +54,7 @@ async fn differing_funds(charges: &Charges, found: &Verification) -> Result<Vec<
         let rows: Vec<&Charge> = rows.iter().map(StoredCharge::as_stored).collect();
         for (id, sums) in some {
             match rows.iter().find(|row| row.id == **id) {
-                Some(charge) => differences.extend(differences_of(charge, sums)),
+                Some(charge) => differences.extend(differences_of(charge, sums)?),
                 None => differences.push(Difference {
                     currency: sums.currency,
                     what: format!("{id} exists"),
@@ -66,22 +67,22 @@ async fn differing_funds(charges: &Charges, found: &Verification) -> Result<Vec<
     Ok(differences)
 }
 
-fn differences_of(charge: &Charge, sums: &ChargeSums) -> Vec<Difference> {
+fn differences_of(charge: &Charge, sums: &ChargeSums) -> Result<Vec<Difference>, MoneyError> {
     let funds = &charge.funds;
     let compared = [
-        ("refunds in progress", sums.refunds_in_progress, funds.in_progress()),
-        ("refunded", sums.refunded, funds.refunded()),
+        ("refunds in progress", sums.refunds_in_progress, funds.in_progress()?),
+        ("refunded", sums.refunded, funds.refunded()?),
         ("acquirer's fee returned", sums.acquirer_fee_returned, funds.acquirer_fee_returned),
         ("platform's fee returned", sums.platform_fee_returned, funds.platform_fee_returned),
         ("retained for MED cases", sums.med_held, funds.med_held),
         ("lost to MED cases", sums.med_lost, funds.med_lost),
     ];
     let differing = compared.into_iter().filter(|(_, posted, kept)| posted != kept);
-    let named = |(what, posted, kept)| Difference {
+    let named = |(what, posted, kept): (&str, MinorUnits, MinorUnits)| Difference {
         currency: sums.currency,
         what: format!("{} {what}", charge.id),
-        posted,
-        kept,
+        posted: posted.get(),
+        kept: kept.get(),
     };
-    differing.map(named).collect()
+    Ok(differing.map(named).collect())
 }

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use domain::calendar::Day;
 use domain::ids::Scope;
-use domain::money::Currency;
+use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::row::Key;
 use domain::wallet::{LedgerAccount, Posting, grow};
 
@@ -38,7 +38,7 @@ pub enum Cover {
     /// It may, or nothing is taken from it.
     NotNeeded,
     /// What is taken must be there: the account's credits, as they were read.
-    Credits(i64),
+    Credits(MinorUnits),
 }
 
 /// What a row of the partition counts.
@@ -95,8 +95,8 @@ pub fn parse(key: &Key) -> Option<(Scope, Currency, CounterRow)> {
 /// What a posting adds to counters, all in one row, to be written with the posting: the row of debits where it takes from
 /// what is available, else the shard that the posting's id picks.
 pub(super) fn writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, StoreError> {
-    let mut counters: BTreeMap<String, i64> = BTreeMap::new();
-    let mut taken: i64 = 0;
+    let mut counters: BTreeMap<String, MinorUnits> = BTreeMap::new();
+    let mut taken = MinorUnits::ZERO;
     for transfer in &posting.transfers {
         grow(counters.entry(credits(transfer.to)).or_default(), transfer.minor)?;
         grow(counters.entry(debits(transfer.from)).or_default(), transfer.minor)?;
@@ -108,16 +108,17 @@ pub(super) fn writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, Stor
         return Ok(Vec::new());
     }
     let shard = posting.id.spread().checked_rem(SHARDS).unwrap_or_default();
-    let name = if taken > 0 { DEBITS_SORT.to_owned() } else { format!("{SHARD_SORT}{shard}") };
+    let name = if taken.is_positive() { DEBITS_SORT.to_owned() } else { format!("{SHARD_SORT}{shard}") };
     let bound = match cover {
-        Cover::Credits(read) if taken > 0 => Some(Bound::AtMost {
+        Cover::Credits(read) if taken.is_positive() => Some(Bound::AtMost {
             counter: debits(LedgerAccount::MerchantAvailable),
-            most: read.saturating_sub(taken),
+            most: read.checked_sub(taken)?.get(),
         }),
         Cover::Credits(_) | Cover::NotNeeded => None,
     };
     let key = row(&posting.scope, posting.currency, &name);
-    Ok(vec![Write::add(key, counters.into_iter().collect(), Item::new(), bound)])
+    let counters = counters.into_iter().map(|(name, by)| (name, by.get())).collect();
+    Ok(vec![Write::add(key, counters, Item::new(), bound)])
 }
 
 /// A posting's row and what it adds to counters, to be committed with the change that causes it. The debit of what is
@@ -125,16 +126,20 @@ pub(super) fn writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, Stor
 pub fn posting_writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, StoreError> {
     let mut rows = vec![Write::insert(posting)?];
     if let Some(day) = posting.release_on {
-        rows.push(hold(posting, day, posting.change(LedgerAccount::MerchantPending)));
+        rows.push(hold(posting, day, posting.change(LedgerAccount::MerchantPending)?)?);
     }
     rows.extend(writes(posting, cover)?);
     Ok(rows)
 }
 
 /// Puts money into a tranche, or takes it out while it is held.
-fn hold(posting: &Posting, day: Day, by: i64) -> Write {
+fn hold(posting: &Posting, day: Day, by: MinorUnits) -> Result<Write, MoneyError> {
     let key = release_key(&posting.scope, posting.currency, day);
-    let bound = (by < 0).then(|| Bound::AtLeast { counter: HELD.to_owned(), least: by.saturating_neg() });
+    let bound = if by.is_negative() {
+        Some(Bound::AtLeast { counter: HELD.to_owned(), least: by.checked_neg()?.get() })
+    } else {
+        None
+    };
     let due = due_attributes(&key, day.starts_at());
-    Write::add(key, vec![(HELD.to_owned(), by)], due.into_iter().collect(), bound)
+    Ok(Write::add(key, vec![(HELD.to_owned(), by.get())], due.into_iter().collect(), bound))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::audit::Operator;
 use domain::calendar::Day;
 use domain::ids::{PostingId, Scope};
-use domain::money::Currency;
+use domain::money::{Currency, MinorUnits};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
@@ -35,7 +35,7 @@ pub enum Covered {
 /// only stricter, and serve for further attempts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CreditsRead {
-    credits: Option<i64>,
+    credits: Option<MinorUnits>,
     /// The place of the bounded write in the last attempt.
     place: Option<usize>,
 }
@@ -138,18 +138,18 @@ impl Wallets {
         posting: &Posting,
         change: Vec<Write>,
     ) -> Result<Covered, StoreError> {
-        let needed = posting.change(LedgerAccount::MerchantAvailable).saturating_neg();
+        let needed = posting.change(LedgerAccount::MerchantAvailable)?.checked_neg()?;
         if read.place.is_some_and(|place| failed.contains(&place)) {
             *read = CreditsRead::default();
         }
-        let cover = match (needed > 0, read.credits) {
+        let cover = match (needed.is_positive(), read.credits) {
             (false, _) => Cover::NotNeeded,
             (true, Some(credits)) => Cover::Credits(credits),
             (true, None) => {
                 let wallet = self.in_currency(&posting.scope, posting.currency).await?;
-                let available = wallet.available();
+                let available = wallet.available()?;
                 if available < needed {
-                    return Ok(Covered::Short { needed, available });
+                    return Ok(Covered::Short { needed: needed.get(), available: available.get() });
                 }
                 let credits = wallet.totals(LedgerAccount::MerchantAvailable).credits;
                 read.credits = Some(credits);
@@ -158,7 +158,7 @@ impl Wallets {
         };
         let mut writes = change;
         writes.extend(counters::posting_writes(posting, cover)?);
-        read.place = (needed > 0).then(|| writes.len().saturating_sub(1));
+        read.place = needed.is_positive().then(|| writes.len().saturating_sub(1));
         Ok(Covered::Writes(writes))
     }
 
@@ -173,7 +173,8 @@ impl Wallets {
         let subject = Subject { note, ..Subject::default() };
         // Its place in the statement is its id's; one that is asked for again keeps it.
         let at = id.timestamp().unwrap_or(now);
-        let posting = rules::adjusted(Cause { id, scope, currency, at, subject }, minor);
+        let cause = Cause { id, scope, currency, at, subject };
+        let posting = rules::adjusted(cause, MinorUnits::new(minor)).map_err(StoreError::from)?;
         let mut credits = CreditsRead::default();
         let mut update = self.store.start_update("a wallet");
         loop {
@@ -214,8 +215,8 @@ impl Wallets {
             update.next_attempt().await?;
             let Some(item) = self.store.get_item(&key).await? else { return Ok(false) };
             let held = counter(&item, HELD)?;
-            let mut writes = vec![Write::remove(key.clone(), HELD, held)];
-            if held > 0 {
+            let mut writes = vec![Write::remove(key.clone(), HELD, held.get())];
+            if held.is_positive() {
                 // The removal is what makes it happen once; so any new id will do.
                 let id = PostingId::new(now, random::bytes()?);
                 let cause = Cause { id, scope, currency, at: now, subject: Subject::default() };
@@ -252,8 +253,10 @@ fn add_up(wallet: &mut Wallet, row: &CounterRow, item: &Item) -> Result<(), Stor
 }
 
 /// A counter of a row; one that is not there was never added to.
-fn counter(item: &Item, name: &str) -> Result<i64, StoreError> {
-    let Some(value) = item.get(name) else { return Ok(0) };
+fn counter(item: &Item, name: &str) -> Result<MinorUnits, StoreError> {
+    let Some(value) = item.get(name) else { return Ok(MinorUnits::ZERO) };
     let number = value.as_n().ok().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| StoreError::Corrupt(format!("the counter {name} is not a 64-bit integer")))
+    number
+        .map(MinorUnits::new)
+        .ok_or_else(|| StoreError::Corrupt(format!("the counter {name} is not a 64-bit integer")))
 }

@@ -2,7 +2,7 @@
 //! postings' own keys; ids sort as time does, and an id alone says where the next page begins.
 
 use domain::ids::{PostingId, Scope};
-use domain::money::Currency;
+use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::time::Timestamp;
 use domain::wallet::{LedgerAccount, PRIMARY_CURRENCY, Posting};
 
@@ -98,24 +98,24 @@ impl Wallets {
     }
 }
 
-/// What a movement changed in a wallet, in minor units.
+/// What a movement changed in a wallet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize)]
 pub struct Changes {
     /// Of what can be spent.
-    pub available: i64,
+    pub available: MinorUnits,
     /// Of what is held.
-    pub pending: i64,
+    pub pending: MinorUnits,
     /// Of what is retained.
-    pub retained: i64,
+    pub retained: MinorUnits,
 }
 
 impl Changes {
     /// Of a posting.
-    pub fn of(posting: &Posting) -> Self {
-        Self {
-            available: posting.change(LedgerAccount::MerchantAvailable),
-            pending: posting.change(LedgerAccount::MerchantPending),
-            retained: posting.change(LedgerAccount::MerchantRetained),
-        }
+    pub fn of(posting: &Posting) -> Result<Self, MoneyError> {
+        Ok(Self {
+            available: posting.change(LedgerAccount::MerchantAvailable)?,
+            pending: posting.change(LedgerAccount::MerchantPending)?,
+            retained: posting.change(LedgerAccount::MerchantRetained)?,
+        })
     }
 }

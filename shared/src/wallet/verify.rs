@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::ids::{ChargeId, PostingId, Scope};
-use domain::money::{Currency, MoneyError};
+use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use domain::wallet::{Kind, LedgerAccount, Posting, Transfer, Wallet, grow};
@@ -45,35 +45,35 @@ pub struct Verification {
     pub charges: BTreeMap<ChargeId, ChargeSums>,
 }
 
-/// What the postings about one charge add up to, in minor units: what refunds and MED cases took of its money.
+/// What the postings about one charge add up to: what refunds and MED cases took of its money.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ChargeSums {
     /// The currency of the charge.
     pub currency: Currency,
     /// In refunds under way.
-    pub refunds_in_progress: i64,
+    pub refunds_in_progress: MinorUnits,
     /// Refunded.
-    pub refunded: i64,
+    pub refunded: MinorUnits,
     /// The acquirer's fee that refunds returned, under way and done.
-    pub acquirer_fee_returned: i64,
+    pub acquirer_fee_returned: MinorUnits,
     /// The platform's fee that they did.
-    pub platform_fee_returned: i64,
+    pub platform_fee_returned: MinorUnits,
     /// Retained for MED cases.
-    pub med_held: i64,
+    pub med_held: MinorUnits,
     /// Lost to them.
-    pub med_lost: i64,
+    pub med_lost: MinorUnits,
 }
 
 impl ChargeSums {
     fn none(currency: Currency) -> Self {
         Self {
             currency,
-            refunds_in_progress: 0,
-            refunded: 0,
-            acquirer_fee_returned: 0,
-            platform_fee_returned: 0,
-            med_held: 0,
-            med_lost: 0,
+            refunds_in_progress: MinorUnits::ZERO,
+            refunded: MinorUnits::ZERO,
+            acquirer_fee_returned: MinorUnits::ZERO,
+            platform_fee_returned: MinorUnits::ZERO,
+            med_held: MinorUnits::ZERO,
+            med_lost: MinorUnits::ZERO,
         }
     }
 
@@ -81,30 +81,26 @@ impl ChargeSums {
         use LedgerAccount::{AcquirerClearing, AcquirerFees, MedLosses, PlatformFees, RefundsInFlight};
         let moved = |from, to| {
             let is_such = |transfer: &&Transfer| transfer.from == from && transfer.to == to;
-            posting
-                .transfers
-                .iter()
-                .filter(is_such)
-                .map(|transfer| transfer.minor)
-                .fold(0, i64::saturating_add)
+            let such = posting.transfers.iter().filter(is_such);
+            MinorUnits::checked_sum(such.map(|transfer| transfer.minor))
         };
-        grow(&mut self.med_held, posting.change(LedgerAccount::MerchantRetained))?;
-        grow(&mut self.med_lost, posting.change(MedLosses))?;
+        grow(&mut self.med_held, posting.change(LedgerAccount::MerchantRetained)?)?;
+        grow(&mut self.med_lost, posting.change(MedLosses)?)?;
         for (sum, fees) in
             [(&mut self.acquirer_fee_returned, AcquirerFees), (&mut self.platform_fee_returned, PlatformFees)]
         {
-            grow(sum, moved(fees, RefundsInFlight).saturating_sub(moved(RefundsInFlight, fees)))?;
+            grow(sum, moved(fees, RefundsInFlight)?.checked_sub(moved(RefundsInFlight, fees)?)?)?;
         }
-        let paid = moved(RefundsInFlight, AcquirerClearing);
+        let paid = moved(RefundsInFlight, AcquirerClearing)?;
         grow(&mut self.refunded, paid)?;
         match posting.kind {
-            Kind::Refund => grow(&mut self.refunds_in_progress, posting.amount.saturating_neg()),
+            Kind::Refund => grow(&mut self.refunds_in_progress, posting.amount.checked_neg()?),
             Kind::RefundCompleted | Kind::RefundCredit => {
-                grow(&mut self.refunds_in_progress, paid.saturating_neg())
+                grow(&mut self.refunds_in_progress, paid.checked_neg()?)
             }
             Kind::RefundFailed => {
-                let gross = posting.amount.saturating_add(posting.change(MedLosses));
-                grow(&mut self.refunds_in_progress, gross.saturating_neg())
+                let gross = posting.amount.checked_add(posting.change(MedLosses)?)?;
+                grow(&mut self.refunds_in_progress, gross.checked_neg()?)
             }
             Kind::Settlement
             | Kind::ReviewHold
@@ -209,13 +205,13 @@ impl Wallets {
             self.add_tail(scope, &before, posted, tail_from).await?;
             let after = self.of(scope).await?;
             if before == after {
-                return Ok(verification(&before, posted, &after));
+                return Ok(verification(&before, posted, &after)?);
             }
             before = after;
         }
         self.add_tail(scope, &before, posted, tail_from).await?;
         let after = self.of(scope).await?;
-        Ok(verification(&before, posted, &after))
+        Ok(verification(&before, posted, &after)?)
     }
 
     /// Reads the newest postings again, and adds those that were not seen before.
@@ -247,28 +243,29 @@ fn verification(
     before: &BTreeMap<Currency, Wallet>,
     posted: &Posted,
     after: &BTreeMap<Currency, Wallet>,
-) -> Verification {
+) -> Result<Verification, MoneyError> {
     let currencies: BTreeSet<Currency> = before.keys().chain(posted.wallets.keys()).copied().collect();
     let mut differences = Vec::new();
     for currency in currencies {
         let of = |wallets: &BTreeMap<Currency, Wallet>| {
             wallets.get(&currency).cloned().unwrap_or_else(|| Wallet::empty(currency))
         };
-        differences.extend(differences_of(&of(before), &of(&posted.wallets), &of(after)));
+        differences.extend(differences_of(&of(before), &of(&posted.wallets), &of(after))?);
     }
-    Verification {
+    Ok(Verification {
         postings: posted.count,
         differences,
         moved: before != after,
         charges: posted.charges.clone(),
-    }
+    })
 }
 
-fn differences_of(before: &Wallet, posted: &Wallet, after: &Wallet) -> Vec<Difference> {
+fn differences_of(before: &Wallet, posted: &Wallet, after: &Wallet) -> Result<Vec<Difference>, MoneyError> {
     let mut found = Vec::new();
-    let mut compare = |what: String, least: i64, posted: i64, most: i64| {
+    let mut compare = |what: String, least: MinorUnits, posted: MinorUnits, most: MinorUnits| {
         if posted < least || posted > most {
             let kept = if posted < least { least } else { most };
+            let (posted, kept) = (posted.get(), kept.get());
             found.push(Difference { currency: before.currency, what, posted, kept });
         }
     };
@@ -278,13 +275,13 @@ fn differences_of(before: &Wallet, posted: &Wallet, after: &Wallet) -> Vec<Diffe
         compare(format!("{} debits", account.as_str()), least.debits, made.debits, most.debits);
     }
     if before == after {
-        let held: i64 = after.releases().map(|release| release.minor).fold(0, i64::saturating_add);
-        compare("merchant_pending against its tranches".to_owned(), held, after.pending(), held);
+        let held = MinorUnits::checked_sum(after.releases().map(|release| release.minor))?;
+        compare("merchant_pending against its tranches".to_owned(), held, after.pending()?, held);
         let days = posted.releases().chain(after.releases()).map(|release| release.day);
         for day in days.collect::<BTreeSet<_>>() {
             let kept = after.held_until(day);
             compare(format!("held until {}", day.starts_at()), kept, posted.held_until(day), kept);
         }
     }
-    found
+    Ok(found)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use domain::ids::{MedCaseId, PayoutId, PostingId, RefundId};
-use domain::money::Currency;
+use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::time::Timestamp;
 use domain::wallet::{PRIMARY_CURRENCY, Posting, Wallet};
 
@@ -14,24 +14,24 @@ use crate::wallet::statement::{Changes, StatementPage};
 /// The flat, single-currency shape of a balance.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct FlatBalanceView {
-    available: i64,
-    pending: i64,
+    available: MinorUnits,
+    pending: MinorUnits,
     currency: Currency,
     next_release_at: Option<Timestamp>,
-    next_release_amount: Option<i64>,
+    next_release_amount: Option<MinorUnits>,
 }
 
 impl FlatBalanceView {
     /// Of one wallet.
-    pub fn new(wallet: &Wallet) -> Self {
+    pub fn new(wallet: &Wallet) -> Result<Self, MoneyError> {
         let next = wallet.releases().next();
-        Self {
-            available: wallet.available(),
-            pending: wallet.pending(),
+        Ok(Self {
+            available: wallet.available()?,
+            pending: wallet.pending()?,
             currency: wallet.currency,
             next_release_at: next.map(|release| release.at()),
             next_release_amount: next.map(|release| release.minor),
-        }
+        })
     }
 }
 
@@ -40,8 +40,8 @@ impl FlatBalanceView {
 pub struct BalanceView {
     #[serde(flatten)]
     flat: FlatBalanceView,
-    total: i64,
-    retained: i64,
+    total: MinorUnits,
+    retained: MinorUnits,
     balances: Vec<CurrencyBalanceView>,
     primary: CurrencyBalanceView,
 }
@@ -49,19 +49,19 @@ pub struct BalanceView {
 #[derive(Clone, Copy, Debug, Serialize)]
 struct CurrencyBalanceView {
     currency: Currency,
-    available: i64,
-    pending: i64,
-    total: i64,
+    available: MinorUnits,
+    pending: MinorUnits,
+    total: MinorUnits,
 }
 
 impl CurrencyBalanceView {
-    fn new(wallet: &Wallet) -> Self {
-        Self {
+    fn new(wallet: &Wallet) -> Result<Self, MoneyError> {
+        Ok(Self {
             currency: wallet.currency,
-            available: wallet.available(),
-            pending: wallet.pending(),
-            total: wallet.total(),
-        }
+            available: wallet.available()?,
+            pending: wallet.pending()?,
+            total: wallet.total()?,
+        })
     }
 }
 
@@ -74,16 +74,16 @@ fn in_order(wallets: &BTreeMap<Currency, Wallet>) -> (Wallet, Vec<&Wallet>) {
 
 impl BalanceView {
     /// Of all wallets of a scope.
-    pub fn new(wallets: &BTreeMap<Currency, Wallet>) -> Self {
+    pub fn new(wallets: &BTreeMap<Currency, Wallet>) -> Result<Self, MoneyError> {
         let (primary, others) = in_order(wallets);
-        let balances = std::iter::once(&primary).chain(others).map(CurrencyBalanceView::new).collect();
-        Self {
-            flat: FlatBalanceView::new(&primary),
-            total: primary.total(),
-            retained: primary.retained(),
-            balances,
-            primary: CurrencyBalanceView::new(&primary),
-        }
+        let balances = std::iter::once(&primary).chain(others).map(CurrencyBalanceView::new);
+        Ok(Self {
+            flat: FlatBalanceView::new(&primary)?,
+            total: primary.total()?,
+            retained: primary.retained()?,
+            balances: balances.collect::<Result<_, _>>()?,
+            primary: CurrencyBalanceView::new(&primary)?,
+        })
     }
 }
 
@@ -93,19 +93,21 @@ impl BalanceView {
 pub struct WalletView {
     currency: Currency,
     wallet_type: &'static str,
-    balance: i64,
-    pending_balance: i64,
+    balance: MinorUnits,
+    pending_balance: MinorUnits,
 }
 
 impl WalletView {
     /// The list of a scope's wallets.
-    pub fn list(wallets: &BTreeMap<Currency, Wallet>) -> Vec<Self> {
+    pub fn list(wallets: &BTreeMap<Currency, Wallet>) -> Result<Vec<Self>, MoneyError> {
         let (primary, others) = in_order(wallets);
-        let view = |wallet: &Wallet| Self {
-            currency: wallet.currency,
-            wallet_type: "OPERATIONAL",
-            balance: wallet.available(),
-            pending_balance: wallet.pending(),
+        let view = |wallet: &Wallet| {
+            Ok(Self {
+                currency: wallet.currency,
+                wallet_type: "OPERATIONAL",
+                balance: wallet.available()?,
+                pending_balance: wallet.pending()?,
+            })
         };
         std::iter::once(&primary).chain(others).map(view).collect()
     }
@@ -119,9 +121,9 @@ pub struct MovementView<'a> {
     object: &'static str,
     #[serde(rename = "type")]
     kind: &'static str,
-    amount: i64,
-    fee: i64,
-    net: i64,
+    amount: MinorUnits,
+    fee: MinorUnits,
+    net: MinorUnits,
     currency: Currency,
     changes: Changes,
     charge_id: Option<String>,
@@ -134,24 +136,24 @@ pub struct MovementView<'a> {
 
 impl<'a> MovementView<'a> {
     /// Of a posting.
-    pub fn new(posting: &'a Posting) -> Self {
+    pub fn new(posting: &'a Posting) -> Result<Self, MoneyError> {
         let subject = &posting.subject;
-        Self {
+        Ok(Self {
             id: posting.id,
             object: "wallet_transaction",
             kind: posting.kind.word(),
             amount: posting.amount,
             fee: posting.fee,
-            net: posting.net(),
+            net: posting.net()?,
             currency: posting.currency,
-            changes: Changes::of(posting),
+            changes: Changes::of(posting)?,
             charge_id: subject.charge.map(|id| id.to_string()),
             refund_id: subject.refund,
             med_case_id: subject.case,
             payout_id: subject.payout,
             note: subject.note.as_deref(),
             created_at: posting.at,
-        }
+        })
     }
 }
 
@@ -166,13 +168,13 @@ pub struct StatementView<'a> {
 
 impl<'a> StatementView<'a> {
     /// Of a page.
-    pub fn new(page: &'a StatementPage) -> Self {
-        Self {
+    pub fn new(page: &'a StatementPage) -> Result<Self, MoneyError> {
+        Ok(Self {
             object: "list",
-            data: page.postings.iter().map(MovementView::new).collect(),
+            data: page.postings.iter().map(MovementView::new).collect::<Result<_, _>>()?,
             has_more: page.next_cursor.is_some(),
             next_cursor: page.next_cursor,
-        }
+        })
     }
 }
 
@@ -195,16 +197,27 @@ const CSV_COLUMNS: [&str; 15] = [
     "note",
 ];
 
+/// Why a statement is not written as CSV.
+#[derive(Debug, thiserror::Error)]
+pub enum CsvError {
+    /// What a movement changed does not fit 64 bits.
+    #[error(transparent)]
+    Money(#[from] MoneyError),
+    /// The text can't be made.
+    #[error(transparent)]
+    Csv(#[from] csv::Error),
+}
+
 /// A page of the statement as CSV (RFC 4180), with a line of column names.
 ///
 /// # Errors
 ///
-/// When the text can't be made, which takes a defect.
-pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, csv::Error> {
+/// See [`CsvError`]; either takes a defect.
+pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, CsvError> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     writer.write_record(CSV_COLUMNS)?;
     for posting in &page.postings {
-        let movement = MovementView::new(posting);
+        let movement = MovementView::new(posting)?;
         let Changes { available, pending, retained } = movement.changes;
         writer.write_record([
             movement.id.to_string(),
@@ -224,7 +237,7 @@ pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, csv::Error> {
             no_formula(movement.note.unwrap_or_default()),
         ])?;
     }
-    writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
+    Ok(writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?)
 }
 
 /// A text that no spreadsheet takes for a formula (OWASP: CSV injection).

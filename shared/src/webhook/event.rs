@@ -382,7 +382,7 @@ mod tests {
     use domain::charge::transition::{Command, Outcome, Payment, apply};
     use domain::charge::{Metadata, RefundAsked, Transaction};
     use domain::ids::{EndToEndId, PayoutId, RefundId};
-    use domain::money::{Amount, Currency};
+    use domain::money::{Amount, Currency, MinorUnits};
     use domain::payment_method::PaymentMethod;
     use domain::payout::{PayoutEnd, PayoutStatus};
     use domain::refund::{RefundEnd, RefundPlan};
@@ -505,7 +505,7 @@ mod tests {
         let asked = RefundAsked {
             gross: Some(Amount::parse(400).unwrap()),
             strategy: RefundStrategy::Cashout,
-            pix_out_fee: 0,
+            pix_out_fee: MinorUnits::ZERO,
             merchant_bears_pix_out: false,
             is_held: false,
         };
@@ -518,7 +518,7 @@ mod tests {
             request_hash: String::new(),
         };
         let step = Refund::request(id, &paid, plan, at(90)).unwrap();
-        let started = step.refund.started(&step.charge, at(91)).unwrap();
+        let started = step.refund.started(&step.charge, at(91)).unwrap().unwrap();
         let ended = started.ended(&step.charge, RefundEnd::Refunded, at(93)).unwrap().unwrap().refund;
         let steps = [(None, &step.refund), (Some(&step.refund), &started), (Some(&started), &ended)];
         let events: Vec<Event> =

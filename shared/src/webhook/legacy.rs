@@ -103,7 +103,7 @@ impl<'a> LegacyData<'a> {
                 amount: refund.share.gross,
                 status: refund.status.as_str(),
             }),
-            refunded_amount: Some(transaction.refunded),
+            refunded_amount: Some(transaction.refunded.get()),
             occurred_at: refund.updated_at,
         }
     }
@@ -129,9 +129,9 @@ impl SettledData {
     fn new(paid_with: PaymentMethod, amount: Amount, fees: Fees) -> Self {
         Self {
             paid_with: paid_with.as_str(),
-            provider_fee: fees.acquirer,
-            platform_fee: fees.platform,
-            net_amount: amount.minor().saturating_sub(fees.total()),
+            provider_fee: fees.acquirer().get(),
+            platform_fee: fees.platform().get(),
+            net_amount: fees.net_of(amount).get(),
         }
     }
 }

@@ -445,12 +445,13 @@ proptest! {
             Some(_) => (1000, 0),
             None => (0, 0),
         };
-        let fees = wallet.balance(LedgerAccount::AcquirerFees) + wallet.balance(LedgerAccount::PlatformFees);
-        prop_assert_eq!(wallet.available() + fees, credited);
-        prop_assert_eq!(fees, charge.settlement.map_or(0, |settlement| settlement.fees.total()));
-        prop_assert_eq!(wallet.balance(LedgerAccount::HeldForReview), held);
-        prop_assert_eq!(wallet.balance(LedgerAccount::UnappliedReceipts), 0);
-        prop_assert_eq!(wallet.balance(LedgerAccount::AcquirerClearing), -credited - held);
+        let balance = |account| wallet.balance(account).unwrap().get();
+        let fees = balance(LedgerAccount::AcquirerFees) + balance(LedgerAccount::PlatformFees);
+        prop_assert_eq!(balance(LedgerAccount::MerchantAvailable) + fees, credited);
+        prop_assert_eq!(fees, charge.settlement.map_or(0, |settlement| settlement.fees.total().get()));
+        prop_assert_eq!(balance(LedgerAccount::HeldForReview), held);
+        prop_assert_eq!(balance(LedgerAccount::UnappliedReceipts), 0);
+        prop_assert_eq!(balance(LedgerAccount::AcquirerClearing), -credited - held);
     }
 }
 
