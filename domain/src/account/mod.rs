@@ -15,7 +15,7 @@ use crate::row::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
 /// What an account may set. Key rows carry a copy, so that a request reads its settings and proves its key in
-/// one round trip; whoever changes them changes the account's row and then each of its key rows.
+/// one round trip; a change writes the account's row first, then each of its key rows.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AccountSettings {
     /// Shown to the payer and written into BR Codes, which cut it at 25 characters.

@@ -171,7 +171,7 @@ pub struct Charge {
     /// What was sent on the payments surface alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transaction: Option<Transaction>,
-    /// Hash of the normalised request; tells a replay from a reuse of the key.
+    /// Hash of the normalised request: equal for a replay, different when the key is reused for another body.
     pub request_hash: String,
     /// When it was created.
     #[serde(with = "domain::time::millis")]
@@ -300,7 +300,7 @@ impl Charge {
         self.settlement.and_then(|settlement| settlement.release_on)
     }
 
-    /// Money of this charge is held until somebody reviews it.
+    /// Whether its money is held for review.
     pub fn is_held_for_review(&self) -> bool {
         self.status == TransactionStatus::Processing && self.receipt.is_some()
     }

@@ -1,5 +1,5 @@
 //! Payments as the acquirer reported them. Each is a row of its own, named by its own id and written with
-//! what it caused, so that the same payment told again finds it and changes nothing.
+//! what it caused, so a payment that is reported again finds its row and changes nothing.
 
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 //! what happened comes in, the new row and what else must be written with it comes out.
 //!
 //! A repeated notice changes nothing; a late one loses no money, for a payment that can't be applied is recorded
-//! with its return. Whether a payment was told before is for its own row to say: it is inserted with the change.
+//! with its return. A payment that was reported before is detected by its own row, which is inserted with the change.
 //! Whatever moves money comes with the ledger's posting.
 
 use super::receipt::{Receipt, UnappliedReason};
@@ -62,7 +62,7 @@ pub enum Command {
         /// When it became so.
         at: Timestamp,
     },
-    /// Somebody ended its review.
+    /// Its review ended.
     Review {
         /// How.
         decision: Decision,
@@ -74,7 +74,7 @@ pub enum Command {
 /// What must be written of a payment, with what it caused.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ReceiptWrite {
-    /// It was not told before.
+    /// The payment is reported for the first time.
     Insert(Receipt),
     /// It was taken, and its row changes.
     Replace(Receipt),

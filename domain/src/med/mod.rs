@@ -176,7 +176,7 @@ pub struct MedCase {
     /// several cases claim moves with the first of them that opens and the last that ends.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub moved: MinorUnits,
-    /// It claims another amount than the charge's, and nobody confirmed it.
+    /// It claims another amount than the charge's and is not confirmed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfirmed: bool,
     /// What the payer alleges.
@@ -209,7 +209,7 @@ pub struct MedCase {
     /// When it opened.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// What it told since it opened, oldest first.
+    /// The updates that were published since it opened, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<CaseUpdate>,
     /// When it last changed.
@@ -222,7 +222,7 @@ pub struct MedCase {
     pub actor: Option<Actor>,
 }
 
-/// A change of a case that is told as `med_case.updated`: another status, or evidence that was asked for.
+/// A change of a case that is published as `med_case.updated`: another status, or a request for evidence.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct CaseUpdate {
     /// The version that it made.
@@ -238,7 +238,7 @@ const MAX_TOLD: usize = 16;
 /// A payer's bank contests a payment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CaseNotice {
-    /// Its own name: told again under it, it is one case.
+    /// The notice's own id: notices with the same id open one case.
     pub id: Option<String>,
     /// What the case is.
     pub kind: CaseKind,
@@ -595,7 +595,7 @@ impl MedCase {
         Self { updated_at, version: self.version.saturating_add(1), ..self.clone() }
     }
 
-    /// The next version, of which subscribers are told.
+    /// The next version, which is published to subscribers.
     fn next_told(&self, now: Timestamp) -> Self {
         let next = self.next_version(now);
         let update = CaseUpdate { version: next.version, at: now };

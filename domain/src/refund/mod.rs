@@ -129,7 +129,7 @@ pub struct Refund {
     /// The day whose limit of refunds to third parties it was taken out of; `None`: there was no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_on: Option<Day>,
-    /// Hash of the normalised request; tells a replay from a reuse of the key.
+    /// Hash of the normalised request: equal for a replay, different when the key is reused for another body.
     pub request_hash: String,
     /// The transaction, as this step leaves it.
     pub transaction: Transaction,
