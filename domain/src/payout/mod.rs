@@ -1,6 +1,9 @@
 //! Payouts: a merchant's money on its way to the merchant's bank. Operators make them; the contract has their events
 //! and no route (design: Money).
 
+#[cfg(test)]
+mod testing;
+
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -125,23 +128,9 @@ impl Row for Payout {
 
 #[cfg(test)]
 mod tests {
+    use super::testing::pending;
     use super::*;
-    use crate::charge::testing::{at, waiting};
-
-    fn pending() -> Payout {
-        Payout {
-            id: PayoutId::new(at(0), [7; 10]),
-            scope: waiting().scope,
-            amount: Amount::parse(1000).unwrap(),
-            currency: Currency::BRL,
-            status: PayoutStatus::Pending,
-            failure_reason: None,
-            created_at: at(0),
-            updated_at: at(0),
-            paid_at: None,
-            version: 1,
-        }
-    }
+    use crate::charge::testing::at;
 
     #[test]
     fn a_payout_ends_once() {

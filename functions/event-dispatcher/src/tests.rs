@@ -1,13 +1,14 @@
 //! What each kind of stream record makes the dispatcher do. The payloads of events are in the tests of `shared::webhook`.
 
+use self::payouts::pending;
 use domain::account::Account;
 use domain::audit::Actor;
 use domain::charge::RefundAsked;
 use domain::charge::transition::{self, Command, Outcome};
-use domain::ids::{EndpointId, MedCaseId, PayoutId, RefundId};
+use domain::ids::{EndpointId, MedCaseId, RefundId};
 use domain::med::{AppealReason, CaseKind, CaseNotice, CaseStep, Decision};
-use domain::money::{Amount, Currency, MinorUnits};
-use domain::payout::{PayoutEnd, PayoutStatus};
+use domain::money::{Amount, MinorUnits};
+use domain::payout::PayoutEnd;
 use domain::refund::{RefundEnd, RefundPlan, RefundStep};
 use domain::row::Row;
 use domain::wallet::RefundStrategy;
@@ -23,6 +24,8 @@ use super::*;
 
 #[path = "../../../domain/src/charge/testing.rs"]
 mod charges;
+#[path = "../../../domain/src/payout/testing.rs"]
+mod payouts;
 
 /// A dispatcher whose clients reach nothing.
 fn dispatcher() -> Dispatcher {
@@ -154,21 +157,6 @@ fn endpoint() -> Endpoint {
         updated_at: at(0),
         version: 1,
         actor: None,
-    }
-}
-
-fn payout() -> Payout {
-    Payout {
-        id: PayoutId::new(at(0), [7; 10]),
-        scope: waiting().scope,
-        amount: Amount::parse(1000).unwrap(),
-        currency: Currency::BRL,
-        status: PayoutStatus::Pending,
-        failure_reason: None,
-        created_at: at(0),
-        updated_at: at(0),
-        paid_at: None,
-        version: 1,
     }
 }
 
@@ -329,18 +317,18 @@ fn an_endpoint_is_audited_when_an_api_key_changes_it_and_mailed_when_it_is_switc
 
 #[test]
 fn a_payout_is_published_when_it_is_created_and_when_it_ends() {
-    insta::assert_snapshot!(actions(&insert(&payout())), @"
+    insta::assert_snapshot!(actions(&insert(&pending())), @"
     publish payout.created
     publish withdrawal.created
     ");
-    let paid = payout().ended(&PayoutEnd::Paid, at(60)).unwrap().unwrap();
-    insta::assert_snapshot!(actions(&modify(&payout(), &paid)), @"
+    let paid = pending().ended(&PayoutEnd::Paid, at(60)).unwrap().unwrap();
+    insta::assert_snapshot!(actions(&modify(&pending(), &paid)), @"
     publish payout.paid
     publish withdrawal.completed, withdrawal.status_changed
     ");
     let reason = "account closed".to_owned();
-    let failed = payout().ended(&PayoutEnd::Failed { reason }, at(60)).unwrap().unwrap();
-    insta::assert_snapshot!(actions(&modify(&payout(), &failed)), @"
+    let failed = pending().ended(&PayoutEnd::Failed { reason }, at(60)).unwrap().unwrap();
+    insta::assert_snapshot!(actions(&modify(&pending(), &failed)), @"
     publish payout.failed
     publish withdrawal.failed, withdrawal.status_changed
     ");
@@ -413,7 +401,7 @@ fn a_removed_row_leads_to_nothing_whatever_it_was() {
         image(&refund().refund),
         image(&case().case),
         image(&endpoint()),
-        image(&payout()),
+        image(&pending()),
         image(&resend()),
         image(&running),
         image(&delivery),
@@ -436,7 +424,7 @@ fn a_row_that_does_not_parse_is_an_error_and_not_skipped() {
         refund().refund.key(),
         case().case.key(),
         endpoint().key(),
-        payout().key(),
+        pending().key(),
         resend().key(),
         Abandonment::by_deletion(&endpoint(), at(0)).key(),
         delivery.key(),

@@ -1,6 +1,9 @@
 //! Payouts in the store. The rules are in [`domain::payout`].
 
 mod repository;
+#[cfg(test)]
+#[path = "../../../domain/src/payout/testing.rs"]
+pub(crate) mod testing;
 mod view;
 
 pub use repository::{LISTED, PayoutRefused, Payouts};

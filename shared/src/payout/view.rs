@@ -38,21 +38,17 @@ impl<'a> PayoutView<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charge::testing::{at, waiting};
+    use crate::charge::testing::at;
+    use crate::payout::testing::pending;
 
     #[test]
     fn a_payout_is_shown_with_these_fields() {
         let failed = Payout {
-            id: PayoutId::new(at(0), [7; 10]),
-            scope: waiting().scope,
-            amount: Amount::parse(1000).unwrap(),
-            currency: Currency::BRL,
             status: PayoutStatus::Failed,
             failure_reason: Some("account closed".to_owned()),
-            created_at: at(0),
             updated_at: at(60),
-            paid_at: None,
             version: 2,
+            ..pending()
         };
         insta::assert_json_snapshot!(PayoutView::new(&failed), @r#"
         {

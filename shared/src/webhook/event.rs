@@ -381,10 +381,10 @@ mod tests {
     use domain::account::terms::{Fee, MethodTerms};
     use domain::charge::transition::{Command, Outcome, Payment, apply};
     use domain::charge::{Metadata, RefundAsked, Transaction};
-    use domain::ids::{EndToEndId, PayoutId, RefundId};
-    use domain::money::{Amount, Currency, MinorUnits};
+    use domain::ids::{EndToEndId, RefundId};
+    use domain::money::{Amount, MinorUnits};
     use domain::payment_method::PaymentMethod;
-    use domain::payout::{PayoutEnd, PayoutStatus};
+    use domain::payout::PayoutEnd;
     use domain::refund::{RefundEnd, RefundPlan};
     use domain::wallet::RefundStrategy;
 
@@ -474,18 +474,7 @@ mod tests {
 
     #[test]
     fn a_payout_is_told_in_both_envelopes() {
-        let asked = Payout {
-            id: PayoutId::new(at(0), [7; 10]),
-            scope: waiting().scope,
-            amount: Amount::parse(1000).unwrap(),
-            currency: Currency::BRL,
-            status: PayoutStatus::Pending,
-            failure_reason: None,
-            created_at: at(0),
-            updated_at: at(0),
-            paid_at: None,
-            version: 1,
-        };
+        let asked = crate::payout::testing::pending();
         let paid = asked.ended(&PayoutEnd::Paid, at(60)).unwrap().unwrap();
         let mut events = Event::of_payout(None, &asked).unwrap();
         events.extend(Event::of_payout(Some(&asked), &paid).unwrap());

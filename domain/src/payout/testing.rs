@@ -1,0 +1,23 @@
+//! A payout for tests.
+
+use domain::ids::{AccountId, Mode, PayoutId, Scope};
+use domain::money::{Amount, Currency};
+use domain::payout::{Payout, PayoutStatus};
+use domain::time::Timestamp;
+
+/// A payout of 1000 centavos, made on 2026-11-21 at noon (UTC), on its way.
+pub(crate) fn pending() -> Payout {
+    let noon = Timestamp::parse_floor("2026-11-21T12:00:00Z").unwrap();
+    Payout {
+        id: PayoutId::new(noon, [7; 10]),
+        scope: Scope { account: AccountId::new([7; 10]), mode: Mode::Test },
+        amount: Amount::parse(1000).unwrap(),
+        currency: Currency::BRL,
+        status: PayoutStatus::Pending,
+        failure_reason: None,
+        created_at: noon,
+        updated_at: noon,
+        paid_at: None,
+        version: 1,
+    }
+}
