@@ -1,5 +1,6 @@
 //! The check of a scope's money: the counters of its wallets and the funds of its charges against the postings.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use domain::charge::{Charge, StoredCharge};
@@ -51,9 +52,10 @@ async fn differing_funds(charges: &Charges, found: &Verification) -> Result<Vec<
     for some in named.chunks(CHARGES_AT_ONCE) {
         let ids: Vec<ChargeId> = some.iter().map(|(id, _)| **id).collect();
         let rows = charges.find_all(&ids).await?;
-        let rows: Vec<&Charge> = rows.iter().map(StoredCharge::as_stored).collect();
+        let rows: HashMap<ChargeId, &Charge> =
+            rows.iter().map(StoredCharge::as_stored).map(|row| (row.id, row)).collect();
         for (id, sums) in some {
-            match rows.iter().find(|row| row.id == **id) {
+            match rows.get(id) {
                 Some(charge) => differences.extend(differences_of(charge, sums)?),
                 None => differences.push(Difference {
                     currency: sums.currency,
