@@ -630,7 +630,9 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
     };
     let refund = async |share: &RefundShare| {
         let posting = rules::refund_requested(cause(), share, Some(held.day)).unwrap();
-        match wallets.covered(&mut CreditsRead::default(), &[], &posting, Vec::new()).await.unwrap() {
+        let mut update = store.start_update("a wallet");
+        let mut credits = CreditsRead::default();
+        match wallets.covered(&mut update, &mut credits, &posting, Vec::new()).await.unwrap() {
             Covered::Writes(writes) => Ok(store.commit(writes).await.unwrap()),
             Covered::Short { needed, available } => Err((needed, available)),
         }

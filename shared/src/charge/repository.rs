@@ -8,7 +8,7 @@ use domain::time::Timestamp;
 
 use crate::auth::Caller;
 use crate::charge::ChargeError;
-use crate::store::{Inserted, Store, StoreError, Write};
+use crate::store::{Inserted, Store, StoreError, Write, just_read_or};
 use crate::wallet::counters::{self, Cover};
 
 /// The charges of all scopes.
@@ -78,10 +78,7 @@ impl Charges {
         let mut update = self.store.start_update("a charge");
         loop {
             update.next_attempt().await?;
-            let charge = match just_read.take() {
-                Some(charge) => charge,
-                None => self.known(id).await?,
-            };
+            let charge = just_read_or(&mut just_read, self.known(id)).await?;
             // The payment was reported before; what it meant is done.
             if told.is_some_and(|place| update.failed().contains(&place)) {
                 return Ok(charge.at(now));

@@ -10,7 +10,7 @@ use super::CaseError;
 use crate::audit;
 use crate::auth::Caller;
 use crate::random::RandomError;
-use crate::store::{Store, StoreError, Write};
+use crate::store::{Store, StoreError, Write, just_read_or};
 use crate::wallet::counters::{self, Cover};
 
 /// The cases of all scopes.
@@ -53,10 +53,7 @@ impl MedCases {
             if let Some(known) = self.find(Some(id)).await? {
                 return Ok(known);
             }
-            let charge = match just_read.take() {
-                Some(charge) => charge.at(now),
-                None => self.charge(id).await?.at(now),
-            };
+            let charge = just_read_or(&mut just_read, self.charge(id)).await?.at(now);
             let step = MedCase::open(id, &charge, notice, now)?;
             let insert = Write::insert(&step.case)?;
             if update.commit(writes(vec![insert], &step, &charge)?).await? {
@@ -138,10 +135,7 @@ impl MedCases {
         let mut update = self.store.start_update("a MED case");
         loop {
             update.next_attempt().await?;
-            let case = match just_read.take() {
-                Some(case) => case,
-                None => self.known(id).await?,
-            };
+            let case = just_read_or(&mut just_read, self.known(id)).await?;
             let charge = self.charge(id).await?;
             // A charge with a case is settled: it does not expire.
             let charge = charge.as_stored();

@@ -97,12 +97,11 @@ impl Payouts {
                 return Err(PayoutRefused::IdOutOfTime);
             }
             let change = vec![Write::insert(&payout)?, Write::insert(&audit)?];
-            match wallets.covered(&mut credits, update.failed(), &posting, change).await? {
+            match wallets.covered(&mut update, &mut credits, &posting, change).await? {
                 Covered::Writes(writes) => {
                     if update.commit(writes).await? {
                         return Ok(payout);
                     }
-                    update.skip_pause_after(credits.bound_place());
                 }
                 Covered::Short { available, .. } => {
                     return Err(PayoutRefused::InsufficientBalance { available });

@@ -11,7 +11,7 @@ use crate::auth::Caller;
 use crate::clock::Clock;
 use crate::http::Created;
 use crate::refund::{NewRefund, RefundError, third_party};
-use crate::store::{Committed, Store, StoreError, Write};
+use crate::store::{Committed, Store, StoreError, Update, Write, just_read_or};
 use crate::wallet::counters::{self, Cover};
 use crate::wallet::{Covered, CreditsRead, Wallets};
 
@@ -85,19 +85,15 @@ impl Refunds {
             if update.failed().contains(&REFUND_PLACE) {
                 return replayed(self.known(id).await?, asked);
             }
-            let charge = match just_read.take() {
-                Some(charge) => charge,
-                None => self.charge(id).await?,
-            };
+            let charge = just_read_or(&mut just_read, self.charge(id)).await?;
             // The time of this attempt: a tranche may be released meanwhile, because its day has come.
             let now = clock.now();
-            let read = (&mut credits, update.failed());
+            let read = (&mut update, &mut credits);
             match self.take(caller, &charge.at(now), (asked, capabilities), read, now).await {
                 Ok(Taken::Planned(writes, refund)) => {
                     if update.commit(writes).await? {
                         return Ok(Created::New(*refund));
                     }
-                    update.skip_pause_after(credits.bound_place());
                 }
                 Ok(Taken::Stale) => {}
                 // The same request, sent twice at one moment, may have taken the money.
@@ -117,7 +113,7 @@ impl Refunds {
         caller: &Caller,
         charge: &Charge,
         (asked, capabilities): (&NewRefund, RefundCapabilities),
-        (credits, failed): (&mut CreditsRead, &[usize]),
+        (update, credits): (&mut Update<'_>, &mut CreditsRead),
         now: Timestamp,
     ) -> Result<Taken, RefundError> {
         let refused = |why| RefundError::Refused { why, status: charge.status };
@@ -131,6 +127,7 @@ impl Refunds {
         let refund = Refund { actor: Some(caller.actor(refund.version)), ..refund };
         let mut rows = vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?];
         if let Some((limit, day)) = limit.zip(refund.limited_on) {
+            let failed = update.failed();
             let is_over = failed.contains(&LIMIT_PLACE) && !failed.contains(&CHARGE_PLACE);
             match third_party::reserve(&refund, day, limit) {
                 Some(reservation) if !is_over => rows.push(reservation),
@@ -138,7 +135,7 @@ impl Refunds {
             }
         }
         let wallets = Wallets::new(self.store.clone());
-        match wallets.covered(credits, failed, &posting, rows).await? {
+        match wallets.covered(update, credits, &posting, rows).await? {
             Covered::Writes(writes) => Ok(Taken::Planned(writes, Box::new(refund))),
             Covered::Short { needed, .. } => {
                 // Its own money may lie in a tranche whose day has come and that is not released yet.
@@ -187,10 +184,7 @@ impl Refunds {
         let mut update = self.store.start_update("a refund");
         loop {
             update.next_attempt().await?;
-            let refund = match just_read.take() {
-                Some(refund) => refund,
-                None => self.known(id).await?,
-            };
+            let refund = just_read_or(&mut just_read, self.known(id)).await?;
             let refund = self.start(refund, now).await?;
             let charge = self.charge(id).await?.at(now);
             let Some(step) = refund.ended(&charge, end, now)? else { return Ok(refund) };

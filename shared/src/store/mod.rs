@@ -27,7 +27,7 @@ pub(crate) use counter::{Updated, update_in_turn, update_unless_refused};
 pub use due::{DUE_SHARDS, Due, due_attributes};
 pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl};
 pub use query::{ListIndex, Listed, Order, PageError};
-pub use update::{Plan, Update};
+pub use update::{Plan, Update, just_read_or};
 pub use write::{Bound, Committed, Inserted, Write};
 
 use domain::money::MoneyError;

@@ -88,7 +88,7 @@ impl Store {
             window,
             failed_now: Vec::new(),
             failed: Vec::new(),
-            at_once: false,
+            bound: None,
         }
     }
 }
@@ -105,8 +105,8 @@ pub struct Update<'a> {
     /// The places of the writes that failed in the attempt before this one, and in this one.
     failed: Vec<usize>,
     failed_now: Vec<usize>,
-    /// Whether the next attempt begins without a pause.
-    at_once: bool,
+    /// The place of the write that is conditional on a counter's bound, in the last attempt that had one.
+    bound: Option<usize>,
 }
 
 impl Update<'_> {
@@ -122,7 +122,8 @@ impl Update<'_> {
             if left.is_zero() {
                 return Err(StoreError::Unavailable(format!("{} kept changing", self.subject)));
             }
-            if !std::mem::take(&mut self.at_once) {
+            // Callers do not hold up one another at a bounded counter: where it alone failed, a pause gains nothing.
+            if self.bound.is_none_or(|place| self.failed_now != [place]) {
                 let window = window_after(self.window, began.elapsed());
                 tokio::time::sleep(pause_within(window).min(left)).await;
                 self.window = window.saturating_mul(2);
@@ -138,10 +139,14 @@ impl Update<'_> {
         &self.failed
     }
 
-    /// Lets the next attempt begin without a pause where the write at this place alone failed in this one: a bounded counter,
-    /// at which callers do not hold up one another.
-    pub fn skip_pause_after(&mut self, place: Option<usize>) {
-        self.at_once = place.is_some_and(|place| self.failed_now == [place]);
+    /// Whether the bound of the last attempt that had one failed in the attempt before this one.
+    pub fn bound_failed(&self) -> bool {
+        self.bound.is_some_and(|place| self.failed.contains(&place))
+    }
+
+    /// Names the write of this attempt that is conditional on a counter's bound.
+    pub fn bound_at(&mut self, place: Option<usize>) {
+        self.bound = place;
     }
 
     /// Commits an attempt's rows, all or none. `false`: a condition failed, so the rows that were read are stale.
@@ -153,6 +158,18 @@ impl Update<'_> {
                 Ok(false)
             }
         }
+    }
+}
+
+/// The row that the caller has just read, in the first attempt; in a later one it is read anew.
+pub async fn just_read_or<T, E>(
+    just_read: &mut Option<T>,
+    read: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    match just_read.take() {
+        Some(row) => Ok(row),
+        // Boxed, for a request takes kilobytes of each caller's future.
+        None => Box::pin(read).await,
     }
 }
 

@@ -13,7 +13,7 @@ use domain::wallet::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
 
 use crate::audit;
 use crate::random::{self, RandomError};
-use crate::store::{Item, Store, StoreError, Write, key_of_item};
+use crate::store::{Item, Store, StoreError, Update, Write, key_of_item};
 use crate::wallet::counters::{self, CounterRow, Cover, HELD};
 
 /// What a change with a debit that must be covered writes.
@@ -34,11 +34,7 @@ pub enum Covered {
 /// A wallet's credits to what is available, as one update last read them. They only grow, so older ones make a debit's bound
 /// only stricter, and serve for further attempts.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CreditsRead {
-    credits: Option<MinorUnits>,
-    /// The place of the bounded write in the last attempt.
-    place: Option<usize>,
-}
+pub struct CreditsRead(Option<MinorUnits>);
 
 /// Why money was not moved.
 #[derive(Debug, thiserror::Error)]
@@ -93,13 +89,6 @@ pub struct Wallets {
     pub(super) store: Store,
 }
 
-impl CreditsRead {
-    /// The place of the debit's bound among the writes of the last attempt, if it has one.
-    pub fn bound_place(&self) -> Option<usize> {
-        self.place
-    }
-}
-
 impl Wallets {
     /// Wallets in a store.
     pub fn new(store: Store) -> Self {
@@ -129,20 +118,19 @@ impl Wallets {
     }
 
     /// The rows of a change with those of a posting whose debit must be covered, for one attempt of an update. The wallet is
-    /// read in the first attempt, and again when the bound by what was read failed. `failed`: the places of the writes that
-    /// failed in the attempt before.
+    /// read in the first attempt, and again when the bound by what was read failed.
     pub async fn covered(
         &self,
+        update: &mut Update<'_>,
         read: &mut CreditsRead,
-        failed: &[usize],
         posting: &Posting,
         change: Vec<Write>,
     ) -> Result<Covered, StoreError> {
         let needed = posting.change(LedgerAccount::MerchantAvailable)?.checked_neg()?;
-        if read.place.is_some_and(|place| failed.contains(&place)) {
+        if update.bound_failed() {
             *read = CreditsRead::default();
         }
-        let cover = match (needed.is_positive(), read.credits) {
+        let cover = match (needed.is_positive(), read.0) {
             (false, _) => Cover::NotNeeded,
             (true, Some(credits)) => Cover::Credits(credits),
             (true, None) => {
@@ -152,13 +140,13 @@ impl Wallets {
                     return Ok(Covered::Short { needed: needed.get(), available: available.get() });
                 }
                 let credits = wallet.totals(LedgerAccount::MerchantAvailable).credits;
-                read.credits = Some(credits);
+                read.0 = Some(credits);
                 Cover::Credits(credits)
             }
         };
         let mut writes = change;
         writes.extend(counters::posting_writes(posting, cover)?);
-        read.place = needed.is_positive().then(|| writes.len().saturating_sub(1));
+        update.bound_at(needed.is_positive().then(|| writes.len().saturating_sub(1)));
         Ok(Covered::Writes(writes))
     }
 
@@ -188,12 +176,11 @@ impl Wallets {
             let audit = audit::by_operator(operator, scope.account, "ledger.adjust", id.to_string(), now)?;
             let audit = audit.with(format!("{} {currency} {minor}", scope.mode));
             let change = vec![Write::insert(&audit)?];
-            match self.covered(&mut credits, update.failed(), &posting, change).await? {
+            match self.covered(&mut update, &mut credits, &posting, change).await? {
                 Covered::Writes(writes) => {
                     if update.commit(writes).await? {
                         return Ok(Adjusted::Done(Box::new(posting)));
                     }
-                    update.skip_pause_after(credits.bound_place());
                 }
                 Covered::Short { available, .. } => return Ok(Adjusted::Short { available }),
             }

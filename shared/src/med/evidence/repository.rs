@@ -10,7 +10,7 @@ use crate::med::evidence::{Evidence, EvidenceFile, EvidenceFiles, Upload, Upload
 use crate::med::repository::{audit, replacing};
 use crate::med::{EvidenceError, MedCases};
 use crate::random;
-use crate::store::{Inserted, Store, StoreError, Write, from_item, text};
+use crate::store::{Inserted, Store, StoreError, Write, from_item, just_read_or, text};
 
 /// The evidence of all cases. Clones share clients.
 #[derive(Clone, Debug)]
@@ -146,10 +146,7 @@ impl CaseEvidence {
             {
                 return Ok(confirmed);
             }
-            let case = match just_read.take() {
-                Some(case) => case,
-                None => self.cases.known(id).await?,
-            };
+            let case = just_read_or(&mut just_read, self.cases.known(id)).await?;
             let next = case.with_evidence(now)?;
             let mut writes = replacing(&next, &case, audit)?;
             writes.push(Write::insert(&evidence)?);
