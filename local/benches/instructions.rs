@@ -467,7 +467,7 @@ async fn measure(arguments: &Arguments, directory: &Path) {
         None => (build("--bin", "charges", profile).await, format!("profile {profile}")),
     };
     let began = Instant::now();
-    let stack = Stack::start(Options { pumps: false, ..Options::in_memory() }).await.unwrap();
+    let stack = Stack::start(Options { event_sources: false, ..Options::in_memory() }).await.unwrap();
     let harness = Harness {
         charges,
         baseline,
