@@ -23,7 +23,7 @@ BINARY_AcquirerWorkerFunction := acquirer-worker
 BINARY_EventDispatcherFunction := event-dispatcher
 BINARY_WebhookWorkerFunction := webhook-worker
 BINARY_MailerFunction := mailer
-BINARY_ClockFunction := clock
+BINARY_SchedulerFunction := scheduler
 
 # The stamp lasts until a source changes, so that all but the first call only copy.
 $(BUILT): $(SOURCES)

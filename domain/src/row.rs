@@ -30,7 +30,7 @@ pub struct Indexes {
     pub status: Option<String>,
     /// `list_by_customer`: the partition; its sort key is the list's.
     pub customer: Option<String>,
-    /// `due`: when `clock` must look at the row.
+    /// `due`: when `scheduler` must look at the row.
     pub due: Option<Timestamp>,
 }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use aws_lambda_events::{dynamodb, sqs};
-use clock::DueWork;
 use event_dispatcher::Dispatcher;
 use mailer::Mailer;
 use mailer::sender::Sender;
+use scheduler::DueWork;
 use serde_json::Value;
 use shared::app::App;
 use shared::clock::Clock;
@@ -50,7 +50,8 @@ pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Cloc
                 http_function(med::router(med))
             }
             "ApiKeysFunction" => {
-                let desk = api_keys::Desk::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
+                let desk =
+                    api_keys::ApiKeysApp::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
                 http_function(api_keys::router(desk))
             }
             "AcquirerEventsFunction" => http_function(acquirer_events::router(app()?)),
@@ -90,7 +91,7 @@ pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Cloc
                     async move { Ok::<_, Error>(mailer.handle(event).await) }
                 })
             }
-            "ClockFunction" => {
+            "SchedulerFunction" => {
                 let work = DueWork::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
                 event_function(move |_tick: Value| {
                     let work = work.clone();

@@ -9,7 +9,7 @@ use crate::acquirer::Acquirers;
 use crate::api_key::ApiKeys;
 use crate::charge::Charges;
 use crate::clock::Clock;
-use crate::config::{ConfigError, Links, required};
+use crate::config::{ConfigError, PublicUrls, required};
 use crate::med::MedCases;
 use crate::refund::Refunds;
 use crate::rollup::Rollups;
@@ -56,7 +56,7 @@ pub struct App {
     /// The time.
     pub clock: Clock,
     /// Public addresses of charges.
-    pub links: Links,
+    pub public_urls: PublicUrls,
     /// Where webhooks may go.
     pub addresses: AddressPolicy,
     /// Whether `GET /v1/charges` is served.
@@ -90,7 +90,7 @@ impl App {
             override_secrets: OverrideSecrets::new(store.clone()),
             resends: Resends::new(store),
             clock,
-            links: Links::new(&required(var, "CHECKOUT_BASE_URL")?)?,
+            public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
             addresses: address_policy(var),
             charge_list: var("CHARGE_LIST").as_deref() != Some("off"),
         })

@@ -214,8 +214,8 @@ mod tests {
 
     #[test]
     fn an_appeal_and_an_acceptance_are_recorded_and_a_decision_is_not() {
-        let notice = crate::med::request::case_notice(&object(&json!({"amount": 300}))).unwrap();
-        let open = MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &notice, at(100)).unwrap();
+        let notification = crate::med::request::case_notification(&object(&json!({"amount": 300}))).unwrap();
+        let open = MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &notification, at(100)).unwrap();
         let by_key = |case: MedCase| MedCase { actor: Some(caller().actor(case.version)), ..case };
         let reason = json!({"reason": "Entregue a Maria"});
         let reason = crate::med::request::appeal_reason(&object(&reason)).unwrap();

@@ -27,12 +27,12 @@ pub fn required(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Stri
 
 /// The public addresses of charges.
 #[derive(Clone, Debug)]
-pub struct Links {
+pub struct PublicUrls {
     checkout_base_url: String,
     pix_host: String,
 }
 
-impl Links {
+impl PublicUrls {
     /// From the hosted checkout's base address, such as `https://pay.example.com/checkout`.
     ///
     /// # Errors
@@ -44,14 +44,14 @@ impl Links {
         let host = url.host_str().filter(|_| matches!(url.scheme(), "http" | "https"));
         let host = host.ok_or_else(|| refused("is not an http address"))?;
         let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-        let links = Self {
+        let public_urls = Self {
             checkout_base_url: checkout_base_url.trim_end_matches('/').to_owned(),
             pix_host: format!("{host}{port}"),
         };
-        if links.pix_location("").len().saturating_add(TXID_CHARS) > MAX_LOCATION_CHARS {
+        if public_urls.pix_location("").len().saturating_add(TXID_CHARS) > MAX_LOCATION_CHARS {
             return Err(refused("has a host too long for a BR Code"));
         }
-        Ok(links)
+        Ok(public_urls)
     }
 
     /// The hosted checkout of a charge.

@@ -1,4 +1,4 @@
-//! Queues whose messages only name rows. The row is the truth, so a lost message costs a delay (`clock` sends another) and a
+//! Queues whose messages only name rows. The row is the truth, so a lost message costs a delay (`scheduler` sends another) and a
 //! duplicated one nothing.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 /// The most messages that one `SendMessageBatch` takes.
 const BATCH: usize = 10;
 
-/// The longest that SQS delays a message, in seconds; what is due later is left to `clock`.
+/// The longest that SQS delays a message, in seconds; what is due later is left to `scheduler`.
 pub const MAX_DELAY_SECONDS: u64 = 900;
 
 /// Why a message was not sent or read.

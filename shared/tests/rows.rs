@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use aws_sdk_dynamodb::types::AttributeValue;
 use domain::account::Account;
 use domain::audit::Audit;
-use domain::charge::{Receipt, StoredCharge};
+use domain::charge::{IncomingPayment, StoredCharge};
 use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
@@ -24,8 +24,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use shared::account::User;
 use shared::api_key::ApiKey;
+use shared::email::Sending;
 use shared::med::evidence::Upload;
-use shared::notice::Sending;
 use shared::store::{Item, from_item, to_item};
 use shared::webhook::delivery::{Abandonment, Delivery};
 use shared::webhook::endpoint::Endpoint;
@@ -116,7 +116,7 @@ fn rows_of_an_earlier_version_are_read_and_written_back_as_they_were() {
             "notices" => written_again::<Sending>(&stored),
             "override-secret" => written_again::<OverrideSecret>(&stored),
             "payout" => written_again::<Payout>(&stored),
-            "receipts" => written_again::<Receipt>(&stored),
+            "receipts" => written_again::<IncomingPayment>(&stored),
             "user" => written_again::<User>(&stored),
             counter if COUNTERS.contains(&counter) => continue,
             other => panic!("no type is known for {other}"),

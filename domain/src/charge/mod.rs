@@ -6,8 +6,8 @@
 mod artefacts;
 mod dispute;
 mod funds;
+mod incoming_payment;
 pub mod metadata;
-mod receipt;
 mod status;
 mod stored;
 #[cfg(test)]
@@ -17,8 +17,8 @@ pub mod transition;
 pub use artefacts::{Artefacts, Boleto, Card, Crypto, Mbway, Multibanco, Pix};
 pub use dispute::{Disputes, MedBlock, MedStatus};
 pub use funds::{Funds, FundsError, RefundAsked, RefundRefused};
+pub use incoming_payment::{IncomingPayment, Return, UnappliedReason};
 pub use metadata::Metadata;
-pub use receipt::{Receipt, Return, UnappliedReason};
 use serde::{Deserialize, Serialize, Serializer};
 pub use status::{PublicStatus, TransactionStatus};
 pub use stored::StoredCharge;
@@ -53,7 +53,7 @@ pub struct Customer {
 
 /// The payment that a charge took: the money is credited, or held for review.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct AppliedReceipt {
+pub struct AppliedPayment {
     /// The payment's own id: of a Pix, its end-to-end id.
     pub payment_id: AcquirerPaymentId,
     /// By which method.
@@ -68,7 +68,7 @@ pub struct AppliedReceipt {
 
 /// What a payment carries beyond what charges have.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Transaction {
+pub struct PaymentDetails {
     /// The merchant's own id of its user, echoed in webhooks; at most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub customer_id: Option<String>,
@@ -107,7 +107,7 @@ pub struct Entry {
 
 /// What a charge was before its last change.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Past {
+pub struct PreviousState {
     /// Its status.
     pub status: TransactionStatus,
     /// How it had come into it; `None`: it was created so.
@@ -169,8 +169,8 @@ pub struct Charge {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pix_expires_in_seconds: Option<i64>,
     /// What was sent on the payments surface alone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub transaction: Option<Transaction>,
+    #[serde(default, rename = "transaction", skip_serializing_if = "Option::is_none")]
+    pub payment_details: Option<PaymentDetails>,
     /// Hash of the normalised request: equal for a replay, different when the key is reused for another body.
     pub request_hash: String,
     /// When it was created.
@@ -180,8 +180,8 @@ pub struct Charge {
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
     /// The payment it took.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub receipt: Option<AppliedReceipt>,
+    #[serde(default, rename = "receipt", skip_serializing_if = "Option::is_none")]
+    pub applied_payment: Option<AppliedPayment>,
     /// How the money was credited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settlement: Option<Settlement>,
@@ -199,7 +199,7 @@ pub struct Charge {
     pub disputes: Option<Disputes>,
     /// What it was before its last change; `None`: it is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub past: Option<Past>,
+    pub past: Option<PreviousState>,
     /// The API key that made one of its versions, for the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
@@ -211,7 +211,7 @@ impl Serialize for Charge {
     }
 }
 
-/// When `clock` first looks at a charge that its acquirer has not finalised, in seconds: by then its queue message was lost.
+/// When `scheduler` first looks at a charge that its acquirer has not finalised, in seconds: by then its queue message was lost.
 const FIRST_LOOK_SECONDS: i64 = 120;
 
 /// The sort key of every charge row; what else belongs to a charge shares its partition.
@@ -270,18 +270,18 @@ impl Charge {
     }
 
     /// What the next version keeps of this one.
-    pub fn as_past(&self) -> Past {
+    pub fn as_past(&self) -> PreviousState {
         // What follows from the row anyway takes no room in it.
         let mut earlier: Vec<Entry> =
             self.moves().into_iter().map(|(entry, _)| entry).filter(|entry| entry.version > 1).collect();
         let entry = earlier.pop();
         let forgotten = earlier.len().saturating_sub(MAX_EARLIER);
-        Past { status: self.status, entry, earlier: earlier.split_off(forgotten) }
+        PreviousState { status: self.status, entry, earlier: earlier.split_off(forgotten) }
     }
 
     /// What it was paid with; `None` before it was.
     pub fn paid_with(&self) -> Option<PaymentMethod> {
-        self.receipt.as_ref().map(|receipt| receipt.method)
+        self.applied_payment.as_ref().map(|applied| applied.method)
     }
 
     /// What it was paid with, else what it was asked for first.
@@ -302,7 +302,7 @@ impl Charge {
 
     /// Whether its money is held for review.
     pub fn is_held_for_review(&self) -> bool {
-        self.status == TransactionStatus::Processing && self.receipt.is_some()
+        self.status == TransactionStatus::Processing && self.applied_payment.is_some()
     }
 
     /// It can be paid: nothing came yet. A card whose holder is being asked counts, and so does what else can be paid
@@ -310,7 +310,7 @@ impl Charge {
     pub fn is_open(&self) -> bool {
         match self.status {
             TransactionStatus::Pending | TransactionStatus::WaitingPayment => true,
-            TransactionStatus::Processing => self.receipt.is_none(),
+            TransactionStatus::Processing => self.applied_payment.is_none(),
             TransactionStatus::Paid
             | TransactionStatus::Approved
             | TransactionStatus::Refused
@@ -383,7 +383,7 @@ impl Row for Charge {
             status: Some(Self::status_partition(&self.scope, self.status)),
             customer: document.map(|document| Self::customer_partition(&self.scope, document)),
             due: match self.status {
-                // Whatever makes what it is paid by, `clock` looks after it.
+                // Whatever makes what it is paid by, `scheduler` looks after it.
                 TransactionStatus::Pending => self.created_at.plus_seconds(FIRST_LOOK_SECONDS).ok(),
                 TransactionStatus::WaitingPayment
                 | TransactionStatus::Processing

@@ -35,11 +35,11 @@ pub(crate) fn waiting() -> Charge {
             ..Artefacts::default()
         },
         pix_expires_in_seconds: None,
-        transaction: None,
+        payment_details: None,
         request_hash: "0".repeat(32),
         created_at: at(0),
         updated_at: at(0),
-        receipt: None,
+        applied_payment: None,
         settlement: None,
         funds: Funds::default(),
         failure: None,

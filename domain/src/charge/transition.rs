@@ -5,8 +5,8 @@
 //! with its return. A payment that was reported before is detected by its own row, which is inserted with the change.
 //! Whatever moves money comes with the ledger's posting.
 
-use super::receipt::{Receipt, UnappliedReason};
-use super::{AppliedReceipt, Artefacts, Charge, Decision, Failure, TransactionStatus};
+use super::incoming_payment::{IncomingPayment, UnappliedReason};
+use super::{AppliedPayment, Artefacts, Charge, Decision, Failure, TransactionStatus};
 use crate::account::terms::MethodTerms;
 use crate::ids::{AcquirerPaymentId, PostingId};
 use crate::money::Amount;
@@ -73,18 +73,18 @@ pub enum Command {
 
 /// What must be written of a payment, with what it caused.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ReceiptWrite {
+pub enum IncomingPaymentWrite {
     /// The payment is reported for the first time.
-    Insert(Receipt),
+    Insert(IncomingPayment),
     /// It was taken, and its row changes.
-    Replace(Receipt),
+    Replace(IncomingPayment),
 }
 
 /// A payment with the posting of what it moved.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Moved {
     /// The payment.
-    pub receipt: ReceiptWrite,
+    pub incoming_payment: IncomingPaymentWrite,
     /// Where its money went.
     pub posting: Posting,
 }
@@ -180,7 +180,7 @@ pub fn created_as(charge: Charge, finalised: Finalised) -> Charge {
 }
 
 fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) -> Outcome {
-    let taken_before = charge.receipt.as_ref().map(|receipt| &receipt.payment_id);
+    let taken_before = charge.applied_payment.as_ref().map(|incoming| &incoming.payment_id);
     if taken_before == Some(&payment.id) {
         return Outcome::Unchanged;
     }
@@ -210,7 +210,7 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
     }
     let taken = with_receipt(charge, payment, now);
     let paid = |charge, moved| Outcome::Paid { charge: Box::new(charge), moved: Box::new(moved) };
-    let insert = || ReceiptWrite::Insert(Receipt::taken(charge, payment, now));
+    let insert = || IncomingPaymentWrite::Insert(IncomingPayment::taken(charge, payment, now));
     match (&charge.expected_payer, &payment.payer_document) {
         (Some(expected), Some(payer)) if expected != payer => {
             let refunded = Charge { status: TransactionStatus::Refunded, ..taken };
@@ -219,25 +219,25 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
         (Some(_), None) => {
             let held = Charge { status: TransactionStatus::Processing, ..taken };
             let posting = rules::held_for_review(cause(&held, &payment.id, now), payment.amount);
-            paid(held, Moved { receipt: insert(), posting })
+            paid(held, Moved { incoming_payment: insert(), posting })
         }
         (None, _) | (Some(_), Some(_)) => {
             let (settled, settlement) = settled(taken, terms, now);
             let cause = cause(&settled, &payment.id, now);
             let posting = rules::settled(cause, payment.amount, &settlement);
-            paid(settled, Moved { receipt: insert(), posting })
+            paid(settled, Moved { incoming_payment: insert(), posting })
         }
     }
 }
 
 /// A payment that can't be applied: recorded, with its return, and posted.
 fn goes_back(charge: &Charge, payment: &Payment, reason: UnappliedReason, now: Timestamp) -> Moved {
-    let receipt = Receipt::unapplied(charge, payment, reason, now);
+    let incoming = IncomingPayment::unapplied(charge, payment, reason, now);
     // The charge may not change, so the payment's own row names the posting.
-    let id = PostingId::derive(now, &receipt.key().whole(), receipt.version);
+    let id = PostingId::derive(now, &incoming.key().whole(), incoming.version);
     let cause = Cause { id, ..cause(charge, &payment.id, now) };
     let posting = rules::unapplied(cause, payment.amount, ReturnStatus::of(charge.acquirer));
-    Moved { receipt: ReceiptWrite::Insert(receipt), posting }
+    Moved { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting }
 }
 
 /// What a posting of this version of a charge is about.
@@ -269,7 +269,7 @@ fn cancel(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
         failure: Some(failure),
         ..next_version(charge.clone(), now)
     };
-    match charge.receipt.as_ref().filter(|_| charge.is_held_for_review()) {
+    match charge.applied_payment.as_ref().filter(|_| charge.is_held_for_review()) {
         Some(held) => Ok(held_goes_back(charge, held, cancelled, UnappliedReason::Cancelled, now)),
         None if charge.is_open() => Ok(changed(cancelled)),
         None => Err(Rejection::NotCancellable),
@@ -279,7 +279,7 @@ fn cancel(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
 /// Money held for review goes back to its payer.
 fn held_goes_back(
     charge: &Charge,
-    held: &AppliedReceipt,
+    held: &AppliedPayment,
     next: Charge,
     reason: UnappliedReason,
     now: Timestamp,
@@ -291,12 +291,12 @@ fn held_goes_back(
         payer_document: held.payer_document,
         paid_at: held.paid_at,
     };
-    let receipt = Receipt::given_back(charge, &payment, reason, now);
+    let incoming = IncomingPayment::given_back(charge, &payment, reason, now);
     let cause = cause(&next, &held.payment_id, now);
     let posting = rules::review_returned(cause, charge.amount, ReturnStatus::of(charge.acquirer));
     Outcome::Paid {
         charge: Box::new(next),
-        moved: Box::new(Moved { receipt: ReceiptWrite::Replace(receipt), posting }),
+        moved: Box::new(Moved { incoming_payment: IncomingPaymentWrite::Replace(incoming), posting }),
     }
 }
 
@@ -323,7 +323,7 @@ fn expire(charge: &Charge, at: Timestamp) -> Outcome {
 }
 
 /// The charge after its time was over. Every field follows from the charge and `at`, so that a charge read
-/// before `clock` came by looks the same as after.
+/// before `scheduler` came by looks the same as after.
 pub(super) fn expired(charge: Charge, at: Timestamp) -> Charge {
     let failure = failure(&charge, "The charge was not paid before it expired.", "expired", at);
     Charge { status: TransactionStatus::Expired, failure: Some(failure), ..next_version(charge, at) }
@@ -338,7 +338,7 @@ fn review(
     if charge.reviewed == Some(decision) {
         return Ok(Outcome::Unchanged);
     }
-    let Some(held) = charge.receipt.as_ref().filter(|_| charge.is_held_for_review()) else {
+    let Some(held) = charge.applied_payment.as_ref().filter(|_| charge.is_held_for_review()) else {
         return Err(Rejection::NotHeldForReview);
     };
     let next = Charge { reviewed: Some(decision), ..next_version(charge.clone(), now) };
@@ -363,13 +363,13 @@ fn settled(charge: Charge, terms: &MethodTerms, now: Timestamp) -> (Charge, Sett
 }
 
 fn with_receipt(charge: &Charge, payment: &Payment, now: Timestamp) -> Charge {
-    let receipt = AppliedReceipt {
+    let incoming = AppliedPayment {
         payment_id: payment.id.clone(),
         method: payment.method,
         paid_at: payment.paid_at,
         payer_document: payment.payer_document,
     };
-    Charge { receipt: Some(receipt), ..next_version(charge.clone(), now) }
+    Charge { applied_payment: Some(incoming), ..next_version(charge.clone(), now) }
 }
 
 /// The charge, about to change at that time.

@@ -17,7 +17,7 @@ pub use account::{AccountId, Mode, Scope, Scoped, UserId};
 pub use api_key::{ApiKeyId, Fingerprint};
 pub use charge::{ChargeId, MedCaseId, RefundId};
 pub use payment::{AcquirerPaymentId, EndToEndId, ReturnId};
-pub use ulid::{AuditId, EvidenceId, NoticeId, PayoutId, PostingId};
+pub use ulid::{AuditId, EmailId, EvidenceId, PayoutId, PostingId};
 pub use webhook::{DeliveryId, EndpointId, EventId, ResendId};
 
 /// The text is not an id of the expected type. The error does not repeat the text.

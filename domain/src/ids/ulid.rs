@@ -139,7 +139,7 @@ ulid_id! {
 
 ulid_id! {
     /// An e-mail to an account's contact: `ntc_` and 26 characters. The same change always has the same id.
-    NoticeId, "ntc_"
+    EmailId, "ntc_"
 }
 
 impl PostingId {
@@ -185,7 +185,7 @@ impl AuditId {
     }
 }
 
-impl NoticeId {
+impl EmailId {
     /// Derives the id of the e-mail of this kind about a row's change to this version. `at` is the time of the change.
     pub fn derive(at: Timestamp, row: &str, version: u64, kind: &str) -> Self {
         let hash = digest("notice", &[row.as_bytes(), &version.to_be_bytes(), kind.as_bytes()]);
@@ -204,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn a_notice_id_is_stable_and_differs_by_kind_and_version() {
+    fn an_email_id_is_stable_and_differs_by_kind_and_version() {
         let at = at("2026-11-21T01:02:03.004Z");
-        let id = NoticeId::derive(at, "charge#1#case#1", 1, "med_opened");
+        let id = EmailId::derive(at, "charge#1#case#1", 1, "med_opened");
         insta::assert_snapshot!(id, @"ntc_01m7xszsqw61tfnpevgszaqx2n");
         assert_eq!(id.timestamp(), Some(at));
-        assert_ne!(id, NoticeId::derive(at, "charge#1#case#1", 1, "med_resolved"));
-        assert_ne!(id, NoticeId::derive(at, "charge#1#case#1", 2, "med_opened"));
-        assert_ne!(id, NoticeId::derive(at, "charge#1#case#2", 1, "med_opened"));
+        assert_ne!(id, EmailId::derive(at, "charge#1#case#1", 1, "med_resolved"));
+        assert_ne!(id, EmailId::derive(at, "charge#1#case#1", 2, "med_opened"));
+        assert_ne!(id, EmailId::derive(at, "charge#1#case#2", 1, "med_opened"));
     }
 
     #[test]

@@ -237,8 +237,8 @@ const MAX_TOLD: usize = 16;
 
 /// A payer's bank contests a payment.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct CaseNotice {
-    /// The notice's own id: notices with the same id open one case.
+pub struct CaseNotification {
+    /// The notification's own id: notifications with the same id open one case.
     pub id: Option<String>,
     /// What the case is.
     pub kind: CaseKind,
@@ -341,25 +341,25 @@ impl MedCase {
     pub fn open(
         id: MedCaseId,
         charge: &Charge,
-        notice: &CaseNotice,
+        notification: &CaseNotification,
         now: Timestamp,
     ) -> Result<CaseStep, CaseRefused> {
-        let Some(receipt) = charge.receipt.as_ref().filter(|_| charge.settlement.is_some()) else {
+        let Some(applied) = charge.applied_payment.as_ref().filter(|_| charge.settlement.is_some()) else {
             return Err(CaseRefused::NotSettled(charge.status));
         };
         let now = now.later_than(charge.updated_at);
-        let amount = notice.amount.unwrap_or(charge.amount);
+        let amount = notification.amount.unwrap_or(charge.amount);
         let case = Self {
             id,
             scope: charge.scope,
-            kind: notice.kind,
+            kind: notification.kind,
             status: CaseStatus::Open,
             amount,
             currency: charge.currency,
             moved: MinorUnits::ZERO,
             unconfirmed: amount != charge.amount,
-            reason: notice.reason.clone(),
-            response_deadline: notice.response_deadline,
+            reason: notification.reason.clone(),
+            response_deadline: notification.response_deadline,
             evidence_requested_at: None,
             appeal_reason: None,
             appealed_at: None,
@@ -374,11 +374,11 @@ impl MedCase {
             actor: None,
         };
         let latest = MedBlock {
-            reference_id: receipt.payment_id.to_string(),
+            reference_id: applied.payment_id.to_string(),
             status: MedStatus::Created,
             result: None,
-            method: notice.method.map(str::to_owned),
-            reason: notice.reason.clone(),
+            method: notification.method.map(str::to_owned),
+            reason: notification.reason.clone(),
             opened_at: now,
             updated_at: now,
             closed_at: None,
@@ -463,7 +463,7 @@ impl MedCase {
         (self.status == CaseStatus::Open).then(|| self.ended(charge, End::ACCEPTED, now)).transpose()
     }
 
-    /// It was decided. `None`: it is over, and a notice that comes again or too late changes nothing.
+    /// It was decided. `None`: it is over, and a notification that comes again or too late changes nothing.
     ///
     /// # Errors
     ///
@@ -613,7 +613,7 @@ impl MedCase {
             at: now,
             subject: Subject {
                 charge: Some(self.id.charge()),
-                payment: charge.receipt.as_ref().map(|receipt| receipt.payment_id.clone()),
+                payment: charge.applied_payment.as_ref().map(|applied| applied.payment_id.clone()),
                 case: Some(self.id),
                 ..Subject::default()
             },

@@ -5,8 +5,8 @@ use crate::charge::testing::{at, paid};
 use crate::vocabulary::Vocabulary;
 use crate::wallet::LedgerAccount;
 
-fn notice(amount: Option<i64>) -> CaseNotice {
-    CaseNotice {
+fn notification(amount: Option<i64>) -> CaseNotification {
+    CaseNotification {
         id: None,
         kind: CaseKind::Med,
         reason: None,
@@ -17,7 +17,7 @@ fn notice(amount: Option<i64>) -> CaseNotice {
 }
 
 fn opened(charge: &Charge, name: &str, amount: Option<i64>) -> CaseStep {
-    MedCase::open(MedCaseId::derive(charge.id, name), charge, &notice(amount), at(100)).unwrap()
+    MedCase::open(MedCaseId::derive(charge.id, name), charge, &notification(amount), at(100)).unwrap()
 }
 
 fn reason() -> AppealReason {

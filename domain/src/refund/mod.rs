@@ -23,7 +23,7 @@ use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, RefundShare, Retaken, Subject, rules};
 
-/// When `clock` first looks at a refund that is not done, in seconds: by then its queue message was lost.
+/// When `scheduler` first looks at a refund that is not done, in seconds: by then its queue message was lost.
 const FIRST_LOOK_SECONDS: i64 = 120;
 
 /// How far a refund is (contract: Refund status).
@@ -60,7 +60,7 @@ pub enum RefundEnd {
 /// The transaction as this step of a refund leaves it. The refund's row carries it, for the records of one change arrive
 /// apart, and each must tell all that its events say.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Transaction {
+pub struct RefundedCharge {
     /// Minor units.
     pub amount: Amount,
     /// Before this step.
@@ -74,14 +74,14 @@ pub struct Transaction {
     /// What of the amount the merchant did not get.
     pub fees: Fees,
     /// What the merchant sent with it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sent: Option<crate::charge::Transaction>,
+    #[serde(default, rename = "sent", skip_serializing_if = "Option::is_none")]
+    pub payment_details: Option<crate::charge::PaymentDetails>,
     /// The merchant's own map.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
 }
 
-impl Transaction {
+impl RefundedCharge {
     fn of(before: TransactionStatus, charge: &Charge) -> Result<Self, MoneyError> {
         Ok(Self {
             amount: charge.amount,
@@ -90,7 +90,7 @@ impl Transaction {
             refunded: charge.funds.refunded()?,
             paid_with: charge.method(),
             fees: charge.settlement.map(|settlement| settlement.fees).unwrap_or_default(),
-            sent: charge.transaction.clone(),
+            payment_details: charge.payment_details.clone(),
             metadata: charge.metadata.clone(),
         })
     }
@@ -132,7 +132,8 @@ pub struct Refund {
     /// Hash of the normalised request: equal for a replay, different when the key is reused for another body.
     pub request_hash: String,
     /// The transaction, as this step leaves it.
-    pub transaction: Transaction,
+    #[serde(rename = "transaction")]
+    pub charge: RefundedCharge,
     /// When it was asked for.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
@@ -227,7 +228,7 @@ impl Refund {
             | TransactionStatus::Expired
             | TransactionStatus::Refunded => return Err(RefundRefused::NotSettled),
         }
-        let Some(receipt) = &charge.receipt else { return Err(RefundRefused::NotSettled) };
+        let Some(applied) = &charge.applied_payment else { return Err(RefundRefused::NotSettled) };
         let now = now.later_than(charge.updated_at);
         let (funds, share) = charge.reserve_refund(&plan.asked)?;
         let next = Charge { funds, ..transition::next_version(charge.clone(), now) };
@@ -239,13 +240,13 @@ impl Refund {
             share,
             release_on: charge.release_on().filter(|_| share.from_pending.is_positive()),
             acquirer: charge.acquirer,
-            payment: receipt.payment_id.clone(),
+            payment: applied.payment_id.clone(),
             reason: plan.reason,
             destination: plan.destination,
             third_party: plan.third_party,
             limited_on: plan.limit.map(|_| Day::of(now)),
             request_hash: plan.request_hash,
-            transaction: Transaction::of(charge.status, &next)?,
+            charge: RefundedCharge::of(charge.status, &next)?,
             created_at: now,
             started_at: None,
             updated_at: now,
@@ -265,10 +266,10 @@ impl Refund {
         let now = now.later_than(self.updated_at);
         match self.status {
             RefundStatus::Pending => {
-                let transaction = Transaction::of(charge.status, charge)?;
+                let refunded = RefundedCharge::of(charge.status, charge)?;
                 let status = RefundStatus::InProgress;
                 let next = self.next_version(now);
-                Ok(Some(Self { status, transaction, started_at: Some(now), ..next }))
+                Ok(Some(Self { status, charge: refunded, started_at: Some(now), ..next }))
             }
             RefundStatus::InProgress | RefundStatus::Refunded | RefundStatus::Failed => Ok(None),
         }
@@ -312,8 +313,8 @@ impl Refund {
                 (RefundStatus::Failed, Charge { funds, ..next }, posting)
             }
         };
-        let transaction = Transaction::of(charge.status, &charge_after)?;
-        let refund = Self { status, transaction, ..refund };
+        let refunded = RefundedCharge::of(charge.status, &charge_after)?;
+        let refund = Self { status, charge: refunded, ..refund };
         Ok(Some(RefundStep { refund, charge: charge_after, posting }))
     }
 

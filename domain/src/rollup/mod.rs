@@ -185,9 +185,9 @@ pub fn counted(old: Option<&Charge>, new: &Charge) -> Option<Counted> {
         }
     }
     if old.is_none_or(|charge| charge.settlement.is_none())
-        && let Some(receipt) = new.settlement.and(new.receipt.as_ref())
+        && let Some(applied) = new.settlement.and(new.applied_payment.as_ref())
     {
-        add_payment(&mut of_day, new, receipt.paid_at);
+        add_payment(&mut of_day, new, applied.paid_at);
     }
     let is_nothing = of_day.0.is_empty() && of_all_time.0.is_empty();
     (!is_nothing).then(|| Counted {

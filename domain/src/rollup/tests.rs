@@ -187,13 +187,13 @@ fn recounted(versions: &[Charge]) -> Sums {
         sums.add(Counter::Became(status), i64::from(counts));
     }
     if last.settlement.is_some() {
-        let receipt = last.receipt.as_ref().unwrap();
+        let applied = last.applied_payment.as_ref().unwrap();
         sums.add(Counter::Paid, 1);
         sums.add(Counter::Volume, 1000);
-        sums.add(Counter::SecondsToPay, receipt.paid_at.millis_since(first.created_at) / 1000);
-        sums.add(Counter::PaidBy(receipt.method), 1);
-        sums.add(Counter::VolumeBy(receipt.method), 1000);
-        sums.add(Counter::PaidInHour(hour_of(receipt.paid_at)), 1);
+        sums.add(Counter::SecondsToPay, applied.paid_at.millis_since(first.created_at) / 1000);
+        sums.add(Counter::PaidBy(applied.method), 1);
+        sums.add(Counter::VolumeBy(applied.method), 1000);
+        sums.add(Counter::PaidInHour(hour_of(applied.paid_at)), 1);
     }
     sums
 }

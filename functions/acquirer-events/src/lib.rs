@@ -193,5 +193,5 @@ async fn apply(
     now: Timestamp,
 ) -> Result<Response, Problem> {
     let charge = app.charges.apply(charge, command, now).await?;
-    Ok(Json(ChargeView::new(&charge, &app.links, QrImage::Inline)).into_response())
+    Ok(Json(ChargeView::new(&charge, &app.public_urls, QrImage::Inline)).into_response())
 }

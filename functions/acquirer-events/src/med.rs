@@ -10,20 +10,20 @@ use domain::vocabulary::Vocabulary;
 use shared::extract::{Own, OwnTest};
 use shared::http::{Fields, JsonBody, Object, Problem};
 use shared::med::CaseView;
-use shared::med::request::case_notice;
+use shared::med::request::case_notification;
 use shared::random;
 
 pub(crate) async fn open(
     Own { app, found: charge, now, .. }: OwnTest<StoredCharge>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let notice = case_notice(&body)?;
-    // Without a name each request is a notice of its own.
-    let name = match &notice.id {
+    let notification = case_notification(&body)?;
+    // Without a name each request is a notification of its own.
+    let name = match &notification.id {
         Some(id) => format!("notice#{id}"),
         None => hex::encode(&random::bytes::<16>()?),
     };
-    let case = app.cases.open(charge, &name, &notice, now).await?;
+    let case = app.cases.open(charge, &name, &notification, now).await?;
     Ok((StatusCode::CREATED, Json(CaseView::new(&case))).into_response())
 }
 

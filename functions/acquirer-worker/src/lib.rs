@@ -1,7 +1,7 @@
 //! Asks acquirers for what takes them a while: what a payer is given, refunds.
 //!
 //! A message names a row; what is to be done follows from the row alone, so a message too many does nothing, and for a lost
-//! one `clock` sends another. What fails is received again, and goes to the dead-letter queue in the end; its row stays in
+//! one `scheduler` sends another. What fails is received again, and goes to the dead-letter queue in the end; its row stays in
 //! the due-index.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use domain::ids::{ChargeId, RefundId};
 use shared::acquirer::{AcquirerMessage, AcquirerQueue, Acquirers, RefundProgress};
 use shared::charge::Charges;
 use shared::clock::Clock;
-use shared::config::{ConfigError, Links, required};
+use shared::config::{ConfigError, PublicUrls, required};
 use shared::errors::WorkError;
 use shared::refund::Refunds;
 use shared::store::{Aws, Store};
@@ -42,7 +42,7 @@ pub struct Worker {
     refunds: Refunds,
     queue: AcquirerQueue,
     clock: Clock,
-    links: Links,
+    public_urls: PublicUrls,
 }
 
 impl Worker {
@@ -60,7 +60,7 @@ impl Worker {
             store,
             queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             clock,
-            links: Links::new(&required(var, "CHECKOUT_BASE_URL")?)?,
+            public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
         })
     }
 
@@ -93,7 +93,7 @@ impl Worker {
         let account = account.ok_or(WorkError::Missing("a charge has no account"))?;
         let acquirer = self.acquirers.named(charge.acquirer, &charge.scope.account).await?;
         let now = self.clock.now();
-        let command = match acquirer.finalise(&charge, &account.settings, &self.links, now).await {
+        let command = match acquirer.finalise(&charge, &account.settings, &self.public_urls, now).await {
             Ok(Finalised::Made(artefacts)) => Command::Finalise { artefacts },
             Ok(Finalised::Refused { reason, code }) => Command::Decline { reason, code },
             Err(error) if now.millis_since(charge.created_at) < PATIENCE_MS => {

@@ -7,10 +7,10 @@ use axum::response::{IntoResponse, Response};
 use shared::auth::dashboard::log_in::{Credentials, NewTokenView};
 use shared::http::{JsonBody, Problem, RequestContext};
 
-use crate::{Desk, LoggedIn};
+use crate::{ApiKeysApp, LoggedIn};
 
 pub(crate) async fn log_in(
-    State(desk): State<Desk>,
+    State(desk): State<ApiKeysApp>,
     context: RequestContext,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {

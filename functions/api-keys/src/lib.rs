@@ -17,7 +17,7 @@ use shared::store::{Aws, Store};
 
 /// The function's state. Clones share clients and clock.
 #[derive(Clone, Debug)]
-pub struct Desk {
+pub struct ApiKeysApp {
     /// Keys.
     pub api_keys: ApiKeys,
     /// Who is logged in.
@@ -26,7 +26,7 @@ pub struct Desk {
     pub clock: Clock,
 }
 
-impl Desk {
+impl ApiKeysApp {
     /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME` and `DASHBOARD_TOKEN_SECRET`.
     pub fn from_vars(
         aws: &Aws,
@@ -44,15 +44,15 @@ impl Desk {
 
 /// The person who is logged in.
 struct LoggedIn {
-    desk: Desk,
+    desk: ApiKeysApp,
     member: Member,
     now: Timestamp,
 }
 
-impl FromRequestParts<Desk> for LoggedIn {
+impl FromRequestParts<ApiKeysApp> for LoggedIn {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, desk: &Desk) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, desk: &ApiKeysApp) -> Result<Self, Problem> {
         let Ok(context) = RequestContext::from_request_parts(parts, desk).await;
         let now = desk.clock.now();
         let member = desk.dashboard.authenticate(&context, now).await?;
@@ -63,10 +63,10 @@ impl FromRequestParts<Desk> for LoggedIn {
 /// A person who is logged in and may manage API keys.
 struct KeyManager(LoggedIn);
 
-impl FromRequestParts<Desk> for KeyManager {
+impl FromRequestParts<ApiKeysApp> for KeyManager {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, desk: &Desk) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, desk: &ApiKeysApp) -> Result<Self, Problem> {
         let logged_in = LoggedIn::from_request_parts(parts, desk).await?;
         logged_in.member.require_key_manager()?;
         Ok(Self(logged_in))
@@ -74,7 +74,7 @@ impl FromRequestParts<Desk> for KeyManager {
 }
 
 /// The function's routes.
-pub fn router(desk: Desk) -> Router {
+pub fn router(desk: ApiKeysApp) -> Router {
     let routes = Router::new()
         .route("/v1/api-keys", get(keys::list).post(keys::issue))
         .route("/v1/api-keys/{id}", axum::routing::delete(keys::revoke))

@@ -63,11 +63,11 @@ async fn create_by(
         &caller,
         (IdempotencyNamespace::Charges, idempotency_key),
         request,
-        &app.links,
+        &app.public_urls,
         now,
     )
     .await?;
-    Ok(created.respond(ChargeView::new(created.get(), &app.links, QrImage::Inline)))
+    Ok(created.respond(ChargeView::new(created.get(), &app.public_urls, QrImage::Inline)))
 }
 
 /// The header's value; a failure is noted beside those of the body's fields.
@@ -85,7 +85,7 @@ fn idempotency_key<'a>(fields: &mut Fields, context: &'a RequestContext) -> Opti
 }
 
 async fn read(Own { app, found: charge, now, .. }: Own<StoredCharge>) -> Result<Response, Problem> {
-    Ok(Json(ChargeView::new(&charge.at(now), &app.links, QrImage::Inline)).into_response())
+    Ok(Json(ChargeView::new(&charge.at(now), &app.public_urls, QrImage::Inline)).into_response())
 }
 
 async fn list(
@@ -97,5 +97,5 @@ async fn list(
     let (AuthenticatedQuery { app, caller, now, .. }, cursor) =
         authenticated.beside(async |app| app.charges.find(cursor).await).await?;
     let page = app.charges.list(&caller.scope, &filter?, cursor?, now).await?;
-    Ok(Json(ChargeListView::new(&page, &app.links)).into_response())
+    Ok(Json(ChargeListView::new(&page, &app.public_urls)).into_response())
 }

@@ -109,12 +109,12 @@ impl Situation {
             Self::Processing => {
                 "Seu pagamento está sendo analisado. Não pague de novo: o resultado aparece aqui.".to_owned()
             }
-            Self::Paid => match &charge.receipt {
-                Some(receipt) if receipt.method == PaymentMethod::Pix => {
-                    format!("Recebemos o seu Pix em {}. Obrigado!", pt_br::moment(receipt.paid_at))
+            Self::Paid => match &charge.applied_payment {
+                Some(applied) if applied.method == PaymentMethod::Pix => {
+                    format!("Recebemos o seu Pix em {}. Obrigado!", pt_br::moment(applied.paid_at))
                 }
-                Some(receipt) => {
-                    format!("Recebemos o seu pagamento em {}. Obrigado!", pt_br::moment(receipt.paid_at))
+                Some(applied) => {
+                    format!("Recebemos o seu pagamento em {}. Obrigado!", pt_br::moment(applied.paid_at))
                 }
                 None => "Recebemos o seu pagamento. Obrigado!".to_owned(),
             },

@@ -28,9 +28,9 @@ use domain::row::{Key, Row as _};
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::audit_trail;
 use shared::clock::Clock;
-use shared::config::{ConfigError, Links, required};
+use shared::config::{ConfigError, PublicUrls, required};
+use shared::email::{Email, EmailQueue};
 use shared::errors::WorkError;
-use shared::notice::{Notice, NoticeQueue};
 use shared::object_store::ObjectStoreError;
 use shared::queue::{Message, Queue};
 use shared::store::{Aws, Store, StoreError, Write};
@@ -61,7 +61,7 @@ pub struct Dispatcher {
     /// Where what is to be asked of acquirers starts.
     pub acquirers: AcquirerQueue,
     /// Where mails start.
-    pub notices: NoticeQueue,
+    pub emails: EmailQueue,
     /// Stores quarantined records.
     pub s3: aws_sdk_s3::Client,
     /// The bucket of quarantined records.
@@ -69,13 +69,13 @@ pub struct Dispatcher {
     /// The time.
     pub clock: Clock,
     /// Public addresses of charges.
-    pub links: Links,
+    pub public_urls: PublicUrls,
     /// Whether merchants are told how MED cases ended (contract: MED events).
     pub med_outcome_notices: bool,
 }
 
 /// What became of records.
-struct Done {
+struct BatchOutcome {
     /// Those that can't be read.
     unreadable: Vec<EventRecord>,
     /// The sequence numbers of those that could not be done now.
@@ -84,7 +84,7 @@ struct Done {
 
 /// What one record asks for.
 #[derive(Default)]
-struct Asks {
+struct StreamActions {
     /// What it tells.
     events: Vec<Event>,
     /// The request that tells it again.
@@ -96,7 +96,7 @@ struct Asks {
     /// What an acquirer is to be asked.
     acquirer: Option<AcquirerMessage>,
     /// What an account's contact is told by mail.
-    notice: Option<Notice>,
+    email: Option<Email>,
     /// What an API key did.
     audit: Option<Box<Audit>>,
     /// Deliveries that are to be cancelled.
@@ -115,11 +115,11 @@ impl Dispatcher {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
             queue: DeliveryQueue::new(aws.sqs(), required(var, "DELIVERY_QUEUE_URL")?),
             acquirers: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
-            notices: NoticeQueue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
+            emails: EmailQueue::new(aws.sqs(), required(var, "MAIL_QUEUE_URL")?),
             s3: aws.s3(),
             bucket: required(var, "DOCUMENTS_BUCKET")?,
             clock,
-            links: Links::new(&required(var, "CHECKOUT_BASE_URL")?)?,
+            public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
             med_outcome_notices: required(var, "MED_OUTCOME_NOTICES")? != "off",
         })
     }
@@ -128,7 +128,7 @@ impl Dispatcher {
     /// A record that can't be read is quarantined whole, and counts as done. Reports the first record that could not be
     /// done now; the stream starts there again.
     pub async fn handle(&self, batch: StreamEvent) -> DynamoDbEventResponse {
-        let Done { unreadable, mut failed } = self.work_on(batch.records).await;
+        let BatchOutcome { unreadable, mut failed } = self.work_on(batch.records).await;
         for record in unreadable {
             let sequence_number = sequence_number(&record);
             if let Err(error) = self.quarantine(&record, &sequence_number).await {
@@ -148,22 +148,31 @@ impl Dispatcher {
     }
 
     /// Does what records ask for.
-    async fn work_on(&self, records: Vec<EventRecord>) -> Done {
+    async fn work_on(&self, records: Vec<EventRecord>) -> BatchOutcome {
         let (mut changes, mut counts) = (Vec::new(), Vec::new());
-        let (mut deliveries, mut acquirers, mut notices) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut deliveries, mut acquirers, mut emails) = (Vec::new(), Vec::new(), Vec::new());
         let (mut audits, mut abandonments, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
         for record in records {
             let sequence_number = sequence_number(&record);
             let number = || sequence_number.clone();
             match self.read(&record) {
-                Ok(Asks { events, resend, counted, delivery, acquirer, notice, audit, abandonment }) => {
+                Ok(StreamActions {
+                    events,
+                    resend,
+                    counted,
+                    delivery,
+                    acquirer,
+                    email,
+                    audit,
+                    abandonment,
+                }) => {
                     if !events.is_empty() {
                         changes.push((number(), events, resend));
                     }
                     counts.extend(counted.map(|counted| (number(), *counted)));
                     deliveries.extend(delivery.map(|message| (number(), message)));
                     acquirers.extend(acquirer.map(|message| (number(), message)));
-                    notices.extend(notice.map(|message| (number(), message)));
+                    emails.extend(email.map(|message| (number(), message)));
                     audits.extend(audit.map(|audit| (number(), *audit)));
                     abandonments.extend(abandonment.map(|abandonment| *abandonment));
                 }
@@ -176,24 +185,24 @@ impl Dispatcher {
         let not_done = tokio::join!(
             send(&self.queue, &deliveries),
             send(&self.acquirers, &acquirers),
-            send(&self.notices, &notices),
-            self.announce_all(changes),
+            send(&self.emails, &emails),
+            self.publish_all(changes),
             self.count(counts),
             self.record_all(audits),
-            Box::pin(self.have_counted(&deliveries)),
+            Box::pin(self.schedule_counting(&deliveries)),
             Box::pin(self.abandon(&abandonments))
         );
         let not_done = [not_done.0, not_done.1, not_done.2, not_done.3, not_done.4, not_done.5];
         let failed = not_done.into_iter().flatten().collect();
-        Done { unreadable, failed }
+        BatchOutcome { unreadable, failed }
     }
 
-    /// Has `clock` count the deliveries of a scope of which one is sampled. One that fails is made up for by the next.
-    async fn have_counted(&self, deliveries: &[(String, DeliveryMessage)]) {
+    /// Has `scheduler` count the deliveries of a scope of which one is sampled. One that fails is made up for by the next.
+    async fn schedule_counting(&self, deliveries: &[(String, DeliveryMessage)]) {
         let sampled = deliveries.iter().filter(|(_, message)| message.delivery.is_sampled());
         let scopes: HashSet<Scope> = sampled.map(|(_, message)| message.scope).collect();
         for scope in scopes {
-            let asked = Deliveries::new(self.store.clone()).count_soon(&scope, self.clock.now()).await;
+            let asked = Deliveries::new(self.store.clone()).schedule_counting(&scope, self.clock.now()).await;
             if let Err(error) = asked {
                 tracing::warn!(%scope, %error, "deliveries will be counted later");
             }
@@ -221,7 +230,7 @@ impl Dispatcher {
     }
 
     /// Announces changes, some at a time; gives the sequence numbers of those that could not be.
-    async fn announce_all(&self, changes: Vec<(String, Vec<Event>, Option<ResendId>)>) -> Vec<String> {
+    async fn publish_all(&self, changes: Vec<(String, Vec<Event>, Option<ResendId>)>) -> Vec<String> {
         let endpoints = EndpointsOfBatch::new(self.store.clone());
         let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
         let mut work = JoinSet::new();
@@ -229,7 +238,7 @@ impl Dispatcher {
             let (dispatcher, endpoints, slots) = (self.clone(), endpoints.clone(), Arc::clone(&slots));
             work.spawn(async move {
                 let _slot = slots.acquire().await;
-                let done = dispatcher.announce(&events, resend, &endpoints).await;
+                let done = dispatcher.publish(&events, resend, &endpoints).await;
                 (sequence_number, done)
             });
         }
@@ -244,7 +253,7 @@ impl Dispatcher {
     }
 
     /// Stores a change's events and their deliveries, each only if it is not there yet.
-    async fn announce(
+    async fn publish(
         &self,
         events: &[Event],
         resend: Option<ResendId>,
@@ -292,10 +301,10 @@ impl Dispatcher {
     }
 
     /// What a record asks for: all of it is named by the change, so that a record that comes again asks for the same.
-    fn read(&self, record: &EventRecord) -> Result<Asks, WorkError> {
+    fn read(&self, record: &EventRecord) -> Result<StreamActions, WorkError> {
         let image = &record.change.new_image;
         if record.event_name == "REMOVE" {
-            return Ok(Asks::default());
+            return Ok(StreamActions::default());
         }
         let attribute = |name: &str| match image.inner().get(name) {
             Some(serde_dynamo::AttributeValue::S(text)) => text.clone(),
@@ -307,60 +316,63 @@ impl Dispatcher {
             let (old, new): (Option<StoredCharge>, StoredCharge) = before_and_after(record)?;
             let (old, new) = (old.as_ref().map(StoredCharge::as_stored), new.as_stored());
             let waits_for_acquirer = is_new && new.status == TransactionStatus::Pending;
-            return Ok(Asks {
-                events: Event::of_charge(old, new, &self.links)?,
+            return Ok(StreamActions {
+                events: Event::of_charge(old, new, &self.public_urls)?,
                 counted: counted(old, new).map(Box::new),
                 acquirer: waits_for_acquirer.then_some(AcquirerMessage::Finalise(new.id)),
                 audit: audit_trail::of_charge(old, new).map(Box::new),
-                ..Asks::default()
+                ..StreamActions::default()
             });
         }
         if Refund::is_at(&key) {
             let (old, new): (Option<Refund>, Refund) = before_and_after(record)?;
-            return Ok(Asks {
+            return Ok(StreamActions {
                 events: Event::of_refund(old.as_ref(), &new)?.into_iter().collect(),
                 acquirer: is_new.then_some(AcquirerMessage::Refund(new.id)),
                 audit: audit_trail::of_refund(&new).map(Box::new),
-                notice: Notice::of_refund(old.as_ref(), &new),
-                ..Asks::default()
+                email: Email::of_refund(old.as_ref(), &new),
+                ..StreamActions::default()
             });
         }
         if MedCase::is_at(&key) {
             let (old, new): (Option<MedCase>, MedCase) = before_and_after(record)?;
             let events = Event::of_case(old.as_ref(), &new, self.med_outcome_notices)?;
-            let notice = Notice::of_case(&new, &events);
+            let email = Email::of_case(&new, &events);
             let audit = audit_trail::of_case(&new).map(Box::new);
-            return Ok(Asks { events, notice, audit, ..Asks::default() });
+            return Ok(StreamActions { events, email, audit, ..StreamActions::default() });
         }
         if Endpoint::is_at(&key) {
             let (old, new): (Option<Endpoint>, Endpoint) = before_and_after(record)?;
-            return Ok(Asks {
-                notice: Notice::of_endpoint(old.as_ref(), &new),
+            return Ok(StreamActions {
+                email: Email::of_endpoint(old.as_ref(), &new),
                 audit: audit_trail::of_endpoint(old.as_ref(), &new).map(Box::new),
-                ..Asks::default()
+                ..StreamActions::default()
             });
         }
         if Payout::is_at(&key) {
             let (old, new): (Option<Payout>, Payout) = before_and_after(record)?;
-            return Ok(Asks { events: Event::of_payout(old.as_ref(), &new)?, ..Asks::default() });
+            return Ok(StreamActions {
+                events: Event::of_payout(old.as_ref(), &new)?,
+                ..StreamActions::default()
+            });
         }
         if Resend::is_at(&key) && is_new {
             let resend: Resend = row(image)?;
-            let events = resend.events(&self.links)?;
-            return Ok(Asks { events, resend: Some(resend.id), ..Asks::default() });
+            let events = resend.events(&self.public_urls)?;
+            return Ok(StreamActions { events, resend: Some(resend.id), ..StreamActions::default() });
         }
         if Abandonment::is_at(&key) {
             let abandonment: Abandonment = row(image)?;
             let abandonment = abandonment.is_running().then(|| Box::new(abandonment));
-            return Ok(Asks { abandonment, ..Asks::default() });
+            return Ok(StreamActions { abandonment, ..StreamActions::default() });
         }
         if Delivery::is_at(&key) && is_new {
             let delivery: Delivery = row(image)?;
             let starts = delivery.status == DeliveryStatus::Pending;
             let delivery = starts.then(|| DeliveryMessage::of(&delivery));
-            return Ok(Asks { delivery, ..Asks::default() });
+            return Ok(StreamActions { delivery, ..StreamActions::default() });
         }
-        Ok(Asks::default())
+        Ok(StreamActions::default())
     }
 }
 

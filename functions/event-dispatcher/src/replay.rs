@@ -14,7 +14,7 @@ use domain::time::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{Dispatcher, Done, QUARANTINE, sequence_number};
+use crate::{BatchOutcome, Dispatcher, QUARANTINE, sequence_number};
 
 /// Where Lambda puts the batches that it gives up: `aws/lambda/<mapping>/<shard>/<time>-<random>` (Lambda: Retain
 /// discarded records for a DynamoDB event source).
@@ -128,7 +128,7 @@ impl Dispatcher {
     pub async fn replay(&self, object: &QuarantinedObject) -> Result<Replayed, NotReplayed> {
         let records = self.fetch(object).await?;
         let replayed = replayed(&records);
-        let Done { unreadable, failed } = self.work_on(records).await;
+        let BatchOutcome { unreadable, failed } = self.work_on(records).await;
         if !failed.is_empty() {
             return Err(NotReplayed::Failed(failed));
         }

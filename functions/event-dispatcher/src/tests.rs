@@ -6,7 +6,7 @@ use domain::audit::Actor;
 use domain::charge::RefundAsked;
 use domain::charge::transition::{self, Command, Outcome};
 use domain::ids::{EndpointId, MedCaseId, RefundId};
-use domain::med::{AppealReason, CaseKind, CaseNotice, CaseStep, Decision};
+use domain::med::{AppealReason, CaseKind, CaseNotification, CaseStep, Decision};
 use domain::money::{Amount, MinorUnits};
 use domain::payout::PayoutEnd;
 use domain::refund::{RefundEnd, RefundPlan, RefundStep};
@@ -73,7 +73,7 @@ fn actions(record: &EventRecord) -> String {
 }
 
 fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
-    let Asks { events, resend, counted, delivery, acquirer, notice, audit, abandonment } =
+    let StreamActions { events, resend, counted, delivery, acquirer, email, audit, abandonment } =
         dispatcher.read(record).unwrap();
     let mut lines = Vec::new();
     for event in events {
@@ -92,7 +92,7 @@ fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
     }
     lines.extend(delivery.map(|message| format!("deliver {}", message.body().unwrap())));
     lines.extend(acquirer.map(|message| format!("ask acquirer {}", message.body().unwrap())));
-    lines.extend(notice.map(|message| format!("mail {}", message.body().unwrap())));
+    lines.extend(email.map(|message| format!("mail {}", message.body().unwrap())));
     lines.extend(audit.map(|audit| format!("audit {} {}", audit.action, audit.subject)));
     lines.extend(abandonment.map(|row| format!("cancel deliveries of {}", row.endpoint)));
     if lines.is_empty() { "nothing".to_owned() } else { lines.join("\n") }
@@ -131,7 +131,7 @@ fn refund() -> RefundStep {
 }
 
 fn case() -> CaseStep {
-    let notice = CaseNotice {
+    let notification = CaseNotification {
         id: None,
         kind: CaseKind::Med,
         reason: None,
@@ -139,7 +139,7 @@ fn case() -> CaseStep {
         response_deadline: None,
         amount: None,
     };
-    MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &notice, at(100)).unwrap()
+    MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &notification, at(100)).unwrap()
 }
 
 fn endpoint() -> Endpoint {
@@ -166,10 +166,10 @@ fn resend() -> Resend {
 
 /// The events of a payment whose transaction has a webhook address of its own.
 fn paid_events(webhook_url: Option<&str>) -> Vec<Event> {
-    let transaction = webhook_url
-        .map(|url| domain::charge::Transaction { customer_id: None, webhook_url: Some(url.to_owned()) });
-    let charge = Charge { transaction, ..paid() };
-    Event::of_charge(Some(&waiting()), &charge, &dispatcher().links).unwrap()
+    let payment_details = webhook_url
+        .map(|url| domain::charge::PaymentDetails { customer_id: None, webhook_url: Some(url.to_owned()) });
+    let charge = Charge { payment_details, ..paid() };
+    Event::of_charge(Some(&waiting()), &charge, &dispatcher().public_urls).unwrap()
 }
 
 #[test]

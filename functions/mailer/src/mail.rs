@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use domain::account::MailAddress;
-use domain::ids::NoticeId;
+use domain::ids::EmailId;
 use domain::time::Timestamp;
 use lettre::Message;
 use lettre::message::Mailbox;
@@ -17,8 +17,8 @@ const AUTO_SUBMITTED: HeaderName = HeaderName::new_from_ascii_str("Auto-Submitte
 /// A mail, ready to go.
 #[derive(Clone, Debug)]
 pub struct Mail {
-    /// The notice that it is.
-    pub id: NoticeId,
+    /// The email that it is.
+    pub id: EmailId,
     /// Who it is from.
     pub from: MailAddress,
     /// Who it goes to.
@@ -37,9 +37,9 @@ pub struct Mail {
 pub struct MailError(String);
 
 impl Mail {
-    /// Writes a mail. A notice that is told again has the same `Message-ID`.
+    /// Writes a mail. An email that is told again has the same `Message-ID`.
     pub(crate) fn new(
-        id: NoticeId,
+        id: EmailId,
         (from, to): (&MailAddress, &MailAddress),
         text: &Text,
         at: Timestamp,
@@ -78,7 +78,7 @@ mod tests {
 
     fn mail(subject: &str, body: &str) -> Mail {
         let at: Timestamp = "2026-11-21T18:04:05.678Z".parse().unwrap();
-        let id = NoticeId::derive(at, "row", 1, "kind");
+        let id = EmailId::derive(at, "row", 1, "kind");
         let (from, to) = ("avisos@pagamentos.example".parse().unwrap(), "ana@loja.example".parse().unwrap());
         let text = Text { subject: subject.to_owned(), body: body.to_owned() };
         Mail::new(id, (&from, &to), &text, at).unwrap()

@@ -48,7 +48,7 @@ impl Ses {
 mod tests {
     use std::time::Duration;
 
-    use domain::ids::NoticeId;
+    use domain::ids::EmailId;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio::task::JoinHandle;
@@ -59,7 +59,7 @@ mod tests {
 
     fn mail() -> Mail {
         let at = "2026-11-21T18:04:05.678Z".parse().unwrap();
-        let id = NoticeId::derive(at, "row", 1, "kind");
+        let id = EmailId::derive(at, "row", 1, "kind");
         let (from, to) = ("avisos@pagamentos.example".parse().unwrap(), "ana@loja.example".parse().unwrap());
         let text = Text { subject: "Assunto".to_owned(), body: "Texto\n".to_owned() };
         Mail::new(id, (&from, &to), &text, at).unwrap()

@@ -2,7 +2,7 @@
 //! them. Nothing that a payer wrote is in a mail, for it may hold a document, nor the whole address of an endpoint, which may
 //! hold a secret: both are a request away.
 
-use domain::ids::{Mode, NoticeId};
+use domain::ids::{EmailId, Mode};
 use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
 use domain::money::Amount;
 use domain::pt_br;
@@ -43,7 +43,7 @@ impl Text {
     }
 
     /// With what support may be asked by.
-    pub(crate) fn signed(self, id: NoticeId) -> Self {
+    pub(crate) fn signed(self, id: EmailId) -> Self {
         Self {
             body: format!("{}\nAviso automático {id}. Não responda a este e-mail.\n", self.body), ..self
         }
@@ -454,7 +454,7 @@ mod tests {
     #[test]
     fn a_mail_is_to_somebody_and_a_test_says_so() {
         let text = Text::new("Assunto".to_owned(), &["Um.".to_owned(), "Dois.".to_owned()]);
-        let id = NoticeId::derive(at("2026-11-21T00:00:00Z"), "row", 1, "kind");
+        let id = EmailId::derive(at("2026-11-21T00:00:00Z"), "row", 1, "kind");
         let live = text.clone().addressed("Loja\r\n Exemplo", Mode::Live).signed(id);
         insta::assert_snapshot!(whole(&live), @r"
         Assunto

@@ -16,8 +16,8 @@ use domain::pt_br;
 use shared::acquirer::{AcquirerError, ProviderStatusView};
 use shared::app::App;
 use shared::charge::ChargePath;
-use shared::charge::transaction::request::NewPayment;
-use shared::charge::transaction::view::{CreatedPaymentView, DocumentView, PaymentView};
+use shared::charge::payment::request::NewPayment;
+use shared::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
 use shared::extract::{Authenticated, Own, Owned};
 use shared::http::{JsonBody, Problem, framed};
 use shared::services::{IdempotencyNamespace, create_charge};
@@ -65,17 +65,18 @@ async fn create(
 ) -> Result<Response, Problem> {
     let NewPayment { idempotency_key, asked } = NewPayment::parse(&body, &app.addresses)?;
     let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
-    let created = create_charge((&app.charges, &app.acquirers), &caller, key, asked, &app.links, now).await?;
+    let created =
+        create_charge((&app.charges, &app.acquirers), &caller, key, asked, &app.public_urls, now).await?;
     Ok(created.respond(CreatedPaymentView::new(created.get())))
 }
 
 async fn read(Own { app, found: Payment(charge), now, .. }: Own<Payment>) -> Result<Response, Problem> {
-    Ok(Json(PaymentView::new(&charge.at(now), &app.links)).into_response())
+    Ok(Json(PaymentView::new(&charge.at(now), &app.public_urls)).into_response())
 }
 
 async fn cancel(Own { app, caller, found: Payment(charge), now }: Own<Payment>) -> Result<Response, Problem> {
     let cancelled = app.charges.cancel(charge, &caller, now).await?;
-    Ok(Json(PaymentView::new(&cancelled, &app.links)).into_response())
+    Ok(Json(PaymentView::new(&cancelled, &app.public_urls)).into_response())
 }
 
 async fn provider_status(
@@ -93,7 +94,7 @@ async fn provider_status(
 
 async fn receipt(Own { caller, found: Payment(charge), now, .. }: Own<Payment>) -> Result<Response, Problem> {
     let charge = charge.at(now);
-    let Some(paid) = charge.receipt.as_ref().filter(|_| charge.settlement.is_some()) else {
+    let Some(paid) = charge.applied_payment.as_ref().filter(|_| charge.settlement.is_some()) else {
         let text = "Only a settled payment has a receipt.".to_owned();
         return Err(Problem::Unprocessable(text));
     };

@@ -14,6 +14,6 @@ pub(crate) async fn list(
     let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
     let (AuthenticatedQuery { app, caller, now, .. }, cursor) =
         authenticated.beside(async |app| app.charges.find(cursor).await).await?;
-    let page = app.payment_list.page(&caller.scope, &filter?, cursor?, &app.links, now).await?;
-    Ok(Json(PaymentListView::new(&page, &app.links)).into_response())
+    let page = app.payment_list.page(&caller.scope, &filter?, cursor?, &app.public_urls, now).await?;
+    Ok(Json(PaymentListView::new(&page, &app.public_urls)).into_response())
 }

@@ -19,7 +19,7 @@ use shared::queue::{self, MAX_DELAY_SECONDS, QueueError};
 use shared::random;
 use shared::store::{Aws, Store, StoreError};
 use shared::webhook::WebhookError;
-use shared::webhook::delivery::{AttemptEnd, Cause, Claim, Deliveries, Delivery, Recipient};
+use shared::webhook::delivery::{AttemptOutcome, Cause, Claim, Deliveries, Delivery, Recipient};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::Event;
 use shared::webhook::override_secret::OverrideSecrets;
@@ -90,7 +90,7 @@ impl Worker {
         let (end, endpoint) = self.make_attempt(delivery).await?;
         let end = self.unless_abandoned(delivery, end).await;
         let now = self.clock.now();
-        if matches!(end, AttemptEnd::Exhausted { .. }) {
+        if matches!(end, AttemptOutcome::Exhausted { .. }) {
             // Before the row says FAILED: a crash in between repeats the message, and loses none.
             let refused = self.dead_letters.send(std::slice::from_ref(message)).await?;
             if !refused.is_empty() {
@@ -105,7 +105,7 @@ impl Worker {
             }
             None => Ok(()),
         };
-        let succeeded = matches!(end, AttemptEnd::Delivered { .. });
+        let succeeded = matches!(end, AttemptOutcome::Delivered { .. });
         if succeeded {
             // Before the row says so: else a crash in between leaves the endpoint failing, whose one success that was. What
             // is not noted is delivered once more.
@@ -119,7 +119,7 @@ impl Worker {
             // The delivery is done with, and the next failure notes the same.
             tracing::warn!(delivery = %delivery.id, %error, "how an endpoint does was not noted");
         }
-        if let AttemptEnd::Retry { next_attempt_at, .. } = end {
+        if let AttemptOutcome::Retry { next_attempt_at, .. } = end {
             let delay = next_attempt_at.until_from(now);
             if delay <= Duration::from_secs(MAX_DELAY_SECONDS) {
                 self.queue.send_later(message, delay).await?;
@@ -129,17 +129,20 @@ impl Worker {
     }
 
     /// How an attempt ended, and the endpoint that it was made to.
-    async fn make_attempt(&self, delivery: &Delivery) -> Result<(AttemptEnd, Option<Endpoint>), WorkError> {
+    async fn make_attempt(
+        &self,
+        delivery: &Delivery,
+    ) -> Result<(AttemptOutcome, Option<Endpoint>), WorkError> {
         let exhausted = |error: &str| {
             let (status_code, error) = (delivery.last_status_code, error.to_owned());
-            (AttemptEnd::Exhausted { status_code, error, response_body: None }, None)
+            (AttemptOutcome::Exhausted { status_code, error, response_body: None }, None)
         };
-        let cancelled = |reason: &str| (AttemptEnd::Cancelled { reason: reason.to_owned() }, None);
+        let cancelled = |reason: &str| (AttemptOutcome::Cancelled { reason: reason.to_owned() }, None);
         // An attempt that never ended counts too, so that a delivery that kills its worker ends some day.
         if delivery.attempts > delivery.max_attempts {
             return Ok(exhausted("the last attempt was cut short"));
         }
-        let material = match self.deliveries.material(delivery).await {
+        let material = match self.deliveries.delivery_context(delivery).await {
             Ok(material) => material,
             Err(StoreError::Corrupt(cause)) => {
                 tracing::error!(delivery = %delivery.id, cause, "a delivery's event or endpoint can't be read");
@@ -163,13 +166,15 @@ impl Worker {
     }
 
     /// An attempt that failed is the last one where its delivery was abandoned while it ran.
-    async fn unless_abandoned(&self, delivery: &Delivery, end: AttemptEnd) -> AttemptEnd {
+    async fn unless_abandoned(&self, delivery: &Delivery, end: AttemptOutcome) -> AttemptOutcome {
         let (status_code, error, response_body) = match end {
-            AttemptEnd::Retry { status_code, ref error, ref response_body, .. }
-            | AttemptEnd::Exhausted { status_code, ref error, ref response_body } => {
+            AttemptOutcome::Retry { status_code, ref error, ref response_body, .. }
+            | AttemptOutcome::Exhausted { status_code, ref error, ref response_body } => {
                 (status_code, error.clone(), response_body.clone())
             }
-            AttemptEnd::Delivered { .. } | AttemptEnd::Cancelled { .. } | AttemptEnd::Abandoned { .. } => {
+            AttemptOutcome::Delivered { .. }
+            | AttemptOutcome::Cancelled { .. }
+            | AttemptOutcome::Abandoned { .. } => {
                 return end;
             }
         };
@@ -177,7 +182,7 @@ impl Worker {
             Ok(None) => end,
             Ok(Some(cause)) => {
                 let reason = cause.reason().to_owned();
-                AttemptEnd::Abandoned { reason, status_code, error, response_body }
+                AttemptOutcome::Abandoned { reason, status_code, error, response_body }
             }
             // The next attempt looks again before it begins.
             Err(error) => {
@@ -264,20 +269,20 @@ struct Destination {
     endpoint: Option<Endpoint>,
 }
 
-fn end_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> AttemptEnd {
+fn end_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> AttemptOutcome {
     if let Attempt::Delivered { status_code } = attempt {
-        return AttemptEnd::Delivered { status_code: *status_code };
+        return AttemptOutcome::Delivered { status_code: *status_code };
     }
     let status_code = attempt.status_code();
     let error = attempt.error().unwrap_or_default();
     let response_body = attempt.response_body().map(str::to_owned);
     if delivery.attempts >= delivery.max_attempts {
-        return AttemptEnd::Exhausted { status_code, error, response_body };
+        return AttemptOutcome::Exhausted { status_code, error, response_body };
     }
     let jitter = random::bytes().map_or(u32::MAX / 2, |bytes: [u8; 4]| u32::from_le_bytes(bytes));
     let delay =
         schedule::next_delay(delivery.attempts, status_code, attempt.retry_after(), now.millis(), jitter);
     let delay_ms = i64::try_from(delay.as_millis()).unwrap_or(i64::MAX);
     let next_attempt_at = now.plus_millis(delay_ms).unwrap_or(Timestamp::MAX);
-    AttemptEnd::Retry { status_code, error, response_body, next_attempt_at }
+    AttemptOutcome::Retry { status_code, error, response_body, next_attempt_at }
 }

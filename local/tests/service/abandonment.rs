@@ -90,9 +90,9 @@ async fn abandonments(service: &Service) -> Vec<HashMap<String, AttributeValue>>
 }
 
 async fn scheduler(service: &Service) {
-    let clock = service.stack.functions.get("ClockFunction").unwrap().clone();
+    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
     // A run that fails is followed by the next.
-    drop(clock(json!({})).await);
+    drop(scheduler(json!({})).await);
 }
 
 /// Checks that lists, filters and statistics say so of all deliveries to an endpoint that was abandoned.

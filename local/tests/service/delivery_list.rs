@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use shared::http::Query;
 use shared::store::{Committed, Item, Write, from_item, text};
 use shared::webhook::delivery::{
-    AttemptEnd, Claim, Deliveries, Delivery, DeliveryFilter, DeliveryListView, DeliveryStatus,
+    AttemptOutcome, Claim, Deliveries, Delivery, DeliveryFilter, DeliveryListView, DeliveryStatus,
 };
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::event::{Event, Origin};
@@ -278,18 +278,18 @@ fn ids_of(page: &Value) -> Vec<String> {
     rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn end(dice: &mut Dice, now: Timestamp) -> AttemptEnd {
+fn end(dice: &mut Dice, now: Timestamp) -> AttemptOutcome {
     let (status_code, error) = (Some(500), "answered 500".to_owned());
     match dice.below(10) {
-        0..6 => AttemptEnd::Delivered { status_code: 200 },
-        6..8 => AttemptEnd::Retry {
+        0..6 => AttemptOutcome::Delivered { status_code: 200 },
+        6..8 => AttemptOutcome::Retry {
             status_code,
             error,
             response_body: None,
             next_attempt_at: now.plus_seconds(30).unwrap(),
         },
-        8 => AttemptEnd::Exhausted { status_code, error, response_body: None },
-        _ => AttemptEnd::Cancelled { reason: "the endpoint was deleted".to_owned() },
+        8 => AttemptOutcome::Exhausted { status_code, error, response_body: None },
+        _ => AttemptOutcome::Cancelled { reason: "the endpoint was deleted".to_owned() },
     }
 }
 
@@ -325,11 +325,11 @@ async fn whatever_becomes_of_deliveries_their_lists_and_numbers_are_those_of_the
                 let _ended_or_lost = ground.deliveries.end(&delivery, &end, ground.now()).await.unwrap();
             }
             16 => {
-                // As `clock` does with what takes long.
+                // As `scheduler` does with what takes long.
                 let all = ground.all().await;
                 if !all.is_empty() {
                     let delivery = &all[dice.below(all.len())];
-                    ground.deliveries.enlist(delivery).await.unwrap();
+                    ground.deliveries.add_to_list(delivery).await.unwrap();
                 }
             }
             17 => ground.deliveries.count(&ground.scope, ground.now()).await.unwrap(),
@@ -504,9 +504,9 @@ async fn a_delivery_that_was_listed_while_its_first_attempt_ran_leaves_that_list
     else {
         panic!("claimable")
     };
-    ground.deliveries.enlist(&ground.all().await[0]).await.unwrap();
+    ground.deliveries.add_to_list(&ground.all().await[0]).await.unwrap();
     assert_eq!(ground.page("status=PROCESSING").await.1, 1);
-    let delivered = AttemptEnd::Delivered { status_code: 200 };
+    let delivered = AttemptOutcome::Delivered { status_code: 200 };
     assert!(ground.deliveries.end(&claimed, &delivered, ground.now()).await.unwrap());
     Box::pin(ground.check("delivered")).await;
     // An answer that was lost is asked for again.

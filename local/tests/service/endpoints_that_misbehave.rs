@@ -157,10 +157,10 @@ async fn a_claim_whose_worker_died_is_taken_up_when_its_lease_ends() {
     work(&service, &delivery).await;
     assert_eq!(listener.hooks().len(), 0, "another worker has it still");
     assert_eq!(service.deliveries("&status=PROCESSING").await.len(), 1);
-    // Its message is gone with the worker: `clock` sends another.
+    // Its message is gone with the worker: `scheduler` sends another.
     service.stack.clock.advance(70_000);
-    let clock = service.stack.functions.get("ClockFunction").unwrap().clone();
-    clock(json!({})).await.unwrap();
+    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
+    scheduler(json!({})).await.unwrap();
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
     let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryQueue");
     let named = eventually("another message", async || {

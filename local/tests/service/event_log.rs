@@ -262,7 +262,7 @@ async fn a_charges_events_have_those_of_its_cases_and_a_case_is_found_by_its_own
     }
     let resolved = all(&service, &format!("{path}&type=med.resolved"), 1).await;
     assert_eq!(resolved.len(), 2);
-    // A notice that was held back is not in the log, whatever its case remembers.
+    // A notification that was held back is not in the log, whatever its case remembers.
     let held_back: EventId = id(&resolved[0]).parse().unwrap();
     let key = Event::key_of(&service.scope(), held_back);
     let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
@@ -273,7 +273,7 @@ async fn a_charges_events_have_those_of_its_cases_and_a_case_is_found_by_its_own
     let stranger = service.stack.seed.other.test_api_key.clone();
     let theirs = service.get_as(&stranger, &format!("/v1/events?object={}", id(&won))).await.expect(200);
     assert_eq!(theirs["data"], json!([]));
-    let nothing = MedCaseId::derive(ChargeId::parse_any(id(&charge)).unwrap(), "another notice");
+    let nothing = MedCaseId::derive(ChargeId::parse_any(id(&charge)).unwrap(), "another notification");
     assert!(all(&service, &format!("&object={nothing}"), 25).await.is_empty());
 }
 

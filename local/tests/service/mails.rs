@@ -1,4 +1,4 @@
-//! Notices by e-mail to an account's contact (contract: MED events): each told once, to whoever wants it, and nothing waits
+//! E-mails to an account's contact (contract: MED events): each told once, to whoever wants it, and nothing waits
 //! for a mail that fails.
 
 use std::path::PathBuf;
@@ -13,9 +13,9 @@ use local::template::queue_url;
 use mail_parser::MessageParser;
 use serde_json::{Value, json};
 use shared::account::Accounts;
-use shared::notice::{About, Claim, Notice, Notices, Sending};
+use shared::email::{About, Claim, Email, Emails, Sending};
 use shared::store::{Write, from_item};
-use shared::webhook::delivery::AttemptEnd;
+use shared::webhook::delivery::AttemptOutcome;
 use shared::webhook::endpoint::Endpoints;
 
 use crate::budgets::dispatch;
@@ -102,8 +102,8 @@ impl Service {
         (local::sdk::sqs(url), queue_url(url, name))
     }
 
-    /// What the queue of notices has now, taken out of it.
-    pub(crate) async fn notices(&self) -> Vec<String> {
+    /// What the queue of emails has now, taken out of it.
+    pub(crate) async fn emails(&self) -> Vec<String> {
         let (sqs, url) = self.mail_queue("MailQueue");
         let mut bodies = Vec::new();
         loop {
@@ -130,7 +130,7 @@ impl Service {
     /// Hands the whole stream over, and then what it put onto the queue.
     async fn tell_all(&self) {
         dispatch(self).await;
-        for body in self.notices().await {
+        for body in self.emails().await {
             assert!(self.tell(&body).await, "{body}");
         }
     }
@@ -141,7 +141,7 @@ impl Service {
         accounts.change_contact(&account, "test", change, &operator(), now).await.unwrap();
     }
 
-    /// What is noted of the first account's notices.
+    /// What is noted of the first account's emails.
     async fn noted(&self) -> Vec<Value> {
         let rows = self.rows(&format!("notices#{}", self.scope().account), "ntc_").await;
         let rows: Vec<Sending> = rows.into_iter().map(|row| from_item(row).unwrap()).collect();
@@ -157,8 +157,8 @@ async fn a_case_is_told_when_it_opens_and_when_it_is_over() {
         .charge_of(&json!({"amount": 123_456, "customer": {"name": "Maria", "document": "29537995593"}}))
         .await;
     service.sandbox(&charge, "pay", &json!({"payer_tax_id": "29537995593", "payer_name": "Maria"})).await;
-    let notice = json!({"reason": "Golpe, 29537995593", "response_deadline": "2026-12-01T00:00:00Z"});
-    let case = service.open_case(&charge, notice).await;
+    let email = json!({"reason": "Golpe, 29537995593", "response_deadline": "2026-12-01T00:00:00Z"});
+    let case = service.open_case(&charge, email).await;
     let opened = mails.received(1).await.remove(0);
     let owner = &service.stack.seed.first.owner_email;
     assert_eq!((opened.from.as_str(), &opened.to), ("avisos@pagamentos.example", owner));
@@ -227,7 +227,7 @@ async fn a_change_or_message_that_comes_again_is_told_once() {
     // The stream is handed over three times, and each of its messages twice.
     for _ in 0..3 {
         dispatch(&service).await;
-        let messages = service.notices().await;
+        let messages = service.emails().await;
         assert_eq!(messages.len(), 2, "one for the opening, one for the end: {messages:?}");
         for body in messages.iter().chain(&messages) {
             assert!(service.tell(body).await);
@@ -250,7 +250,7 @@ async fn messages_at_once_send_one_mail() {
     let charge = service.paid_charge(1000).await;
     service.open_case(&charge, json!({})).await;
     dispatch(&service).await;
-    let message = service.notices().await.remove(0);
+    let message = service.emails().await.remove(0);
     let tell = || service.tell(&message);
     assert_eq!(tokio::join!(tell(), tell(), tell(), tell(), tell()), (true, true, true, true, true));
     assert_eq!(mails.all().len(), 1);
@@ -267,11 +267,11 @@ async fn a_mail_whose_worker_died_is_sent_when_its_lease_ends() {
     let charge = service.paid_charge(1000).await;
     service.open_case(&charge, json!({})).await;
     dispatch(&service).await;
-    let message = service.notices().await.remove(0);
+    let message = service.emails().await.remove(0);
     // What a worker does first, and then nothing any more.
-    let notice: Notice = serde_json::from_str(&message).unwrap();
-    let notices = Notices::new(service.store());
-    let claimed = notices.claim(&notice, 7, service.stack.clock.now()).await.unwrap();
+    let email: Email = serde_json::from_str(&message).unwrap();
+    let emails = Emails::new(service.store());
+    let claimed = emails.claim(&email, 7, service.stack.clock.now()).await.unwrap();
     assert!(matches!(claimed, Claim::Claimed(_)));
     assert!(service.tell(&message).await, "it is left to another message");
     assert!(mails.all().is_empty());
@@ -299,10 +299,10 @@ async fn nobody_is_told_who_has_no_address_or_wants_no_mail() {
     assert!(mails.all().is_empty() && service.noted().await.is_empty());
     // Where neither holds any more, what comes next is told.
     service.contact(|contact| contact.address = Some(Clone::clone(&address))).await;
-    service.notices().await;
+    service.emails().await;
     let case = service.open_case(&service.paid_charge(1000).await, json!({})).await;
     dispatch(&service).await;
-    for body in service.notices().await.iter().filter(|body| body.contains(id(&case))) {
+    for body in service.emails().await.iter().filter(|body| body.contains(id(&case))) {
         assert!(service.tell(body).await);
     }
     assert_eq!(mails.all().len(), 1);
@@ -385,14 +385,14 @@ async fn an_endpoint_that_was_switched_off_is_told_once() {
     let endpoints = Endpoints::new(service.store());
     let begun = service.stack.clock.now();
     let error = || "answered 502".to_owned();
-    let failed = AttemptEnd::Retry {
+    let failed = AttemptOutcome::Retry {
         status_code: Some(502),
         error: error(),
         response_body: None,
         next_attempt_at: begun,
     };
-    let given_up = AttemptEnd::Exhausted { status_code: Some(502), error: error(), response_body: None };
-    let note = async |end: &AttemptEnd, began: Timestamp, now: Timestamp| {
+    let given_up = AttemptOutcome::Exhausted { status_code: Some(502), error: error(), response_body: None };
+    let note = async |end: &AttemptOutcome, began: Timestamp, now: Timestamp| {
         let endpoint = endpoints.find(&service.scope(), endpoint_id).await.unwrap();
         endpoints.note(&endpoint, (end, began), now).await.unwrap();
     };
@@ -418,7 +418,7 @@ async fn an_endpoint_that_was_switched_off_is_told_once() {
     service.patch(&path, &json!({"status": "ACTIVE"})).await.expect(200);
     service.tell_all().await;
     assert_eq!(mails.all().len(), 1);
-    // Another outage is another notice.
+    // Another outage is another email.
     note(&failed, after(6), after(6)).await;
     service.stack.clock.advance(6 * DAY * 1_000);
     note(&given_up, after(8), after(11)).await;
@@ -434,10 +434,10 @@ async fn an_endpoint_that_was_switched_on_again_before_its_mail_went_is_not_told
     let service = Service::by_hand(&mails).await;
     let made = service.register("https://shop.example.com/hook", &["charge.created"]).await;
     let about = About::EndpointDisabled(id(&made).parse().unwrap());
-    let notice = Notice { scope: service.scope(), about, version: 2, at: service.stack.clock.now() };
-    assert!(service.tell(&serde_json::to_string(&notice).unwrap()).await);
+    let email = Email { scope: service.scope(), about, version: 2, at: service.stack.clock.now() };
+    assert!(service.tell(&serde_json::to_string(&email).unwrap()).await);
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&made))).await.expect(200);
-    assert!(service.tell(&serde_json::to_string(&notice).unwrap()).await);
+    assert!(service.tell(&serde_json::to_string(&email).unwrap()).await);
     assert!(mails.all().is_empty());
 }
 
@@ -487,7 +487,7 @@ async fn a_tests_mail_is_five_requests_and_three_write_units() {
     proxy.reset();
     let case = service.open_case(&charge, json!({})).await;
     dispatch(&service).await;
-    let message = service.notices().await.remove(0);
+    let message = service.emails().await.remove(0);
     proxy.reset();
     assert!(service.tell(&message).await);
     let report = proxy.report();
@@ -501,10 +501,10 @@ async fn a_tests_mail_is_five_requests_and_three_write_units() {
 async fn tests_have_a_hundred_mails_a_day_so_that_live_notices_always_go() {
     let mails = Mails::new();
     let service = Service::with(mails.options()).await;
-    let notices = Notices::new(service.store());
+    let emails = Emails::new(service.store());
     let now = service.stack.clock.now();
     for _ in 0..99 {
-        assert!(notices.take_test_mail(&service.scope(), now).await.unwrap());
+        assert!(emails.take_test_mail(&service.scope(), now).await.unwrap());
     }
     let first = service.open_case(&service.paid_charge(1000).await, json!({})).await;
     assert!(mails.received(1).await[0].text.contains(id(&first)));
@@ -563,7 +563,7 @@ async fn a_new_destination_of_refunds_is_told_once_and_masked() {
     service.contact(|contact| contact.mail_off = false).await;
     let last = refund(7, Some("+5511987654321")).await;
     dispatch(&service).await;
-    let messages = service.notices().await;
+    let messages = service.emails().await;
     let of_last: Vec<&String> = messages.iter().filter(|body| body.contains(id(&last))).collect();
     assert_eq!(of_last.len(), 1);
     assert!(service.tell(of_last[0]).await);

@@ -69,8 +69,9 @@ async fn a_case_retains_the_money_until_it_is_won() {
     let listener = Listener::start().await;
     service.register(&listener.url, &ALL_EVENTS).await;
     let charge = service.paid_charge(1000).await;
-    let notice = json!({"reason": "Golpe", "method": "scam", "response_deadline": "2026-12-01T00:00:00Z"});
-    let case = service.open_case(&charge, notice).await;
+    let notification =
+        json!({"reason": "Golpe", "method": "scam", "response_deadline": "2026-12-01T00:00:00Z"});
+    let case = service.open_case(&charge, notification).await;
     assert_eq!(
         case,
         json!({
@@ -291,12 +292,14 @@ async fn a_refund_that_fails_leaves_its_money_to_the_case_that_claims_it() {
 async fn a_notice_that_is_told_again_is_one_case() {
     let service = Service::start().await;
     let charge = service.paid_charge(1000).await;
-    let notice = json!({"notice_id": "bank-0001"});
-    let (first, again) =
-        tokio::join!(service.open_case(&charge, notice.clone()), service.open_case(&charge, notice.clone()));
+    let notification = json!({"notice_id": "bank-0001"});
+    let (first, again) = tokio::join!(
+        service.open_case(&charge, notification.clone()),
+        service.open_case(&charge, notification.clone())
+    );
     assert_eq!(first, again);
     service.decide_case(&first, "merchant").await.expect(200);
-    let late = service.open_case(&charge, notice).await;
+    let late = service.open_case(&charge, notification).await;
     assert_eq!((&late["id"], &late["status"]), (&first["id"], &json!("closed")));
     assert_eq!(service.available_and_retained().await, (1000, 0));
     let other = service.open_case(&charge, json!({"notice_id": "bank-0002"})).await;

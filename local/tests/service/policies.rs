@@ -167,7 +167,7 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     dispatch(&service).await;
     assert_eq!(used(), allowed("EventDispatcherFunction"));
 
-    let message = service.notices().await.remove(0);
+    let message = service.emails().await.remove(0);
     used();
     assert!(service.tell(&message).await);
     assert_eq!(used(), allowed("MailerFunction"));
@@ -217,12 +217,12 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     let waiting = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
     dispatch(&service).await;
     let deliveries = Deliveries::new(service.store());
-    deliveries.count_soon(&service.scope(), service.stack.clock.now()).await.unwrap();
+    deliveries.schedule_counting(&service.scope(), service.stack.clock.now()).await.unwrap();
     service.stack.clock.advance(300_000);
     used();
-    let clock = service.stack.functions.get("ClockFunction").unwrap().clone();
-    let answer = clock(json!({})).await.unwrap();
+    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
+    let answer = scheduler(json!({})).await.unwrap();
     assert!(answer["moved"].as_u64().unwrap() >= 3, "{answer}");
-    assert_eq!(used(), allowed("ClockFunction"));
+    assert_eq!(used(), allowed("SchedulerFunction"));
     assert_eq!(service.read(&waiting).await["status"], "expired", "{}", id(&waiting));
 }

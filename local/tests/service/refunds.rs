@@ -330,7 +330,7 @@ async fn a_refund_whose_message_was_lost_is_asked_about_again() {
     // Nobody handed the change on; the row alone says that it is due. Its first message claims it, the next ends it.
     for (status, wait) in [("IN_PROGRESS", 0), ("REFUNDED", 600_000)] {
         service.stack.clock.advance(wait);
-        invoke("ClockFunction")(json!({})).await.unwrap();
+        invoke("SchedulerFunction")(json!({})).await.unwrap();
         let received = sqs.receive_message().queue_url(&queue).send().await.unwrap().messages.unwrap();
         let [message] = received.as_slice() else { panic!("{received:?}") };
         let body = message.body.as_deref().unwrap();

@@ -101,7 +101,7 @@ async fn add(sums: &mut Sums, service: &Service, charge: &Value, beside: &[&str]
         add(&day, attribute, 1);
     }
     if charge.settlement.is_some() {
-        let paid_at = charge.receipt.as_ref().unwrap().paid_at;
+        let paid_at = charge.applied_payment.as_ref().unwrap().paid_at;
         for (attribute, by) in [("paid", 1), ("volume", 1000), ("n_px", 1), ("v_px", 1000)] {
             add(&day, attribute, by);
         }

@@ -97,7 +97,7 @@ pub(crate) async fn seed_deliveries(
     write(client, &items).await;
 }
 
-/// Counts so many deliveries to the last, as `clock` does in one run after another: 1,800 that were late in each.
+/// Counts so many deliveries to the last, as `scheduler` does in one run after another: 1,800 that were late in each.
 pub(crate) async fn count_all(deliveries: &Deliveries, scope: &Scope, now: Timestamp, count: usize) {
     for _ in 0..=count / 3 / 1_800 {
         deliveries.count(scope, now).await.unwrap();

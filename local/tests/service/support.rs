@@ -287,8 +287,8 @@ impl Service {
 
     /// Payments of the first account's test charges that went back to their payers.
     pub(crate) async fn returned(&self) -> usize {
-        let receipts = self.store().partition(&format!("receipts#{}", self.scope())).await.unwrap();
-        receipts.iter().filter(|receipt| receipt.contains_key("returned")).count()
+        let incoming = self.store().partition(&format!("receipts#{}", self.scope())).await.unwrap();
+        incoming.iter().filter(|payment| payment.contains_key("returned")).count()
     }
 }
 

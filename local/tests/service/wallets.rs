@@ -233,17 +233,17 @@ async fn held_money_is_pending_until_its_day_and_then_released_once() {
 }
 
 #[tokio::test]
-async fn two_clocks_that_release_at_once_release_once() {
+async fn two_schedulers_that_release_at_once_release_once() {
     let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     service.pay(1_000).await;
     service.stack.clock.advance(86_400_000);
-    let mut clocks = JoinSet::new();
+    let mut schedulers = JoinSet::new();
     for _ in 0..8 {
-        let clock = service.stack.functions.get("ClockFunction").unwrap().clone();
-        clocks.spawn(async move { clock(json!({})).await.unwrap() });
+        let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
+        schedulers.spawn(async move { scheduler(json!({})).await.unwrap() });
     }
-    clocks.join_all().await;
+    schedulers.join_all().await;
     let balance = service.balance().await;
     assert_eq!((&balance["available"], &balance["pending"]), (&json!(1_000), &json!(0)));
     service.verified().await;
@@ -666,8 +666,8 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
     assert_eq!(now_has().await, [-500, 900, 0]);
     // Its day comes, and with it what was given back; after that there is no tranche to take from.
     service.stack.clock.advance(86_400_000);
-    let clock = service.stack.functions.get("ClockFunction").unwrap().clone();
-    clock(json!({})).await.unwrap();
+    let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
+    scheduler(json!({})).await.unwrap();
     assert_eq!(now_has().await, [400, 0, 0]);
     assert!(matches!(refund(&share(1, 0)).await, Ok(Committed::Overtaken { .. })));
     let nets: i64 =

@@ -12,7 +12,7 @@ use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::audit;
-use shared::webhook::delivery::AttemptEnd;
+use shared::webhook::delivery::AttemptOutcome;
 use shared::webhook::endpoint::{Endpoint, EndpointStatus, Endpoints};
 
 use crate::budgets::{dispatch, work};
@@ -288,19 +288,19 @@ impl Noted {
         self.endpoints.of(&self.service.scope()).await.unwrap().remove(0)
     }
 
-    async fn note(&self, seen: &Endpoint, end: &AttemptEnd, seconds: i64) {
+    async fn note(&self, seen: &Endpoint, end: &AttemptOutcome, seconds: i64) {
         // Of a delivery that was made two days after all began.
         self.endpoints.note(seen, (end, self.after(2 * DAY)), self.after(seconds)).await.unwrap();
     }
 
-    fn failed() -> AttemptEnd {
+    fn failed() -> AttemptOutcome {
         let next_attempt_at = Timestamp::MAX;
         let error = "answered 502".to_owned();
-        AttemptEnd::Retry { status_code: Some(502), error, response_body: None, next_attempt_at }
+        AttemptOutcome::Retry { status_code: Some(502), error, response_body: None, next_attempt_at }
     }
 
-    fn given_up() -> AttemptEnd {
-        AttemptEnd::Exhausted { status_code: None, error: "timeout".to_owned(), response_body: None }
+    fn given_up() -> AttemptOutcome {
+        AttemptOutcome::Exhausted { status_code: None, error: "timeout".to_owned(), response_body: None }
     }
 
     /// Failing since the first moment, as workers read it then.
@@ -316,7 +316,7 @@ impl Noted {
     }
 }
 
-const DELIVERED: AttemptEnd = AttemptEnd::Delivered { status_code: 204 };
+const DELIVERED: AttemptOutcome = AttemptOutcome::Delivered { status_code: 204 };
 
 #[tokio::test]
 async fn a_success_is_noted_whoever_changed_the_endpoint_meanwhile() {
@@ -543,8 +543,8 @@ async fn a_success_is_noted_also_when_somebody_changed_the_endpoint_meanwhile() 
     let read = async || endpoints.find(&service.scope(), id(&made).parse().unwrap()).await.unwrap();
     let now = service.stack.clock.now();
     let failed =
-        AttemptEnd::Exhausted { status_code: None, error: "no answer".to_owned(), response_body: None };
-    let delivered = AttemptEnd::Delivered { status_code: 200 };
+        AttemptOutcome::Exhausted { status_code: None, error: "no answer".to_owned(), response_body: None };
+    let delivered = AttemptOutcome::Delivered { status_code: 200 };
     endpoints.note(&read().await, (&failed, now), now).await.unwrap();
     let seen = read().await;
     assert_eq!(seen.failing_since, Some(now));

@@ -18,7 +18,7 @@ use domain::refund::{Refund, RefundEnd};
 use domain::time::Timestamp;
 
 use self::configuration::{AccountAcquirer, AccountAcquirers, AcquirerKind, AcquirerSettings};
-use crate::config::Links;
+use crate::config::PublicUrls;
 use crate::store::{Store, StoreError};
 
 /// Why an acquirer did not do what it was asked for.
@@ -63,7 +63,7 @@ pub struct ProviderStatus {
 pub enum RefundProgress {
     /// Nothing new; to be asked again then.
     AskAgain(Timestamp),
-    /// Nothing new, and a notice will come. `clock` asks now and then all the same.
+    /// Nothing new, and a notice will come. `scheduler` asks now and then all the same.
     Waiting,
     /// It is over.
     Ended(RefundEnd),
@@ -172,11 +172,11 @@ impl Acquirer {
         &self,
         charge: &Charge,
         settings: &AccountSettings,
-        links: &Links,
+        public_urls: &PublicUrls,
         now: Timestamp,
     ) -> Result<Finalised, AcquirerError> {
         match self {
-            Self::Sandbox => sandbox::finalise(charge, settings, links, now),
+            Self::Sandbox => sandbox::finalise(charge, settings, public_urls, now),
         }
     }
 }

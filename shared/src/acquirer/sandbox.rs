@@ -19,7 +19,7 @@ use domain::refund::{Refund, RefundEnd};
 use domain::time::Timestamp;
 
 use super::{AcquirerError, ProviderStatus, RefundProgress};
-use crate::config::Links;
+use crate::config::PublicUrls;
 
 /// How long a card's page can be used, in seconds.
 const CARD_TTL_SECONDS: i64 = 24 * 60 * 60;
@@ -47,12 +47,12 @@ const TOKEN_PRICES: [(Currency, i128); 3] = [(Currency::USD, 100), (Currency::BR
 pub(super) fn finalise(
     charge: &Charge,
     settings: &AccountSettings,
-    links: &Links,
+    public_urls: &PublicUrls,
     now: Timestamp,
 ) -> Result<Finalised, AcquirerError> {
     match Finalisation::of(charge) {
         None | Some(Finalisation::Later) => {
-            Ok(Finalised::Made(Box::new(artefacts(charge, settings, links, now)?)))
+            Ok(Finalised::Made(Box::new(artefacts(charge, settings, public_urls, now)?)))
         }
         Some(Finalisation::Refused) => Ok(Finalised::Refused {
             reason: "The sandbox refused the payment.".to_owned(),
@@ -68,7 +68,7 @@ pub(super) fn finalise(
 fn artefacts(
     charge: &Charge,
     settings: &AccountSettings,
-    links: &Links,
+    public_urls: &PublicUrls,
     now: Timestamp,
 ) -> Result<Artefacts, AcquirerError> {
     let (id, amount) = (charge.id, charge.amount);
@@ -79,7 +79,7 @@ fn artefacts(
             PaymentMethod::Pix => {
                 let asked_seconds = charge.pix_expires_in_seconds;
                 let ttl_seconds = asked_seconds.unwrap_or(settings.charge_expires_in_seconds);
-                let br_code = pix_code(id, amount, settings, links)?;
+                let br_code = pix_code(id, amount, settings, public_urls)?;
                 artefacts.pix = Some(Pix { br_code, expires_at: after(ttl_seconds)?, ttl_seconds });
             }
             PaymentMethod::CreditCard => {
@@ -161,10 +161,10 @@ fn pix_code(
     id: ChargeId,
     amount: Amount,
     settings: &AccountSettings,
-    links: &Links,
+    public_urls: &PublicUrls,
 ) -> Result<String, AcquirerError> {
     let code = DynamicBrCode {
-        location: &links.pix_location(&id.txid()),
+        location: &public_urls.pix_location(&id.txid()),
         amount_centavos: Some(amount.minor_unsigned()),
         merchant_name: &settings.merchant_name,
         merchant_city: &settings.merchant_city,
@@ -199,7 +199,7 @@ impl Finalisation {
     pub(super) fn comes_later(self, charge: &Charge) -> bool {
         match self {
             Self::Later | Self::Unavailable => true,
-            Self::Refused => charge.transaction.is_some(),
+            Self::Refused => charge.payment_details.is_some(),
         }
     }
 }
@@ -246,8 +246,8 @@ pub(super) fn status_of(charge: &Charge) -> Option<ProviderStatus> {
         "status": status,
         "amount": charge.amount,
         "currency": charge.currency,
-        "payment": charge.receipt.as_ref().map(|receipt| &receipt.payment_id),
-        "paid_at": charge.receipt.as_ref().map(|receipt| receipt.paid_at),
+        "payment": charge.applied_payment.as_ref().map(|applied| &applied.payment_id),
+        "paid_at": charge.applied_payment.as_ref().map(|applied| applied.paid_at),
     });
     let raw_response = raw_response.as_object().cloned().unwrap_or_default();
     Some(ProviderStatus { provider: "sandbox", transaction_id, status, raw_response })

@@ -6,12 +6,12 @@
 mod error;
 pub(crate) mod list;
 mod path;
+pub mod payment;
 mod repository;
 pub mod request;
 #[cfg(test)]
 #[path = "../../../domain/src/charge/testing.rs"]
 pub(crate) mod testing;
-pub mod transaction;
 pub mod velocity;
 pub mod view;
 

@@ -1,6 +1,6 @@
 //! Reads and writes of charges.
 
-use domain::charge::transition::{self, Command, Outcome, ReceiptWrite};
+use domain::charge::transition::{self, Command, IncomingPaymentWrite, Outcome};
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::ChargeId;
 use domain::row::Key;
@@ -78,7 +78,7 @@ impl Charges {
         let mut update = self.store.start_update("a charge");
         loop {
             update.next_attempt().await?;
-            let charge = just_read_or(&mut just_read, self.known(id)).await?;
+            let charge = just_read_or(&mut just_read, self.get_existing(id)).await?;
             // The payment was reported before; what it meant is done.
             if told.is_some_and(|place| update.failed().contains(&place)) {
                 return Ok(charge.at(now));
@@ -97,7 +97,7 @@ impl Charges {
                 .map_err(|rejection| ChargeError::Rejected { rejection, status: shown.status })?;
             let mut planned = match outcome {
                 Outcome::Unchanged => return Ok(shown),
-                outcome => Planned::of(made_by(by, outcome), &shown)?,
+                outcome => WritePlan::of(made_by(by, outcome), &shown)?,
             };
             planned.writes.extend(self.places_given_back(&shown, &planned.next, now).await?);
             told = planned.told;
@@ -107,8 +107,12 @@ impl Charges {
         }
     }
 
-    /// The charge with its expiry written down, where it reads as expired and `clock` did not come by yet.
-    pub async fn caught_up(&self, charge: StoredCharge, now: Timestamp) -> Result<Charge, ChargeError> {
+    /// The charge with its expiry written down, where it reads as expired and `scheduler` did not come by yet.
+    pub async fn with_expiry_persisted(
+        &self,
+        charge: StoredCharge,
+        now: Timestamp,
+    ) -> Result<Charge, ChargeError> {
         let stored = charge.as_stored();
         let at = stored.expires_at();
         if charge.clone().at(now).status == stored.status {
@@ -117,7 +121,7 @@ impl Charges {
         self.apply(charge, &Command::Expire { at }, now).await
     }
 
-    pub(super) async fn known(&self, id: ChargeId) -> Result<StoredCharge, StoreError> {
+    pub(super) async fn get_existing(&self, id: ChargeId) -> Result<StoredCharge, StoreError> {
         self.find(Some(id)).await?.ok_or_else(|| StoreError::Corrupt("a charge vanished".to_owned()))
     }
 }
@@ -140,7 +144,7 @@ fn made_by(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
 }
 
 /// What an outcome writes.
-struct Planned {
+struct WritePlan {
     writes: Vec<Write>,
     /// The charge after it.
     next: Charge,
@@ -148,11 +152,11 @@ struct Planned {
     told: Option<usize>,
 }
 
-impl Planned {
+impl WritePlan {
     fn of(outcome: Outcome, shown: &Charge) -> Result<Self, StoreError> {
         let replace = |next: &Charge| Write::replace(next, shown.version);
         let mut planned = Self { writes: Vec::new(), next: shown.clone(), told: None };
-        let (posting, receipt) = match outcome {
+        let (posting, incoming) = match outcome {
             Outcome::Unchanged => return Ok(planned),
             Outcome::Changed(next) => {
                 planned.writes.push(replace(&next)?);
@@ -167,18 +171,18 @@ impl Planned {
             Outcome::Paid { charge: next, moved } => {
                 planned.writes.push(replace(&next)?);
                 planned.next = *next;
-                (moved.posting, Some(moved.receipt))
+                (moved.posting, Some(moved.incoming_payment))
             }
-            Outcome::Unapplied(moved) => (moved.posting, Some(moved.receipt)),
+            Outcome::Unapplied(moved) => (moved.posting, Some(moved.incoming_payment)),
         };
-        match receipt {
+        match incoming {
             None => {}
-            Some(ReceiptWrite::Insert(receipt)) => {
+            Some(IncomingPaymentWrite::Insert(incoming)) => {
                 planned.told = Some(planned.writes.len());
-                planned.writes.push(Write::insert(&receipt)?);
+                planned.writes.push(Write::insert(&incoming)?);
             }
-            Some(ReceiptWrite::Replace(receipt)) => {
-                planned.writes.push(Write::replace(&receipt, receipt.version.saturating_sub(1))?);
+            Some(IncomingPaymentWrite::Replace(incoming)) => {
+                planned.writes.push(Write::replace(&incoming, incoming.version.saturating_sub(1))?);
             }
         }
         planned.writes.extend(counters::posting_writes(&posting, Cover::NotNeeded)?);

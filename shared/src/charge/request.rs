@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use domain::charge::{Customer, Metadata, Transaction, metadata};
+use domain::charge::{Customer, Metadata, PaymentDetails, metadata};
 use domain::hex;
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
@@ -55,7 +55,7 @@ pub struct NewCharge {
     /// The merchant's map, the description folded in.
     pub metadata: Metadata,
     /// What was sent on the payments surface alone.
-    pub transaction: Option<Transaction>,
+    pub payment_details: Option<PaymentDetails>,
     /// Hash of the normalised request: the same JSON spelled otherwise has the same one.
     pub hash: String,
 }
@@ -86,7 +86,7 @@ impl NewCharge {
             customer,
             expected_payer,
             metadata,
-            transaction: None,
+            payment_details: None,
             hash: hash(body),
         })
     }

@@ -161,7 +161,7 @@ impl Charges {
         loop {
             update.next_attempt().await?;
             if update.failed().contains(&CHARGE_PLACE) {
-                return Ok(Inserted::Existing(self.known(charge.id).await?));
+                return Ok(Inserted::Existing(self.get_existing(charge.id).await?));
             }
             let found: Option<Places> = self.store.get(&key).await?;
             let seen = found.as_ref().map(|places| places.version);

@@ -11,7 +11,7 @@ use domain::payment_method::PaymentMethod;
 use domain::tax_id::{Document, TaxId};
 use domain::time::Timestamp;
 
-use crate::config::Links;
+use crate::config::PublicUrls;
 
 /// How the QR image is given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -65,10 +65,10 @@ struct SettlementView<'a> {
 
 impl<'a> ChargeView<'a> {
     /// The charge as it stands in its row; callers pass it through [`Charge::as_of`] first.
-    pub fn new(charge: &'a Charge, links: &Links, image: QrImage) -> Self {
-        let settled = charge.settlement.and(charge.receipt.as_ref());
+    pub fn new(charge: &'a Charge, public_urls: &PublicUrls, image: QrImage) -> Self {
+        let settled = charge.settlement.and(charge.applied_payment.as_ref());
         // Others than Pix have no end-to-end id.
-        let settled = settled.filter(|receipt| receipt.method == PaymentMethod::Pix);
+        let settled = settled.filter(|applied| applied.method == PaymentMethod::Pix);
         Self {
             id: charge.id.to_string(),
             object: "charge",
@@ -82,15 +82,15 @@ impl<'a> ChargeView<'a> {
             },
             pix: charge.artefacts.pix.as_ref().map(|pix| PixView {
                 br_code: &pix.br_code,
-                qr_code_url: links.qr_code_url(charge.id),
+                qr_code_url: public_urls.qr_code_url(charge.id),
                 qr_code_base64: (image == QrImage::Inline)
                     .then(|| qr::png_base64(&pix.br_code))
                     .and_then(Result::ok),
                 expires_at: pix.expires_at,
                 txid: charge.id.txid(),
             }),
-            checkout_url: links.checkout_url(charge.id),
-            settlement: SettlementView { end_to_end_id: settled.map(|receipt| &receipt.payment_id) },
+            checkout_url: public_urls.checkout_url(charge.id),
+            settlement: SettlementView { end_to_end_id: settled.map(|applied| &applied.payment_id) },
             expected_payer_tax_id: charge.expected_payer.as_ref(),
             metadata: metadata(charge),
             created_at: charge.created_at,
@@ -133,10 +133,14 @@ pub struct ChargeListView<'a> {
 
 impl<'a> ChargeListView<'a> {
     /// The page as the list gives it.
-    pub fn new(page: &'a super::ChargePage, links: &Links) -> Self {
+    pub fn new(page: &'a super::ChargePage, public_urls: &PublicUrls) -> Self {
         Self {
             object: "list",
-            data: page.charges.iter().map(|charge| ChargeView::new(charge, links, QrImage::ByUrl)).collect(),
+            data: page
+                .charges
+                .iter()
+                .map(|charge| ChargeView::new(charge, public_urls, QrImage::ByUrl))
+                .collect(),
             has_more: page.next_cursor.is_some(),
             next_cursor: page.next_cursor.map(|id| id.to_string()),
         }

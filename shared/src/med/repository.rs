@@ -3,7 +3,7 @@
 use domain::audit::{Audit, Operator};
 use domain::charge::{Charge, StoredCharge};
 use domain::ids::MedCaseId;
-use domain::med::{AppealReason, CaseNotice, CaseStep, Decision, MedCase};
+use domain::med::{AppealReason, CaseNotification, CaseStep, Decision, MedCase};
 use domain::time::Timestamp;
 
 use super::CaseError;
@@ -33,7 +33,7 @@ impl MedCases {
         }
     }
 
-    /// Opens a case on a charge that was just read. `name` is the notice's own: told again, it is one case.
+    /// Opens a case on a charge that was just read. `name` is the notification's own: told again, it is one case.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl MedCases {
         &self,
         charge: StoredCharge,
         name: &str,
-        notice: &CaseNotice,
+        notification: &CaseNotification,
         now: Timestamp,
     ) -> Result<MedCase, CaseError> {
         let id = MedCaseId::derive(charge.as_stored().id, name);
@@ -54,7 +54,7 @@ impl MedCases {
                 return Ok(known);
             }
             let charge = just_read_or(&mut just_read, self.charge(id)).await?.at(now);
-            let step = MedCase::open(id, &charge, notice, now)?;
+            let step = MedCase::open(id, &charge, notification, now)?;
             let insert = Write::insert(&step.case)?;
             if update.commit(writes(vec![insert], &step, &charge)?).await? {
                 return Ok(step.case);
@@ -135,7 +135,7 @@ impl MedCases {
         let mut update = self.store.start_update("a MED case");
         loop {
             update.next_attempt().await?;
-            let case = just_read_or(&mut just_read, self.known(id)).await?;
+            let case = just_read_or(&mut just_read, self.get_existing(id)).await?;
             let charge = self.charge(id).await?;
             // A charge with a case is settled: it does not expire.
             let charge = charge.as_stored();
@@ -151,7 +151,7 @@ impl MedCases {
         charge.ok_or_else(|| StoreError::Corrupt("a case has no charge".to_owned()))
     }
 
-    pub(super) async fn known(&self, id: MedCaseId) -> Result<MedCase, StoreError> {
+    pub(super) async fn get_existing(&self, id: MedCaseId) -> Result<MedCase, StoreError> {
         let case = self.store.get(&MedCase::key_of(id)).await?;
         case.ok_or_else(|| StoreError::Corrupt("a case vanished".to_owned()))
     }

@@ -1,6 +1,6 @@
 //! What opens a case, and what a merchant answers.
 
-use domain::med::{AppealReason, CaseKind, CaseNotice};
+use domain::med::{AppealReason, CaseKind, CaseNotification};
 use domain::text;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
@@ -10,20 +10,20 @@ use crate::http::{Fields, JsonObject, Object, Problem};
 /// The longest alleged reason, in characters.
 const MAX_REASON_CHARS: usize = 2_000;
 
-/// Characters of a notice's own name.
-const NOTICE_ID_CHARS: (usize, usize) = (1, 64);
+/// Characters of a notification's own name.
+const NOTIFICATION_ID_CHARS: (usize, usize) = (1, 64);
 
 /// What is said to have happened (contract: `metadata.med`).
 const METHODS: [&str; 5] = ["scam", "unauthorized", "coercion", "invasion", "other"];
 
-/// Reads a notice as the sandbox gets it: `{notice_id?, type?, reason?, method?, response_deadline?, amount?}`.
-pub fn case_notice(body: &JsonObject) -> Result<CaseNotice, Problem> {
+/// Reads a notification as the sandbox gets it: `{notice_id?, type?, reason?, method?, response_deadline?, amount?}`.
+pub fn case_notification(body: &JsonObject) -> Result<CaseNotification, Problem> {
     let mut fields = Fields::new();
     let root = Object::root(body);
     let kind = fields.word(&root, "type", &CaseKind::vocabulary());
     let methods = METHODS.map(|method| (method, method));
-    let (min, max) = NOTICE_ID_CHARS;
-    let notice = CaseNotice {
+    let (min, max) = NOTIFICATION_ID_CHARS;
+    let notification = CaseNotification {
         id: fields.line(&root, "notice_id", min, max).map(str::to_owned),
         kind: kind.unwrap_or(CaseKind::Med),
         reason: reason(&mut fields, &root),
@@ -31,7 +31,7 @@ pub fn case_notice(body: &JsonObject) -> Result<CaseNotice, Problem> {
         response_deadline: deadline(&mut fields, &root),
         amount: fields.optional_amount(&root, "amount"),
     };
-    fields.finish(Some(notice))
+    fields.finish(Some(notification))
 }
 
 fn reason(fields: &mut Fields, root: &Object<'_>) -> Option<String> {

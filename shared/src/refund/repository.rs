@@ -83,7 +83,7 @@ impl Refunds {
             update.next_attempt().await?;
             // The same request, sent twice at one moment, made the refund.
             if update.failed().contains(&REFUND_PLACE) {
-                return replayed(self.known(id).await?, asked);
+                return replayed(self.get_existing(id).await?, asked);
             }
             let charge = just_read_or(&mut just_read, self.charge(id)).await?;
             // The time of this attempt: a tranche may be released meanwhile, because its day has come.
@@ -169,7 +169,7 @@ impl Refunds {
         let Some(next) = refund.started(&charge, now)? else { return Ok(refund) };
         match self.store.commit(vec![Write::replace(&next, refund.version)?]).await? {
             Committed::Done => Ok(next),
-            Committed::Overtaken { .. } => self.known(refund.id).await,
+            Committed::Overtaken { .. } => self.get_existing(refund.id).await,
         }
     }
 
@@ -184,7 +184,7 @@ impl Refunds {
         let mut update = self.store.start_update("a refund");
         loop {
             update.next_attempt().await?;
-            let refund = just_read_or(&mut just_read, self.known(id)).await?;
+            let refund = just_read_or(&mut just_read, self.get_existing(id)).await?;
             let refund = self.start(refund, now).await?;
             let charge = self.charge(id).await?.at(now);
             let Some(step) = refund.ended(&charge, end, now)? else { return Ok(refund) };
@@ -207,7 +207,7 @@ impl Refunds {
         charge.ok_or_else(|| StoreError::Corrupt("a refund has no charge".to_owned()))
     }
 
-    async fn known(&self, id: RefundId) -> Result<Refund, StoreError> {
+    async fn get_existing(&self, id: RefundId) -> Result<Refund, StoreError> {
         self.find(Some(id)).await?.ok_or_else(|| StoreError::Corrupt("a refund vanished".to_owned()))
     }
 }

@@ -84,9 +84,8 @@ fn partial_refunds_leave_a_payment_paid_until_they_reach_its_amount() {
     let first = requested(&paid(), "refund-01", json!({"amount": 400})).unwrap();
     let first = ended(&first.refund, &first.charge, RefundEnd::Refunded);
     assert_eq!(first.charge.status, TransactionStatus::Paid);
-    let told = |refund: &Refund| {
-        (refund.transaction.previous_status, refund.transaction.status, refund.transaction.refunded.get())
-    };
+    let told =
+        |refund: &Refund| (refund.charge.previous_status, refund.charge.status, refund.charge.refunded.get());
     assert_eq!(told(&first.refund), (TransactionStatus::Paid, TransactionStatus::Paid, 400));
     let exceeding = requested(&first.charge, "refund-02", json!({"amount": 601}));
     assert_eq!(exceeding, Err(RefundRefused::ExceedsRemaining { remaining: MinorUnits::new(600) }));
@@ -124,8 +123,8 @@ fn only_what_is_settled_and_not_disputed_is_refunded() {
 }
 
 fn disputed(charge: &Charge) -> CaseStep {
-    let notice = crate::med::request::case_notice(&JsonObject::new()).unwrap();
-    MedCase::open(MedCaseId::derive(charge.id, "1"), charge, &notice, at(102)).unwrap()
+    let notification = crate::med::request::case_notification(&JsonObject::new()).unwrap();
+    MedCase::open(MedCaseId::derive(charge.id, "1"), charge, &notification, at(102)).unwrap()
 }
 
 fn devolution(amount: i64) -> RefundStep {
@@ -225,7 +224,7 @@ fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
     }
     let by = |method| {
         let mut charge = paid();
-        charge.receipt.as_mut().unwrap().method = method;
+        charge.applied_payment.as_mut().unwrap().method = method;
         charge
     };
     let plan = |method, extra| {
@@ -286,10 +285,10 @@ fn each_step_tells_the_transaction_as_it_is_then() {
     let second = requested(&first.charge, "refund-02", json!({"amount": 500})).unwrap();
     let ended = ended(&second.refund, &second.charge, RefundEnd::Refunded);
     let started = first.refund.started(&ended.charge, at(104)).unwrap().unwrap();
-    assert_eq!(started.transaction.refunded, 500);
+    assert_eq!(started.charge.refunded, 500);
     let disputed = Charge { status: TransactionStatus::Dispute, ..ended.charge };
     assert_eq!(
-        first.refund.started(&disputed, at(105)).unwrap().unwrap().transaction.status,
+        first.refund.started(&disputed, at(105)).unwrap().unwrap().charge.status,
         TransactionStatus::Dispute
     );
 }
@@ -308,7 +307,8 @@ fn a_refund_to_its_payer_has_the_row_that_refunds_had_before_there_were_limits()
 fn a_third_party_is_every_key_but_the_payers_reported_document() {
     let reported = |document: Option<&str>| {
         let mut charge = paid();
-        charge.receipt.as_mut().unwrap().payer_document = document.map(|document| document.parse().unwrap());
+        charge.applied_payment.as_mut().unwrap().payer_document =
+            document.map(|document| document.parse().unwrap());
         charge
     };
     let known = reported(Some("29537995593"));

@@ -24,7 +24,7 @@ const KEPT_DAYS: u64 = 2;
 /// Whether money that a charge gives back to this key leaves to someone else than its payer. Where the bank did not report
 /// the payer, any key may be someone else's.
 pub(super) fn is_third_party(charge: &Charge, destination: &PixKey) -> bool {
-    let payer = charge.receipt.as_ref().and_then(|receipt| receipt.payer_document);
+    let payer = charge.applied_payment.as_ref().and_then(|applied| applied.payer_document);
     payer.is_none_or(|payer| payer.as_str() != destination.as_str())
 }
 

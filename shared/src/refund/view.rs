@@ -34,8 +34,7 @@ impl<'a> RefundView<'a> {
             currency: refund.currency,
             status: refund.status,
             reason: refund.reason.as_deref(),
-            strategy: Some(refund.share.strategy)
-                .filter(|_| refund.transaction.paid_with == PaymentMethod::Pix),
+            strategy: Some(refund.share.strategy).filter(|_| refund.charge.paid_with == PaymentMethod::Pix),
             destination_key: refund.destination.as_ref().map(PixKey::masked),
             created_at: refund.created_at,
         }

@@ -8,7 +8,7 @@ use crate::acquirer::{AcquirerError, Acquirers};
 use crate::auth::Caller;
 use crate::charge::request::NewCharge;
 use crate::charge::{ChargeError, Charges};
-use crate::config::Links;
+use crate::config::PublicUrls;
 use crate::http::Created;
 use crate::store::{Inserted, StoreError};
 
@@ -60,7 +60,7 @@ pub async fn create_charge(
     caller: &Caller,
     (namespace, idempotency_key): (IdempotencyNamespace, &str),
     request: NewCharge,
-    links: &Links,
+    public_urls: &PublicUrls,
     now: Timestamp,
 ) -> Result<Created<Charge>, CreateChargeError> {
     let acquirer = acquirers.of_new_charges(&caller.scope).await?;
@@ -79,11 +79,11 @@ pub async fn create_charge(
         acquirer: acquirer.name(),
         artefacts: Artefacts::default(),
         pix_expires_in_seconds: request.pix_expires_in_seconds,
-        transaction: request.transaction,
+        payment_details: request.payment_details,
         request_hash: request.hash,
         created_at: now,
         updated_at: now,
-        receipt: None,
+        applied_payment: None,
         settlement: None,
         funds: Funds::default(),
         failure: None,
@@ -95,7 +95,7 @@ pub async fn create_charge(
     let charge = if acquirer.finalises_later(&charge) {
         Charge { status: TransactionStatus::Pending, ..charge }
     } else {
-        let finalised = acquirer.finalise(&charge, &caller.settings, links, now).await?;
+        let finalised = acquirer.finalise(&charge, &caller.settings, public_urls, now).await?;
         transition::created_as(charge, finalised)
     };
     let inserted = match charge.scope.mode {

@@ -19,8 +19,8 @@ use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 
 use crate::charge::list::sort_range;
-use crate::charge::transaction::view::PaymentView;
-use crate::config::Links;
+use crate::charge::payment::view::PaymentView;
+use crate::config::PublicUrls;
 use crate::http::{Fields, Problem, Query};
 use crate::rollup::{DayRow, Rollups};
 use crate::store::{ListIndex, Order, PageError, Store, StoreError};
@@ -229,7 +229,7 @@ impl PaymentList {
         scope: &Scope,
         filter: &PaymentFilter,
         cursor: Option<StoredCharge>,
-        links: &Links,
+        public_urls: &PublicUrls,
         now: Timestamp,
     ) -> Result<PaymentPage, PaymentListError> {
         let cursor = cursor.map(|charge| charge.at(now)).filter(|charge| charge.scope == *scope);
@@ -243,7 +243,7 @@ impl PaymentList {
         if filter.sort_by == CREATED_AT {
             Ok(self.by_creation(scope, filter, cursor.as_deref(), now).await?)
         } else {
-            self.sorted(scope, filter, links, now).await
+            self.sorted(scope, filter, public_urls, now).await
         }
     }
 
@@ -283,7 +283,7 @@ impl PaymentList {
         &self,
         scope: &Scope,
         filter: &PaymentFilter,
-        links: &Links,
+        public_urls: &PublicUrls,
         now: Timestamp,
     ) -> Result<PaymentPage, PaymentListError> {
         let (index, partition) = filter.partition(scope);
@@ -299,7 +299,7 @@ impl PaymentList {
         let payments = rows.into_iter().map(|charge| charge.at(now));
         let payments: Vec<Charge> = payments.filter(|charge| filter.admits(charge)).collect();
         let total = payments.len();
-        let sorted = sorted(payments, filter.sort_by, filter.order, links).into_iter();
+        let sorted = sorted(payments, filter.sort_by, filter.order, public_urls).into_iter();
         let page = filter.page(sorted.skip(filter.offset()).take(filter.limit()).collect(), total);
         Ok(PaymentPage { has_more: total > filter.offset().saturating_add(filter.limit()), ..page })
     }
@@ -353,9 +353,9 @@ pub struct PaymentListView<'a> {
 
 impl<'a> PaymentListView<'a> {
     /// The page as the list gives it.
-    pub fn new(page: &'a PaymentPage, links: &Links) -> Self {
+    pub fn new(page: &'a PaymentPage, public_urls: &PublicUrls) -> Self {
         Self {
-            data: page.payments.iter().map(|payment| PaymentView::new(payment, links)).collect(),
+            data: page.payments.iter().map(|payment| PaymentView::new(payment, public_urls)).collect(),
             total: page.total,
             page: page.page,
             limit: page.limit,
@@ -407,11 +407,11 @@ enum SortKey {
 
 impl SortKey {
     /// `None`: the field is `null`.
-    fn of(charge: &Charge, field: &str, links: &Links) -> Option<Self> {
+    fn of(charge: &Charge, field: &str, public_urls: &PublicUrls) -> Option<Self> {
         // The picture takes longer than all the rest.
         let view = match field {
-            "pixQrCode" => PaymentView::new(charge, links),
-            _ => PaymentView::without_picture(charge, links),
+            "pixQrCode" => PaymentView::new(charge, public_urls),
+            _ => PaymentView::without_picture(charge, public_urls),
         };
         let Ok(Value::Object(mut fields)) = serde_json::to_value(view) else { return None };
         match fields.remove(field)? {
@@ -430,9 +430,10 @@ impl SortKey {
 }
 
 /// By a field; what has none comes last either way. Those that are equal go by their creation, then by their id.
-fn sorted(payments: Vec<Charge>, by: &str, order: SortOrder, links: &Links) -> Vec<Charge> {
-    let keyed =
-        payments.into_iter().map(|charge| (SortKey::of(&charge, by, links), charge.list_sort(), charge));
+fn sorted(payments: Vec<Charge>, by: &str, order: SortOrder, public_urls: &PublicUrls) -> Vec<Charge> {
+    let keyed = payments
+        .into_iter()
+        .map(|charge| (SortKey::of(&charge, by, public_urls), charge.list_sort(), charge));
     let mut keyed: Vec<_> = keyed.collect();
     keyed.sort_by(|(left, left_place, _), (right, right_place, _)| {
         let by_key = match (left, right) {
@@ -456,8 +457,8 @@ mod tests {
     use domain::ids::Mode;
     use domain::money::{Amount, Currency};
 
-    fn links() -> Links {
-        Links::new("https://pay.example.com/checkout").unwrap()
+    fn public_urls() -> PublicUrls {
+        PublicUrls::new("https://pay.example.com/checkout").unwrap()
     }
 
     fn numbered(number: i64) -> Charge {
@@ -470,7 +471,7 @@ mod tests {
     }
 
     fn in_order(charges: &[Charge], by: &str, order: SortOrder) -> Vec<i64> {
-        let sorted = sorted(charges.to_vec(), by, order, &links());
+        let sorted = sorted(charges.to_vec(), by, order, &public_urls());
         sorted.iter().map(|charge| charge.created_at.millis_since(at(0)) / 1000).collect()
     }
 

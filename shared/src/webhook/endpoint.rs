@@ -16,7 +16,7 @@ use domain::webhook::event_type::EventType;
 use domain::webhook::signature::EndpointSecret;
 
 use super::WebhookError;
-use super::delivery::{Abandonment, AttemptEnd};
+use super::delivery::{Abandonment, AttemptOutcome};
 use crate::audit;
 use crate::auth::Caller;
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
@@ -173,17 +173,17 @@ impl Endpoint {
     /// after failures are noted. A delivery that is given up switches it off, where nothing was delivered for five days.
     /// `began`: when that delivery was made.
     #[must_use]
-    pub fn after_attempt(&self, end: &AttemptEnd, began: Timestamp, now: Timestamp) -> Option<Self> {
+    pub fn after_attempt(&self, end: &AttemptOutcome, began: Timestamp, now: Timestamp) -> Option<Self> {
         if self.status == EndpointStatus::Inactive {
             return None;
         }
         let next = Self { version: self.version.saturating_add(1), ..self.clone() };
         match (end, self.failing_since) {
-            (AttemptEnd::Delivered { .. }, Some(_)) => Some(Self { failing_since: None, ..next }),
-            (AttemptEnd::Retry { .. } | AttemptEnd::Exhausted { .. }, None) => {
+            (AttemptOutcome::Delivered { .. }, Some(_)) => Some(Self { failing_since: None, ..next }),
+            (AttemptOutcome::Retry { .. } | AttemptOutcome::Exhausted { .. }, None) => {
                 Some(Self { failing_since: Some(now), ..next })
             }
-            (AttemptEnd::Exhausted { error, .. }, Some(since))
+            (AttemptOutcome::Exhausted { error, .. }, Some(since))
                 if now.millis_since(since) >= FAILED_FOR_MS
                     && began.millis_since(since) >= FAILED_BEFORE_MS =>
             {
@@ -196,9 +196,9 @@ impl Endpoint {
                     ..next
                 })
             }
-            (AttemptEnd::Delivered { .. }, None)
-            | (AttemptEnd::Retry { .. } | AttemptEnd::Exhausted { .. }, Some(_))
-            | (AttemptEnd::Cancelled { .. } | AttemptEnd::Abandoned { .. }, _) => None,
+            (AttemptOutcome::Delivered { .. }, None)
+            | (AttemptOutcome::Retry { .. } | AttemptOutcome::Exhausted { .. }, Some(_))
+            | (AttemptOutcome::Cancelled { .. } | AttemptOutcome::Abandoned { .. }, _) => None,
         }
     }
 }
@@ -456,7 +456,7 @@ impl Endpoints {
     pub async fn note(
         &self,
         seen: &Endpoint,
-        (end, began): (&AttemptEnd, Timestamp),
+        (end, began): (&AttemptOutcome, Timestamp),
         now: Timestamp,
     ) -> Result<(), WebhookError> {
         let mut endpoint = seen.clone();
@@ -633,8 +633,8 @@ mod tests {
 
     const DAY: i64 = 24 * 60 * 60;
 
-    fn failure() -> AttemptEnd {
-        AttemptEnd::Retry {
+    fn failure() -> AttemptOutcome {
+        AttemptOutcome::Retry {
             status_code: Some(500),
             error: "answered 500".to_owned(),
             response_body: None,
@@ -644,13 +644,13 @@ mod tests {
 
     #[test]
     fn what_is_as_it_was_is_not_written() {
-        let delivered = AttemptEnd::Delivered { status_code: 200 };
+        let delivered = AttemptOutcome::Delivered { status_code: 200 };
         assert!(endpoint().after_attempt(&delivered, at(0), at(60)).is_none());
         let failing = endpoint().after_attempt(&failure(), at(0), at(60)).unwrap();
         assert_eq!((failing.failing_since, failing.version), (Some(at(60)), 2));
         assert_eq!(failing.updated_at, at(0), "the merchant changed nothing");
         assert!(failing.after_attempt(&failure(), at(0), at(90)).is_none());
-        let cancelled = AttemptEnd::Cancelled { reason: "gone".to_owned() };
+        let cancelled = AttemptOutcome::Cancelled { reason: "gone".to_owned() };
         assert!(failing.after_attempt(&cancelled, at(0), at(90)).is_none());
         let well = failing.after_attempt(&delivered, at(0), at(90)).unwrap();
         assert_eq!((well.failing_since, well.version), (None, 3));
@@ -658,7 +658,7 @@ mod tests {
 
     #[test]
     fn a_delivery_that_is_given_up_after_five_days_of_failures_switches_it_off() {
-        let given_up = AttemptEnd::Exhausted {
+        let given_up = AttemptOutcome::Exhausted {
             status_code: Some(500),
             error: "answered 500".to_owned(),
             response_body: None,

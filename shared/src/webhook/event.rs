@@ -20,7 +20,7 @@ use domain::webhook::event_type::{EventType, Family};
 use super::endpoint::Endpoint;
 use super::legacy::LegacyData;
 use crate::charge::view::{ChargeView, QrImage};
-use crate::config::Links;
+use crate::config::PublicUrls;
 use crate::med::{CaseView, ResolvedView};
 use crate::payout::PayoutView;
 
@@ -102,25 +102,29 @@ impl Event {
     pub fn of_charge(
         old: Option<&Charge>,
         new: &Charge,
-        links: &Links,
+        public_urls: &PublicUrls,
     ) -> Result<Vec<Self>, serde_json::Error> {
         let from = old.map_or(TransactionStatus::Pending, |charge| charge.status);
         if from == new.status {
             return Ok(Vec::new());
         }
         let entry = Entry { from, version: new.version, at: new.updated_at };
-        Self::of_entry(new, &entry, links)
+        Self::of_entry(new, &entry, public_urls)
     }
 
     /// The events of a charge's coming into its status.
-    pub fn of_entry(charge: &Charge, entry: &Entry, links: &Links) -> Result<Vec<Self>, serde_json::Error> {
+    pub fn of_entry(
+        charge: &Charge,
+        entry: &Entry,
+        public_urls: &PublicUrls,
+    ) -> Result<Vec<Self>, serde_json::Error> {
         let origin = Origin::of_charge(charge, entry);
         let canonical = event_rules::canonical_of_charge(entry.from, charge.status);
-        let view = || ChargeView::new(charge, links, QrImage::ByUrl);
+        let view = || ChargeView::new(charge, public_urls, QrImage::ByUrl);
         let canonical = canonical.into_iter().map(|name| Self::canonical(name, &origin, view()));
         let mut events = canonical.collect::<Result<Vec<_>, _>>()?;
         let legacy = event_rules::legacy_of_charge(entry.from, charge.status);
-        let url = charge.transaction.as_ref().and_then(|transaction| transaction.webhook_url.clone());
+        let url = charge.payment_details.as_ref().and_then(|details| details.webhook_url.clone());
         events.extend(Self::legacy(legacy, &origin, &LegacyData::of_charge(charge, entry), url)?);
         Ok(events)
     }
@@ -131,7 +135,7 @@ impl Event {
             return Ok(None);
         }
         let origin = Origin::of_refund(new, new.version, new.updated_at);
-        let url = new.transaction.sent.as_ref().and_then(|sent| sent.webhook_url.clone());
+        let url = new.charge.payment_details.as_ref().and_then(|sent| sent.webhook_url.clone());
         Self::legacy(vec![EventType::PaymentRefunded], &origin, &LegacyData::of_refund(new), url)
     }
 
@@ -380,7 +384,7 @@ mod tests {
     use crate::charge::testing::{at, waiting};
     use domain::account::terms::{Fee, MethodTerms};
     use domain::charge::transition::{Command, Outcome, Payment, apply};
-    use domain::charge::{Metadata, RefundAsked, Transaction};
+    use domain::charge::{Metadata, PaymentDetails, RefundAsked};
     use domain::ids::{EndToEndId, RefundId};
     use domain::money::{Amount, MinorUnits};
     use domain::payment_method::PaymentMethod;
@@ -388,15 +392,15 @@ mod tests {
     use domain::refund::{RefundEnd, RefundPlan};
     use domain::wallet::RefundStrategy;
 
-    fn links() -> Links {
-        Links::new("https://pay.example.com/checkout").unwrap()
+    fn public_urls() -> PublicUrls {
+        PublicUrls::new("https://pay.example.com/checkout").unwrap()
     }
 
     fn order() -> Charge {
         let sent = serde_json::json!({"order": "1"});
         Charge {
             metadata: Metadata::fold(sent.as_object().unwrap(), None),
-            transaction: Some(Transaction {
+            payment_details: Some(PaymentDetails {
                 customer_id: Some("user-7".to_owned()),
                 webhook_url: Some("https://shop.example.com/hook".to_owned()),
             }),
@@ -439,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_new_charge_is_told_in_both_envelopes() {
-        let events = Event::of_charge(None, &waiting(), &links()).unwrap();
+        let events = Event::of_charge(None, &waiting(), &public_urls()).unwrap();
         insta::assert_snapshot!(told(&events), @r#"
         {"id":"evt_01m7yzmhg0cavxyzbktq0jycz4","object":"event","api_version":"2026-11-01","type":"charge.created","created_at":"2026-11-21T12:00:00.000Z","data":{"object":{"id":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9","object":"charge","amount":1000,"currency":"BRL","status":"pending","payment_method":"pix","customer":{"name":null,"document":null},"pix":{"br_code":"code","qr_code_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9/qr.png","expires_at":"2026-11-21T13:00:00.000Z","txid":"7m6nt71kcbhzd8xb6nhy78wpds"},"checkout_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9","settlement":{},"metadata":{},"created_at":"2026-11-21T12:00:00.000Z"}}}
         {"event":"payment.created","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"WAITING_PAYMENT","previousStatus":"PENDING","occurredAt":"2026-11-21T12:00:00.000Z"}}
@@ -450,7 +454,7 @@ mod tests {
     #[test]
     fn a_paid_charge_is_told_with_its_fees_and_what_the_merchant_sent() {
         let paid = after(&order(), &pay());
-        let events = Event::of_charge(Some(&order()), &paid, &links()).unwrap();
+        let events = Event::of_charge(Some(&order()), &paid, &public_urls()).unwrap();
         insta::assert_snapshot!(told(&events), @r#"
         {"id":"evt_01m7yzpc30qadh8cdzz7c360rc","object":"event","api_version":"2026-11-01","type":"charge.paid","created_at":"2026-11-21T12:01:00.000Z","data":{"object":{"id":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9","object":"charge","amount":1000,"currency":"BRL","status":"paid","payment_method":"pix","customer":{"name":null,"document":null},"pix":{"br_code":"code","qr_code_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9/qr.png","expires_at":"2026-11-21T13:00:00.000Z","txid":"7m6nt71kcbhzd8xb6nhy78wpds"},"checkout_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9","settlement":{"end_to_end_id":"E00000000202611211201Fqe4UALEPb0"},"metadata":{"order":"1"},"created_at":"2026-11-21T12:00:00.000Z"}}}
         {"event":"payment.completed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"WAITING_PAYMENT","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"occurredAt":"2026-11-21T12:01:00.000Z"}}
@@ -463,7 +467,7 @@ mod tests {
     #[test]
     fn an_expired_charge_is_told_without_fees() {
         let expired = after(&waiting(), &Command::Expire { at: at(3600) });
-        let events = Event::of_charge(Some(&waiting()), &expired, &links()).unwrap();
+        let events = Event::of_charge(Some(&waiting()), &expired, &public_urls()).unwrap();
         let legacy = events.last().unwrap();
         insta::assert_snapshot!(told(std::slice::from_ref(legacy)), @r#"
         {"event":"payment.expired","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"EXPIRED","previousStatus":"WAITING_PAYMENT","occurredAt":"2026-11-21T13:00:00.000Z"}}
@@ -537,22 +541,22 @@ mod tests {
             (Some(&waiting), &processing),
             (Some(&processing), &given_back),
         ] {
-            let told = Event::of_charge(old, new, &links()).unwrap();
+            let told = Event::of_charge(old, new, &public_urls()).unwrap();
             assert!(!told.is_empty());
-            assert_eq!(Event::of_entry(new, &new.entry(), &links()).unwrap(), told, "{:?}", new.status);
+            assert_eq!(Event::of_entry(new, &new.entry(), &public_urls()).unwrap(), told, "{:?}", new.status);
         }
     }
 
     #[test]
     fn a_change_that_leaves_the_status_tells_nothing() {
         let changed = Charge { version: 2, ..waiting() };
-        assert_eq!(Event::of_charge(Some(&waiting()), &changed, &links()).unwrap(), []);
+        assert_eq!(Event::of_charge(Some(&waiting()), &changed, &public_urls()).unwrap(), []);
     }
 
     #[test]
     fn each_name_has_a_stable_id_of_its_own() {
         let paid = after(&order(), &pay());
-        let told = || Event::of_charge(Some(&order()), &paid, &links()).unwrap();
+        let told = || Event::of_charge(Some(&order()), &paid, &public_urls()).unwrap();
         let ids = |events: &[Event]| -> Vec<EventId> {
             let ids = |event: &Event| -> Vec<EventId> {
                 event.types.iter().map(|event_type| event.id_as(*event_type)).collect()

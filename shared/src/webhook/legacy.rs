@@ -70,14 +70,14 @@ pub struct RefundData {
 impl<'a> LegacyData<'a> {
     /// Of a charge, in the status that it came into so.
     pub fn of_charge(charge: &'a Charge, entry: &Entry) -> Self {
-        let transaction = charge.transaction.as_ref();
+        let details = charge.payment_details.as_ref();
         Self {
             transaction_id: charge.id.raw(),
             amount: charge.amount,
             status: charge.status.as_str(),
             previous_status: entry.from.as_str(),
             settled: settled(charge),
-            customer_id: transaction.and_then(|transaction| transaction.customer_id.as_deref()),
+            customer_id: details.and_then(|details| details.customer_id.as_deref()),
             metadata: (!charge.metadata.is_empty()).then(|| charge.metadata.to_map()),
             refund: None,
             refunded_amount: None,
@@ -87,23 +87,23 @@ impl<'a> LegacyData<'a> {
 
     /// Of a refund's last step.
     pub fn of_refund(refund: &'a Refund) -> Self {
-        let transaction = &refund.transaction;
-        let sent = transaction.sent.as_ref();
+        let charge = &refund.charge;
+        let sent = charge.payment_details.as_ref();
         Self {
             transaction_id: refund.id.charge().raw(),
-            amount: transaction.amount,
-            status: transaction.status.as_str(),
-            previous_status: transaction.previous_status.as_str(),
-            settled: is_settled(transaction.status)
-                .then(|| SettledData::new(transaction.paid_with, transaction.amount, transaction.fees)),
+            amount: charge.amount,
+            status: charge.status.as_str(),
+            previous_status: charge.previous_status.as_str(),
+            settled: is_settled(charge.status)
+                .then(|| SettledData::new(charge.paid_with, charge.amount, charge.fees)),
             customer_id: sent.and_then(|sent| sent.customer_id.as_deref()),
-            metadata: (!transaction.metadata.is_empty()).then(|| transaction.metadata.to_map()),
+            metadata: (!charge.metadata.is_empty()).then(|| charge.metadata.to_map()),
             refund: Some(RefundData {
                 id: refund.id.to_string(),
                 amount: refund.share.gross,
                 status: refund.status.as_str(),
             }),
-            refunded_amount: Some(transaction.refunded.get()),
+            refunded_amount: Some(charge.refunded.get()),
             occurred_at: refund.updated_at,
         }
     }

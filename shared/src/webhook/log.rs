@@ -124,7 +124,7 @@ impl EventFilter {
 
 /// An event of a page: a row, under one of its names.
 #[derive(Clone, Debug)]
-struct Told {
+struct ListedEvent {
     id: EventId,
     row: Event,
     event_type: EventType,
@@ -133,7 +133,7 @@ struct Told {
 /// A page of events, newest first.
 #[derive(Debug)]
 pub struct EventPage {
-    events: Vec<Told>,
+    events: Vec<ListedEvent>,
     next_cursor: Option<EventId>,
 }
 
@@ -302,7 +302,7 @@ impl EventLog {
         let rows: Vec<Event> = self.store.batch_get(&keys).await?.into_iter().filter_map(read).collect();
         let stored = |(row, id, event_type): (EventId, EventId, EventType)| {
             let row = rows.iter().find(|stored| stored.id == row)?.clone();
-            Some(Told { id, row, event_type })
+            Some(ListedEvent { id, row, event_type })
         };
         Ok(EventPage { events: told.into_iter().filter_map(stored).collect(), next_cursor })
     }
@@ -359,13 +359,13 @@ fn read<R: DeserializeOwned>(item: Item) -> Option<R> {
 }
 
 /// The events of a row, newest first, as ids sort them.
-fn told_as(row: &Event) -> Vec<Told> {
-    let as_one = |event_type: &EventType| Told {
+fn told_as(row: &Event) -> Vec<ListedEvent> {
+    let as_one = |event_type: &EventType| ListedEvent {
         id: row.id_as(*event_type),
         row: row.clone(),
         event_type: *event_type,
     };
-    let mut told: Vec<Told> = row.types.iter().map(as_one).collect();
+    let mut told: Vec<ListedEvent> = row.types.iter().map(as_one).collect();
     told.sort_by_key(|told| Reverse(told.id));
     told
 }
@@ -390,7 +390,7 @@ pub enum EventView {
 }
 
 impl EventView {
-    fn new(told: &Told) -> Result<Self, serde_json::Error> {
+    fn new(told: &ListedEvent) -> Result<Self, serde_json::Error> {
         let payload = RawValue::from_string(told.row.payload.clone())?;
         Ok(match told.event_type.family() {
             Family::Canonical => Self::Canonical(payload),

@@ -14,10 +14,10 @@ use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
 use super::WebhookError;
-use super::delivery::{Deliveries, Delivery, Material, Recipient};
+use super::delivery::{Deliveries, Delivery, DeliveryContext, Recipient};
 use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
 use super::event::{Event, Origin};
-use crate::config::Links;
+use crate::config::PublicUrls;
 use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
 
 /// How long a request is kept, in seconds: 7 days, for whoever asks what happened. The stream has it by then.
@@ -54,12 +54,12 @@ impl Resend {
     }
 
     /// The events of the charge's status, under the ids that they always had. One that is no longer kept is made anew.
-    pub fn events(&self, links: &Links) -> Result<Vec<Event>, serde_json::Error> {
+    pub fn events(&self, public_urls: &PublicUrls) -> Result<Vec<Event>, serde_json::Error> {
         let mut events = Vec::new();
         // What is paid again after a dispute was told as paid when it first was.
         for (entry, led_to) in self.charge.moves() {
             if led_to == self.charge.status {
-                events.extend(Event::of_entry(&self.charge, &entry, links)?);
+                events.extend(Event::of_entry(&self.charge, &entry, public_urls)?);
             }
         }
         if let Some(refund) = &self.refund {
@@ -92,8 +92,8 @@ impl Resends {
     }
 
     /// Has the events of a charge's status told again. `false`: there is nothing to tell, or nobody to tell it to.
-    pub async fn of_charge(&self, resend: &Resend, links: &Links) -> Result<bool, WebhookError> {
-        let events = resend.events(links)?;
+    pub async fn of_charge(&self, resend: &Resend, public_urls: &PublicUrls) -> Result<bool, WebhookError> {
+        let events = resend.events(public_urls)?;
         if events.is_empty() {
             return Ok(false);
         }
@@ -119,7 +119,7 @@ impl Resends {
     ) -> Result<(Delivery, String), WebhookError> {
         let deliveries = Deliveries::new(self.store.clone());
         let earlier = deliveries.shown(scope, id, now).await?;
-        let Material { event, recipient } = deliveries.material(&earlier).await?;
+        let DeliveryContext { event, recipient } = deliveries.delivery_context(&earlier).await?;
         let event = event.filter(|event| event.is_kept(now));
         let event = event.ok_or(WebhookError::EventNotKept)?;
         let generation = match &recipient {

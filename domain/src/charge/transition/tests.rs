@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::super::receipt::Return;
+use super::super::incoming_payment::Return;
 use super::super::testing::{at, waiting};
 use super::super::{Artefacts, Card, Entry};
 use super::*;
@@ -55,20 +55,20 @@ fn after(charge: &Charge, command: Command) -> Charge {
     }
 }
 
-fn unapplied(outcome: Outcome) -> Receipt {
+fn unapplied(outcome: Outcome) -> IncomingPayment {
     match outcome {
-        Outcome::Unapplied(moved) => written(moved.receipt),
+        Outcome::Unapplied(moved) => written(moved.incoming_payment),
         other => panic!("{other:?}"),
     }
 }
 
-fn returned(receipt: &Receipt) -> &Return {
-    receipt.returned.as_ref().unwrap()
+fn returned(incoming: &IncomingPayment) -> &Return {
+    incoming.returned.as_ref().unwrap()
 }
 
-fn written(write: ReceiptWrite) -> Receipt {
-    let (ReceiptWrite::Insert(receipt) | ReceiptWrite::Replace(receipt)) = write;
-    receipt
+fn written(write: IncomingPaymentWrite) -> IncomingPayment {
+    let (IncomingPaymentWrite::Insert(incoming) | IncomingPaymentWrite::Replace(incoming)) = write;
+    incoming
 }
 
 /// A charge in every state that these commands reach.
@@ -151,12 +151,12 @@ fn the_exact_amount_settles() {
     assert_eq!(paid.status, TransactionStatus::Paid);
     assert_eq!(paid.version, 2);
     assert_eq!(paid.settlement.map(|settlement| settlement.at), Some(at(60)));
-    assert_eq!(paid.receipt.unwrap().payment_id, payment(1, 1000, None).id);
+    assert_eq!(paid.applied_payment.unwrap().payment_id, payment(1, 1000, None).id);
 }
 
 #[test]
 fn the_same_payment_reported_again_changes_nothing() {
-    for charge in every_state().iter().filter(|charge| charge.receipt.is_some()) {
+    for charge in every_state().iter().filter(|charge| charge.applied_payment.is_some()) {
         let again = told(payment(1, 1000, Some(CPF)));
         assert_eq!(apply(charge, &again, at(90)), Ok(Outcome::Unchanged), "{:?}", charge.status);
     }
@@ -176,7 +176,7 @@ fn another_amount_goes_back_and_leaves_the_charge_payable() {
 #[test]
 fn a_second_payment_goes_back() {
     let states = every_state();
-    let taken = states.iter().filter(|charge| charge.receipt.is_some());
+    let taken = states.iter().filter(|charge| charge.applied_payment.is_some());
     for charge in taken {
         let back = unapplied(apply(charge, &told(payment(2, 1000, None)), at(90)).unwrap());
         assert_eq!(returned(&back).reason, UnappliedReason::SecondPayment, "{:?}", charge.status);
@@ -210,7 +210,7 @@ fn the_payer_lock_credits_only_whom_it_names() {
 
     let wrong = apply(&locked(), &told(payment(1, 1000, Some(OTHER_CPF))), at(60)).unwrap();
     let Outcome::Paid { charge, moved } = wrong else { panic!("{wrong:?}") };
-    let back = written(moved.receipt);
+    let back = written(moved.incoming_payment);
     assert_eq!(charge.status, TransactionStatus::Refunded);
     assert_eq!(charge.settlement, None);
     assert_eq!(returned(&back).reason, UnappliedReason::PayerMismatch);
@@ -231,7 +231,7 @@ fn a_review_credits_or_returns_what_is_held_and_nothing_else() {
 
     let end = apply(&held, &reviewed(Decision::Return), at(60)).unwrap();
     let Outcome::Paid { charge, moved } = end else { panic!("{end:?}") };
-    let back = written(moved.receipt);
+    let back = written(moved.incoming_payment);
     assert_eq!((charge.status, charge.settlement), (TransactionStatus::Refunded, None));
     assert_eq!((returned(&back).reason, back.amount), (UnappliedReason::ReviewReturned, charge.amount));
 
@@ -257,7 +257,10 @@ fn by_card() -> Charge {
 #[test]
 fn a_card_is_in_flight_until_it_is_approved_refused_cancelled_or_its_time_is_over() {
     let in_flight = after(&by_card(), Command::Authenticate);
-    assert_eq!((in_flight.status, in_flight.receipt.is_none()), (TransactionStatus::Processing, true));
+    assert_eq!(
+        (in_flight.status, in_flight.applied_payment.is_none()),
+        (TransactionStatus::Processing, true)
+    );
     assert_eq!(apply(&in_flight, &Command::Authenticate, at(61)), Ok(Outcome::Unchanged));
     let payment = Payment { method: PaymentMethod::CreditCard, ..payment(1, 1000, None) };
     for (command, status) in [
@@ -297,7 +300,7 @@ fn only_what_is_open_or_held_is_cancelled_and_what_is_held_goes_back() {
     let Outcome::Paid { charge, moved } = outcome else { panic!("{outcome:?}") };
     assert_eq!(charge.status, TransactionStatus::Cancelled);
     assert_eq!(charge.failure.as_ref().unwrap().provider_error_code, "canceled");
-    assert_eq!(returned(&written(moved.receipt)).reason, UnappliedReason::Cancelled);
+    assert_eq!(returned(&written(moved.incoming_payment)).reason, UnappliedReason::Cancelled);
     let back = unapplied(apply(&charge, &told(payment(2, 1000, None)), at(95)).unwrap());
     assert_eq!(returned(&back).reason, UnappliedReason::Late);
 }
@@ -309,7 +312,8 @@ fn only_an_open_charge_expires_or_fails() {
     for charge in every_state() {
         for command in [&expire, &decline] {
             let outcome = apply(&charge, command, at(90)).unwrap();
-            let may = charge.settlement.is_none() && charge.receipt.is_none() && charge.failure.is_none();
+            let may =
+                charge.settlement.is_none() && charge.applied_payment.is_none() && charge.failure.is_none();
             assert_eq!(outcome != Outcome::Unchanged, may, "{:?}", charge.status);
         }
     }
@@ -331,7 +335,7 @@ fn a_test_charge_reads_as_expired_exactly_as_clock_will_write_it() {
 }
 
 #[derive(Clone, Debug)]
-enum Notice {
+enum Notification {
     Pay { number: u8, amount: i64, payer: u8, paid_at: i64 },
     Authenticate,
     Cancel,
@@ -340,31 +344,31 @@ enum Notice {
     Review(bool),
 }
 
-fn notices() -> impl Strategy<Value = Vec<Notice>> {
+fn notifications() -> impl Strategy<Value = Vec<Notification>> {
     let pay = (0..4_u8, prop_oneof![4 => Just(1000_i64), 1 => 1..2000_i64], 0..3_u8, 0..7200_i64)
-        .prop_map(|(number, amount, payer, paid_at)| Notice::Pay { number, amount, payer, paid_at });
+        .prop_map(|(number, amount, payer, paid_at)| Notification::Pay { number, amount, payer, paid_at });
     let other = prop_oneof![
-        Just(Notice::Authenticate),
-        Just(Notice::Cancel),
-        Just(Notice::Decline),
-        Just(Notice::Expire),
-        any::<bool>().prop_map(Notice::Review)
+        Just(Notification::Authenticate),
+        Just(Notification::Cancel),
+        Just(Notification::Decline),
+        Just(Notification::Expire),
+        any::<bool>().prop_map(Notification::Review)
     ];
     proptest::collection::vec(prop_oneof![3 => pay, 1 => other], 1..12)
 }
 
-fn command(notice: &Notice) -> Command {
-    match notice {
-        Notice::Pay { number, amount, payer, paid_at } => {
+fn command(notification: &Notification) -> Command {
+    match notification {
+        Notification::Pay { number, amount, payer, paid_at } => {
             let document = [None, Some(CPF), Some(OTHER_CPF)][usize::from(*payer)];
             told(Payment { paid_at: at(*paid_at), ..payment(*number, *amount, document) })
         }
-        Notice::Authenticate => Command::Authenticate,
-        Notice::Cancel => Command::Cancel,
-        Notice::Decline => Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() },
-        Notice::Expire => Command::Expire { at: at(3600) },
-        Notice::Review(true) => reviewed(Decision::Approve),
-        Notice::Review(false) => reviewed(Decision::Return),
+        Notification::Authenticate => Command::Authenticate,
+        Notification::Cancel => Command::Cancel,
+        Notification::Decline => Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() },
+        Notification::Expire => Command::Expire { at: at(3600) },
+        Notification::Review(true) => reviewed(Decision::Approve),
+        Notification::Review(false) => reviewed(Decision::Return),
     }
 }
 
@@ -377,45 +381,45 @@ fn may_follow(before: TransactionStatus, after: TransactionStatus) -> bool {
 }
 
 proptest! {
-    /// Whatever order notices come in, each payment is credited, held or returned, and only one of these; the
-    /// status moves only as the contract's table allows. The receipts' rows are kept as the store keeps them: an
+    /// Whatever order notifications come in, each payment is credited, held or returned, and only one of these; the
+    /// status moves only as the contract's table allows. The incoming_payments' rows are kept as the store keeps them: an
     /// insert of one that is there changes nothing.
     #[test]
-    fn no_sequence_of_notices_loses_money_or_leaves_the_table(
+    fn no_sequence_of_notifications_loses_money_or_leaves_the_table(
         is_locked in any::<bool>(),
-        notices in notices(),
+        notifications in notifications(),
     ) {
         let mut charge = if is_locked { locked() } else { waiting() };
         // By card too, so that it can be in flight.
         charge.methods.push(PaymentMethod::CreditCard);
         charge.artefacts.card = Some(Card { return_url: None, expires_at: at(7200) });
-        let mut receipts: BTreeMap<AcquirerPaymentId, Receipt> = BTreeMap::new();
+        let mut incoming_payments: BTreeMap<AcquirerPaymentId, IncomingPayment> = BTreeMap::new();
         let (mut told, mut posted) = (BTreeSet::new(), BTreeSet::new());
         let mut wallet = Wallet::empty(Currency::BRL);
-        for notice in &notices {
-            let command = command(notice);
+        for notification in &notifications {
+            let command = command(notification);
             let (next, write, posting) = match apply(&charge, &command, at(60)) {
                 Ok(Outcome::Unchanged)
                 | Err(Rejection::NotHeldForReview | Rejection::NotCancellable | Rejection::NotPayableByCard) => {
                     (None, None, None)
                 }
-                Ok(Outcome::Unapplied(moved)) => (None, Some(moved.receipt), Some(moved.posting)),
+                Ok(Outcome::Unapplied(moved)) => (None, Some(moved.incoming_payment), Some(moved.posting)),
                 Ok(Outcome::Changed(charge)) => (Some(*charge), None, None),
-                Ok(Outcome::Paid { charge, moved }) => (Some(*charge), Some(moved.receipt), Some(moved.posting)),
+                Ok(Outcome::Paid { charge, moved }) => (Some(*charge), Some(moved.incoming_payment), Some(moved.posting)),
                 Ok(Outcome::Credited { charge, posting }) => (Some(*charge), None, Some(*posting)),
             };
             if let Command::Pay { payment, .. } = command {
                 told.insert(payment.id);
             }
             match write {
-                Some(ReceiptWrite::Insert(receipt)) if receipts.contains_key(&receipt.payment_id) => continue,
-                Some(ReceiptWrite::Insert(receipt)) => {
-                    prop_assert_eq!(receipt.version, 1);
-                    receipts.insert(receipt.payment_id.clone(), receipt);
+                Some(IncomingPaymentWrite::Insert(incoming)) if incoming_payments.contains_key(&incoming.payment_id) => continue,
+                Some(IncomingPaymentWrite::Insert(incoming)) => {
+                    prop_assert_eq!(incoming.version, 1);
+                    incoming_payments.insert(incoming.payment_id.clone(), incoming);
                 }
-                Some(ReceiptWrite::Replace(receipt)) => {
-                    prop_assert_eq!(receipts[&receipt.payment_id].version + 1, receipt.version);
-                    receipts.insert(receipt.payment_id.clone(), receipt);
+                Some(IncomingPaymentWrite::Replace(incoming)) => {
+                    prop_assert_eq!(incoming_payments[&incoming.payment_id].version + 1, incoming.version);
+                    incoming_payments.insert(incoming.payment_id.clone(), incoming);
                 }
                 None => {}
             }
@@ -427,15 +431,15 @@ proptest! {
                 prop_assert!(may_follow(charge.status, next.status), "{:?} to {:?}", charge.status, next.status);
                 // From a card in flight to held for review: a payment by another method was faster.
                 let stays = charge.status == next.status;
-                prop_assert!(!stays || (charge.receipt.is_none() && next.is_held_for_review()));
+                prop_assert!(!stays || (charge.applied_payment.is_none() && next.is_held_for_review()));
                 prop_assert_eq!(next.version, charge.version + 1);
                 charge = next;
             }
         }
-        let kept = charge.receipt.as_ref().filter(|_| charge.settlement.is_some() || charge.is_held_for_review());
+        let kept = charge.applied_payment.as_ref().filter(|_| charge.settlement.is_some() || charge.is_held_for_review());
         for payment in told {
-            let is_kept = kept.is_some_and(|receipt| receipt.payment_id == payment);
-            let is_returned = receipts[&payment].returned.is_some();
+            let is_kept = kept.is_some_and(|incoming| incoming.payment_id == payment);
+            let is_returned = incoming_payments[&payment].returned.is_some();
             prop_assert!(is_kept != is_returned, "{}: kept {}, returned {}", payment, is_kept, is_returned);
         }
         prop_assert_eq!(charge.settlement.is_some(), charge.status == TransactionStatus::Paid);

@@ -14,8 +14,8 @@ fn page(differs: &Value) -> String {
     page_at(BEFORE_THE_DEADLINE, differs)
 }
 
-/// A receipt from a payer whose document must not be seen.
-fn receipt() -> Value {
+/// A payment from a payer whose document must not be seen.
+fn applied_payment() -> Value {
     json!({
         "payment_id": "E00000000202611211802a1b2c3d4e5f",
         "method": "pix",
@@ -64,7 +64,7 @@ fn a_payable_charge_shows_everything_that_is_needed_to_pay_it() {
 
 #[test]
 fn every_other_situation_has_its_own_page_without_a_code() {
-    let paid = json!({"status": "PAID", "receipt": receipt()});
+    let paid = json!({"status": "PAID", "receipt": applied_payment()});
     for (now, differs, title, message, refresh) in [
         (
             BEFORE_THE_DEADLINE,
@@ -82,7 +82,7 @@ fn every_other_situation_has_its_own_page_without_a_code() {
         ),
         (
             BEFORE_THE_DEADLINE,
-            json!({"status": "PROCESSING", "receipt": receipt()}),
+            json!({"status": "PROCESSING", "receipt": applied_payment()}),
             "Pagamento em análise",
             "Não pague de novo",
             Some(60),
@@ -177,7 +177,7 @@ fn nothing_of_the_customer_the_payer_or_the_rest_of_the_metadata_is_shown() {
                 "phone": "+5511987654321",
             },
             "expected_payer": "52998224725",
-            "receipt": receipt(),
+            "receipt": applied_payment(),
             "failure": {"reason": "secret reason", "providerErrorCode": "code-7", "at": 0},
             "metadata": json!({"description": "Pedido 42", "internal_note": "lucro de 80 %"}).to_string(),
         }));

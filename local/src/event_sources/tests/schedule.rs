@@ -7,7 +7,7 @@ use crate::embedded::State;
 async fn a_schedule_runs_periodically_and_when_notified_and_stops_within_seconds() {
     let fixture = Fixture::start(State::InMemory).await;
     let received = Received::default();
-    let sources = fixture.event_sources("ClockFunction", recording(&received, succeed));
+    let sources = fixture.event_sources("SchedulerFunction", recording(&received, succeed));
     wait_until("it runs periodically", async || received.lock().unwrap().len() >= 2).await;
     let before = received.lock().unwrap().len();
     fixture.run_schedules_now.notify_one();

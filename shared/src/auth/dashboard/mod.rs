@@ -100,7 +100,7 @@ impl Dashboard {
     /// `rate_limited` over the person's requests a minute; then 400 `invalid_request` for any query parameter.
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Member, Problem> {
         let token = context.headers.bearer.as_ref();
-        let claims = token.and_then(|token| self.tokens.prove(token, now)).ok_or(Problem::NotLoggedIn)?;
+        let claims = token.and_then(|token| self.tokens.verify(token, now)).ok_or(Problem::NotLoggedIn)?;
         let ended = EndedToken::key_of(&claims.jti);
         let found = self.store.batch_get(&[User::key_of(&claims.sub), ended]).await?;
         let (mut person, mut is_ended) = (None, false);

@@ -104,7 +104,7 @@ impl Tokens {
     }
 
     /// What a token says, if it is ours and its time is not over.
-    pub fn prove(&self, token: &SecretString, now: Timestamp) -> Option<Claims> {
+    pub fn verify(&self, token: &SecretString, now: Timestamp) -> Option<Claims> {
         let text = token.expose_secret();
         if text.len() > MAX_TOKEN_BYTES {
             return None;
@@ -165,15 +165,15 @@ mod tests {
         let now = at(NOW);
         let ours = json!({"alg": "HS256", "typ": "JWT"});
         let token = written(&ours, &claims(now.seconds() + 1));
-        assert_eq!(tokens().prove(&token, now).unwrap().role, Role::Owner);
-        assert_eq!(tokens().prove(&token, now.plus_seconds(1).unwrap()), None);
+        assert_eq!(tokens().verify(&token, now).unwrap().role, Role::Owner);
+        assert_eq!(tokens().verify(&token, now.plus_seconds(1).unwrap()), None);
         let mut foreign = claims(now.seconds() + 1);
         foreign["iss"] = json!("somebody-else");
-        assert_eq!(tokens().prove(&written(&ours, &foreign), now), None);
+        assert_eq!(tokens().verify(&written(&ours, &foreign), now), None);
         for missing in ["sub", "account_id", "role", "iss", "exp", "jti", "generation"] {
             let mut claims = claims(now.seconds() + 1);
             claims.as_object_mut().unwrap().remove(missing);
-            assert_eq!(tokens().prove(&written(&ours, &claims), now), None, "without {missing}");
+            assert_eq!(tokens().verify(&written(&ours, &claims), now), None, "without {missing}");
         }
     }
 
@@ -189,9 +189,9 @@ mod tests {
             json!({"alg": "HS256", "typ": "JWT", "kid": "../../dev/null"}),
         ] {
             let token = written(&header, &claims(now.seconds() + 1));
-            assert_eq!(tokens().prove(&token, now), None, "{header}");
+            assert_eq!(tokens().verify(&token, now), None, "{header}");
             let unsigned = token.expose_secret().rsplit_once('.').unwrap().0.to_owned();
-            assert_eq!(tokens().prove(&SecretString::from(format!("{unsigned}.")), now), None);
+            assert_eq!(tokens().verify(&SecretString::from(format!("{unsigned}.")), now), None);
         }
     }
 
@@ -204,15 +204,15 @@ mod tests {
             let mut changed = text.as_bytes().to_vec();
             changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
             let changed = SecretString::from(String::from_utf8(changed).unwrap());
-            assert_eq!(tokens().prove(&changed, now), None, "at {place}");
+            assert_eq!(tokens().verify(&changed, now), None, "at {place}");
         }
         for text in
             ["", ".", "..", "...", HEADER, &format!("{text}="), &format!("{text}.x"), &"a.".repeat(600)]
         {
-            assert_eq!(tokens().prove(&SecretString::from(text), now), None, "{text}");
+            assert_eq!(tokens().verify(&SecretString::from(text), now), None, "{text}");
         }
         let other = Tokens::new(SecretString::from("another secret of at least 32 bytes")).unwrap();
-        assert_eq!(other.prove(&token, now), None);
+        assert_eq!(other.verify(&token, now), None);
     }
 
     #[test]

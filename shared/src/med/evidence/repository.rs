@@ -146,7 +146,7 @@ impl CaseEvidence {
             {
                 return Ok(confirmed);
             }
-            let case = just_read_or(&mut just_read, self.cases.known(id)).await?;
+            let case = just_read_or(&mut just_read, self.cases.get_existing(id)).await?;
             let next = case.with_evidence(now)?;
             let mut writes = replacing(&next, &case, audit)?;
             writes.push(Write::insert(&evidence)?);

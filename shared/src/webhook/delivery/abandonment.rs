@@ -353,7 +353,7 @@ impl Deliveries {
         }
         if progress.is_none() {
             // They are read where they are counted from then on.
-            self.count_soon(&current.scope, now).await?;
+            self.schedule_counting(&current.scope, now).await?;
         }
         let next = current.after_step(progress, now);
         match self.store.commit(vec![Write::replace(&next, current.version)?]).await? {

@@ -43,7 +43,7 @@ pub enum Claim {
 
 /// How an attempt, and with it perhaps the delivery, ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum AttemptEnd {
+pub enum AttemptOutcome {
     /// Taken.
     Delivered {
         /// The answer's status.
@@ -89,7 +89,7 @@ pub enum AttemptEnd {
 
 /// What a delivery's attempt needs.
 #[derive(Debug)]
-pub struct Material {
+pub struct DeliveryContext {
     /// What to tell; `None` when it was removed.
     pub event: Option<Event>,
     /// Whom to tell.
@@ -185,7 +185,7 @@ impl Deliveries {
 
     /// Lists by its status a delivery that takes long, unless it changed since it was read; says whether it did. One that is
     /// delivered stays where it is counted.
-    pub async fn enlist(&self, seen: &Delivery) -> Result<bool, StoreError> {
+    pub async fn add_to_list(&self, seen: &Delivery) -> Result<bool, StoreError> {
         if seen.is_delivered() {
             return Ok(false);
         }
@@ -200,7 +200,7 @@ impl Deliveries {
     }
 
     /// Reads the event and the recipient of a delivery, in one request.
-    pub async fn material(&self, delivery: &Delivery) -> Result<Material, StoreError> {
+    pub async fn delivery_context(&self, delivery: &Delivery) -> Result<DeliveryContext, StoreError> {
         let event_key = Event::key_of(&delivery.scope, delivery.event);
         let recipient_key = delivery.endpoint.map_or_else(
             || OverrideSecret::key_of(&delivery.scope),
@@ -218,18 +218,18 @@ impl Deliveries {
             Some(_) => Recipient::Endpoint(recipient.map(from_item).transpose()?),
             None => Recipient::Override(recipient.map(from_item).transpose()?),
         };
-        Ok(Material { event, recipient })
+        Ok(DeliveryContext { event, recipient })
     }
 
     /// Ends a claimed attempt. `false`: the lease was lost meanwhile, and the row is another's to end.
     pub async fn end(
         &self,
         claimed: &Delivery,
-        end: &AttemptEnd,
+        end: &AttemptOutcome,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let Some(claim) = &claimed.claim else { return Ok(false) };
-        let is_listed = claimed.listed || !matches!(end, AttemptEnd::Delivered { .. });
+        let is_listed = claimed.listed || !matches!(end, AttemptOutcome::Delivered { .. });
         let refused = match self.try_end(claimed, claim, end, is_listed, now).await? {
             Updated::Done(_) => return Ok(true),
             Updated::Refused(item) => item,
@@ -252,7 +252,7 @@ impl Deliveries {
         &self,
         claimed: &Delivery,
         claim: &str,
-        end: &AttemptEnd,
+        end: &AttemptOutcome,
         is_listed: bool,
         now: Timestamp,
     ) -> Result<Updated, StoreError> {
@@ -265,11 +265,11 @@ impl Deliveries {
             (":processing".to_owned(), word(DeliveryStatus::Processing)),
         ]);
         let (status, status_code, error, response_body) = match end {
-            AttemptEnd::Delivered { status_code } => {
+            AttemptOutcome::Delivered { status_code } => {
                 set.push("delivered_at = :now");
                 (DeliveryStatus::Delivered, Some(*status_code), None, None)
             }
-            AttemptEnd::Retry { status_code, error, response_body, next_attempt_at } => {
+            AttemptOutcome::Retry { status_code, error, response_body, next_attempt_at } => {
                 set.extend(["next_attempt_at = :next", "due_pk = :due_pk", "due_sk = :due_sk"]);
                 values.insert(":next".to_owned(), millis(*next_attempt_at));
                 values.extend(
@@ -277,10 +277,10 @@ impl Deliveries {
                 );
                 (DeliveryStatus::Pending, *status_code, Some(error.clone()), response_body.clone())
             }
-            AttemptEnd::Exhausted { status_code, error, response_body } => {
+            AttemptOutcome::Exhausted { status_code, error, response_body } => {
                 (DeliveryStatus::Failed, *status_code, Some(error.clone()), response_body.clone())
             }
-            AttemptEnd::Cancelled { reason } => {
+            AttemptOutcome::Cancelled { reason } => {
                 // It was claimed and not attempted; what earlier attempts came to stays on record.
                 set.push("attempts = attempts - :unmade");
                 values.insert(":unmade".to_owned(), AttributeValue::N("1".to_owned()));
@@ -288,7 +288,7 @@ impl Deliveries {
                 let error = cancelled_error(reason, claimed.last_error.as_deref());
                 (DeliveryStatus::Cancelled, claimed.last_status_code, Some(error), body)
             }
-            AttemptEnd::Abandoned { reason, status_code, error, response_body } => {
+            AttemptOutcome::Abandoned { reason, status_code, error, response_body } => {
                 let error = cancelled_error(reason, Some(error));
                 (DeliveryStatus::Cancelled, *status_code, Some(error), response_body.clone())
             }

@@ -392,7 +392,7 @@ struct DoneEntry {
 
 impl Deliveries {
     /// Schedules a scope's count: when one in some dozens of deliveries is made, whatever becomes of the others.
-    pub async fn count_soon(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn schedule_counting(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         let key = key_of(scope);
         let at = now.plus_millis(PASSED_AFTER_MS).unwrap_or(Timestamp::MAX);
         let [(_, shard), (_, sort)] = due_attributes(&key, at);
@@ -520,7 +520,7 @@ impl Deliveries {
                     Ok(delivery) if book.pass(&delivery, now) => {}
                     Ok(delivery) => {
                         let is_left_behind = now.millis_since(delivery.created_at) >= LEFT_BEHIND_AFTER_MS;
-                        if !(is_left_behind && self.enlist(&delivery).await?) {
+                        if !(is_left_behind && self.add_to_list(&delivery).await?) {
                             return Ok(());
                         }
                         book.counts.up_to = Some(delivery.id);

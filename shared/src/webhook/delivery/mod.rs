@@ -23,7 +23,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use abandonment::cancelled_error;
 pub use abandonment::{Abandonment, Cause};
-pub use attempt::{AttemptEnd, Claim, Material, Recipient};
+pub use attempt::{AttemptOutcome, Claim, DeliveryContext, Recipient};
 pub(super) use counts::first_shown;
 pub use counts::scope_of as counted_scope;
 pub use list::DeliveryFilter;
@@ -44,14 +44,14 @@ use crate::store::Store;
 /// How long a worker's claim holds, in seconds: twice an attempt's 30.
 pub const LEASE_SECONDS: i64 = 60;
 
-/// When `clock` first looks at a new delivery, in seconds after its event: by then its queue message was lost.
+/// When `scheduler` first looks at a new delivery, in seconds after its event: by then its queue message was lost.
 const FIRST_LOOK_SECONDS: i64 = 120;
 
-/// How long `clock` gives a message that it sent before it looks again, in seconds.
+/// How long `scheduler` gives a message that it sent before it looks again, in seconds.
 pub const NEXT_LOOK_SECONDS: i64 = 120;
 
 /// A first delivery that is made so long after its event is listed by status, in milliseconds: the count of those that are not
-/// may have passed its place by [`counts::PASSED_AFTER_MS`]. What `clock` ends is told of up to two minutes after it ended.
+/// may have passed its place by [`counts::PASSED_AFTER_MS`]. What `scheduler` ends is told of up to two minutes after it ended.
 const LATE_MS: i64 = 150_000;
 
 /// How long a delivery's row stays after it is no longer shown, in seconds: 2 days.

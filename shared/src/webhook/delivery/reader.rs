@@ -635,7 +635,7 @@ impl Deliveries {
         selection: &Selection,
         now: Timestamp,
     ) -> Result<u64, StoreError> {
-        let scheduled = self.count_soon(scope, now);
+        let scheduled = self.schedule_counting(scope, now);
         let (count, ()) =
             tokio::try_join!(Box::pin(self.count_matching(scope, selection)), Box::pin(scheduled))?;
         Ok(count)

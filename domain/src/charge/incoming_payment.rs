@@ -48,7 +48,7 @@ pub struct Return {
 
 /// A payment's row.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Receipt {
+pub struct IncomingPayment {
     /// The payment's own id: of a Pix, its end-to-end id.
     pub payment_id: AcquirerPaymentId,
     /// By which method.
@@ -75,7 +75,7 @@ pub struct Receipt {
     pub version: u64,
 }
 
-impl Receipt {
+impl IncomingPayment {
     /// A payment that its charge takes.
     pub(super) fn taken(charge: &Charge, payment: &Payment, now: Timestamp) -> Self {
         Self {
@@ -115,12 +115,12 @@ impl Receipt {
 }
 
 impl Return {
-    fn of(receipt: &Receipt, reason: UnappliedReason, acquirer: AcquirerName) -> Self {
-        Self { reason, id: ReturnId::derive(&receipt.payment_id, WHOLE), status: ReturnStatus::of(acquirer) }
+    fn of(incoming: &IncomingPayment, reason: UnappliedReason, acquirer: AcquirerName) -> Self {
+        Self { reason, id: ReturnId::derive(&incoming.payment_id, WHOLE), status: ReturnStatus::of(acquirer) }
     }
 }
 
-impl Row for Receipt {
+impl Row for IncomingPayment {
     fn key(&self) -> Key {
         Key { pk: format!("receipts#{}", self.scope), sk: self.payment_id.to_string() }
     }

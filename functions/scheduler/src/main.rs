@@ -1,7 +1,7 @@
 //! The Lambda's entry: wires and does nothing else.
 
-use clock::DueWork;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
+use scheduler::DueWork;
 use serde_json::Value;
 use shared::clock::Clock;
 use shared::store::Aws;

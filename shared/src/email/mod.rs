@@ -1,8 +1,8 @@
-//! Notices by e-mail to an account's contact (contract: MED events): which changes are worth one, what their queue carries,
+//! E-mails to an account's contact (contract: MED events): which changes are worth one, what their queue carries,
 //! and that each is sent once. The type and its rules, with no I/O; reads and writes are in [`repository`]. What a mail
 //! says, and how it is sent, is `functions/mailer`'s.
 //!
-//! The change's row is the truth: a message only names it. A worker claims a notice by inserting its row, with a lease, sends,
+//! The change's row is the truth: a message only names it. A worker claims an email by inserting its row, with a lease, sends,
 //! and marks it as sent. If it dies before it sent, the queue's next try finds the lease over; if it dies between sending and
 //! marking, that try sends the mail again.
 
@@ -10,9 +10,9 @@ mod repository;
 
 use serde::{Deserialize, Serialize};
 
-pub use repository::Notices;
+pub use repository::Emails;
 
-use domain::ids::{AccountId, EndpointId, MedCaseId, NoticeId, RefundId, Scope};
+use domain::ids::{AccountId, EmailId, EndpointId, MedCaseId, RefundId, Scope};
 use domain::med::MedCase;
 use domain::refund::Refund;
 use domain::retention::EVENTS_KEPT_SECONDS;
@@ -27,7 +27,7 @@ use crate::webhook::event::Event;
 /// How long a worker's claim holds, in seconds. Sending takes 6 at most.
 const LEASE_SECONDS: i64 = 60;
 
-/// What a notice tells of.
+/// What an email tells of.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
@@ -64,7 +64,7 @@ impl About {
 
 /// A change that an account's contact is told of: what travels on the queue.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Notice {
+pub struct Email {
     /// Whose row changed.
     pub scope: Scope,
     /// What happened to it.
@@ -75,17 +75,17 @@ pub struct Notice {
     pub at: Timestamp,
 }
 
-/// The queue of notices.
-pub type NoticeQueue = Queue<Notice>;
+/// The queue of emails.
+pub type EmailQueue = Queue<Email>;
 
-impl Message for Notice {
+impl Message for Email {
     /// By account: a contact that can't be reached keeps no other from being told.
     fn group(&self) -> String {
         self.scope.account.to_string()
     }
 }
 
-impl Notice {
+impl Email {
     /// What a case's change is worth: a mail goes with the event that opens a case, and with the one that says where its money
     /// ended. `told`: the change's events.
     pub fn of_case(case: &MedCase, told: &[Event]) -> Option<Self> {
@@ -116,17 +116,17 @@ impl Notice {
     }
 
     /// Its id, the same whenever the change is seen.
-    pub fn id(&self) -> NoticeId {
+    pub fn id(&self) -> EmailId {
         let row = self.about.row(&self.scope).whole();
-        NoticeId::derive(self.at, &row, self.version, self.about.as_str())
+        EmailId::derive(self.at, &row, self.version, self.about.as_str())
     }
 }
 
-/// A notice's row: that somebody is sending it, or that it was sent.
+/// An email's row: that somebody is sending it, or that it was sent.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Sending {
     /// `ntc_…`; begins with the time of the change.
-    pub id: NoticeId,
+    pub id: EmailId,
     /// Whose row changed.
     pub scope: Scope,
     /// What happened to it.
@@ -163,12 +163,12 @@ pub enum Claim {
 }
 
 impl Sending {
-    /// The first claim of a notice. `claim` names it: 64 random bits.
-    fn first(notice: &Notice, claim: u64, now: Timestamp) -> Self {
+    /// The first claim of an email. `claim` names it: 64 random bits.
+    fn first(email: &Email, claim: u64, now: Timestamp) -> Self {
         Self {
-            id: notice.id(),
-            scope: notice.scope,
-            about: notice.about,
+            id: email.id(),
+            scope: email.scope,
+            about: email.about,
             attempts: 1,
             claim: name_of(claim),
             leased_until: Some(lease_from(now)),
@@ -204,7 +204,7 @@ impl Sending {
         Self { version: self.version.saturating_add(1), ..self.clone() }
     }
 
-    /// An account's notices share a partition, in the order of what they tell of.
+    /// An account's emails share a partition, in the order of what they tell of.
     pub fn partition(account: &AccountId) -> String {
         format!("notices#{account}")
     }
@@ -243,8 +243,8 @@ mod tests {
     use domain::vocabulary::Vocabulary;
     use domain::wallet::RefundStrategy;
 
-    fn notice() -> Notice {
-        Notice {
+    fn email() -> Email {
+        Email {
             scope: "acc_0123456789abcdef:test".parse().unwrap(),
             about: About::EndpointDisabled(EndpointId::new(at(0), [7; 10])),
             version: 3,
@@ -253,13 +253,13 @@ mod tests {
     }
 
     #[test]
-    fn a_case_is_worth_a_notice_when_it_opens_and_when_its_end_is_told() {
-        let claim = crate::med::request::case_notice(&JsonObject::new()).unwrap();
+    fn a_case_is_worth_an_email_when_it_opens_and_when_its_end_is_told() {
+        let claim = crate::med::request::case_notification(&JsonObject::new()).unwrap();
         let step = MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &claim, at(100)).unwrap();
         let opened = step.case.clone();
         let of = |old: Option<&MedCase>, new: &MedCase, outcome_notices| {
             let told = Event::of_case(old, new, outcome_notices).unwrap();
-            Notice::of_case(new, &told)
+            Email::of_case(new, &told)
         };
         let first = of(None, &opened, false).unwrap();
         assert_eq!((first.about, first.version, first.at), (About::MedOpened(opened.id), 1, at(100)));
@@ -295,26 +295,26 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_to_a_third_party_is_worth_a_notice_when_it_is_new() {
+    fn a_refund_to_a_third_party_is_worth_an_email_when_it_is_new() {
         let refund = refund();
-        assert_eq!(Notice::of_refund(None, &refund), None);
+        assert_eq!(Email::of_refund(None, &refund), None);
         let to_other = Refund { third_party: true, ..refund };
-        let told = Notice::of_refund(None, &to_other).unwrap();
+        let told = Email::of_refund(None, &to_other).unwrap();
         assert_eq!((told.about, told.version), (About::RefundDestination(to_other.id), 1));
-        assert_eq!(Notice::of_refund(Some(&to_other), &to_other), None);
+        assert_eq!(Email::of_refund(Some(&to_other), &to_other), None);
     }
 
     #[test]
     fn a_message_names_the_change_and_nothing_else() {
-        let body = notice().body().unwrap();
+        let body = email().body().unwrap();
         insta::assert_snapshot!(body, @r#"{"scope":"acc_0123456789abcdef:test","about":{"endpoint_disabled":"wh_01m7yzmhg00w3ge1r70w3ge1r7"},"version":3,"at":"2026-11-21T12:00:00.000Z"}"#);
-        assert_eq!(serde_json::from_str::<Notice>(&body).unwrap(), notice());
-        assert_eq!(notice().group(), "acc_0123456789abcdef");
+        assert_eq!(serde_json::from_str::<Email>(&body).unwrap(), email());
+        assert_eq!(email().group(), "acc_0123456789abcdef");
     }
 
     #[test]
     fn a_claim_holds_until_its_lease_ends_or_is_given_back() {
-        let first = Sending::first(&notice(), 1, at(0));
+        let first = Sending::first(&email(), 1, at(0));
         assert_eq!(first.again(2, at(59)), Claim::Busy { until: at(60) });
         let Claim::Claimed(second) = first.again(2, at(60)) else { panic!("the lease is over") };
         assert_eq!((second.attempts, second.leased_until, second.version), (2, Some(at(120)), 2));
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn what_was_sent_is_claimed_by_nobody() {
-        let sent = Sending::first(&notice(), 1, at(0)).sent(at(1));
+        let sent = Sending::first(&email(), 1, at(0)).sent(at(1));
         assert_eq!((sent.sent_at, sent.leased_until), (Some(at(1)), None));
         for now in [at(1), at(1_000_000)] {
             assert_eq!(sent.again(2, now), Claim::Sent);
@@ -333,18 +333,18 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_the_service_switched_off_is_worth_one_notice() {
+    fn an_endpoint_that_the_service_switched_off_is_worth_one_email() {
         let on = endpoint();
         let disabled = Some(Disabled { at: at(9), reason: "nothing was delivered".to_owned() });
         let off = Endpoint { disabled, version: 3, updated_at: at(9), ..on.clone() };
-        let told = Notice::of_endpoint(Some(&on), &off).unwrap();
+        let told = Email::of_endpoint(Some(&on), &off).unwrap();
         assert_eq!((told.version, told.at), (3, at(9)));
         let edited = Endpoint { url: "https://new.example.com/".to_owned(), version: 4, ..off.clone() };
-        assert_eq!(Notice::of_endpoint(Some(&off), &edited), None, "it was told of");
-        assert_eq!(Notice::of_endpoint(Some(&off), &on), None, "it is on again");
-        assert_eq!(Notice::of_endpoint(None, &on), None);
+        assert_eq!(Email::of_endpoint(Some(&off), &edited), None, "it was told of");
+        assert_eq!(Email::of_endpoint(Some(&off), &on), None, "it is on again");
+        assert_eq!(Email::of_endpoint(None, &on), None);
         let again = Some(Disabled { at: at(99), reason: "nothing was delivered".to_owned() });
         let again = Endpoint { disabled: again, version: 7, ..on.clone() };
-        assert_ne!(Notice::of_endpoint(Some(&on), &again).unwrap().id(), told.id());
+        assert_ne!(Email::of_endpoint(Some(&on), &again).unwrap().id(), told.id());
     }
 }

@@ -33,7 +33,7 @@ const SET_ASIDE_SECONDS: i64 = 300;
 const LONGEST_ASK_SECONDS: i64 = 21_600;
 
 /// Whom a row that was due is handed to.
-enum Wake {
+enum DueAction {
     Delivery(DeliveryMessage),
     Acquirer(AcquirerMessage),
     /// This scope's deliveries are to be counted, which takes longer than all else: after it.
@@ -138,11 +138,11 @@ impl DueWork {
             match wake {
                 Ok(wake) => {
                     match wake {
-                        Wake::Delivery(message) => deliveries.push(message),
-                        Wake::Acquirer(message) => asked.push(message),
-                        Wake::Count(scope) => slow.to_count.push(scope),
-                        Wake::Abandon(abandonment) => slow.to_abandon.push(*abandonment),
-                        Wake::Nobody => {}
+                        DueAction::Delivery(message) => deliveries.push(message),
+                        DueAction::Acquirer(message) => asked.push(message),
+                        DueAction::Count(scope) => slow.to_count.push(scope),
+                        DueAction::Abandon(abandonment) => slow.to_abandon.push(*abandonment),
+                        DueAction::Nobody => {}
                     }
                     moved = moved.saturating_add(1);
                 }
@@ -163,7 +163,7 @@ impl DueWork {
     }
 
     /// Moves one row on; one that fails is set aside for a while, so that the others are reached.
-    async fn move_one(&self, due: &Due, now: Timestamp) -> Result<Wake, WorkError> {
+    async fn move_one(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
         let moved = if Delivery::is_at(&due.key) {
             self.start_delivery(due, now).await
         } else if Charge::is_at(&due.key) {
@@ -171,12 +171,12 @@ impl DueWork {
         } else if Refund::is_at(&due.key) {
             self.refund(due, now).await
         } else if let Some((scope, currency, CounterRow::Release(day))) = counters::parse(&due.key) {
-            self.release(scope, currency, day, now).await.map(|()| Wake::Nobody)
+            self.release(scope, currency, day, now).await.map(|()| DueAction::Nobody)
         } else if let Some(scope) = counted_scope(&due.key) {
-            Ok(Wake::Count(scope))
+            Ok(DueAction::Count(scope))
         } else if Abandonment::is_at(&due.key) {
             let found = self.store.get::<Abandonment>(&due.key).await.map_err(WorkError::from);
-            found.map(|found| found.map_or(Wake::Nobody, |found| Wake::Abandon(Box::new(found))))
+            found.map(|found| found.map_or(DueAction::Nobody, |found| DueAction::Abandon(Box::new(found))))
         } else {
             Err(WorkError::Missing("nothing here knows this kind of row"))
         };
@@ -185,27 +185,27 @@ impl DueWork {
             Err(error) => {
                 tracing::error!(pk = due.key.pk, sk = due.key.sk, %error, "a due row can't be moved on");
                 self.store.postpone(due, later(now, SET_ASIDE_SECONDS)).await?;
-                Ok(Wake::Nobody)
+                Ok(DueAction::Nobody)
             }
         }
     }
 
-    async fn start_delivery(&self, due: &Due, now: Timestamp) -> Result<Wake, WorkError> {
+    async fn start_delivery(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
         let again = later(now, NEXT_LOOK_SECONDS);
-        let Some(item) = self.store.postpone(due, again).await? else { return Ok(Wake::Nobody) };
+        let Some(item) = self.store.postpone(due, again).await? else { return Ok(DueAction::Nobody) };
         let delivery: Delivery = from_item(item)?;
         if !delivery.listed {
-            self.deliveries().enlist(&delivery).await?;
+            self.deliveries().add_to_list(&delivery).await?;
         }
-        Ok(Wake::Delivery(DeliveryMessage::of(&delivery)))
+        Ok(DueAction::Delivery(DeliveryMessage::of(&delivery)))
     }
 
     fn deliveries(&self) -> Deliveries {
         Deliveries::new(self.store.clone())
     }
 
-    async fn refund(&self, due: &Due, now: Timestamp) -> Result<Wake, WorkError> {
-        let Some(refund) = self.store.get::<Refund>(&due.key).await? else { return Ok(Wake::Nobody) };
+    async fn refund(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
+        let Some(refund) = self.store.get::<Refund>(&due.key).await? else { return Ok(DueAction::Nobody) };
         self.ask(due, AcquirerMessage::Refund(refund.id), refund.created_at, now).await
     }
 
@@ -215,9 +215,9 @@ impl DueWork {
         message: AcquirerMessage,
         since: Timestamp,
         now: Timestamp,
-    ) -> Result<Wake, WorkError> {
+    ) -> Result<DueAction, WorkError> {
         let moved = self.store.postpone(due, next_ask_at(since, now)).await?;
-        Ok(moved.map_or(Wake::Nobody, |_| Wake::Acquirer(message)))
+        Ok(moved.map_or(DueAction::Nobody, |_| DueAction::Acquirer(message)))
     }
 
     async fn release(
@@ -233,14 +233,16 @@ impl DueWork {
         Ok(())
     }
 
-    async fn end_or_finalise(&self, due: &Due, now: Timestamp) -> Result<Wake, WorkError> {
-        let Some(stored) = self.store.get::<StoredCharge>(&due.key).await? else { return Ok(Wake::Nobody) };
+    async fn end_or_finalise(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
+        let Some(stored) = self.store.get::<StoredCharge>(&due.key).await? else {
+            return Ok(DueAction::Nobody);
+        };
         let charge = stored.as_stored();
         if charge.status == TransactionStatus::Pending {
             return self.ask(due, AcquirerMessage::Finalise(charge.id), charge.created_at, now).await;
         }
         // Boxed, for it holds several copies of the charge.
-        Box::pin(self.expire(stored, now)).await.map(|()| Wake::Nobody)
+        Box::pin(self.expire(stored, now)).await.map(|()| DueAction::Nobody)
     }
 
     async fn expire(&self, stored: StoredCharge, now: Timestamp) -> Result<(), WorkError> {

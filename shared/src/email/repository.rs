@@ -1,34 +1,34 @@
-//! Reads and writes of notices.
+//! Reads and writes of emails.
 
 use domain::calendar::Day;
 use domain::ids::Scope;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use super::{Claim, Notice, Sending, lease_from};
+use super::{Claim, Email, Sending, lease_from};
 use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
 
 /// Mails of an account's test cases and endpoints in a day in São Paulo, at most: what a test suite opens must not use up the
-/// quota that live notices need.
+/// quota that live emails need.
 const TEST_MAILS_A_DAY: i64 = 100;
 
 const COUNTER: &str = "mails";
 
-/// The notices of all accounts.
+/// The emails of all accounts.
 #[derive(Clone, Debug)]
-pub struct Notices {
+pub struct Emails {
     store: Store,
 }
 
-impl Notices {
-    /// Notices in a store.
+impl Emails {
+    /// Emails in a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Claims a notice for one attempt. `claim` names it: 64 random bits.
-    pub async fn claim(&self, notice: &Notice, claim: u64, now: Timestamp) -> Result<Claim, StoreError> {
-        let first = Sending::first(notice, claim, now);
+    /// Claims an email for one attempt. `claim` names it: 64 random bits.
+    pub async fn claim(&self, email: &Email, claim: u64, now: Timestamp) -> Result<Claim, StoreError> {
+        let first = Sending::first(email, claim, now);
         let known = match self.store.insert(&first).await? {
             Inserted::New => return Ok(Claim::Claimed(Box::new(first))),
             Inserted::Existing(known) => known,
@@ -53,12 +53,12 @@ impl Notices {
         self.store.count_within(&key, (COUNTER, 1), kept_until, Some(bound)).await
     }
 
-    /// Notes that a claimed notice was sent. `false`: the lease was lost meanwhile, and another may have sent it too.
+    /// Notes that a claimed email was sent. `false`: the lease was lost meanwhile, and another may have sent it too.
     pub async fn sent(&self, claimed: &Sending, now: Timestamp) -> Result<bool, StoreError> {
         self.replace(&claimed.sent(now), claimed).await
     }
 
-    /// Gives a claimed notice back, for another attempt. `false`: the lease was lost meanwhile.
+    /// Gives a claimed email back, for another attempt. `false`: the lease was lost meanwhile.
     pub async fn release(&self, claimed: &Sending) -> Result<bool, StoreError> {
         self.replace(&claimed.released(), claimed).await
     }

@@ -13,7 +13,7 @@ use domain::tax_id::Document;
 use domain::time::Timestamp;
 
 use crate::charge::view::metadata;
-use crate::config::Links;
+use crate::config::PublicUrls;
 
 /// What `POST /v1/payments` answers.
 #[derive(Debug, Serialize)]
@@ -120,15 +120,15 @@ impl<'a> PaymentView<'a> {
 
     /// The payment as it stands in its row; callers pass it through [`Charge::as_of`] first. Fees are those of its
     /// settlement, and 0 before.
-    pub fn new(charge: &'a Charge, links: &Links) -> Self {
+    pub fn new(charge: &'a Charge, public_urls: &PublicUrls) -> Self {
         let pix = charge.artefacts.pix.as_ref();
         let png = pix.and_then(|pix| qr::png_base64(&pix.br_code).ok());
         let picture = png.map(|png| format!("data:image/png;base64,{png}"));
-        Self { pix_qr_code: picture, ..Self::without_picture(charge, links) }
+        Self { pix_qr_code: picture, ..Self::without_picture(charge, public_urls) }
     }
 
     /// As [`PaymentView::new`], but without the QR image, which takes longer than all the rest.
-    pub(crate) fn without_picture(charge: &'a Charge, links: &Links) -> Self {
+    pub(crate) fn without_picture(charge: &'a Charge, public_urls: &PublicUrls) -> Self {
         let artefacts = &charge.artefacts;
         let (pix, boleto) = (artefacts.pix.as_ref(), artefacts.boleto.as_ref());
         let (multibanco, crypto) = (artefacts.multibanco.as_ref(), artefacts.crypto.as_ref());
@@ -143,13 +143,13 @@ impl<'a> PaymentView<'a> {
             pix_qr_code: None,
             pix_copy_paste: pix.map(|pix| pix.br_code.as_str()),
             pix_expires_at: pix.map(|pix| pix.expires_at),
-            card_redirect_url: artefacts.card.as_ref().map(|_| links.card_url(charge.id)),
+            card_redirect_url: artefacts.card.as_ref().map(|_| public_urls.card_url(charge.id)),
             mb_entity: multibanco.map(|multibanco| multibanco.entity.as_str()),
             mb_reference: multibanco.map(|multibanco| multibanco.reference.as_str()),
             mb_expires_at: multibanco.map(|multibanco| multibanco.expires_at),
             boleto_barcode: boleto.map(|boleto| boleto.barcode.as_str()),
             boleto_line: boleto.and_then(Boleto::slip).map(|slip| slip.line().to_string()),
-            boleto_pdf_url: boleto.map(|_| links.boleto_url(charge.id)),
+            boleto_pdf_url: boleto.map(|_| public_urls.boleto_url(charge.id)),
             boleto_expires_at: boleto.map(|boleto| boleto.expires_at),
             crypto_address: crypto.map(|crypto| crypto.address.as_str()),
             crypto_amount: crypto.map(|crypto| crypto.amount.as_str()),
@@ -160,7 +160,7 @@ impl<'a> PaymentView<'a> {
             net_amount: fees.net_of(charge.amount).get(),
             metadata: metadata(charge),
             created_at: charge.created_at,
-            paid_at: charge.settlement.and(charge.receipt.as_ref()).map(|receipt| receipt.paid_at),
+            paid_at: charge.settlement.and(charge.applied_payment.as_ref()).map(|applied| applied.paid_at),
         }
     }
 }
@@ -182,13 +182,13 @@ impl DocumentView {
 
 #[cfg(test)]
 mod tests {
+    use crate::charge::payment::view::*;
     use crate::charge::testing::waiting;
-    use crate::charge::transaction::view::*;
 
     #[test]
     fn the_fields_are_those_on_the_wire() {
-        let links = Links::new("https://pay.example.com/checkout").unwrap();
-        let view = serde_json::to_value(PaymentView::new(&waiting(), &links)).unwrap();
+        let public_urls = PublicUrls::new("https://pay.example.com/checkout").unwrap();
+        let view = serde_json::to_value(PaymentView::new(&waiting(), &public_urls)).unwrap();
         let fields: Vec<&String> = view.as_object().unwrap().keys().collect();
         let mut named = PaymentView::FIELDS;
         named.sort_unstable();

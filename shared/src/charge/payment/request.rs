@@ -1,6 +1,6 @@
 //! What a client sends to create a payment (contract: `POST /v1/payments`).
 
-use domain::charge::{Customer, Metadata, Transaction};
+use domain::charge::{Customer, Metadata, PaymentDetails};
 use domain::money::{Amount, Currency};
 use domain::payment_method::PaymentMethod;
 use domain::tax_id::Document;
@@ -55,7 +55,8 @@ impl NewPayment {
             document
         });
         let customer_id = fields.line(&root, "customerId", 1, MAX_CUSTOMER_ID_CHARS).map(str::to_owned);
-        let transaction = Transaction { customer_id, webhook_url: webhook_url(&mut fields, &root, policy) };
+        let payment_details =
+            PaymentDetails { customer_id, webhook_url: webhook_url(&mut fields, &root, policy) };
         let sent = fields.object(&root, "metadata");
         let is_asked = |method| methods.as_ref().is_some_and(|methods| methods.contains(&method));
         let phone = phone(&mut fields, &sent, is_asked(PaymentMethod::Mbway));
@@ -83,7 +84,7 @@ impl NewPayment {
             customer,
             expected_payer: None,
             metadata,
-            transaction: Some(transaction),
+            payment_details: Some(payment_details),
             hash: hash(body),
         });
         let key = idempotency_key.map(str::to_owned);
@@ -208,7 +209,7 @@ fn hash(body: &JsonObject) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::charge::transaction::request::*;
+    use crate::charge::payment::request::*;
     use crate::http::json::testing::object;
 
     fn parse(body: &Value) -> Result<NewPayment, Problem> {
