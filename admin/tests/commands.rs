@@ -397,7 +397,7 @@ async fn an_acquirer_that_can_not_be_right_is_refused_and_live_keys_have_none_ei
     let (certificate, key) = (files.certificate.as_str(), files.key.as_str());
     let both = |certificate, key| vec!["--certificate", certificate, "--private-key", key];
     for (base_url, more, secret, says) in [
-        ("http://pix.banco.example/", vec![], BANK_SECRET, "--base-url: URLs must use https"),
+        ("http://pix.banco.example/", vec![], BANK_SECRET, "--base-url: must use https"),
         ("https://10.0.0.1/", vec![], BANK_SECRET, "private"),
         ("https://pix.banco.example/?a=b", vec![], BANK_SECRET, "query"),
         (BANK, vec!["--certificate", certificate], BANK_SECRET, "--private-key"),

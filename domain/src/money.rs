@@ -180,10 +180,10 @@ impl<'de> Deserialize<'de> for Amount {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
     /// Zero or less.
-    #[error("must be a positive integer")]
+    #[error("must be an integer of at least 1 (minor units)")]
     NotPositive,
     /// Above [`Amount::MAX`].
-    #[error("must be at most 999999999999")]
+    #[error("must be at most 999999999999 (minor units)")]
     TooLarge,
 }
 

@@ -195,31 +195,31 @@ pub fn is_public(address: IpAddr) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlRefusal {
     /// Longer than [`MAX_URL_LENGTH`].
-    #[error("URLs must be at most {MAX_URL_LENGTH} characters")]
+    #[error("must be at most {MAX_URL_LENGTH} characters")]
     TooLong,
     /// Not `scheme://host…`, or not a URL at all.
-    #[error("URLs must be absolute, like https://example.com/hooks")]
+    #[error("must be an absolute URL, such as https://example.com/hooks")]
     NotAbsolute,
     /// Another scheme than https (with [`AddressPolicy::PublicOrLocal`]: than http to what is local, too).
-    #[error("URLs must use https")]
+    #[error("must use https")]
     NotHttps,
     /// A user name or password, which every log on the way would show.
-    #[error("URLs must not carry a user name or password")]
+    #[error("must not contain a user name or password")]
     UserInfo,
     /// A fragment, which is never sent.
-    #[error("URLs must not carry a fragment")]
+    #[error("must not contain a fragment (#)")]
     Fragment,
     /// Port 0, which nothing listens on.
-    #[error("URLs must not use port 0")]
+    #[error("must not use port 0")]
     PortZero,
     /// A port that no web server of the public has.
-    #[error("URLs must use port 443 or one from {FIRST_UNPRIVILEGED_PORT} to 65535, not {0}")]
+    #[error("must use port 443 or a port from {FIRST_UNPRIVILEGED_PORT} to 65535, not {0}")]
     Port(u16),
     /// A name that by its spelling is not a public one.
-    #[error("{0} is not a public name")]
+    #[error("must have a public host name, not {0}")]
     Name(String),
     /// A literal address that may not be connected to.
-    #[error("{0} is {kind}", kind = AddressKind::of(*.0))]
+    #[error("must have a public host, not {0} ({kind})", kind = AddressKind::of(*.0))]
     Address(IpAddr),
 }
 
@@ -496,50 +496,62 @@ mod tests {
     fn a_refused_url_says_why() {
         let long = format!("https://example.com/{}", "a".repeat(2029));
         for (text, reason) in [
-            ("", "URLs must be absolute, like https://example.com/hooks"),
-            ("/hooks", "URLs must be absolute, like https://example.com/hooks"),
-            ("//example.com/", "URLs must be absolute, like https://example.com/hooks"),
-            ("example.com", "URLs must be absolute, like https://example.com/hooks"),
-            ("https:example.com", "URLs must be absolute, like https://example.com/hooks"),
-            ("https://", "URLs must be absolute, like https://example.com/hooks"),
-            ("https://?x", "URLs must be absolute, like https://example.com/hooks"),
-            (" https://example.com/", "URLs must be absolute, like https://example.com/hooks"),
-            ("https://exa\tmple.com/", "URLs must be absolute, like https://example.com/hooks"),
-            ("https://example.com/\r\nX: y", "URLs must be absolute, like https://example.com/hooks"),
-            (r"https:\\example.com\", "URLs must be absolute, like https://example.com/hooks"),
-            ("https://[::1/", "URLs must be absolute, like https://example.com/hooks"),
-            ("https://256.256.256.256/", "URLs must be absolute, like https://example.com/hooks"),
-            ("https://example.com:99999/", "URLs must be absolute, like https://example.com/hooks"),
-            ("http://example.com/", "URLs must use https"),
-            ("http://localhost:4000/", "URLs must use https"),
-            ("ftp://example.com/", "URLs must use https"),
-            ("unix://run/socket", "URLs must use https"),
-            ("https://user@example.com/", "URLs must not carry a user name or password"),
-            ("https://:secret@example.com/", "URLs must not carry a user name or password"),
-            ("https://8.8.8.8@127.0.0.1/", "URLs must not carry a user name or password"),
-            ("https://example.com/#x", "URLs must not carry a fragment"),
-            ("https://example.com/#", "URLs must not carry a fragment"),
-            ("https://example.com:0/", "URLs must not use port 0"),
-            (&long, "URLs must be at most 2048 characters"),
-            ("https://localhost/", "localhost is not a public name"),
-            ("https://LOCALHOST./", "localhost. is not a public name"),
-            ("https://api.localhost/", "api.localhost is not a public name"),
-            ("https://printer.local/", "printer.local is not a public name"),
-            ("https://ip-10-0-0-5.ec2.internal/", "ip-10-0-0-5.ec2.internal is not a public name"),
-            ("https://internal/", "internal is not a public name"),
-            ("https://10.0.0.5/", "10.0.0.5 is a private address"),
-            ("https://127.0.0.1/", "127.0.0.1 is a loopback address"),
-            ("https://169.254.169.254/latest/", "169.254.169.254 is a link-local address"),
-            ("https://100.64.0.1/", "100.64.0.1 is a carrier-grade NAT address"),
-            ("https://192.0.2.1/", "192.0.2.1 is a documentation address"),
-            ("https://198.18.0.1/", "198.18.0.1 is a benchmarking address"),
-            ("https://224.0.0.1/", "224.0.0.1 is a multicast address"),
-            ("https://255.255.255.255/", "255.255.255.255 is a reserved address"),
-            ("https://0.0.0.0/", "0.0.0.0 is an unspecified address"),
-            ("https://[::1]/", "::1 is a loopback address"),
-            ("https://[fd00:ec2::254]/", "fd00:ec2::254 is a private address"),
-            ("https://[::ffff:10.0.0.5]/", "::ffff:10.0.0.5 is a private address"),
-            ("https://[2002:a00:5::]/", "2002:a00:5:: is an IPv4 transition address"),
+            ("", "must be an absolute URL, such as https://example.com/hooks"),
+            ("/hooks", "must be an absolute URL, such as https://example.com/hooks"),
+            ("//example.com/", "must be an absolute URL, such as https://example.com/hooks"),
+            ("example.com", "must be an absolute URL, such as https://example.com/hooks"),
+            ("https:example.com", "must be an absolute URL, such as https://example.com/hooks"),
+            ("https://", "must be an absolute URL, such as https://example.com/hooks"),
+            ("https://?x", "must be an absolute URL, such as https://example.com/hooks"),
+            (" https://example.com/", "must be an absolute URL, such as https://example.com/hooks"),
+            ("https://exa\tmple.com/", "must be an absolute URL, such as https://example.com/hooks"),
+            ("https://example.com/\r\nX: y", "must be an absolute URL, such as https://example.com/hooks"),
+            (r"https:\\example.com\", "must be an absolute URL, such as https://example.com/hooks"),
+            ("https://[::1/", "must be an absolute URL, such as https://example.com/hooks"),
+            ("https://256.256.256.256/", "must be an absolute URL, such as https://example.com/hooks"),
+            ("https://example.com:99999/", "must be an absolute URL, such as https://example.com/hooks"),
+            ("http://example.com/", "must use https"),
+            ("http://localhost:4000/", "must use https"),
+            ("ftp://example.com/", "must use https"),
+            ("unix://run/socket", "must use https"),
+            ("https://user@example.com/", "must not contain a user name or password"),
+            ("https://:secret@example.com/", "must not contain a user name or password"),
+            ("https://8.8.8.8@127.0.0.1/", "must not contain a user name or password"),
+            ("https://example.com/#x", "must not contain a fragment (#)"),
+            ("https://example.com/#", "must not contain a fragment (#)"),
+            ("https://example.com:0/", "must not use port 0"),
+            (&long, "must be at most 2048 characters"),
+            ("https://localhost/", "must have a public host name, not localhost"),
+            ("https://LOCALHOST./", "must have a public host name, not localhost."),
+            ("https://api.localhost/", "must have a public host name, not api.localhost"),
+            ("https://printer.local/", "must have a public host name, not printer.local"),
+            (
+                "https://ip-10-0-0-5.ec2.internal/",
+                "must have a public host name, not ip-10-0-0-5.ec2.internal",
+            ),
+            ("https://internal/", "must have a public host name, not internal"),
+            ("https://10.0.0.5/", "must have a public host, not 10.0.0.5 (a private address)"),
+            ("https://127.0.0.1/", "must have a public host, not 127.0.0.1 (a loopback address)"),
+            (
+                "https://169.254.169.254/latest/",
+                "must have a public host, not 169.254.169.254 (a link-local address)",
+            ),
+            ("https://100.64.0.1/", "must have a public host, not 100.64.0.1 (a carrier-grade NAT address)"),
+            ("https://192.0.2.1/", "must have a public host, not 192.0.2.1 (a documentation address)"),
+            ("https://198.18.0.1/", "must have a public host, not 198.18.0.1 (a benchmarking address)"),
+            ("https://224.0.0.1/", "must have a public host, not 224.0.0.1 (a multicast address)"),
+            ("https://255.255.255.255/", "must have a public host, not 255.255.255.255 (a reserved address)"),
+            ("https://0.0.0.0/", "must have a public host, not 0.0.0.0 (an unspecified address)"),
+            ("https://[::1]/", "must have a public host, not ::1 (a loopback address)"),
+            ("https://[fd00:ec2::254]/", "must have a public host, not fd00:ec2::254 (a private address)"),
+            (
+                "https://[::ffff:10.0.0.5]/",
+                "must have a public host, not ::ffff:10.0.0.5 (a private address)",
+            ),
+            (
+                "https://[2002:a00:5::]/",
+                "must have a public host, not 2002:a00:5:: (an IPv4 transition address)",
+            ),
         ] {
             assert_eq!(check_url(text, &PublicOnly).unwrap_err().to_string(), reason, "{text:?}");
         }
@@ -597,16 +609,19 @@ mod tests {
     #[test]
     fn on_a_developers_machine_nothing_else_is_relaxed() {
         for (text, reason) in [
-            ("http://example.com/", "URLs must use https"),
-            ("http://8.8.8.8/", "URLs must use https"),
-            ("http://10.0.0.5/", "URLs must use https"),
-            ("http://notlocalhost/", "URLs must use https"),
-            ("ftp://localhost/", "URLs must use https"),
-            ("https://10.0.0.5/", "10.0.0.5 is a private address"),
-            ("https://169.254.169.254/", "169.254.169.254 is a link-local address"),
-            ("https://printer.local/", "printer.local is not a public name"),
-            ("http://me@localhost/", "URLs must not carry a user name or password"),
-            ("http://localhost:0/", "URLs must not use port 0"),
+            ("http://example.com/", "must use https"),
+            ("http://8.8.8.8/", "must use https"),
+            ("http://10.0.0.5/", "must use https"),
+            ("http://notlocalhost/", "must use https"),
+            ("ftp://localhost/", "must use https"),
+            ("https://10.0.0.5/", "must have a public host, not 10.0.0.5 (a private address)"),
+            (
+                "https://169.254.169.254/",
+                "must have a public host, not 169.254.169.254 (a link-local address)",
+            ),
+            ("https://printer.local/", "must have a public host name, not printer.local"),
+            ("http://me@localhost/", "must not contain a user name or password"),
+            ("http://localhost:0/", "must not use port 0"),
         ] {
             assert_eq!(check_url(text, &local()).unwrap_err().to_string(), reason, "{text}");
         }
@@ -617,24 +632,24 @@ mod tests {
         let long_label = format!("https://{}.example.com/", "a".repeat(64));
         let long_name = format!("https://{}com/", "label.".repeat(42));
         for (text, reason) in [
-            ("https://shop/", "shop is not a public name"),
-            ("https://shop./", "shop. is not a public name"),
-            ("https://nas.lan/", "nas.lan is not a public name"),
-            ("https://lan/", "lan is not a public name"),
-            ("https://router.home.arpa/", "router.home.arpa is not a public name"),
-            ("https://api.test/", "api.test is not a public name"),
-            ("https://api.test./", "api.test. is not a public name"),
-            ("https://x.invalid/", "x.invalid is not a public name"),
-            ("https://expyuzz4wqqyqhjn.onion/", "expyuzz4wqqyqhjn.onion is not a public name"),
-            ("https://printer.local/", "printer.local is not a public name"),
-            ("https://a..example.com/", "a..example.com is not a public name"),
-            ("https://.example.com/", ".example.com is not a public name"),
-            ("https://example.com../", "example.com.. is not a public name"),
-            ("https://example.com:80/", "URLs must use port 443 or one from 1024 to 65535, not 80"),
-            ("https://example.com:25/", "URLs must use port 443 or one from 1024 to 65535, not 25"),
-            ("https://8.8.8.8:1023/", "URLs must use port 443 or one from 1024 to 65535, not 1023"),
-            ("https://example.com:0/", "URLs must not use port 0"),
-            ("https://10.0.0.5/", "10.0.0.5 is a private address"),
+            ("https://shop/", "must have a public host name, not shop"),
+            ("https://shop./", "must have a public host name, not shop."),
+            ("https://nas.lan/", "must have a public host name, not nas.lan"),
+            ("https://lan/", "must have a public host name, not lan"),
+            ("https://router.home.arpa/", "must have a public host name, not router.home.arpa"),
+            ("https://api.test/", "must have a public host name, not api.test"),
+            ("https://api.test./", "must have a public host name, not api.test."),
+            ("https://x.invalid/", "must have a public host name, not x.invalid"),
+            ("https://expyuzz4wqqyqhjn.onion/", "must have a public host name, not expyuzz4wqqyqhjn.onion"),
+            ("https://printer.local/", "must have a public host name, not printer.local"),
+            ("https://a..example.com/", "must have a public host name, not a..example.com"),
+            ("https://.example.com/", "must have a public host name, not .example.com"),
+            ("https://example.com../", "must have a public host name, not example.com.."),
+            ("https://example.com:80/", "must use port 443 or a port from 1024 to 65535, not 80"),
+            ("https://example.com:25/", "must use port 443 or a port from 1024 to 65535, not 25"),
+            ("https://8.8.8.8:1023/", "must use port 443 or a port from 1024 to 65535, not 1023"),
+            ("https://example.com:0/", "must not use port 0"),
+            ("https://10.0.0.5/", "must have a public host, not 10.0.0.5 (a private address)"),
         ] {
             for policy in [PublicOnly, local()] {
                 assert_eq!(check_new_url(text, &policy).unwrap_err().to_string(), reason, "{text}");

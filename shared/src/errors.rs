@@ -35,7 +35,7 @@ impl From<StoreError> for Problem {
 impl From<PageError> for Problem {
     fn from(error: PageError) -> Self {
         match error {
-            PageError::UnknownCursor(of) => Self::field("starting_after", format!("is not {of}")),
+            PageError::UnknownCursor(of) => Self::field("starting_after", format!("must be the id of {of}")),
             PageError::Store(error) => error.into(),
         }
     }
@@ -96,11 +96,11 @@ impl From<ChargeError> for Problem {
                 let status = status.as_str();
                 match rejection {
                     Rejection::NotHeldForReview => Self::Unprocessable(format!(
-                        "The charge is {status}; only a payment held for review can be reviewed."
+                        "The charge is {status}. Only a payment held for review can be reviewed."
                     )),
                     Rejection::NotCancellable => Self::PaymentNotCancellable { status },
                     Rejection::NotPayableByCard => {
-                        Self::Unprocessable(format!("The charge is {status}; it can't be paid by card now."))
+                        Self::Unprocessable(format!("The charge is {status}. It can't be paid by card now."))
                     }
                 }
             }
@@ -166,10 +166,8 @@ impl From<RefundError> for Problem {
                 Self::RefundNotSupported(message)
             }
             RefundError::OnlyForPix(fields) => {
-                let detail = |field: &str| Detail {
-                    param: field.to_owned(),
-                    message: "is for payments by Pix".to_owned(),
-                };
+                let detail =
+                    |field: &str| Detail::new(field, "applies only to payments by Pix; leave it out");
                 Self::Invalid(fields.into_iter().map(detail).collect())
             }
             RefundError::PayerOnly => Self::UnprocessableField { param: "destinationKey", message },

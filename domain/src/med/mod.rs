@@ -278,7 +278,7 @@ impl AppealReason {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum CaseRefused {
     /// Nothing was credited for the charge, so nothing is contested.
-    #[error("The charge is {}; a case contests a payment that was credited.", .0.as_str())]
+    #[error("The charge is {}. A MED case needs a charge whose payment was credited.", .0.as_str())]
     NotSettled(TransactionStatus),
     /// The charge's funds do not allow what the case takes.
     #[error(transparent)]
@@ -292,10 +292,10 @@ pub const MAX_EVIDENCE: u32 = 50;
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum EvidenceRefused {
     /// It is over.
-    #[error("The case is {}; evidence is for one that is not over.", .0.as_str())]
+    #[error("The MED case is {}. Evidence can be added only until the case is closed.", .0.as_str())]
     CaseOver(CaseStatus),
     /// It has as many files as a case may have.
-    #[error("The case has {MAX_EVIDENCE} files, the most that one may have.")]
+    #[error("The MED case already has {MAX_EVIDENCE} files, the maximum.")]
     Full,
 }
 

@@ -102,7 +102,7 @@ impl SandboxPayment {
                 let asked = PaymentMethod::named(&name.to_ascii_uppercase());
                 let asked = asked.filter(|method| charge.methods.contains(method));
                 if asked.is_none() {
-                    fields.reject("method", "must be one of the methods that the charge can be paid by");
+                    fields.reject("method", "must be one of the charge's payment methods");
                 }
                 asked
             }
@@ -117,14 +117,18 @@ impl SandboxPayment {
             parsed(&mut fields, &root, "end_to_end_id", "must be 1 to 64 letters and digits", |text| {
                 text.parse().ok()
             });
-        let paid_at = parsed(&mut fields, &root, "paid_at", "must be an ISO 8601 date-time", |text| {
-            Timestamp::parse_floor(text).ok()
-        });
+        let paid_at = parsed(
+            &mut fields,
+            &root,
+            "paid_at",
+            "must be an ISO 8601 date-time, such as 2026-11-21T10:00:00.000Z",
+            |text| Timestamp::parse_floor(text).ok(),
+        );
         if paid_at.is_some_and(|paid_at| paid_at < charge.created_at) {
-            fields.reject("paid_at", "must not be before the charge was created");
+            fields.reject("paid_at", "must not be earlier than the charge's creation");
         }
         if paid_at.is_some_and(|paid_at| paid_at.millis_since(now) > MAX_AHEAD_MS) {
-            fields.reject("paid_at", "must not be more than a minute ahead of the service's clock");
+            fields.reject("paid_at", "must be at most one minute in the future");
         }
         let amount = fields.optional_amount(&root, "amount");
         fields.finish(method.map(|method| Self { method, amount, payer, payment_id, paid_at }))

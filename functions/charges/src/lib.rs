@@ -73,7 +73,10 @@ async fn create_by(
 /// The header's value; a failure is noted beside those of the body's fields.
 fn idempotency_key<'a>(fields: &mut Fields, context: &'a RequestContext) -> Option<&'a str> {
     let Some(key) = &context.headers.idempotency_key else {
-        fields.reject(IDEMPOTENCY_KEY, "this header is required");
+        fields.reject(
+            IDEMPOTENCY_KEY,
+            "is required: a header of 8 to 128 characters that is unique to this request",
+        );
         return None;
     };
     let text = std::str::from_utf8(key.as_bytes()).ok();

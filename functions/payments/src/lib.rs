@@ -95,7 +95,7 @@ async fn provider_status(
 async fn receipt(Own { caller, found: Payment(charge), now, .. }: Own<Payment>) -> Result<Response, Problem> {
     let charge = charge.at(now);
     let Some(paid) = charge.applied_payment.as_ref().filter(|_| charge.settlement.is_some()) else {
-        let text = "Only a settled payment has a receipt.".to_owned();
+        let text = "Only a settled payment has a receipt. Request it after the payment is paid.".to_owned();
         return Err(Problem::Unprocessable(text));
     };
     let pdf = receipt_pdf(&ReceiptDocument {

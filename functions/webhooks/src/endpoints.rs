@@ -63,7 +63,7 @@ pub(crate) async fn rotate_secret(
     // The documented body repeats the path's id; one that names another endpoint is a mistake to be told of.
     let named = body?.0.remove("id").filter(|named| !named.is_null());
     if named.is_some_and(|named| named.as_str() != Some(&id.to_string())) {
-        return Err(Problem::field("id", "must be the id in the path"));
+        return Err(Problem::field("id", "must equal the id in the path, or be left out"));
     }
     let change = EndpointChange::of_secret(new_secret()?);
     let endpoint = app.endpoints.change(&caller, id, &change, now).await?;

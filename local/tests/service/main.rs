@@ -25,6 +25,7 @@ mod contention;
 mod dashboard_limit;
 mod delivery_list;
 mod endpoints_that_misbehave;
+mod error_messages;
 mod event_log;
 mod evidence;
 mod failures;

@@ -214,7 +214,7 @@ async fn a_refund_takes_only_what_the_wallet_has() {
     let short = service.refund(&charge, "refund-01", body.clone()).await;
     assert_eq!(short.problem(), (422, "invalid_request_error", "insufficient_balance"));
     let message = short.body["error"]["message"].as_str().unwrap();
-    assert!(message.contains("needs 1351 ") && message.contains("is 1350 "), "{message}");
+    assert!(message.contains("takes 1351 ") && message.contains("has 1350 "), "{message}");
     // What was refused stored nothing: the same key serves.
     service.change_settings(|settings| settings.pix_out_fee = MinorUnits::new(450)).await;
     let refund = service.refund(&charge, "refund-01", body).await.expect(201);
@@ -540,7 +540,7 @@ async fn refunds_to_third_parties_take_no_more_of_a_day_than_its_limit() {
         assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
         assert_eq!(refused.body["error"]["param"], "amount");
         let message = refused.body["error"]["message"].as_str().unwrap();
-        assert!(message.contains("limited to 500 ") && message.contains("and 200 is left"), "{message}");
+        assert!(message.contains("limited to 500 ") && message.contains("of which 200 is left"), "{message}");
     }
     service.refund(&charge, "refund-02", to("25524893033", 200)).await.expect(201);
     // The payer is no third party, and a replay is answered first.

@@ -96,7 +96,7 @@ fn currency(fields: &mut Fields, root: &Object<'_>) -> Currency {
     if let Some(code) = fields.text(root, "currency", 3, 8)
         && code != Currency::BRL.as_str()
     {
-        fields.reject("currency", "must be BRL: Pix knows no other currency");
+        fields.reject("currency", "must be BRL, the only currency of Pix");
     }
     Currency::BRL
 }
@@ -104,7 +104,7 @@ fn currency(fields: &mut Fields, root: &Object<'_>) -> Currency {
 fn payment_method(fields: &mut Fields, root: &Object<'_>, surface: Surface) {
     match root.get("payment_method") {
         None if surface == Surface::PixCharges => {}
-        None => fields.reject("payment_method", "is required, and must be pix"),
+        None => fields.reject("payment_method", "is required: send pix"),
         Some(JsonValue::String(method)) if method == "pix" => {}
         Some(_) => fields.reject("payment_method", "must be pix"),
     }
@@ -113,7 +113,7 @@ fn payment_method(fields: &mut Fields, root: &Object<'_>, surface: Surface) {
 fn expires_in(fields: &mut Fields, root: &Object<'_>) -> Option<i64> {
     let seconds = fields.integer(root, "expires_in")?;
     if seconds < *EXPIRES_IN_SECONDS.start() {
-        fields.reject("expires_in", "must be at least 60 seconds");
+        fields.reject("expires_in", "must be an integer of at least 60 (seconds)");
         return None;
     }
     Some(seconds.min(*EXPIRES_IN_SECONDS.end()))

@@ -38,7 +38,7 @@ impl<S: Sync> FromRequest<S> for JsonBody {
     async fn from_request(request: Request, _state: &S) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let bytes = to_bytes(body, MAX_BODY_BYTES).await.map_err(|_too_long_or_broken| {
-            Problem::Unreadable(format!("The body is larger than {MAX_BODY_BYTES} bytes."))
+            Problem::Unreadable(format!("The body must be at most {MAX_BODY_BYTES} bytes."))
         })?;
         if bytes.is_empty() {
             return Ok(Self(JsonObject::new()));
@@ -98,10 +98,10 @@ impl Fields {
     }
 
     /// Notes a failing field, once; after the first hundred there is no use in more.
-    pub fn reject(&mut self, param: impl Into<String>, message: impl Into<String>) {
+    pub fn reject(&mut self, param: impl Into<String>, rule: impl Into<String>) {
         let param = param.into();
         if self.details.len() < MAX_DETAILS && !self.has_rejected(&param) {
-            self.details.push(Detail { param, message: message.into() });
+            self.details.push(Detail::new(param, &rule.into()));
         }
     }
 
@@ -142,10 +142,10 @@ impl Fields {
     /// compare by it.
     pub fn line<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let message =
-            "must be one line, without control characters and characters that change the direction of text";
+            "must be one line without control characters or characters that change the direction of text";
         let text = self.text_without(from, name, (min, max), text::is_unfit_for_line, message)?;
         if !text.is_empty() && text::is_blank(text) {
-            self.reject(from.param(name), "must not be blank: it has no visible character");
+            self.reject(from.param(name), "must contain a visible character");
             return None;
         }
         Some(text)
@@ -153,7 +153,7 @@ impl Fields {
 
     /// As [`Fields::text`], of any number of lines.
     pub fn lines<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
-        let message = "must not have control characters other than line breaks, nor characters that change the direction of text";
+        let message = "must not contain control characters other than line breaks, or characters that change the direction of text";
         self.text_without(from, name, (min, max), text::is_unfit_for_lines, message)
     }
 
@@ -178,7 +178,7 @@ impl Fields {
         let text = self.line(from, name, MIN_EMAIL_CHARS, MAX_EMAIL_CHARS)?;
         let options = Options::default().without_display_text();
         if EmailAddress::parse_with_options(text, options).is_err() {
-            self.reject(from.param(name), "must be an e-mail address (RFC 5322)");
+            self.reject(from.param(name), "must be an e-mail address (RFC 5322), such as ana@example.com");
             return None;
         }
         Some(text)
@@ -214,7 +214,7 @@ impl Fields {
     pub fn amount(&mut self, from: &Object<'_>, name: &str) -> Option<Amount> {
         if from.get(name).is_none() {
             self.amount_failed = true;
-            self.reject(from.param(name), "is required");
+            self.reject(from.param(name), "is required: an integer of at least 1 (minor units)");
             return None;
         }
         self.optional_amount(from, name)
@@ -278,8 +278,10 @@ impl Fields {
     #[must_use]
     pub fn with(mut self, refused: Problem) -> Problem {
         let Problem::Invalid(details) = refused else { return refused };
-        for Detail { param, message } in details {
-            self.reject(param, message);
+        for detail in details {
+            if self.details.len() < MAX_DETAILS && !self.has_rejected(&detail.param) {
+                self.details.push(detail);
+            }
         }
         Problem::Invalid(self.details)
     }
@@ -303,7 +305,7 @@ const TAX_ID_MESSAGE: &str =
     "must be an 11-digit CPF or a 14-character CNPJ with valid check digits, without punctuation";
 
 /// What is said of a time that can't be read. An unescaped plus sign in a query string reads as a space.
-const TIME_MESSAGE: &str = "must be an ISO 8601 date (a day in America/Sao_Paulo) or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z (write a plus sign as %2B)";
+const TIME_MESSAGE: &str = "must be an ISO 8601 date (a day in America/Sao_Paulo) or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z; encode a plus sign as %2B";
 
 fn must_be_one_of<T>(vocabulary: &[(&str, T)]) -> String {
     let words: Vec<&str> = vocabulary.iter().map(|(word, _)| *word).collect();
@@ -334,9 +336,9 @@ impl Query {
     pub fn allow_only(&self, fields: &mut Fields, known: &[&str]) {
         for (index, (name, _)) in self.pairs.iter().enumerate() {
             if !known.contains(&name.as_str()) {
-                fields.reject(name.clone(), "is not a parameter of this route");
+                fields.reject(name.clone(), "is not a parameter of this route; leave it out");
             } else if self.pairs.iter().take(index).any(|(earlier, _)| earlier == name) {
-                fields.reject(name.clone(), "is given more than once");
+                fields.reject(name.clone(), "is repeated; send it once");
             }
         }
     }
@@ -421,7 +423,7 @@ impl Query {
     pub fn currency(&self, fields: &mut Fields, name: &str) -> Option<Currency> {
         let parsed = Currency::parse(self.get(name)?).ok().filter(|currency| currency.is_known());
         if parsed.is_none() {
-            fields.reject(name, "must be the code of a currency, such as BRL");
+            fields.reject(name, "must be a currency code, such as BRL");
         }
         parsed
     }
@@ -430,7 +432,7 @@ impl Query {
     pub fn document(&self, fields: &mut Fields, name: &str) -> Option<Document> {
         let parsed = Document::parse(self.get(name)?);
         if parsed.is_none() {
-            fields.reject(name, "must be 1 to 32 characters, without spaces around them");
+            fields.reject(name, "must be 1 to 32 characters without surrounding spaces");
         }
         parsed
     }

@@ -295,8 +295,7 @@ impl Reader {
     fn repeat(&mut self, param: String) {
         let is_known = self.repeated.iter().any(|detail| detail.param == param);
         if self.repeated.len() < MAX_DETAILS && !is_known {
-            let message = "is given more than once in its object; send it once".to_owned();
-            self.repeated.push(Detail { param, message });
+            self.repeated.push(Detail::new(param, "is repeated in its object; send it once"));
         }
     }
 }
@@ -304,7 +303,7 @@ impl Reader {
 fn expect_within(depth: usize) -> Result<(), Problem> {
     if depth > MAX_DEPTH {
         return Err(Problem::Unreadable(format!(
-            "The body is nested too deep: objects and arrays may have at most {MAX_DEPTH} levels."
+            "The body is nested too deeply. Objects and arrays can be nested at most {MAX_DEPTH} levels deep."
         )));
     }
     Ok(())
@@ -313,7 +312,7 @@ fn expect_within(depth: usize) -> Result<(), Problem> {
 /// Reads one level. The text was read once, so all that can be wrong is an escape that is no character.
 fn leaf<'a, T: Deserialize<'a>>(text: &'a str, path: &JsonPath<'_>) -> Result<T, Problem> {
     serde_json::from_str(text).map_err(|error| {
-        Problem::Unreadable(format!("The body is not valid JSON: {error} of the value at `{path}`."))
+        Problem::Unreadable(format!("The body is not valid JSON: {error} in the value at `{path}`."))
     })
 }
 
@@ -406,7 +405,7 @@ mod tests {
         insta::assert_snapshot!(unreadable(b"{\"a\": 1,}"), @"The body is not valid JSON: key must be a string at line 1 column 9.");
         insta::assert_snapshot!(unreadable(b"{} {}"), @"The body is not valid JSON: trailing characters at line 1 column 4.");
         insta::assert_snapshot!(unreadable(b"[]"), @"The body must be a JSON object.");
-        insta::assert_snapshot!(unreadable(br#"{"a": {"b": ["\ud800"]}}"#), @"The body is not valid JSON: unexpected end of hex escape at line 1 column 8 of the value at `a.b[0]`.");
+        insta::assert_snapshot!(unreadable(br#"{"a": {"b": ["\ud800"]}}"#), @"The body is not valid JSON: unexpected end of hex escape at line 1 column 8 in the value at `a.b[0]`.");
         insta::assert_snapshot!(unreadable(b"{\"a\": \"\xff\"}"), @"The body is not valid JSON: invalid utf-8 sequence of 1 bytes from index 7.");
     }
 
@@ -416,7 +415,7 @@ mod tests {
         assert!(read(nested(MAX_DEPTH - 1).as_bytes()).is_ok());
         for levels in [MAX_DEPTH, 100_000] {
             insta::allow_duplicates! {
-                insta::assert_snapshot!(unreadable(nested(levels).as_bytes()), @"The body is nested too deep: objects and arrays may have at most 64 levels.");
+                insta::assert_snapshot!(unreadable(nested(levels).as_bytes()), @"The body is nested too deeply. Objects and arrays can be nested at most 64 levels deep.");
             }
         }
     }

@@ -21,8 +21,17 @@ const RETRY_AFTER_AT_MOST: u64 = 3;
 pub struct Detail {
     /// The field's path, such as `customer.document`, or the name of a query parameter or header.
     pub param: String,
-    /// What is wrong with it, in a sentence.
+    /// A sentence that names the field, the rule and, where it is not obvious, the way out.
     pub message: String,
+}
+
+impl Detail {
+    /// `rule` is the sentence without its subject and full stop, such as `must be an integer`.
+    pub fn new(param: impl Into<String>, rule: &str) -> Self {
+        let param = param.into();
+        let message = format!("`{param}` {rule}.");
+        Self { param, message }
+    }
 }
 
 /// Every way a request can fail.
@@ -136,8 +145,8 @@ pub enum Problem {
 
 impl Problem {
     /// A single failing field.
-    pub fn field(param: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Invalid(vec![Detail { param: param.into(), message: message.into() }])
+    pub fn field(param: impl Into<String>, rule: impl AsRef<str>) -> Self {
+        Self::Invalid(vec![Detail::new(param, rule.as_ref())])
     }
 
     /// The HTTP status (contract: Errors, status map).
@@ -232,77 +241,77 @@ impl Problem {
     pub fn message(&self) -> String {
         match self {
             Self::Invalid(details) | Self::InvalidAmount(details) => match details.as_slice() {
-                [only] => format!("{}: {}", only.param, only.message),
+                [only] => only.message.clone(),
                 many if many.len() >= MAX_DETAILS => {
-                    format!("{MAX_DETAILS} fields or more are not valid; see details of the first.")
+                    format!("{MAX_DETAILS} fields or more are not valid; `details` lists the first {MAX_DETAILS}.")
                 }
-                many => format!("{} fields are not valid; see details.", many.len()),
+                many => format!("{} fields are not valid; `details` lists each.", many.len()),
             },
             Self::Unreadable(message)
             | Self::Unprocessable(message)
             | Self::UnprocessableField { message, .. }
             | Self::RefundNotSupported(message) => message.clone(),
             Self::Unauthorized => {
-                "The apikey header is missing, or its key is not valid. Send the key exactly as it was issued.".to_owned()
+                "The `apikey` header is missing or its key is not valid. Send the key exactly as it was issued.".to_owned()
             }
             Self::NotLoggedIn => {
-                "The dashboard token is missing, has expired or was logged out. Send Authorization: Bearer and the token of POST /v1/auth/login.".to_owned()
+                "The dashboard token is missing, expired or logged out. Send `Authorization: Bearer` with a token from POST /v1/auth/login.".to_owned()
             }
             Self::WrongCredentials => "The e-mail address or the password is wrong.".to_owned(),
             Self::ApiKeyRoleRequired => {
-                "Only an OWNER or ADMIN of the account may issue, rotate or revoke API keys.".to_owned()
+                "Only an OWNER or ADMIN of the account can issue, rotate or revoke API keys.".to_owned()
             }
             Self::CustomerVelocityExceeded => {
-                "This customer was asked for too many charges within ten minutes. Those that expired or were cancelled do not count.".to_owned()
+                "This customer has too many charges created within ten minutes. Expired and cancelled charges do not count. Retry later.".to_owned()
             }
             Self::AccountVelocityExceeded => {
-                "The account asked for too many charges within this minute. Those that expired or were cancelled do not count.".to_owned()
+                "The account created too many charges within this minute. Expired and cancelled charges do not count. Retry later.".to_owned()
             }
             Self::LiveKeyNotAllowed => {
-                "Sandbox routes play the acquirer for test charges; use an ak_test_ key.".to_owned()
+                "Sandbox routes simulate the acquirer of test charges. Use an ak_test_ key.".to_owned()
             }
-            Self::NotFound { what } => format!("No such {what} in this account and mode."),
-            Self::NoSuchRoute { method, path } => format!("There is no route {method} {path}."),
+            Self::NotFound { what } => format!("There is no such {what} in this account and mode (test or live). Check the id and the key."),
+            Self::NoSuchRoute { method, path } => format!("There is no route {method} {path}. Check the method and the path."),
             Self::IdempotencyKeyReused => {
-                "This Idempotency-Key was used with a different body. Use a new key for a new request.".to_owned()
+                "This idempotency key was used with a different body. Use a new key for a new request.".to_owned()
             }
             Self::EvidenceNotUploaded => {
-                "The file did not arrive, or its upload_url has expired. Request a new URL and upload again.".to_owned()
+                "The file was not uploaded before its `upload_url` expired. Request a new URL and upload the file again.".to_owned()
             }
             Self::EvidenceSizeMismatch { declared, stored } => {
-                format!("The file that arrived has {stored} bytes; file_size said {declared}.")
+                format!("The uploaded file has {stored} bytes, but `file_size` declared {declared}. Request a new URL with the right size.")
             }
             Self::PaymentNotCancellable { status } => format!(
-                "The payment is {status}; only one that waits for its payment can be cancelled. What is settled can be refunded."
+                "The payment is {status}. Only an unpaid payment can be cancelled; refund a settled one instead."
             ),
             Self::PaymentNotRefundable { status } => {
-                format!("The payment is {status}; only one that is PAID or APPROVED can be refunded.")
+                format!("The payment is {status}. Only a PAID or APPROVED payment can be refunded.")
             }
             Self::ChargeDisputed { is_over: false } => {
-                "A MED case on the payment is not over; it can't be refunded until then.".to_owned()
+                "A MED case on this payment is still open. Refund the payment after the case is closed.".to_owned()
             }
             Self::ChargeDisputed { is_over: true } => {
-                "A MED case on the payment was lost; it can't be refunded any more.".to_owned()
+                "A MED case on this payment was lost, so the payment can no longer be refunded.".to_owned()
             }
             Self::RefundExceedsRemaining { remaining } => {
-                format!("Only {remaining} is left to refund, in the smallest unit, refunds under way taken off.")
+                format!("At most {remaining} (minor units) can still be refunded; refunds in progress are already deducted.")
             }
             Self::InsufficientBalance { needed, available } => format!(
-                "The refund needs {needed} of the wallet's available balance, which is {available} (minor units)."
+                "The refund takes {needed} (minor units) from the wallet, which has {available} available. Refund less, or add funds."
             ),
             Self::RateLimited { retry_after_seconds } => {
-                format!("Too many requests in this minute. Retry in {retry_after_seconds} s.")
+                format!("Too many requests in this minute. Retry in {retry_after_seconds} seconds.")
             }
             Self::TooManyTests { limit, retry_after_seconds } => format!(
-                "At most {limit} tests of a webhook endpoint can be sent a minute. Retry in {retry_after_seconds} s."
+                "At most {limit} tests of a webhook endpoint can be sent in a minute. Retry in {retry_after_seconds} seconds."
             ),
             Self::TooManyLogins { retry_after_seconds, limit: _ } => {
-                format!("Too many log-ins failed. Retry in {retry_after_seconds} s.")
+                format!("Too many failed log-ins. Retry in {retry_after_seconds} seconds.")
             }
             Self::Unavailable(_) => {
-                "A service we depend on did not answer, or too many requests changed this at once. Retry with backoff, with the same idempotency key where there is one.".to_owned()
+                "A dependency did not answer in time, or too many requests changed the same object at once. Retry with backoff and the same idempotency key.".to_owned()
             }
-            Self::Internal(_) => "Something failed on our side. Retrying with the same Idempotency-Key is safe.".to_owned(),
+            Self::Internal(_) => "An internal error occurred. Retrying with the same idempotency key is safe.".to_owned(),
         }
     }
 

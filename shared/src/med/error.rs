@@ -11,7 +11,7 @@ use crate::store::StoreError;
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
     /// Only an open case can be answered.
-    #[error("The case is {}; only an open one can be answered.", .0.as_str())]
+    #[error("The MED case is {}. Only an open case can be appealed or accepted.", .0.as_str())]
     NotOpen(CaseStatus),
     /// Nothing was credited for the charge, or its funds do not allow what the case takes.
     #[error(transparent)]

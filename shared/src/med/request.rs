@@ -37,7 +37,7 @@ pub fn case_notification(body: &JsonObject) -> Result<CaseNotification, Problem>
 fn reason(fields: &mut Fields, root: &Object<'_>) -> Option<String> {
     let reason = fields.text(root, "reason", 0, MAX_REASON_CHARS)?;
     if reason.chars().any(text::is_control_but_whitespace) {
-        fields.reject("reason", "must not have control characters");
+        fields.reject("reason", "must not contain control characters");
     }
     Some(reason.to_owned()).filter(|reason| !text::is_blank(reason))
 }
@@ -46,7 +46,10 @@ fn deadline(fields: &mut Fields, root: &Object<'_>) -> Option<Timestamp> {
     let value = root.get("response_deadline")?;
     let parsed = value.as_str().and_then(|text| Timestamp::parse_floor(text).ok());
     if parsed.is_none() {
-        fields.reject("response_deadline", "must be an ISO 8601 date or date-time");
+        fields.reject(
+            "response_deadline",
+            "must be an ISO 8601 date or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z",
+        );
     }
     parsed
 }
@@ -57,12 +60,12 @@ pub fn appeal_reason(body: &JsonObject) -> Result<AppealReason, Problem> {
     let root = Object::root(body);
     let (min, max) = AppealReason::CHARS;
     if root.get("reason").is_none() {
-        fields.reject("reason", "is required");
+        fields.reject("reason", format!("is required: a string of {min} to {max} characters"));
     }
     let text = fields.text(&root, "reason", min, max);
     let reason = text.and_then(AppealReason::parse);
     if text.is_some() && reason.is_none() {
-        fields.reject("reason", "must not be blank, nor have control characters");
+        fields.reject("reason", "must contain a visible character and no control characters");
     }
     fields.finish(reason)
 }

@@ -31,22 +31,24 @@ pub enum RefundError {
         available: i64,
     },
     /// The acquirer has no refunds of this method.
-    #[error("The acquirer has no refunds of payments by {}.", .0.as_str())]
+    #[error("The acquirer can't refund payments by {}.", .0.as_str())]
     MethodNotSupported(PaymentMethod),
     /// The acquirer has no refunds by cash-out.
-    #[error("The acquirer sends no Pix; refund by devolution.")]
+    #[error(
+        "The acquirer does not support refunds by cashout. Use strategy devolution, without `destinationKey` and `passFeeToTenant`."
+    )]
     CashoutNotSupported,
     /// These fields are for payments by Pix.
     #[error("fields are for payments by Pix: {}", .0.join(", "))]
     OnlyForPix(Vec<&'static str>),
     /// The account's settings allow refunds to the payer alone.
     #[error(
-        "This account refunds to the payer only: `destinationKey` must be the payer's document as its bank reported it, or absent."
+        "This account refunds only to the payer. Leave `destinationKey` out, or send the payer's document as their bank reported it."
     )]
     PayerOnly,
     /// The day's limit for refunds to third parties has no room.
     #[error(
-        "Refunds to Pix keys of third parties are limited to {limit} a day (minor units), and {left} is left today. Refund to the payer, without `destinationKey`, or wait until tomorrow."
+        "Refunds to Pix keys of third parties are limited to {limit} a day (minor units), of which {left} is left today. Refund to the payer (without `destinationKey`) or wait until tomorrow."
     )]
     OverThirdPartyLimit {
         /// The limit, in minor units.

@@ -43,7 +43,7 @@ impl NewRefund {
         let amount = fields.optional_amount(&root, "amount");
         let (min, max) = IDEMPOTENCY_KEY_CHARS;
         if root.get("idempotencyKey").is_none() {
-            fields.reject("idempotencyKey", "is required");
+            fields.reject("idempotencyKey", format!("is required: a string of {min} to {max} characters"));
         }
         let idempotency_key = fields.text(&root, "idempotencyKey", min, max);
         let reason = fields.text(&root, "reason", 0, MAX_REASON_CHARS);
@@ -51,7 +51,7 @@ impl NewRefund {
         let pass_fee_to_tenant = fields.boolean(&root, "passFeeToTenant").unwrap_or_default();
         let destination = destination(&mut fields, &root);
         if strategy == Some(RefundStrategy::Devolution) {
-            let only_cashout = "is for refunds by cashout; a devolution goes back the way it came";
+            let only_cashout = "applies only to strategy cashout; leave it out for a devolution";
             if destination.is_some() {
                 fields.reject("destinationKey", only_cashout);
             }

@@ -108,9 +108,12 @@ impl PaymentFilter {
         let filter = Self {
             page: query.integer(&mut fields, "page", 1, u32::MAX, 1),
             limit: query.integer(&mut fields, "limit", 1, MAX_LIMIT, DEFAULT_LIMIT),
-            starting_after: query.parsed(&mut fields, "starting_after", "must be a payment id", |text| {
-                ChargeId::parse_any(text).ok()
-            }),
+            starting_after: query.parsed(
+                &mut fields,
+                "starting_after",
+                "must be a payment id (a UUID)",
+                |text| ChargeId::parse_any(text).ok(),
+            ),
             status: query.one_of(&mut fields, "status", &TransactionStatus::vocabulary()),
             start: query.not_before(&mut fields, "startDate"),
             end: query.not_after(&mut fields, "endDate"),
@@ -123,16 +126,16 @@ impl PaymentFilter {
         };
         if filter.offset() > MAX_OFFSET {
             let message = format!(
-                "begins after {MAX_OFFSET} payments; go on with starting_after, the id of the last payment that you have, or narrow the list by startDate and endDate"
+                "must begin within the first {MAX_OFFSET} payments; continue with `starting_after`, the id of the last payment you have, or narrow the list by `startDate` and `endDate`"
             );
             fields.reject("page", message);
         }
         if filter.starting_after.is_some() {
             if query.get("page").is_some() {
-                fields.reject("starting_after", "takes the place of page; send one of them");
+                fields.reject("starting_after", "can't be combined with `page`; send one of them");
             }
             if filter.sort_by != CREATED_AT {
-                let message = format!("goes on in the order of {CREATED_AT}; leave sortBy out");
+                let message = format!("works only in the order of `{CREATED_AT}`; leave `sortBy` out");
                 fields.reject("starting_after", message);
             }
         }
@@ -191,7 +194,7 @@ impl PaymentFilter {
 pub enum PaymentListError {
     /// More payments match than can be sorted by another field than their creation.
     #[error(
-        "sorts at most {MAX_SORTED} payments, and more match; narrow the list by status, startDate and endDate, or read all in the order of {CREATED_AT} with starting_after"
+        "can sort at most {MAX_SORTED} payments, and more match; narrow the list by `status`, `startDate` and `endDate`, or read all in the order of `{CREATED_AT}` with `starting_after`"
     )]
     TooManyToSort,
     /// `starting_after` names no payment of the scope, or DynamoDB.

@@ -47,7 +47,7 @@ impl StatementFilter {
         query.allow_only(&mut fields, &PARAMETERS);
         let limit = query.integer(&mut fields, "limit", 1, size.max, size.default);
         let starting_after =
-            query.parsed(&mut fields, "starting_after", "must be a movement's id (mv_…)", |text| {
+            query.parsed(&mut fields, "starting_after", "must be a movement id (mv_…)", |text| {
                 text.parse().ok()
             });
         let filter = Self {

@@ -310,7 +310,7 @@ fn status(fields: &mut Fields, value: &JsonValue) -> Option<EndpointStatus> {
 
 fn url(fields: &mut Fields, root: &Object<'_>, policy: &AddressPolicy) -> Option<String> {
     let Some(JsonValue::String(text)) = root.get("url") else {
-        fields.reject("url", "is required, and must be a string");
+        fields.reject("url", "is required: a URL such as https://example.com/hooks");
         return None;
     };
     match check_new_url(text, policy) {
@@ -324,11 +324,11 @@ fn url(fields: &mut Fields, root: &Object<'_>, policy: &AddressPolicy) -> Option
 
 fn events(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<EventType>> {
     let Some(JsonValue::Array(names)) = root.get("events") else {
-        fields.reject("events", "is required, and must be an array of event names");
+        fields.reject("events", "is required: an array of event names");
         return None;
     };
     if names.is_empty() {
-        fields.reject("events", "must name at least one event");
+        fields.reject("events", "must contain at least one event name");
         return None;
     }
     let mut events = Vec::new();

@@ -18,16 +18,16 @@ pub enum WebhookError {
     #[error("there is no such event")]
     NoEvent,
     /// The scope has as many endpoints as one may have.
-    #[error("There are {MAX_ENDPOINTS} webhook endpoints already.")]
+    #[error("The account has {MAX_ENDPOINTS} webhook endpoints, the maximum. Delete one first.")]
     TooManyEndpoints,
     /// The event of a delivery is no longer kept.
-    #[error("Its event is no longer kept.")]
+    #[error("The event of this delivery is no longer stored, so it can't be sent again.")]
     EventNotKept,
     /// Nothing new is sent to an endpoint that is off.
-    #[error("The webhook endpoint is INACTIVE; set its status to ACTIVE first.")]
+    #[error("The webhook endpoint is INACTIVE. Set its status to ACTIVE first.")]
     EndpointInactive,
     /// Nothing new is sent to an endpoint that is gone.
-    #[error("The webhook endpoint was deleted.")]
+    #[error("The webhook endpoint was deleted, so nothing can be sent to it.")]
     EndpointDeleted,
     /// The endpoint had its tests of this minute.
     #[error("at most {limit} tests of a webhook endpoint can be sent a minute")]

@@ -21,7 +21,7 @@ const MAX_CAUSES: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The URL may not be posted to; nothing was sent.
-    #[error(transparent)]
+    #[error("the URL {0}")]
     Url(#[from] UrlRefusal),
     /// The name resolves to addresses that may not be connected to; nothing was sent. This is the first of them.
     #[error("address {0} is not public")]

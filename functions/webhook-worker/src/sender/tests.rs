@@ -529,12 +529,24 @@ async fn a_refused_url_is_not_connected_to() {
     let port = listener.local_addr().unwrap().port();
     let sender = deployed().build().unwrap();
     for (url, text) in [
-        (format!("https://127.0.0.1:{port}/"), "127.0.0.1 is a loopback address"),
-        (format!("https://0x7f.1:{port}/"), "127.0.0.1 is a loopback address"),
-        (format!("https://[::ffff:127.0.0.1]:{port}/"), "::ffff:127.0.0.1 is a loopback address"),
-        (format!("https://localhost:{port}/"), "localhost is not a public name"),
-        (format!("http://127.0.0.1:{port}/"), "URLs must use https"),
-        ("https://169.254.169.254/latest/meta-data/".to_owned(), "169.254.169.254 is a link-local address"),
+        (
+            format!("https://127.0.0.1:{port}/"),
+            "the URL must have a public host, not 127.0.0.1 (a loopback address)",
+        ),
+        (
+            format!("https://0x7f.1:{port}/"),
+            "the URL must have a public host, not 127.0.0.1 (a loopback address)",
+        ),
+        (
+            format!("https://[::ffff:127.0.0.1]:{port}/"),
+            "the URL must have a public host, not ::ffff:127.0.0.1 (a loopback address)",
+        ),
+        (format!("https://localhost:{port}/"), "the URL must have a public host name, not localhost"),
+        (format!("http://127.0.0.1:{port}/"), "the URL must use https"),
+        (
+            "https://169.254.169.254/latest/meta-data/".to_owned(),
+            "the URL must have a public host, not 169.254.169.254 (a link-local address)",
+        ),
     ] {
         let attempt = post(&sender, &url).await;
         assert_eq!(attempt.status_code(), None);

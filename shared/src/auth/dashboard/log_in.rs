@@ -28,7 +28,7 @@ impl Credentials {
         let root = Object::root(body);
         let mut text = |name: &str, max| {
             if root.get(name).is_none() {
-                fields.reject(name, "is required");
+                fields.reject(name, format!("is required: 1 to {max} characters"));
             }
             fields.text(&root, name, 1, max)
         };

@@ -43,14 +43,14 @@ impl NewPayment {
         }
         let (min, max) = IDEMPOTENCY_KEY_CHARS;
         if root.get("idempotencyKey").is_none() {
-            fields.reject("idempotencyKey", "is required");
+            fields.reject("idempotencyKey", format!("is required: a string of {min} to {max} characters"));
         }
         let idempotency_key = fields.text(&root, "idempotencyKey", min, max);
         let document = fields.line(&root, "customerDocument", 1, Document::MAX_CHARS);
         let document = document.and_then(|text| {
             let document = Document::parse(text);
             if document.is_none() {
-                fields.reject("customerDocument", "must not have spaces around it");
+                fields.reject("customerDocument", "must not have surrounding spaces");
             }
             document
         });
@@ -99,14 +99,14 @@ fn currency(fields: &mut Fields, root: &Object<'_>) -> Option<Currency> {
     let known = fields.text(root, "currency", 3, 8)?;
     let known = Currency::parse(known).ok().filter(|currency| currency.is_known());
     if known.is_none() {
-        fields.reject("currency", "must be the code of a currency, such as BRL");
+        fields.reject("currency", "must be a currency code, such as BRL");
     }
     known
 }
 
 fn methods(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<PaymentMethod>> {
     let names: Vec<&str> = PaymentMethod::vocabulary().iter().map(|(name, _)| *name).collect();
-    let message = format!("must be a list of one or more of {}, each at most once", names.join(", "));
+    let message = format!("must be a non-empty list of distinct methods out of {}", names.join(", "));
     let listed = root.get("paymentMethods").and_then(JsonValue::as_array);
     let mut methods = Vec::new();
     for name in listed.into_iter().flatten() {
@@ -130,14 +130,20 @@ fn fit_currency(fields: &mut Fields, methods: &[PaymentMethod], currency: Curren
     let unfit: Vec<&str> =
         methods.iter().filter(|method| !method.takes(currency)).map(|method| method.as_str()).collect();
     if !unfit.is_empty() {
-        fields.reject("paymentMethods", format!("{} can't be paid in {currency}", unfit.join(", ")));
+        fields.reject(
+            "paymentMethods",
+            format!("must fit the currency: {} can't be paid in {currency}", unfit.join(", ")),
+        );
     }
 }
 
 fn fit_amount(fields: &mut Fields, methods: &[PaymentMethod], amount: Amount) {
     let most = |method: &PaymentMethod| method.facts().max_amount;
     if let Some(method) = methods.iter().find(|method| amount.minor() > most(method)) {
-        fields.reject("amount", format!("must be at most {} by {}", most(method), method.as_str()));
+        fields.reject(
+            "amount",
+            format!("must be at most {} (minor units) for {}", most(method), method.as_str()),
+        );
     }
 }
 
@@ -145,7 +151,7 @@ fn fit_amount(fields: &mut Fields, methods: &[PaymentMethod], amount: Amount) {
 fn phone(fields: &mut Fields, metadata: &Object<'_>, is_required: bool) -> Option<String> {
     let Some(value) = metadata.get("phone") else {
         if is_required {
-            fields.reject("metadata.phone", "is required by MBWAY, in E.164: +351912345678");
+            fields.reject("metadata.phone", "is required for MBWAY, in E.164 form such as +351912345678");
         }
         return None;
     };
@@ -159,7 +165,7 @@ fn phone(fields: &mut Fields, metadata: &Object<'_>, is_required: bool) -> Optio
     }
     // Without MB WAY it is the merchant's own key, and may be anything.
     if is_required {
-        fields.reject("metadata.phone", "must be a phone number in E.164: +351912345678");
+        fields.reject("metadata.phone", "must be a phone number in E.164 form, such as +351912345678");
     }
     None
 }
@@ -181,7 +187,7 @@ fn return_url(fields: &mut Fields, metadata: &Object<'_>, by_card: bool) -> Opti
     if url.is_none() {
         fields.reject(
             format!("metadata.{RETURN_URL}"),
-            "must be an absolute http or https address, without credentials, white space and control characters, at most 2048 bytes",
+            "must be an absolute http or https URL of at most 2048 bytes, without credentials, white space or control characters",
         );
     }
     url

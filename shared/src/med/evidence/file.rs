@@ -17,7 +17,7 @@ const MAX_NAME_CHARS: usize = 255;
 pub const MAX_BYTES: u32 = 10_485_760;
 
 /// What is said of a name that is not taken.
-const NO_NAME: &str = "must be a visible name, without a path, control characters and characters that change the direction of text";
+const NO_NAME: &str = "must be a visible file name without a path, control characters or characters that change the direction of text";
 
 /// A file that is evidence, as it was declared before it was sent.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -57,7 +57,7 @@ impl EvidenceFile {
         let size = allowed(bytes.len()).ok_or_else(|| invalid("file_size", &no_size()))?;
         let mime_type = MimeType::all()
             .find(|mime_type| mime_type.begins(bytes))
-            .ok_or_else(|| invalid("mime_type", "the file is of no type that evidence may have"))?;
+            .ok_or_else(|| invalid("mime_type", "must be PNG, JPEG, WebP, GIF or PDF"))?;
         Ok(Self { name, size, mime_type })
     }
 }
@@ -68,12 +68,12 @@ fn allowed(bytes: impl TryInto<u32>) -> Option<u32> {
 }
 
 fn no_size() -> String {
-    format!("must be 1 to {MAX_BYTES} bytes")
+    format!("must be an integer from 1 to {MAX_BYTES} (bytes)")
 }
 
 fn name(fields: &mut Fields, root: &Object<'_>) -> Option<FileName> {
     if root.get("file_name").is_none() {
-        fields.reject("file_name", "is required");
+        fields.reject("file_name", format!("is required: 1 to {MAX_NAME_CHARS} characters"));
     }
     let name = FileName::parse(fields.text(root, "file_name", 1, MAX_NAME_CHARS)?);
     if name.is_none() {
@@ -84,7 +84,7 @@ fn name(fields: &mut Fields, root: &Object<'_>) -> Option<FileName> {
 
 fn size(fields: &mut Fields, root: &Object<'_>) -> Option<u32> {
     if root.get("file_size").is_none() {
-        fields.reject("file_size", "is required");
+        fields.reject("file_size", format!("is required: an integer from 1 to {MAX_BYTES} (bytes)"));
     }
     let size = allowed(fields.integer(root, "file_size")?);
     if size.is_none() {

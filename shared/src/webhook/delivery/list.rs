@@ -56,10 +56,10 @@ impl DeliveryFilter {
                 text.parse().ok()
             });
         if query.get("starting_after").is_some() && query.get("offset").is_some() {
-            fields.reject("starting_after", "can't be combined with offset; leave offset out");
+            fields.reject("starting_after", "can't be combined with `offset`; send one of them");
         }
         let too_far = format!(
-            "must be an integer from 0 to {MAX_OFFSET}; to go on, send starting_after with the last delivery's id instead"
+            "must be an integer from 0 to {MAX_OFFSET}; to read further, send `starting_after` with the id of the last delivery you have"
         );
         let offset = query.parsed(&mut fields, "offset", &too_far, |text| {
             let digits = text.bytes().all(|byte| byte.is_ascii_digit());
