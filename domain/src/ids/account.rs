@@ -1,4 +1,4 @@
-//! Accounts, their modes and their users.
+//! Ids of accounts and dashboard users, and the tenant scope (account and mode).
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,17 +8,17 @@ use super::define::{digest, first_80_bits, id_traits};
 use crate::base32;
 use crate::text::serde_as_text;
 
-/// Test or real money. A key of one mode sees no data of the other.
+/// The mode of an API key and of all data created with it. A key of one mode never sees data of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
-    /// The sandbox.
+    /// Sandbox data; no money moves.
     Test,
-    /// Real money.
+    /// Production data; real money moves.
     Live,
 }
 
 impl Mode {
-    /// `test` or `live`.
+    /// Returns `test` or `live`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Test => "test",
@@ -47,7 +47,8 @@ impl FromStr for Mode {
 
 serde_as_text!(Mode);
 
-/// A merchant's account: `acc_` and 16 characters of the [`base32`] alphabet, which includes all lower-case hex digits.
+/// The id of a merchant's account: `acc_` and 16 characters of the [`base32`] alphabet. That alphabet includes all
+/// lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountId([u8; Self::LEN]);
 
@@ -56,7 +57,7 @@ impl AccountId {
     const LEN: usize = 16;
     const EXPECTED: IdError = IdError { expected: "acc_ and 16 lower-case letters and digits" };
 
-    /// Makes a new account's id from 80 random bits.
+    /// Creates the id of a new account from 80 random bits.
     pub fn new(random: [u8; 10]) -> Self {
         let mut characters = [0; Self::LEN];
         let mut rest = first_80_bits(&random);
@@ -67,7 +68,7 @@ impl AccountId {
         Self(characters)
     }
 
-    fn bare(&self) -> &str {
+    fn without_prefix(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
@@ -75,7 +76,7 @@ impl AccountId {
 impl fmt::Display for AccountId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(Self::PREFIX)?;
-        f.write_str(self.bare())
+        f.write_str(self.without_prefix())
     }
 }
 
@@ -93,7 +94,7 @@ impl FromStr for AccountId {
     }
 }
 
-/// An account in one mode, the owner of data. As a key: `acc_0123456789abcdef:test`.
+/// The tenant that owns data: an account in one mode. In row keys: `acc_0123456789abcdef:test`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     /// The account.
@@ -102,9 +103,9 @@ pub struct Scope {
     pub mode: Mode,
 }
 
-/// Data of one scope. Only callers of that scope see it.
+/// Data that belongs to one scope. Only callers of that scope may see it.
 pub trait Scoped {
-    /// Its scope.
+    /// Returns the scope that owns the data.
     fn scope(&self) -> Scope;
 }
 
@@ -124,8 +125,8 @@ impl FromStr for Scope {
     }
 }
 
-/// A user of the dashboard: `usr_` and 26 characters, a hash of the e-mail address. So an address belongs to one user, and
-/// the user's row is found by the id or by the address.
+/// The id of a dashboard user: `usr_` and 26 characters, a hash of the email address. So one address belongs to one
+/// user, and the user's row can be read by id or by address without an index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserId(u128);
 
@@ -133,7 +134,7 @@ impl UserId {
     const PREFIX: &str = "usr_";
     const EXPECTED: IdError = IdError { expected: "usr_ and 26 lower-case letters and digits" };
 
-    /// Derives the id of an e-mail address, in any case.
+    /// Derives the id from an email address. The address is lower-cased first.
     pub fn of_email(email: &str) -> Self {
         let hash = digest("user", &[email.to_lowercase().as_bytes()]);
         let (bits, _) = hash.split_first_chunk().unwrap_or((&[0; 16], &[]));
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_account_id_has_sixteen_characters_of_its_alphabet() {
+    fn an_account_id_has_sixteen_base32_characters() {
         for text in ["acc_0123456789abcdef", "acc_zzzzzzzzzzzzzzzz"] {
             assert_eq!(text.parse::<AccountId>().unwrap().to_string(), text);
         }
@@ -210,13 +211,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_scope_is_parsed_back(random: [u8; 10], live: bool) {
+        fn parsing_reverses_the_display_of_a_scope(random: [u8; 10], live: bool) {
             let scope = Scope { account: AccountId::new(random), mode: if live { Mode::Live } else { Mode::Test } };
             prop_assert_eq!(scope.to_string().parse(), Ok(scope));
         }
 
         #[test]
-        fn no_text_panics(text in ".{0,70}") {
+        fn parsing_never_panics(text in ".{0,70}") {
             let _ = text.parse::<Scope>();
         }
     }

@@ -1,4 +1,4 @@
-//! Ids of API keys.
+//! API key ids and fingerprints.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,28 +11,28 @@ use super::IdError;
 use crate::hex;
 use crate::text::serde_as_text;
 
-/// Characters of a SHA-256 in hex.
+/// Length of a SHA-256 in hex digits.
 const FINGERPRINT_CHARS: usize = 64;
 
-/// A key's SHA-256 in lower-case hex: names its row, and stands for it in logs.
+/// The SHA-256 of an API key in lower-case hex. It identifies the key's row, and logs show it in place of the key.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);
 
 impl Fingerprint {
-    /// Of a key exactly as it was sent: not trimmed, not folded.
+    /// Computes the fingerprint of a key exactly as the client sent it: neither trimmed nor lower-cased.
     pub fn of(key: &SecretString) -> Self {
         Self(hex::encode(&Sha256::digest(key.expose_secret().as_bytes())))
     }
 
-    /// The hex digits.
+    /// Returns the 64 hex digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The id of a key: `key_` and its fingerprint. So it says where the key's row lives, which is read without an index, and
-/// a line of the request log is found by it.
+/// The id of an API key: `key_` and its fingerprint. The id alone locates the key's row without an index, and it
+/// matches the fingerprint in request logs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ApiKeyId(Fingerprint);
 
@@ -40,7 +40,7 @@ impl ApiKeyId {
     const PREFIX: &str = "key_";
     const EXPECTED: IdError = IdError { expected: "key_ and 64 lower-case hex digits" };
 
-    /// What names the row.
+    /// Returns the fingerprint, which is the key of the row.
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.0
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_a_fingerprint_in_one_spelling() {
+    fn an_api_key_id_has_exactly_one_spelling() {
         let id = ApiKeyId::from(Fingerprint::of(&SecretString::from("ak_test_1")));
         assert_eq!(id.to_string().parse::<ApiKeyId>(), Ok(id.clone()));
         let digits = id.fingerprint().as_str();

@@ -1,4 +1,4 @@
-//! Charges, and the ids derived from a charge: refunds and MED cases.
+//! Ids of charges, and the ids derived from a charge's id: refunds and MED cases.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,8 @@ use super::define::{digest, first_80_bits, id_traits};
 use super::{IdError, Mode};
 use crate::base32;
 
-/// A charge, which `/v1/payments` shows as a transaction. One UUID for both, written `ch_<uuid>` or bare.
+/// The id of a charge, which `/v1/payments` shows as a transaction. Both surfaces use one UUID, written `ch_<uuid>` or
+/// bare.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChargeId(Uuid);
 
@@ -20,8 +21,8 @@ impl ChargeId {
     const EXPECTED_ANY: IdError = IdError { expected: "a lower-case UUID, bare or after ch_ or tx_" };
     const EXPECTED_TXID: IdError = IdError { expected: "26 lower-case letters and digits" };
 
-    /// Derives the id from an idempotency key: a `UUIDv8` (RFC 9562) of a SHA-256. The account's salt makes ids
-    /// unguessable.
+    /// Derives the id from an idempotency key: a `UUIDv8` (RFC 9562) made of a SHA-256. The account's secret salt makes
+    /// ids impossible to guess. `surface` separates idempotency namespaces.
     pub fn derive(salt: &[u8], mode: Mode, surface: &str, idempotency_key: &str) -> Self {
         let hash = digest(
             "charge",
@@ -31,36 +32,37 @@ impl ChargeId {
         Self(uuid::Builder::from_custom_bytes(*bytes).into_uuid())
     }
 
-    /// Parses the forms that clients send: `ch_<uuid>`, `tx_<uuid>` or the bare UUID, lower-case and hyphenated.
+    /// Parses any form that a client may send: `ch_<uuid>`, `tx_<uuid>` or the bare UUID. The UUID must be lower-case
+    /// and hyphenated.
     pub fn parse_any(text: &str) -> Result<Self, IdError> {
         let bare = text.strip_prefix(Self::PREFIX).or_else(|| text.strip_prefix(Self::TRANSACTION_PREFIX));
         Self::parse_bare(bare.unwrap_or(text)).ok_or(Self::EXPECTED_ANY)
     }
 
-    /// Its 128 bits.
+    /// Returns the UUID's 128 bits.
     pub fn bytes(&self) -> [u8; 16] {
         *self.0.as_bytes()
     }
 
-    /// The bare UUID, lower-case and hyphenated: the id on `/v1/payments`.
+    /// Returns the bare UUID, lower-case and hyphenated. This is the id that `/v1/payments` shows.
     pub fn raw(&self) -> String {
         self.0.hyphenated().to_string()
     }
 
-    /// The Pix `txid`: the id's 128 bits in [`base32`], 26 characters. API Pix requires `[a-zA-Z0-9]{26,35}`, never
-    /// reused by a receiver.
+    /// Returns the Pix `txid`: the id's 128 bits as 26 characters of [`base32`]. API Pix requires `[a-zA-Z0-9]{26,35}`
+    /// and forbids that a receiver uses a txid twice. Derived from the id, the txid needs no lookup row.
     pub fn txid(&self) -> String {
         base32::encode(self.0.as_u128()).as_str().to_owned()
     }
 
-    /// The inverse of [`Self::txid`].
+    /// Decodes a txid; the inverse of [`Self::txid`].
     pub fn from_txid(txid: &str) -> Result<Self, IdError> {
         base32::decode(txid).map(|bits| Self(Uuid::from_u128(bits))).map_err(|_| Self::EXPECTED_TXID)
     }
 
     fn parse_bare(text: &str) -> Option<Self> {
         let id = Uuid::try_parse(text).ok()?;
-        // The parser also accepts upper case, braces and URNs. An id has one spelling.
+        // `Uuid::try_parse` also accepts upper case, braces and URNs. An id has one spelling.
         let is_canonical = *id.hyphenated().encode_lower(&mut Uuid::encode_buffer()) == *text;
         is_canonical.then_some(Self(id))
     }
@@ -83,33 +85,34 @@ impl FromStr for ChargeId {
 
 id_traits!(ChargeId);
 
-/// Defines an id of a part of a charge: a prefix, the charge's txid, and 80 bits of hash in 16 characters. So the id
-/// locates the row, and the same name always leads to the same row.
+/// Defines the id of an object that belongs to a charge: a prefix, the charge's txid, and 80 bits of hash as 16
+/// characters. The id locates the row, and deriving from the same name always gives the same row.
 macro_rules! part_of_charge_id {
     ($(#[$doc:meta])* $type:ident, $prefix:literal, $kind:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $type {
             charge: ChargeId,
-            /// 80 bits.
+            /// The 80 hash bits, which are unique within the charge.
             key: u128,
         }
 
         impl $type {
             const EXPECTED: IdError = IdError { expected: concat!($prefix, " and 42 lower-case letters and digits") };
 
-            /// Derives the id from a name that is unique in the charge: an idempotency key, or the id of a MED notice.
+            /// Derives the id from a name that is unique within the charge: the idempotency key of a refund, or the
+            /// acquirer's id of a MED case.
             pub fn derive(charge: ChargeId, name: &str) -> Self {
                 let hash = digest($kind, &[charge.0.as_bytes(), name.as_bytes()]);
                 Self { charge, key: first_80_bits(&hash) }
             }
 
-            /// The charge that it belongs to.
+            /// Returns the charge that the object belongs to.
             pub fn charge(&self) -> ChargeId {
                 self.charge
             }
 
-            /// The last 16 characters, unique in the charge.
+            /// Returns the last 16 characters of the id, which are unique within the charge.
             pub fn key(&self) -> String {
                 let padded = base32::encode(self.key);
                 padded.as_str().get(base32::LEN.saturating_sub(PART_KEY_LEN)..).unwrap_or_default().to_owned()
@@ -143,16 +146,16 @@ macro_rules! part_of_charge_id {
     };
 }
 
-/// Characters of 80 bits in [`base32`].
+/// Number of [`base32`] characters that encode 80 bits.
 const PART_KEY_LEN: usize = 16;
 
 part_of_charge_id! {
-    /// A refund of a charge: `re_` and 42 characters, derived from its idempotency key.
+    /// The id of a refund: `re_` and 42 characters, derived from the charge and the refund's idempotency key.
     RefundId, "re_", "refund"
 }
 
 part_of_charge_id! {
-    /// A MED case of a charge: `med_` and 42 characters, derived from the id of its notice.
+    /// The id of a MED case: `med_` and 42 characters, derived from the charge and the acquirer's id of the case.
     MedCaseId, "med_", "med_case"
 }
 
@@ -165,7 +168,7 @@ mod tests {
     const UUID: &str = "01234567-89ab-8def-8123-456789abcdef";
 
     #[test]
-    fn a_charge_id_has_three_spellings() {
+    fn a_charge_id_is_accepted_in_three_spellings() {
         let id: ChargeId = format!("ch_{UUID}").parse().unwrap();
         for text in [format!("ch_{UUID}"), format!("tx_{UUID}"), UUID.to_owned()] {
             assert_eq!(ChargeId::parse_any(&text), Ok(id), "{text}");
@@ -204,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_id_changes_with_each_field_and_not_with_where_fields_meet() {
+    fn a_derived_charge_id_depends_on_each_field_and_on_the_field_boundaries() {
         let derive = ChargeId::derive;
         let ids = [
             derive(b"salt", Mode::Test, "charges", "key"),
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_id_names_its_charge_and_its_key() {
+    fn a_refund_id_contains_its_charge_and_its_key() {
         let charge = ChargeId::derive(b"salt", Mode::Test, "charges", "order-1");
         let id = RefundId::derive(charge, "refund-01");
         insta::assert_snapshot!(id, @"re_7yae9dvt35gsbaah14xwynj30v141xek78gn2xq9dp");
@@ -256,14 +259,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_charge_id_is_parsed_back(bits: u128) {
+        fn parsing_reverses_the_display_of_a_charge_id(bits: u128) {
             let id = ChargeId(Uuid::from_u128(bits));
             prop_assert_eq!(id.to_string().parse(), Ok(id));
             prop_assert_eq!(ChargeId::parse_any(&id.raw()), Ok(id));
         }
 
         #[test]
-        fn a_txid_is_parsed_back(bits: u128) {
+        fn a_txid_decodes_to_its_charge_id(bits: u128) {
             let id = ChargeId(Uuid::from_u128(bits));
             let txid = id.txid();
             prop_assert_eq!(txid.len(), 26);
@@ -272,7 +275,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in ".{0,70}") {
+        fn parsing_never_panics(text in ".{0,70}") {
             let _ = (ChargeId::parse_any(&text), text.parse::<RefundId>());
         }
     }

@@ -1,8 +1,8 @@
-//! Helpers that define the id types.
+//! Helpers shared by the id types.
 
 use sha2::{Digest, Sha256};
 
-/// Implements `Debug` as `Display`, and serde as text.
+/// Implements `Debug` through `Display`, and serde as a string.
 macro_rules! id_traits {
     ($($type:ty),+) => {$(
         impl std::fmt::Debug for $type {
@@ -16,8 +16,8 @@ macro_rules! id_traits {
 }
 pub(super) use id_traits;
 
-/// SHA-256 of a kind of id and its fields, each after its length in 8 bytes. With the lengths, no two lists of fields
-/// make the same input.
+/// Returns the SHA-256 of the kind of id and its fields. Each is preceded by its length in 8 bytes, so that no two
+/// lists of fields give the same input.
 pub(super) fn digest(kind: &str, fields: &[&[u8]]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for field in std::iter::once(kind.as_bytes()).chain(fields.iter().copied()) {
@@ -27,7 +27,7 @@ pub(super) fn digest(kind: &str, fields: &[&[u8]]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// The first 80 bits of a hash, or all bits of 10 random bytes.
+/// Returns the first 80 bits of a hash, or all bits of 10 random bytes.
 pub(super) fn first_80_bits(bytes: &[u8]) -> u128 {
     let bytes = bytes.get(..10).unwrap_or_default();
     bytes.iter().fold(0, |bits, byte| (bits << 8) | u128::from(*byte))

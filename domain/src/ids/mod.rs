@@ -1,9 +1,9 @@
-//! The ids of the domain: one type each, with a prefix, one spelling and a rule that makes it.
+//! The ids of the domain. Each is a type of its own with a prefix, one valid spelling and a rule for its derivation.
 //!
-//! Nothing here is random by itself. An id is derived from the thing it names, so a repeated step makes the same id and
-//! writes nothing twice. Where randomness is needed, the caller passes it in.
+//! An id is derived from the object that it names, so a retried step produces the same id and writes nothing twice.
+//! Where randomness is needed, the caller passes it in.
 //!
-//! Every type is a string in serde, spelled as by `Display`.
+//! In serde every id is a string, spelled as in `Display`.
 
 mod account;
 mod api_key;
@@ -20,10 +20,10 @@ pub use payment::{AcquirerPaymentId, EndToEndId, ReturnId};
 pub use ulid::{AuditId, EmailId, EvidenceId, PayoutId, PostingId};
 pub use webhook::{DeliveryId, EndpointId, EventId, ResendId};
 
-/// The text is not an id of the expected type. The error does not repeat the text.
+/// A text is not an id of the expected type. The error does not repeat the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be {expected}")]
 pub struct IdError {
-    /// The expected form, for a message: `ch_ and a UUID`.
+    /// The expected form, as shown in the message: for example `ch_ and a UUID`.
     pub expected: &'static str,
 }

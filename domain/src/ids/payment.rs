@@ -1,4 +1,4 @@
-//! Payments and returns, as banks and acquirers identify them.
+//! Ids of payments and returns, as banks and acquirers assign them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use super::define::{digest, id_traits};
 use super::{ChargeId, IdError};
 use crate::time::Timestamp;
 
-/// Defines an id that a bank assigns. It is stored unchanged. Banks publish ids of the wrong length, so only the alphabet
-/// and a maximum length are checked.
+/// Defines an id that a bank assigns. It is stored unchanged. Banks publish ids of irregular length, so only the
+/// alphabet and a maximum length are checked.
 macro_rules! bank_id {
     ($(#[$doc:meta])* $type:ident) => {
         $(#[$doc])*
@@ -16,7 +16,7 @@ macro_rules! bank_id {
         pub struct $type(Box<str>);
 
         impl $type {
-            /// The id as received. It is case-sensitive.
+            /// Returns the id as received. Ids are case-sensitive.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -45,7 +45,7 @@ macro_rules! bank_id {
     };
 }
 
-/// Twice the length of the Central Bank's ids: irregular ids pass, and a row stays small.
+/// Maximum length of a bank's id: twice that of the Central Bank's ids. Irregular ids pass, and rows stay small.
 const BANK_ID_MAX_LEN: usize = 64;
 
 bank_id! {
@@ -55,20 +55,20 @@ bank_id! {
 }
 
 bank_id! {
-    /// A payment at its acquirer. For a Pix it is the [`EndToEndId`].
+    /// The acquirer's id of a payment. For a Pix it is the [`EndToEndId`].
     AcquirerPaymentId
 }
 
 bank_id! {
-    /// A full or partial return of a Pix: in the form of an [`EndToEndId`], with `D` for `E`.
+    /// The id of a full or partial return of a Pix. It has the form of an [`EndToEndId`], with `D` in place of `E`.
     ReturnId
 }
 
-/// A participant number that no bank has. It marks the ids of the sandbox.
+/// The participant number (ISPB) in the ids of all sandbox payments.
 const SANDBOX_ISPB: &str = "00000000";
 
 impl EndToEndId {
-    /// Makes a well-formed id of the sandbox at that minute.
+    /// Creates a well-formed id of a sandbox payment at that minute.
     pub fn sandbox(at: Timestamp, random: [u8; 8]) -> Self {
         let minute = at.to_chrono().format("%Y%m%d%H%M");
         Self(format!("E{SANDBOX_ISPB}{minute}{}", tail(random)).into())
@@ -82,12 +82,12 @@ impl From<EndToEndId> for AcquirerPaymentId {
 }
 
 impl AcquirerPaymentId {
-    /// The id of a charge's only card authorisation at the sandbox.
+    /// Returns the id of a charge's card authorisation at the sandbox. A charge has at most one.
     pub fn of_card(charge: ChargeId) -> Self {
         Self(format!("C{}", charge.txid()).into())
     }
 
-    /// Makes the id of a sandbox payment that is not a Pix.
+    /// Creates the id of a sandbox payment that is not a Pix.
     pub fn sandbox(at: Timestamp, random: [u8; 8]) -> Self {
         let minute = at.to_chrono().format("%Y%m%d%H%M");
         Self(format!("S{SANDBOX_ISPB}{minute}{}", tail(random)).into())
@@ -95,8 +95,8 @@ impl AcquirerPaymentId {
 }
 
 impl ReturnId {
-    /// Derives the id of a return. A payment may be returned in parts; `part` distinguishes them (for example, a refund's
-    /// id). ISPB and minute are those of the payment, if its id has them.
+    /// Derives the id of a return. `part` distinguishes the partial returns of one payment, for example by the refund's
+    /// id. ISPB and minute are those of the payment, if its id contains them.
     pub fn derive(payment: &AcquirerPaymentId, part: &str) -> Self {
         let hash = digest("return", &[payment.0.as_bytes(), part.as_bytes()]);
         let (random, _) = hash.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
@@ -105,7 +105,7 @@ impl ReturnId {
     }
 }
 
-/// 64 bits as exactly 11 letters and digits. 62^11 is above 2^64, so different bits have different texts.
+/// Encodes 64 bits as exactly 11 letters and digits. 62^11 is above 2^64, so different bits give different texts.
 fn tail(random: [u8; 8]) -> String {
     const ALPHABET: [u8; 62] = *b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     const LEN: usize = 11;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_id_has_the_bank_and_minute_of_its_payment() {
+    fn a_return_id_contains_the_bank_and_minute_of_its_payment() {
         let payment: AcquirerPaymentId = "E12345678202009091221abcdef12345".parse().unwrap();
         let id = ReturnId::derive(&payment, "refund-1");
         insta::assert_snapshot!(id, @"D12345678202009091221SZm9W2XWZxA");
@@ -179,13 +179,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sandbox_payments_have_different_ids_for_different_bits(a: [u8; 8], b: [u8; 8]) {
+        fn different_random_bits_give_different_sandbox_ids(a: [u8; 8], b: [u8; 8]) {
             let at = Timestamp::MIN;
             prop_assert_eq!(EndToEndId::sandbox(at, a) == EndToEndId::sandbox(at, b), a == b);
         }
 
         #[test]
-        fn no_text_panics(text in ".{0,70}") {
+        fn parsing_never_panics(text in ".{0,70}") {
             let _ = text.parse::<AcquirerPaymentId>().map(|id| ReturnId::derive(&id, &text));
         }
     }

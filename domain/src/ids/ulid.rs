@@ -1,7 +1,7 @@
-//! ULIDs, and the ids that are a prefix and a ULID.
+//! ULIDs, and the ids that consist of a prefix and a ULID.
 //!
-//! A ULID is 48 bits of milliseconds and 80 bits of hash or randomness, in 26 characters of [`base32`] (Crockford, lower
-//! case). So ids sort by time.
+//! A ULID is 48 bits of milliseconds and 80 bits of hash or randomness, written as 26 characters of [`base32`]
+//! (Crockford's alphabet in lower case). Such ids sort by time.
 
 use std::fmt;
 
@@ -9,28 +9,28 @@ use super::define::{digest, first_80_bits};
 use crate::base32;
 use crate::time::Timestamp;
 
-/// Bits after the time.
+/// Number of bits after the time: the hash or randomness.
 const TAIL_BITS: u32 = 80;
 
-/// An operation is started under an id of at most this age.
-const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
+/// Maximum age of an id under which a client may start an operation.
+const MAX_AGE_MS: i64 = 24 * 60 * 60 * 1_000;
 
-/// How far the clocks of two machines may differ.
-const CLOCK_DIFFERENCE_MS: i64 = 60_000;
+/// Maximum difference between the clocks of two machines.
+const MAX_CLOCK_SKEW_MS: i64 = 60_000;
 
 /// A ULID without a prefix.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Ulid(pub(super) u128);
 
 impl Ulid {
-    /// Of a time and the first 80 bits of `tail`.
+    /// Creates a ULID from a time and the first 80 bits of `tail`.
     pub(super) fn new(at: Timestamp, tail: &[u8]) -> Self {
-        // The last instant of a `Timestamp` is below 2^48.
+        // The conversion cannot fail: a `Timestamp` is not negative, and its maximum is below 2^48.
         let millis = u128::try_from(at.millis()).unwrap_or_default();
         Self((millis << TAIL_BITS) | first_80_bits(tail))
     }
 
-    /// Of another id's time and the first 80 bits of `tail`.
+    /// Creates a ULID from another ULID's time and the first 80 bits of `tail`.
     pub(super) fn with_time_of(other: Self, tail: &[u8]) -> Self {
         Self(((other.0 >> TAIL_BITS) << TAIL_BITS) | first_80_bits(tail))
     }
@@ -41,7 +41,7 @@ impl Ulid {
 
     pub(super) fn is_of_late(self, now: Timestamp) -> bool {
         let age_ms = self.timestamp().map(|made| now.millis_since(made));
-        age_ms.is_some_and(|age_ms| (-CLOCK_DIFFERENCE_MS..=DAY_MS).contains(&age_ms))
+        age_ms.is_some_and(|age_ms| (-MAX_CLOCK_SKEW_MS..=MAX_AGE_MS).contains(&age_ms))
     }
 
     pub(super) fn first_at(at: Timestamp) -> Self {
@@ -72,23 +72,24 @@ macro_rules! ulid_id {
         pub struct $type($crate::ids::ulid::Ulid);
 
         impl $type {
-            /// The time in the id. A forged id may hold none.
+            /// Returns the time in the id. `None` only for a forged id, whose 48 bits may exceed the range of
+            /// [`Timestamp`](crate::time::Timestamp).
             pub fn timestamp(&self) -> Option<$crate::time::Timestamp> {
                 self.0.timestamp()
             }
 
-            /// Whether the id was made in the day before `now`. A forged id may hold any time, and what it names would be
-            /// listed at that time.
+            /// Checks whether the id's time is at most one day before `now`, or at most one minute after it (clock
+            /// skew). A forged id may contain any time, and an object created under it would be listed at that time.
             pub fn is_of_late(&self, now: $crate::time::Timestamp) -> bool {
                 self.0.is_of_late(now)
             }
 
-            /// The lowest id of that instant.
+            /// Returns the lowest id of that millisecond.
             pub fn first_at(at: $crate::time::Timestamp) -> Self {
                 Self($crate::ids::ulid::Ulid::first_at(at))
             }
 
-            /// The highest id of that instant.
+            /// Returns the highest id of that millisecond.
             pub fn last_at(at: $crate::time::Timestamp) -> Self {
                 Self($crate::ids::ulid::Ulid::last_at(at))
             }
@@ -118,75 +119,77 @@ macro_rules! ulid_id {
 pub(super) use ulid_id;
 
 ulid_id! {
-    /// A posting of the ledger, which the wallet shows as a movement: `mv_` and 26 characters.
+    /// The id of a ledger posting, which the wallet shows as a movement: `mv_` and 26 characters.
     PostingId, "mv_"
 }
 
 ulid_id! {
-    /// A payout: `po_` and 26 characters.
+    /// The id of a payout: `po_` and 26 characters.
     PayoutId, "po_"
 }
 
 ulid_id! {
-    /// A piece of evidence of a MED case: `mev_` and 26 characters.
+    /// The id of a MED case's evidence item: `mev_` and 26 characters.
     EvidenceId, "mev_"
 }
 
 ulid_id! {
-    /// An audit row: `aud_` and 26 characters.
+    /// The id of an audit row: `aud_` and 26 characters.
     AuditId, "aud_"
 }
 
 ulid_id! {
-    /// An e-mail to an account's contact: `ntc_` and 26 characters. The same change always has the same id.
+    /// The id of an email to an account's contact: `ntc_` and 26 characters.
     EmailId, "ntc_"
 }
 
 impl PostingId {
-    /// Derives the id of the posting made by a row's change to this version. `at` is the time of the change.
+    /// Derives the id of the posting that belongs to a row's change to `version`. `at` is the time of the change.
     pub fn derive(at: Timestamp, row: &str, version: u64) -> Self {
         Self(Ulid::new(at, &digest("posting", &[row.as_bytes(), &version.to_be_bytes()])))
     }
 
-    /// Makes the id of a posting without such a row, from its time and 80 random bits.
+    /// Creates the id of a posting that is not derived from a row's change, such as an operator's adjustment or the
+    /// release of held money. Takes its time and 80 random bits.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(Ulid::new(at, &random))
     }
 
-    /// A number that distributes postings evenly: the last 8 bits of the hash or randomness.
+    /// Returns the last 8 bits of the hash or randomness, which distribute postings evenly over shards.
     pub fn spread(&self) -> u8 {
         self.0.0.to_be_bytes().last().copied().unwrap_or_default()
     }
 }
 
 impl PayoutId {
-    /// Makes an id from the time of creation and 80 random bits.
+    /// Creates an id from the time of creation and 80 random bits.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(Ulid::new(at, &random))
     }
 }
 
 impl EvidenceId {
-    /// Makes an id from the time at which the upload was requested and 80 random bits.
+    /// Creates an id from the time of the upload request and 80 random bits.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(Ulid::new(at, &random))
     }
 }
 
 impl AuditId {
-    /// Makes an id from the row's time and 80 random bits.
+    /// Creates an id from the time of the audited action and 80 random bits.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(Ulid::new(at, &random))
     }
 
-    /// Derives the id of the audit row of a row's change to this version. `at` is the time of the change.
+    /// Derives the id of the audit row for a row's change to `version`. `at` is the time of the change.
     pub fn derive(at: Timestamp, row: &str, version: u64) -> Self {
         Self(Ulid::new(at, &digest("audit", &[row.as_bytes(), &version.to_be_bytes()])))
     }
 }
 
 impl EmailId {
-    /// Derives the id of the e-mail of this kind about a row's change to this version. `at` is the time of the change.
+    /// Derives the id of an email of this kind about a row's change to `version`. `at` is the time of the change. A
+    /// repeated change gives the same id, so the email is sent once.
     pub fn derive(at: Timestamp, row: &str, version: u64, kind: &str) -> Self {
         let hash = digest("notice", &[row.as_bytes(), &version.to_be_bytes(), kind.as_bytes()]);
         Self(Ulid::new(at, &hash))
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_posting_id_is_within_the_bounds_of_its_instant() {
+    fn a_posting_id_is_between_the_first_and_last_id_of_its_millisecond() {
         let now = at("2026-11-21T01:02:03.004Z");
         for id in [
             PostingId::derive(now, "charge#1", 2),
@@ -231,7 +234,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_ulid_is_parsed_back(random: [u8; 10], millis in 0..=Timestamp::MAX.millis()) {
+        fn parsing_reverses_the_display_of_a_ulid(random: [u8; 10], millis in 0..=Timestamp::MAX.millis()) {
             let at = Timestamp::from_millis(millis).unwrap();
             let id = PayoutId::new(at, random);
             prop_assert_eq!(id.to_string().parse(), Ok(id));
@@ -239,7 +242,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in ".{0,70}") {
+        fn parsing_never_panics(text in ".{0,70}") {
             let _ = text.parse::<PayoutId>();
         }
     }

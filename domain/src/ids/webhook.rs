@@ -1,71 +1,74 @@
-//! Webhooks: events, their deliveries, endpoints and resend requests.
+//! Ids of webhook events, deliveries, endpoints and resend requests.
 
 use super::define::digest;
 use super::ulid::{Ulid, ulid_id};
 use crate::time::Timestamp;
 
 ulid_id! {
-    /// An event: `evt_` and 26 characters. Stable per business event, identical across retries.
+    /// The id of an event: `evt_` and 26 characters. It is stable per business event and identical across retries, so
+    /// receivers deduplicate on it.
     EventId, "evt_"
 }
 
 ulid_id! {
-    /// One delivery of an event to an endpoint: `wd_` and 26 characters.
+    /// The id of one delivery of an event to an endpoint: `wd_` and 26 characters. All attempts of the delivery share
+    /// it.
     DeliveryId, "wd_"
 }
 
 ulid_id! {
-    /// A webhook endpoint: `wh_` and 26 characters.
+    /// The id of a webhook endpoint: `wh_` and 26 characters.
     EndpointId, "wh_"
 }
 
 ulid_id! {
-    /// A request to send events again: `rs_` and 26 characters.
+    /// The id of a resend request: `rs_` and 26 characters.
     ResendId, "rs_"
 }
 
-/// The bits of an event id in its last character.
-const NAME_BITS: u128 = 31;
+/// Mask of the 5 bits that an event id's last character encodes.
+const LAST_CHARACTER_BITS: u128 = 31;
 
 impl EventId {
-    /// Derives the id of the event of this type that a row's change to this version emits. `at` is the time of the change.
+    /// Derives the id of the event of this type that a row's change to `version` emits. `at` is the time of the change.
     pub fn derive(at: Timestamp, row: &str, version: u64, event_type: &str) -> Self {
         let hash = digest("event", &[row.as_bytes(), &version.to_be_bytes(), event_type.as_bytes()]);
         Self(Ulid::new(at, &hash))
     }
 
-    /// The id of the row that stores an event with several names. All names share the row's id but for its last
-    /// character. So a name leads to its row, and sorts where the row does.
+    /// Returns the id of the row that stores this event. All legacy events of one change share a row: their ids differ
+    /// from the row's id only in the last character. So an event's id leads to its row and sorts next to it.
     #[must_use]
     pub fn row_of_names(self) -> Self {
-        Self(Ulid(self.0.0 & !NAME_BITS))
+        Self(Ulid(self.0.0 & !LAST_CHARACTER_BITS))
     }
 
-    /// The name of such a row that has this code, 1 to 31.
+    /// Returns the id of the event with this code (1 to 31) in a row that stores several events.
     #[must_use]
     pub fn named(self, code: u8) -> Self {
-        Self(Ulid((self.0.0 & !NAME_BITS) | (u128::from(code) & NAME_BITS)))
+        Self(Ulid((self.0.0 & !LAST_CHARACTER_BITS) | (u128::from(code) & LAST_CHARACTER_BITS)))
     }
 }
 
 impl DeliveryId {
-    /// Derives the id of an event's first delivery to an endpoint, or to the override URL of its transaction (`None`). It
-    /// begins with the event's time.
+    /// Derives the id of an event's first delivery to an endpoint, or to the charge's `webhookUrl` (`endpoint` is
+    /// `None`). It begins with the event's time.
     pub fn derive(event: &EventId, endpoint: Option<EndpointId>) -> Self {
         Self(Ulid::with_time_of(event.0, &Self::hash(event, endpoint, &[0; 4])))
     }
 
-    /// Derives the id of a delivery that a resend request made. It begins with the time of the request.
+    /// Derives the id of a delivery that a resend request creates. It begins with the request's time.
     pub fn of_resend(event: &EventId, endpoint: Option<EndpointId>, resend: &ResendId) -> Self {
         Self(Ulid::with_time_of(resend.0, &Self::hash(event, endpoint, &resend.0.0.to_be_bytes())))
     }
 
-    /// Whether this delivery schedules the count of its scope's deliveries: one in 64, by its hash.
+    /// Checks whether this delivery schedules the count of its scope's deliveries. One delivery in 64 does, chosen by
+    /// the hash in its id.
     pub fn is_sampled(&self) -> bool {
         self.0.0.trailing_zeros() >= 6
     }
 
-    /// The id before it in the order of ids.
+    /// Returns the id immediately before this one.
     #[must_use]
     pub fn previous(self) -> Self {
         Self(Ulid(self.0.0.saturating_sub(1)))
@@ -79,14 +82,14 @@ impl DeliveryId {
 }
 
 impl EndpointId {
-    /// Makes an id from the time of creation and 80 random bits.
+    /// Creates an id from the time of creation and 80 random bits.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(Ulid::new(at, &random))
     }
 }
 
 impl ResendId {
-    /// Makes an id from the time of the request and 80 random bits.
+    /// Creates an id from the time of the request and 80 random bits.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(Ulid::new(at, &random))
     }
@@ -101,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_id_is_stable_and_begins_with_its_time() {
+    fn an_event_id_is_stable_and_contains_its_time() {
         let at = at("2026-11-21T01:02:03.004Z");
         let id = EventId::derive(at, "CH#1", 2, "charge.paid");
         insta::assert_snapshot!(id, @"evt_01m7xszsqwk549s9y2zxghq9p9");
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delivery_id_holds_the_time_of_its_event() {
+    fn a_delivery_id_contains_the_time_of_its_event_or_resend_request() {
         let created = at("2026-11-21T00:00:00Z");
         let event = EventId::derive(created, "CH#1", 2, "charge.paid");
         let endpoint = EndpointId::new(at("2026-01-01T00:00:00Z"), [7; 10]);
