@@ -1,50 +1,53 @@
-//! Which acquirers there are, and what the rules of a charge need to know of them. A charge keeps the name of its acquirer,
-//! so that its rules stay those of the acquirer that made it.
+//! The acquirers, and the acquirer-specific facts that the rules of a charge depend on. A charge stores its acquirer's
+//! name, so it keeps following the rules of the acquirer that created it.
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::payment_method::PaymentMethod;
 
-/// An acquirer, as rows name it.
+/// An acquirer's name, as stored in rows.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum AcquirerName {
-    /// Behind every test key; no network. A row without a name is the sandbox's.
+    /// The sandbox that serves all test keys, without network access. It is the default: a row without an acquirer name
+    /// belongs to it.
     #[default]
     Sandbox,
     /// A bank that speaks the Central Bank's API Pix.
     Pix,
 }
 
-/// What an acquirer does by itself.
+/// Behaviour that differs between acquirers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AcquirerTraits {
-    /// A charge past its time is expired. Otherwise the acquirer must say first that it was not paid.
+    /// True: a charge expires as soon as its time has passed. False: the acquirer must first confirm that the charge
+    /// was not paid.
     pub expires_by_time: bool,
-    /// A payment that is not applied is back with its payer at once. Otherwise its return is requested of the acquirer.
+    /// True: a payment that cannot be applied to a charge is back with its payer at once. False: the service must
+    /// request its return from the acquirer.
     pub returns_at_once: bool,
-    /// A payer by card authenticates on our own page, which plays the issuer.
+    /// True: a card payer authenticates on the service's own 3-D Secure page, which plays the issuer.
     pub plays_issuer: bool,
 }
 
-/// Which refunds an acquirer makes.
+/// The refunds that an acquirer supports.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RefundCapabilities {
-    /// The methods whose payments it refunds.
+    /// The payment methods whose payments it can refund.
     pub methods: &'static [PaymentMethod],
-    /// Whether it sends a Pix of its own: a refund by cash-out.
+    /// Whether it can send a Pix, which a refund by cash-out needs.
     pub cashout: bool,
 }
 
 impl AcquirerName {
-    /// The word in rows and on the wire.
+    /// Returns the name used in rows and on the wire.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// What it does by itself.
+    /// Returns the acquirer's behaviour.
     pub const fn traits(self) -> AcquirerTraits {
         match self {
             Self::Sandbox => {
@@ -56,8 +59,8 @@ impl AcquirerName {
         }
     }
 
-    /// Whether a row may leave it out.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    /// Returns true for the default, which rows omit.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }

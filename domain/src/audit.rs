@@ -1,6 +1,8 @@
-//! Who did what, why and when. An operator's action, and what a person does to an account's API keys, write their row with
-//! what they change. What an API key does with money and security is derived from the rows that it
-//! changes.
+//! Audit rows: who did what, when and why.
+//!
+//! Actions of operators, and actions of users on API keys, write their audit row in the same transaction as the change.
+//! For actions of an API key on money or security, the event dispatcher derives the audit row from the changed row,
+//! which stores the [`Actor`].
 
 use serde::{Deserialize, Serialize};
 
@@ -9,58 +11,60 @@ use crate::row::{Key, Row};
 use crate::source_address::SourceAddress;
 use crate::time::Timestamp;
 
-/// Who acts, and why.
+/// The operator who acts, and the reason.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Operator {
-    /// Who, as they are known to the others.
+    /// The operator's name, as colleagues know it.
     pub actor: String,
-    /// Why, in a sentence.
+    /// The reason, in one sentence.
     pub reason: String,
 }
 
-/// Why an API key acts, in the audit: the API knows no reason.
+/// The `reason` of audit rows for actions of an API key. API requests carry no reason.
 pub const BY_API_KEY: &str = "requested with this API key";
 
-/// The API key that made a version of a row. Later versions of the row keep it, so `version` says which one it made.
+/// The API key that wrote a version of a row. Later versions of the row still carry this value, so `version` records
+/// which version the key wrote.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Actor {
-    /// The key.
+    /// Fingerprint of the API key.
     pub fingerprint: Fingerprint,
     /// The address that the request came from.
     #[serde(default, skip_serializing_if = "SourceAddress::is_unknown")]
     pub source: SourceAddress,
-    /// The version of the row that it made.
+    /// The version that this key wrote.
     pub version: u64,
 }
 
-/// An audit row. Kept for good.
+/// An audit row. It never expires.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Audit {
-    /// `aud_…`; sorts by time.
+    /// `aud_…`. Ids sort by time.
     pub id: AuditId,
-    /// Whose account.
+    /// The account that the action concerns.
     pub account: AccountId,
-    /// Who acted: an operator's name, a person (`usr_…`), an API key (`key_…` and its fingerprint) or a function.
+    /// Who acted: an operator's name, a user (`usr_…`), an API key (`key_…`, which contains its fingerprint) or the
+    /// name of a function.
     pub actor: String,
-    /// The address that an API key's request came from.
+    /// The address that the request came from. Set for actions of API keys only.
     #[serde(default, skip_serializing_if = "SourceAddress::is_unknown")]
     pub source: SourceAddress,
-    /// What was done, such as `payout.create`.
+    /// The action, for example `payout.create`.
     pub action: String,
-    /// What it was done to, such as a payout's id.
+    /// The object of the action, for example a payout's id.
     pub subject: String,
-    /// Why.
+    /// The reason for the action.
     pub reason: String,
-    /// What exactly, where the subject does not say it: amounts, the settings before and after.
+    /// Details that `subject` does not contain: amounts, or settings before and after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<String>,
-    /// When.
+    /// The time of the action.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
 
 impl Audit {
-    /// An action of an operator: the row's id and time, whose account, what was done to what.
+    /// Builds the audit row of an operator's action.
     pub fn by_operator(
         operator: &Operator,
         account: AccountId,
@@ -81,7 +85,7 @@ impl Audit {
         }
     }
 
-    /// An action of an API key: who and from where, whose, the row's id and time, what was done to what, and details.
+    /// Builds the audit row of an API key's action. `details` is prefixed with the mode, `test` or `live`.
     pub fn by_key(
         (fingerprint, source): (&Fingerprint, SourceAddress),
         scope: Scope,
@@ -103,14 +107,14 @@ impl Audit {
         }
     }
 
-    /// The same, with what exactly was done.
+    /// Returns the row with these details.
     #[must_use]
     pub fn with(self, details: String) -> Self {
         Self { details: Some(details), ..self }
     }
 }
 
-/// The partition of an account's audit rows.
+/// Returns the partition key of an account's audit rows.
 pub fn partition(account: &AccountId) -> String {
     format!("audit#{account}")
 }

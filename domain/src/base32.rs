@@ -1,48 +1,48 @@
-//! 128 bits as exactly 26 characters, and back.
+//! Encodes 128 bits as exactly 26 characters, and decodes them.
 //!
-//! The alphabet is Crockford's in lower case (digits, then letters without `i`, `l`, `o`, `u`). It is in ASCII
-//! order and the most significant bits come first, so texts sort as their values do: an id that begins with
-//! its time sorts by time. 26 characters hold 130 bits, so the first one is at most `7`; there is one text
-//! for a value and one value for a text.
+//! The alphabet is Crockford's in lower case: digits, then letters without `i`, `l`, `o`, `u`. The alphabet is in ASCII
+//! order and the most significant bits come first, so encoded texts sort like their values. An id that begins with its
+//! time therefore sorts by time. 26 characters can hold 130 bits, so the first character is at most `7`. Each value has
+//! exactly one text.
 //!
-//! Source of the alphabet: <https://www.crockford.com/base32.html>. Unlike there, upper case and look-alikes
-//! (`O` for `0`) are refused: an id has one spelling.
+//! Source of the alphabet: <https://www.crockford.com/base32.html>. Unlike Crockford's decoder, this one refuses upper
+//! case and look-alikes (`O` for `0`), so that an id has one spelling.
 
-/// Characters in the encoding of 128 bits.
+/// Number of characters that encode 128 bits.
 pub const LEN: usize = 26;
 
 const ALPHABET: [u8; 32] = *b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// Bits in one character.
+/// Bits per character.
 const CHAR_BITS: u32 = 5;
 
-/// Why a text is not the encoding of 128 bits.
+/// Why a text does not decode to 128 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Base32Error {
-    /// Not exactly 26 bytes.
+    /// The text is not exactly 26 bytes long.
     #[error("must have 26 characters")]
     Length,
-    /// A byte outside the alphabet.
+    /// The text has a byte outside the alphabet.
     #[error("has a character outside the alphabet")]
     Alphabet,
-    /// More than 128 bits: the first character is above `7`.
+    /// The text encodes more than 128 bits: its first character is above `7`.
     #[error("holds more than 128 bits")]
     Overflow,
 }
 
-/// The 26 characters of a value, on the stack.
+/// The 26 characters that encode a value, stored on the stack.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Encoded([u8; LEN]);
 
 impl Encoded {
-    /// The characters, `[0-9a-hjkmnp-tv-z]`.
+    /// Returns the characters, each one of `[0-9a-hjkmnp-tv-z]`.
     pub fn as_str(&self) -> &str {
-        // Every byte is from the alphabet, so the fallback is never taken.
+        // Every byte is ASCII, so the default is never used.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
 
-/// Encodes 128 bits, the most significant first.
+/// Encodes 128 bits, most significant bits first.
 pub fn encode(value: u128) -> Encoded {
     let mut rest = value;
     let mut characters = [b'0'; LEN];
@@ -53,7 +53,7 @@ pub fn encode(value: u128) -> Encoded {
     Encoded(characters)
 }
 
-/// Decodes exactly 26 characters. The inverse of [`encode`]; whatever `encode` could not have written is refused.
+/// Decodes exactly 26 characters. Accepts only texts that [`encode`] can produce.
 pub fn decode(text: &str) -> Result<u128, Base32Error> {
     let bytes: &[u8; LEN] = text.as_bytes().try_into().map_err(|_| Base32Error::Length)?;
     let mut value = 0_u128;
@@ -66,19 +66,19 @@ pub fn decode(text: &str) -> Result<u128, Base32Error> {
     Ok(value)
 }
 
-/// Whether a byte is in the alphabet.
+/// Checks whether a byte is in the alphabet.
 pub fn is_character(byte: u8) -> bool {
     value_of(byte).is_some()
 }
 
-/// The character of the five lowest bits.
+/// Returns the character for the five lowest bits.
 pub fn character_of(bits: u128) -> u8 {
     let index = usize::try_from(bits & 31).unwrap_or_default();
     ALPHABET.get(index).copied().unwrap_or(b'0')
 }
 
 fn value_of(byte: u8) -> Option<u128> {
-    // The alphabet is sorted.
+    // The binary search is valid because the alphabet is sorted.
     ALPHABET.binary_search(&byte).ok().and_then(|value| u128::try_from(value).ok())
 }
 
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_smallest_and_the_largest_value_have_their_known_texts() {
+    fn the_smallest_and_largest_values_encode_to_known_texts() {
         assert_eq!(encode(0).as_str(), "00000000000000000000000000");
         assert_eq!(encode(u128::MAX).as_str(), "7zzzzzzzzzzzzzzzzzzzzzzzzz");
         assert_eq!(encode(31).as_str(), "0000000000000000000000000z");
@@ -118,17 +118,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_value_survives_the_round_trip(value: u128) {
+        fn decoding_reverses_encoding(value: u128) {
             prop_assert_eq!(decode(encode(value).as_str()), Ok(value));
         }
 
         #[test]
-        fn texts_sort_as_their_values_do(a: u128, b: u128) {
+        fn texts_sort_like_their_values(a: u128, b: u128) {
             prop_assert_eq!(encode(a).as_str().cmp(encode(b).as_str()), a.cmp(&b));
         }
 
         #[test]
-        fn what_decodes_is_spelt_as_it_would_be_encoded(text in "[0-9a-z]{26}") {
+        fn every_decodable_text_is_the_encoding_of_its_value(text in "[0-9a-z]{26}") {
             if let Ok(value) = decode(&text) {
                 let encoded = encode(value);
                 prop_assert_eq!(encoded.as_str(), text);

@@ -1,7 +1,7 @@
-//! Bytes as lower-case hex.
+//! Lower-case hex encoding.
 
-/// Two digits a byte. Sized before it is filled: a growing string would leave copies of a secret behind in
-/// freed memory.
+/// Encodes bytes as two hex digits each. The string is allocated at its final size: a string that grows would leave
+/// copies of a secret in freed memory.
 pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().saturating_mul(2));
     let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);
@@ -12,7 +12,7 @@ pub fn encode(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn writes_two_lower_case_digits_a_byte() {
+    fn each_byte_is_two_lower_case_digits() {
         assert_eq!(super::encode(&[0x00, 0x0f, 0xa0, 0xff]), "000fa0ff");
     }
 }

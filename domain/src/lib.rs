@@ -1,5 +1,8 @@
-//! The domain: its nouns (charge, refund, MED case, wallet, payout, webhook event), their values and the rules that they
-//! obey. No I/O, no HTTP, no AWS and nothing asynchronous; time, ids and randomness are passed in.
+//! The domain layer: the nouns (charge, refund, MED case, wallet, payout, webhook event), their value types and their
+//! rules.
+//!
+//! It does no I/O and no HTTP, uses no AWS client and has no async code. Callers pass in time, ids and randomness, so
+//! every rule is a pure function.
 #![cfg_attr(
     test,
     allow(

@@ -1,7 +1,8 @@
-//! Money: integers of a currency's smallest unit, never a float.
+//! Money as integers of a currency's smallest unit; never a float.
 //!
-//! [`Amount`] is what a client may ask for: positive and bounded. [`MinorUnits`] is what a ledger adds up: signed, every
-//! operation checked. [`Money`] adds the currency, where no row names it.
+//! - [`Amount`] is the amount of a request: positive and bounded.
+//! - [`MinorUnits`] is a term of a ledger sum: signed, with checked arithmetic.
+//! - [`Money`] adds the currency, for values outside a row that names it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::text::serde_as_text;
 
-/// ISO 4217, list one, as of 2026 (Bulgaria has the euro since January), then tokens.
+/// Currencies in use: ISO 4217 list one as of 2026 (Bulgaria has used the euro since January), then tokens.
 const IN_USE: &str = "
     AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CLP CNY
     COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR
@@ -20,31 +21,31 @@ const IN_USE: &str = "
     UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG
     BTC USDC USDT";
 
-/// Those of them that no state issues.
+/// The codes in [`IN_USE`] that are tokens, which no state issues.
 const TOKENS: [&str; 3] = ["BTC", "USDC", "USDT"];
 
-/// A currency's code: 3 to 8 upper-case letters, as in ISO 4217 (`BRL`) and, beyond it, `USDT`.
+/// A currency code of 3 to 8 upper-case letters: ISO 4217 codes such as `BRL`, and tokens such as `USDT`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Currency([u8; Self::MAX_LEN]);
 
 impl Currency {
-    /// The Brazilian real, two decimals.
+    /// Brazilian real, two decimals.
     pub const BRL: Self = Self(*b"BRL\0\0\0\0\0");
-    /// The euro, two decimals.
+    /// Euro, two decimals.
     pub const EUR: Self = Self(*b"EUR\0\0\0\0\0");
-    /// The US dollar, two decimals.
+    /// US dollar, two decimals.
     pub const USD: Self = Self(*b"USD\0\0\0\0\0");
     /// Bitcoin, eight decimals.
     pub const BTC: Self = Self(*b"BTC\0\0\0\0\0");
     /// Tether, six decimals.
     pub const USDT: Self = Self(*b"USDT\0\0\0\0");
-    /// The yen, no decimals.
+    /// Japanese yen, no decimals.
     pub const JPY: Self = Self(*b"JPY\0\0\0\0\0");
 
     const MIN_LEN: usize = 3;
     const MAX_LEN: usize = 8;
 
-    /// Takes 3 to 8 upper-case ASCII letters, whether or not the currency is known.
+    /// Parses 3 to 8 upper-case ASCII letters. The currency need not be known.
     pub fn parse(code: &str) -> Result<Self, CurrencyError> {
         let bytes = code.as_bytes();
         if bytes.len() < Self::MIN_LEN || !bytes.iter().all(u8::is_ascii_uppercase) {
@@ -55,26 +56,27 @@ impl Currency {
         Ok(Self(padded))
     }
 
-    /// The code, `[A-Z]{3,8}`.
+    /// Returns the code, `[A-Z]{3,8}`.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default().trim_end_matches('\0')
     }
 
-    /// Whether it is a currency in use: ISO 4217 (list one, without funds, metals and test codes), or a token that the
-    /// service knows.
+    /// Checks whether the currency is in use: in ISO 4217 (list one, without funds, metals and test codes), or a token
+    /// that the service supports.
     pub fn is_known(self) -> bool {
         IN_USE.split_ascii_whitespace().any(|code| code == self.as_str())
     }
 
-    /// Whether it is a state's currency, and not a token.
+    /// Checks whether the currency is in use and issued by a state, so not a token.
     pub fn is_national(self) -> bool {
         self.is_known() && !TOKENS.contains(&self.as_str())
     }
 
-    /// Decimals between the currency's main unit and its smallest: 2 for `BRL`, 0 for `JPY`, 6 for `USDT`.
+    /// Returns the number of decimals between the currency's main unit and its smallest: 2 for `BRL`, 0 for `JPY`, 6
+    /// for `USDT`.
     ///
-    /// ISO 4217 (list one, "minor unit") where it differs from 2; the tokens by their issuers. Whatever is not
-    /// in the table has 2.
+    /// The source is ISO 4217 (list one, "minor unit"); for tokens, their issuers. Codes that are not in the table have
+    /// 2.
     pub fn exponent(self) -> u32 {
         match self.as_str() {
             "BIF" | "CLP" | "DJF" | "GNF" | "ISK" | "JPY" | "KMF" | "KRW" | "PYG" | "RWF" | "UGX" | "UYI"
@@ -110,22 +112,22 @@ impl FromStr for Currency {
 
 serde_as_text!(Currency);
 
-/// A code that is not 3 to 8 upper-case letters.
+/// The code is not 3 to 8 upper-case letters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be 3 to 8 upper-case letters")]
 pub struct CurrencyError;
 
-/// An amount that can be asked for: 1 to 999,999,999,999 smallest units. An integer on the wire.
+/// An amount that a request may contain: 1 to 999,999,999,999 smallest units. An integer on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Amount(i64);
 
 impl Amount {
-    /// The least amount, one smallest unit.
+    /// The smallest amount: one smallest unit.
     pub const MIN: Self = Self(1);
-    /// The greatest: field 54 of a BR Code has room for 13 characters, `9999999999.99`.
+    /// The largest amount. Field 54 of a BR Code has room for 13 characters, `9999999999.99`.
     pub const MAX: Self = Self(999_999_999_999);
 
-    /// Takes smallest units, from any integer type.
+    /// Converts smallest units of any integer type. Fails outside [`Self::MIN`] to [`Self::MAX`].
     pub fn parse(minor: impl Into<i128>) -> Result<Self, AmountError> {
         let minor = minor.into();
         if minor < i128::from(Self::MIN.0) {
@@ -137,28 +139,29 @@ impl Amount {
         }
     }
 
-    /// The amount in smallest units, at least 1.
+    /// Returns the amount in smallest units, at least 1.
     pub const fn minor(self) -> i64 {
         self.0
     }
 
-    /// [`Self::minor`] as the type that encoders take. An amount is positive, so the value is the same.
+    /// Returns [`Self::minor`] as `u64`, which encoders take. An amount is positive, so the value is the same.
     pub fn minor_unsigned(self) -> u64 {
         self.0.unsigned_abs()
     }
 
-    /// The same as money of a currency.
+    /// Returns the amount as money of a currency.
     pub fn of(self, currency: Currency) -> Money {
         Money { minor: self.into(), currency }
     }
 
-    /// The same below zero. The bounds of an amount leave room for it.
+    /// Returns the amount with a negative sign. It always fits.
     #[expect(clippy::arithmetic_side_effects, reason = "an amount is positive, so its negation fits")]
     pub fn negated(self) -> MinorUnits {
         MinorUnits(-self.0)
     }
 
-    /// As a decimal number with exactly `exponent` decimals: 1000 with 2 is `10.00`, 7 with 0 is `7`.
+    /// Formats the amount as a decimal number with exactly `exponent` decimals: 1000 with 2 is `10.00`, 7 with 0 is
+    /// `7`.
     pub fn decimal(self, exponent: u32) -> String {
         decimal(self.0, exponent)
     }
@@ -179,64 +182,65 @@ impl<'de> Deserialize<'de> for Amount {
 /// Why a number is not an [`Amount`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
-    /// Zero or less.
+    /// The number is zero or less.
     #[error("must be an integer of at least 1 (minor units)")]
     NotPositive,
-    /// Above [`Amount::MAX`].
+    /// The number is above [`Amount::MAX`].
     #[error("must be at most 999999999999 (minor units)")]
     TooLarge,
 }
 
-/// A signed count of a currency's smallest units. The row that holds it names the currency once. An integer on the wire.
+/// A signed number of a currency's smallest units. The row that contains it names the currency once. An integer on the
+/// wire.
 #[derive(Clone, Copy, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct MinorUnits(i64);
 
 impl MinorUnits {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// So many smallest units.
+    /// Creates a value from a number of smallest units.
     pub const fn new(minor: i64) -> Self {
         Self(minor)
     }
 
-    /// The number, for counters and for the wire.
+    /// Returns the number, for counters and for the wire.
     pub const fn get(self) -> i64 {
         self.0
     }
 
-    /// Whether it is nothing. A row may leave such a field out.
+    /// Returns true for zero. Rows omit fields that are zero.
     pub const fn is_zero(&self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it is above zero.
+    /// Returns true above zero.
     pub const fn is_positive(self) -> bool {
         self.0 > 0
     }
 
-    /// Whether it is below zero.
+    /// Returns true below zero.
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }
 
-    /// The sum, where it fits.
+    /// Adds. Fails when the sum does not fit 64 bits.
     pub fn checked_add(self, other: Self) -> Result<Self, MoneyError> {
         self.0.checked_add(other.0).map(Self).ok_or(MoneyError::Overflow)
     }
 
-    /// The difference, where it fits.
+    /// Subtracts. Fails when the difference does not fit 64 bits.
     pub fn checked_sub(self, other: Self) -> Result<Self, MoneyError> {
         self.0.checked_sub(other.0).map(Self).ok_or(MoneyError::Overflow)
     }
 
-    /// The same with the other sign, where it fits.
+    /// Changes the sign. Fails when the result does not fit 64 bits.
     pub fn checked_neg(self) -> Result<Self, MoneyError> {
         self.0.checked_neg().map(Self).ok_or(MoneyError::Overflow)
     }
 
-    /// The sum of all, where it and every partial sum fit.
+    /// Adds all values. Fails when the sum or a partial sum does not fit 64 bits.
     pub fn checked_sum(all: impl IntoIterator<Item = Self>) -> Result<Self, MoneyError> {
         all.into_iter().try_fold(Self::ZERO, Self::checked_add)
     }
@@ -272,37 +276,37 @@ impl PartialEq<i64> for MinorUnits {
     }
 }
 
-/// A signed sum of smallest units in one currency.
+/// A signed number of smallest units of one currency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Money {
-    /// Below zero for a debit.
+    /// The number of smallest units; negative for a debit.
     pub minor: MinorUnits,
-    /// What `minor` counts.
+    /// The currency.
     pub currency: Currency,
 }
 
 impl Money {
-    /// Nothing, in a currency.
+    /// Returns zero in a currency.
     pub const fn zero(currency: Currency) -> Self {
         Self { minor: MinorUnits::ZERO, currency }
     }
 
-    /// The sum, where both are in one currency and it fits.
+    /// Adds. Fails when the currencies differ or the sum does not fit 64 bits.
     pub fn checked_add(self, other: Self) -> Result<Self, MoneyError> {
         self.combine(other, MinorUnits::checked_add)
     }
 
-    /// The difference, where both are in one currency and it fits.
+    /// Subtracts. Fails when the currencies differ or the difference does not fit 64 bits.
     pub fn checked_sub(self, other: Self) -> Result<Self, MoneyError> {
         self.combine(other, MinorUnits::checked_sub)
     }
 
-    /// The same with the other sign.
+    /// Changes the sign. Fails when the result does not fit 64 bits.
     pub fn checked_neg(self) -> Result<Self, MoneyError> {
         Ok(Self { minor: self.minor.checked_neg()?, ..self })
     }
 
-    /// As a decimal number in the currency's main unit: `-10.00` for −1000 centavos.
+    /// Formats the value as a decimal number in the currency's main unit: `-10.00` for −1000 centavos.
     pub fn decimal(self) -> String {
         decimal(self.minor.get(), self.currency.exponent())
     }
@@ -319,13 +323,13 @@ impl Money {
     }
 }
 
-/// Why two sums can't be combined.
+/// Why two values cannot be added or subtracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MoneyError {
-    /// They are in different currencies.
+    /// The currencies differ.
     #[error("the currencies differ")]
     CurrencyMismatch,
-    /// The result doesn't fit 64 bits.
+    /// The result does not fit 64 bits.
     #[error("the sum is out of range")]
     Overflow,
 }
@@ -333,7 +337,7 @@ pub enum MoneyError {
 fn decimal(minor: i64, exponent: u32) -> String {
     let sign = if minor < 0 { "-" } else { "" };
     let decimals = usize::try_from(exponent).unwrap_or_default();
-    // One digit more than the decimals, so that a fraction keeps its leading zero.
+    // Pads to one digit more than the decimals, so that the whole part has at least one digit.
     let digits = format!("{:0>width$}", minor.unsigned_abs(), width = decimals.saturating_add(1));
     match digits.split_at_checked(digits.len().saturating_sub(decimals)) {
         Some((whole, fraction)) if !fraction.is_empty() => format!("{sign}{whole}.{fraction}"),
@@ -378,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_named_currencies_are_what_their_codes_parse_to() {
+    fn each_currency_constant_equals_its_parsed_code() {
         for (code, currency, exponent) in [
             ("BRL", Currency::BRL, 2),
             ("EUR", Currency::EUR, 2),
@@ -416,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decimal_keeps_its_zeros() {
+    fn a_decimal_is_padded_with_zeros() {
         for (minor, exponent, expected) in [
             (1000, 2, "10.00"),
             (1, 2, "0.01"),
@@ -433,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_currency_in_use_is_known_and_a_slip_of_the_pen_is_not() {
+    fn a_currency_in_use_is_known_and_a_mistyped_code_is_not() {
         for code in ["BRL", "EUR", "USD", "JPY", "USDT", "BTC"] {
             assert!(Currency::parse(code).unwrap().is_known(), "{code}");
         }
@@ -443,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn money_of_two_currencies_does_not_add_up() {
+    fn money_of_two_currencies_cannot_be_added() {
         let euro = money(1, Currency::EUR);
         assert_eq!(Money::zero(Currency::BRL).checked_add(euro), Err(MoneyError::CurrencyMismatch));
         assert_eq!(Money::zero(Currency::BRL).checked_sub(euro), Err(MoneyError::CurrencyMismatch));
@@ -460,7 +464,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_added_can_be_taken_away(a in -1_000_000_000_000_i64..1_000_000_000_000, b in -1_000_000_000_000_i64..1_000_000_000_000) {
+        fn subtraction_reverses_addition(a in -1_000_000_000_000_i64..1_000_000_000_000, b in -1_000_000_000_000_i64..1_000_000_000_000) {
             let (a, b) = (money(a, Currency::BRL), money(b, Currency::BRL));
             prop_assert_eq!(a.checked_add(b).unwrap().checked_sub(b), Ok(a));
         }

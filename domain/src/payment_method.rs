@@ -1,11 +1,11 @@
-//! How a payer can pay (contract: Payments).
+//! Payment methods and their limits (contract: Payments).
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::money::{Amount, Currency};
 
-/// How a charge can be paid.
+/// A payment method of a charge.
 #[derive(
     Clone,
     Copy,
@@ -25,50 +25,53 @@ use crate::money::{Amount, Currency};
 pub enum PaymentMethod {
     /// Pix, by a dynamic BR Code.
     Pix,
-    /// Card, by a page of the acquirer that authenticates the holder (3-D Secure).
+    /// Card, through a page of the acquirer that authenticates the card holder (3-D Secure).
     CreditCard,
-    /// MB WAY, by the payer's phone.
+    /// MB WAY, confirmed on the payer's phone.
     Mbway,
-    /// Multibanco, by entity and reference.
+    /// Multibanco, by entity and reference number.
     Multibanco,
-    /// Boleto, by its line or barcode.
+    /// Boleto, by its digit line or barcode.
     Boleto,
-    /// A token, sent to an address.
+    /// A crypto token, sent to an address.
     Crypto,
 }
 
-/// What holds for a method wherever it is used. What the payer is given by it is in [`crate::charge::Artefacts`].
+/// Static properties of a payment method. The data that a payer needs to pay by it is in [`crate::charge::Artefacts`].
 #[derive(Clone, Copy, Debug)]
 pub struct MethodFacts {
-    /// Its name in Portuguese.
+    /// The method's name in Portuguese.
     pub name: &'static str,
-    /// Names its sums in rollups: two letters, so that a day's row stays small. Never changed.
+    /// The method's code in rollup rows. Two letters keep a day's row small. It must never change, because stored rows
+    /// contain it.
     pub code: &'static str,
     currencies: Currencies,
-    /// The largest amount, in minor units.
+    /// Largest amount in minor units.
     pub max_amount: i64,
-    /// Whether an issuer approves its payments, so that a settled one reads `APPROVED` (contract: Transaction status).
+    /// True for methods whose payments an issuer approves. Their settled status is `APPROVED`, not `PAID` (contract:
+    /// Transaction status).
     pub is_approved: bool,
 }
 
-/// The currencies that a method can be paid in (design: Money).
+/// The currencies in which a method can be paid (design: Money).
 #[derive(Clone, Copy, Debug)]
 enum Currencies {
     Listed(&'static [Currency]),
     National,
 }
 
-/// Currencies that crypto charges can be priced in: the tokens themselves, and those that the sandbox has a rate for.
+/// Currencies in which a crypto charge can be priced: the tokens themselves, and currencies for which the sandbox has
+/// an exchange rate.
 const CRYPTO_CURRENCIES: [Currency; 5] =
     [Currency::USDT, Currency::BTC, Currency::USD, Currency::BRL, Currency::EUR];
 
 impl PaymentMethod {
-    /// Its name in the transaction format.
+    /// Returns the method's name in the transaction format.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// What holds for it.
+    /// Returns the method's static properties.
     pub const fn facts(self) -> MethodFacts {
         let pix = MethodFacts {
             name: "Pix",
@@ -94,7 +97,7 @@ impl PaymentMethod {
                 max_amount: 500_000,
                 ..pix
             },
-            // A reference is checked against eight digits of cents.
+            // The check digits of a reference cover eight digits of cents.
             Self::Multibanco => MethodFacts {
                 name: "Multibanco",
                 code: "mb",
@@ -102,7 +105,7 @@ impl PaymentMethod {
                 max_amount: 99_999_999,
                 ..pix
             },
-            // A barcode has ten digits of centavos.
+            // The barcode has ten digits of centavos.
             Self::Boleto => MethodFacts { name: "Boleto", code: "bo", max_amount: 9_999_999_999, ..pix },
             Self::Crypto => MethodFacts {
                 name: "Cripto",
@@ -113,7 +116,7 @@ impl PaymentMethod {
         }
     }
 
-    /// Whether it can be paid in a currency (design: Money).
+    /// Checks whether the method can be paid in a currency (design: Money).
     pub fn takes(self, currency: Currency) -> bool {
         match self.facts().currencies {
             Currencies::Listed(listed) => listed.contains(&currency),
@@ -128,7 +131,7 @@ mod tests {
     use crate::vocabulary::Vocabulary;
 
     #[test]
-    fn a_method_is_read_as_it_is_written() {
+    fn parsing_reverses_the_name_of_a_method() {
         for (name, method) in PaymentMethod::vocabulary() {
             assert_eq!((method.as_str(), PaymentMethod::named(name)), (name, Some(method)));
             assert_eq!(serde_json::to_value(method).unwrap(), name.to_lowercase());
@@ -137,21 +140,21 @@ mod tests {
     }
 
     #[test]
-    fn each_method_knows_its_currencies() {
-        let takers = |code: &str| -> Vec<&str> {
+    fn each_currency_has_its_payment_methods() {
+        let methods_for = |code: &str| -> Vec<&str> {
             let currency = Currency::parse(code).unwrap();
-            let takers = PaymentMethod::all().filter(|method| method.takes(currency));
-            takers.map(PaymentMethod::as_str).collect()
+            let methods = PaymentMethod::all().filter(|method| method.takes(currency));
+            methods.map(PaymentMethod::as_str).collect()
         };
-        assert_eq!(takers("BRL"), ["PIX", "CREDIT_CARD", "BOLETO", "CRYPTO"]);
-        assert_eq!(takers("EUR"), ["CREDIT_CARD", "MBWAY", "MULTIBANCO", "CRYPTO"]);
-        assert_eq!(takers("USDT"), ["CRYPTO"]);
-        assert_eq!(takers("JPY"), ["CREDIT_CARD"]);
-        assert!(takers("XXX").is_empty());
+        assert_eq!(methods_for("BRL"), ["PIX", "CREDIT_CARD", "BOLETO", "CRYPTO"]);
+        assert_eq!(methods_for("EUR"), ["CREDIT_CARD", "MBWAY", "MULTIBANCO", "CRYPTO"]);
+        assert_eq!(methods_for("USDT"), ["CRYPTO"]);
+        assert_eq!(methods_for("JPY"), ["CREDIT_CARD"]);
+        assert!(methods_for("XXX").is_empty());
     }
 
     #[test]
-    fn the_sums_of_each_method_have_a_name_of_their_own() {
+    fn each_method_has_a_distinct_rollup_code() {
         let codes: std::collections::BTreeSet<&str> =
             PaymentMethod::all().map(|method| method.facts().code).collect();
         assert_eq!(codes.len(), PaymentMethod::all().len());

@@ -1,4 +1,4 @@
-//! Pix keys: what money can be sent to without an account number.
+//! Pix keys. A Pix key addresses a bank account without an account number.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,36 +9,39 @@ use uuid::Uuid;
 use crate::tax_id::TaxId;
 use crate::text::serde_as_text;
 
-/// The longest key, an e-mail address, in characters (DICT, API).
+/// Maximum length of a key in characters: that of an email address (Central Bank: DICT API).
 const MAX_CHARS: usize = 77;
 
-/// A text that is no Pix key. Holds none of it.
+/// The text is not a Pix key. The error does not repeat the text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "must be a Pix key: a CPF or CNPJ without punctuation, a phone as +5511999999999, an e-mail address, or a UUID"
 )]
 pub struct PixKeyError;
 
-/// A Pix key in one of its forms: a CPF or CNPJ, a phone in E.164, an e-mail address in lower case, or a random key, a
-/// lower-case UUID. Whether it exists is the bank's to say.
+/// A well-formed Pix key: a CPF or CNPJ, a phone number in E.164, an email address in lower case, or a random key (a
+/// lower-case UUID). Only a bank can check whether the key exists.
 #[derive(Clone, Eq, PartialEq)]
 pub struct PixKey(Box<str>);
 
 impl PixKey {
-    /// As it was sent.
+    /// Returns the key as it was sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// For people to recognise a key that they know, and not to learn it: of a document or phone the last two digits
-    /// (`*********93`, `+***********99`), of a random key the last four, of an e-mail address how its name and its domain
-    /// begin (`m***@e***.com`; a short name shows nothing).
+    /// Masks the key, so that a person recognises a known key but cannot learn an unknown one.
+    ///
+    /// - CPF, CNPJ or phone: shows the last two digits (`*********93`, `+***********99`).
+    /// - Random key: shows the last four characters.
+    /// - Email address: shows the first letters of name and domain (`m***@e***.com`). A part of fewer than four
+    ///   characters shows none.
     pub fn masked(&self) -> String {
         match self.0.split_once('@') {
             Some((name, domain)) => {
                 let last_dot = domain.rfind('.').unwrap_or(domain.len());
                 let (host, ending) = domain.split_at_checked(last_dot).unwrap_or((domain, ""));
-                format!("{}***@{}***{ending}", first_of(name), first_of(host))
+                format!("{}***@{}***{ending}", first_character(name), first_character(host))
             }
             None if is_random(&self.0) => starred(&self.0, RANDOM_KEY_SHOWN),
             None => starred(&self.0, DIGITS_SHOWN),
@@ -46,20 +49,21 @@ impl PixKey {
     }
 }
 
-/// Characters at the end of a masked key that are shown: of a random key, of a document or phone.
+/// Number of characters shown at the end of a masked random key.
 const RANDOM_KEY_SHOWN: usize = 4;
 
+/// Number of digits shown at the end of a masked document or phone number.
 const DIGITS_SHOWN: usize = 2;
 
-/// A name of fewer characters than this shows none of them.
-const LONG_NAME_CHARS: usize = 4;
+/// A part of an email address with fewer characters than this shows none of them.
+const FIRST_SHOWN_FROM_CHARS: usize = 4;
 
-fn first_of(name: &str) -> String {
-    let shown = usize::from(name.chars().count() >= LONG_NAME_CHARS);
+fn first_character(name: &str) -> String {
+    let shown = usize::from(name.chars().count() >= FIRST_SHOWN_FROM_CHARS);
     name.chars().take(shown).collect()
 }
 
-/// Stars for all letters and digits but the last ones.
+/// Replaces all letters and digits by stars, except the last `shown` characters.
 fn starred(text: &str, shown: usize) -> String {
     let hidden = text.chars().count().saturating_sub(shown);
     let star = |(place, letter): (usize, char)| {
@@ -68,7 +72,7 @@ fn starred(text: &str, shown: usize) -> String {
     text.chars().enumerate().map(star).collect()
 }
 
-/// A key is a person's: a log gets none of it.
+/// Shows nothing of the key: it is personal data and must not appear in logs.
 impl fmt::Debug for PixKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PixKey")
@@ -86,14 +90,14 @@ impl FromStr for PixKey {
 
     fn from_str(text: &str) -> Result<Self, PixKeyError> {
         let bounded = text.chars().count() <= MAX_CHARS;
-        let is_one = is_phone(text) || is_random(text) || is_email(text) || text.parse::<TaxId>().is_ok();
-        if bounded && is_one { Ok(Self(text.into())) } else { Err(PixKeyError) }
+        let is_key = is_phone(text) || is_random(text) || is_email(text) || text.parse::<TaxId>().is_ok();
+        if bounded && is_key { Ok(Self(text.into())) } else { Err(PixKeyError) }
     }
 }
 
 serde_as_text!(PixKey);
 
-/// `+`, then 9 to 15 digits, no zero first (E.164).
+/// Checks for `+` and 9 to 15 digits, the first of which is not zero (E.164).
 fn is_phone(text: &str) -> bool {
     let Some(digits) = text.strip_prefix('+') else { return false };
     (9..=15).contains(&digits.len())
@@ -115,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_masked_key_is_recognised_and_not_learnt() {
+    fn a_masked_key_shows_only_a_few_characters() {
         for (key, masked) in [
             ("29537995593", "*********93"),
             ("11222333000181", "************81"),
@@ -131,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_of_key_is_taken_and_nothing_else() {
+    fn each_form_of_key_is_accepted_and_nothing_else() {
         for key in [
             "29537995593",
             "11222333000181",

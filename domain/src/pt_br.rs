@@ -1,11 +1,11 @@
-//! Money, time and methods of payment as Brazilians write them.
+//! Formats money and times in Brazilian Portuguese notation.
 
 use crate::money::{Amount, Currency};
 use crate::time::{SAO_PAULO_BEHIND_SECONDS, Timestamp};
 
 const GROUP_DIGITS: usize = 3;
 
-/// `R$ 1.234,56`; another currency than the real by its code, `EUR 1.234,56`.
+/// Formats an amount as `R$ 1.234,56`. Currencies other than the real show their code: `EUR 1.234,56`.
 pub fn amount(amount: Amount, currency: Currency) -> String {
     let decimal = amount.decimal(currency.exponent());
     let (whole, fraction) = decimal.split_once('.').unwrap_or((&decimal, ""));
@@ -16,18 +16,19 @@ pub fn amount(amount: Amount, currency: Currency) -> String {
     format!("{symbol} {}{comma}{fraction}", groups.join("."))
 }
 
-/// `21/11/2026 às 15:04`, in Brasília. Seconds are dropped, so that a deadline is never shown too late.
+/// Formats a time in Brasília to the minute: `21/11/2026 às 15:04`. Seconds are dropped, so that a displayed deadline
+/// is never later than the real one.
 pub fn moment(at: Timestamp) -> String {
     in_brasilia(at, "%d/%m/%Y às %H:%M")
 }
 
-/// `21/11/2026 15:04:05`, in Brasília.
+/// Formats a time in Brasília to the second: `21/11/2026 15:04:05`.
 pub fn second(at: Timestamp) -> String {
     in_brasilia(at, "%d/%m/%Y %H:%M:%S")
 }
 
 fn in_brasilia(at: Timestamp, format: &str) -> String {
-    // Only the first hours of 1970 have no such time; there was no Pix then.
+    // Subtraction fails only for the first three hours of 1970. The fallback shows them in UTC.
     let in_brasilia = at.plus_seconds(-SAO_PAULO_BEHIND_SECONDS).unwrap_or(at);
     in_brasilia.to_chrono().format(format).to_string()
 }
@@ -57,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_told_in_brasilia_and_never_later_than_it_is() {
+    fn a_moment_is_shown_in_brasilia_and_never_later_than_it_is() {
         for (at, expected) in [
             ("2026-11-21T18:04:59.999Z", "21/11/2026 às 15:04"),
             ("2027-01-01T02:59:00Z", "31/12/2026 às 23:59"),

@@ -1,4 +1,5 @@
-//! What a noun is stored as: its key, its places in the indexes, and when it may be removed. No I/O: the store writes it.
+//! How a noun is stored: its primary key, its entries in the secondary indexes and its expiry. This module does no I/O;
+//! the store in `shared` writes the rows.
 
 use serde::Serialize;
 
@@ -14,43 +15,43 @@ pub struct Key {
 }
 
 impl Key {
-    /// Both halves as one text, which names the row: what is derived from a row whose partition holds others is derived
-    /// from it.
+    /// Partition key and sort key joined by `#`. The result identifies one row even where several rows share a
+    /// partition, so ids derived from a row (events, postings) use it.
     pub fn whole(&self) -> String {
         format!("{}#{}", self.pk, self.sk)
     }
 }
 
-/// The sparse indexes that a row appears in; each costs a write unit when the row enters, moves or leaves.
+/// The row's entries in the sparse secondary indexes. An entry that is added, moved or removed costs one write unit.
 #[derive(Clone, Debug, Default)]
 pub struct Indexes {
-    /// `list` (partition, sort): newest-first lists.
+    /// Partition and sort key in `list`, which serves newest-first lists.
     pub list: Option<(String, String)>,
-    /// `list_by_status`: the partition; its sort key is the list's.
+    /// Partition in `list_by_status`. The sort key is that of `list`.
     pub status: Option<String>,
-    /// `list_by_customer`: the partition; its sort key is the list's.
+    /// Partition in `list_by_customer`. The sort key is that of `list`.
     pub customer: Option<String>,
-    /// `due`: when `scheduler` must look at the row.
+    /// Time in `due` at which `scheduler` must process the row. `None`: no work is due.
     pub due: Option<Timestamp>,
 }
 
-/// A row of the state table, as it is written.
+/// A row of the state table. Its serde form is the stored item.
 pub trait Row: Serialize + Send + Sync {
-    /// Where the row lives.
+    /// The primary key.
     fn key(&self) -> Key;
 
-    /// The indexes that it appears in.
+    /// The entries in secondary indexes. By default there are none.
     fn indexes(&self) -> Indexes {
         Indexes::default()
     }
 
-    /// When DynamoDB may remove it.
+    /// When DynamoDB may delete the row (its TTL). `None`: never.
     fn removable_at(&self) -> Option<Timestamp> {
         None
     }
 }
 
-/// A time as 15 digits of milliseconds, enough for the year 9999: text that sorts as the time does.
+/// Formats a time as 15 digits of milliseconds. Such texts sort by time, and 15 digits are enough for the year 9999.
 pub fn sortable(at: Timestamp) -> String {
     format!("{:015}", at.millis())
 }

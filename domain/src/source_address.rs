@@ -1,28 +1,29 @@
-//! The IP address that a request comes from.
+//! The source IP address of a request.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-/// The address that a request comes from, as API Gateway saw it. No header counts: a client may send any.
+/// The address that a request came from, as API Gateway reported it. Headers such as `X-Forwarded-For` are ignored,
+/// because a client can send any value.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct SourceAddress(Option<IpAddr>);
 
 impl SourceAddress {
-    /// Reads an address. A text that is not an address counts as unknown.
+    /// Parses an address. An absent or invalid text gives an unknown address. An IPv4-mapped IPv6 address becomes IPv4.
     pub fn parse(text: Option<&str>) -> Self {
         let address = text.and_then(|text| text.parse::<IpAddr>().ok());
         Self(address.map(|address| address.to_canonical()))
     }
 
-    /// Whether there is no address.
+    /// Returns true when the address is unknown.
     pub fn is_unknown(&self) -> bool {
         self.0.is_none()
     }
 
-    /// The network that limits count as one client: an IPv4 address, or the /64 of an IPv6 address, for a customer has
-    /// all of its addresses. All unknown sources count as one.
+    /// Returns the network that rate limits count as one client: an IPv4 address, or the /64 of an IPv6 address.
+    /// Providers assign a whole /64 to one customer. All unknown addresses count as one client.
     pub fn network(self) -> String {
         match self.0 {
             None => "unknown".to_owned(),
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_one_customer_are_one_network() {
+    fn all_addresses_of_one_customer_are_one_network() {
         let network = |text: &str| SourceAddress::parse(Some(text)).network();
         assert_eq!(network("203.0.113.9"), "203.0.113.9");
         assert_eq!(network("::ffff:203.0.113.9"), "203.0.113.9");

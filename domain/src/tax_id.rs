@@ -1,9 +1,10 @@
-//! Brazilian tax ids: CPF of a person, CNPJ of a company, also the alphanumeric one in force since July 2026.
+//! Brazilian tax ids: the CPF of a person and the CNPJ of a company, including the alphanumeric CNPJ in force since
+//! July 2026.
 //!
-//! Strict: only the bare characters (no dots, no lower case), with check digits that hold. The last two are
-//! the sum of the characters' values (ASCII − 48) by their weights, modulo 11: 0 where the remainder is
-//! below 2, else 11 less it. Eleven or fourteen equal digits hold arithmetically and are refused by rule
-//! (Receita Federal).
+//! Parsing is strict: only the bare characters (no dots, no lower case) with correct check digits. The last two
+//! characters are check digits. Each is computed from the weighted sum of the preceding characters' values (ASCII −
+//! 48), modulo 11: it is 0 for a remainder below 2, else 11 minus the remainder. Eleven or fourteen equal digits pass
+//! this arithmetic, but Receita Federal declares them invalid.
 //!
 //! A document is personal data: there is no `Display`, and `Debug` shows none of it.
 
@@ -13,16 +14,17 @@ use std::str::FromStr;
 const CPF_LEN: usize = 11;
 const CNPJ_LEN: usize = 14;
 
-/// Weights of the second check digit; those of the first are the same without the leading one.
+/// Weights of the second check digit. Those of the first are the same without the leading one.
 const CPF_WEIGHTS: [u32; 10] = [11, 10, 9, 8, 7, 6, 5, 4, 3, 2];
 const CNPJ_WEIGHTS: [u32; 13] = [6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2];
 
-/// A valid CPF or CNPJ. A string on the wire, never a number: zeros lead, and a CNPJ may hold letters.
+/// A valid CPF or CNPJ. It is a string on the wire, never a number: it may begin with zeros, and a CNPJ may contain
+/// letters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaxId {
-    /// Of a person.
+    /// The tax id of a person.
     Cpf(Cpf),
-    /// Of a company.
+    /// The tax id of a company.
     Cnpj(Cnpj),
 }
 
@@ -35,7 +37,7 @@ pub struct Cpf([u8; CPF_LEN]);
 pub struct Cnpj([u8; CNPJ_LEN]);
 
 impl TaxId {
-    /// Takes a CPF of 11 characters or a CNPJ of 14.
+    /// Parses a CPF of 11 characters or a CNPJ of 14.
     pub fn parse(text: &str) -> Result<Self, TaxIdError> {
         match text.len() {
             CPF_LEN => Cpf::parse(text).map(Self::Cpf),
@@ -52,7 +54,7 @@ impl TaxId {
         }
     }
 
-    /// For people to recognise their own by: `***.456.789-**`, `**.345.678/****-**`.
+    /// Masks the document, so that its owner recognises it: `***.456.789-**` or `**.345.678/****-**`.
     pub fn masked(&self) -> String {
         match self {
             Self::Cpf(cpf) => {
@@ -68,7 +70,7 @@ impl TaxId {
 }
 
 impl Cpf {
-    /// Takes 11 digits whose check digits hold, not all equal.
+    /// Parses 11 digits with correct check digits that are not all equal.
     pub fn parse(text: &str) -> Result<Self, TaxIdError> {
         let characters: [u8; CPF_LEN] = text.as_bytes().try_into().map_err(|_| TaxIdError::Length)?;
         if !characters.iter().all(u8::is_ascii_digit) {
@@ -84,7 +86,7 @@ impl Cpf {
 }
 
 impl Cnpj {
-    /// Takes 12 digits or upper-case letters and two digits that hold, not all equal.
+    /// Parses 12 digits or upper-case letters and two correct check digits. The characters must not all be equal.
     pub fn parse(text: &str) -> Result<Self, TaxIdError> {
         let characters: [u8; CNPJ_LEN] = text.as_bytes().try_into().map_err(|_| TaxIdError::Length)?;
         let alphanumeric = characters.iter().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
@@ -102,8 +104,7 @@ impl Cnpj {
 }
 
 fn verify(characters: &[u8], weights: &[u32]) -> Result<(), TaxIdError> {
-    let (Some((given, body)), Some(first_weights)) =
-        (characters.split_last_chunk::<2>().map(|(body, given)| (given, body)), weights.get(1..))
+    let (Some((body, given)), Some(first_weights)) = (characters.split_last_chunk::<2>(), weights.get(1..))
     else {
         return Err(TaxIdError::Length);
     };
@@ -115,9 +116,9 @@ fn verify(characters: &[u8], weights: &[u32]) -> Result<(), TaxIdError> {
     if *given == [first, second] { Ok(()) } else { Err(TaxIdError::CheckDigits) }
 }
 
-/// The check digit as an ASCII character.
+/// Computes a check digit, as an ASCII character.
 fn check_digit<'a>(characters: impl Iterator<Item = &'a u8>, weights: &[u32]) -> u8 {
-    // At most 13 values below 43 by weights below 12, so nothing here comes near saturation.
+    // The sum has at most 13 terms, each of a value below 43 and a weight below 12, so it never saturates.
     let sum = characters.zip(weights).fold(0_u32, |sum, (character, weight)| {
         sum.saturating_add(u32::from(character.saturating_sub(b'0')).saturating_mul(*weight))
     });
@@ -169,28 +170,29 @@ impl<'de> serde::Deserialize<'de> for TaxId {
     }
 }
 
-/// Any tax id, as it was sent: a CPF, a CNPJ, or one of a country whose rules are not known here (a NIF, say). 1 to 32
-/// characters without spaces around them or control characters.
+/// A tax id of any country, as it was sent: a CPF, a CNPJ, or an id whose rules this service does not check (a NIF, for
+/// example). It has 1 to 32 characters, no control characters and no spaces around it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Document(Box<str>);
 
 impl Document {
-    /// The longest.
+    /// Maximum length in characters.
     pub const MAX_CHARS: usize = 32;
 
-    /// Takes a text that could be a tax id.
+    /// Accepts a text that could be a tax id. `None`: it is empty, too long, or has surrounding spaces or control
+    /// characters.
     pub fn parse(text: &str) -> Option<Self> {
         let bounded = (1..=Self::MAX_CHARS).contains(&text.chars().count());
         let clean = text.trim() == text && !text.chars().any(char::is_control);
         (bounded && clean).then(|| Self(text.into()))
     }
 
-    /// As it was sent.
+    /// Returns the document as it was sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The CPF or CNPJ that it is.
+    /// Returns the document as a CPF or CNPJ. `None`: it is neither.
     pub fn tax_id(&self) -> Option<TaxId> {
         TaxId::parse(&self.0).ok()
     }
@@ -220,19 +222,19 @@ impl<'de> serde::Deserialize<'de> for Document {
     }
 }
 
-/// Why a text is not a tax id. Never holds the text.
+/// Why a text is not a tax id. The error does not contain the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TaxIdError {
-    /// Neither 11 nor 14 bytes.
+    /// The text has neither 11 nor 14 bytes.
     #[error("must have 11 characters (CPF) or 14 (CNPJ)")]
     Length,
-    /// A character that has no place there.
+    /// A character is not allowed at its position.
     #[error("must be digits (a CNPJ: digits and upper-case letters)")]
     Character,
     /// All digits are equal.
     #[error("must not be one digit repeated")]
     Repeated,
-    /// The check digits don't hold.
+    /// The check digits are wrong.
     #[error("has wrong check digits")]
     CheckDigits,
 }
@@ -255,21 +257,21 @@ mod tests {
     }
 
     #[test]
-    fn every_published_cpf_is_judged_as_published() {
+    fn every_published_cpf_is_valid_or_invalid_as_published() {
         for (text, valid) in vectors("cpf") {
             assert_eq!(matches!(TaxId::parse(&text), Ok(TaxId::Cpf(_))), valid, "{text}");
         }
     }
 
     #[test]
-    fn every_published_cnpj_is_judged_as_published() {
+    fn every_published_cnpj_is_valid_or_invalid_as_published() {
         for (text, valid) in vectors("cnpj") {
             assert_eq!(matches!(TaxId::parse(&text), Ok(TaxId::Cnpj(_))), valid, "{text}");
         }
     }
 
     #[test]
-    fn each_refusal_names_its_reason() {
+    fn each_invalid_text_has_its_error() {
         for (text, reason) in [
             ("", TaxIdError::Length),
             ("295.379.955-93", TaxIdError::Character),
@@ -318,15 +320,16 @@ mod tests {
         format!("{body}{}{}", char::from(first), char::from(second))
     }
 
-    // Remainders 0 and 1 share the digit 0, and the second digit of a CPF gives its first character the weight 11.
-    // So where the first check digit is 0, the rule itself misses a few changes.
+    // Changes that the check digits cannot detect are excluded. The remainders 0 and 1 both give the digit 0, and the
+    // second check digit of a CPF weights its first character with 11. So a document whose first check digit is 0 may
+    // stay valid when one digit changes.
     fn has_blind_spot(document: &str) -> bool {
         document.bytes().nth_back(1) == Some(b'0')
     }
 
     proptest! {
         #[test]
-        fn a_cpf_with_one_other_digit_is_refused(body in "[0-9]{9}", at in 0_usize..11, other in b'0'..=b'9') {
+        fn a_cpf_with_one_changed_digit_is_refused(body in "[0-9]{9}", at in 0_usize..11, other in b'0'..=b'9') {
             let valid = with_check_digits(&body, &CPF_WEIGHTS);
             prop_assume!(TaxId::parse(&valid).is_ok() && valid.as_bytes()[at] != other);
             prop_assume!(!has_blind_spot(&valid));
@@ -336,7 +339,7 @@ mod tests {
         }
 
         #[test]
-        fn a_cnpj_with_one_other_digit_is_refused(body in "[0-9]{12}", at in 0_usize..14, other in b'0'..=b'9') {
+        fn a_cnpj_with_one_changed_digit_is_refused(body in "[0-9]{12}", at in 0_usize..14, other in b'0'..=b'9') {
             let valid = with_check_digits(&body, &CNPJ_WEIGHTS);
             prop_assume!(TaxId::parse(&valid).is_ok() && valid.as_bytes()[at] != other);
             prop_assume!(!has_blind_spot(&valid));
@@ -346,14 +349,14 @@ mod tests {
         }
 
         #[test]
-        fn an_alphanumeric_cnpj_survives_the_round_trip(body in "[0-9A-Z]{11}[A-Z]") {
+        fn an_alphanumeric_cnpj_is_parsed_unchanged(body in "[0-9A-Z]{11}[A-Z]") {
             let valid = with_check_digits(&body, &CNPJ_WEIGHTS);
             let tax_id = TaxId::parse(&valid).unwrap();
             prop_assert_eq!(tax_id.as_str(), valid);
         }
 
         #[test]
-        fn no_text_panics(text in ".*") {
+        fn parsing_never_panics(text in ".*") {
             let _ = TaxId::parse(&text);
         }
     }

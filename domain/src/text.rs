@@ -1,7 +1,7 @@
-//! Types that travel as a string: one way through serde for all of them; and what text must not do where it is shown.
+//! Serde support for types that are strings on the wire, and checks for characters that make displayed text misleading.
 //!
-//! Reading borrows the input where the format allows it, and an error never repeats the input, which may be
-//! a document or a key.
+//! Deserialisation borrows the input where the format allows it. Errors never repeat the input, which may be a document
+//! or an API key.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,8 +9,9 @@ use std::str::FromStr;
 
 use serde::{Deserializer, de};
 
-/// Whether a character makes text read otherwise than it is written, though it is no control character: it turns what
-/// follows around (what ends in `gpj.exe` would read as a picture), or breaks the line.
+/// Checks whether a character, though not a control character, makes text display differently from its character order.
+/// Such characters reverse the direction of the text after them (a file name that ends in `gpj.exe` would look like a
+/// picture) or break the line.
 pub fn misleads(character: char) -> bool {
     matches!(
         character,
@@ -18,34 +19,36 @@ pub fn misleads(character: char) -> bool {
     )
 }
 
-/// Whether a character can't be in a line that reads as it is written: a name, a label, an address.
+/// Checks whether a character is forbidden in single-line text such as a name, a label or an address: control
+/// characters and those that [`misleads`] reports.
 pub fn is_unfit_for_line(character: char) -> bool {
     character.is_control() || misleads(character)
 }
 
-/// Whether a character can't be in text of several lines: a control character other than a line break, or one that
-/// overrides or isolates the direction of the text after it.
+/// Checks whether a character is forbidden in multi-line text: control characters other than line breaks, and
+/// characters that override or isolate the text direction.
 pub fn is_unfit_for_lines(character: char) -> bool {
     let is_break = matches!(character, '\n' | '\r');
-    let turns = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    turns || (character.is_control() && !is_break)
+    let changes_direction = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    changes_direction || (character.is_control() && !is_break)
 }
 
-/// Whether a text shows nothing: white space, and characters without a shape.
+/// Checks whether a text displays as blank: only white space, control characters and invisible characters. An empty
+/// text is blank.
 pub fn is_blank(text: &str) -> bool {
-    let has_no_shape = |character: char| {
-        let invisible = matches!(
+    let is_invisible = |character: char| {
+        let has_no_glyph = matches!(
             character,
             '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}' | '\u{200b}'..='\u{200d}'
                 | '\u{2060}'..='\u{2064}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}'
                 | '\u{e0020}'..='\u{e007f}' | '\u{e0100}'..='\u{e01ef}'
         );
-        character.is_whitespace() || character.is_control() || misleads(character) || invisible
+        character.is_whitespace() || character.is_control() || misleads(character) || has_no_glyph
     };
-    text.chars().all(has_no_shape)
+    text.chars().all(is_invisible)
 }
 
-/// Reads a `T` from a string by its `FromStr`. The error is that of `T`, without the input.
+/// Deserialises a `T` from a string through its `FromStr`. The error is that of `T` and does not repeat the input.
 pub fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr,
@@ -73,7 +76,7 @@ where
     deserializer.deserialize_str(Text(PhantomData))
 }
 
-/// Serialises a type by its `Display` and reads it by its `FromStr`.
+/// Implements `Serialize` through `Display` and `Deserialize` through `FromStr`.
 #[macro_export]
 macro_rules! serde_as_text {
     ($type:ty) => {
@@ -91,7 +94,8 @@ macro_rules! serde_as_text {
     };
 }
 pub use serde_as_text;
-/// Whether a character is a control character other than a line break or a tab.
+
+/// Checks whether a character is a control character other than a line break or a tab.
 pub fn is_control_but_whitespace(character: char) -> bool {
     character.is_control() && !matches!(character, '\n' | '\r' | '\t')
 }

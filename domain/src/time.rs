@@ -1,8 +1,8 @@
-//! Instants: UTC milliseconds since 1970, from 1970 through 9999.
+//! Timestamps: UTC milliseconds, from 1970 through 9999.
 //!
-//! On the wire a [`Timestamp`] is text, `2026-11-21T01:02:03.004Z`, always with three decimals and `Z`; so
-//! texts sort as instants do. In a database row it is a number: `#[serde(with = "crate::time::millis")]`, or
-//! `millis_option` for an `Option`. Nothing here reads a clock.
+//! On the wire a [`Timestamp`] is text, `2026-11-21T01:02:03.004Z`, always with three decimals and `Z`, so texts sort
+//! by time. In database rows it is a number: use `#[serde(with = "crate::time::millis")]`, or `millis_option` for an
+//! `Option`. This module never reads a clock; callers pass in the current time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,28 +13,29 @@ use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::text::serde_as_text;
 
-/// 9999-12-31T23:59:59.999Z, the last instant with a year of four digits.
+/// 9999-12-31T23:59:59.999Z, the last millisecond of a year with four digits.
 const MAX_MILLIS: i64 = 253_402_300_799_999;
 
-/// Seconds that São Paulo and Brasília are behind UTC, all year: daylight saving ended by decree 9.772 of 2019.
+/// Offset of São Paulo and Brasília behind UTC, in seconds. It is constant: decree 9.772 of 2019 ended daylight saving
+/// time.
 pub const SAO_PAULO_BEHIND_SECONDS: i64 = 3 * 60 * 60;
 
-/// The same as an offset of ISO 8601.
+/// The same offset in ISO 8601.
 const SAO_PAULO_OFFSET: &str = "-03:00";
 
-/// Seconds in a day of a time zone without daylight saving.
+/// Seconds in a day without a daylight saving change.
 pub const SECONDS_A_DAY: i64 = 24 * 60 * 60;
 
 const MILLIS_PER_SECOND: i64 = 1_000;
 const NANOS_PER_MILLI: u32 = 1_000_000;
 const NANOS_PER_SECOND: u32 = 1_000_000_000;
 
-/// Characters of a date, of a date-time without seconds, and of one with nine decimals; without the offset.
+/// Lengths of a date, of a date-time without seconds, and of a date-time with nine decimals; each without an offset.
 const DATE_LEN: usize = "YYYY-MM-DD".len();
 const MINUTES_LEN: usize = "YYYY-MM-DDTHH:MM".len();
 const NANOS_LEN: usize = "YYYY-MM-DDTHH:MM:SS.123456789".len();
 
-/// An instant, to the millisecond.
+/// An instant with millisecond precision.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -44,33 +45,33 @@ impl Timestamp {
     /// 9999-12-31T23:59:59.999Z.
     pub const MAX: Self = Self(MAX_MILLIS);
 
-    /// Takes milliseconds since 1970, UTC.
+    /// Creates a timestamp from UTC milliseconds since 1970. Fails outside the years 1970 to 9999.
     pub fn from_millis(millis: i64) -> Result<Self, TimestampError> {
         if (0..=MAX_MILLIS).contains(&millis) { Ok(Self(millis)) } else { Err(TimestampError::OutOfRange) }
     }
 
-    /// Milliseconds since 1970, UTC: 0 to 253,402,300,799,999, so 48 bits hold them.
+    /// Returns the UTC milliseconds since 1970: 0 to 253,402,300,799,999, which fit 48 bits.
     pub const fn millis(self) -> i64 {
         self.0
     }
 
-    /// Whole seconds since 1970, UTC.
+    /// Returns the whole UTC seconds since 1970.
     pub const fn seconds(self) -> i64 {
         self.0.div_euclid(MILLIS_PER_SECOND)
     }
 
-    /// `2026-11-21T01:02:03.004Z`.
+    /// Formats the timestamp as `2026-11-21T01:02:03.004Z`.
     pub fn to_iso(self) -> String {
         self.to_chrono().to_rfc3339_opts(SecondsFormat::Millis, true)
     }
 
-    /// The same instant as chrono's type, for calendars.
+    /// Returns the instant as chrono's type, for calendar arithmetic and formatting.
     pub fn to_chrono(self) -> DateTime<Utc> {
-        // The range is within chrono's, so the fallback is never taken.
+        // Every timestamp is within chrono's range, so the default is never used.
         DateTime::from_timestamp_millis(self.0).unwrap_or_default()
     }
 
-    /// Later by so many seconds, or earlier if they are negative.
+    /// Adds seconds, which may be negative. Fails outside the years 1970 to 9999.
     pub fn plus_seconds(self, seconds: i64) -> Result<Self, TimestampError> {
         seconds
             .checked_mul(MILLIS_PER_SECOND)
@@ -78,46 +79,46 @@ impl Timestamp {
             .and_then(|m| self.plus_millis(m))
     }
 
-    /// Later by so many milliseconds, or earlier if they are negative.
+    /// Adds milliseconds, which may be negative. Fails outside the years 1970 to 9999.
     pub fn plus_millis(self, millis: i64) -> Result<Self, TimestampError> {
         self.0.checked_add(millis).ok_or(TimestampError::OutOfRange).and_then(Self::from_millis)
     }
 
-    /// This instant, or the first after `earlier`: what changes a row again does so later than the change before, though it
-    /// was asked for earlier.
+    /// Returns this instant, or the first millisecond after `earlier` when this instant is not later. It makes the
+    /// change times of a row strictly increase, also when a request with an older time commits second.
     #[must_use]
     pub fn later_than(self, earlier: Self) -> Self {
         earlier.plus_millis(1).map_or(self, |next| self.max(next))
     }
 
-    /// How long it is from `now` until then; nothing when it is past.
+    /// Returns the duration from `now` until this instant; zero when this instant has passed.
     pub fn until_from(self, now: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.millis_since(now)).unwrap_or_default())
     }
 
-    /// Milliseconds from an instant to this one; negative where this one is the earlier.
+    /// Returns the milliseconds since `earlier`; negative when `earlier` is the later one.
     pub fn millis_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Reads ISO 8601 and drops what is finer than a millisecond: right for an exclusive lower bound, as no
-    /// stored instant lies between.
+    /// Parses ISO 8601 and rounds down to the millisecond. This is right for an exclusive lower bound, because no
+    /// stored instant lies between two milliseconds.
     ///
-    /// Accepted: `2026-11-21T01:02:03Z`, with or without seconds, with a fraction of 1 to 9 digits after a point,
-    /// with an offset `±HH:MM` or `±HHMM` for `Z`, with `t` and `z` in lower case. A bare date `2026-11-21` is a
-    /// day in São Paulo and reads as its first millisecond.
+    /// Accepted: `2026-11-21T01:02:03Z`; with or without seconds; with a fraction of 1 to 9 digits after a point; with
+    /// an offset `±HH:MM` or `±HHMM` in place of `Z`; with lower-case `t` and `z`. A bare date such as `2026-11-21` is
+    /// a day in São Paulo and gives its first millisecond.
     pub fn parse_floor(text: &str) -> Result<Self, TimestampError> {
         Self::from_millis(parse(text)?.millis)
     }
 
-    /// Reads as [`Self::parse_floor`] does, and rounds what is finer than a millisecond up: right for an
-    /// inclusive lower bound and for an exclusive upper one.
+    /// Parses like [`Self::parse_floor`], but rounds up to the millisecond. This is right for an inclusive lower bound
+    /// and for an exclusive upper bound.
     pub fn parse_ceil(text: &str) -> Result<Self, TimestampError> {
         let Parsed { millis, remainder_nanos, .. } = parse(text)?;
         Self::from_millis(millis)?.plus_millis(i64::from(remainder_nanos > 0))
     }
 
-    /// Reads as [`Self::parse_floor`] does, but a bare date as the last millisecond of its day in São Paulo:
+    /// Parses like [`Self::parse_floor`], but a bare date gives the last millisecond of its day in São Paulo. This is
     /// right for an inclusive upper bound.
     pub fn parse_last(text: &str) -> Result<Self, TimestampError> {
         let Parsed { millis, is_date, .. } = parse(text)?;
@@ -125,7 +126,7 @@ impl Timestamp {
         if !is_date {
             return Ok(first);
         }
-        // The last day of the range ends after it.
+        // The last day of 9999 ends after the maximum in UTC, so it is clamped.
         let millis_a_day = SECONDS_A_DAY.saturating_mul(MILLIS_PER_SECOND);
         Ok(first.plus_millis(millis_a_day.saturating_sub(1)).unwrap_or(Self::MAX))
     }
@@ -143,7 +144,7 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// As [`Timestamp::parse_floor`]. Reads back exactly what `Display` wrote.
+/// Parses like [`Timestamp::parse_floor`], which accepts every text that `Display` writes.
 impl FromStr for Timestamp {
     type Err = TimestampError;
 
@@ -154,18 +155,19 @@ impl FromStr for Timestamp {
 
 serde_as_text!(Timestamp);
 
-/// Why there is no such instant.
+/// Why a text or a number is not a [`Timestamp`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TimestampError {
-    /// Not a date or date-time that is accepted, or a day or hour that does not exist.
+    /// The text is not an accepted date or date-time, or names a day or time that does not exist.
     #[error("must be an ISO 8601 date-time with Z or an offset, or a date")]
     Format,
-    /// Before 1970 or after 9999.
+    /// The instant is before 1970 or after 9999.
     #[error("must be within the years 1970 to 9999")]
     OutOfRange,
 }
 
-/// A parsed instant: milliseconds rounded down, the nanoseconds that this drops, and whether the text was a bare date.
+/// A parsed text: the milliseconds rounded down, the nanoseconds that rounding dropped, and whether the text was a bare
+/// date.
 struct Parsed {
     millis: i64,
     remainder_nanos: u32,
@@ -174,7 +176,8 @@ struct Parsed {
 
 fn parse(text: &str) -> Result<Parsed, TimestampError> {
     let at = to_rfc3339(text).and_then(|text| DateTime::parse_from_rfc3339(&text).ok());
-    // chrono represents a leap second by a second or more of nanoseconds. A timestamp can't be in one.
+    // chrono represents a leap second as a second or more of nanoseconds. A timestamp cannot represent it, so it is
+    // refused.
     let at = at.filter(|at| at.timestamp_subsec_nanos() < NANOS_PER_SECOND).ok_or(TimestampError::Format)?;
     Ok(Parsed {
         millis: at.timestamp_millis(),
@@ -183,9 +186,11 @@ fn parse(text: &str) -> Result<Parsed, TimestampError> {
     })
 }
 
-/// Adds what RFC 3339 requires and this service does not: the time after a date, the seconds, the colon in an offset.
-/// Returns `None` for what chrono accepts and this service does not: a space before the time, more than nine decimals, a
-/// minus sign other than ASCII. Leaves all other checks to chrono.
+/// Completes a text to RFC 3339: adds the time to a bare date, the seconds, or the colon of an offset, which this
+/// service lets clients omit.
+///
+/// Returns `None` for forms that chrono accepts and this service does not: a space before the time, more than nine
+/// decimals, a minus sign other than ASCII. chrono makes all other checks.
 fn to_rfc3339(text: &str) -> Option<Cow<'_, str>> {
     if text.len() == DATE_LEN {
         return Some([text, "T00:00:00", SAO_PAULO_OFFSET].concat().into());
@@ -203,7 +208,7 @@ fn to_rfc3339(text: &str) -> Option<Cow<'_, str>> {
     Some([local, seconds, hours, colon, minutes].concat().into())
 }
 
-/// A [`Timestamp`] as a number of milliseconds, for database rows.
+/// Serialises a [`Timestamp`] as a number of milliseconds, for database rows.
 pub mod millis {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -220,7 +225,7 @@ pub mod millis {
     }
 }
 
-/// An `Option<Timestamp>` as a number of milliseconds or null, for database rows. A field that may be absent
+/// Serialises an `Option<Timestamp>` as a number of milliseconds or null, for database rows. A field that may be absent
 /// also needs `#[serde(default)]`.
 pub mod millis_option {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -263,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_accepted_forms_name_one_instant() {
+    fn all_accepted_forms_of_an_instant_parse_to_it() {
         let expected = at("2026-11-21T01:02:03.000Z");
         for text in [
             "2026-11-21T01:02:03Z",
@@ -286,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_may_be_left_out() {
+    fn seconds_are_optional() {
         let expected = at("2026-11-21T10:00:00Z");
         for text in ["2026-11-21T10:00Z", "2026-11-21T07:00-03:00", "2026-11-21t07:00-0300"] {
             assert_eq!(Timestamp::parse_floor(text), Ok(expected), "{text}");
@@ -303,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn other_forms_are_refused() {
         for text in [
             "",
             "2026",
@@ -362,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_finer_than_a_millisecond_is_rounded_as_the_bound_needs() {
+    fn fractions_of_a_millisecond_are_rounded_down_or_up() {
         let text = "2026-11-21T01:02:03.004000001Z";
         assert_eq!(Timestamp::parse_floor(text).unwrap().to_iso(), "2026-11-21T01:02:03.004Z");
         assert_eq!(Timestamp::parse_ceil(text).unwrap().to_iso(), "2026-11-21T01:02:03.005Z");
@@ -377,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_added_within_the_range() {
+    fn adding_seconds_fails_outside_the_range() {
         assert_eq!(at("2026-11-21").plus_seconds(86_400), Ok(at("2026-11-22")));
         assert_eq!(at("2026-11-21").plus_seconds(-1), Ok(at("2026-11-20T23:59:59-03:00")));
         assert_eq!(Timestamp::MIN.plus_seconds(-1), Err(TimestampError::OutOfRange));
@@ -387,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_holds_numbers_and_the_wire_holds_text() {
+    fn a_timestamp_is_a_number_in_rows_and_text_on_the_wire() {
         #[derive(Serialize, Deserialize, PartialEq, Debug)]
         struct Row {
             wire: Timestamp,
@@ -408,20 +413,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(millis in 0..=MAX_MILLIS) {
+        fn parsing_reverses_formatting(millis in 0..=MAX_MILLIS) {
             let at = Timestamp::from_millis(millis).unwrap();
             prop_assert_eq!(Timestamp::parse_floor(&at.to_iso()), Ok(at));
             prop_assert_eq!(Timestamp::parse_ceil(&at.to_string()), Ok(at));
         }
 
         #[test]
-        fn texts_sort_as_instants_do(a in 0..=MAX_MILLIS, b in 0..=MAX_MILLIS) {
+        fn texts_sort_like_instants(a in 0..=MAX_MILLIS, b in 0..=MAX_MILLIS) {
             let (a, b) = (Timestamp::from_millis(a).unwrap(), Timestamp::from_millis(b).unwrap());
             prop_assert_eq!(a.to_iso().cmp(&b.to_iso()), a.cmp(&b));
         }
 
         #[test]
-        fn no_text_panics(text in "[0-9TZ:.+-]{0,36}|.*") {
+        fn parsing_never_panics(text in "[0-9TZ:.+-]{0,36}|.*") {
             let _ = Timestamp::parse_ceil(&text);
         }
     }

@@ -1,23 +1,25 @@
-//! Closed lists of words, such as statuses. Words and lists are derived from the enum, so that no variant can be forgotten.
+//! Closed lists of words, such as statuses. The lists are derived from enums, so a new variant cannot be forgotten in
+//! one of them.
 
 use std::iter::Copied;
 use std::slice;
 
 use strum::VariantArray;
 
-/// An enum each variant of which is one word on the wire. It follows from `#[derive(strum::IntoStaticStr, strum::VariantArray)]`.
+/// An enum whose variants are single words on the wire. `#[derive(strum::IntoStaticStr, strum::VariantArray)]`
+/// implements it.
 pub trait Vocabulary: VariantArray + Copy + Into<&'static str> {
-    /// Every variant, in the order of the enum.
+    /// Returns every variant, in declaration order.
     fn all() -> Copied<slice::Iter<'static, Self>> {
         Self::VARIANTS.iter().copied()
     }
 
-    /// Every word with its variant, in the order of the enum.
+    /// Returns every word with its variant, in declaration order.
     fn vocabulary() -> Vec<(&'static str, Self)> {
         Self::all().map(|variant| (variant.into(), variant)).collect()
     }
 
-    /// The variant of a word.
+    /// Returns the variant of a word, or `None` for an unknown word. The comparison is case-sensitive.
     fn named(word: &str) -> Option<Self> {
         Self::all().find(|variant| Into::<&'static str>::into(*variant) == word)
     }

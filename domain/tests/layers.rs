@@ -1,6 +1,8 @@
-//! The layers below `shared` stay there: their manifests name no crate of a higher layer, no async runtime, no HTTP, no AWS.
+//! Checks the manifests of the layers below `shared`: they name no crate of a higher layer, no async runtime, no HTTP
+//! crate and no AWS crate.
 
-/// Each lower layer with its manifest, the crates of the workspace that it may use, and a dependency that it has.
+/// For each lower layer: its name, its manifest, the workspace crates that it may use, and one dependency that it has.
+/// The last proves that the parser below found the dependencies.
 const LAYERS: [(&str, &str, &[&str], &str); 2] = [
     ("artefacts", include_str!("../../artefacts/Cargo.toml"), &[], "qrcode"),
     ("domain", include_str!("../Cargo.toml"), &["artefacts"], "chrono"),
@@ -8,11 +10,11 @@ const LAYERS: [(&str, &str, &[&str], &str); 2] = [
 
 const WORKSPACE: &str = include_str!("../../Cargo.toml");
 
-/// A name that ends in `*` is a prefix.
+/// Crates that the lower layers must not use. A name that ends in `*` is a prefix.
 const FORBIDDEN: [&str; 10] =
     ["async-*", "aws-*", "aws_*", "axum", "http", "http-*", "hyper*", "lambda_*", "tokio*", "tower*"];
 
-/// Each dependency's name with the rest of its line, from every table of dependencies (dev and build too).
+/// Returns each dependency's name and the rest of its line, from every dependency table (also dev and build).
 fn dependencies(manifest: &str) -> Vec<(&str, &str)> {
     let mut listed = Vec::new();
     let mut in_table = false;
@@ -34,22 +36,23 @@ fn is_forbidden(name: &str) -> bool {
 }
 
 #[test]
-fn no_dependency_is_of_a_higher_layer() {
+fn lower_layers_depend_on_no_higher_layer() {
     let workspace = dependencies(WORKSPACE);
     let ours: Vec<&str> =
         workspace.iter().filter(|(_, rest)| rest.contains("path")).map(|(name, _)| *name).collect();
     for (layer, manifest, allowed, expected) in LAYERS {
         assert!(ours.contains(&"shared") && ours.contains(&layer), "{ours:?}");
-        // In the form `[dependencies.name]` the test would miss the keys `path` and `package`.
+        // The check below sees one line at a time, so it would miss the keys `path` and `package` in a
+        // `[dependencies.name]` table.
         assert!(!manifest.contains("dependencies."), "{layer}: list each dependency on one line");
         let dependencies = dependencies(manifest);
         assert!(dependencies.iter().any(|(name, _)| *name == expected), "{layer}: {dependencies:?}");
         for (name, rest) in dependencies {
             let is_higher = ours.contains(&name) && !allowed.contains(&name);
-            assert!(!is_forbidden(name) && !is_higher, "{layer}: {name} is of a higher layer");
+            assert!(!is_forbidden(name) && !is_higher, "{layer}: {name} belongs to a higher layer");
             assert!(
                 !rest.contains("path") && !rest.contains("package"),
-                "{layer}: {name} hides which crate it is"
+                "{layer}: {name} must not set path or package, which hide the crate's name"
             );
         }
     }
