@@ -1,4 +1,4 @@
-//! Whom an account's notices go to by e-mail.
+//! The contact of an account: the address that its emails go to.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,35 +8,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::serde_as_text;
 
-/// The longest address that can be delivered to (RFC 5321: a path of 256 octets, with its brackets).
+/// Maximum length of an address in characters. RFC 5321 limits a path to 256 octets, including its angle brackets.
 const MAX_ADDRESS_CHARS: usize = 254;
 
-/// What delimits an address, in a header or a list of addresses.
+/// Characters that delimit addresses in a header or an address list. An address that contains one could add recipients
+/// or headers.
 const DELIMITERS: [char; 6] = ['<', '>', '"', ',', ';', ':'];
 
-/// A text that is no [`MailAddress`]. Holds none of it.
+/// The text is not a [`MailAddress`]. The error does not repeat the text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("must be an e-mail address in ASCII, such as ana@loja.example")]
 pub struct MailAddressError;
 
-/// An e-mail address (RFC 5322) that mail can be sent to and from: in ASCII, for SES takes no other, without quotes, and
-/// with a domain's name.
+/// An email address (RFC 5322) that the service can send to and from: ASCII only, because SES accepts nothing else,
+/// without quotes, and with a domain name in place of an IP address.
 #[derive(Clone, Eq, PartialEq)]
 pub struct MailAddress(Box<str>);
 
 impl MailAddress {
-    /// As it was given.
+    /// Returns the address as it was entered.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// What follows the `@`.
+    /// Returns the part after the `@`.
     pub fn domain(&self) -> &str {
         self.0.rsplit_once('@').map_or("", |(_, domain)| domain)
     }
 }
 
-/// An address is a person's: a log gets none of it.
+/// Shows nothing of the address: it is personal data and must not appear in logs.
 impl fmt::Debug for MailAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MailAddress")
@@ -55,33 +56,34 @@ impl FromStr for MailAddress {
     fn from_str(text: &str) -> Result<Self, MailAddressError> {
         let options = Options::default().with_required_tld().without_domain_literal().without_display_text();
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic()) && !text.contains(DELIMITERS);
-        let is_one = text.len() <= MAX_ADDRESS_CHARS
+        let is_address = text.len() <= MAX_ADDRESS_CHARS
             && is_plain
             && EmailAddress::parse_with_options(text, options).is_ok();
-        if is_one { Ok(Self(text.into())) } else { Err(MailAddressError) }
+        if is_address { Ok(Self(text.into())) } else { Err(MailAddressError) }
     }
 }
 
 serde_as_text!(MailAddress);
 
-/// An account's contact. It is in the account's row alone: no request needs it.
+/// An account's contact. Only the account's row contains it, not the copies of the settings in key rows, because no
+/// request needs it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Contact {
-    /// Where notices go; `None`: nowhere.
+    /// The address that emails go to. `None`: no emails are sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<MailAddress>,
-    /// The account wants no mail.
+    /// True when the account has turned emails off.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mail_off: bool,
 }
 
 impl Contact {
-    /// Where a notice goes; `None`: there is nobody to tell, or they want no mail.
+    /// Returns the recipient of an email. `None`: there is no address, or emails are turned off.
     pub fn recipient(&self) -> Option<&MailAddress> {
         self.address.as_ref().filter(|_| !self.mail_off)
     }
 
-    /// Whether a row may leave it out.
+    /// Returns true for the default, which rows omit.
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -92,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_one_that_can_be_delivered_to_and_nothing_else() {
+    fn only_deliverable_addresses_are_accepted() {
         for text in ["ana@loja.example", "Ana.Maria+pix@financeiro.loja.example", "o'neil@loja.example"] {
             assert_eq!(text.parse::<MailAddress>().map(|address| address.to_string()), Ok(text.to_owned()));
         }
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_without_an_address_or_against_their_wish() {
+    fn no_email_is_sent_without_an_address_or_when_emails_are_off() {
         let address: MailAddress = "ana@loja.example".parse().unwrap();
         let on = Contact { address: Some(address.clone()), mail_off: false };
         assert_eq!((on.recipient(), address.domain()), (Some(&address), "loja.example"));
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_contact_is_kept_in_few_bytes_and_no_log_has_it() {
+    fn a_contact_is_stored_compactly_and_never_logged() {
         let contact = Contact { address: Some("ana@loja.example".parse().unwrap()), mail_off: true };
         let text = serde_json::to_string(&contact).unwrap();
         insta::assert_snapshot!(text, @r#"{"address":"ana@loja.example","mail_off":true}"#);

@@ -1,24 +1,24 @@
-//! Limits that are settings of an account.
+//! Limits that an account's settings contain.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Mode;
 
-/// How many live charges may be asked for; settings of an account.
+/// Velocity limits: how many live charges may be created in a period.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct VelocityLimits {
-    /// Of one customer, by document, in ten minutes.
+    /// Maximum number of live charges of one customer (by document) in ten minutes.
     pub per_customer: u16,
-    /// Of the account in a minute.
+    /// Maximum number of the account's live charges in one minute.
     pub per_account: u32,
 }
 
 impl VelocityLimits {
-    /// The most that may be set for one customer: their charges are one row.
+    /// Upper bound of `per_customer`. A customer's recent charges are stored in one row, which must stay small.
     pub const MAX_PER_CUSTOMER: u16 = 100;
 
-    /// Whether a row may leave them out.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    /// Returns true for the default, which rows omit.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -30,20 +30,19 @@ impl Default for VelocityLimits {
     }
 }
 
-/// How much refunds may send to third parties in a day (São Paulo), in centavos, by mode; settings of an account. `None`: there
-/// is no limit.
+/// Maximum sum of refunds to third parties in one day (São Paulo), in centavos, by mode. `None`: no limit.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ThirdPartyLimits {
-    /// Of test refunds.
+    /// Limit for test refunds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<i64>,
-    /// Of live ones.
+    /// Limit for live refunds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<i64>,
 }
 
 impl ThirdPartyLimits {
-    /// What holds in a mode.
+    /// Returns the limit of a mode.
     pub fn of(&self, mode: Mode) -> Option<i64> {
         match mode {
             Mode::Test => self.test,
@@ -51,7 +50,7 @@ impl ThirdPartyLimits {
         }
     }
 
-    /// The limit of a mode, to be set.
+    /// Returns the limit of a mode for modification.
     pub fn of_mut(&mut self, mode: Mode) -> &mut Option<i64> {
         match mode {
             Mode::Test => &mut self.test,
@@ -59,7 +58,7 @@ impl ThirdPartyLimits {
         }
     }
 
-    /// Whether a row may leave them out.
+    /// Returns true for the default, which rows omit.
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }

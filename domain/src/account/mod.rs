@@ -1,4 +1,4 @@
-//! An account: a merchant, with the settings that its charges follow.
+//! Accounts of merchants, and the settings that their charges follow.
 
 mod contact;
 mod limits;
@@ -14,37 +14,37 @@ use crate::money::MinorUnits;
 use crate::row::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
-/// What an account may set. Key rows carry a copy, so that a request reads its settings and proves its key in
-/// one round trip; a change writes the account's row first, then each of its key rows.
+/// The settings of an account. Key rows contain a copy, so that one round trip authenticates a request and reads the
+/// settings. A change of settings writes the account's row first, then each of its key rows.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AccountSettings {
-    /// Shown to the payer and written into BR Codes, which cut it at 25 characters.
+    /// Name shown to the payer and written into BR Codes, which truncate it to 25 characters.
     pub merchant_name: String,
-    /// Written into BR Codes, which cut it at 15 characters.
+    /// City written into BR Codes, which truncate it to 15 characters.
     pub merchant_city: String,
-    /// How long a charge can be paid when the request does not say, in seconds: 60 to 86,400.
+    /// Default lifetime of a charge in seconds, used when the request contains none: 60 to 86,400.
     pub charge_expires_in_seconds: i64,
-    /// Requests a minute for each key.
+    /// Rate limit of each API key, in requests per minute.
     pub rate_limit_per_minute: u64,
-    /// What a Pix out costs, in centavos (refunds by cash-out).
+    /// Cost of a Pix out in centavos. A refund by cash-out incurs it.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub pix_out_fee: MinorUnits,
-    /// How many live charges may be asked for in a short time.
+    /// Velocity limits on the creation of live charges.
     #[serde(default, skip_serializing_if = "VelocityLimits::is_default")]
     pub velocity: VelocityLimits,
-    /// Whether a refund may name no Pix key but the payer's own document.
+    /// True when a refund may not go to a Pix key other than the payer's own document.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refunds_to_payer_only: bool,
-    /// How much refunds may send to other keys in a day.
+    /// Daily limits on refunds to Pix keys of third parties.
     #[serde(default, skip_serializing_if = "ThirdPartyLimits::is_default")]
     pub third_party_refunds: ThirdPartyLimits,
-    /// Fees and holds.
+    /// Fees and hold periods by payment method.
     #[serde(default)]
     pub terms: Terms,
 }
 
 impl AccountSettings {
-    /// The settings of a new account.
+    /// Returns the settings of a new account.
     pub fn new(merchant_name: &str, merchant_city: &str) -> Self {
         Self {
             merchant_name: merchant_name.to_owned(),
@@ -65,25 +65,26 @@ impl AccountSettings {
 pub struct Account {
     /// `acc_…`.
     pub id: AccountId,
-    /// What it may set.
+    /// The account's settings.
     pub settings: AccountSettings,
-    /// Whom its notices go to.
+    /// The contact that receives the account's emails.
     #[serde(default, skip_serializing_if = "Contact::is_default")]
     pub contact: Contact,
-    /// Random, in hex: what the ids of its charges are derived from beside idempotency keys, so that they can't be guessed.
+    /// A random secret in hex. The ids of the account's charges are derived from it and an idempotency key, so that
+    /// they cannot be guessed.
     pub salt: String,
-    /// When it was opened.
+    /// When the account was created.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// Counts the row's changes, from 1.
+    /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
 }
 
-/// The partition of the list index that names every account.
+/// Partition of the `list` index that contains every account.
 pub const ACCOUNTS: &str = "accounts";
 
 impl Account {
-    /// Where an account lives.
+    /// Returns the primary key of an account.
     pub fn key_of(id: &AccountId) -> Key {
         Key { pk: format!("account#{id}"), sk: "account".to_owned() }
     }

@@ -1,5 +1,5 @@
-//! What an account pays for each payment and how long its money is held: by method, fixed when a payment settles
-//! (design: Money).
+//! Fees and hold periods of an account by payment method (design: Money). The terms of a payment are fixed when it
+//! settles.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use crate::money::{Amount, MinorUnits, MoneyError};
 use crate::payment_method::PaymentMethod;
 use crate::time::Timestamp;
 
-/// Basis points in a whole.
+/// Basis points in 100 percent.
 const WHOLE_BASIS_POINTS: i128 = 10_000;
 
-/// The longest hold, in days.
+/// Maximum hold period in days.
 pub const MAX_HOLD_DAYS: u16 = 366;
 
-/// A fee for one payment: a fixed part, and a part of the amount.
+/// A fee for one payment: a fixed part plus a share of the amount.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Fee {
-    /// Minor units of the payment's currency.
+    /// Fixed part in minor units of the payment's currency.
     pub fixed: i64,
-    /// Hundredths of a percent of the amount: 0 to 10,000.
+    /// Share of the amount in hundredths of a percent: 0 to 10,000.
     pub basis_points: u16,
 }
 
@@ -30,11 +30,11 @@ impl Fee {
     /// No fee.
     pub const NONE: Self = Self { fixed: 0, basis_points: 0 };
 
-    /// A fee of at most the largest amount and at most the whole.
+    /// Creates a fee from a fixed part of 0 to [`Amount::MAX`] and a share of 0 to 10,000 basis points.
     ///
     /// # Errors
     ///
-    /// What is out of range, in a sentence.
+    /// Fails with a sentence that names the part out of range.
     pub fn new(fixed: i64, basis_points: u16) -> Result<Self, &'static str> {
         if !(0..=Amount::MAX.minor()).contains(&fixed) {
             return Err("the fixed part must be from 0 to 999999999999");
@@ -45,7 +45,7 @@ impl Fee {
         Ok(Self { fixed, basis_points })
     }
 
-    /// The fee for an amount, half-up, in minor units: from 0 to the amount.
+    /// Computes the fee for an amount in minor units, rounded half-up and clamped to 0 up to the amount.
     #[expect(
         clippy::arithmetic_side_effects,
         reason = "no operand has more than 64 bits, so the results fit 128"
@@ -58,38 +58,41 @@ impl Fee {
     }
 }
 
-/// What becomes of the fees of a payment that is refunded.
+/// What happens to a payment's fees when it is refunded.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum FeesOnRefund {
-    /// They go back to the merchant, pro rata.
+    /// Fees are returned to the merchant, pro rata.
     #[default]
     Return,
-    /// They stay with the platform and the acquirer.
+    /// The platform and the acquirer keep the fees.
     Keep,
 }
 
 impl FeesOnRefund {
-    /// Whether a row may leave it out.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    /// Returns true for the default, which rows omit.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What holds for the payments of one method. In a row it is a short list, for key rows carry it and must stay small:
-/// the acquirer's fixed part and basis points, the platform's, days, what becomes of fees.
+/// The terms for payments of one method.
+///
+/// A row stores them as a short list, because key rows contain them and must stay small: the acquirer's fixed part and
+/// basis points, the platform's fixed part and basis points, the hold in days, and the treatment of fees on a refund.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(from = "TermsRow", into = "TermsRow")]
 pub struct MethodTerms {
-    /// What the acquirer takes.
+    /// The acquirer's fee.
     pub acquirer_fee: Fee,
-    /// What the platform takes.
+    /// The platform's fee.
     pub platform_fee: Fee,
-    /// Calendar days in São Paulo from settlement until the net can be spent; 0: at once.
+    /// Hold period: calendar days in São Paulo from settlement until the net becomes available. 0: it is available at
+    /// once.
     pub hold_days: u16,
-    /// What becomes of the fees when a payment that settled on these terms is refunded.
+    /// What happens to the fees when a payment that settled on these terms is refunded.
     pub fees_on_refund: FeesOnRefund,
 }
 
@@ -122,9 +125,11 @@ impl From<MethodTerms> for TermsRow {
     }
 }
 
-/// The fees of one payment, in minor units; together never above its amount, so that its net is never negative.
+/// The fees of one payment in minor units. Fees computed by [`MethodTerms::fees`] never exceed the amount, so the net
+/// is never negative.
 ///
-/// Neither is further from zero than [`Amount::MAX`], so their sum and its distance to an amount always fit 64 bits.
+/// Each fee is between −[`Amount::MAX`] and [`Amount::MAX`], so their sum and its difference to an amount always fit 64
+/// bits.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(try_from = "FeesRow")]
 pub struct Fees {
@@ -151,11 +156,11 @@ impl TryFrom<FeesRow> for Fees {
 }
 
 impl Fees {
-    /// What the acquirer takes and what the platform takes.
+    /// Creates fees from the acquirer's and the platform's fee.
     ///
     /// # Errors
     ///
-    /// When one of them is further from zero than the largest amount.
+    /// Fails when the absolute value of a fee is above [`Amount::MAX`].
     pub fn new(acquirer: MinorUnits, platform: MinorUnits) -> Result<Self, MoneyError> {
         let bounds = Amount::MAX.negated()..=Amount::MAX.into();
         if bounds.contains(&acquirer) && bounds.contains(&platform) {
@@ -165,29 +170,29 @@ impl Fees {
         }
     }
 
-    /// What the acquirer takes (`providerFee` on the wire).
+    /// Returns the acquirer's fee (`providerFee` on the wire).
     pub fn acquirer(self) -> MinorUnits {
         self.acquirer
     }
 
-    /// What the platform takes (`platformFee` on the wire).
+    /// Returns the platform's fee (`platformFee` on the wire).
     pub fn platform(self) -> MinorUnits {
         self.platform
     }
 
-    /// Both.
+    /// Returns the sum of both fees.
     #[expect(clippy::arithmetic_side_effects, reason = "`new` bounds both")]
     pub fn total(self) -> MinorUnits {
         MinorUnits::new(self.acquirer.get() + self.platform.get())
     }
 
-    /// The amount less both.
+    /// Returns the net of an amount: the amount minus both fees.
     #[expect(clippy::arithmetic_side_effects, reason = "`Amount::parse` and `new` bound them")]
     pub fn net_of(self, amount: Amount) -> MinorUnits {
         MinorUnits::new(amount.minor() - self.total().get())
     }
 
-    /// What of both is above an amount.
+    /// Returns how much the sum of both fees exceeds an amount; 0 when it does not.
     #[expect(clippy::arithmetic_side_effects, reason = "`Amount::parse` and `new` bound them")]
     pub fn above(self, amount: Amount) -> MinorUnits {
         MinorUnits::new(self.total().get() - amount.minor()).max(MinorUnits::ZERO)
@@ -195,8 +200,8 @@ impl Fees {
 }
 
 impl MethodTerms {
-    /// The fees of a payment. The acquirer takes its fee before anybody else sees the money, so where both would take
-    /// more than there is, the platform goes short.
+    /// Computes the fees of a payment. The acquirer deducts its fee before it forwards the money. So when both fees
+    /// together exceed the amount, the platform's fee is reduced.
     #[expect(clippy::arithmetic_side_effects, reason = "`Fee::on` is from 0 to the amount")]
     pub fn fees(&self, amount: Amount) -> Fees {
         let acquirer = self.acquirer_fee.on(amount);
@@ -204,19 +209,19 @@ impl MethodTerms {
         Fees { acquirer: MinorUnits::new(acquirer), platform: MinorUnits::new(platform) }
     }
 
-    /// The day at whose first moment money that settles at `settled_at` is released; `None`: it is not held.
+    /// Returns the day at whose start money that settles at `settled_at` is released. `None`: it is not held.
     pub fn release(&self, settled_at: Timestamp) -> Option<Day> {
         (self.hold_days > 0).then(|| Day::of(settled_at).on(u64::from(self.hold_days)))
     }
 }
 
-/// An account's terms by method. A method without any has no fees and no hold.
+/// An account's terms by payment method. A method without an entry has no fees and no hold.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Terms(pub BTreeMap<PaymentMethod, MethodTerms>);
 
 impl Terms {
-    /// What holds for a method.
+    /// Returns the terms of a method.
     pub fn of(&self, method: PaymentMethod) -> MethodTerms {
         self.0.get(&method).copied().unwrap_or_default()
     }
@@ -244,7 +249,7 @@ mod tests {
 
     #[test]
     fn a_fee_is_rounded_half_up() {
-        // 1% of 1050 is 10.5; 0.99% of 1000 is 9.9; 1% of 1049 is 10.49.
+        // The cases are 1% of 1050 = 10.5, 0.99% of 1000 = 9.9, 1% of 1049 = 10.49, and amounts of 1.
         for (minor, points, expected) in
             [(1050, 100, 11), (1000, 99, 10), (1049, 100, 10), (1, 1, 0), (1, 5000, 1)]
         {
@@ -262,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn fees_above_the_amount_leave_nothing_and_the_acquirer_is_first() {
+    fn fees_are_capped_at_the_amount_and_the_acquirer_has_priority() {
         let fees =
             |acquirer, platform| Fees::new(MinorUnits::new(acquirer), MinorUnits::new(platform)).unwrap();
         assert_eq!(terms((30, 0), (90, 0), 0).fees(amount(100)), fees(30, 70));
@@ -288,14 +293,14 @@ mod tests {
         let release = |hold, text: &str| terms((0, 0), (0, 0), hold).release(at(text)).map(Day::starts_at);
         assert_eq!(release(0, "2026-11-21T12:00:00Z"), None);
         assert_eq!(release(1, "2026-11-21T12:00:00Z"), Some(at("2026-11-22T03:00:00Z")));
-        // 23:59:59.999 on the 20th in São Paulo, and the next instant.
+        // The last millisecond of the 20th in São Paulo, and the first of the 21st.
         assert_eq!(release(1, "2026-11-21T02:59:59.999Z"), Some(at("2026-11-21T03:00:00Z")));
         assert_eq!(release(1, "2026-11-21T03:00:00Z"), Some(at("2026-11-22T03:00:00Z")));
         assert_eq!(release(30, "2026-11-21T12:00:00Z"), Some(at("2026-12-21T03:00:00Z")));
     }
 
     #[test]
-    fn terms_are_kept_in_few_bytes() {
+    fn terms_are_stored_compactly() {
         let mut all = Terms::default();
         all.0.insert(PaymentMethod::Pix, terms((10, 99), (0, 50), 2));
         let text = serde_json::to_string(&all).unwrap();
@@ -305,7 +310,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_net_is_never_negative(
+        fn the_net_is_never_negative(
             minor in 1_i64..=999_999_999_999,
             acquirer in (0_i64..=999_999_999_999, 0_u16..=10_000),
             platform in (0_i64..=999_999_999_999, 0_u16..=10_000),
@@ -316,7 +321,7 @@ mod tests {
         }
 
         #[test]
-        fn a_hold_of_days_ends_within_its_last_day(millis in 0_i64..4_000_000_000_000, days in 1_u16..=MAX_HOLD_DAYS) {
+        fn a_hold_ends_at_a_day_boundary_within_its_last_day(millis in 0_i64..4_000_000_000_000, days in 1_u16..=MAX_HOLD_DAYS) {
             let settled_at = Timestamp::from_millis(millis).unwrap();
             let released_at = terms((0, 0), (0, 0), days).release(settled_at).unwrap().starts_at();
             let held_ms = released_at.millis_since(settled_at);
