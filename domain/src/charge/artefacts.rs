@@ -1,4 +1,4 @@
-//! What a payer is given to pay with, for each method (contract: Payments).
+//! Payment artefacts: the data that a payer needs to pay by each method (contract: Payments).
 
 use artefacts::boleto::Boleto as Slip;
 use serde::{Deserialize, Serialize};
@@ -7,22 +7,22 @@ use crate::money::Currency;
 use crate::payment_method::PaymentMethod;
 use crate::time::Timestamp;
 
-/// What a payer needs to pay by Pix.
+/// Data for paying by Pix.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Pix {
-    /// The BR Code: copy-and-paste text and content of the QR image.
+    /// The BR Code: the copy-and-paste text, which is also the content of the QR image.
     pub br_code: String,
-    /// When it stops being payable.
+    /// When the Pix code stops being payable.
     #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
-    /// Its lifetime in seconds.
+    /// Lifetime of the code in seconds.
     pub ttl_seconds: i64,
 }
 
-/// The page on which a card is authenticated; its address follows from the charge's id.
+/// Data for paying by card. The address of the authentication page is derived from the charge's id.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Card {
-    /// Where the payer comes back to.
+    /// URL to which the payer returns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_url: Option<String>,
     /// When it stops being payable.
@@ -30,34 +30,34 @@ pub struct Card {
     pub expires_at: Timestamp,
 }
 
-/// A request on the payer's phone.
+/// Data for paying by MB WAY: a payment request on the payer's phone.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Mbway {
-    /// E.164.
+    /// The payer's phone number in E.164.
     pub phone: String,
     /// When it stops being payable.
     #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
 
-/// What a payer enters at a bank.
+/// Data for paying by Multibanco, which the payer enters at a bank.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Multibanco {
-    /// Five digits.
+    /// Entity: five digits.
     pub entity: String,
-    /// Nine digits, the last two of which check the others.
+    /// Reference: nine digits, of which the last two are check digits.
     pub reference: String,
     /// When it stops being payable.
     #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
 
-/// A boleto; its line and its page follow from the barcode.
+/// Data for paying by boleto. The digit line and the page are derived from the barcode.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Boleto {
-    /// 44 digits.
+    /// Barcode: 44 digits.
     pub barcode: String,
-    /// Who is paid, as its page says.
+    /// Name of the beneficiary, as the boleto's page shows it.
     pub beneficiary: String,
     /// When it stops being payable: the end of its due day in São Paulo.
     #[serde(with = "domain::time::millis")]
@@ -65,54 +65,54 @@ pub struct Boleto {
 }
 
 impl Boleto {
-    /// The slip that the barcode is of; `None`: the barcode is none.
+    /// Decodes the barcode. `None`: the barcode is invalid.
     pub fn slip(&self) -> Option<Slip> {
-        // Its factor names two days, thousands of days apart; it is the one near its end.
+        // A due factor stands for two days, thousands of days apart. The one nearest to the expiry is meant.
         Slip::from_barcode(&self.barcode, self.expires_at.to_chrono().date_naive()).ok()
     }
 }
 
-/// Where a payer sends a token.
+/// Data for paying with a crypto token.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Crypto {
-    /// The address.
+    /// The address that receives the token.
     pub address: String,
-    /// An exact decimal amount of `currency`.
+    /// Exact decimal amount of `currency`.
     pub amount: String,
-    /// Such as `TRON`.
+    /// Network, for example `TRON`.
     pub network: String,
-    /// Such as `USDT`.
+    /// Token, for example `USDT`.
     pub currency: Currency,
     /// When it stops being payable.
     #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
 
-/// What the payer is given, for each method that was asked for.
+/// The artefacts of a charge, for each requested method.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Artefacts {
-    /// For Pix.
+    /// Set when the charge can be paid by Pix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pix: Option<Pix>,
-    /// For cards.
+    /// Set when the charge can be paid by card.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub card: Option<Card>,
-    /// For MB WAY.
+    /// Set when the charge can be paid by MB WAY.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mbway: Option<Mbway>,
-    /// For Multibanco.
+    /// Set when the charge can be paid by Multibanco.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multibanco: Option<Multibanco>,
-    /// For boletos.
+    /// Set when the charge can be paid by boleto.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boleto: Option<Boleto>,
-    /// For tokens.
+    /// Set when the charge can be paid with a token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub crypto: Option<Crypto>,
 }
 
 impl Artefacts {
-    /// When the way to pay by a method is over; `None`: it was not asked for.
+    /// Returns when the charge stops being payable by a method. `None`: it cannot be paid by that method.
     pub fn expires_at(&self, method: PaymentMethod) -> Option<Timestamp> {
         match method {
             PaymentMethod::Pix => self.pix.as_ref().map(|pix| pix.expires_at),

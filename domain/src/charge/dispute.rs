@@ -1,5 +1,5 @@
-//! What MED cases leave on a charge: how many are open, and the block that its metadata shows of the latest. The cases
-//! themselves are in [`crate::med`].
+//! The part of a charge's row that describes its MED cases: how many are open, and the metadata block of the latest.
+//! The cases are rows of their own, in [`crate::med`].
 
 use serde::{Deserialize, Serialize};
 
@@ -8,73 +8,78 @@ use crate::ids::MedCaseId;
 use crate::money::MoneyError;
 use crate::time::Timestamp;
 
-/// How far a case is, as the Central Bank names it (contract: `metadata.med`).
+/// Status of a case in the Central Bank's terms (contract: `metadata.med`).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MedStatus {
-    /// It opened.
+    /// The case was opened.
     Created,
-    /// It was decided.
+    /// The case was decided.
     Closed,
-    /// Who opened it withdrew.
+    /// The case was withdrawn by its opener.
     Canceled,
 }
 
-/// `metadata.med` of a charge: for people, and for nobody's logic.
+/// The block `metadata.med` of a charge. It is information for people; no logic may depend on it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MedBlock {
-    /// The contested payment: of a Pix its end-to-end id.
+    /// Id of the contested payment. For a Pix it is the end-to-end id.
     pub reference_id: String,
-    /// How far it is.
+    /// Status of the case.
     pub status: MedStatus,
-    /// `agreed`: lost; `disagreed`: won.
+    /// `agreed`: the merchant lost. `disagreed`: the merchant won. `None`: not decided, or withdrawn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// What is said to have happened: `scam`, `unauthorized`, `coercion`, `invasion`, `other`.
+    /// The alleged fraud method: `scam`, `unauthorized`, `coercion`, `invasion` or `other`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// The case in words.
+    /// Description of the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When it opened.
+    /// When the case was opened.
     pub opened_at: Timestamp,
-    /// When it last changed.
+    /// When the case last changed.
     pub updated_at: Timestamp,
-    /// When it closed.
+    /// When the case was closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
-    /// When its last event was worked on.
+    /// When the service processed the case's latest event.
     pub last_event_at: Timestamp,
-    /// The claim is for another amount than the charge's.
+    /// True when the claimed amount differs from the charge's amount.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub amount_mismatch: bool,
 }
 
-/// The cases of a charge.
+/// The MED cases of a charge.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Disputes {
-    /// Cases that are not over and dispute it.
+    /// Number of cases that are not over and dispute the charge.
     pub open: u32,
-    /// Cases that are not over and wait for an operator to confirm them: they claim another amount.
+    /// Number of cases that are not over and wait for an operator's confirmation, because they claim an amount other
+    /// than the charge's.
     pub unconfirmed: u32,
-    /// One that disputed it was lost: it stays disputed.
+    /// True after a case that disputed the charge was lost. The charge then stays disputed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
-    /// The case that `latest` is about.
+    /// The case that `latest` describes.
     pub case: MedCaseId,
-    /// What its metadata shows.
+    /// The block that the charge's metadata shows.
     pub latest: MedBlock,
 }
 
 impl Charge {
-    /// Whether a case is not over.
+    /// Checks whether the charge has a case that is not over.
     pub fn has_open_case(&self) -> bool {
         self.disputes.as_ref().is_some_and(|disputes| disputes.open > 0 || disputes.unconfirmed > 0)
     }
 
-    /// The status of a settled charge, as its cases and funds are. While a case disputes it, and after one was lost, it
-    /// stays what it is, unless refunds gave all of it back.
+    /// Computes the status of a settled charge from its cases and funds.
+    ///
+    /// - While a case disputes the charge, the status does not change.
+    /// - A charge whose amount was refunded in full is `REFUNDED`.
+    /// - After a lost case, the status does not change.
+    /// - Otherwise it is the settled status of its payment method.
     pub(crate) fn status_by_funds(&self) -> Result<TransactionStatus, MoneyError> {
         let disputes = self.disputes.as_ref();
         let is_open = disputes.is_some_and(|disputes| disputes.open > 0);

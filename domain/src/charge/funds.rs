@@ -1,7 +1,7 @@
-//! What became of a settled charge's money: how much of it refunds and MED cases took (design: Money). No I/O.
+//! The funds of a settled charge: how much of its amount refunds and MED cases have taken (design: Money). No I/O.
 //!
-//! Every such change replaces the charge's row on condition of the version that was read, so that two can't take the
-//! same money: the second is worked out anew on what the first left.
+//! Every change of the funds replaces the charge's row with an optimistic lock on its version. So two changes cannot
+//! take the same money: the second fails and is recomputed from the row that the first wrote.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,96 +10,98 @@ use crate::account::terms::{Fees, FeesOnRefund};
 use crate::money::{Amount, MinorUnits, MoneyError};
 use crate::wallet::{RefundShare, RefundStrategy, Retaken, Settlement};
 
-/// What refunds and cases took of a charge, before fees.
+/// The amounts that refunds and MED cases have taken from a charge, in minor units. Fees are listed separately.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Funds {
-    /// In refunds under way, by devolution.
+    /// Sum of devolutions in progress.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub devolution_reserved: MinorUnits,
-    /// In refunds under way, by cash-out.
+    /// Sum of cash-out refunds in progress.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub cashout_reserved: MinorUnits,
-    /// Refunded, by devolution.
+    /// Sum of completed devolutions.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub refunded_devolution: MinorUnits,
-    /// Refunded, by cash-out.
+    /// Sum of completed cash-out refunds.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub refunded_cashout: MinorUnits,
-    /// Claimed by open MED cases, together.
+    /// Sum of the claims of all open MED cases.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_claimed: MinorUnits,
-    /// Retained for them: what they claim, at most what is within their reach.
+    /// Sum retained for open MED cases: their claims, limited to the amount that can still be contested.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_held: MinorUnits,
-    /// Lost to MED cases.
+    /// Sum lost to MED cases.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_lost: MinorUnits,
-    /// Claimed by cases that were lost, and not got, for a refund was giving it back.
+    /// Sum that lost cases claimed and could not take, for example because a devolution in progress was already
+    /// returning it. If that refund fails, this sum becomes lost.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_unmet: MinorUnits,
-    /// The acquirer's fee that went back with refunds, under way and done.
+    /// Part of the acquirer's fee that refunds in progress and completed refunds returned.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub acquirer_fee_returned: MinorUnits,
-    /// The platform's fee that did.
+    /// Part of the platform's fee that refunds in progress and completed refunds returned.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub platform_fee_returned: MinorUnits,
-    /// What refunds took of the charge's own tranche.
+    /// Sum that refunds took from the charge's own held tranche.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub tranche_taken: MinorUnits,
 }
 
-/// What is asked of a charge's money.
+/// The parameters of a refund that determine what it takes from a charge.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RefundAsked {
-    /// What goes to the payer; `None`: all that is left.
+    /// Amount that the payer receives. `None`: all that is refundable.
     pub gross: Option<Amount>,
-    /// How it travels.
+    /// How the money is sent.
     pub strategy: RefundStrategy,
-    /// The cost of the Pix out.
+    /// Cost of the Pix out.
     pub pix_out_fee: MinorUnits,
-    /// Whether the merchant bears it.
+    /// True when the merchant bears that cost (`passFeeToTenant`); otherwise the platform does.
     pub merchant_bears_pix_out: bool,
-    /// Whether the charge's tranche is still held.
+    /// True while the charge's tranche is still held.
     pub is_held: bool,
 }
 
-/// Why a refund can't be taken from a charge.
+/// Why a charge cannot be refunded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum RefundRefused {
-    /// Nothing was credited.
-    #[error("nothing was credited")]
+    /// No payment was credited.
+    #[error("no payment was credited")]
     NotSettled,
-    /// A MED case is not over.
-    #[error("a MED case is not over")]
+    /// A MED case of the charge is not over.
+    #[error("a MED case of the charge is not over")]
     Disputed,
-    /// One that took money of it was lost.
-    #[error("a MED case was lost")]
+    /// A MED case of the charge was lost.
+    #[error("a MED case of the charge was lost")]
     CaseLost,
-    /// More than is left.
-    #[error("only {remaining} is left to refund")]
+    /// The requested amount exceeds the refundable rest.
+    #[error("at most {remaining} (minor units) can still be refunded")]
     ExceedsRemaining {
-        /// What is left.
+        /// The refundable rest.
         remaining: MinorUnits,
     },
-    /// The charge's funds do not allow it: a defect, for the rules above come first.
+    /// The new funds would be inconsistent. The rules above make this impossible, so it indicates a defect.
     #[error(transparent)]
     Funds(#[from] FundsError),
 }
 
-/// A move that a charge's funds do not allow. No route asks for one: it is a defect, or a row that was changed by hand.
+/// Why a change would make a charge's funds inconsistent. No request can cause it: it indicates a defect, or a row that
+/// was edited by hand.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum FundsError {
-    /// A part would fall below zero, such as by a refund that fails twice.
-    #[error("a part of a charge's funds would fall below zero: {0:?}")]
+    /// A field would become negative, for example when a refund fails twice.
+    #[error("a field of the charge's funds would become negative: {0:?}")]
     Negative(Funds),
-    /// Refunds would give back more than the charge's amount.
-    #[error("refunds would take more than the charge's amount: {0:?}")]
+    /// Refunds would return more than the charge's amount.
+    #[error("refunds would return more than the charge's amount: {0:?}")]
     RefundsAboveAmount(Funds),
-    /// Devolutions and MED cases would give back more than the charge's amount.
-    #[error("devolutions and MED cases would take more than the charge's amount: {0:?}")]
+    /// Devolutions and MED cases would together take more than the charge's amount.
+    #[error("devolutions and MED cases would together take more than the charge's amount: {0:?}")]
     ReturnsAboveAmount(Funds),
     /// A sum does not fit 64 bits.
-    #[error("a charge's funds: {0}")]
+    #[error("cannot compute the charge's funds: {0}")]
     Money(#[from] MoneyError),
 }
 
@@ -110,18 +112,21 @@ impl From<MoneyError> for RefundRefused {
 }
 
 impl Funds {
-    /// Whether nothing took any of it.
+    /// Returns true when neither refunds nor cases have taken anything.
     pub fn is_whole(&self) -> bool {
         *self == Self::default()
     }
 
-    /// These funds, if they can be those of a charge of this amount: no part is below zero, refunds do not exceed the
-    /// amount, and neither do devolutions and MED cases together. A cash-out does not count among the latter: it is a Pix of
-    /// its own, so the payer's bank can still contest the payment that it gave back.
+    /// Validates the funds of a charge of this amount:
+    ///
+    /// - no field is negative;
+    /// - refunds do not exceed the amount;
+    /// - devolutions and MED cases together do not exceed the amount. Cash-out refunds do not count here: a cash-out is
+    ///   a separate Pix, so the payer's bank can still contest the original payment.
     ///
     /// # Errors
     ///
-    /// See [`FundsError`].
+    /// Fails with the violated rule; see [`FundsError`].
     pub fn checked(self, amount: Amount) -> Result<Self, FundsError> {
         let parts = [
             self.devolution_reserved,
@@ -148,53 +153,54 @@ impl Funds {
         Ok(self)
     }
 
-    /// In refunds, done and under way.
+    /// Sum of all refunds, completed and in progress.
     fn in_refunds(&self) -> Result<MinorUnits, MoneyError> {
         self.in_progress()?.checked_add(self.refunded()?)
     }
 
-    /// In devolutions, done and under way.
+    /// Sum of all devolutions, completed and in progress.
     fn devolved(&self) -> Result<MinorUnits, MoneyError> {
         self.devolution_reserved.checked_add(self.refunded_devolution)
     }
 
-    /// What a refund may still take of a charge of this amount.
+    /// Returns how much of a charge of this amount can still be refunded; never negative.
     pub fn refundable(&self, amount: Amount) -> Result<MinorUnits, MoneyError> {
         let taken = MinorUnits::checked_sum([self.in_refunds()?, self.med_held, self.med_lost])?;
         Ok(MinorUnits::from(amount).checked_sub(taken)?.max(MinorUnits::ZERO))
     }
 
-    /// What open cases may hold together: a devolution gives the contested payment back, a cash-out is another Pix.
-    fn within_reach(&self, amount: Amount) -> Result<MinorUnits, MoneyError> {
+    /// Returns the most that open cases may hold together. Devolutions reduce it, because they return the contested
+    /// payment. Cash-out refunds do not, because they are a separate Pix.
+    fn contestable(&self, amount: Amount) -> Result<MinorUnits, MoneyError> {
         let taken = self.devolved()?.checked_add(self.med_lost)?;
         Ok(MinorUnits::from(amount).checked_sub(taken)?.max(MinorUnits::ZERO))
     }
 
-    /// Holds what open cases claim, as far as it is within their reach.
-    fn holding(self, amount: Amount) -> Result<Self, MoneyError> {
-        Ok(Self { med_held: self.med_claimed.min(self.within_reach(amount)?), ..self })
+    /// Recomputes the held sum: what open cases claim, limited to what can still be contested.
+    fn with_held_recomputed(self, amount: Amount) -> Result<Self, MoneyError> {
+        Ok(Self { med_held: self.med_claimed.min(self.contestable(amount)?), ..self })
     }
 
-    /// What refunds under way will give back.
+    /// Returns the sum of refunds in progress.
     pub fn in_progress(&self) -> Result<MinorUnits, MoneyError> {
         self.devolution_reserved.checked_add(self.cashout_reserved)
     }
 
-    /// What refunds that are done gave back.
+    /// Returns the sum of completed refunds.
     pub fn refunded(&self) -> Result<MinorUnits, MoneyError> {
         self.refunded_devolution.checked_add(self.refunded_cashout)
     }
 
-    /// Whether they gave all of it back.
+    /// Checks whether completed refunds returned the whole amount.
     pub fn is_refunded(&self, amount: Amount) -> Result<bool, MoneyError> {
         Ok(self.refunded()? >= amount.into())
     }
 
-    /// Takes a refund out of a settled charge.
+    /// Reserves a refund on a settled charge. Returns the new funds and the refund's share of each source.
     ///
     /// # Errors
     ///
-    /// When a case retains money, or more is asked than is left.
+    /// Fails when a case holds money of the charge, or when the requested amount exceeds the refundable rest.
     pub fn reserve(
         self,
         amount: Amount,
@@ -231,9 +237,11 @@ impl Funds {
         Ok((self.with(&share, MinorUnits::checked_add)?.checked(amount)?, share))
     }
 
-    /// The fees that a refund of `gross` returns. Their sum is rounded once, on all that was refunded so far, so that
-    /// however a charge is refunded in parts, its refunds cost together what one costs. The refund that completes the
-    /// amount returns all that is left of the fees, which is more than its gross where refunds before it failed.
+    /// Computes the fees that a refund of `gross` returns.
+    ///
+    /// The returned sum is rounded once, on the total of all refunds so far. So the refunds of a charge cost the same
+    /// in total, however the amount is split. The refund that completes the amount returns all fees that remain. That
+    /// can be more than its gross, when earlier refunds failed.
     fn fees_for(&self, amount: Amount, settlement: &Settlement, gross: Amount) -> Result<Fees, MoneyError> {
         let paid = settlement.fees;
         let returned = Fees::new(self.acquirer_fee_returned, self.platform_fee_returned)?;
@@ -249,7 +257,7 @@ impl Funds {
                 let total = due(paid.total(), returned.total())?;
                 let total = total.min(left.total()).clamp(MinorUnits::ZERO, gross.into());
                 let own = due(paid.acquirer(), returned.acquirer())?;
-                // Neither part is negative nor above what is left of its fee.
+                // Each part is at least 0 and at most the rest of its fee.
                 let least = total.checked_sub(platform_left)?.max(MinorUnits::ZERO);
                 let acquirer = own.min(acquirer_left).min(total).max(least);
                 Fees::new(acquirer, total.checked_sub(acquirer)?)
@@ -257,7 +265,7 @@ impl Funds {
         }
     }
 
-    /// A refund under way, added ([`MinorUnits::checked_add`]) or given back ([`MinorUnits::checked_sub`]).
+    /// Adds ([`MinorUnits::checked_add`]) or removes ([`MinorUnits::checked_sub`]) a refund in progress.
     fn with(
         self,
         share: &RefundShare,
@@ -278,11 +286,11 @@ impl Funds {
         })
     }
 
-    /// A refund under way reached the payer.
+    /// Marks a refund in progress as completed.
     ///
     /// # Errors
     ///
-    /// When no refund of that share is under way.
+    /// Fails when no refund with that share is in progress.
     pub fn completed(self, amount: Amount, share: &RefundShare) -> Result<Self, FundsError> {
         let gross = share.gross.into();
         let next = match share.strategy {
@@ -300,76 +308,78 @@ impl Funds {
         next.checked(amount)
     }
 
-    /// A refund under way did not reach the payer: as if it had not been asked for. Cases that would have had its money
-    /// take it.
+    /// Removes a failed refund, as if it had never been requested. MED cases whose claims it had displaced then take
+    /// the money that it frees; [`Retaken`] says how much.
     ///
     /// # Errors
     ///
-    /// When no refund of that share is under way.
+    /// Fails when no refund with that share is in progress.
     pub fn failed(self, amount: Amount, share: &RefundShare) -> Result<(Self, Retaken), FundsError> {
         let back = self.with_claims().with(share, MinorUnits::checked_sub)?;
-        let lost = back.med_unmet.min(back.within_reach(amount)?);
+        let lost = back.med_unmet.min(back.contestable(amount)?);
         let next = Self {
             med_unmet: back.med_unmet.checked_sub(lost)?,
             med_lost: back.med_lost.checked_add(lost)?,
             ..back
         };
-        let next = next.holding(amount)?.checked(amount)?;
+        let next = next.with_held_recomputed(amount)?.checked(amount)?;
         Ok((next, Retaken { held: next.med_held.checked_sub(self.med_held)?, lost }))
     }
 
-    /// Rows of a version that kept no claims have at least one for what they retain.
+    /// Adds the claims that older rows lack: rows written before claims were recorded claim at least what they hold.
     fn with_claims(self) -> Self {
         Self { med_claimed: self.med_claimed.max(self.med_held), ..self }
     }
 
-    /// What the other open cases claim.
-    fn claimed_but(self, claimed: Amount) -> Result<MinorUnits, MoneyError> {
+    /// Returns the claims of all open cases except one for `claimed`.
+    fn claims_without(self, claimed: Amount) -> Result<MinorUnits, MoneyError> {
         Ok(self.with_claims().med_claimed.checked_sub(claimed.into())?.max(MinorUnits::ZERO))
     }
 
-    /// A case for `claimed` opens: what is retained for it, at most what no other case retains.
+    /// Opens a case for `claimed`. Returns the additional sum held for it: at most what can be contested and no other
+    /// case holds.
     ///
     /// # Errors
     ///
-    /// See [`FundsError`].
+    /// Fails when the new funds are inconsistent; see [`FundsError`].
     pub fn case_opened(self, amount: Amount, claimed: Amount) -> Result<(Self, MinorUnits), FundsError> {
         let before = self.with_claims();
         let med_claimed = before.med_claimed.checked_add(claimed.into())?;
-        let next = Self { med_claimed, ..before }.holding(amount)?.checked(amount)?;
+        let next = Self { med_claimed, ..before }.with_held_recomputed(amount)?.checked(amount)?;
         Ok((next, next.med_held.checked_sub(self.med_held)?))
     }
 
-    /// A case for `claimed` is won: what is given back, which is what no other case claims.
+    /// Ends a case for `claimed` in the merchant's favour. Returns the released sum: what no other open case claims.
     ///
     /// # Errors
     ///
-    /// See [`FundsError`].
+    /// Fails when the new funds are inconsistent; see [`FundsError`].
     pub fn case_won(self, amount: Amount, claimed: Amount) -> Result<(Self, MinorUnits), FundsError> {
-        let next =
-            Self { med_claimed: self.claimed_but(claimed)?, ..self }.holding(amount)?.checked(amount)?;
+        let next = Self { med_claimed: self.claims_without(claimed)?, ..self }
+            .with_held_recomputed(amount)?
+            .checked(amount)?;
         Ok((next, self.med_held.checked_sub(next.med_held)?))
     }
 
-    /// A case for `claimed` is lost: what is gone. It is taken of what is retained for all, and no less is left for the
-    /// others than they may hold.
+    /// Ends a case for `claimed` as lost. Returns the lost sum, which is taken from the sum held for all cases. The
+    /// remaining cases still hold as much as they may.
     ///
     /// # Errors
     ///
-    /// See [`FundsError`].
+    /// Fails when the new funds are inconsistent; see [`FundsError`].
     pub fn case_lost(self, amount: Amount, claimed: Amount) -> Result<(Self, MinorUnits), FundsError> {
         let lost = self.med_held.min(claimed.into());
         let next = Self {
-            med_claimed: self.claimed_but(claimed)?,
+            med_claimed: self.claims_without(claimed)?,
             med_lost: self.med_lost.checked_add(lost)?,
             med_unmet: self.med_unmet.checked_add(claimed.into())?.checked_sub(lost)?,
             ..self
         };
-        Ok((next.holding(amount)?.checked(amount)?, lost))
+        Ok((next.with_held_recomputed(amount)?.checked(amount)?, lost))
     }
 }
 
-/// `floor(fee · refunded / amount)`.
+/// Computes `floor(fee · refunded / amount)`.
 fn proportion(fee: MinorUnits, refunded: MinorUnits, amount: Amount) -> Result<MinorUnits, MoneyError> {
     let product = i128::from(fee).checked_mul(refunded.into());
     let share = product.and_then(|product| product.checked_div(amount.minor().into()));
@@ -378,7 +388,7 @@ fn proportion(fee: MinorUnits, refunded: MinorUnits, amount: Amount) -> Result<M
 }
 
 impl Charge {
-    /// Takes a refund out of the charge.
+    /// Reserves a refund on the charge.
     pub fn reserve_refund(&self, asked: &RefundAsked) -> Result<(Funds, RefundShare), RefundRefused> {
         let settlement = self.settlement.as_ref().ok_or(RefundRefused::NotSettled)?;
         self.funds.reserve(self.amount, settlement, asked)

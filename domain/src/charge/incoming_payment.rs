@@ -1,5 +1,6 @@
-//! Payments as the acquirer reported them. Each is a row of its own, named by its own id and written with
-//! what it caused, so a payment that is reported again finds its row and changes nothing.
+//! Incoming payments: payments that the acquirer reported. Each has a row whose key is the payment's own id, inserted
+//! in the same transaction as the change that it caused. When a payment is reported again, its row already exists and
+//! nothing changes.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,69 +15,69 @@ use crate::tax_id::TaxId;
 use crate::time::Timestamp;
 use crate::wallet::ReturnStatus;
 
-/// The part of a payment that goes back: all of it.
-const WHOLE: &str = "whole";
+/// Part name from which the id of a full return is derived.
+const FULL_RETURN: &str = "whole";
 
 /// Why a payment was not applied to its charge.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnappliedReason {
-    /// Pix pays the exact amount only.
+    /// The amount differs from the charge's. Pix pays the exact amount only.
     WrongAmount,
-    /// Paid after the charge's time, or after it ended unpaid.
+    /// The payment was made after the charge expired, or after the charge ended unpaid.
     Late,
-    /// The charge already has its payment.
+    /// The charge already has a payment.
     SecondPayment,
-    /// The payer lock names another document.
+    /// The payer lock names a document other than the payer's.
     PayerMismatch,
-    /// A person decided to return money held for review.
+    /// A manual review decided to return the held money.
     ReviewReturned,
-    /// The merchant cancelled while it was held for review.
+    /// The merchant cancelled the charge while its payment was held for review.
     Cancelled,
 }
 
-/// Money on its way back to its payer.
+/// The return of a payment to its payer.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Return {
-    /// Why it was not applied.
+    /// Why the payment was not applied.
     pub reason: UnappliedReason,
-    /// The return's own id, derived from the payment's.
+    /// Id of the return, derived from the payment's id.
     pub id: ReturnId,
-    /// How far it is.
+    /// Status of the return.
     pub status: ReturnStatus,
 }
 
-/// A payment's row.
+/// The row of an incoming payment.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct IncomingPayment {
-    /// The payment's own id: of a Pix, its end-to-end id.
+    /// Id of the payment. For a Pix it is the end-to-end id.
     pub payment_id: AcquirerPaymentId,
-    /// By which method.
+    /// Method of the payment.
     pub method: PaymentMethod,
-    /// Whose charge it was meant for.
+    /// Scope of the charge that the payment was meant for.
     pub scope: Scope,
-    /// The charge's raw id.
+    /// Raw id of that charge (without `ch_`).
     pub charge: String,
-    /// What was paid, in minor units of the charge's currency.
+    /// Paid amount in minor units of the charge's currency.
     pub amount: Amount,
-    /// When the bank took it.
+    /// When the bank received the payment.
     #[serde(with = "domain::time::millis")]
     pub paid_at: Timestamp,
-    /// When its notice, or the decision to return it after all, was worked on.
+    /// When the service processed the acquirer's notification, or the later decision to return the payment.
     #[serde(with = "domain::time::millis")]
     pub recorded_at: Timestamp,
-    /// The payer's document where the bank reported it; never shown.
+    /// The payer's document, if the bank reported it. It is never shown to merchants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer_document: Option<TaxId>,
-    /// Its return, where it was not applied; `None`: the charge took it.
+    /// The return of the payment. `None`: the charge accepted the payment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returned: Option<Return>,
-    /// Counts the row's changes, from 1.
+    /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
 }
 
 impl IncomingPayment {
-    /// A payment that its charge takes.
+    /// Creates the row of a payment that its charge accepts.
     pub(super) fn taken(charge: &Charge, payment: &Payment, now: Timestamp) -> Self {
         Self {
             payment_id: payment.id.clone(),
@@ -92,7 +93,7 @@ impl IncomingPayment {
         }
     }
 
-    /// A payment that goes back.
+    /// Creates the row of a payment that cannot be applied and is returned.
     pub(super) fn unapplied(
         charge: &Charge,
         payment: &Payment,
@@ -103,7 +104,7 @@ impl IncomingPayment {
         Self { returned: Some(Return::of(&taken, reason, charge.acquirer)), ..taken }
     }
 
-    /// The row of a payment that was taken, and now goes back after all.
+    /// Creates version 2 of the row of a payment that was held for review and is now returned.
     pub(super) fn given_back(
         charge: &Charge,
         payment: &Payment,
@@ -116,7 +117,11 @@ impl IncomingPayment {
 
 impl Return {
     fn of(incoming: &IncomingPayment, reason: UnappliedReason, acquirer: AcquirerName) -> Self {
-        Self { reason, id: ReturnId::derive(&incoming.payment_id, WHOLE), status: ReturnStatus::of(acquirer) }
+        Self {
+            reason,
+            id: ReturnId::derive(&incoming.payment_id, FULL_RETURN),
+            status: ReturnStatus::of(acquirer),
+        }
     }
 }
 

@@ -1,19 +1,19 @@
-//! The merchant's own map on a charge.
+//! The metadata map that a merchant attaches to a charge.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Keys that the service itself fills in; stripped on input.
+/// Keys that the service itself fills in. They are removed from the input.
 const RESERVED: [&str; 2] = ["med", "failure"];
 
-/// The most keys a map may have; stripped ones do not count.
+/// Maximum number of keys; removed keys do not count.
 pub const MAX_KEYS: usize = 50;
 
-/// The most bytes a map may take as JSON; stripped keys do not count.
+/// Maximum size as JSON in bytes; removed keys do not count.
 pub const MAX_BYTES: usize = 16 * 1024;
 
-/// The map, kept as JSON text: values of any depth come back as they were sent, numbers as JSON's
-/// usual 64-bit ones, whatever the database's own limits.
+/// The map, stored as JSON text. So values of any depth are returned as they were sent, independent of the database's
+/// limits. Numbers are limited to JSON's usual 64 bits.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Metadata(String);
@@ -25,8 +25,8 @@ impl Default for Metadata {
 }
 
 impl Metadata {
-    /// Keeps what a client sent: reserved keys and those that start with `_` are stripped, and the charge's
-    /// description is folded in as `description`.
+    /// Builds the map from a client's input. Removes reserved keys and keys that start with `_`, and stores the
+    /// charge's description under `description`.
     pub fn fold(sent: &Map<String, Value>, description: Option<&str>) -> Self {
         let kept = sent.iter().filter(|(key, _)| Self::keeps(key));
         let mut map: Map<String, Value> = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
@@ -36,12 +36,12 @@ impl Metadata {
         Self(Value::Object(map).to_string())
     }
 
-    /// Whether a client's key is kept.
+    /// Checks whether a client's key is kept: it is not reserved and does not start with `_`.
     pub fn keeps(key: &str) -> bool {
         !key.starts_with('_') && !RESERVED.contains(&key)
     }
 
-    /// The map with another text under a key.
+    /// Returns the map with a text stored under a key.
     #[must_use]
     pub fn with_text(&self, key: &str, text: &str) -> Self {
         let mut map = self.to_map();
@@ -49,21 +49,21 @@ impl Metadata {
         Self(Value::Object(map).to_string())
     }
 
-    /// No keys at all.
+    /// Returns true when the map has no keys.
     pub fn is_empty(&self) -> bool {
         self.0 == "{}"
     }
 
-    /// A value that is a text.
+    /// Returns the value of a key if it is a string.
     pub fn text(&self, key: &str) -> Option<String> {
-        // Most maps have no such key, which their text tells faster than their values.
+        // Most maps lack the key. A search in the text detects that without parsing.
         if !self.0.contains(key) {
             return None;
         }
         self.to_map().get(key)?.as_str().map(str::to_owned)
     }
 
-    /// The map.
+    /// Parses the text into a map.
     pub fn to_map(&self) -> Map<String, Value> {
         serde_json::from_str(&self.0).unwrap_or_default()
     }
@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn strips_reserved_and_underscored_keys_and_keeps_the_rest_as_it_was() {
+    fn reserved_and_underscored_keys_are_removed_and_the_rest_is_unchanged() {
         let sent =
             json!({"order": 7, "med": {}, "failure": "x", "_internal": true, "deep": {"_kept": [1.5, null]}});
         assert_eq!(fold(&sent, None), json!({"order": 7, "deep": {"_kept": [1.5, null]}}));
     }
 
     #[test]
-    fn folds_the_description_over_a_key_of_that_name() {
+    fn the_description_replaces_a_key_of_that_name() {
         assert_eq!(fold(&json!({"description": "old"}), Some("new")), json!({"description": "new"}));
         assert_eq!(fold(&json!({"description": "kept"}), None), json!({"description": "kept"}));
     }

@@ -1,7 +1,8 @@
-//! A charge: money asked of a payer. The type and its row; its moves are in [`transition`], what refunds and MED cases took
-//! of its money in [`Funds`].
+//! Charges: the type and its row. [`transition`] has the state machine; [`Funds`] records what refunds and MED cases
+//! have taken from a charge.
 //!
-//! Charges and payments are the same object; the surfaces differ in their wire format alone.
+//! A charge and a payment are the same object. The charges surface and the payments surface differ only in their wire
+//! formats.
 
 mod artefacts;
 mod dispute;
@@ -34,45 +35,45 @@ use crate::tax_id::{Document, TaxId};
 use crate::time::Timestamp;
 use crate::wallet::Settlement;
 
-/// Who is asked to pay, as the merchant knows them.
+/// The customer who is to pay, as the merchant described them.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Customer {
-    /// 1-200 characters.
+    /// Name, 1 to 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// A CPF or CNPJ; on the payments surface also a NIF or another tax id.
+    /// Document: a CPF or CNPJ; on the payments surface also a NIF or another tax id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<Document>,
-    /// At most 254 characters.
+    /// Email address, at most 254 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<String>,
-    /// At most 32 characters.
+    /// Phone number, at most 32 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phone: Option<String>,
 }
 
-/// The payment that a charge took: the money is credited, or held for review.
+/// The payment that a charge accepted. Its money is credited, or held for review.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AppliedPayment {
-    /// The payment's own id: of a Pix, its end-to-end id.
+    /// Id of the payment. For a Pix it is the end-to-end id.
     pub payment_id: AcquirerPaymentId,
-    /// By which method.
+    /// Method of the payment.
     pub method: PaymentMethod,
-    /// When the bank took it (`horario`), not when its notice arrived.
+    /// When the bank received the payment (`horario`), not when the acquirer's notification arrived.
     #[serde(with = "domain::time::millis")]
     pub paid_at: Timestamp,
-    /// The payer's document where the bank reported it; never shown.
+    /// The payer's document, if the bank reported it. It is never shown to merchants.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer_document: Option<TaxId>,
 }
 
-/// What a payment carries beyond what charges have.
+/// Fields that only the payments surface accepts.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct PaymentDetails {
-    /// The merchant's own id of its user, echoed in webhooks; at most 200 characters.
+    /// The merchant's id of its user, echoed in webhooks; at most 200 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub customer_id: Option<String>,
-    /// Where this transaction's legacy events go, instead of the endpoints subscribed to them.
+    /// URL that receives the charge's legacy events, in place of the endpoints subscribed to them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<String>,
 }
@@ -81,126 +82,130 @@ pub struct PaymentDetails {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
-    /// The provider's text.
+    /// Reason, in the provider's words.
     pub reason: String,
-    /// The provider's status, such as `expired`.
+    /// Status at the provider, for example `expired`.
     pub provider_error_code: String,
-    /// The QR's lifetime in seconds.
+    /// Lifetime of the QR code in seconds. `None`: the charge has no Pix code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<i64>,
-    /// When.
+    /// When it happened.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
 
-/// How a charge came into its status.
+/// A status change of a charge: the change that led to a status.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Entry {
-    /// The status before; of a new charge `PENDING`.
+    /// Status before the change; `PENDING` for a new charge.
     pub from: TransactionStatus,
-    /// The version that the move made.
+    /// Version of the row that the change wrote.
     pub version: u64,
-    /// When.
+    /// When it happened.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
 
-/// What a charge was before its last change.
+/// State of a charge before its last change.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct PreviousState {
-    /// Its status.
+    /// Status at that time.
     pub status: TransactionStatus,
-    /// How it had come into it; `None`: it was created so.
+    /// Change that had led to that status. `None`: the charge was created with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<Entry>,
-    /// The moves before that one, oldest first, without its creation: most charges have none.
+    /// Earlier status changes, oldest first, without the creation. Most charges have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<Entry>,
 }
 
-/// Moves that a charge's row remembers, but for its creation and the last. The contract's table has no way through it that
-/// is longer without disputes; the row stays small however many of those there are.
+/// Maximum number of earlier status changes in a charge's row; its creation and the latest change are extra. Without
+/// disputes, no path through the contract's state table is longer. Disputes can repeat without limit, and the row must
+/// stay small.
 const MAX_EARLIER: usize = 16;
 
-/// The end of a manual review.
+/// Decision that ends a manual review.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    /// The payer is who was expected: credit the money.
+    /// The payer is the expected one: credit the money.
     Approve,
-    /// Give the money back.
+    /// Return the money to the payer.
     Return,
 }
 
-/// A charge as its row keeps it.
-// `remote` derives functions instead of traits: a `Charge` is serialised below, and only a [`StoredCharge`] is deserialised.
+/// A charge as stored in its row.
+// `remote` derives functions instead of traits: the trait impl below serialises a `Charge`, and only [`StoredCharge`]
+// deserialises one.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(remote = "Self")]
 pub struct Charge {
-    /// Derived from the idempotency key, so that a repeated request finds the same row.
+    /// Id, derived from the idempotency key, so that a repeated request finds the same row.
     pub id: ChargeId,
-    /// Whose it is.
+    /// The account and mode that own the charge.
     pub scope: Scope,
-    /// Its place in the state machine.
+    /// Status in the state machine.
     pub status: TransactionStatus,
-    /// Counts the row's changes, from 1; events are named by it.
+    /// Version of the row: 1 at creation, plus 1 for each change. Event ids are derived from it.
     pub version: u64,
-    /// Asked, in minor units of `currency`.
+    /// Requested amount in minor units of `currency`.
     pub amount: Amount,
-    /// ISO 4217.
+    /// Currency of the amount: an ISO 4217 code or a token.
     pub currency: Currency,
-    /// How it can be paid, as it was asked for; at least one.
+    /// Requested payment methods, in the order of the request; at least one.
     pub methods: Vec<PaymentMethod>,
-    /// Who is asked to pay.
+    /// The customer who is to pay.
     #[serde(default)]
     pub customer: Customer,
-    /// The payer lock: only a payment from this document is credited.
+    /// Payer lock: only a payment from this document is credited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_payer: Option<TaxId>,
-    /// The merchant's own map.
+    /// The merchant's metadata.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
-    /// Which acquirer takes its money.
+    /// The acquirer that processes the charge.
     #[serde(default, skip_serializing_if = "AcquirerName::is_default")]
     pub acquirer: AcquirerName,
-    /// What the payer is given.
+    /// Data that the payer needs to pay, by method.
     pub artefacts: Artefacts,
-    /// How long its Pix code is to live, in seconds, while the acquirer has not made the code; `None`: the account's default.
+    /// Requested lifetime of the Pix code in seconds, stored until the acquirer has created the code. `None`: the
+    /// account's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pix_expires_in_seconds: Option<i64>,
-    /// What was sent on the payments surface alone.
+    /// Fields that only the payments surface accepts. `None`: the charges surface created the charge.
     #[serde(default, rename = "transaction", skip_serializing_if = "Option::is_none")]
     pub payment_details: Option<PaymentDetails>,
-    /// Hash of the normalised request: equal for a replay, different when the key is reused for another body.
+    /// Hash of the normalised request. It is equal for a replay, and differs when the idempotency key is reused with
+    /// another body.
     pub request_hash: String,
-    /// When it was created.
+    /// When the charge was created.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// When the charge last changed.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
-    /// The payment it took.
+    /// The payment that the charge accepted.
     #[serde(default, rename = "receipt", skip_serializing_if = "Option::is_none")]
     pub applied_payment: Option<AppliedPayment>,
-    /// How the money was credited.
+    /// The settlement: when and on which terms the money was credited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settlement: Option<Settlement>,
-    /// What refunds and MED cases took of it.
+    /// What refunds and MED cases have taken.
     #[serde(default, skip_serializing_if = "Funds::is_whole")]
     pub funds: Funds,
-    /// Why it ended unpaid.
+    /// Why the charge ended unpaid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
-    /// How its review ended.
+    /// Decision of its manual review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewed: Option<Decision>,
-    /// Its MED cases.
+    /// Its MED cases. `None`: there was never one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disputes: Option<Disputes>,
-    /// What it was before its last change; `None`: it is new.
+    /// State before the last change. `None`: the charge is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub past: Option<PreviousState>,
-    /// The API key that made one of its versions, for the audit.
+    /// The API key that wrote one of the versions, for the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
@@ -211,37 +216,40 @@ impl Serialize for Charge {
     }
 }
 
-/// When `scheduler` first looks at a charge that its acquirer has not finalised, in seconds: by then its queue message was lost.
+/// Seconds after creation at which `scheduler` first processes a charge that its acquirer has not finalised. By then,
+/// the queue message that should have finalised it was lost.
 const FIRST_LOOK_SECONDS: i64 = 120;
 
-/// The sort key of every charge row; what else belongs to a charge shares its partition.
+/// Sort key of every charge row. Rows that belong to the charge share its partition.
 const CHARGE_SORT: &str = "charge";
 
 impl Charge {
-    /// Where a charge lives.
+    /// Returns the primary key of a charge.
     pub fn key_of(id: ChargeId) -> Key {
         Key { pk: format!("charge#{}", id.raw()), sk: CHARGE_SORT.to_owned() }
     }
 
-    /// Whether a row of the state table is a charge.
+    /// Checks whether a key of the state table is that of a charge.
     pub fn is_at(key: &Key) -> bool {
-        // A payment's row is named by a bank, and its sort key may be any word.
+        // The sort key alone is not enough: an incoming payment's sort key is a bank's id, which may be any word.
         key.sk == CHARGE_SORT && key.pk.starts_with("charge#")
     }
 
-    /// The payer that the merchant named: who must pay, else who is asked to. Lists filter by it.
+    /// Returns the document of the payer that the merchant named: that of the payer lock, else that of the customer.
+    /// Lists filter by it.
     pub fn payer(&self) -> Option<&str> {
         let expected = self.expected_payer.as_ref().map(TaxId::as_str);
         expected.or_else(|| self.customer.document.as_ref().map(Document::as_str))
     }
 
-    /// That payer's CPF or CNPJ, where it is one.
+    /// Returns that payer's CPF or CNPJ. `None`: there is no document, or it is of another kind.
     pub fn payer_tax_id(&self) -> Option<TaxId> {
-        let asked = || self.customer.document.as_ref().and_then(Document::tax_id);
-        self.expected_payer.or_else(asked)
+        let of_customer = || self.customer.document.as_ref().and_then(Document::tax_id);
+        self.expected_payer.or_else(of_customer)
     }
 
-    /// Where a payer by card comes back to: `metadata.returnUrl`, as it was checked.
+    /// Returns the URL to which a card payer returns: `metadata.returnUrl`, which was validated on creation. `None` for
+    /// charges that cannot be paid by card.
     pub fn return_url(&self) -> Option<String> {
         if !self.methods.contains(&PaymentMethod::CreditCard) {
             return None;
@@ -249,7 +257,8 @@ impl Charge {
         self.metadata.text("returnUrl")
     }
 
-    /// How it came into its status: what the events of that move are named by, though other changes came after.
+    /// Returns the change that led to the current status. Ids of that change's events are derived from it, also after
+    /// other changes of the row.
     pub fn entry(&self) -> Entry {
         let created = Entry { from: TransactionStatus::Pending, version: 1, at: self.created_at };
         match &self.past {
@@ -259,7 +268,7 @@ impl Charge {
         }
     }
 
-    /// Every move of it, oldest first, each with the status that it led to.
+    /// Returns every status change, oldest first, each with the status that it led to. The first is the creation.
     pub fn moves(&self) -> Vec<(Entry, TransactionStatus)> {
         let created = Entry { from: TransactionStatus::Pending, version: 1, at: self.created_at };
         let past = self.past.iter().flat_map(|past| past.earlier.iter().copied().chain(past.entry));
@@ -269,9 +278,9 @@ impl Charge {
         entries.iter().copied().zip(led_to).collect()
     }
 
-    /// What the next version keeps of this one.
+    /// Returns the state that the next version stores as `past`.
     pub fn as_past(&self) -> PreviousState {
-        // What follows from the row anyway takes no room in it.
+        // The creation can be derived from the row, so it is not stored.
         let mut earlier: Vec<Entry> =
             self.moves().into_iter().map(|(entry, _)| entry).filter(|entry| entry.version > 1).collect();
         let entry = earlier.pop();
@@ -279,34 +288,35 @@ impl Charge {
         PreviousState { status: self.status, entry, earlier: earlier.split_off(forgotten) }
     }
 
-    /// What it was paid with; `None` before it was.
+    /// Returns the method that the charge was paid with. `None`: it is not paid.
     pub fn paid_with(&self) -> Option<PaymentMethod> {
         self.applied_payment.as_ref().map(|applied| applied.method)
     }
 
-    /// What it was paid with, else what it was asked for first.
+    /// Returns the method that the charge was paid with, else the first requested method.
     pub fn method(&self) -> PaymentMethod {
         self.paid_with().or_else(|| self.methods.first().copied()).unwrap_or(PaymentMethod::Pix)
     }
 
-    /// When it can't be paid any more by any method.
+    /// Returns when the charge stops being payable by all methods.
     pub fn expires_at(&self) -> Timestamp {
         let ends = self.methods.iter().filter_map(|method| self.artefacts.expires_at(*method));
         ends.max().unwrap_or(self.created_at)
     }
 
-    /// The day on which its net can be spent; `None`: it is not settled, or could be at once.
+    /// Returns the day on which the net is released. `None`: the charge is not settled, or its net was available at
+    /// once.
     pub fn release_on(&self) -> Option<Day> {
         self.settlement.and_then(|settlement| settlement.release_on)
     }
 
-    /// Whether its money is held for review.
+    /// Checks whether the charge's payment is held for review.
     pub fn is_held_for_review(&self) -> bool {
         self.status == TransactionStatus::Processing && self.applied_payment.is_some()
     }
 
-    /// It can be paid: nothing came yet. A card whose holder is being asked counts, and so does what else can be paid
-    /// meanwhile.
+    /// Checks whether the charge can still be paid. That includes a charge whose card holder is authenticating: other
+    /// methods remain payable meanwhile.
     pub fn is_open(&self) -> bool {
         match self.status {
             TransactionStatus::Pending | TransactionStatus::WaitingPayment => true,
@@ -322,19 +332,20 @@ impl Charge {
         }
     }
 
-    /// Time ends it: it is open, and its acquirer made what it can be paid by.
+    /// Checks whether the charge can expire: it is open, and its acquirer has finalised it.
     pub fn can_expire(&self) -> bool {
         self.is_open() && self.status != TransactionStatus::Pending
     }
 
-    /// A card can still be charged for it at `now`.
+    /// Checks whether the charge can be paid by card at `now`.
     pub fn is_payable_by_card(&self, now: Timestamp) -> bool {
         let in_time = self.artefacts.card.as_ref().is_some_and(|card| now <= card.expires_at);
         in_time && self.can_expire()
     }
 
-    /// The charge as it is at `now`: one past its time is expired, whether or not the scheduler wrote so yet. Where the
-    /// acquirer must be asked first, it expires only after that.
+    /// Returns the charge as it is at `now`: a charge past its time is expired, even when the scheduler has not
+    /// persisted that yet. When the acquirer must first confirm that the charge was not paid, the charge stays as
+    /// stored.
     fn seen_at(self, now: Timestamp) -> Self {
         let at = self.expires_at();
         let overdue = self.can_expire() && now > at;
@@ -344,22 +355,22 @@ impl Charge {
         self
     }
 
-    /// The partition of a scope's charges in the list index.
+    /// Returns the partition of a scope's charges in the `list` index.
     pub fn list_partition(scope: &Scope) -> String {
         format!("charges#{scope}")
     }
 
-    /// The partition of a scope's charges in one status.
+    /// Returns the partition of a scope's charges with one status in the `list_by_status` index.
     pub fn status_partition(scope: &Scope, status: TransactionStatus) -> String {
         format!("charges#{scope}#{}", status.as_str())
     }
 
-    /// The partition of a scope's charges to one customer.
+    /// Returns the partition of a scope's charges for one payer document in the `list_by_customer` index.
     pub fn customer_partition(scope: &Scope, document: &str) -> String {
         format!("charges#{scope}#{document}")
     }
 
-    /// The charge's place in lists: by creation, then by id.
+    /// Returns the sort key in lists: creation time, then id.
     pub fn list_sort(&self) -> String {
         format!("{}#{}", sortable(self.created_at), self.id.raw())
     }
@@ -383,7 +394,7 @@ impl Row for Charge {
             status: Some(Self::status_partition(&self.scope, self.status)),
             customer: document.map(|document| Self::customer_partition(&self.scope, document)),
             due: match self.status {
-                // Whatever makes what it is paid by, `scheduler` looks after it.
+                // The scheduler takes over when the queue message that should finalise the charge was lost.
                 TransactionStatus::Pending => self.created_at.plus_seconds(FIRST_LOOK_SECONDS).ok(),
                 TransactionStatus::WaitingPayment
                 | TransactionStatus::Processing

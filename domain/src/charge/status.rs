@@ -1,51 +1,51 @@
-//! The two vocabularies of a charge's status, and the one mapping between them (contract: Transaction status).
+//! The two status vocabularies of a charge, and the mapping between them (contract: Transaction status).
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::payment_method::PaymentMethod;
 
-/// Status in the transaction vocabulary: what rows store and the payments surface emits.
+/// Status in the transaction vocabulary, which rows store and the payments surface emits.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum TransactionStatus {
-    /// Being created.
+    /// The acquirer has not finalised the charge yet.
     Pending,
-    /// Awaiting the customer.
+    /// Awaiting the payment.
     WaitingPayment,
-    /// In flight, or held for review.
+    /// Card authentication in progress, or payment held for review.
     Processing,
-    /// Settled, not by card.
+    /// Settled by a method other than card.
     Paid,
     /// Settled by card.
     Approved,
-    /// The acquirer declined.
+    /// Declined by the acquirer.
     Refused,
     /// Cancelled before completion.
     Cancelled,
-    /// The time to pay is over.
+    /// Not paid in time.
     Expired,
-    /// Given back in full.
+    /// Refunded in full.
     Refunded,
-    /// The card's issuer took it back.
+    /// Charged back by the card's issuer.
     Chargeback,
-    /// Contested.
+    /// Disputed by a MED case or by the card holder.
     Dispute,
 }
 
 impl TransactionStatus {
-    /// The word on the wire and in index keys.
+    /// Returns the status as on the wire and in index keys.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// The status of a settled payment by a method (contract: Transaction status).
+    /// Returns the status of a settled payment by a method (contract: Transaction status).
     pub fn settled_by(method: PaymentMethod) -> Self {
         if method.facts().is_approved { Self::Approved } else { Self::Paid }
     }
 
-    /// The public vocabulary's word for it.
+    /// Maps the status to the public vocabulary.
     pub fn public(self) -> PublicStatus {
         match self {
             Self::Pending | Self::WaitingPayment => PublicStatus::Pending,
@@ -60,14 +60,14 @@ impl TransactionStatus {
     }
 }
 
-/// Status in the public vocabulary: all that the charges surface emits.
+/// Status in the public vocabulary, the only one that the charges surface emits.
 #[derive(Clone, Copy, Debug, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum PublicStatus {
     /// Not paid yet.
     Pending,
-    /// In flight, or held for review.
+    /// Card authentication in progress, or payment held for review.
     Processing,
     /// Paid and settled.
     Paid,
@@ -77,14 +77,14 @@ pub enum PublicStatus {
     Expired,
     /// Cancelled before completion.
     Cancelled,
-    /// Given back in full.
+    /// Refunded in full.
     Refunded,
-    /// Contested.
+    /// Disputed.
     Disputed,
 }
 
 impl PublicStatus {
-    /// The transaction statuses that read as this one.
+    /// Returns the transaction statuses that map to this status.
     pub fn transaction_statuses(self) -> &'static [TransactionStatus] {
         match self {
             Self::Pending => &[TransactionStatus::WaitingPayment, TransactionStatus::Pending],
@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_stored_as_it_is_written() {
+    fn a_status_is_the_same_in_rows_and_on_the_wire() {
         for status in TransactionStatus::all() {
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
         }
     }
 
     #[test]
-    fn every_status_is_read_as_a_public_one() {
+    fn every_transaction_status_maps_to_a_public_status() {
         let publics = PublicStatus::all().flat_map(PublicStatus::transaction_statuses);
         assert_eq!(publics.count(), TransactionStatus::all().len());
         for status in TransactionStatus::all() {

@@ -1,4 +1,4 @@
-//! A charge as its row was read.
+//! A charge as read from its row.
 
 use serde::{Deserialize, Deserializer};
 
@@ -6,20 +6,20 @@ use super::Charge;
 use crate::ids::{Scope, Scoped};
 use crate::time::Timestamp;
 
-/// A charge as its row was read, which may have expired since the row was written. No other type reads a charge's row, so
-/// none can be shown or changed before [`Self::at`] says what it is.
-// Boxed: futures keep it while they wait, some of them twice.
+/// A charge as read from its row. It may have expired since the row was written. Only this type deserialises a charge's
+/// row, so code must call [`Self::at`] before it shows or changes a charge.
+// Boxed because futures hold it across await points, some of them twice.
 #[derive(Clone, Debug)]
 pub struct StoredCharge(Box<Charge>);
 
 impl StoredCharge {
-    /// The charge as it is at `now`.
+    /// Returns the charge as it is at `now`, with an expiry that has not been persisted yet.
     pub fn at(self, now: Timestamp) -> Charge {
         self.0.seen_at(now)
     }
 
-    /// The charge as its row has it. For code that writes the expiry, that follows the row's changes, or that uses nothing
-    /// which an expiry changes.
+    /// Returns the charge exactly as stored. For code that persists the expiry, that follows the row's changes, or that
+    /// uses only fields which an expiry does not change.
     pub fn as_stored(&self) -> &Charge {
         &self.0
     }

@@ -1,9 +1,11 @@
-//! The state machine of a charge (contract: Charge status; design: Money). No I/O, no clock, no randomness:
-//! what happened comes in, the new row and what else must be written with it comes out.
+//! The state machine of a charge (contract: Charge status; design: Money).
 //!
-//! A repeated notice changes nothing; a late one loses no money, for a payment that can't be applied is recorded
-//! with its return. A payment that was reported before is detected by its own row, which is inserted with the change.
-//! Whatever moves money comes with the ledger's posting.
+//! [`apply`] is a pure function of the charge, a command and the time. It returns the next version of the charge and
+//! the other rows to write in the same transaction. Whenever money moves, that includes a ledger posting.
+//!
+//! A repeated notification changes nothing, and a late one loses no money: a payment that cannot be applied is recorded
+//! together with its return. The row of an incoming payment is inserted with the change, so a payment that is reported
+//! again is detected by its existing row.
 
 use super::incoming_payment::{IncomingPayment, UnappliedReason};
 use super::{AppliedPayment, Artefacts, Charge, Decision, Failure, TransactionStatus};
@@ -16,119 +18,119 @@ use crate::tax_id::TaxId;
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, ReturnStatus, Settlement, Subject, rules};
 
-/// A payment that the acquirer reports.
+/// A payment as reported by the acquirer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Payment {
-    /// The payment's own id: of a Pix, its end-to-end id.
+    /// Id of the payment. For a Pix it is the end-to-end id.
     pub id: AcquirerPaymentId,
-    /// By which method.
+    /// Method of the payment.
     pub method: PaymentMethod,
-    /// What was paid, in minor units of the charge's currency.
+    /// Paid amount in minor units of the charge's currency.
     pub amount: Amount,
-    /// The payer's document, where the bank reported it whole; a masked one counts as absent.
+    /// The payer's document, if the bank reported it in full. A masked document counts as absent.
     pub payer_document: Option<TaxId>,
-    /// When the bank took it.
+    /// When the bank received the payment.
     pub paid_at: Timestamp,
 }
 
-/// What can happen to a charge.
+/// An input of the state machine.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Command {
-    /// The acquirer made what it can be paid by.
+    /// The acquirer finalised the charge: it created the payment artefacts.
     Finalise {
-        /// What that is.
+        /// The artefacts.
         artefacts: Box<Artefacts>,
     },
-    /// The payer paid.
+    /// The acquirer reported a payment.
     Pay {
         /// The payment.
         payment: Payment,
-        /// What holds for it, should it settle.
+        /// Fee and hold terms, which apply if the payment settles.
         terms: MethodTerms,
     },
-    /// The holder of a card is being asked.
+    /// The card holder began to authenticate.
     Authenticate,
-    /// The merchant wants it no more.
+    /// The merchant cancels the charge.
     Cancel,
-    /// The acquirer declined.
+    /// The acquirer declined the payment.
     Decline {
-        /// The acquirer's text.
+        /// The acquirer's reason.
         reason: String,
         /// The acquirer's status.
         code: String,
     },
-    /// Its time is over: it was so at `at`.
+    /// The charge's time has passed.
     Expire {
-        /// When it became so.
+        /// When it passed.
         at: Timestamp,
     },
-    /// Its review ended.
+    /// A manual review ended.
     Review {
-        /// How.
+        /// The decision.
         decision: Decision,
-        /// What holds for the payment, should it settle.
+        /// Fee and hold terms, which apply if the payment settles.
         terms: MethodTerms,
     },
 }
 
-/// What must be written of a payment, with what it caused.
+/// The write of an incoming payment's row.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum IncomingPaymentWrite {
-    /// The payment is reported for the first time.
+    /// Insert: the payment is reported for the first time.
     Insert(IncomingPayment),
-    /// It was taken, and its row changes.
+    /// Replace: the payment was accepted before, and its row changes.
     Replace(IncomingPayment),
 }
 
-/// A payment with the posting of what it moved.
+/// A payment and the ledger posting of the money that it moved.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Moved {
-    /// The payment.
+    /// The payment's row.
     pub incoming_payment: IncomingPaymentWrite,
-    /// Where its money went.
+    /// The ledger posting.
     pub posting: Posting,
 }
 
-/// What a command makes of a charge.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// Nothing: the notice is a repeated one, or came too late to matter.
+    /// Nothing changes: the notification is a repeated one, or arrived too late to matter.
     Unchanged,
     /// The charge changed, and no money moved.
     Changed(Box<Charge>),
-    /// The charge changed, because money moved.
+    /// The charge changed and money moved.
     Paid {
-        /// Its next version.
+        /// Next version of the charge.
         charge: Box<Charge>,
-        /// What moved.
+        /// The payment and its posting.
         moved: Box<Moved>,
     },
-    /// Money that was held for review is credited; its payment's row stays as it is.
+    /// Money held for review is credited. The row of the incoming payment does not change.
     Credited {
-        /// Its next version.
+        /// Next version of the charge.
         charge: Box<Charge>,
-        /// Where the money went.
+        /// The ledger posting.
         posting: Box<Posting>,
     },
-    /// The charge stays as it is, and the money goes back.
+    /// The charge does not change, and the payment is returned.
     Unapplied(Box<Moved>),
 }
 
 /// Why a command is refused.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Rejection {
-    /// A review ends only where money is held for one, or was, with the same end.
+    /// A review can end only while a payment is held for it. A repeated review with the same decision is not rejected.
     #[error("only a payment held for review can be reviewed")]
     NotHeldForReview,
-    /// Only what is open or held can be cancelled.
+    /// Only an open charge, or one held for review, can be cancelled.
     #[error("only a charge that waits for its payment can be cancelled")]
     NotCancellable,
-    /// Only a card that can still be charged is authenticated.
+    /// The charge cannot be paid by card now, so no card holder can authenticate.
     #[error("it can't be paid by card now")]
     NotPayableByCard,
 }
 
-/// Applies what happened at `now` to a charge.
+/// Applies a command at time `now` to a charge.
 pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outcome, Rejection> {
     match command {
         Command::Finalise { artefacts } => Ok(finalise(charge, artefacts, now)),
@@ -142,7 +144,7 @@ pub fn apply(charge: &Charge, command: &Command, now: Timestamp) -> Result<Outco
 }
 
 fn finalise(charge: &Charge, artefacts: &Artefacts, now: Timestamp) -> Outcome {
-    // What was cancelled meanwhile stays so.
+    // The charge may have been cancelled in the meantime; it stays cancelled.
     if charge.status != TransactionStatus::Pending {
         return Outcome::Unchanged;
     }
@@ -151,21 +153,21 @@ fn finalise(charge: &Charge, artefacts: &Artefacts, now: Timestamp) -> Outcome {
     changed(Charge { status, artefacts: artefacts.clone(), pix_expires_in_seconds: None, ..next })
 }
 
-/// What an acquirer made of a charge.
+/// The acquirer's answer to the creation of a charge.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finalised {
-    /// What the payer is given.
+    /// The payment artefacts that it created.
     Made(Box<Artefacts>),
-    /// It takes no such payment.
+    /// The acquirer refused the charge.
     Refused {
-        /// Its text.
+        /// The acquirer's reason.
         reason: String,
-        /// Its status.
+        /// The acquirer's status.
         code: String,
     },
 }
 
-/// A new charge of which the acquirer said at once what it makes: it begins in the status that follows.
+/// Builds a new charge that the acquirer answered at once. Its first status is `WAITING_PAYMENT` or `REFUSED`.
 pub fn created_as(charge: Charge, finalised: Finalised) -> Charge {
     let charge = Charge { pix_expires_in_seconds: None, ..charge };
     match finalised {
@@ -180,11 +182,11 @@ pub fn created_as(charge: Charge, finalised: Finalised) -> Charge {
 }
 
 fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) -> Outcome {
-    let taken_before = charge.applied_payment.as_ref().map(|incoming| &incoming.payment_id);
-    if taken_before == Some(&payment.id) {
+    let accepted_id = charge.applied_payment.as_ref().map(|applied| &applied.payment_id);
+    if accepted_id == Some(&payment.id) {
         return Outcome::Unchanged;
     }
-    let unapplied = |reason| Outcome::Unapplied(Box::new(goes_back(charge, payment, reason, now)));
+    let unapplied = |reason| Outcome::Unapplied(Box::new(return_unapplied(charge, payment, reason, now)));
     if !charge.is_open() {
         return match charge.status {
             TransactionStatus::Expired | TransactionStatus::Cancelled | TransactionStatus::Refused => {
@@ -203,26 +205,26 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
     if payment.amount != charge.amount {
         return unapplied(UnappliedReason::WrongAmount);
     }
-    // A method that was not asked for has no time in which it could be used.
+    // A payment by a method that was not requested has no expiry and counts as late.
     let expires_at = charge.artefacts.expires_at(payment.method);
     if expires_at.is_none_or(|expires_at| payment.paid_at > expires_at) {
         return unapplied(UnappliedReason::Late);
     }
-    let taken = with_receipt(charge, payment, now);
+    let accepted = with_applied_payment(charge, payment, now);
     let paid = |charge, moved| Outcome::Paid { charge: Box::new(charge), moved: Box::new(moved) };
     let insert = || IncomingPaymentWrite::Insert(IncomingPayment::taken(charge, payment, now));
     match (&charge.expected_payer, &payment.payer_document) {
         (Some(expected), Some(payer)) if expected != payer => {
-            let refunded = Charge { status: TransactionStatus::Refunded, ..taken };
-            paid(refunded, goes_back(charge, payment, UnappliedReason::PayerMismatch, now))
+            let refunded = Charge { status: TransactionStatus::Refunded, ..accepted };
+            paid(refunded, return_unapplied(charge, payment, UnappliedReason::PayerMismatch, now))
         }
         (Some(_), None) => {
-            let held = Charge { status: TransactionStatus::Processing, ..taken };
+            let held = Charge { status: TransactionStatus::Processing, ..accepted };
             let posting = rules::held_for_review(cause(&held, &payment.id, now), payment.amount);
             paid(held, Moved { incoming_payment: insert(), posting })
         }
         (None, _) | (Some(_), Some(_)) => {
-            let (settled, settlement) = settled(taken, terms, now);
+            let (settled, settlement) = settled(accepted, terms, now);
             let cause = cause(&settled, &payment.id, now);
             let posting = rules::settled(cause, payment.amount, &settlement);
             paid(settled, Moved { incoming_payment: insert(), posting })
@@ -230,17 +232,17 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
     }
 }
 
-/// A payment that can't be applied: recorded, with its return, and posted.
-fn goes_back(charge: &Charge, payment: &Payment, reason: UnappliedReason, now: Timestamp) -> Moved {
+/// Records a payment that cannot be applied, with its return and its posting.
+fn return_unapplied(charge: &Charge, payment: &Payment, reason: UnappliedReason, now: Timestamp) -> Moved {
     let incoming = IncomingPayment::unapplied(charge, payment, reason, now);
-    // The charge may not change, so the payment's own row names the posting.
+    // The charge does not change in every case, so the posting's id is derived from the incoming payment's row.
     let id = PostingId::derive(now, &incoming.key().whole(), incoming.version);
     let cause = Cause { id, ..cause(charge, &payment.id, now) };
     let posting = rules::unapplied(cause, payment.amount, ReturnStatus::of(charge.acquirer));
     Moved { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting }
 }
 
-/// What a posting of this version of a charge is about.
+/// Returns the cause of the posting that this version of a charge writes.
 fn cause(charge: &Charge, payment: &AcquirerPaymentId, now: Timestamp) -> Cause {
     Cause {
         id: PostingId::derive(now, &charge.key().pk, charge.version),
@@ -270,14 +272,14 @@ fn cancel(charge: &Charge, now: Timestamp) -> Result<Outcome, Rejection> {
         ..next_version(charge.clone(), now)
     };
     match charge.applied_payment.as_ref().filter(|_| charge.is_held_for_review()) {
-        Some(held) => Ok(held_goes_back(charge, held, cancelled, UnappliedReason::Cancelled, now)),
+        Some(held) => Ok(return_held(charge, held, cancelled, UnappliedReason::Cancelled, now)),
         None if charge.is_open() => Ok(changed(cancelled)),
         None => Err(Rejection::NotCancellable),
     }
 }
 
-/// Money held for review goes back to its payer.
-fn held_goes_back(
+/// Returns a payment that was held for review to its payer.
+fn return_held(
     charge: &Charge,
     held: &AppliedPayment,
     next: Charge,
@@ -322,8 +324,8 @@ fn expire(charge: &Charge, at: Timestamp) -> Outcome {
     if charge.can_expire() { changed(expired(charge.clone(), at)) } else { Outcome::Unchanged }
 }
 
-/// The charge after its time was over. Every field follows from the charge and `at`, so that a charge read
-/// before `scheduler` came by looks the same as after.
+/// Returns the charge after its expiry at `at`. Every field is derived from the charge and `at`. So a charge that is
+/// read before the scheduler persists the expiry looks the same as afterwards.
 pub(super) fn expired(charge: Charge, at: Timestamp) -> Charge {
     let failure = failure(&charge, "The charge was not paid before it expired.", "expired", at);
     Charge { status: TransactionStatus::Expired, failure: Some(failure), ..next_version(charge, at) }
@@ -351,7 +353,7 @@ fn review(
         }
         Decision::Return => {
             let next = Charge { status: TransactionStatus::Refunded, ..next };
-            Ok(held_goes_back(charge, held, next, UnappliedReason::ReviewReturned, now))
+            Ok(return_held(charge, held, next, UnappliedReason::ReviewReturned, now))
         }
     }
 }
@@ -362,17 +364,18 @@ fn settled(charge: Charge, terms: &MethodTerms, now: Timestamp) -> (Charge, Sett
     (Charge { status, settlement: Some(settlement), ..charge }, settlement)
 }
 
-fn with_receipt(charge: &Charge, payment: &Payment, now: Timestamp) -> Charge {
-    let incoming = AppliedPayment {
+fn with_applied_payment(charge: &Charge, payment: &Payment, now: Timestamp) -> Charge {
+    let applied = AppliedPayment {
         payment_id: payment.id.clone(),
         method: payment.method,
         paid_at: payment.paid_at,
         payer_document: payment.payer_document,
     };
-    Charge { applied_payment: Some(incoming), ..next_version(charge.clone(), now) }
+    Charge { applied_payment: Some(applied), ..next_version(charge.clone(), now) }
 }
 
-/// The charge, about to change at that time.
+/// Returns a copy of the charge with the next version number, the change time and the previous state recorded. The
+/// change time is later than that of the previous version.
 pub fn next_version(charge: Charge, at: Timestamp) -> Charge {
     let past = Some(charge.as_past());
     let updated_at = at.later_than(charge.updated_at);

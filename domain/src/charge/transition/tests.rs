@@ -1,4 +1,4 @@
-//! Each command in each status of a charge, and random sequences of commands.
+//! Tests every command in every status of a charge, and random sequences of commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ fn payment(number: u8, amount: i64, document: Option<&str>) -> Payment {
     }
 }
 
-/// 10 centavos for the platform, 0.99% for the acquirer, no hold.
+/// The platform's fee is 10 centavos, the acquirer's 0.99%; there is no hold.
 fn terms() -> MethodTerms {
     MethodTerms {
         acquirer_fee: Fee::new(0, 99).unwrap(),
@@ -36,11 +36,11 @@ fn terms() -> MethodTerms {
     }
 }
 
-fn told(payment: Payment) -> Command {
+fn pay_command(payment: Payment) -> Command {
     Command::Pay { payment, terms: terms() }
 }
 
-fn reviewed(decision: Decision) -> Command {
+fn review_command(decision: Decision) -> Command {
     Command::Review { decision, terms: terms() }
 }
 
@@ -71,13 +71,13 @@ fn written(write: IncomingPaymentWrite) -> IncomingPayment {
     incoming
 }
 
-/// A charge in every state that these commands reach.
+/// A charge in every status that the commands below can reach.
 fn every_state() -> Vec<Charge> {
     vec![
         waiting(),
-        after(&waiting(), told(payment(1, 1000, None))),
-        after(&locked(), told(payment(1, 1000, None))),
-        after(&locked(), told(payment(1, 1000, Some(OTHER_CPF)))),
+        after(&waiting(), pay_command(payment(1, 1000, None))),
+        after(&locked(), pay_command(payment(1, 1000, None))),
+        after(&locked(), pay_command(payment(1, 1000, Some(OTHER_CPF)))),
         after(&waiting(), Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() }),
         after(&waiting(), Command::Expire { at: at(3600) }),
         after(&waiting(), Command::Cancel),
@@ -86,7 +86,7 @@ fn every_state() -> Vec<Charge> {
 }
 
 #[test]
-fn what_the_acquirer_made_is_taken_once_and_by_what_waits_for_it() {
+fn a_charge_is_finalised_once_and_only_while_pending() {
     let artefacts = Box::new(waiting().artefacts);
     let pending = Charge { status: TransactionStatus::Pending, artefacts: Artefacts::default(), ..waiting() };
     let finalise = Command::Finalise { artefacts };
@@ -96,19 +96,19 @@ fn what_the_acquirer_made_is_taken_once_and_by_what_waits_for_it() {
     for charge in every_state() {
         assert_eq!(apply(&charge, &finalise, at(90)), Ok(Outcome::Unchanged), "{:?}", charge.status);
     }
-    // A charge that is not payable yet: what comes goes back, and it can be cancelled.
-    let back = unapplied(apply(&pending, &told(payment(1, 1000, None)), at(60)).unwrap());
+    // A pending charge is not payable yet: a payment is returned, and the charge can be cancelled.
+    let back = unapplied(apply(&pending, &pay_command(payment(1, 1000, None)), at(60)).unwrap());
     assert_eq!(returned(&back).reason, UnappliedReason::Late);
     assert_eq!(after(&pending, Command::Cancel).status, TransactionStatus::Cancelled);
 }
 
 #[test]
-fn a_charge_remembers_how_it_came_into_its_status_whatever_else_changes() {
+fn the_change_that_led_to_a_status_survives_later_changes() {
     let new = waiting();
     let created = Entry { from: TransactionStatus::Pending, version: 1, at: at(0) };
     assert_eq!(new.entry(), created);
     assert_eq!(next_version(next_version(new.clone(), at(10)), at(20)).entry(), created);
-    let paid = after(&new, told(payment(1, 1000, None)));
+    let paid = after(&new, pay_command(payment(1, 1000, None)));
     let settled = Entry { from: TransactionStatus::WaitingPayment, version: 2, at: at(60) };
     assert_eq!(paid.entry(), settled);
     let changed = next_version(next_version(paid, at(70)), at(80));
@@ -121,10 +121,10 @@ fn a_charge_remembers_how_it_came_into_its_status_whatever_else_changes() {
 }
 
 #[test]
-fn a_charge_remembers_every_move_and_nothing_that_follows_from_the_row_anyway() {
+fn a_charge_stores_every_status_change_except_its_creation() {
     use TransactionStatus::{Dispute, Paid, Refunded, WaitingPayment};
-    let turned = |charge: Charge, status, seconds| Charge { status, ..next_version(charge, at(seconds)) };
-    let paid = after(&waiting(), told(payment(1, 1000, None)));
+    let moved_to = |charge: Charge, status, seconds| Charge { status, ..next_version(charge, at(seconds)) };
+    let paid = after(&waiting(), pay_command(payment(1, 1000, None)));
     let history = |charge: &Charge| -> Vec<(u64, TransactionStatus, i64)> {
         let each = charge.moves().into_iter();
         each.map(|(entry, to)| (entry.version, to, entry.at.millis_since(at(0)) / 1000)).collect()
@@ -132,22 +132,22 @@ fn a_charge_remembers_every_move_and_nothing_that_follows_from_the_row_anyway() 
     assert_eq!(history(&waiting()), [(1, WaitingPayment, 0)]);
     assert_eq!(history(&paid), [(1, WaitingPayment, 0), (2, Paid, 60)]);
     assert!(paid.past.as_ref().unwrap().earlier.is_empty());
-    let told_later = next_version(turned(next_version(paid, at(70)), Refunded, 80), at(90));
+    let refunded = next_version(moved_to(next_version(paid, at(70)), Refunded, 80), at(90));
     let all = [(1, WaitingPayment, 0), (2, Paid, 60), (4, Refunded, 80)];
-    assert_eq!(history(&told_later), all);
-    let disputed = turned(turned(told_later, Dispute, 100), Refunded, 110);
+    assert_eq!(history(&refunded), all);
+    let disputed = moved_to(moved_to(refunded, Dispute, 100), Refunded, 110);
     assert_eq!(history(&disputed), [&all[..], &[(6, Dispute, 100), (7, Refunded, 110)]].concat());
     assert!(disputed.moves().windows(2).all(|pair| pair[1].0.from == pair[0].1));
     let endless = (0..50).fold(disputed, |charge, _| {
         let other = if charge.status == Dispute { Refunded } else { Dispute };
-        turned(charge, other, 120)
+        moved_to(charge, other, 120)
     });
-    assert!(endless.moves().len() <= 20, "a row stays small");
+    assert!(endless.moves().len() <= 20, "the row must stay small");
 }
 
 #[test]
 fn the_exact_amount_settles() {
-    let paid = after(&waiting(), told(payment(1, 1000, Some(CPF))));
+    let paid = after(&waiting(), pay_command(payment(1, 1000, Some(CPF))));
     assert_eq!(paid.status, TransactionStatus::Paid);
     assert_eq!(paid.version, 2);
     assert_eq!(paid.settlement.map(|settlement| settlement.at), Some(at(60)));
@@ -157,15 +157,15 @@ fn the_exact_amount_settles() {
 #[test]
 fn the_same_payment_reported_again_changes_nothing() {
     for charge in every_state().iter().filter(|charge| charge.applied_payment.is_some()) {
-        let again = told(payment(1, 1000, Some(CPF)));
+        let again = pay_command(payment(1, 1000, Some(CPF)));
         assert_eq!(apply(charge, &again, at(90)), Ok(Outcome::Unchanged), "{:?}", charge.status);
     }
 }
 
 #[test]
-fn another_amount_goes_back_and_leaves_the_charge_payable() {
+fn a_payment_of_another_amount_is_returned_and_the_charge_stays_payable() {
     for amount in [1, 999, 1001, 2000] {
-        let back = unapplied(apply(&waiting(), &told(payment(1, amount, None)), at(60)).unwrap());
+        let back = unapplied(apply(&waiting(), &pay_command(payment(1, amount, None)), at(60)).unwrap());
         assert_eq!(returned(&back).reason, UnappliedReason::WrongAmount);
         assert_eq!(back.amount.minor(), amount);
         assert_eq!(returned(&back).status, ReturnStatus::Returned);
@@ -174,41 +174,43 @@ fn another_amount_goes_back_and_leaves_the_charge_payable() {
 }
 
 #[test]
-fn a_second_payment_goes_back() {
+fn a_second_payment_is_returned() {
     let states = every_state();
     let taken = states.iter().filter(|charge| charge.applied_payment.is_some());
     for charge in taken {
-        let back = unapplied(apply(charge, &told(payment(2, 1000, None)), at(90)).unwrap());
+        let back = unapplied(apply(charge, &pay_command(payment(2, 1000, None)), at(90)).unwrap());
         assert_eq!(returned(&back).reason, UnappliedReason::SecondPayment, "{:?}", charge.status);
     }
 }
 
 #[test]
-fn lateness_is_when_the_bank_took_the_money_not_when_we_heard() {
+fn lateness_depends_on_the_banks_time_not_on_the_notifications() {
     let in_time = Payment { paid_at: at(3600), ..payment(1, 1000, None) };
-    let heard_late = apply(&waiting(), &told(in_time), at(9000)).unwrap();
-    assert!(matches!(heard_late, Outcome::Paid { charge, .. } if charge.status == TransactionStatus::Paid));
+    let reported_late = apply(&waiting(), &pay_command(in_time), at(9000)).unwrap();
+    assert!(
+        matches!(reported_late, Outcome::Paid { charge, .. } if charge.status == TransactionStatus::Paid)
+    );
     let late = Payment { paid_at: at(3600).plus_millis(1).unwrap(), ..payment(1, 1000, None) };
-    let back = unapplied(apply(&waiting(), &told(late), at(3601)).unwrap());
+    let back = unapplied(apply(&waiting(), &pay_command(late), at(3601)).unwrap());
     assert_eq!(returned(&back).reason, UnappliedReason::Late);
 }
 
 #[test]
-fn a_payment_after_the_charge_ended_unpaid_goes_back() {
+fn a_payment_after_the_charge_ended_unpaid_is_returned() {
     let ended = [TransactionStatus::Expired, TransactionStatus::Cancelled, TransactionStatus::Refused];
     for status in ended {
         let charge = Charge { status, ..waiting() };
-        let back = unapplied(apply(&charge, &told(payment(1, 1000, None)), at(90)).unwrap());
+        let back = unapplied(apply(&charge, &pay_command(payment(1, 1000, None)), at(90)).unwrap());
         assert_eq!(returned(&back).reason, UnappliedReason::Late);
     }
 }
 
 #[test]
-fn the_payer_lock_credits_only_whom_it_names() {
-    let right = after(&locked(), told(payment(1, 1000, Some(CPF))));
+fn the_payer_lock_credits_only_the_expected_payer() {
+    let right = after(&locked(), pay_command(payment(1, 1000, Some(CPF))));
     assert_eq!(right.status, TransactionStatus::Paid);
 
-    let wrong = apply(&locked(), &told(payment(1, 1000, Some(OTHER_CPF))), at(60)).unwrap();
+    let wrong = apply(&locked(), &pay_command(payment(1, 1000, Some(OTHER_CPF))), at(60)).unwrap();
     let Outcome::Paid { charge, moved } = wrong else { panic!("{wrong:?}") };
     let back = written(moved.incoming_payment);
     assert_eq!(charge.status, TransactionStatus::Refunded);
@@ -216,32 +218,32 @@ fn the_payer_lock_credits_only_whom_it_names() {
     assert_eq!(returned(&back).reason, UnappliedReason::PayerMismatch);
     assert_eq!(back.payment_id, payment(1, 1000, None).id);
 
-    let silent = after(&locked(), told(payment(1, 1000, None)));
-    assert_eq!(silent.status, TransactionStatus::Processing);
-    assert_eq!(silent.settlement, None);
-    assert!(silent.is_held_for_review());
+    let unreported = after(&locked(), pay_command(payment(1, 1000, None)));
+    assert_eq!(unreported.status, TransactionStatus::Processing);
+    assert_eq!(unreported.settlement, None);
+    assert!(unreported.is_held_for_review());
 }
 
 #[test]
-fn a_review_credits_or_returns_what_is_held_and_nothing_else() {
-    let held = after(&locked(), told(payment(1, 1000, None)));
-    let approved = after(&held, reviewed(Decision::Approve));
+fn a_review_credits_or_returns_only_held_payments() {
+    let held = after(&locked(), pay_command(payment(1, 1000, None)));
+    let approved = after(&held, review_command(Decision::Approve));
     let credited_at = approved.settlement.map(|settlement| settlement.at);
     assert_eq!((approved.status, credited_at), (TransactionStatus::Paid, Some(at(60))));
 
-    let end = apply(&held, &reviewed(Decision::Return), at(60)).unwrap();
+    let end = apply(&held, &review_command(Decision::Return), at(60)).unwrap();
     let Outcome::Paid { charge, moved } = end else { panic!("{end:?}") };
     let back = written(moved.incoming_payment);
     assert_eq!((charge.status, charge.settlement), (TransactionStatus::Refunded, None));
     assert_eq!((returned(&back).reason, back.amount), (UnappliedReason::ReviewReturned, charge.amount));
 
     for charge in every_state().iter().filter(|charge| !charge.is_held_for_review()) {
-        let refused = apply(charge, &reviewed(Decision::Approve), at(60));
+        let refused = apply(charge, &review_command(Decision::Approve), at(60));
         assert_eq!(refused, Err(Rejection::NotHeldForReview), "{:?}", charge.status);
     }
-    let again = apply(&approved, &reviewed(Decision::Approve), at(90));
+    let again = apply(&approved, &review_command(Decision::Approve), at(90));
     assert_eq!(again, Ok(Outcome::Unchanged));
-    let too_late = apply(&approved, &reviewed(Decision::Return), at(90));
+    let too_late = apply(&approved, &review_command(Decision::Return), at(90));
     assert_eq!(too_late, Err(Rejection::NotHeldForReview));
 }
 
@@ -255,7 +257,7 @@ fn by_card() -> Charge {
 }
 
 #[test]
-fn a_card_is_in_flight_until_it_is_approved_refused_cancelled_or_its_time_is_over() {
+fn a_card_charge_is_processing_until_it_is_approved_refused_cancelled_or_expired() {
     let in_flight = after(&by_card(), Command::Authenticate);
     assert_eq!(
         (in_flight.status, in_flight.applied_payment.is_none()),
@@ -264,7 +266,7 @@ fn a_card_is_in_flight_until_it_is_approved_refused_cancelled_or_its_time_is_ove
     assert_eq!(apply(&in_flight, &Command::Authenticate, at(61)), Ok(Outcome::Unchanged));
     let payment = Payment { method: PaymentMethod::CreditCard, ..payment(1, 1000, None) };
     for (command, status) in [
-        (told(payment), TransactionStatus::Approved),
+        (pay_command(payment), TransactionStatus::Approved),
         (
             Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() },
             TransactionStatus::Refused,
@@ -283,13 +285,13 @@ fn a_card_is_in_flight_until_it_is_approved_refused_cancelled_or_its_time_is_ove
 }
 
 #[test]
-fn a_payment_by_a_method_that_was_not_asked_for_goes_back() {
-    let back = unapplied(apply(&by_card(), &told(payment(1, 1000, None)), at(60)).unwrap());
+fn a_payment_by_a_method_that_was_not_requested_is_returned() {
+    let back = unapplied(apply(&by_card(), &pay_command(payment(1, 1000, None)), at(60)).unwrap());
     assert_eq!(returned(&back).reason, UnappliedReason::Late);
 }
 
 #[test]
-fn only_what_is_open_or_held_is_cancelled_and_what_is_held_goes_back() {
+fn only_open_or_held_charges_can_be_cancelled_and_held_money_is_returned() {
     for charge in every_state() {
         let outcome = apply(&charge, &Command::Cancel, at(90));
         let may = charge.is_open() || charge.is_held_for_review();
@@ -301,7 +303,7 @@ fn only_what_is_open_or_held_is_cancelled_and_what_is_held_goes_back() {
     assert_eq!(charge.status, TransactionStatus::Cancelled);
     assert_eq!(charge.failure.as_ref().unwrap().provider_error_code, "canceled");
     assert_eq!(returned(&written(moved.incoming_payment)).reason, UnappliedReason::Cancelled);
-    let back = unapplied(apply(&charge, &told(payment(2, 1000, None)), at(95)).unwrap());
+    let back = unapplied(apply(&charge, &pay_command(payment(2, 1000, None)), at(95)).unwrap());
     assert_eq!(returned(&back).reason, UnappliedReason::Late);
 }
 
@@ -320,14 +322,14 @@ fn only_an_open_charge_expires_or_fails() {
 }
 
 #[test]
-fn a_failure_tells_why_when_and_how_long_the_code_lived() {
+fn a_failure_states_reason_time_and_lifetime_of_the_code() {
     let expired = after(&waiting(), Command::Expire { at: at(3600) }).failure.unwrap();
     assert_eq!((expired.provider_error_code.as_str(), expired.ttl_seconds), ("expired", Some(3600)));
     assert_eq!(expired.at, at(3600));
 }
 
 #[test]
-fn a_test_charge_reads_as_expired_exactly_as_clock_will_write_it() {
+fn an_expired_test_charge_reads_exactly_as_the_scheduler_persists_it() {
     let expires_at = waiting().expires_at();
     assert_eq!(waiting().seen_at(expires_at), waiting());
     let seen = waiting().seen_at(at(3601));
@@ -361,14 +363,14 @@ fn command(notification: &Notification) -> Command {
     match notification {
         Notification::Pay { number, amount, payer, paid_at } => {
             let document = [None, Some(CPF), Some(OTHER_CPF)][usize::from(*payer)];
-            told(Payment { paid_at: at(*paid_at), ..payment(*number, *amount, document) })
+            pay_command(Payment { paid_at: at(*paid_at), ..payment(*number, *amount, document) })
         }
         Notification::Authenticate => Command::Authenticate,
         Notification::Cancel => Command::Cancel,
         Notification::Decline => Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() },
         Notification::Expire => Command::Expire { at: at(3600) },
-        Notification::Review(true) => reviewed(Decision::Approve),
-        Notification::Review(false) => reviewed(Decision::Return),
+        Notification::Review(true) => review_command(Decision::Approve),
+        Notification::Review(false) => review_command(Decision::Return),
     }
 }
 
@@ -381,20 +383,20 @@ fn may_follow(before: TransactionStatus, after: TransactionStatus) -> bool {
 }
 
 proptest! {
-    /// Whatever order notifications come in, each payment is credited, held or returned, and only one of these; the
-    /// status moves only as the contract's table allows. The incoming_payments' rows are kept as the store keeps them: an
-    /// insert of one that is there changes nothing.
+    /// In any order of notifications, each payment is either credited, held or returned, and the status changes only as
+    /// the contract's table allows. The map of incoming payments behaves like the store: inserting an existing row
+    /// changes nothing.
     #[test]
-    fn no_sequence_of_notifications_loses_money_or_leaves_the_table(
+    fn no_sequence_of_notifications_loses_money_or_makes_a_forbidden_transition(
         is_locked in any::<bool>(),
         notifications in notifications(),
     ) {
         let mut charge = if is_locked { locked() } else { waiting() };
-        // By card too, so that it can be in flight.
+        // A card method allows the status `PROCESSING` without a payment.
         charge.methods.push(PaymentMethod::CreditCard);
         charge.artefacts.card = Some(Card { return_url: None, expires_at: at(7200) });
         let mut incoming_payments: BTreeMap<AcquirerPaymentId, IncomingPayment> = BTreeMap::new();
-        let (mut told, mut posted) = (BTreeSet::new(), BTreeSet::new());
+        let (mut reported, mut posted) = (BTreeSet::new(), BTreeSet::new());
         let mut wallet = Wallet::empty(Currency::BRL);
         for notification in &notifications {
             let command = command(notification);
@@ -409,7 +411,7 @@ proptest! {
                 Ok(Outcome::Credited { charge, posting }) => (Some(*charge), None, Some(*posting)),
             };
             if let Command::Pay { payment, .. } = command {
-                told.insert(payment.id);
+                reported.insert(payment.id);
             }
             match write {
                 Some(IncomingPaymentWrite::Insert(incoming)) if incoming_payments.contains_key(&incoming.payment_id) => continue,
@@ -424,12 +426,13 @@ proptest! {
                 None => {}
             }
             if let Some(posting) = posting {
-                prop_assert!(posted.insert(posting.id), "two postings of one name");
+                prop_assert!(posted.insert(posting.id), "two postings with one id");
                 wallet.post(&posting).unwrap();
             }
             if let Some(next) = next {
                 prop_assert!(may_follow(charge.status, next.status), "{:?} to {:?}", charge.status, next.status);
-                // From a card in flight to held for review: a payment by another method was faster.
+                // The status stays `PROCESSING` when a payment by another method is held for review during card
+                // authentication.
                 let stays = charge.status == next.status;
                 prop_assert!(!stays || (charge.applied_payment.is_none() && next.is_held_for_review()));
                 prop_assert_eq!(next.version, charge.version + 1);
@@ -437,13 +440,14 @@ proptest! {
             }
         }
         let kept = charge.applied_payment.as_ref().filter(|_| charge.settlement.is_some() || charge.is_held_for_review());
-        for payment in told {
+        for payment in reported {
             let is_kept = kept.is_some_and(|incoming| incoming.payment_id == payment);
             let is_returned = incoming_payments[&payment].returned.is_some();
             prop_assert!(is_kept != is_returned, "{}: kept {}, returned {}", payment, is_kept, is_returned);
         }
         prop_assert_eq!(charge.settlement.is_some(), charge.status == TransactionStatus::Paid);
-        // The ledger says the same: what is kept is with the merchant and in fees, or held; the rest went back.
+        // The ledger agrees: accepted money is with the merchant and in fees, or held for review. The rest was
+        // returned.
         let (credited, held) = match &kept {
             Some(_) if charge.is_held_for_review() => (0, 1000),
             Some(_) => (1000, 0),
@@ -460,9 +464,9 @@ proptest! {
 }
 
 #[test]
-fn a_charge_of_a_bank_expires_and_returns_money_only_by_the_bank() {
+fn a_bank_charge_expires_and_returns_money_only_through_the_bank() {
     let charge = Charge { acquirer: AcquirerName::Pix, ..waiting() };
-    assert_eq!(charge.clone().seen_at(at(3601)), charge, "the bank must say first that it was not paid");
+    assert_eq!(charge.clone().seen_at(at(3601)), charge, "the bank must first confirm that it was not paid");
     let wrong_amount = Command::Pay { payment: payment(1, 999, None), terms: terms() };
     let returned_to = |charge: &Charge| match apply(charge, &wrong_amount, at(60)).unwrap() {
         Outcome::Unapplied(moved) => moved.posting.transfers.last().unwrap().to,
