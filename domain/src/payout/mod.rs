@@ -1,5 +1,5 @@
-//! Payouts: a merchant's money on its way to the merchant's bank. Operators make them; the contract has their events
-//! and no route (design: Money).
+//! Payouts: transfers of a merchant's money to the merchant's bank. Operators create them: the contract has events for
+//! payouts and no route (design: Money).
 
 #[cfg(test)]
 mod testing;
@@ -12,88 +12,88 @@ use crate::money::{Amount, Currency};
 use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
 
-/// How far a payout is.
+/// Status of a payout.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum PayoutStatus {
-    /// Its money left the wallet.
+    /// The wallet was debited.
     Pending,
-    /// It reached the merchant's bank.
+    /// The money reached the merchant's bank.
     Paid,
-    /// It did not; the money is back in the wallet.
+    /// The payout failed; the money is back in the wallet.
     Failed,
 }
 
 impl PayoutStatus {
-    /// The word in rows and on the wire.
+    /// Returns the status as in rows and on the wire.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// A payout's row.
+/// The row of a payout.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Payout {
     /// `po_…`.
     pub id: PayoutId,
-    /// Whose money.
+    /// The account and mode whose money is paid out.
     pub scope: Scope,
-    /// Minor units of `currency`.
+    /// Amount in minor units of `currency`.
     pub amount: Amount,
-    /// ISO 4217.
+    /// Currency of the amount.
     pub currency: Currency,
-    /// How far it is.
+    /// Status of the payout.
     pub status: PayoutStatus,
-    /// Why it failed.
+    /// Why the payout failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_reason: Option<String>,
-    /// When it was asked for.
+    /// When the payout was requested.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// When it last changed.
+    /// When the payout last changed.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
-    /// When it was paid.
+    /// When the payout was paid.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub paid_at: Option<Timestamp>,
-    /// Counts the row's changes, from 1.
+    /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
 }
 
-/// How a payout ends.
+/// The final outcome of a payout.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum PayoutEnd {
-    /// It reached the merchant's bank.
+    /// The money reached the merchant's bank.
     Paid,
-    /// It did not.
+    /// The payout failed.
     Failed {
-        /// The bank's text.
+        /// The bank's reason.
         reason: String,
     },
 }
 
 impl Payout {
-    /// Where a payout lives.
+    /// Returns the primary key of a payout.
     pub fn key_of(id: PayoutId) -> Key {
         Key { pk: format!("payout#{id}"), sk: "payout".to_owned() }
     }
 
-    /// Whether a row of the state table is a payout.
+    /// Checks whether a key of the state table is that of a payout.
     pub fn is_at(key: &Key) -> bool {
         key.sk == "payout" && key.pk.starts_with("payout#")
     }
 
-    /// The partition of a scope's payouts in the list index.
+    /// Returns the partition of a scope's payouts in the `list` index.
     pub fn list_partition(scope: &Scope) -> String {
         format!("payouts#{scope}")
     }
 
-    /// What an end makes of it at `now`; `Ok(None)`: it ended so before.
+    /// Applies a final outcome at `now`. `Ok(None)`: the payout already ended with that outcome.
     ///
     /// # Errors
     ///
-    /// Its status, where it ended otherwise.
+    /// Fails with the current status when the payout already ended with the other outcome.
     pub fn ended(&self, end: &PayoutEnd, now: Timestamp) -> Result<Option<Self>, PayoutStatus> {
         match (self.status, end) {
             (PayoutStatus::Pending, _) => {}
@@ -121,7 +121,7 @@ impl Row for Payout {
     }
 
     fn indexes(&self) -> Indexes {
-        // Ids sort by time, so they are the place in the list.
+        // Ids sort by time, so the id is the sort key of the list.
         Indexes { list: Some((Self::list_partition(&self.scope), self.id.to_string())), ..Indexes::default() }
     }
 }

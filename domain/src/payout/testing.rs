@@ -1,11 +1,11 @@
-//! A payout for tests.
+//! An example payout for tests.
 
 use domain::ids::{AccountId, Mode, PayoutId, Scope};
 use domain::money::{Amount, Currency};
 use domain::payout::{Payout, PayoutStatus};
 use domain::time::Timestamp;
 
-/// A payout of 1000 centavos, made on 2026-11-21 at noon (UTC), on its way.
+/// A pending payout of 1000 centavos, created on 2026-11-21 at noon UTC.
 pub(crate) fn pending() -> Payout {
     let noon = Timestamp::parse_floor("2026-11-21T12:00:00Z").unwrap();
     Payout {

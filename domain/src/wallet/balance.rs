@@ -1,4 +1,4 @@
-//! A wallet as its counters add up.
+//! A wallet computed from its counters.
 
 use std::collections::BTreeMap;
 
@@ -7,39 +7,39 @@ use crate::calendar::Day;
 use crate::money::{Currency, MinorUnits, MoneyError};
 use crate::time::Timestamp;
 
-/// What came into an account and what went out of it; both only grow.
+/// Credits and debits of an account. Both only grow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Totals {
-    /// What came in.
+    /// Sum of all credits.
     pub credits: MinorUnits,
-    /// What went out.
+    /// Sum of all debits.
     pub debits: MinorUnits,
 }
 
 impl Totals {
-    /// The difference.
+    /// Returns credits minus debits.
     pub fn balance(self) -> Result<MinorUnits, MoneyError> {
         self.credits.checked_sub(self.debits)
     }
 }
 
-/// What is held until a day.
+/// A tranche: money that is held until a day.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Release {
-    /// The day.
+    /// The day on which the tranche is released.
     pub day: Day,
-    /// How much; above zero.
+    /// Held sum in minor units; above zero.
     pub minor: MinorUnits,
 }
 
 impl Release {
-    /// When it is released.
+    /// Returns the time of the release: the start of the day.
     pub fn at(&self) -> Timestamp {
         self.day.starts_at()
     }
 }
 
-/// A scope's ledger in one currency, with what of it is held.
+/// A scope's ledger in one currency, with its held tranches.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Wallet {
     /// The currency.
@@ -49,42 +49,42 @@ pub struct Wallet {
 }
 
 impl Wallet {
-    /// One in which nothing has moved.
+    /// Returns a wallet without any postings.
     pub fn empty(currency: Currency) -> Self {
         Self { currency, totals: BTreeMap::new(), held: BTreeMap::new() }
     }
 
-    /// What an account's counters say.
+    /// Returns the credits and debits of an account.
     pub fn totals(&self, account: LedgerAccount) -> Totals {
         self.totals.get(&account).copied().unwrap_or_default()
     }
 
-    /// Credits less debits of an account.
+    /// Returns the balance of an account: credits minus debits.
     pub fn balance(&self, account: LedgerAccount) -> Result<MinorUnits, MoneyError> {
         self.totals(account).balance()
     }
 
-    /// What can be spent; below zero after a MED case.
+    /// Returns the available balance; it can be negative after a MED case.
     pub fn available(&self) -> Result<MinorUnits, MoneyError> {
         self.balance(LedgerAccount::MerchantAvailable)
     }
 
-    /// What is settled and still held.
+    /// Returns the pending balance: settled money in its hold period.
     pub fn pending(&self) -> Result<MinorUnits, MoneyError> {
         self.balance(LedgerAccount::MerchantPending)
     }
 
-    /// What MED cases retain.
+    /// Returns the balance that MED cases retain.
     pub fn retained(&self) -> Result<MinorUnits, MoneyError> {
         self.balance(LedgerAccount::MerchantRetained)
     }
 
-    /// What is available and what is pending.
+    /// Returns the sum of the available and the pending balance.
     pub fn total(&self) -> Result<MinorUnits, MoneyError> {
         self.available()?.checked_add(self.pending()?)
     }
 
-    /// What is held, the next release first.
+    /// Iterates over the held tranches, the next release first.
     pub fn releases(&self) -> impl Iterator<Item = Release> {
         self.held
             .iter()
@@ -92,16 +92,16 @@ impl Wallet {
             .map(|(day, minor)| Release { day: *day, minor: *minor })
     }
 
-    /// What is held until a day.
+    /// Returns the sum that is held until a day.
     pub fn held_until(&self, day: Day) -> MinorUnits {
         self.held.get(&day).copied().unwrap_or_default()
     }
 
-    /// Counts a posting, as its transaction does.
+    /// Applies a posting to the counters, as its transaction does.
     ///
     /// # Errors
     ///
-    /// When a counter would not fit 64 bits.
+    /// Fails when a counter would not fit 64 bits.
     pub fn post(&mut self, posting: &Posting) -> Result<(), MoneyError> {
         for transfer in &posting.transfers {
             self.add_credits(transfer.to, transfer.minor)?;
@@ -113,29 +113,29 @@ impl Wallet {
         Ok(())
     }
 
-    /// Counts what came into an account.
+    /// Adds to an account's credits.
     ///
     /// # Errors
     ///
-    /// When the counter would not fit 64 bits.
+    /// Fails when the counter would not fit 64 bits.
     pub fn add_credits(&mut self, account: LedgerAccount, by: MinorUnits) -> Result<(), MoneyError> {
         grow(&mut self.totals.entry(account).or_default().credits, by)
     }
 
-    /// Counts what went out of an account.
+    /// Adds to an account's debits.
     ///
     /// # Errors
     ///
-    /// When the counter would not fit 64 bits.
+    /// Fails when the counter would not fit 64 bits.
     pub fn add_debits(&mut self, account: LedgerAccount, by: MinorUnits) -> Result<(), MoneyError> {
         grow(&mut self.totals.entry(account).or_default().debits, by)
     }
 
-    /// Counts what is held until a day, or is not any more.
+    /// Changes the sum that is held until a day; `by` is negative for a release.
     ///
     /// # Errors
     ///
-    /// When the counter would not fit 64 bits.
+    /// Fails when the counter would not fit 64 bits.
     pub fn add_held(&mut self, day: Day, by: MinorUnits) -> Result<(), MoneyError> {
         grow(self.held.entry(day).or_default(), by)
     }
@@ -145,7 +145,7 @@ impl Wallet {
 ///
 /// # Errors
 ///
-/// When it would not fit 64 bits.
+/// Fails when the counter would not fit 64 bits.
 pub fn grow(counter: &mut MinorUnits, by: MinorUnits) -> Result<(), MoneyError> {
     *counter = counter.checked_add(by)?;
     Ok(())

@@ -1,11 +1,11 @@
-//! Wallets: what a merchant has, kept by a double-entry ledger (design: Money).
+//! Wallets: a merchant's balances, backed by a double-entry ledger (design: Money).
 //!
-//! Whatever changes money posts: a [`Posting`] is written in the same transaction as the change that causes it, and
-//! with it the counters that balances are read from. [`rules`] says which accounts a change moves money between. Balances
-//! can be rebuilt from the postings.
+//! Every change that moves money writes a [`Posting`] in its transaction, together with the counters that balances are
+//! read from. [`rules`] defines which accounts each change debits and credits. Balances can be rebuilt from the
+//! postings.
 //!
-//! A crash loses nothing, for a change and its posting are one write; a repeated notice posts nothing, for the rows that
-//! are inserted with it exist.
+//! A crash loses nothing, because a change and its posting are one write. A repeated notification posts nothing,
+//! because the rows that its transaction would insert already exist.
 
 mod balance;
 mod movement;
@@ -22,52 +22,52 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::money::Currency;
 
-/// The currency that a wallet's top-level fields are in (contract: Wallet balance).
+/// The currency of a wallet's top-level fields (contract: Wallet balance).
 pub const PRIMARY_CURRENCY: Currency = Currency::BRL;
 
-/// The accounts of a scope's ledger in one currency (design: Money). A balance is credits less debits: below zero in
-/// [`LedgerAccount::AcquirerClearing`] is what acquirers hold for us.
+/// The accounts of a scope's ledger in one currency (design: Money). A balance is credits minus debits. A negative
+/// balance of [`LedgerAccount::AcquirerClearing`] is the sum that acquirers hold for the service.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, Ord, PartialEq, PartialOrd, Serialize, VariantArray,
 )]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum LedgerAccount {
-    /// What the merchant can spend. Only a MED case takes it below zero.
+    /// Money that the merchant can spend. Only a MED case can make it negative.
     MerchantAvailable,
-    /// The merchant's, settled and still held.
+    /// The merchant's settled money in its hold period.
     MerchantPending,
-    /// The merchant's, retained while a MED case is open.
+    /// The merchant's money that is retained while a MED case is open.
     MerchantRetained,
-    /// What acquirers owe: money that came in less money that went out.
+    /// Clearing account with the acquirers: debited for money that comes in, credited for money that goes out.
     AcquirerClearing,
-    /// Paid, and waiting for a person's decision.
+    /// Payments that wait for a manual review.
     HeldForReview,
-    /// Paid, and not applicable to its charge.
+    /// Payments that could not be applied to their charge.
     UnappliedReceipts,
-    /// On its way back to payers whose payment was not credited.
+    /// Payments that were not credited and are being returned to their payers.
     ReturnsInFlight,
-    /// On its way back to payers by refunds.
+    /// Money that refunds in progress return to payers.
     RefundsInFlight,
-    /// What the platform earned.
+    /// Fees that the platform earned.
     PlatformFees,
-    /// What acquirers earned.
+    /// Fees that acquirers earned.
     AcquirerFees,
-    /// What the platform bore.
+    /// Costs that the platform bore.
     PlatformExpense,
-    /// What merchants lost to MED cases.
+    /// Money that merchants lost to MED cases.
     MedLosses,
-    /// On its way to merchants.
+    /// Payouts in progress to merchants' banks.
     Payouts,
 }
 
 impl LedgerAccount {
-    /// Its name in rows and on an operator's screen.
+    /// Returns the account's name in rows and in operator commands.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// Whether it is a part of the merchant's wallet.
+    /// Checks whether the account is part of the merchant's wallet.
     pub fn is_wallet(self) -> bool {
         match self {
             Self::MerchantAvailable | Self::MerchantPending | Self::MerchantRetained => true,

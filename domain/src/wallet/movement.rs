@@ -1,5 +1,5 @@
-//! The movements of a charge's money, as far as a posting is made from them: its settlement, its refunds and their failures,
-//! and the return of a payment that was not applied.
+//! Values from which the postings of a charge are made: settlements, refund shares, clawbacks by MED cases, and the
+//! status of returns.
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -10,24 +10,24 @@ use crate::calendar::Day;
 use crate::money::{Amount, MinorUnits};
 use crate::time::Timestamp;
 
-/// A payment was credited, on the terms of that moment.
+/// The settlement of a payment: its crediting, on the terms of that time.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Settlement {
-    /// When.
+    /// When the payment settled.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
-    /// What of the amount the merchant did not get.
+    /// Fees that were deducted from the amount.
     pub fees: Fees,
-    /// The day on which the rest can be spent; `None`: at once.
+    /// The day on which the net is released. `None`: it was available at once.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
-    /// What becomes of the fees when it is refunded.
+    /// What happens to the fees on a refund.
     #[serde(default, skip_serializing_if = "FeesOnRefund::is_default")]
     pub fees_on_refund: FeesOnRefund,
 }
 
 impl Settlement {
-    /// On these terms, at this moment.
+    /// Settles an amount on these terms at this time.
     pub fn on(terms: &MethodTerms, amount: Amount, at: Timestamp) -> Self {
         Self {
             at,
@@ -37,87 +37,90 @@ impl Settlement {
         }
     }
 
-    /// What the merchant gets of the amount, in minor units; never negative.
+    /// Returns the net: the amount minus fees, in minor units. Fees computed by [`MethodTerms::fees`] never make it
+    /// negative.
     pub fn net(&self, amount: Amount) -> MinorUnits {
         self.fees.net_of(amount)
     }
 }
 
-/// How the money of a Pix refund travels (contract: refund, `strategy`).
+/// How a Pix refund is sent (contract: refund, `strategy`).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum RefundStrategy {
-    /// The return of the original payment, by its end-to-end id.
+    /// A return of the original payment, addressed by its end-to-end id.
     Devolution,
-    /// A Pix of its own.
+    /// A separate Pix to the payer or to another key.
     Cashout,
 }
 
 impl RefundStrategy {
-    /// The word in rows and on the wire.
+    /// Returns the strategy as in rows and on the wire.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// What a refund takes, and from where. It is kept with the refund, for a failure gives back exactly this.
+/// What a refund takes from each source. It is stored with the refund, because a failure must reverse exactly these
+/// sums.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RefundShare {
-    /// What goes to the payer.
+    /// Amount that the payer receives.
     pub gross: Amount,
-    /// How it travels.
+    /// How the refund is sent.
     pub strategy: RefundStrategy,
-    /// The fees that come back for it.
+    /// Fees that are returned for the refund.
     pub fees: Fees,
-    /// What the merchant gives from the charge's own tranche.
+    /// Sum debited from the charge's own held tranche.
     pub from_pending: MinorUnits,
-    /// What the merchant gives from what is available.
+    /// Sum debited from the merchant's available balance.
     pub from_available: MinorUnits,
-    /// The cost of the Pix out.
+    /// Cost of the Pix out.
     pub pix_out_fee: MinorUnits,
-    /// Whether the merchant bears that cost (`passFeeToTenant`), on top; else the platform does.
+    /// True when the merchant bears that cost in addition (`passFeeToTenant`); otherwise the platform bears it.
     pub merchant_bears_pix_out: bool,
 }
 
 impl RefundShare {
-    /// What of the fees is above the gross: the merchant's, once the refund reached the payer.
+    /// Returns by how much the returned fees exceed the gross. The merchant is credited with it once the refund has
+    /// reached the payer.
     pub fn credit(&self) -> MinorUnits {
         self.fees.above(self.gross)
     }
 
-    /// What of the fees makes up for the gross.
+    /// Returns the part of the returned fees that pays for the gross.
     pub fn fees_for_gross(&self) -> MinorUnits {
         self.fees.total().min(self.gross.into())
     }
 
-    /// What the merchant pays for the Pix out.
+    /// Returns the merchant's cost of the Pix out; zero when the platform bears it.
     pub fn borne_pix_out_fee(&self) -> MinorUnits {
         if self.merchant_bears_pix_out { self.pix_out_fee } else { MinorUnits::ZERO }
     }
 }
 
-/// What cases take of a failed refund's money as it comes back.
+/// The sums that MED cases take from the money of a failed refund.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Retaken {
     /// Retained for open cases.
     pub held: MinorUnits,
-    /// Gone, for cases that were lost.
+    /// Taken for cases that were lost.
     pub lost: MinorUnits,
 }
 
-/// How far the return of the money is.
+/// Status of a return.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReturnStatus {
-    /// To be asked of the acquirer.
+    /// The service must request the return from the acquirer.
     Requested,
-    /// Back with the payer.
+    /// The money is back with the payer.
     Returned,
 }
 
 impl ReturnStatus {
-    /// Of a return that begins.
+    /// Returns the first status of a return at this acquirer.
     pub fn of(acquirer: AcquirerName) -> Self {
         if acquirer.traits().returns_at_once { Self::Returned } else { Self::Requested }
     }

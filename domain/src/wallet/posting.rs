@@ -1,7 +1,7 @@
-//! A posting: one movement of money, between accounts of one scope's ledger in one currency.
+//! Postings: movements of money between accounts of one scope's ledger in one currency.
 //!
-//! It is a list of transfers, each from one account to another, so it balances by construction: no posting can make or
-//! lose money.
+//! A posting is a list of transfers, each from one account to another. So it balances by construction, and no posting
+//! can create or destroy money.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,14 +13,14 @@ use crate::row::{Key, Row};
 use crate::time::Timestamp;
 use crate::vocabulary::Vocabulary;
 
-/// Money from one account to another.
+/// A transfer of money from one account to another.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Transfer {
-    /// Debited.
+    /// Debited account.
     pub from: LedgerAccount,
-    /// Credited.
+    /// Credited account.
     pub to: LedgerAccount,
-    /// How much; above zero.
+    /// Sum in minor units; above zero.
     pub minor: MinorUnits,
 }
 
@@ -30,21 +30,21 @@ pub struct Transfer {
 pub enum Kind {
     /// A payment was credited.
     Settlement,
-    /// A payment is held until a person decides.
+    /// A payment is held for manual review.
     ReviewHold,
-    /// A payment that was held goes back.
+    /// A payment that was held for review is returned.
     ReviewReturn,
-    /// A payment that can't be applied came, and goes back.
+    /// A payment arrived that cannot be applied, and is returned.
     UnappliedReceipt,
-    /// Held money can be spent.
+    /// A hold period ended: pending money becomes available.
     Release,
-    /// A refund was asked for.
+    /// A refund was requested.
     Refund,
     /// A refund reached the payer.
     RefundCompleted,
-    /// A refund reached the payer, and returned more fees than its gross.
+    /// A refund reached the payer, and the fees that it returned exceed its gross.
     RefundCredit,
-    /// A refund did not reach the payer; all of it is given back.
+    /// A refund failed; all its sums are returned to their sources.
     RefundFailed,
     /// A MED case retains money.
     CaseOpened,
@@ -52,18 +52,18 @@ pub enum Kind {
     CaseWon,
     /// A MED case was lost.
     CaseLost,
-    /// A payout was asked for.
+    /// A payout was requested.
     Payout,
     /// A payout reached the merchant's bank.
     PayoutPaid,
-    /// A payout did not reach it; the money is given back.
+    /// A payout failed; the money is back in the wallet.
     PayoutFailed,
     /// An operator's correction.
     Adjustment,
 }
 
 impl Kind {
-    /// Every kind that moves a merchant's money, with its word in the statement.
+    /// Every kind that changes the merchant's wallet, with its name in the statement.
     pub const IN_STATEMENT: [(&'static str, Self); 11] = [
         ("settlement", Self::Settlement),
         ("release", Self::Release),
@@ -78,24 +78,24 @@ impl Kind {
         ("adjustment", Self::Adjustment),
     ];
 
-    /// Its word in the statement.
+    /// Returns the kind's name in the statement; `other` for kinds that are not in it.
     pub fn word(self) -> &'static str {
         Self::IN_STATEMENT.iter().find(|(_, kind)| *kind == self).map_or("other", |(word, _)| *word)
     }
 
-    /// Whether it moves a merchant's money.
+    /// Checks whether the kind changes the merchant's wallet.
     pub fn is_in_statement(self) -> bool {
         Self::IN_STATEMENT.iter().any(|(_, kind)| *kind == self)
     }
 }
 
-/// What a posting is about.
+/// The objects that a posting concerns.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Subject {
     /// The charge that was paid, refunded or contested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charge: Option<ChargeId>,
-    /// The payment behind it.
+    /// The payment of that charge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payment: Option<AcquirerPaymentId>,
     /// The refund.
@@ -107,63 +107,64 @@ pub struct Subject {
     /// The payout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payout: Option<PayoutId>,
-    /// What an operator tells the merchant of it.
+    /// An operator's note to the merchant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// What a posting is caused by, and where and when.
+/// The cause of a posting: its id, ledger, time and subject.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Cause {
-    /// Names the posting: one cause posts once.
+    /// Id of the posting. It is derived from the cause, so one cause posts once.
     pub id: PostingId,
-    /// Whose ledger.
+    /// Scope of the ledger.
     pub scope: Scope,
-    /// In which currency.
+    /// Currency of the ledger.
     pub currency: Currency,
-    /// When the change happened.
+    /// Time of the change.
     pub at: Timestamp,
-    /// What it is about.
+    /// The objects that the posting concerns.
     pub subject: Subject,
 }
 
-/// A posting's row.
+/// The row of a posting.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Posting {
-    /// `mv_…`; sorts by time.
+    /// `mv_…`. Ids sort by time.
     pub id: PostingId,
-    /// Whose ledger.
+    /// Scope of the ledger.
     pub scope: Scope,
-    /// In which currency.
+    /// Currency of the ledger.
     pub currency: Currency,
-    /// Why.
+    /// Why the money moved.
     pub kind: Kind,
-    /// When.
+    /// When the money moved.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
-    /// What moved.
+    /// The transfers.
     pub transfers: Vec<Transfer>,
-    /// What moved, before fees; below zero away from the merchant, or from what can be spent.
+    /// Amount before fees, as the statement shows it. Negative for money that leaves the merchant or the available
+    /// balance.
     pub amount: MinorUnits,
-    /// What of `amount` the merchant did not get (below zero: got back).
+    /// Fees deducted from `amount`; negative for fees that are returned.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub fee: MinorUnits,
-    /// The day whose tranche the pending money is a part of.
+    /// The release day of the tranche that the pending money belongs to.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
-    /// What it is about.
+    /// The objects that the posting concerns.
     #[serde(flatten)]
     pub subject: Subject,
 }
 
-/// Begins the sort key of postings that move a merchant's money: the statement reads these alone.
+/// Prefix of the sort key of postings that change the merchant's wallet. The statement reads only these.
 const WALLET_SORT: &str = "wallet#";
 
-/// Begins the sort key of the others.
+/// Prefix of the sort key of all other postings.
 const OTHER_SORT: &str = "other#";
 
 impl Posting {
-    /// A posting of these transfers; those of nothing are left out.
+    /// Creates a posting of these transfers, without those of zero.
     pub(super) fn new(cause: Cause, kind: Kind, transfers: &[Transfer]) -> Self {
         Self {
             id: cause.id,
@@ -179,28 +180,29 @@ impl Posting {
         }
     }
 
-    /// Where the postings of a scope live, of all currencies: whoever adds them up again needs to know none.
+    /// Returns the partition of a scope's postings. It contains all currencies, so verification need not know which
+    /// ones exist.
     pub fn partition(scope: &Scope) -> String {
         format!("ledger#{scope}")
     }
 
-    /// The sort key of a posting that moves a merchant's money.
+    /// Returns the sort key of a posting that changes the merchant's wallet.
     pub fn wallet_sort(currency: Currency, id: PostingId) -> String {
         format!("{WALLET_SORT}{currency}#{id}")
     }
 
-    /// The sort key of another posting.
+    /// Returns the sort key of any other posting.
     pub fn other_sort(currency: Currency, id: PostingId) -> String {
         format!("{OTHER_SORT}{currency}#{id}")
     }
 
-    /// What it changes of all that the merchant has: available, pending and retained.
+    /// Returns the change of the merchant's wallet: available, pending and retained together.
     pub fn net(&self) -> Result<MinorUnits, MoneyError> {
         let mut wallet = LedgerAccount::all().filter(|account| account.is_wallet());
         wallet.try_fold(MinorUnits::ZERO, |sum, account| sum.checked_add(self.change(account)?))
     }
 
-    /// What it changes in an account: credits less debits.
+    /// Returns the change of an account: credits minus debits.
     pub fn change(&self, account: LedgerAccount) -> Result<MinorUnits, MoneyError> {
         self.transfers.iter().try_fold(MinorUnits::ZERO, |sum, transfer| {
             match (transfer.to == account, transfer.from == account) {

@@ -1,4 +1,5 @@
-//! Which accounts each change moves money between. Each function gives the whole posting of one change.
+//! The posting rules: which accounts each change debits and credits. Each function returns the complete posting of one
+//! change.
 
 use super::LedgerAccount::{
     self, AcquirerClearing, AcquirerFees, HeldForReview, MedLosses, MerchantAvailable, MerchantPending,
@@ -14,8 +15,8 @@ fn transfer(from: LedgerAccount, to: LedgerAccount, minor: impl Into<MinorUnits>
     Transfer { from, to, minor: minor.into() }
 }
 
-/// A payment is credited: the net to the merchant, the fees to whom they are due. `from` is where the money is:
-/// with the acquirer, or held for review.
+/// Credits a payment: the net to the merchant, the fees to acquirer and platform. `from` is the account that holds the
+/// money: acquirer clearing, or held for review.
 fn credited(cause: Cause, from: LedgerAccount, amount: Amount, settlement: &Settlement) -> Posting {
     let fees = settlement.fees;
     let to = if settlement.release_on.is_some() { MerchantPending } else { MerchantAvailable };
@@ -32,23 +33,24 @@ fn credited(cause: Cause, from: LedgerAccount, amount: Amount, settlement: &Sett
     }
 }
 
-/// A payment came and is credited.
+/// Posts a new payment that settles.
 pub fn settled(cause: Cause, amount: Amount, settlement: &Settlement) -> Posting {
     credited(cause, AcquirerClearing, amount, settlement)
 }
 
-/// A payment that was held for review is credited.
+/// Posts the settlement of a payment that was held for review.
 pub fn review_approved(cause: Cause, amount: Amount, settlement: &Settlement) -> Posting {
     credited(cause, HeldForReview, amount, settlement)
 }
 
-/// A payment came and waits for a person's decision.
+/// Posts a new payment that is held for review.
 pub fn held_for_review(cause: Cause, amount: Amount) -> Posting {
     let held = transfer(AcquirerClearing, HeldForReview, amount);
     Posting { amount: amount.into(), ..Posting::new(cause, Kind::ReviewHold, &[held]) }
 }
 
-/// Where returned money is: on its way, or back with its payer.
+/// Returns the account that a return is credited to: returns in flight while it must be requested, acquirer clearing
+/// once the payer has the money.
 fn returned_to(status: ReturnStatus) -> LedgerAccount {
     match status {
         ReturnStatus::Requested => ReturnsInFlight,
@@ -56,13 +58,13 @@ fn returned_to(status: ReturnStatus) -> LedgerAccount {
     }
 }
 
-/// A payment that was held for review goes back.
+/// Posts the return of a payment that was held for review.
 pub fn review_returned(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting {
     let back = transfer(HeldForReview, returned_to(status), amount);
     Posting { amount: amount.into(), ..Posting::new(cause, Kind::ReviewReturn, &[back]) }
 }
 
-/// A payment came that can't be applied, and goes back.
+/// Posts a new payment that cannot be applied, and its return.
 pub fn unapplied(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting {
     let transfers = [
         transfer(AcquirerClearing, UnappliedReceipts, amount),
@@ -71,14 +73,14 @@ pub fn unapplied(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting 
     Posting { amount: amount.into(), ..Posting::new(cause, Kind::UnappliedReceipt, &transfers) }
 }
 
-/// A tranche's day has come: what is left of it can be spent.
+/// Posts the release of a tranche's remaining sum, which becomes available.
 pub fn released(cause: Cause, day: Day, minor: MinorUnits) -> Posting {
     let release = transfer(MerchantPending, MerchantAvailable, minor);
     Posting { amount: minor, release_on: Some(day), ..Posting::new(cause, Kind::Release, &[release]) }
 }
 
-/// A refund is asked for: the merchant's part and the fees that come back make up what goes to the payer, and a credit that
-/// waits with it. The debit of what is available must be covered.
+/// Posts the request of a refund. The merchant's share and the returned fees together pay the gross; a surplus of fees
+/// waits in refunds in flight. The debit of the available balance must be covered.
 pub fn refund_requested(
     cause: Cause,
     share: &RefundShare,
@@ -100,7 +102,8 @@ pub fn refund_requested(
     })
 }
 
-/// A refund reached the payer. Its credit becomes the merchant's only now, so that a refund that fails takes none back.
+/// Posts a completed refund. The merchant receives a surplus of returned fees only now, so that a failed refund never
+/// has to take it back.
 pub fn refund_completed(cause: Cause, share: &RefundShare) -> Result<Posting, MoneyError> {
     let paid = transfer(RefundsInFlight, AcquirerClearing, share.gross);
     let credit = share.credit();
@@ -112,8 +115,8 @@ pub fn refund_completed(cause: Cause, share: &RefundShare) -> Result<Posting, Mo
     Ok(Posting { amount: share.gross.negated(), ..Posting::new(cause, Kind::RefundCompleted, &[paid]) })
 }
 
-/// A refund did not reach the payer: all that it took is given back. What came from a tranche goes back to it while it
-/// is held (`release_on`), else to what is available. What cases take of it is debited as by a case.
+/// Posts a failed refund: all its sums are returned. Money from a tranche goes back to it while the tranche is held
+/// (`release_on`), else to the available balance. What MED cases take (`retaken`) is then debited as a case would.
 pub fn refund_failed(
     cause: Cause,
     share: &RefundShare,
@@ -139,19 +142,19 @@ pub fn refund_failed(
     })
 }
 
-/// A MED case retains money. Only what a case takes may take what is available below zero.
+/// Posts the opening of a MED case, which retains money. Only MED cases may make the available balance negative.
 pub fn case_opened(cause: Cause, held: MinorUnits) -> Result<Posting, MoneyError> {
     let retained = transfer(MerchantAvailable, MerchantRetained, held);
     Ok(Posting { amount: held.checked_neg()?, ..Posting::new(cause, Kind::CaseOpened, &[retained]) })
 }
 
-/// A MED case ended in the merchant's favour.
+/// Posts a MED case that ended in the merchant's favour.
 pub fn case_won(cause: Cause, released: MinorUnits) -> Posting {
     let given_back = transfer(MerchantRetained, MerchantAvailable, released);
     Posting { amount: released, ..Posting::new(cause, Kind::CaseWon, &[given_back]) }
 }
 
-/// A MED case was lost. Where nothing was retained for it, what it takes is retained in the same posting.
+/// Posts a lost MED case. `held_now` is the sum that was not retained before; the same posting retains it first.
 pub fn case_lost(cause: Cause, held_now: MinorUnits, lost: MinorUnits) -> Result<Posting, MoneyError> {
     let transfers = [
         transfer(MerchantAvailable, MerchantRetained, held_now),
@@ -160,25 +163,26 @@ pub fn case_lost(cause: Cause, held_now: MinorUnits, lost: MinorUnits) -> Result
     Ok(Posting { amount: lost.checked_neg()?, ..Posting::new(cause, Kind::CaseLost, &transfers) })
 }
 
-/// A payout is asked for. Its debit must be covered.
+/// Posts the request of a payout. The debit of the available balance must be covered.
 pub fn payout_requested(cause: Cause, amount: Amount) -> Posting {
     let taken = transfer(MerchantAvailable, Payouts, amount);
     Posting { amount: amount.negated(), ..Posting::new(cause, Kind::Payout, &[taken]) }
 }
 
-/// A payout reached the merchant's bank.
+/// Posts a payout that reached the merchant's bank.
 pub fn payout_paid(cause: Cause, amount: Amount) -> Posting {
     let paid = transfer(Payouts, AcquirerClearing, amount);
     Posting { amount: amount.negated(), ..Posting::new(cause, Kind::PayoutPaid, &[paid]) }
 }
 
-/// A payout did not reach it.
+/// Posts a failed payout.
 pub fn payout_failed(cause: Cause, amount: Amount) -> Posting {
     let given_back = transfer(Payouts, MerchantAvailable, amount);
     Posting { amount: amount.into(), ..Posting::new(cause, Kind::PayoutFailed, &[given_back]) }
 }
 
-/// An operator's correction, at the platform's expense: above zero the merchant gets it, below zero it is taken.
+/// Posts an operator's correction against the platform's expense account. A positive sum credits the merchant, a
+/// negative one debits the merchant.
 pub fn adjusted(cause: Cause, minor: MinorUnits) -> Result<Posting, MoneyError> {
     let moved = if minor.is_negative() {
         transfer(MerchantAvailable, PlatformExpense, minor.checked_neg()?)

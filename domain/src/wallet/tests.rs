@@ -1,5 +1,5 @@
-//! Whatever happens to charges, refunds, cases and payouts, in any order: money is neither made nor lost, nothing is taken
-//! twice, and balances are what the postings add up to.
+//! Tests random sequences of changes to charges, refunds, cases and payouts. Money is neither created nor lost, nothing
+//! is taken twice, and balances equal the sums of the postings.
 
 use std::collections::BTreeMap;
 
@@ -27,23 +27,23 @@ const SECONDS_A_DAY: i64 = 24 * 60 * 60;
 enum Step {
     /// A new charge is created and paid.
     Settle { amount: i64, hold_days: u16, keep: bool },
-    /// So many days pass; what is due is released.
+    /// Days pass, and due tranches are released.
     Days(i64),
-    /// A refund of a part, in thousandths of the charge, or of the rest.
+    /// A refund of a part of the charge in thousandths; `None`: of the rest.
     Refund { charge: usize, part: Option<i64>, cashout: bool, pix_out_fee: i64, merchant_bears: bool },
-    /// A refund under way ends.
+    /// A refund in progress ends.
     EndRefund { refund: usize, completed: bool },
     /// A case for a part of a charge opens.
     OpenCase { charge: usize, part: i64 },
     /// An open case ends.
     EndCase { case: usize, won: bool },
-    /// A case for a part of a charge is lost before anybody confirmed it.
+    /// A case for a part of a charge is lost before its confirmation.
     LoseUnconfirmed { charge: usize, part: i64 },
-    /// A payout of a part of what is available.
+    /// A payout of a part of the available balance, in thousandths.
     Payout { part: i64 },
-    /// A payout under way ends.
+    /// A pending payout ends.
     EndPayout { payout: usize, paid: bool },
-    /// An operator corrects.
+    /// An operator adjusts the balance.
     Adjust(i64),
 }
 
@@ -87,7 +87,7 @@ fn terms(
     MethodTerms { acquirer_fee, platform_fee, hold_days, fees_on_refund }
 }
 
-/// A world of one wallet, as the store would keep it.
+/// A model of the store with one wallet.
 struct World {
     wallet: Wallet,
     now: Timestamp,
@@ -95,14 +95,14 @@ struct World {
     charges: Vec<Charge>,
     refunds: Vec<(usize, RefundShare)>,
     cases: Vec<(usize, Amount)>,
-    /// What lost cases claimed, by charge.
+    /// Sum of the claims of lost cases, by charge.
     claims_lost: BTreeMap<usize, i64>,
     payouts: Vec<Amount>,
-    /// What payers paid, and what came back to them; what left by payouts, and by cases.
+    /// Sums that payers paid, that refunds returned to them, and that payouts paid out.
     paid_in: i64,
     refunded: i64,
     paid_out: i64,
-    /// What the statement adds up to.
+    /// Sum of all net changes in the statement.
     nets: i64,
 }
 
@@ -110,7 +110,7 @@ fn minor(minor: i64) -> MinorUnits {
     MinorUnits::new(minor)
 }
 
-/// What a charge's refunds may still take.
+/// Returns how much of a charge can still be refunded.
 fn refundable(charge: &Charge) -> i64 {
     charge.funds.refundable(charge.amount).unwrap().get()
 }
@@ -119,7 +119,7 @@ fn pick<T>(list: &[T], number: usize) -> Option<usize> {
     number.checked_rem(list.len())
 }
 
-/// A part in thousandths, at least one unit.
+/// Returns a part in thousandths, at least one minor unit. `None`: `whole` is not positive.
 fn part_of(whole: i64, thousandths: i64) -> Option<Amount> {
     Amount::parse((whole * thousandths / 1000).max(1)).ok().filter(|_| whole > 0)
 }
@@ -168,7 +168,8 @@ impl World {
         self.wallet.post(posting).unwrap();
     }
 
-    /// As the store does: only a case takes what is available below zero.
+    /// Posts as the store does: only a MED case may make the available balance negative. Returns false when the debit
+    /// is not covered.
     fn post_covered(&mut self, posting: &Posting) -> bool {
         let change = posting.change(MerchantAvailable).unwrap().get();
         let covered = self.available() + change >= 0 || change >= 0;
@@ -241,7 +242,7 @@ impl World {
                     self.charges[place].funds = funds;
                     self.refunds.push((place, share));
                     let undone = funds.failed(charge.amount, &share).unwrap();
-                    assert_eq!(undone, (before, Retaken::default()), "a failure leaves no trace");
+                    assert_eq!(undone, (before, Retaken::default()), "a failure must restore the funds");
                 }
             }
             Err(refused) => assert!(
@@ -359,7 +360,7 @@ impl World {
         let balance = |account| self.balance(account);
         let sum: i64 = LedgerAccount::all().map(balance).sum();
         assert_eq!(sum, 0);
-        // What acquirers hold is what payers paid and did not get back, less what merchants were paid.
+        // Acquirers hold what payers paid, minus refunds and payouts.
         assert_eq!(-balance(AcquirerClearing), self.paid_in - self.refunded - self.paid_out);
         for account in [MerchantPending, MerchantRetained, HeldForReview, RefundsInFlight, MedLosses, Payouts]
         {
@@ -379,7 +380,8 @@ impl World {
         for (place, charge) in self.charges.iter().enumerate() {
             let funds = charge.funds;
             let devolved = funds.devolution_reserved.get() + funds.refunded_devolution.get();
-            // Whoever claims it has what there is, whatever other cases and refunds came to.
+            // Open cases hold what they claim, limited to what can be contested. Lost cases took what they claimed,
+            // limited likewise.
             let open = self.cases.iter().filter(|(of, _)| *of == place);
             let open: i64 = open.map(|(_, claimed)| claimed.minor()).sum();
             let lost = self.claims_lost.get(&place).copied().unwrap_or_default();
@@ -405,7 +407,7 @@ impl World {
             let amount = charge.amount.minor();
             let refunded = funds.cashout_reserved.get() + funds.refunded_cashout.get();
             assert!(devolved + refunded <= amount, "{funds:?}");
-            // A payment is given back once: by devolution, or to the payer's bank by a case.
+            // The original payment is returned at most once: by devolution or by a MED case.
             assert!(devolved + funds.med_held.get() + funds.med_lost.get() <= amount, "{funds:?}");
             let settlement = charge.settlement.unwrap();
             assert!(funds.acquirer_fee_returned <= settlement.fees.acquirer(), "{funds:?}");
@@ -419,7 +421,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_sequence_of_moves_makes_or_loses_money(steps in steps()) {
+    fn no_sequence_of_changes_creates_or_loses_money(steps in steps()) {
         let mut world = World::new();
         let mut negative_by_case = false;
         for step in &steps {
@@ -427,19 +429,19 @@ proptest! {
             world.step(step);
             world.check();
             let after = world.available();
-            let takes_for_a_case = matches!(
+            let debits_for_a_case = matches!(
                 step,
                 Step::OpenCase { .. } | Step::LoseUnconfirmed { .. } | Step::EndRefund { completed: false, .. }
             );
-            negative_by_case |= takes_for_a_case && after < 0;
-            prop_assert!(after >= 0 || after >= before || takes_for_a_case, "{step:?}");
+            negative_by_case |= debits_for_a_case && after < 0;
+            prop_assert!(after >= 0 || after >= before || debits_for_a_case, "{step:?}");
             prop_assert!(after >= 0 || negative_by_case);
         }
     }
 
-    /// Refunds that give a payment back whole give all its fees back, however they were cut.
+    /// Refunds of the whole amount return all fees, however the amount is split.
     #[test]
-    fn the_last_refund_takes_the_rest_of_the_fees(
+    fn the_last_refund_returns_the_remaining_fees(
         amount in 1_i64..1_000_000,
         cuts in proptest::collection::vec(1_i64..=400, 0..8),
         hold_days in 0_u16..2,
@@ -473,7 +475,7 @@ proptest! {
     }
 }
 
-/// A refund by devolution.
+/// Parameters of a refund by devolution.
 fn devolution(gross: Option<i64>) -> RefundAsked {
     RefundAsked {
         gross: gross.map(|gross| Amount::parse(gross).unwrap()),
@@ -484,7 +486,7 @@ fn devolution(gross: Option<i64>) -> RefundAsked {
     }
 }
 
-/// What the refunds of the first charge cost the merchant so far.
+/// Returns what the refunds of the first charge have cost the merchant so far.
 fn cost(world: &World) -> i64 {
     let funds = world.charges[0].funds;
     let refunded = funds.devolution_reserved.get() + funds.refunded_devolution.get();
@@ -493,9 +495,9 @@ fn cost(world: &World) -> i64 {
 
 #[derive(Clone, Debug)]
 enum Part {
-    /// A refund of a part of what is left, in thousandths.
+    /// A refund of a part of the refundable rest, in thousandths.
     Refund(i64),
-    /// One under way ends.
+    /// A refund in progress ends.
     End { refund: usize, completed: bool },
 }
 
@@ -516,8 +518,8 @@ fn any_fee() -> impl Strategy<Value = Fee> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1024, ..ProptestConfig::default() })]
 
-    /// However a payment is refunded in parts, and whichever of them fail in which order: once all of it is refunded, it
-    /// cost the merchant its net.
+    /// A payment that is refunded in parts costs the merchant exactly its net, in whatever order refunds complete or
+    /// fail.
     #[test]
     fn a_payment_refunded_in_parts_costs_its_net(
         amount in prop_oneof![1_i64..300, 1_i64..1_000_000],
@@ -569,7 +571,7 @@ proptest! {
     }
 }
 
-/// What each of these parts costs, refunded one after another.
+/// Returns the cost of each of these partial refunds, made one after another.
 fn costs(fees: [(i64, u16); 2], amount: i64, keep: bool, parts: &[i64]) -> Vec<i64> {
     let [acquirer, platform] = fees.map(|(fixed, points)| Fee::new(fixed, points).unwrap());
     let fees_on_refund = if keep { FeesOnRefund::Keep } else { FeesOnRefund::Return };
@@ -587,26 +589,26 @@ fn costs(fees: [(i64, u16); 2], amount: i64, keep: bool, parts: &[i64]) -> Vec<i
 }
 
 #[test]
-fn fees_of_a_payment_refunded_in_parts_come_back_whole() {
+fn refunds_in_parts_return_all_fees() {
     let mut parts = vec![9; 111];
     parts.push(1);
     let platform = |points| [(0, 0), (0, points)];
     assert_eq!(costs(platform(1_000), 1_000, false, &parts).iter().sum::<i64>(), 900);
     assert_eq!(costs(platform(100), 199, false, &[99, 99, 1]).iter().sum::<i64>(), 197);
     assert_eq!(costs(platform(100), 199, false, &[199]), [197]);
-    // The fees are 109 and 58, the net 9833: both parts rounded down by themselves would cost 9834.
+    // The fees are 109 and 58, the net 9833. Rounding each fee down separately would give a cost of 9834.
     assert_eq!(costs([(10, 99), (7, 51)], 10_000, false, &[9_999, 1]), [9_833, 0]);
-    // What keeps its fees costs its gross.
+    // When fees are kept, a refund costs its gross.
     assert_eq!(costs([(10, 99), (7, 51)], 10_000, true, &[4_000, 5_000]), [4_000, 5_000]);
 }
 
 #[test]
-fn the_refund_that_completes_the_amount_credits_fees_above_its_gross_once_it_reached_the_payer() {
+fn a_surplus_of_returned_fees_is_credited_when_the_last_refund_completes() {
     let mut world = World::new();
     world.step(&Step::Adjust(10_000));
     let fees = (Fee::new(10, 99).unwrap(), Fee::new(7, 51).unwrap());
     world.settle_on(10_000, terms(fees, 0, FeesOnRefund::Return));
-    // As rows have it of when each fee was rounded by itself: 108 of 109 and 57 of 58 came back.
+    // A share as in rows of an older version, which rounded each fee separately: 108 of 109 and 57 of 58 were returned.
     let share = RefundShare {
         gross: Amount::parse(9_999).unwrap(),
         strategy: RefundStrategy::Devolution,
@@ -632,9 +634,9 @@ fn the_refund_that_completes_the_amount_credits_fees_above_its_gross_once_it_rea
     world.refund(0, &devolution(None));
     let (_, last) = *world.refunds.last().unwrap();
     assert_eq!((last.gross.minor(), last.fees.total(), last.credit()), (1, minor(2), minor(1)));
-    assert_eq!(world.available(), before, "nothing is taken, and nothing credited yet");
+    assert_eq!(world.available(), before, "nothing is debited, and nothing is credited yet");
     world.end_refund(1, false);
-    assert_eq!(world.available(), before, "a failure takes nothing back");
+    assert_eq!(world.available(), before, "a failure must not debit anything");
     world.refund(0, &devolution(None));
     world.end_refund(1, true);
     world.end_refund(0, true);
@@ -644,7 +646,7 @@ fn the_refund_that_completes_the_amount_credits_fees_above_its_gross_once_it_rea
 }
 
 #[test]
-fn a_refund_consumes_its_own_tranche_first_and_a_failure_gives_it_back_to_where_it_is() {
+fn a_refund_debits_its_own_tranche_first_and_a_failure_restores_it_while_held() {
     let asked = |gross: i64, is_held| RefundAsked {
         gross: Some(Amount::parse(gross).unwrap()),
         strategy: RefundStrategy::Devolution,
@@ -655,7 +657,7 @@ fn a_refund_consumes_its_own_tranche_first_and_a_failure_gives_it_back_to_where_
     let mut world = World::new();
     world.settle(10_000, 1, FeesOnRefund::Keep);
     world.settle(10_000, 0, FeesOnRefund::Keep);
-    // 0.99% and 7 for the acquirer, 1.5% for the platform.
+    // The acquirer's fee is 0.99% plus 7, the platform's 1.5%.
     let net = 10_000 - 106 - 150;
     assert_eq!((world.pending(), world.available()), (net, net));
     world.refund(0, &asked(1_000, true));
@@ -664,7 +666,7 @@ fn a_refund_consumes_its_own_tranche_first_and_a_failure_gives_it_back_to_where_
     assert_eq!((world.pending(), world.available()), (net, net));
     world.refund(0, &asked(9_900, true));
     assert_eq!((world.pending(), world.available()), (0, net - 156));
-    // Its day comes; what failed can be spent.
+    // After the release day, the money of a failed refund becomes available.
     world.step(&Step::Days(1));
     world.end_refund(0, false);
     assert_eq!((world.pending(), world.available()), (0, 2 * net));
@@ -672,7 +674,7 @@ fn a_refund_consumes_its_own_tranche_first_and_a_failure_gives_it_back_to_where_
 }
 
 #[test]
-fn only_a_case_takes_what_is_available_below_zero() {
+fn only_a_med_case_makes_the_available_balance_negative() {
     let mut world = World::new();
     world.settle(1_000, 0, FeesOnRefund::Return);
     let available = world.available();
@@ -701,7 +703,7 @@ fn a_sum_that_does_not_fit_64_bits_is_an_error() {
 }
 
 #[test]
-fn funds_refuse_what_can_not_happen() {
+fn inconsistent_funds_are_refused() {
     let mut world = World::new();
     world.settle(1_000, 0, FeesOnRefund::Return);
     let (amount, whole) = (world.charges[0].amount, world.charges[0].funds);
@@ -715,7 +717,10 @@ fn funds_refuse_what_can_not_happen() {
     let (reserved, share) = world.charges[0].reserve_refund(&asked).unwrap();
     let (failed, _) = reserved.failed(amount, &share).unwrap();
     assert_eq!(failed, whole);
-    assert!(matches!(failed.failed(amount, &share), Err(FundsError::Negative(_))), "it failed already");
+    assert!(
+        matches!(failed.failed(amount, &share), Err(FundsError::Negative(_))),
+        "a refund cannot fail twice"
+    );
     assert!(matches!(failed.completed(amount, &share), Err(FundsError::Negative(_))));
     let completed = reserved.completed(amount, &share).unwrap();
     assert!(matches!(completed.completed(amount, &share), Err(FundsError::Negative(_))));
@@ -730,7 +735,7 @@ fn funds_refuse_what_can_not_happen() {
 }
 
 #[test]
-fn a_case_and_refunds_never_take_the_same_money() {
+fn cases_and_refunds_never_take_the_same_money() {
     let mut world = World::new();
     world.settle(1_000, 0, FeesOnRefund::Return);
     world.settle(100_000, 0, FeesOnRefund::Return);
@@ -743,7 +748,8 @@ fn a_case_and_refunds_never_take_the_same_money() {
     };
     world.refund(0, &asked(Some(300), RefundStrategy::Devolution));
     world.refund(0, &asked(Some(200), RefundStrategy::Cashout));
-    // What a devolution gives back is not contested again; what a cash-out sent is another payment.
+    // A devolution returns the contested payment, so it reduces what a case can hold. A cash-out is another payment and
+    // does not.
     world.step(&Step::OpenCase { charge: 0, part: 1500 });
     assert_eq!(world.charges[0].funds.med_held, 700);
     let refused = world.charges[0].reserve_refund(&asked(None, RefundStrategy::Devolution));
@@ -753,7 +759,7 @@ fn a_case_and_refunds_never_take_the_same_money() {
     world.step(&Step::EndCase { case: 0, won: false });
     let refused = world.charges[0].reserve_refund(&asked(None, RefundStrategy::Devolution));
     assert_eq!(refused, Err(RefundRefused::ExceedsRemaining { remaining: minor(0) }));
-    // The devolution fails after all: the case that was lost has the rest of what it claimed.
+    // The devolution fails: the lost case takes the rest of its claim.
     assert_eq!(world.charges[0].funds.med_lost, 700);
     world.end_refund(0, false);
     world.check();
