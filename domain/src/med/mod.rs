@@ -1,9 +1,9 @@
-//! MED cases: a payer's claim to have a paid Pix back, and card disputes, which are the same object (contract: MED case;
-//! design: Money). The type and its moves.
+//! MED cases: claims of payers for the reversal of a paid Pix, and card disputes, which are the same object (contract:
+//! MED case; design: Money). This module has the type and its state machine.
 //!
-//! The open cases of a charge hold together what they claim, at most what is left to contest ([`crate::charge::Funds`]).
-//! One that claims another amount than the charge's moves nothing until an operator confirms it; refunds of its charge
-//! wait all the same.
+//! The open cases of a charge together hold the sum of their claims, limited to what can still be contested
+//! ([`crate::charge::Funds`]). A case that claims an amount other than the charge's moves no money until an operator
+//! confirms it. Refunds of the charge are blocked meanwhile.
 
 #[cfg(test)]
 mod tests;
@@ -20,28 +20,28 @@ use crate::text;
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, Subject, rules};
 
-/// What a case is (contract: MED case, `type`).
+/// The type of a case (contract: MED case, `type`).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum CaseKind {
-    /// A reversal claim on a Pix.
+    /// Reversal claim on a Pix.
     Med,
-    /// An issuer's, on a card.
+    /// Chargeback by a card issuer.
     Chargeback,
-    /// A cardholder's.
+    /// Dispute opened by a card holder.
     Dispute,
-    /// A report of fraud.
+    /// Report of fraud.
     Fraud,
 }
 
 impl CaseKind {
-    /// The word on the wire.
+    /// Returns the type as on the wire.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// The status of a charge that it disputes.
+    /// Returns the status of a charge that a case of this type disputes.
     fn disputed(self) -> TransactionStatus {
         match self {
             Self::Chargeback => TransactionStatus::Chargeback,
@@ -50,30 +50,30 @@ impl CaseKind {
     }
 }
 
-/// How far a case is (contract: MED case status).
+/// Status of a case (contract: MED case status).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum CaseStatus {
     /// The merchant may appeal or accept.
     Open,
-    /// The merchant contests it.
+    /// The merchant appealed.
     Appealed,
-    /// The merchant accepted it; lost.
+    /// The merchant accepted the claim. The case is lost.
     Accepted,
-    /// It was decided for the payer; lost.
+    /// The decision was in the payer's favour. The case is lost.
     Rejected,
-    /// It is over otherwise; `money_outcome` says how.
+    /// The case ended in another way; `money_outcome` says where the money is.
     Closed,
 }
 
 impl CaseStatus {
-    /// The word on the wire.
+    /// Returns the status as on the wire.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// Whether it is over.
+    /// Checks whether the status is final.
     pub fn is_over(self) -> bool {
         match self {
             Self::Open | Self::Appealed => false,
@@ -82,73 +82,75 @@ impl CaseStatus {
     }
 }
 
-/// Where a case's money ended (contract: Meaning of `money_outcome`).
+/// Final destination of a case's money (contract: Meaning of `money_outcome`).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MoneyOutcome {
-    /// It is back in the balance.
+    /// The money is back in the merchant's balance.
     RefundedToMerchant,
-    /// The case is closed, and it is not.
+    /// The case is closed, and the money is not returned.
     ClosedWithoutRefund,
     /// The case ended as a loss.
     Lost,
 }
 
-/// How a case was decided.
+/// Decision about a case.
 #[derive(Clone, Copy, Debug, Eq, IntoStaticStr, PartialEq, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Decision {
-    /// In the merchant's favour.
+    /// Decided in the merchant's favour.
     Merchant,
-    /// In the payer's.
+    /// Decided in the payer's favour.
     Payer,
-    /// The payer withdrew it.
+    /// Withdrawn by the payer.
     Withdrawn,
-    /// Closed, and the money does not come back.
+    /// Closed without returning the money.
     ClosedWithoutRefund,
 }
 
 impl Decision {
-    /// The word on the wire.
+    /// Returns the decision as on the wire.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    fn end(self) -> End {
+    fn end(self) -> CaseEnd {
         match self {
-            Self::Merchant => End {
+            Self::Merchant => CaseEnd {
                 status: CaseStatus::Closed,
                 outcome: MoneyOutcome::RefundedToMerchant,
                 withdrawn: false,
             },
-            Self::Withdrawn => {
-                End { status: CaseStatus::Closed, outcome: MoneyOutcome::RefundedToMerchant, withdrawn: true }
-            }
-            Self::ClosedWithoutRefund => End {
+            Self::Withdrawn => CaseEnd {
+                status: CaseStatus::Closed,
+                outcome: MoneyOutcome::RefundedToMerchant,
+                withdrawn: true,
+            },
+            Self::ClosedWithoutRefund => CaseEnd {
                 status: CaseStatus::Closed,
                 outcome: MoneyOutcome::ClosedWithoutRefund,
                 withdrawn: false,
             },
             Self::Payer => {
-                End { status: CaseStatus::Rejected, outcome: MoneyOutcome::Lost, withdrawn: false }
+                CaseEnd { status: CaseStatus::Rejected, outcome: MoneyOutcome::Lost, withdrawn: false }
             }
         }
     }
 }
 
-/// How a case ends.
+/// The values that a decision sets on a case.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct End {
+struct CaseEnd {
     status: CaseStatus,
     outcome: MoneyOutcome,
     withdrawn: bool,
 }
 
-impl End {
+impl CaseEnd {
     const ACCEPTED: Self =
         Self { status: CaseStatus::Accepted, outcome: MoneyOutcome::Lost, withdrawn: false };
 
-    /// Whether the money is gone.
+    /// Checks whether the merchant loses the money.
     fn is_loss(self) -> bool {
         match self.outcome {
             MoneyOutcome::RefundedToMerchant => false,
@@ -157,161 +159,164 @@ impl End {
     }
 }
 
-/// A case's row.
+/// The row of a case.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct MedCase {
-    /// `med_…`; says which charge it contests.
+    /// `med_…`; contains the charge's id.
     pub id: MedCaseId,
-    /// Whose it is.
+    /// The account and mode that own the case.
     pub scope: Scope,
-    /// What it is.
+    /// Type of the case.
     pub kind: CaseKind,
-    /// How far it is.
+    /// Status of the case.
     pub status: CaseStatus,
-    /// Claimed, in minor units.
+    /// Claimed amount in minor units.
     pub amount: Amount,
     /// The charge's currency.
     pub currency: Currency,
-    /// What it moved: retained when it opened or was confirmed; since it is over, what its end gave back or took. What
-    /// several cases claim moves with the first of them that opens and the last that ends.
+    /// Sum that the case moved. While it is open, the sum that its opening or confirmation retained; afterwards, the
+    /// sum that its end returned or took. Money that several cases claim is retained by the first that opens and
+    /// returned by the last that ends.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub moved: MinorUnits,
-    /// It claims another amount than the charge's and is not confirmed.
+    /// True while the case claims an amount other than the charge's and no operator has confirmed it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfirmed: bool,
-    /// What the payer alleges.
+    /// Reason that the payer alleges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Until when to answer; `None`: not communicated.
+    /// Deadline for the merchant's response. `None`: not communicated.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub response_deadline: Option<Timestamp>,
-    /// When evidence was asked for.
+    /// When the platform last requested evidence.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub evidence_requested_at: Option<Timestamp>,
-    /// The merchant's appeal.
+    /// Text of the merchant's appeal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub appeal_reason: Option<String>,
     /// When the merchant appealed.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub appealed_at: Option<Timestamp>,
-    /// Evidence that arrived.
+    /// Number of evidence files with a confirmed upload.
     #[serde(default)]
     pub evidence_count: u32,
-    /// Where the money ended.
+    /// Final destination of the money. `None`: the case is not over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub money_outcome: Option<MoneyOutcome>,
-    /// Whether the payer withdrew it.
+    /// True when the payer withdrew the claim.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withdrawn: bool,
-    /// When it was over.
+    /// When the case ended.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
-    /// When it opened.
+    /// When the case was opened.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// The updates that were published since it opened, oldest first.
+    /// Updates published as `med_case.updated`, oldest first. At most the latest 16 are stored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<CaseUpdate>,
-    /// When it last changed.
+    /// When the case last changed.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
-    /// Counts the row's changes, from 1.
+    /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
-    /// The API key that made one of its versions, for the audit.
+    /// The API key that wrote one of the versions, for the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
 
-/// A change of a case that is published as `med_case.updated`: another status, or a request for evidence.
+/// A change of a case that is published as `med_case.updated`: a status change, or a request for evidence.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct CaseUpdate {
-    /// The version that it made.
+    /// Version of the case that the change wrote.
     pub version: u64,
-    /// When.
+    /// When the change happened.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
 
-/// Updates that a case's row remembers: evidence may be asked for again and again, and a row stays small.
+/// Maximum number of updates in a case's row. Evidence may be requested any number of times, and the row must stay
+/// small.
 const MAX_TOLD: usize = 16;
 
-/// A payer's bank contests a payment.
+/// The acquirer's notification that a payment is contested.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CaseNotification {
-    /// The notification's own id: notifications with the same id open one case.
+    /// Id of the notification. Notifications with the same id open one case.
     pub id: Option<String>,
-    /// What the case is.
+    /// Type of the case.
     pub kind: CaseKind,
-    /// What the payer alleges.
+    /// Reason that the payer alleges.
     pub reason: Option<String>,
-    /// What is said to have happened.
+    /// Alleged fraud method, as in `metadata.med.method`.
     pub method: Option<&'static str>,
-    /// Until when to answer.
+    /// Deadline for the merchant's response. `None`: not communicated.
     pub response_deadline: Option<Timestamp>,
-    /// Claimed; `None`: the charge's whole amount.
+    /// Claimed amount in minor units. `None`: the charge's whole amount.
     pub amount: Option<Amount>,
 }
 
-/// A merchant's appeal: 5 to 2,000 characters.
+/// The text of a merchant's appeal: 5 to 2,000 characters.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AppealReason(String);
 
 impl AppealReason {
-    /// Its least and most characters (contract: Limits).
+    /// Minimum and maximum number of characters (contract: Limits).
     pub const CHARS: (usize, usize) = (5, 2_000);
 
-    /// Takes a text of that length that says something. There is one appeal: a blank one must not use it up.
+    /// Accepts a text of that length that is not blank and has no control characters other than line breaks and tabs. A
+    /// case has one appeal, which a blank text must not use up.
     pub fn parse(text: &str) -> Option<Self> {
         let (min, max) = Self::CHARS;
         let fits = (min..=max).contains(&text.chars().count());
-        let says_something = !text::is_blank(text) && !text.chars().any(text::is_control_but_whitespace);
-        (fits && says_something).then(|| Self(text.to_owned()))
+        let is_legible = !text::is_blank(text) && !text.chars().any(text::is_control_but_whitespace);
+        (fits && is_legible).then(|| Self(text.to_owned()))
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Why a case is not opened.
+/// Why a case cannot be opened.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum CaseRefused {
-    /// Nothing was credited for the charge, so nothing is contested.
+    /// No payment was credited for the charge, so there is nothing to contest.
     #[error("The charge is {}. A MED case needs a charge whose payment was credited.", .0.as_str())]
     NotSettled(TransactionStatus),
-    /// The charge's funds do not allow what the case takes.
+    /// The case would make the charge's funds inconsistent.
     #[error(transparent)]
     Funds(#[from] FundsError),
 }
 
-/// The most files that a case may have.
+/// Maximum number of evidence files of a case.
 pub const MAX_EVIDENCE: u32 = 50;
 
-/// Why a case takes no more evidence.
+/// Why a case accepts no more evidence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum EvidenceRefused {
-    /// It is over.
+    /// The case is over.
     #[error("The MED case is {}. Evidence can be added only until the case is closed.", .0.as_str())]
     CaseOver(CaseStatus),
-    /// It has as many files as a case may have.
+    /// The case has the maximum number of files.
     #[error("The MED case already has {MAX_EVIDENCE} files, the maximum.")]
     Full,
 }
 
-/// What a move of a case writes.
+/// The rows that a change of a case writes in one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaseStep {
-    /// The case after it.
+    /// The case after the change.
     pub case: MedCase,
-    /// The charge after it.
+    /// The charge after the change.
     pub charge: Charge,
-    /// What moved.
+    /// The ledger posting. `None`: no money moved.
     pub posting: Option<Posting>,
 }
 
 impl CaseStep {
-    /// The same, made by an API key. `actor`: the key, of the version that the step makes.
+    /// Records the API key that made the change. `actor` builds the value from the version that the change writes.
     #[must_use]
     pub fn by(self, actor: impl FnOnce(u64) -> Actor) -> Self {
         let actor = Some(actor(self.case.version));
@@ -319,25 +324,25 @@ impl CaseStep {
     }
 }
 
-/// What the sort keys of cases begin with.
+/// Prefix of the sort keys of cases.
 pub const SORT: &str = "case#";
 
 impl MedCase {
-    /// Where a case lives: with its charge.
+    /// Returns the primary key of a case, which is in its charge's partition.
     pub fn key_of(id: MedCaseId) -> Key {
         Key { sk: format!("{SORT}{}", id.key()), ..Charge::key_of(id.charge()) }
     }
 
-    /// Whether a row of the state table is a case.
+    /// Checks whether a key of the state table is that of a case.
     pub fn is_at(key: &Key) -> bool {
         key.sk.starts_with(SORT) && key.pk.starts_with("charge#")
     }
 
-    /// A payer's bank contests a charge.
+    /// Opens a case on a charge.
     ///
     /// # Errors
     ///
-    /// When nothing was credited for it.
+    /// Fails when no payment was credited for the charge, or when its funds would become inconsistent.
     pub fn open(
         id: MedCaseId,
         charge: &Charge,
@@ -394,15 +399,20 @@ impl MedCase {
             let charge = Charge { disputes: Some(disputes), ..transition::next_version(charge.clone(), now) };
             return Ok(CaseStep { case, charge, posting: None });
         }
-        Ok(case.disputes(charge, disputes, now)?)
+        Ok(case.start_dispute(charge, disputes, now)?)
     }
 
-    /// The case retains what is left to contest of its charge, which is disputed from now on.
-    fn disputes(self, charge: &Charge, disputes: Disputes, now: Timestamp) -> Result<CaseStep, FundsError> {
+    /// Applies the case's claim: holds what can still be contested, and marks the charge disputed.
+    fn start_dispute(
+        self,
+        charge: &Charge,
+        disputes: Disputes,
+        now: Timestamp,
+    ) -> Result<CaseStep, FundsError> {
         let (funds, held) = charge.funds.case_opened(charge.amount, self.amount)?;
         let status = match charge.status {
             TransactionStatus::Paid | TransactionStatus::Approved => self.kind.disputed(),
-            // The first case says how it is disputed; and what was given back whole stays refunded.
+            // The first case determines the disputed status. A charge that was refunded in full stays refunded.
             status @ (TransactionStatus::Dispute
             | TransactionStatus::Chargeback
             | TransactionStatus::Pending
@@ -421,53 +431,54 @@ impl MedCase {
         Ok(CaseStep { charge: Charge { status, funds, disputes: Some(disputes), ..next }, case, posting })
     }
 
-    /// An operator confirms a case that claims another amount than its charge's. `None`: there is nothing to confirm.
+    /// Confirms a case that claims an amount other than the charge's, on behalf of an operator. `None`: there is
+    /// nothing to confirm.
     ///
     /// # Errors
     ///
-    /// When the charge's funds do not allow what the case takes.
+    /// Fails when the charge's funds would become inconsistent.
     pub fn confirmed(&self, charge: &Charge, now: Timestamp) -> Result<Option<CaseStep>, FundsError> {
         if !self.unconfirmed || self.status.is_over() {
             return Ok(None);
         }
-        let now = self.moment(charge, now);
+        let now = self.change_time(charge, now);
         let Some(mut disputes) = charge.disputes.clone() else { return Ok(None) };
         disputes.unconfirmed = disputes.unconfirmed.saturating_sub(1);
         if disputes.case == self.id {
             let times = MedBlock { updated_at: now, last_event_at: now, ..disputes.latest };
             disputes.latest = MedBlock { amount_mismatch: false, ..times };
         }
-        self.next_version(now).disputes(charge, disputes, now).map(Some)
+        self.next_version(now).start_dispute(charge, disputes, now).map(Some)
     }
 
-    /// The merchant contests it. `None`: it is not open.
+    /// Records the merchant's appeal. `None`: the case is not open.
     pub fn appealed(&self, charge: &Charge, reason: &AppealReason, now: Timestamp) -> Option<CaseStep> {
-        let now = self.moment(charge, now);
+        let now = self.change_time(charge, now);
         (self.status == CaseStatus::Open).then(|| {
             let case = Self {
                 status: CaseStatus::Appealed,
                 appeal_reason: Some(reason.as_str().to_owned()),
                 appealed_at: Some(now),
-                ..self.next_told(now)
+                ..self.next_published_version(now)
             };
-            case.noted(charge, now)
+            case.without_money(charge, now)
         })
     }
 
-    /// The merchant accepts it: lost. `None`: it is not open.
+    /// Records that the merchant accepts the claim, so the case is lost. `None`: the case is not open.
     ///
     /// # Errors
     ///
-    /// When the charge's funds do not allow what the case takes.
+    /// Fails when the charge's funds would become inconsistent.
     pub fn accepted(&self, charge: &Charge, now: Timestamp) -> Result<Option<CaseStep>, FundsError> {
-        (self.status == CaseStatus::Open).then(|| self.ended(charge, End::ACCEPTED, now)).transpose()
+        (self.status == CaseStatus::Open).then(|| self.ended(charge, CaseEnd::ACCEPTED, now)).transpose()
     }
 
-    /// It was decided. `None`: it is over, and a notification that comes again or too late changes nothing.
+    /// Applies a decision. `None`: the case is already over, so a repeated or late notification changes nothing.
     ///
     /// # Errors
     ///
-    /// When the charge's funds do not allow what the case takes.
+    /// Fails when the charge's funds would become inconsistent.
     pub fn decided(
         &self,
         charge: &Charge,
@@ -477,47 +488,47 @@ impl MedCase {
         (!self.status.is_over()).then(|| self.ended(charge, decision.end(), now)).transpose()
     }
 
-    /// Whether it ended as this decision ends a case.
+    /// Checks whether the case ended as this decision ends one.
     pub fn ended_by(&self, decision: Decision) -> bool {
-        let End { status, outcome, withdrawn } = decision.end();
+        let CaseEnd { status, outcome, withdrawn } = decision.end();
         self.status == status && self.money_outcome == Some(outcome) && self.withdrawn == withdrawn
     }
 
-    /// The platform asks for evidence. `None`: it is over.
+    /// Records the platform's request for evidence. `None`: the case is over.
     pub fn evidence_requested(&self, charge: &Charge, now: Timestamp) -> Option<CaseStep> {
-        let now = self.moment(charge, now);
+        let now = self.change_time(charge, now);
         (!self.status.is_over()).then(|| {
-            let case = Self { evidence_requested_at: Some(now), ..self.next_told(now) };
-            case.noted(charge, now)
+            let case = Self { evidence_requested_at: Some(now), ..self.next_published_version(now) };
+            case.without_money(charge, now)
         })
     }
 
-    /// A move without money, which the charge's block notes where it is about this case.
-    fn noted(self, charge: &Charge, now: Timestamp) -> CaseStep {
-        let noted = |disputes: Disputes| {
+    /// Completes a change that moves no money. The charge's metadata block is updated if it describes this case.
+    fn without_money(self, charge: &Charge, now: Timestamp) -> CaseStep {
+        let touch_block = |disputes: Disputes| {
             if disputes.case != self.id {
                 return disputes;
             }
             let latest = MedBlock { updated_at: now, last_event_at: now, ..disputes.latest };
             Disputes { latest, ..disputes }
         };
-        let disputes = charge.disputes.clone().map(noted);
+        let disputes = charge.disputes.clone().map(touch_block);
         let charge = Charge { disputes, ..transition::next_version(charge.clone(), now) };
         CaseStep { case: self, charge, posting: None }
     }
 
-    fn ended(&self, charge: &Charge, end: End, now: Timestamp) -> Result<CaseStep, FundsError> {
-        let now = self.moment(charge, now);
+    fn ended(&self, charge: &Charge, end: CaseEnd, now: Timestamp) -> Result<CaseStep, FundsError> {
+        let now = self.change_time(charge, now);
         let next_case = Self {
             status: end.status,
             money_outcome: Some(end.outcome),
             withdrawn: end.withdrawn,
             closed_at: Some(now),
             unconfirmed: false,
-            ..self.next_told(now)
+            ..self.next_published_version(now)
         };
         let cause = next_case.cause(charge, now);
-        // What was lost before anybody confirmed it is claimed now.
+        // A case that is lost before its confirmation makes its claim now.
         let (claimed, held_now) = if self.unconfirmed && end.is_loss() {
             charge.funds.case_opened(charge.amount, self.amount)?
         } else {
@@ -533,13 +544,13 @@ impl MedCase {
             (true, false) => Some(rules::case_won(cause, moved)),
             (false, _) => None,
         };
-        let disputes = charge.disputes.clone().map(|disputes| self.closed_in(disputes, end, now));
+        let disputes = charge.disputes.clone().map(|disputes| self.close_in(disputes, end, now));
         let next = Charge { funds, disputes, ..transition::next_version(charge.clone(), now) };
         let charge = Charge { status: next.status_by_funds()?, ..next };
         Ok(CaseStep { case: Self { moved, ..next_case }, charge, posting })
     }
 
-    fn closed_in(&self, disputes: Disputes, end: End, now: Timestamp) -> Disputes {
+    fn close_in(&self, disputes: Disputes, end: CaseEnd, now: Timestamp) -> Disputes {
         let (open, unconfirmed) = if self.unconfirmed {
             (disputes.open, disputes.unconfirmed.saturating_sub(1))
         } else {
@@ -563,11 +574,11 @@ impl MedCase {
         Disputes { latest, ..disputes }
     }
 
-    /// Whether evidence can be added.
+    /// Checks whether evidence can be added.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// Fails when the case is over or has the maximum number of files.
     pub fn takes_evidence(&self) -> Result<(), EvidenceRefused> {
         if self.status.is_over() {
             return Err(EvidenceRefused::CaseOver(self.status));
@@ -575,18 +586,19 @@ impl MedCase {
         if self.evidence_count >= MAX_EVIDENCE { Err(EvidenceRefused::Full) } else { Ok(()) }
     }
 
-    /// One more file arrived.
+    /// Counts one more evidence file.
     ///
     /// # Errors
     ///
-    /// When the case takes no more.
+    /// Fails when the case is over or has the maximum number of files.
     pub fn with_evidence(&self, now: Timestamp) -> Result<Self, EvidenceRefused> {
         self.takes_evidence()?;
         Ok(Self { evidence_count: self.evidence_count.saturating_add(1), ..self.next_version(now) })
     }
 
-    /// When a move of it and its charge happens that was asked for at `now`: later than the last change of either.
-    fn moment(&self, charge: &Charge, now: Timestamp) -> Timestamp {
+    /// Returns the time of a change of the case and its charge: `now`, or the first millisecond after the last change
+    /// of either.
+    fn change_time(&self, charge: &Charge, now: Timestamp) -> Timestamp {
         now.later_than(self.updated_at).later_than(charge.updated_at)
     }
 
@@ -595,8 +607,8 @@ impl MedCase {
         Self { updated_at, version: self.version.saturating_add(1), ..self.clone() }
     }
 
-    /// The next version, which is published to subscribers.
-    fn next_told(&self, now: Timestamp) -> Self {
+    /// Returns the next version of the case and records it as published to subscribers.
+    fn next_published_version(&self, now: Timestamp) -> Self {
         let next = self.next_version(now);
         let update = CaseUpdate { version: next.version, at: now };
         let forgotten = self.told.len().saturating_add(1).saturating_sub(MAX_TOLD);
@@ -604,7 +616,7 @@ impl MedCase {
         Self { told, ..next }
     }
 
-    /// What the posting of this version is about.
+    /// Returns the cause of the posting that this version writes.
     fn cause(&self, charge: &Charge, now: Timestamp) -> Cause {
         Cause {
             id: PostingId::derive(now, &self.key().whole(), self.version),
@@ -620,22 +632,23 @@ impl MedCase {
         }
     }
 
-    /// The partition of a scope's cases in the list index.
+    /// Returns the partition of a scope's cases in the `list` index.
     pub fn list_partition(scope: &Scope) -> String {
         format!("cases#{scope}")
     }
 
-    /// The partition of a scope's cases in one status.
+    /// Returns the partition of a scope's cases with one status in the `list_by_status` index.
     pub fn status_partition(scope: &Scope, status: CaseStatus) -> String {
         format!("cases#{scope}#{}", status.as_str())
     }
 
-    /// The partition of a scope's cases of one kind.
+    /// Returns the partition of a scope's cases of one type. It is in the `list_by_customer` index, which cases do not
+    /// need for customers.
     pub fn kind_partition(scope: &Scope, kind: CaseKind) -> String {
         format!("cases#{scope}#{}", kind.as_str())
     }
 
-    /// Its place in lists: by creation, then by id.
+    /// Returns the sort key in lists: creation time, then id.
     pub fn list_sort(&self) -> String {
         format!("{}#{}", sortable(self.created_at), self.id)
     }

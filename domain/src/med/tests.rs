@@ -1,4 +1,5 @@
-//! A case's moves. What they do to wallets is in the wallet's tests, what they tell in those of events.
+//! Tests the state changes of a case. The tests of wallets cover their postings, those of events cover the published
+//! events.
 
 use super::*;
 use crate::charge::testing::{at, paid};
@@ -25,7 +26,7 @@ fn reason() -> AppealReason {
 }
 
 #[test]
-fn a_case_takes_only_the_moves_of_the_contract() {
+fn a_case_makes_only_the_state_changes_of_the_contract() {
     let step = opened(&paid(), "1", None);
     let (open, charge) = (&step.case, &step.charge);
     let appealed = open.appealed(charge, &reason(), at(110)).unwrap().case;
@@ -46,7 +47,7 @@ fn a_case_takes_only_the_moves_of_the_contract() {
             assert_eq!((end.case.status, end.case.money_outcome), expected);
             assert_eq!(end.case.closed_at, Some(at(130)));
             assert_eq!(end.posting.unwrap().change(LedgerAccount::MerchantRetained).unwrap(), -1000);
-            // What is over is over.
+            // A final status never changes.
             for again in Decision::all() {
                 assert!(end.case.decided(&end.charge, again, at(140)).unwrap().is_none());
             }
@@ -61,7 +62,7 @@ fn a_case_takes_only_the_moves_of_the_contract() {
 }
 
 #[test]
-fn a_case_that_was_lost_leaves_its_charge_disputed_whatever_else_is_won() {
+fn a_charge_stays_disputed_after_a_lost_case_even_if_another_is_won() {
     let first = opened(&paid(), "1", None);
     let second = opened(&first.charge, "2", None);
     assert_eq!((first.case.moved.get(), second.case.moved.get()), (1000, 0));
@@ -74,7 +75,7 @@ fn a_case_that_was_lost_leaves_its_charge_disputed_whatever_else_is_won() {
 }
 
 #[test]
-fn an_unconfirmed_case_moves_nothing_and_holds_refunds_back() {
+fn an_unconfirmed_case_moves_no_money_and_blocks_refunds() {
     let step = opened(&paid(), "1", Some(300));
     assert_eq!(
         (step.charge.status, step.posting.clone(), step.case.moved.get()),
@@ -96,7 +97,7 @@ fn an_unconfirmed_case_moves_nothing_and_holds_refunds_back() {
 }
 
 #[test]
-fn a_case_takes_evidence_until_it_is_over_or_full() {
+fn a_case_accepts_evidence_until_it_is_over_or_full() {
     let step = opened(&paid(), "1", None);
     let appealed = step.case.appealed(&step.charge, &reason(), at(110)).unwrap().case;
     for case in [&step.case, &appealed] {
@@ -115,7 +116,7 @@ fn a_case_takes_evidence_until_it_is_over_or_full() {
 }
 
 #[test]
-fn a_case_that_was_lost_before_it_disputed_anything_does_not_keep_its_charge_disputed() {
+fn a_case_lost_before_its_confirmation_does_not_keep_its_charge_disputed() {
     let small = opened(&paid(), "1", Some(300));
     let lost = small.case.decided(&small.charge, Decision::Payer, at(110)).unwrap().unwrap();
     let second = opened(&lost.charge, "2", None);
@@ -125,7 +126,7 @@ fn a_case_that_was_lost_before_it_disputed_anything_does_not_keep_its_charge_dis
 }
 
 #[test]
-fn the_block_of_a_charge_is_about_the_case_that_opened_last() {
+fn the_metadata_block_describes_the_case_that_opened_last() {
     let first = opened(&paid(), "1", None);
     let second = opened(&first.charge, "2", Some(300));
     let closed = first.case.decided(&second.charge, Decision::Merchant, at(110)).unwrap().unwrap();
@@ -137,7 +138,7 @@ fn the_block_of_a_charge_is_about_the_case_that_opened_last() {
 }
 
 #[test]
-fn the_block_of_a_charge_says_when_its_case_last_moved() {
+fn the_metadata_block_has_the_time_of_its_cases_last_change() {
     let open = opened(&paid(), "1", None);
     let times = |charge: &Charge| {
         let block = &charge.disputes.as_ref().unwrap().latest;
@@ -149,14 +150,14 @@ fn the_block_of_a_charge_says_when_its_case_last_moved() {
     assert_eq!(times(&requested.charge), at(110));
     let appealed = requested.case.appealed(&requested.charge, &reason(), at(120)).unwrap();
     assert_eq!((times(&appealed.charge), appealed.charge.status), (at(120), TransactionStatus::Dispute));
-    // It is about the case that opened last, and no other.
+    // The block describes only the case that opened last.
     let second = opened(&appealed.charge, "2", None);
     let other = appealed.case.evidence_requested(&second.charge, at(130)).unwrap();
     assert_eq!(times(&other.charge), second.case.created_at);
 }
 
 #[test]
-fn what_comes_second_is_told_as_the_second_though_it_was_asked_for_first() {
+fn change_times_strictly_increase_when_an_older_request_commits_second() {
     let open = opened(&paid(), "1", None);
     let appealed = open.case.appealed(&open.charge, &reason(), at(120)).unwrap();
     let over = appealed.case.decided(&appealed.charge, Decision::Merchant, at(110)).unwrap().unwrap();
@@ -170,7 +171,7 @@ fn what_comes_second_is_told_as_the_second_though_it_was_asked_for_first() {
 }
 
 #[test]
-fn what_a_case_gives_back_is_kept_for_the_others_that_claim_it() {
+fn money_released_by_a_won_case_stays_held_for_other_cases_that_claim_it() {
     let first = opened(&paid(), "1", None);
     let second = opened(&first.charge, "2", None);
     let won = first.case.decided(&second.charge, Decision::Merchant, at(110)).unwrap().unwrap();
@@ -179,14 +180,14 @@ fn what_a_case_gives_back_is_kept_for_the_others_that_claim_it() {
     let lost = second.case.accepted(&won.charge, at(120)).unwrap().unwrap();
     assert_eq!(lost.posting.unwrap().change(LedgerAccount::MedLosses).unwrap(), 1000);
     assert_eq!((lost.case.moved.get(), lost.charge.funds.med_lost.get()), (1000, 1000));
-    // Both won: the last gives all back.
+    // When both cases are won, the last one returns all the money.
     let won = second.case.decided(&won.charge, Decision::Withdrawn, at(120)).unwrap().unwrap();
     assert_eq!(won.posting.unwrap().change(LedgerAccount::MerchantAvailable).unwrap(), 1000);
     assert_eq!(won.charge.status, TransactionStatus::Paid);
 }
 
 #[test]
-fn a_row_that_kept_no_claims_gives_back_and_loses_what_it_retains() {
+fn a_row_without_recorded_claims_returns_or_loses_what_it_holds() {
     let open = opened(&paid(), "1", None);
     let funds = domain::charge::Funds { med_claimed: MinorUnits::ZERO, ..open.charge.funds };
     let before = Charge { funds, ..open.charge };
@@ -202,10 +203,10 @@ fn a_row_that_kept_no_claims_gives_back_and_loses_what_it_retains() {
 }
 
 #[test]
-fn what_was_given_back_whole_stays_refunded_whatever_is_claimed() {
-    let whole = paid();
-    let funds = domain::charge::Funds { refunded_devolution: whole.amount.into(), ..whole.funds };
-    let refunded = Charge { status: TransactionStatus::Refunded, funds, ..whole };
+fn a_fully_refunded_charge_stays_refunded_whatever_is_claimed() {
+    let charge = paid();
+    let funds = domain::charge::Funds { refunded_devolution: charge.amount.into(), ..charge.funds };
+    let refunded = Charge { status: TransactionStatus::Refunded, funds, ..charge };
     let open = opened(&refunded, "1", None);
     assert_eq!((open.charge.status, open.posting.clone()), (TransactionStatus::Refunded, None));
     for decision in Decision::all() {
@@ -215,15 +216,15 @@ fn what_was_given_back_whole_stays_refunded_whatever_is_claimed() {
 }
 
 #[test]
-fn a_case_remembers_what_it_told_within_a_bound() {
+fn a_case_stores_a_bounded_number_of_published_updates() {
     let open = opened(&paid(), "1", None);
     let mut case = open.case;
-    assert!(case.told.is_empty(), "that it opened follows from its creation");
+    assert!(case.told.is_empty(), "the opening is not an update");
     for second in 110..140 {
         case = case.evidence_requested(&open.charge, at(second)).unwrap().case;
     }
     let with_evidence = case.with_evidence(at(140)).unwrap();
-    assert_eq!(with_evidence.told, case.told, "of evidence nobody is told");
+    assert_eq!(with_evidence.told, case.told, "new evidence is not published");
     let over = with_evidence.accepted(&open.charge, at(150)).unwrap().unwrap().case;
     assert_eq!(over.told.len(), MAX_TOLD);
     assert_eq!(over.told.last(), Some(&CaseUpdate { version: over.version, at: at(150) }));

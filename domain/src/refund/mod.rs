@@ -1,9 +1,9 @@
-//! Refunds: money of a settled charge on its way back to its payer (contract: Refund; design: Money). The type and its
-//! moves.
+//! Refunds: money of a settled charge that is returned to its payer (contract: Refund; design: Money). This module has
+//! the type and its state machine.
 //!
-//! `acquirer-worker` calls the acquirer. PENDING → `IN_PROGRESS` is its claim: the worker that makes that move requests the
-//! refund, and a worker that finds it `IN_PROGRESS` asks for its status. So an unknown outcome stays `IN_PROGRESS` until it
-//! is known, and nothing is sent twice.
+//! `acquirer-worker` calls the acquirer. The change PENDING → `IN_PROGRESS` is its claim: only the worker that makes it
+//! requests the refund. A worker that finds the refund `IN_PROGRESS` queries its status. So a refund with an unknown
+//! outcome stays `IN_PROGRESS` until the outcome is known, and no refund is sent twice.
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -23,60 +23,61 @@ use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, RefundShare, Retaken, Subject, rules};
 
-/// When `scheduler` first looks at a refund that is not done, in seconds: by then its queue message was lost.
+/// Seconds after creation at which `scheduler` first processes a refund that has not ended. By then, its queue message
+/// was lost.
 const FIRST_LOOK_SECONDS: i64 = 120;
 
-/// How far a refund is (contract: Refund status).
+/// Status of a refund (contract: Refund status).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[strum(serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum RefundStatus {
-    /// Its money left the wallet; the acquirer was not asked.
+    /// The wallet was debited; the acquirer has not been called.
     Pending,
-    /// The acquirer was asked, or is being asked.
+    /// The acquirer has been called, or is being called.
     InProgress,
-    /// It reached the payer.
+    /// The money reached the payer.
     Refunded,
-    /// It did not, and all of it is given back.
+    /// The refund failed, and all its sums are reversed.
     Failed,
 }
 
 impl RefundStatus {
-    /// The word in rows and on the wire.
+    /// Returns the status as in rows and on the wire.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// How a refund ends.
+/// The final outcome of a refund.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RefundEnd {
-    /// It reached the payer.
+    /// The money reached the payer.
     Refunded,
-    /// It did not.
+    /// The refund failed.
     Failed,
 }
 
-/// The transaction as this step of a refund leaves it. The refund's row carries it, for the records of one change arrive
-/// apart, and each must tell all that its events say.
+/// A copy of the charge's fields as a step of a refund leaves them. The refund's row contains it, because the stream
+/// delivers the records of one transaction separately, and each record must contain all data of its events.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct RefundedCharge {
-    /// Minor units.
+    /// Amount of the charge in minor units.
     pub amount: Amount,
-    /// Before this step.
+    /// Status of the charge before the step.
     pub previous_status: TransactionStatus,
-    /// After it.
+    /// Status of the charge after the step.
     pub status: TransactionStatus,
-    /// What refunds that are done gave back.
+    /// Sum of the charge's completed refunds.
     pub refunded: MinorUnits,
-    /// What was paid with.
+    /// Method that the charge was paid with.
     pub paid_with: PaymentMethod,
-    /// What of the amount the merchant did not get.
+    /// Fees that were deducted at settlement.
     pub fees: Fees,
-    /// What the merchant sent with it.
+    /// Fields of the charge that only the payments surface accepts.
     #[serde(default, rename = "sent", skip_serializing_if = "Option::is_none")]
     pub payment_details: Option<crate::charge::PaymentDetails>,
-    /// The merchant's own map.
+    /// The charge's metadata.
     #[serde(default, skip_serializing_if = "Metadata::is_empty")]
     pub metadata: Metadata,
 }
@@ -96,103 +97,104 @@ impl RefundedCharge {
     }
 }
 
-/// A refund's row.
+/// The row of a refund.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Refund {
-    /// `re_…`; says which charge it refunds.
+    /// `re_…`; contains the charge's id.
     pub id: RefundId,
-    /// Whose it is.
+    /// The account and mode that own the refund.
     pub scope: Scope,
-    /// How far it is.
+    /// Status of the refund.
     pub status: RefundStatus,
     /// The charge's currency.
     pub currency: Currency,
-    /// What it took, and from where.
+    /// What the refund took from each source.
     pub share: RefundShare,
-    /// The day whose tranche it took from.
+    /// Release day of the tranche that the refund took from. `None`: it took nothing from a tranche.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
-    /// Which acquirer makes it: its charge's.
+    /// The acquirer that sends the refund: the charge's.
     #[serde(default, skip_serializing_if = "AcquirerName::is_default")]
     pub acquirer: AcquirerName,
-    /// The payment that goes back.
+    /// The payment that is refunded.
     pub payment: AcquirerPaymentId,
-    /// The merchant's words.
+    /// The merchant's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Where a cash-out goes, if not to the payer.
+    /// Pix key that a cash-out is sent to. `None`: to the payer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<PixKey>,
-    /// Whether that is another than the payer, as far as the bank reported the payer.
+    /// True when the destination belongs to a third party, as far as the bank reported the payer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub third_party: bool,
-    /// The day whose limit of refunds to third parties it was taken out of; `None`: there was no limit.
+    /// The day whose limit of refunds to third parties the refund counts against. `None`: no limit applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_on: Option<Day>,
-    /// Hash of the normalised request: equal for a replay, different when the key is reused for another body.
+    /// Hash of the normalised request. It is equal for a replay, and differs when the idempotency key is reused with
+    /// another body.
     pub request_hash: String,
-    /// The transaction, as this step leaves it.
+    /// The charge's fields after the latest step.
     #[serde(rename = "transaction")]
     pub charge: RefundedCharge,
-    /// When it was asked for.
+    /// When the refund was requested.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// When its acquirer was going to be asked.
+    /// When a worker claimed the refund to call the acquirer.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
-    /// When it last changed.
+    /// When the refund last changed.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
-    /// Counts the row's changes, from 1.
+    /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
-    /// The API key that made one of its versions, for the audit.
+    /// The API key that wrote one of the versions, for the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
 
-/// What a step of a refund writes: its row, its charge's next version, and what moved.
+/// The rows that a step of a refund writes in one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RefundStep {
-    /// The refund after it.
+    /// The refund after the step.
     pub refund: Refund,
-    /// The charge after it.
+    /// The charge after the step.
     pub charge: Charge,
-    /// What moved.
+    /// The ledger posting.
     pub posting: Posting,
 }
 
-/// How a refund travels, and what that costs.
+/// A validated refund request: the sums, the destination and the limits.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RefundPlan {
-    /// What is taken of the charge.
+    /// What the refund takes from the charge.
     pub asked: RefundAsked,
-    /// Where a cash-out goes, if not to the payer.
+    /// Pix key that a cash-out is sent to. `None`: to the payer.
     pub destination: Option<PixKey>,
-    /// Whether that is another than the payer, as far as the bank reported the payer.
+    /// True when the destination belongs to a third party, as far as the bank reported the payer.
     pub third_party: bool,
-    /// What refunds to third parties may take in a day, in centavos, where that limits this one.
+    /// Daily limit of refunds to third parties in centavos. `None`: no limit applies to this refund.
     pub limit: Option<i64>,
-    /// The merchant's words.
+    /// The merchant's reason.
     pub reason: Option<String>,
-    /// Hash of the request.
+    /// Hash of the normalised request.
     pub request_hash: String,
 }
 
-/// What the sort keys of refunds begin with.
+/// Prefix of the sort keys of refunds.
 pub const SORT: &str = "refund#";
 
 impl Refund {
-    /// Where a refund lives: with its charge.
+    /// Returns the primary key of a refund, which is in its charge's partition.
     pub fn key_of(id: RefundId) -> Key {
         Key { sk: format!("{SORT}{}", id.key()), ..Charge::key_of(id.charge()) }
     }
 
-    /// Whether a row of the state table is a refund.
+    /// Checks whether a key of the state table is that of a refund.
     pub fn is_at(key: &Key) -> bool {
         key.sk.starts_with(SORT) && key.pk.starts_with("charge#")
     }
 
-    /// Whether it ended.
+    /// Checks whether the refund has ended.
     pub fn is_done(&self) -> bool {
         match self.status {
             RefundStatus::Pending | RefundStatus::InProgress => false,
@@ -200,7 +202,12 @@ impl Refund {
         }
     }
 
-    /// Takes a refund out of a settled charge.
+    /// Requests a refund of a settled charge: creates it and reserves its money.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the charge is not settled, is disputed, was lost to a MED case, or has less than the requested amount
+    /// left.
     pub fn request(
         id: RefundId,
         charge: &Charge,
@@ -257,11 +264,11 @@ impl Refund {
         Ok(RefundStep { refund, charge: next, posting })
     }
 
-    /// The acquirer is going to be asked: the claim of whoever asks. `None`: somebody did before.
+    /// Claims a pending refund for the worker that is about to call the acquirer. `None`: it was claimed before.
     ///
     /// # Errors
     ///
-    /// When what the charge's refunds gave back does not fit 64 bits.
+    /// Fails when the sum of the charge's completed refunds does not fit 64 bits.
     pub fn started(&self, charge: &Charge, now: Timestamp) -> Result<Option<Self>, MoneyError> {
         let now = now.later_than(self.updated_at);
         match self.status {
@@ -275,12 +282,12 @@ impl Refund {
         }
     }
 
-    /// The acquirer said what became of it. `None`: it is not in progress; a notice that comes again, or too late,
+    /// Applies the acquirer's final outcome. `None`: the refund is not in progress, so a repeated or late notification
     /// changes nothing.
     ///
     /// # Errors
     ///
-    /// When the charge's funds have no such refund under way.
+    /// Fails when the charge's funds contain no such refund in progress.
     pub fn ended(
         &self,
         charge: &Charge,
@@ -305,10 +312,10 @@ impl Refund {
             RefundEnd::Failed => {
                 let (funds, retaken) = charge.funds.failed(charge.amount, &self.share)?;
                 let held = self.release_on.filter(|day| now < day.starts_at());
-                // Where cases take of it, the movement names the one that opened last.
+                // When MED cases take some of the money, the posting refers to the case that opened last.
                 let latest = charge.disputes.as_ref().map(|disputes| disputes.case);
-                let taker = latest.filter(|_| retaken != Retaken::default());
-                let cause = Cause { subject: Subject { case: taker, ..cause.subject }, ..cause };
+                let claiming_case = latest.filter(|_| retaken != Retaken::default());
+                let cause = Cause { subject: Subject { case: claiming_case, ..cause.subject }, ..cause };
                 let posting = rules::refund_failed(cause, &self.share, held, retaken)?;
                 (RefundStatus::Failed, Charge { funds, ..next }, posting)
             }
@@ -318,7 +325,7 @@ impl Refund {
         Ok(Some(RefundStep { refund, charge: charge_after, posting }))
     }
 
-    /// When it came to each of its versions, oldest first: each was a step.
+    /// Iterates over the refund's versions and their times, oldest first. Each version is one step.
     pub fn steps(&self) -> impl Iterator<Item = (u64, Timestamp)> {
         let times =
             [Some(self.created_at), self.started_at, Some(self.updated_at).filter(|_| self.is_done())];
@@ -329,7 +336,7 @@ impl Refund {
         Self { updated_at: now, version: self.version.saturating_add(1), ..self.clone() }
     }
 
-    /// What the posting of this version is about.
+    /// Returns the cause of the posting that this version writes.
     fn cause(&self, now: Timestamp) -> Cause {
         Cause {
             id: PostingId::derive(now, &self.key().whole(), self.version),
@@ -358,7 +365,7 @@ impl Row for Refund {
     }
 
     fn indexes(&self) -> Indexes {
-        let look = self.created_at.plus_seconds(FIRST_LOOK_SECONDS).ok();
-        Indexes { due: look.filter(|_| !self.is_done()), ..Indexes::default() }
+        let first_look = self.created_at.plus_seconds(FIRST_LOOK_SECONDS).ok();
+        Indexes { due: first_look.filter(|_| !self.is_done()), ..Indexes::default() }
     }
 }
