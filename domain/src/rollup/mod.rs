@@ -1,9 +1,10 @@
-//! Sums of a scope's charges, a row for each day and currency and one of all time: what statistics and the totals of
-//! lists are read from, however many charges there are (design: daily rollups).
+//! Daily rollups: sums over a scope's charges, with one row per day and currency and one row for all time. Statistics
+//! and the totals of lists read these rows, so their cost does not grow with the number of charges (design: daily
+//! rollups).
 //!
-//! This module says what one change of a charge adds. Each change is counted once, however often the stream delivers it,
-//! because a marker for it is written in the transaction of the sums. A charge counts on the day and in the currency in
-//! which it was created; so a day's row also changes after its day.
+//! This module computes what one change of a charge adds to the sums. Each change counts exactly once, however often
+//! the stream delivers it, because a marker for it is written in the transaction of the sums. A charge counts on the
+//! day and in the currency of its creation, so a day's row also changes after that day.
 
 #[cfg(test)]
 mod tests;
@@ -18,35 +19,36 @@ use crate::payment_method::PaymentMethod;
 use crate::row::Key;
 use crate::time::Timestamp;
 
-/// What is summed up.
+/// A counter of a rollup row.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Counter {
-    /// Charges made.
+    /// Number of charges created.
     Created,
-    /// Charges that somebody tried to pay.
+    /// Number of charges with an attempt to pay.
     Attempted,
-    /// Charges that were settled.
+    /// Number of charges settled.
     Paid,
-    /// Their amounts, in minor units.
+    /// Sum of the amounts of settled charges, in minor units.
     Volume,
-    /// Seconds from their creation to their payment.
+    /// Sum of the seconds from creation to payment of settled charges.
     SecondsToPay,
-    /// How often one came into this status: failed, expired, cancelled, refunded, disputed.
+    /// Number of changes to this public status: failed, expired, cancelled, refunded or disputed.
     Became(PublicStatus),
-    /// Charges that were settled by a method.
+    /// Number of charges settled by a method.
     PaidBy(PaymentMethod),
-    /// Their amounts, in minor units.
+    /// Sum of the amounts of charges settled by a method, in minor units.
     VolumeBy(PaymentMethod),
-    /// Charges made in an hour of the day in São Paulo.
+    /// Number of charges created in an hour of the day in São Paulo, 0 to 23.
     CreatedInHour(u8),
-    /// Charges paid in an hour of the day in São Paulo.
+    /// Number of charges paid in an hour of the day in São Paulo, 0 to 23.
     PaidInHour(u8),
-    /// Charges that now are in a status.
+    /// Number of charges that currently have a status.
     InStatus(TransactionStatus),
 }
 
 impl Counter {
-    /// Its attribute. Short, so that a day's row stays under 1 KB, which is what one write unit pays for.
+    /// Returns the counter's attribute name. Names are short, so that a day's row stays under 1 KB, which one write
+    /// unit pays for.
     pub fn attribute(self) -> String {
         match self {
             Self::Created => "made".to_owned(),
@@ -54,17 +56,17 @@ impl Counter {
             Self::Paid => "paid".to_owned(),
             Self::Volume => "volume".to_owned(),
             Self::SecondsToPay => "seconds".to_owned(),
-            Self::Became(status) => format!("b_{}", of_public(status)),
+            Self::Became(status) => format!("b_{}", public_status_code(status)),
             Self::PaidBy(method) => format!("n_{}", method.facts().code),
             Self::VolumeBy(method) => format!("v_{}", method.facts().code),
             Self::CreatedInHour(hour) => format!("c{hour}"),
             Self::PaidInHour(hour) => format!("p{hour}"),
-            Self::InStatus(status) => format!("s_{}", of_status(status)),
+            Self::InStatus(status) => format!("s_{}", status_code(status)),
         }
     }
 }
 
-fn of_public(status: PublicStatus) -> &'static str {
+fn public_status_code(status: PublicStatus) -> &'static str {
     match status {
         PublicStatus::Pending => "pe",
         PublicStatus::Processing => "pr",
@@ -77,7 +79,7 @@ fn of_public(status: PublicStatus) -> &'static str {
     }
 }
 
-fn of_status(status: TransactionStatus) -> &'static str {
+fn status_code(status: TransactionStatus) -> &'static str {
     match status {
         TransactionStatus::Pending => "pe",
         TransactionStatus::WaitingPayment => "wp",
@@ -93,17 +95,17 @@ fn of_status(status: TransactionStatus) -> &'static str {
     }
 }
 
-/// Sums by their attributes. One that is not there is 0.
+/// Sums by attribute name. An absent sum is 0.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Sums(BTreeMap<String, i64>);
 
 impl Sums {
-    /// One of them.
+    /// Returns the sum of a counter.
     pub fn get(&self, counter: Counter) -> i64 {
         self.0.get(&counter.attribute()).copied().unwrap_or_default()
     }
 
-    /// Adds to one.
+    /// Adds to the sum of a counter.
     pub fn add(&mut self, counter: Counter, by: i64) {
         self.add_to(counter.attribute(), by);
     }
@@ -115,44 +117,45 @@ impl Sums {
         }
     }
 
-    /// All of them, by their attributes.
+    /// Iterates over all sums by attribute name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, i64)> {
         self.0.iter().map(|(attribute, sum)| (attribute.as_str(), *sum))
     }
 
-    /// Adds to one of them, by its attribute.
+    /// Adds to a sum by attribute name.
     pub fn add_to(&mut self, attribute: String, by: i64) {
-        // Amounts have twelve digits: more than nine million of the greatest fit.
+        // Amounts have at most twelve digits, so more than nine million of the largest fit without saturation.
         let sum = self.0.entry(attribute).or_default();
         *sum = sum.saturating_add(by);
     }
 
-    /// Those that are not 0.
+    /// Returns the sums that are not 0.
     pub fn into_changes(self) -> Vec<(String, i64)> {
         self.0.into_iter().filter(|(_, by)| *by != 0).collect()
     }
 }
 
-/// What one change of a charge adds.
+/// The additions to the rollup rows that one change of a charge causes.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Counted {
-    /// Whose charge.
+    /// Scope of the charge.
     pub scope: Scope,
-    /// Which.
+    /// Id of the charge.
     pub charge: ChargeId,
-    /// The version that the change made; with the charge's id it names the change.
+    /// Version of the charge that the change wrote. Together with the charge's id it identifies the change.
     pub version: u64,
     /// The day on which the charge was created.
     pub day: Day,
-    /// Its currency.
+    /// Currency of the charge.
     pub currency: Currency,
-    /// To the day's sums.
+    /// Additions to the row of the day.
     pub of_day: Sums,
-    /// To the sums of all time.
+    /// Additions to the row for all time.
     pub of_all_time: Sums,
 }
 
-/// What a change of a charge adds, from its row before (`None`: it is new) and after. `None`: nothing.
+/// Computes what a change of a charge adds, from its row before and after. `old` is `None` for a new charge. Returns
+/// `None` when the change adds nothing.
 pub fn counted(old: Option<&Charge>, new: &Charge) -> Option<Counted> {
     let (mut of_day, mut of_all_time) = (Sums::default(), Sums::default());
     if old.is_none() {
@@ -212,8 +215,8 @@ fn add_payment(sums: &mut Sums, charge: &Charge, paid_at: Timestamp) {
     sums.add(Counter::PaidInHour(hour_of(paid_at)), 1);
 }
 
-/// Whether somebody tried to pay, for the first time: no status leads back to one from which this can happen. What its
-/// acquirer refused to make was no attempt of a payer.
+/// Checks whether a status change is the first attempt to pay. A charge makes such a change once, because no status
+/// leads back to an untouched one. A refusal by the acquirer during creation is not an attempt to pay.
 fn is_attempt(before: TransactionStatus, after: TransactionStatus) -> bool {
     let was_untouched = match before {
         TransactionStatus::Pending => after != TransactionStatus::Refused,
@@ -244,25 +247,25 @@ fn is_attempt(before: TransactionStatus, after: TransactionStatus) -> bool {
     was_untouched && is_touched
 }
 
-/// A scope's partition.
+/// Returns the partition of a scope's rollup rows.
 pub fn partition(scope: &Scope) -> String {
     format!("rollup#{scope}")
 }
 
-/// The row of a day in a currency.
+/// Returns the key of the row of a day and currency.
 pub fn day_key(scope: &Scope, day: Day, currency: Currency) -> Key {
     Key { pk: partition(scope), sk: format!("{DAY_SORT}{day}#{currency}") }
 }
 
-/// The row of all time.
+/// Returns the key of the row for all time.
 pub fn all_time_key(scope: &Scope) -> Key {
     Key { pk: partition(scope), sk: "total".to_owned() }
 }
 
-/// What the sort keys of days' rows begin with.
+/// Prefix of the sort keys of day rows.
 pub const DAY_SORT: &str = "day#";
 
-/// Reads the sort key of a day's row.
+/// Parses the sort key of a day row. `None`: it is another row's.
 pub fn parse_day(sort: &str) -> Option<(Day, Currency)> {
     let (day, currency) = sort.strip_prefix(DAY_SORT)?.split_once('#')?;
     Some((day.parse().ok()?, Currency::parse(currency).ok()?))

@@ -1,4 +1,4 @@
-//! What changes add up to is what the charges, counted anew, come to.
+//! Tests that the sums of all changes equal a recount of the charges.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::ids::EndToEndId;
 use crate::money::{Amount, MinorUnits};
 use crate::vocabulary::Vocabulary;
 
-/// All counters that there are.
+/// Returns every counter.
 fn all_counters() -> Vec<Counter> {
     let statuses = PublicStatus::vocabulary().into_iter().map(|(_, status)| status);
     let mut counters =
@@ -33,15 +33,15 @@ fn all_counters() -> Vec<Counter> {
 }
 
 #[test]
-fn every_counter_has_an_attribute_of_its_own() {
+fn every_counter_has_a_distinct_attribute() {
     let attributes: BTreeSet<String> = all_counters().into_iter().map(Counter::attribute).collect();
     assert_eq!(attributes.len(), all_counters().len());
     assert!(!attributes.iter().any(|attribute| ["pk", "sk"].contains(&attribute.as_str())));
 }
 
 #[test]
-fn a_busy_merchants_day_is_under_a_kilobyte() {
-    // Millions of charges, and a volume of 13 digits; as DynamoDB counts sizes.
+fn a_day_row_of_a_busy_merchant_is_under_one_kilobyte() {
+    // Assumes millions of charges and a volume of 13 digits. Sizes are computed as DynamoDB does.
     let size_of_number = |digits: usize| digits.div_ceil(2) + 1;
     let digits = |counter| match counter {
         Counter::Volume | Counter::VolumeBy(_) => 13,
@@ -58,7 +58,7 @@ fn a_busy_merchants_day_is_under_a_kilobyte() {
 }
 
 #[test]
-fn a_days_row_says_whose_day_it_is() {
+fn the_key_of_a_day_row_contains_scope_day_and_currency() {
     let key = day_key(&waiting().scope, Day::of(at(0)), Currency::BRL);
     insta::assert_snapshot!(key.pk, @"rollup#acc_0w3ge1r70w3ge1r7:test");
     insta::assert_snapshot!(key.sk, @"day#2026-11-21#BRL");
@@ -79,21 +79,21 @@ fn a_charge_counts_on_the_day_and_in_the_currency_of_its_creation() {
 }
 
 #[test]
-fn what_its_acquirer_refused_to_make_nobody_tried_to_pay() {
+fn a_charge_refused_at_creation_has_no_attempt_to_pay() {
     let pending = Charge { status: TransactionStatus::Pending, ..waiting() };
-    let tried = |before: &Charge, status| {
+    let attempts = |before: &Charge, status| {
         let after = Charge { status, version: 2, ..before.clone() };
         counted(Some(before), &after).unwrap().of_day.get(Counter::Attempted)
     };
-    assert_eq!(tried(&pending, TransactionStatus::Refused), 0);
-    assert_eq!(tried(&pending, TransactionStatus::Paid), 1);
-    assert_eq!(tried(&waiting(), TransactionStatus::Refused), 1);
-    assert_eq!(tried(&waiting(), TransactionStatus::Processing), 1);
-    assert_eq!(tried(&waiting(), TransactionStatus::Refunded), 1);
-    assert_eq!(tried(&waiting(), TransactionStatus::Expired), 0);
-    assert_eq!(tried(&waiting(), TransactionStatus::Cancelled), 0);
+    assert_eq!(attempts(&pending, TransactionStatus::Refused), 0);
+    assert_eq!(attempts(&pending, TransactionStatus::Paid), 1);
+    assert_eq!(attempts(&waiting(), TransactionStatus::Refused), 1);
+    assert_eq!(attempts(&waiting(), TransactionStatus::Processing), 1);
+    assert_eq!(attempts(&waiting(), TransactionStatus::Refunded), 1);
+    assert_eq!(attempts(&waiting(), TransactionStatus::Expired), 0);
+    assert_eq!(attempts(&waiting(), TransactionStatus::Cancelled), 0);
     let processing = Charge { status: TransactionStatus::Processing, ..waiting() };
-    assert_eq!(tried(&processing, TransactionStatus::Approved), 0);
+    assert_eq!(attempts(&processing, TransactionStatus::Approved), 0);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_change_of_neither_status_nor_settlement_counts_nothing() {
     assert_eq!(counted(Some(&charge), &partly_refunded), None);
 }
 
-/// Payable by Pix and card.
+/// Returns a charge that is payable by Pix and by card.
 fn by_two_methods(created_at: Timestamp) -> Charge {
     let waiting = waiting();
     let card = Card { return_url: None, expires_at: at(3600) };
@@ -116,12 +116,12 @@ fn by_two_methods(created_at: Timestamp) -> Charge {
     }
 }
 
-/// One thing that may happen, if it may.
-fn step(charge: &Charge, what: u8, seconds: i64) -> Option<Charge> {
+/// Applies one numbered command or status change. `None`: it does not change the charge in its current status.
+fn step(charge: &Charge, action: u8, seconds: i64) -> Option<Charge> {
     let now = at(seconds);
     let pay = |method, amount| Command::Pay {
         payment: Payment {
-            id: EndToEndId::sandbox(now, [what; 8]).into(),
+            id: EndToEndId::sandbox(now, [action; 8]).into(),
             method,
             amount: Amount::parse(amount).unwrap(),
             payer_document: None,
@@ -129,13 +129,13 @@ fn step(charge: &Charge, what: u8, seconds: i64) -> Option<Charge> {
         },
         terms: MethodTerms::default(),
     };
-    // What refunds and cases will make of a settled charge.
+    // Status changes that refunds and MED cases make on a settled charge.
     let becomes = |from: &[TransactionStatus], status| {
         let next = Charge { status, version: charge.version + 1, updated_at: now, ..charge.clone() };
         from.contains(&charge.status).then_some(next)
     };
     let settled = [TransactionStatus::Paid, TransactionStatus::Approved];
-    let command = match what {
+    let command = match action {
         0 => pay(PaymentMethod::Pix, 1000),
         1 => pay(PaymentMethod::CreditCard, 1000),
         2 => pay(PaymentMethod::Pix, 999),
@@ -158,17 +158,17 @@ fn step(charge: &Charge, what: u8, seconds: i64) -> Option<Charge> {
     }
 }
 
-/// A charge's versions.
+/// Returns all versions of a charge that a list of steps produces.
 fn history(created_at: i64, is_locked: bool, steps: &[(u8, i64)]) -> Vec<Charge> {
     let expected_payer = is_locked.then(|| "29537995593".parse().unwrap());
     let mut versions = vec![Charge { expected_payer, ..by_two_methods(at(created_at)) }];
-    for (what, seconds) in steps {
-        versions.extend(step(versions.last().unwrap(), *what, *seconds));
+    for (action, seconds) in steps {
+        versions.extend(step(versions.last().unwrap(), *action, *seconds));
     }
     versions
 }
 
-/// The sums that one charge comes to, from its last version and the statuses that it had.
+/// Counts one charge from its last version and the statuses that it had.
 fn recounted(versions: &[Charge]) -> Sums {
     let (first, last) = (&versions[0], versions.last().unwrap());
     let mut sums = Sums::default();
@@ -200,7 +200,7 @@ fn recounted(versions: &[Charge]) -> Sums {
 
 proptest! {
     #[test]
-    fn whatever_happened_the_changes_add_up_to_the_charge(
+    fn the_sum_of_all_changes_equals_a_recount_of_the_charge(
         created_at in -86_400_i64..0,
         is_locked: bool,
         steps in prop::collection::vec((0_u8..=12, 0_i64..3600), 0..8),
