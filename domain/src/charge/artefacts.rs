@@ -25,7 +25,7 @@ pub struct Card {
     /// URL to which the payer returns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub return_url: Option<String>,
-    /// When it stops being payable.
+    /// When the charge stops being payable by card.
     #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
@@ -35,7 +35,7 @@ pub struct Card {
 pub struct Mbway {
     /// The payer's phone number in E.164.
     pub phone: String,
-    /// When it stops being payable.
+    /// When the request stops being payable.
     #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
@@ -47,7 +47,7 @@ pub struct Multibanco {
     pub entity: String,
     /// Reference: nine digits, of which the last two are check digits.
     pub reference: String,
-    /// When it stops being payable.
+    /// When the reference stops being payable.
     #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
@@ -59,7 +59,7 @@ pub struct Boleto {
     pub barcode: String,
     /// Name of the beneficiary, as the boleto's page shows it.
     pub beneficiary: String,
-    /// When it stops being payable: the end of its due day in São Paulo.
+    /// When the boleto stops being payable: the end of its due day in São Paulo.
     #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }
@@ -83,7 +83,7 @@ pub struct Crypto {
     pub network: String,
     /// Token, for example `USDT`.
     pub currency: Currency,
-    /// When it stops being payable.
+    /// When the address stops being valid for payment.
     #[serde(with = "domain::time::millis")]
     pub expires_at: Timestamp,
 }

@@ -116,7 +116,7 @@ pub enum Outcome {
     Unapplied(Box<Moved>),
 }
 
-/// Why a command is refused.
+/// Why a command is rejected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Rejection {
     /// A review can end only while a payment is held for it. A repeated review with the same decision is not rejected.
