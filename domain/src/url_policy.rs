@@ -1,14 +1,14 @@
-//! Where a webhook may go: which URLs are taken, and which IP addresses may be connected to.
+//! URL policy for webhooks: which URLs are accepted, and which IP addresses may be connected to.
 //!
-//! A merchant chooses the URL, and we connect to it from inside our network. So an address that means something
-//! special to us (a metadata service, a database, ourselves) must never be reached through it.
+//! A merchant chooses the URL, and the service connects to it from inside its own network. So an address with a special
+//! meaning there (a metadata service, a database, the service itself) must never be reachable.
 //!
-//! What lives here: the rules, with no I/O. What does not: resolving names. A name is judged twice: its spelling here,
-//! when it is registered and again before each post; its addresses by whoever connects, each time it connects, with
-//! [`AddressPolicy::allows`], for a name may resolve to something else the next time. A URL that is new is also judged by
-//! [`check_new_url`]; one that was stored before those rules is still delivered to.
+//! The rules do no I/O; in particular, they resolve no names. A host name is checked twice. Its spelling is checked
+//! here, on registration and before each delivery. Its resolved addresses are checked with [`AddressPolicy::allows`] on
+//! every connection, because a name may resolve to other addresses the next time. [`check_new_url`] adds rules for new
+//! URLs. URLs that were stored before those rules existed are still delivered to.
 //!
-//! The ranges are those of IANA's special-purpose address registries (RFC 6890 and its updates).
+//! The address ranges are those of IANA's special-purpose address registries (RFC 6890 and its updates).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,36 +16,36 @@ use std::sync::Arc;
 
 use url::{Host, Url};
 
-/// The longest URL that is taken, in bytes, both as given and normalised.
+/// Maximum length of a URL in bytes, both as sent and normalised.
 pub const MAX_URL_LENGTH: usize = 2048;
 
-/// The longest host name in the DNS, and the longest of its labels, in bytes (RFC 1035).
+/// Maximum length of a DNS host name and of one of its labels, in bytes (RFC 1035).
 const MAX_NAME_BYTES: usize = 253;
 const MAX_LABEL_BYTES: usize = 63;
 
-/// Top-level and special-use zones that the public DNS never has (RFC 6761, 6762, 7686, 8375; ICANN: `internal`; `lan` is what
-/// home routers use).
+/// Top-level and special-use zones that the public DNS never contains (RFC 6761, 6762, 7686, 8375; ICANN for
+/// `internal`; home routers use `lan`).
 const NEVER_PUBLIC: [&str; 8] =
     ["localhost", "local", "lan", "internal", "home.arpa", "test", "invalid", "onion"];
 
-/// Ports below this one, but for 443, are other protocols' own.
+/// Ports below this one belong to other protocols, except 443.
 const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
-/// Which addresses may be connected to.
+/// Which addresses the service may connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressPolicy {
-    /// A deployed stack: https to public addresses.
+    /// In a deployed stack: https to public addresses only.
     PublicOnly,
-    /// The service on a developer's machine: loopback and the named hosts too, and to those also plain http at any port.
+    /// On a developer's machine: additionally loopback and the named local hosts, also by plain http and on any port.
     PublicOrLocal(LocalNames),
 }
 
-/// Names of hosts that are near a developer's machine, such as `host.docker.internal`, whatever they resolve to.
+/// Names of hosts on or near a developer's machine, such as `host.docker.internal`, whatever addresses they resolve to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalNames(Arc<[String]>);
 
 impl LocalNames {
-    /// Names between commas.
+    /// Parses names separated by commas.
     pub fn parse(text: &str) -> Self {
         let names = text.split(',').map(|name| without_root(name.trim()).to_ascii_lowercase());
         Self(names.filter(|name| !name.is_empty()).collect())
@@ -57,12 +57,12 @@ impl LocalNames {
 }
 
 impl AddressPolicy {
-    /// Whether a connection to this address may be made, which `name` resolved to.
+    /// Checks whether a connection may be made to an address that `name` resolved to.
     pub fn allows_of(&self, name: &str, address: IpAddr) -> bool {
         self.allows(address) || self.is_local_name(name)
     }
 
-    /// Whether a connection to this address may be made.
+    /// Checks whether a connection may be made to an address.
     pub fn allows(&self, address: IpAddr) -> bool {
         match AddressKind::of(address) {
             AddressKind::Public => true,
@@ -86,7 +86,7 @@ impl AddressPolicy {
         }
     }
 
-    /// Whether a host is this machine, or near it by its name.
+    /// Checks whether a host is this machine, or one of the named local hosts.
     fn is_local(&self, host: &Host<&str>) -> bool {
         match (self, host) {
             (Self::PublicOnly, _) => false,
@@ -96,36 +96,36 @@ impl AddressPolicy {
     }
 }
 
-/// What an address is for. Its text completes "10.0.0.5 is …".
+/// The kind of an IP address. `Display` completes the sentence "10.0.0.5 is …".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {
-    /// Reachable by everybody.
+    /// Globally reachable.
     Public,
-    /// 0.0.0.0/8 and `::`: this host, or this network.
+    /// `0.0.0.0/8` and `::`: this host or this network.
     Unspecified,
-    /// 127.0.0.0/8 and `::1`.
+    /// `127.0.0.0/8` and `::1`.
     Loopback,
-    /// 10/8, 172.16/12, 192.168/16 and `fc00::/7`, which holds `fd00:ec2::254`, the metadata service.
+    /// `10/8`, `172.16/12`, `192.168/16` and `fc00::/7`, which contains the metadata service `fd00:ec2::254`.
     Private,
-    /// 169.254/16, which holds the metadata services, and `fe80::/10`.
+    /// `169.254/16`, which contains metadata services, and `fe80::/10`.
     LinkLocal,
-    /// 100.64/10, shared between carrier and customer (RFC 6598).
+    /// `100.64/10`, shared between carrier and customer (RFC 6598).
     CarrierNat,
-    /// The three TEST-NETs, `2001:db8::/32` and `3fff::/20`.
+    /// The three TEST-NETs (`192.0.2/24`, `198.51.100/24`, `203.0.113/24`), `2001:db8::/32` and `3fff::/20`.
     Documentation,
-    /// 198.18/15.
+    /// `198.18/15`.
     Benchmarking,
-    /// 224/4 and `ff00::/8`.
+    /// `224/4` and `ff00::/8`.
     Multicast,
-    /// IPv6 addresses that may carry the packet on to an embedded IPv4 address (6to4, Teredo, local NAT64).
+    /// IPv6 addresses whose packets may be forwarded to an embedded IPv4 address: 6to4, Teredo and local NAT64.
     Transition,
-    /// Everything else that the registries set apart.
+    /// All other ranges that the registries reserve.
     Reserved,
 }
 
 impl AddressKind {
-    /// Sorts an address. IPv4 inside IPv6 is judged as what it embeds where the embedding is a mere notation
-    /// (`::ffff:0:0/96`) or a gateway's well-known prefix (`64:ff9b::/96`).
+    /// Classifies an address. An IPv4 address inside an IPv6 address is classified by itself where the embedding is
+    /// only a notation (`::ffff:0:0/96`) or a gateway's well-known prefix (`64:ff9b::/96`).
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(v4) => Self::of_v4(v4),
@@ -159,10 +159,11 @@ impl AddressKind {
             [0xfe80..=0xfebf, ..] => Self::LinkLocal,
             [0xff00..=0xffff, ..] => Self::Multicast,
             [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => Self::Documentation,
-            // IETF protocol assignments: benchmarking, ORCHID and others; no endpoint lives there.
+            // IETF protocol assignments: benchmarking, ORCHID and others. None of them has public servers.
             [0x2001, 0..=0x01ff, ..] => Self::Reserved,
             [0x2000..=0x3fff, ..] => Self::Public,
-            // Only 2000::/3 is handed out; the rest holds ::/96 (compatible), 100::/64 (discard), SRv6 and the like.
+            // Only `2000::/3` is assigned. The rest contains `::/96` (IPv4-compatible), `100::/64` (discard), SRv6 and
+            // others.
             _ => Self::Reserved,
         }
     }
@@ -186,54 +187,54 @@ impl fmt::Display for AddressKind {
     }
 }
 
-/// Whether an address is reachable by everybody, and so means nothing special to us.
+/// Checks whether an address is globally reachable, and so has no special meaning inside the service's network.
 pub fn is_public(address: IpAddr) -> bool {
     AddressKind::of(address) == AddressKind::Public
 }
 
-/// Why a URL can't be a webhook's; its text is fit for a merchant.
+/// Why a URL is refused for webhooks. Merchants see the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlRefusal {
-    /// Longer than [`MAX_URL_LENGTH`].
+    /// The URL is longer than [`MAX_URL_LENGTH`].
     #[error("must be at most {MAX_URL_LENGTH} characters")]
     TooLong,
-    /// Not `scheme://host…`, or not a URL at all.
+    /// The text is not of the form `scheme://host…`, or not a URL.
     #[error("must be an absolute URL, such as https://example.com/hooks")]
     NotAbsolute,
-    /// Another scheme than https (with [`AddressPolicy::PublicOrLocal`]: than http to what is local, too).
+    /// The scheme is not https. With [`AddressPolicy::PublicOrLocal`], http is also accepted for local hosts.
     #[error("must use https")]
     NotHttps,
-    /// A user name or password, which every log on the way would show.
+    /// The URL contains a user name or password, which logs along the way would show.
     #[error("must not contain a user name or password")]
     UserInfo,
-    /// A fragment, which is never sent.
+    /// The URL contains a fragment, which is never sent.
     #[error("must not contain a fragment (#)")]
     Fragment,
-    /// Port 0, which nothing listens on.
+    /// The port is 0, on which no server can listen.
     #[error("must not use port 0")]
     PortZero,
-    /// A port that no web server of the public has.
+    /// The port is one that no public web server uses.
     #[error("must use port 443 or a port from {FIRST_UNPRIVILEGED_PORT} to 65535, not {0}")]
     Port(u16),
-    /// A name that by its spelling is not a public one.
+    /// The host name cannot be a public one, judging by its spelling.
     #[error("must have a public host name, not {0}")]
     Name(String),
-    /// A literal address that may not be connected to.
+    /// The host is a literal address that may not be connected to.
     #[error("must have a public host, not {0} ({kind})", kind = AddressKind::of(*.0))]
     Address(IpAddr),
 }
 
-/// Takes or refuses a webhook's URL by its spelling alone; the result is normalised, and is what to connect to.
+/// Checks a webhook URL by its spelling alone. Returns the normalised URL, which is the one to connect to.
 ///
-/// Normalising matters: `https://0x7f.1/` is 127.0.0.1, and is refused as such. Source: contract, "Delivery semantics"
-/// 5; design, "The service on one machine".
+/// The URL is checked after normalisation: `https://0x7f.1/` is 127.0.0.1 and is refused as that address. Source:
+/// contract, "Delivery semantics" 5; design, "The service on one machine".
 pub fn check_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefusal> {
     if text.len() > MAX_URL_LENGTH {
         return Err(UrlRefusal::TooLong);
     }
-    // The parser mends all of these silently, so that what was stored would not be what is posted to.
-    let mended = text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\');
-    if mended || !text.contains("://") {
+    // The parser silently corrects all of these, so the stored URL would differ from the one that is posted to.
+    let is_corrected_by_parser = text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\');
+    if is_corrected_by_parser || !text.contains("://") {
         return Err(UrlRefusal::NotAbsolute);
     }
     let url = Url::parse(text).map_err(|_| UrlRefusal::NotAbsolute)?;
@@ -254,12 +255,12 @@ pub fn check_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefusal> 
         return Err(UrlRefusal::PortZero);
     }
     check_host(&host, policy)?;
-    // Escaping makes a URL longer, and what was taken must still be taken when it comes back from the store.
+    // Escaping lengthens a URL. A URL that is accepted now must also be accepted when it is read from the store.
     if url.as_str().len() > MAX_URL_LENGTH { Err(UrlRefusal::TooLong) } else { Ok(url) }
 }
 
-/// As [`check_url`], for a URL that is not stored yet: a name must be one that the public DNS can have, the port one that web
-/// servers use.
+/// Checks a URL that is not stored yet. In addition to [`check_url`], its host name must be possible in the public DNS,
+/// and its port one that web servers use.
 pub fn check_new_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefusal> {
     let url = check_url(text, policy)?;
     let host = url.host().ok_or(UrlRefusal::NotAbsolute)?;
@@ -271,7 +272,7 @@ pub fn check_new_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefus
     {
         return Err(UrlRefusal::Name(name.to_owned()));
     }
-    // The parser leaves out 443, which is that of https.
+    // The parser omits 443, the default port of https.
     match url.port() {
         Some(port) if port < FIRST_UNPRIVILEGED_PORT => Err(UrlRefusal::Port(port)),
         Some(_) | None => Ok(url),
@@ -285,7 +286,7 @@ fn could_be_public(name: &str) -> bool {
     name.contains('.') && name.len() <= MAX_NAME_BYTES && labels_fit && !is_reserved
 }
 
-/// A name without the dot of the root, which changes nothing.
+/// Removes the trailing root dot of a name, which does not change its meaning.
 fn without_root(name: &str) -> &str {
     name.strip_suffix('.').unwrap_or(name)
 }
@@ -295,7 +296,7 @@ fn check_host(host: &Host<&str>, policy: &AddressPolicy) -> Result<(), UrlRefusa
         Host::Ipv4(address) => IpAddr::V4(*address),
         Host::Ipv6(address) => IpAddr::V6(*address),
         Host::Domain(name) => {
-            return if policy.is_local(host) || !is_inside_name(name) {
+            return if policy.is_local(host) || !is_internal_name(name) {
                 Ok(())
             } else {
                 Err(UrlRefusal::Name((*name).to_owned()))
@@ -313,11 +314,12 @@ fn is_loopback(host: &Host<&str>) -> bool {
     }
 }
 
-fn is_inside_name(name: &str) -> bool {
+fn is_internal_name(name: &str) -> bool {
     ["localhost", "local", "internal"].into_iter().any(|zone| is_under(name, zone))
 }
 
-/// Whether `name` is the zone or inside it. The parser has lower-cased the name; a root dot at its end changes nothing.
+/// Checks whether `name` is the zone or inside it. The parser has already lower-cased the name. A trailing root dot is
+/// ignored.
 fn is_under(name: &str, zone: &str) -> bool {
     without_root(name).strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
@@ -335,13 +337,13 @@ mod tests {
     use super::AddressPolicy::PublicOnly;
     use super::*;
 
-    /// A developer's machine.
+    /// The policy of a developer's machine, without named hosts.
     fn local() -> AddressPolicy {
         AddressPolicy::PublicOrLocal(LocalNames::default())
     }
 
     #[test]
-    fn each_special_range_is_known_to_its_edges() {
+    fn special_ranges_have_exact_bounds() {
         for (address, kind) in [
             ("0.0.0.0", Unspecified),
             ("0.255.255.255", Unspecified),
@@ -472,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn an_https_url_to_the_public_is_taken_and_normalised() {
+    fn a_public_https_url_is_accepted_and_normalised() {
         for (text, normalised) in [
             ("https://example.com", "https://example.com/"),
             ("HTTPS://Example.COM:443/Hooks?a=b", "https://example.com/Hooks?a=b"),
@@ -493,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_url_says_why() {
+    fn each_refused_url_has_its_reason() {
         let long = format!("https://example.com/{}", "a".repeat(2029));
         for (text, reason) in [
             ("", "must be an absolute URL, such as https://example.com/hooks"),
@@ -568,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ipv4_address_is_seen_through_every_spelling() {
+    fn every_spelling_of_an_ipv4_address_is_recognised() {
         for host in [
             "2130706433",
             "0x7f000001",
@@ -592,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_developers_machine_loopback_may_be_plain_http() {
+    fn on_a_developers_machine_loopback_is_accepted_with_plain_http() {
         for text in [
             "http://127.0.0.1:4000/hooks",
             "http://127.8.9.10/",
@@ -628,7 +630,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_url_names_a_host_that_the_public_could_resolve() {
+    fn the_host_of_a_new_url_must_be_possible_in_the_public_dns() {
         let long_label = format!("https://{}.example.com/", "a".repeat(64));
         let long_name = format!("https://{}com/", "label.".repeat(42));
         for (text, reason) in [
@@ -676,14 +678,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_before_is_still_delivered_to() {
+    fn urls_stored_before_the_newer_rules_are_still_accepted_for_delivery() {
         for text in ["https://shop/", "https://nas.lan/", "https://api.test/", "https://example.com:80/"] {
             assert!(check_url(text, &PublicOnly).is_ok(), "{text}");
         }
     }
 
     #[test]
-    fn named_hosts_pass_as_loopback_does_and_only_where_local_addresses_do() {
+    fn named_hosts_are_accepted_like_loopback_on_a_developers_machine_only() {
         let named = AddressPolicy::PublicOrLocal(LocalNames::parse(" host.docker.internal, Shop.,,"));
         for text in [
             "http://host.docker.internal:81/hook",
@@ -712,7 +714,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics_and_what_is_taken_stays_taken(text in ".{0,80}") {
+        fn checking_never_panics_and_accepted_urls_stay_accepted(text in ".{0,80}") {
             for text in [text.clone(), format!("https://{text}")] {
                 if let Ok(url) = check_url(&text, &PublicOnly) {
                     prop_assert_eq!(url.scheme(), "https");
@@ -725,14 +727,14 @@ mod tests {
         }
 
         #[test]
-        fn a_literal_address_is_taken_exactly_when_it_is_public(v4: u32, v6: u128) {
+        fn a_literal_address_is_accepted_exactly_when_it_is_public(v4: u32, v6: u128) {
             let v4 = Ipv4Addr::from_bits(v4);
             let v6 = Ipv6Addr::from_bits(v6);
-            let taken = |url: String| check_url(&url, &PublicOnly).is_ok();
-            prop_assert_eq!(taken(format!("https://{v4}/")), is_public(v4.into()));
-            prop_assert_eq!(taken(format!("https://{}/", v4.to_bits())), is_public(v4.into()));
-            prop_assert_eq!(taken(format!("https://[{v6}]/")), is_public(v6.into()));
-            prop_assert_eq!(taken(format!("https://[{}]/", v4.to_ipv6_mapped())), is_public(v4.into()));
+            let accepted = |url: String| check_url(&url, &PublicOnly).is_ok();
+            prop_assert_eq!(accepted(format!("https://{v4}/")), is_public(v4.into()));
+            prop_assert_eq!(accepted(format!("https://{}/", v4.to_bits())), is_public(v4.into()));
+            prop_assert_eq!(accepted(format!("https://[{v6}]/")), is_public(v6.into()));
+            prop_assert_eq!(accepted(format!("https://[{}]/", v4.to_ipv6_mapped())), is_public(v4.into()));
         }
 
         #[test]

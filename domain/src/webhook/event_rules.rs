@@ -1,12 +1,13 @@
-//! Which events a change means: a pure function of the status before and after (contract: Emission rules; design:
-//! Settled here).
+//! The events that a status change publishes, as pure functions of the status before and after (contract: Emission
+//! rules; design: Settled where the contract is silent).
 
 use super::event_type::EventType;
 use crate::charge::TransactionStatus;
 use crate::med::MedCase;
 use crate::payout::PayoutStatus;
 
-/// Money was credited, or had been: whatever comes after is no first payment, and only refunds give it back.
+/// Checks whether a payment was credited by the time of this status. After such a status, a change to `PAID` is no
+/// first payment, and only refunds return the money.
 fn was_settled(status: TransactionStatus) -> bool {
     match status {
         TransactionStatus::Paid
@@ -23,7 +24,7 @@ fn was_settled(status: TransactionStatus) -> bool {
     }
 }
 
-/// The canonical events of a charge's move. What did not exist yet comes from `PENDING`.
+/// Returns the canonical events of a charge's status change. For a new charge, `from` is `PENDING`.
 pub fn canonical_of_charge(from: TransactionStatus, to: TransactionStatus) -> Vec<EventType> {
     if from == to {
         return Vec::new();
@@ -31,7 +32,7 @@ pub fn canonical_of_charge(from: TransactionStatus, to: TransactionStatus) -> Ve
     let is_new = from == TransactionStatus::Pending;
     match to {
         TransactionStatus::WaitingPayment if is_new => vec![EventType::ChargeCreated],
-        // A dispute that ends in the merchant's favour is no second payment.
+        // A dispute that ends in the merchant's favour is not a second payment.
         TransactionStatus::Paid | TransactionStatus::Approved if was_settled(from) => Vec::new(),
         TransactionStatus::Paid | TransactionStatus::Approved if is_new => {
             vec![EventType::ChargeCreated, EventType::ChargePaid]
@@ -48,7 +49,7 @@ pub fn canonical_of_charge(from: TransactionStatus, to: TransactionStatus) -> Ve
     }
 }
 
-/// The legacy events of a charge's move.
+/// Returns the legacy events of a charge's status change. For a new charge, `from` is `PENDING`.
 pub fn legacy_of_charge(from: TransactionStatus, to: TransactionStatus) -> Vec<EventType> {
     if from == to {
         return Vec::new();
@@ -66,7 +67,7 @@ pub fn legacy_of_charge(from: TransactionStatus, to: TransactionStatus) -> Vec<E
         | TransactionStatus::Cancelled
         | TransactionStatus::Chargeback
         | TransactionStatus::Dispute => vec![EventType::PaymentFailed],
-        // Each refund tells its own steps; what was never credited goes back without one.
+        // A refund publishes its own events. A payment that was never credited is returned without a refund.
         TransactionStatus::Refunded if !was_settled(from) => vec![EventType::PaymentRefunded],
         TransactionStatus::Pending
         | TransactionStatus::WaitingPayment
@@ -77,23 +78,24 @@ pub fn legacy_of_charge(from: TransactionStatus, to: TransactionStatus) -> Vec<E
     events
 }
 
-/// The events of a case's change (contract: MED events). Outcome notices, `med.resolved` and the change to a status that is
-/// over, can be turned off by the platform.
+/// Returns the events of a change of a MED case (contract: MED events). `old` is `None` for a new case.
+/// `outcome_notices` false turns off `med.resolved` and the `med_case.updated` of a change to a final status; the
+/// platform may do that.
 pub fn of_case(old: Option<&MedCase>, new: &MedCase, outcome_notices: bool) -> Vec<EventType> {
     let Some(old) = old else { return vec![EventType::MedCaseCreated] };
     let mut events = Vec::new();
-    let came_to_end = new.status.is_over() && !old.status.is_over();
-    let asked_for_evidence = new.evidence_requested_at != old.evidence_requested_at;
-    if asked_for_evidence || (old.status != new.status && (outcome_notices || !came_to_end)) {
+    let has_ended = new.status.is_over() && !old.status.is_over();
+    let requests_evidence = new.evidence_requested_at != old.evidence_requested_at;
+    if requests_evidence || (old.status != new.status && (outcome_notices || !has_ended)) {
         events.push(EventType::MedCaseUpdated);
     }
-    if came_to_end && outcome_notices {
+    if has_ended && outcome_notices {
         events.push(EventType::MedResolved);
     }
     events
 }
 
-/// The canonical and the legacy events of a payout's move; `None`: it is new.
+/// Returns the canonical and the legacy events of a payout's status change. `from` is `None` for a new payout.
 pub fn of_payout(from: Option<PayoutStatus>, to: PayoutStatus) -> (Vec<EventType>, Vec<EventType>) {
     if from == Some(to) {
         return (Vec::new(), Vec::new());
@@ -131,9 +133,12 @@ mod tests {
         Status::Dispute,
     ];
 
-    /// From (a line) to (a column), both in the order of `STATUSES`. `.` nothing, `s` the alias alone, `C` created, `P` paid,
-    /// `B` both, `F` failed, `X` expired, `R` given back, `D` failed for the legacy family alone.
-    const MOVES: [&str; 11] = [
+    /// Events of a change from the status of the line to the status of the column, both in the order of `STATUSES`:
+    ///
+    /// - `.` no event; `s` only `payment.status_changed`, which all letters below include;
+    /// - `C` created; `P` paid; `B` created and paid; `F` failed; `X` expired; `R` returned to the payer;
+    /// - `D` failed in the legacy family only.
+    const EXPECTED_EVENTS: [&str; 11] = [
         ". C s B B F F X R D D",
         "s . s P P F F X R D D",
         "s s . P P F F X R D D",
@@ -152,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn every_move_between_two_statuses_means_what_the_table_says() {
-        for (from, line) in STATUSES.into_iter().zip(MOVES) {
+    fn every_status_change_publishes_the_events_of_the_table() {
+        for (from, line) in STATUSES.into_iter().zip(EXPECTED_EVENTS) {
             let cells: Vec<&str> = line.split(' ').collect();
             assert_eq!(cells.len(), STATUSES.len());
             for (to, cell) in STATUSES.into_iter().zip(cells) {
@@ -179,21 +184,21 @@ mod tests {
     }
 
     #[test]
-    fn a_payouts_move_means_one_canonical_event_and_its_legacy_form() {
-        let told = |from, to| {
+    fn a_payout_change_publishes_one_canonical_event_and_its_legacy_forms() {
+        let events = |from, to| {
             let (canonical, legacy) = of_payout(from, to);
             format!("{} | {}", names(&canonical), names(&legacy))
         };
         let pending = Some(PayoutStatus::Pending);
-        assert_eq!(told(None, PayoutStatus::Pending), "payout.created | withdrawal.created");
+        assert_eq!(events(None, PayoutStatus::Pending), "payout.created | withdrawal.created");
         assert_eq!(
-            told(pending, PayoutStatus::Paid),
+            events(pending, PayoutStatus::Paid),
             "payout.paid | withdrawal.completed withdrawal.status_changed"
         );
         assert_eq!(
-            told(pending, PayoutStatus::Failed),
+            events(pending, PayoutStatus::Failed),
             "payout.failed | withdrawal.failed withdrawal.status_changed"
         );
-        assert_eq!(told(pending, PayoutStatus::Pending), " | ");
+        assert_eq!(events(pending, PayoutStatus::Pending), " | ");
     }
 }

@@ -1,44 +1,44 @@
-//! Every event that there is: its name, its family and what it means. What clients may subscribe to, what the catalog
-//! lists and what lists filter by are all read from this one table.
+//! All event types with their name, family and description. Subscriptions, the event catalog and list filters all use
+//! this table.
 
 use serde::{Deserialize, Serialize};
 
-/// How an event is wrapped and signed (contract: Events).
+/// The envelope and signature form of an event (contract: Events).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Family {
-    /// An envelope with an id and a public object; also of MED events.
+    /// Envelope with an id and a public object. MED events use it too.
     Canonical,
-    /// `{event, data}`, deprecated.
+    /// Envelope `{event, data}`; deprecated.
     Legacy,
 }
 
 macro_rules! event_types {
     ($($variant:ident, $name:literal, $family:ident, $description:literal;)+) => {
-        /// An event's name.
+        /// The type of an event.
         #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
         pub enum EventType {
             $(#[doc = $description] #[serde(rename = $name)] $variant,)+
         }
 
         impl EventType {
-            /// Every event with its name.
+            /// Every event type with its name.
             pub const ALL: &'static [(&'static str, Self)] = &[$(($name, Self::$variant)),+];
 
-            /// The name on the wire.
+            /// Returns the name on the wire.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
                 }
             }
 
-            /// How it is wrapped and signed.
+            /// Returns the family, which determines envelope and signature.
             pub fn family(self) -> Family {
                 match self {
                     $(Self::$variant => Family::$family,)+
                 }
             }
 
-            /// What it means, in a sentence.
+            /// Returns a description of one sentence, which the event catalog shows.
             pub fn description(self) -> &'static str {
                 match self {
                     $(Self::$variant => $description,)+
@@ -75,13 +75,15 @@ event_types! {
 }
 
 impl EventType {
-    /// Every event that an endpoint can subscribe to. A test goes to the endpoint that is tested, subscribed or not.
+    /// Iterates over the event types that an endpoint can subscribe to. `webhook.test` is not one: it is delivered to
+    /// the tested endpoint whatever its subscriptions.
     pub fn subscribable() -> impl Iterator<Item = Self> {
         Self::ALL.iter().map(|(_, event)| *event).filter(|event| *event != Self::WebhookTest)
     }
 
-    /// What tells the id of a change's legacy event from those of its other names: 1 to 31, and the same for ever. The
-    /// greater one is listed first. `None`: a canonical event has a row, hence an id, of its own.
+    /// Returns the code that distinguishes the ids of the legacy events of one change: 1 to 31. Codes must never
+    /// change, because ids contain them. Lists are newest first, so the event with the greater code is listed first.
+    /// `None`: a canonical event has a row, and so an id, of its own.
     pub fn code(self) -> Option<u8> {
         match self {
             Self::PaymentCreated => Some(10),
@@ -108,13 +110,13 @@ impl EventType {
         }
     }
 
-    /// The event of that name, where one can subscribe to it.
+    /// Returns the event type with this name. `None`: there is none, or endpoints cannot subscribe to it.
     pub fn named(name: &str) -> Option<Self> {
         Self::subscribable().find(|event| event.as_str() == name)
     }
 }
 
-/// An event as `GET /v1/webhooks/event-catalog` lists it.
+/// An entry of `GET /v1/webhooks/event-catalog`.
 #[derive(Debug, Serialize)]
 pub struct CatalogEntry {
     event: EventType,
@@ -123,7 +125,7 @@ pub struct CatalogEntry {
     legacy: Option<bool>,
 }
 
-/// All that can be subscribed to.
+/// Returns the event catalog: all event types that endpoints can subscribe to.
 pub fn catalog() -> Vec<CatalogEntry> {
     let entry = |event: EventType| CatalogEntry {
         event,
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_stored_by_its_name() {
+    fn an_event_type_is_stored_by_its_name() {
         for (name, event) in EventType::ALL {
             assert_eq!(serde_json::to_value(event).unwrap(), *name);
             assert_eq!(event.as_str(), *name);
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn every_legacy_event_has_a_code_of_its_own() {
+    fn every_legacy_event_has_a_distinct_code() {
         let all = || EventType::ALL.iter().map(|(_, event)| *event);
         let mut codes: Vec<u8> = all().filter_map(EventType::code).collect();
         codes.sort_unstable();
@@ -155,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_can_not_be_subscribed_to() {
+    fn a_test_event_cannot_be_subscribed_to() {
         assert_eq!(EventType::named("webhook.test"), None);
         assert_eq!(EventType::named("charge.paid"), Some(EventType::ChargePaid));
         assert_eq!(EventType::subscribable().count(), 20);

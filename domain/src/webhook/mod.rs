@@ -1,4 +1,4 @@
-//! Webhooks: which change of a row publishes which events, how deliveries are retried, and how they are signed.
+//! Webhooks: which events a change publishes, when failed deliveries are retried, and how deliveries are signed.
 
 pub mod event_rules;
 pub mod event_type;

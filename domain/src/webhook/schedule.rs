@@ -1,37 +1,37 @@
-//! When a failed delivery is tried again.
+//! The retry schedule of failed deliveries: computes the delay after an attempt.
 //!
-//! What lives here: the delay after an attempt, as a pure function. What does not: the clock and the dice (both are
-//! passed in), the count of attempts, and what carries the delay (an SQS delay or the due-index).
+//! The function is pure; the caller passes in the time and the random jitter. The caller also counts the attempts, and
+//! carries out the delay by an SQS delay or an entry in the due index.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Attempts of one delivery before it goes to the dead-letter queue. Contract: `maxAttempts` defaults to 15.
+/// Number of attempts after which a delivery goes to the dead-letter queue. Contract: `maxAttempts` defaults to 15.
 pub const MAX_ATTEMPTS: u32 = 15;
 
-/// The delay after the first attempt; each later one doubles it (design, "retry schedule").
+/// Delay after the first attempt, in milliseconds. Each later attempt doubles it (design, "retry schedule").
 const FIRST_DELAY_MS: u64 = 30_000;
 
-/// The longest delay before jitter: 12 hours. Reached after attempt 12; 15 attempts span about 53 hours.
-const LONGEST_DELAY_MS: u64 = 12 * 60 * 60 * 1_000;
+/// Maximum delay before jitter: 12 hours, reached after attempt 12. 15 attempts span about 53 hours.
+const MAX_DELAY_MS: u64 = 12 * 60 * 60 * 1_000;
 
-/// The greatest number that `jitter` can be: `u32::MAX`.
-const MOST_JITTER: u64 = 0xffff_ffff;
+/// Maximum of `jitter`: `u32::MAX`.
+const MAX_JITTER: u64 = 0xffff_ffff;
 
-/// A receiver's `Retry-After` is believed up to 24 hours; a longer one would park the delivery for good.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_hours(24);
+/// Maximum `Retry-After` that is respected: 24 hours. A longer one would park the delivery for good.
+const MAX_RETRY_AFTER: Duration = Duration::from_hours(24);
 
-/// `Retry-After: 0`, or a date gone by, still leaves a breath after the first attempt; doubled after each later one, so
-/// that a receiver that is only busy does not use all attempts up in a moment.
-const FIRST_BREATH_MS: u64 = 1_000;
+/// Minimum delay after the first attempt, in milliseconds, for a `Retry-After` of 0 or a date in the past. It doubles
+/// after each later attempt, so that a busy receiver does not use up all attempts within moments.
+const FIRST_MIN_DELAY_MS: u64 = 1_000;
 
-/// How long to wait after attempt number `attempt` (the first is 1) has failed.
+/// Computes the delay after the failure of attempt number `attempt` (the first is 1).
 ///
-/// - `status`: the answer's status code, if there was an answer.
-/// - `retry_after`: the answer's `Retry-After` header, seconds or an HTTP date. It wins on a 429 or a 503, without jitter,
-///   up to 24 hours, and down to 1 second, doubled after each attempt; elsewhere, or where it can't be read, the
-///   schedule holds.
-/// - `now_ms`: unix milliseconds, which a date is measured against.
-/// - `jitter`: a uniform random number; the whole range of `u32` maps onto −20 % … +20 %.
+/// - `status`: status code of the response. `None`: there was no response.
+/// - `retry_after`: the response's `Retry-After` header, in seconds or as an HTTP date. On a 429 or 503 it replaces the
+///   schedule, without jitter. It is limited to 24 hours, and to at least 1 second after the first attempt, doubled
+///   after each later one. On other statuses, or when it cannot be parsed, the schedule applies.
+/// - `now_ms`: current time in unix milliseconds, from which a date is measured.
+/// - `jitter`: a uniform random number. The range of `u32` maps to −20 % to +20 %.
 ///
 /// Source: contract, "Delivery semantics" 2 and 3; design, "retry schedule".
 pub fn next_delay(
@@ -45,23 +45,23 @@ pub fn next_delay(
         Some(429 | 503) => retry_after.and_then(|text| parse_retry_after(text, now_ms)),
         Some(_) | None => None,
     }
-    .map_or_else(|| backoff(attempt, jitter), |wait| wait.clamp(breath(attempt), LONGEST_RETRY_AFTER))
+    .map_or_else(|| backoff(attempt, jitter), |wait| wait.clamp(min_delay(attempt), MAX_RETRY_AFTER))
 }
 
-/// `first_ms`, doubled after each attempt up to the longest delay.
+/// Returns `first_ms`, doubled for each attempt after the first, limited to [`MAX_DELAY_MS`].
 fn doubled(first_ms: u64, attempt: u32) -> u64 {
     let doublings = attempt.saturating_sub(1);
-    first_ms.saturating_mul(2_u64.saturating_pow(doublings)).min(LONGEST_DELAY_MS)
+    first_ms.saturating_mul(2_u64.saturating_pow(doublings)).min(MAX_DELAY_MS)
 }
 
-fn breath(attempt: u32) -> Duration {
-    Duration::from_millis(doubled(FIRST_BREATH_MS, attempt))
+fn min_delay(attempt: u32) -> Duration {
+    Duration::from_millis(doubled(FIRST_MIN_DELAY_MS, attempt))
 }
 
 fn backoff(attempt: u32, jitter: u32) -> Duration {
     let full_ms = doubled(FIRST_DELAY_MS, attempt);
     let fifth_ms = full_ms / 5;
-    let spread_ms = fifth_ms.saturating_mul(2).saturating_mul(jitter.into()) / MOST_JITTER;
+    let spread_ms = fifth_ms.saturating_mul(2).saturating_mul(jitter.into()) / MAX_JITTER;
     Duration::from_millis(full_ms.saturating_sub(fifth_ms).saturating_add(spread_ms))
 }
 
@@ -81,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// Half of the range: no jitter.
+    /// The middle of the range: no jitter.
     const MIDDLE: u32 = u32::MAX / 2 + 1;
 
     /// 2023-11-14T22:13:20Z
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_spans_a_fifth_both_ways() {
+    fn jitter_is_at_most_a_fifth_in_both_directions() {
         assert_eq!(next_delay(1, None, None, NOW_MS, 0), Duration::from_secs(24));
         assert_eq!(next_delay(1, None, None, NOW_MS, u32::MAX), Duration::from_secs(36));
         assert_eq!(next_delay(15, None, None, NOW_MS, 0), Duration::from_mins(576));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_in_seconds_wins_and_is_clamped() {
+    fn retry_after_in_seconds_replaces_the_schedule_within_bounds() {
         for (text, seconds) in [
             ("120", 120),
             (" 7 ", 7),
@@ -131,20 +131,20 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_is_only_busy_does_not_use_up_its_attempts() {
+    fn a_busy_receiver_does_not_use_up_its_attempts() {
         let after = |attempt| next_delay(attempt, Some(429), Some("0"), NOW_MS, MIDDLE);
         assert_eq!(after(2), Duration::from_secs(2));
         assert_eq!(after(5), Duration::from_secs(16));
         assert_eq!(after(u32::MAX), Duration::from_hours(12));
         let all: Duration = (1..MAX_ATTEMPTS).map(after).sum();
         assert!(all > Duration::from_hours(4), "{all:?}");
-        // What is longer is taken as it is.
+        // A `Retry-After` above the minimum is used unchanged.
         let longer = next_delay(5, Some(429), Some("17"), NOW_MS, MIDDLE);
         assert_eq!(longer, Duration::from_secs(17));
     }
 
     #[test]
-    fn retry_after_as_a_date_is_measured_against_now() {
+    fn retry_after_as_a_date_is_measured_from_now() {
         for (text, seconds) in [
             ("Tue, 14 Nov 2023 22:15:20 GMT", 120),
             ("Tuesday, 14-Nov-23 22:15:20 GMT", 120),
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_that_says_nothing_is_ignored() {
+    fn an_invalid_retry_after_is_ignored() {
         for text in [
             "",
             " ",
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_counts_on_429_and_503_only() {
+    fn retry_after_is_respected_on_429_and_503_only() {
         for (status, seconds) in [
             (Some(429), 900),
             (Some(503), 900),
@@ -202,13 +202,13 @@ mod tests {
         }
 
         #[test]
-        fn more_jitter_never_means_less_delay(attempt: u32, one: u32, other: u32) {
+        fn more_jitter_never_shortens_the_delay(attempt: u32, one: u32, other: u32) {
             let delay = |jitter| next_delay(attempt, None, None, NOW_MS, jitter);
             prop_assert!(delay(one.min(other)) <= delay(one.max(other)));
         }
 
         #[test]
-        fn whatever_a_receiver_says_the_delay_is_between_a_second_and_a_day(
+        fn the_delay_is_always_between_one_second_and_one_day(
             attempt: u32,
             status: Option<u16>,
             retry_after: Option<String>,
@@ -220,7 +220,7 @@ mod tests {
         }
 
         #[test]
-        fn any_number_of_seconds_is_taken_up_to_a_day(seconds: u64) {
+        fn any_number_of_seconds_is_respected_up_to_a_day(seconds: u64) {
             prop_assert_eq!(after_429(&seconds.to_string()).as_secs(), seconds.clamp(1, 86_400));
         }
     }

@@ -1,10 +1,11 @@
-//! The two `X-Service-Signature` forms, and the secret that keys them.
+//! Computes the two forms of `X-Service-Signature`, and defines the secret that keys them.
 //!
-//! What lives here: pure functions from a secret, a time and the exact bytes that are posted to the header's text.
-//! What does not: the choice of a form (the event's family decides), the clock, randomness, and keeping secrets.
+//! The functions are pure: they map a secret, a time and the exact posted bytes to the header's text. The event's
+//! family determines the form.
 //!
-//! Both forms are HMAC-SHA256 in lower-case hex. The key is the secret's 64 characters as UTF-8 bytes, not the 32
-//! bytes they spell, so that a receiver can paste the secret as it was shown (design, "Settled here").
+//! Both forms are HMAC-SHA256 in lower-case hex. The key is the secret's 64 characters as UTF-8 bytes, not the 32 bytes
+//! that they encode. So a receiver can use the secret exactly as it was displayed (design: Settled where the contract
+//! is silent).
 
 use hmac::{Hmac, KeyInit, Mac};
 use secrecy::{ExposeSecret, SecretString};
@@ -13,30 +14,32 @@ use sha2::Sha256;
 
 use crate::hex;
 
-/// An endpoint's signing secret: 64 lower-case hex characters, shown to the merchant once.
+/// The signing secret of an endpoint: 64 lower-case hex characters, shown to the merchant once.
 ///
-/// Its `Debug` is redacted. Contract: `POST /v1/webhooks/endpoints` and `…/rotate-secret`.
+/// `Debug` does not show it. Contract: `POST /v1/webhooks/endpoints` and `…/rotate-secret`.
 #[derive(Clone, Debug)]
 pub struct EndpointSecret(SecretString);
 
 impl EndpointSecret {
-    /// Spells 32 bytes from a cryptographic random source as 64 hex characters.
+    /// Creates a secret from 32 bytes of a cryptographic random source.
     pub fn from_random(random: &[u8; 32]) -> Self {
         Self(SecretString::from(hex::encode(random)))
     }
 
-    /// Whether two endpoints' rows have the same secret. Not for what a client sends: the comparison takes varying time.
+    /// Compares two stored secrets. Must not be used for a client's input, because the comparison does not take
+    /// constant time.
     pub fn is_same_as(&self, other: &Self) -> bool {
         self.0.expose_secret() == other.0.expose_secret()
     }
 
-    /// The secret as the signing functions take it.
+    /// Returns the secret for the signing functions.
     pub fn as_secret(&self) -> &SecretString {
         &self.0
     }
 }
 
-/// Stored as it is, for signing needs it; a view of an endpoint shows it only on purpose.
+/// Serialises the secret in clear, because signing needs it. Views of an endpoint must leave it out unless they are to
+/// show it.
 impl Serialize for EndpointSecret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.0.expose_secret())
@@ -55,23 +58,25 @@ impl From<EndpointSecret> for SecretString {
     }
 }
 
-/// The header of the canonical family and of MED events: `t=<unix seconds>,v1=<hex>`, over `<t>.<body>`.
+/// Returns the header value of the canonical family and of MED events: `t=<unix seconds>,v1=<hex>`, signed over
+/// `<t>.<body>`.
 ///
-/// `body` is the raw body as posted, byte for byte.
+/// `body` is the raw body exactly as posted.
 pub fn canonical(secret: &SecretString, t_unix_seconds: i64, body: &[u8]) -> String {
     let t = t_unix_seconds.to_string();
     let signature = hmac_sha256(secret, &[t.as_bytes(), b".", body]);
     format!("t={t},v1={signature}")
 }
 
-/// The header of the legacy family: `sha256=<hex>`, over the raw body alone.
+/// Returns the header value of the legacy family: `sha256=<hex>`, signed over the raw body alone.
 pub fn legacy(secret: &SecretString, body: &[u8]) -> String {
     format!("sha256={}", hmac_sha256(secret, &[body]))
 }
 
 fn hmac_sha256(secret: &SecretString, parts: &[&[u8]]) -> String {
-    #[expect(clippy::expect_used, reason = "HMAC is defined for keys of every length")]
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose_secret().as_bytes()).expect("any key length");
+    #[expect(clippy::expect_used, reason = "HMAC accepts keys of every length")]
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose_secret().as_bytes())
+        .expect("HMAC accepts keys of every length");
     for part in parts {
         mac.update(part);
     }
@@ -84,10 +89,10 @@ mod tests {
 
     const SECRET: &str = "4b1d0f3a9c8e7d6b5a4f3e2d1c0b9a8f7e6d5c4b3a29181706f5e4d3c2b1a0ff";
 
-    // Every digest below is what `printf '<t>.<body>' | openssl dgst -sha256 -hmac "$SECRET"` printed.
+    // The expected digests are the output of `printf '<t>.<body>' | openssl dgst -sha256 -hmac "$SECRET"`.
 
     #[test]
-    fn canonical_signs_the_time_a_dot_and_the_raw_body() {
+    fn the_canonical_form_signs_time_dot_and_raw_body() {
         assert_eq!(
             canonical(&SECRET.into(), 1_700_000_000, br#"{"id":"evt_1"}"#),
             "t=1700000000,v1=a4ed04b9251ee4307af16c9f1eef239ecc846e7c1e6d9e5da3ec02424bd8d503"
@@ -95,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn canonical_signs_an_empty_body_and_a_time_before_1970() {
+    fn the_canonical_form_signs_an_empty_body_and_a_time_before_1970() {
         assert_eq!(
             canonical(&SECRET.into(), -1, b""),
             "t=-1,v1=80d3b4fa4577c6ae66ed196bd198c6d955f270a7f380b73096eb8e6ae465c511"
@@ -103,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn legacy_signs_the_raw_body_alone() {
+    fn the_legacy_form_signs_the_raw_body_alone() {
         assert_eq!(
             legacy(&SECRET.into(), br#"{"id":"evt_1"}"#),
             "sha256=4d1439e5ce31f730a03b2ad8fc7c4de864b3adcc535c9c780e467b666844ce81"
@@ -115,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_signed_as_bytes_even_where_it_is_not_text() {
+    fn a_body_that_is_not_utf8_is_signed_byte_by_byte() {
         let body = b"\xff\x00\xc3";
         assert_eq!(
             canonical(&SECRET.into(), 1_700_000_000, body),
@@ -128,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn another_secret_time_or_body_is_another_signature() {
+    fn the_signature_depends_on_secret_time_and_body() {
         let v1 = |secret: &str, t, body| {
             canonical(&secret.into(), t, body).split_once(",v1=").unwrap().1.to_owned()
         };
@@ -139,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_its_32_random_bytes_in_lower_case_hex() {
+    fn a_secret_is_32_random_bytes_in_lower_case_hex() {
         let mut random = [0; 32];
         for (byte, value) in random.iter_mut().zip([0x00, 0x01, 0x0a, 0x9f, 0xf0, 0xff]) {
             *byte = value;
@@ -151,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_does_not_print() {
+    fn debug_does_not_show_the_secret() {
         let secret = EndpointSecret::from_random(&[0xab; 32]);
         assert!(!format!("{secret:?}").contains("abab"));
     }
