@@ -9,9 +9,8 @@ use std::str::FromStr;
 
 use serde::{Deserializer, de};
 
-/// Checks whether a character, though not a control character, makes text display differently from its character order.
-/// Such characters reverse the direction of the text after them (a file name that ends in `gpj.exe` would look like a
-/// picture) or break the line.
+/// Checks whether a character makes text display in another order than it is stored, or breaks the line, without being
+/// a control character. For example, such a character can make a file name that ends in `gpj.exe` look like a picture.
 pub fn misleads(character: char) -> bool {
     matches!(
         character,

@@ -84,8 +84,8 @@ impl Timestamp {
         self.0.checked_add(millis).ok_or(TimestampError::OutOfRange).and_then(Self::from_millis)
     }
 
-    /// Returns this instant, or the first millisecond after `earlier` when this instant is not later. It makes the
-    /// change times of a row strictly increase, also when a request with an older time commits second.
+    /// Returns this instant, or the first millisecond after `earlier` when this instant is not later. Change times of a
+    /// row are computed with it, so they strictly increase even when a request with an older time commits second.
     #[must_use]
     pub fn later_than(self, earlier: Self) -> Self {
         earlier.plus_millis(1).map_or(self, |next| self.max(next))
@@ -186,8 +186,8 @@ fn parse(text: &str) -> Result<Parsed, TimestampError> {
     })
 }
 
-/// Completes a text to RFC 3339: adds the time to a bare date, the seconds, or the colon of an offset, which this
-/// service lets clients omit.
+/// Completes a text to RFC 3339, because clients may omit some parts: adds the time to a bare date, the seconds, and
+/// the colon of an offset.
 ///
 /// Returns `None` for forms that chrono accepts and this service does not: a space before the time, more than nine
 /// decimals, a minus sign other than ASCII. chrono makes all other checks.

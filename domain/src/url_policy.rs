@@ -23,8 +23,8 @@ pub const MAX_URL_LENGTH: usize = 2048;
 const MAX_NAME_BYTES: usize = 253;
 const MAX_LABEL_BYTES: usize = 63;
 
-/// Top-level and special-use zones that the public DNS never contains (RFC 6761, 6762, 7686, 8375; ICANN for
-/// `internal`; home routers use `lan`).
+/// Top-level and special-use zones that the public DNS never contains. The sources are RFC 6761, 6762, 7686 and 8375,
+/// and ICANN for `internal`; home routers use `lan`.
 const NEVER_PUBLIC: [&str; 8] =
     ["localhost", "local", "lan", "internal", "home.arpa", "test", "invalid", "onion"];
 
@@ -36,7 +36,8 @@ const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 pub enum AddressPolicy {
     /// In a deployed stack: https to public addresses only.
     PublicOnly,
-    /// On a developer's machine: additionally loopback and the named local hosts, also by plain http and on any port.
+    /// On a developer's machine: public addresses by https, and also loopback and the named local hosts, by http or
+    /// https on any port.
     PublicOrLocal(LocalNames),
 }
 
@@ -260,7 +261,7 @@ pub fn check_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefusal> 
 }
 
 /// Checks a URL that is not stored yet. In addition to [`check_url`], its host name must be possible in the public DNS,
-/// and its port one that web servers use.
+/// and its port one that web servers use. Local hosts are exempt where the policy accepts them.
 pub fn check_new_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefusal> {
     let url = check_url(text, policy)?;
     let host = url.host().ok_or(UrlRefusal::NotAbsolute)?;

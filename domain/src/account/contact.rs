@@ -65,8 +65,8 @@ impl FromStr for MailAddress {
 
 serde_as_text!(MailAddress);
 
-/// An account's contact. Only the account's row contains it, not the copies of the settings in key rows, because no
-/// request needs it.
+/// An account's contact. It is stored in the account's row only. Key rows, which copy the settings, leave it out,
+/// because no request needs it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Contact {
     /// The address that emails go to. `None`: no emails are sent.

@@ -34,7 +34,7 @@ impl Fee {
     ///
     /// # Errors
     ///
-    /// Fails with a sentence that names the part out of range.
+    /// Returns a sentence that names the part that is out of range.
     pub fn new(fixed: i64, basis_points: u16) -> Result<Self, &'static str> {
         if !(0..=Amount::MAX.minor()).contains(&fixed) {
             return Err("the fixed part must be from 0 to 999999999999");
@@ -45,7 +45,7 @@ impl Fee {
         Ok(Self { fixed, basis_points })
     }
 
-    /// Computes the fee for an amount in minor units, rounded half-up and clamped to 0 up to the amount.
+    /// Computes the fee for an amount in minor units. It is rounded half-up, and at most the amount.
     #[expect(
         clippy::arithmetic_side_effects,
         reason = "no operand has more than 64 bits, so the results fit 128"
@@ -58,7 +58,7 @@ impl Fee {
     }
 }
 
-/// What happens to a payment's fees when it is refunded.
+/// Treatment of a payment's fees when it is refunded.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -92,7 +92,7 @@ pub struct MethodTerms {
     /// Hold period: calendar days in São Paulo from settlement until the net becomes available. 0: it is available at
     /// once.
     pub hold_days: u16,
-    /// What happens to the fees when a payment that settled on these terms is refunded.
+    /// Treatment of the fees when a payment that settled on these terms is refunded.
     pub fees_on_refund: FeesOnRefund,
 }
 

@@ -74,12 +74,12 @@ impl Charge {
         self.disputes.as_ref().is_some_and(|disputes| disputes.open > 0 || disputes.unconfirmed > 0)
     }
 
-    /// Computes the status of a settled charge from its cases and funds.
+    /// Computes the status of a settled charge from its cases and funds. The first rule that applies decides:
     ///
     /// - While a case disputes the charge, the status does not change.
-    /// - A charge whose amount was refunded in full is `REFUNDED`.
+    /// - When its whole amount was refunded, it is `REFUNDED`.
     /// - After a lost case, the status does not change.
-    /// - Otherwise it is the settled status of its payment method.
+    /// - Otherwise it is the settled status of the payment method.
     pub(crate) fn status_by_funds(&self) -> Result<TransactionStatus, MoneyError> {
         let disputes = self.disputes.as_ref();
         let is_open = disputes.is_some_and(|disputes| disputes.open > 0);

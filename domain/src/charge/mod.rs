@@ -1,7 +1,7 @@
 //! Charges: the type and its row. [`transition`] has the state machine; [`Funds`] records what refunds and MED cases
 //! have taken from a charge.
 //!
-//! A charge and a payment are the same object. The charges surface and the payments surface differ only in their wire
+//! A charge and a payment are the same object. The charges surface and the payments surface show it in different wire
 //! formats.
 
 mod artefacts;
@@ -94,7 +94,7 @@ pub struct Failure {
     pub at: Timestamp,
 }
 
-/// A status change of a charge: the change that led to a status.
+/// A status change of a charge. The status that it led to is the next change's `from`, or the current status.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Entry {
     /// Status before the change; `PENDING` for a new charge.
@@ -111,7 +111,7 @@ pub struct Entry {
 pub struct PreviousState {
     /// Status at that time.
     pub status: TransactionStatus,
-    /// Change that had led to that status. `None`: the charge was created with it.
+    /// The change that had led to that status. `None`: the charge was created with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<Entry>,
     /// Earlier status changes, oldest first, without the creation. Most charges have none.
@@ -119,7 +119,7 @@ pub struct PreviousState {
     pub earlier: Vec<Entry>,
 }
 
-/// Maximum number of earlier status changes in a charge's row; its creation and the latest change are extra. Without
+/// Maximum number of earlier status changes in a charge's row, not counting its creation and the latest change. Without
 /// disputes, no path through the contract's state table is longer. Disputes can repeat without limit, and the row must
 /// stay small.
 const MAX_EARLIER: usize = 16;
@@ -190,7 +190,7 @@ pub struct Charge {
     /// The settlement: when and on which terms the money was credited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settlement: Option<Settlement>,
-    /// What refunds and MED cases have taken.
+    /// Sums that refunds and MED cases have taken.
     #[serde(default, skip_serializing_if = "Funds::is_whole")]
     pub funds: Funds,
     /// Why the charge ended unpaid.
@@ -216,8 +216,8 @@ impl Serialize for Charge {
     }
 }
 
-/// Seconds after creation at which `scheduler` first processes a charge that its acquirer has not finalised. By then,
-/// the queue message that should have finalised it was lost.
+/// Seconds after creation at which `scheduler` first processes a charge that its acquirer has not finalised. A charge
+/// that is still pending by then has lost its queue message.
 const FIRST_LOOK_SECONDS: i64 = 120;
 
 /// Sort key of every charge row. Rows that belong to the charge share its partition.
@@ -231,7 +231,8 @@ impl Charge {
 
     /// Checks whether a key of the state table is that of a charge.
     pub fn is_at(key: &Key) -> bool {
-        // The sort key alone is not enough: an incoming payment's sort key is a bank's id, which may be any word.
+        // The sort key alone is not enough: the sort key of an incoming payment is a bank's id, which may be the word
+        // `charge`.
         key.sk == CHARGE_SORT && key.pk.starts_with("charge#")
     }
 

@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 pub struct StoredCharge(Box<Charge>);
 
 impl StoredCharge {
-    /// Returns the charge as it is at `now`, with an expiry that has not been persisted yet.
+    /// Returns the charge as it is at `now`, including an expiry that is not persisted yet.
     pub fn at(self, now: Timestamp) -> Charge {
         self.0.seen_at(now)
     }

@@ -50,7 +50,7 @@ impl ChargeId {
     }
 
     /// Returns the Pix `txid`: the id's 128 bits as 26 characters of [`base32`]. API Pix requires `[a-zA-Z0-9]{26,35}`
-    /// and forbids that a receiver uses a txid twice. Derived from the id, the txid needs no lookup row.
+    /// and forbids a receiver to use a txid twice. The txid is derived from the id, so it needs no lookup row.
     pub fn txid(&self) -> String {
         base32::encode(self.0.as_u128()).as_str().to_owned()
     }
@@ -100,8 +100,8 @@ macro_rules! part_of_charge_id {
         impl $type {
             const EXPECTED: IdError = IdError { expected: concat!($prefix, " and 42 lower-case letters and digits") };
 
-            /// Derives the id from a name that is unique within the charge: the idempotency key of a refund, or the
-            /// acquirer's id of a MED case.
+            /// Derives the id from a name that is unique within the charge: the idempotency key of a refund, or the id
+            /// of the notification that opened a MED case.
             pub fn derive(charge: ChargeId, name: &str) -> Self {
                 let hash = digest($kind, &[charge.0.as_bytes(), name.as_bytes()]);
                 Self { charge, key: first_80_bits(&hash) }
@@ -155,7 +155,8 @@ part_of_charge_id! {
 }
 
 part_of_charge_id! {
-    /// The id of a MED case: `med_` and 42 characters, derived from the charge and the acquirer's id of the case.
+    /// The id of a MED case: `med_` and 42 characters, derived from the charge and the id of the notification that
+    /// opened it.
     MedCaseId, "med_", "med_case"
 }
 

@@ -20,7 +20,7 @@ pub use payment::{AcquirerPaymentId, EndToEndId, ReturnId};
 pub use ulid::{AuditId, EmailId, EvidenceId, PayoutId, PostingId};
 pub use webhook::{DeliveryId, EndpointId, EventId, ResendId};
 
-/// A text is not an id of the expected type. The error does not repeat the text.
+/// The error for a text that is not an id of the expected type. It does not repeat the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("must be {expected}")]
 pub struct IdError {

@@ -12,7 +12,8 @@ use crate::time::Timestamp;
 /// Number of bits after the time: the hash or randomness.
 const TAIL_BITS: u32 = 80;
 
-/// Maximum age of an id under which a client may start an operation.
+/// Maximum age of an id under which an operation may start. Callers may supply such an id, so that a retry is
+/// recognised.
 const MAX_AGE_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// Maximum difference between the clocks of two machines.

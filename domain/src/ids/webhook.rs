@@ -36,8 +36,8 @@ impl EventId {
         Self(Ulid::new(at, &hash))
     }
 
-    /// Returns the id of the row that stores this event. All legacy events of one change share a row: their ids differ
-    /// from the row's id only in the last character. So an event's id leads to its row and sorts next to it.
+    /// Returns the id of the row that stores this legacy event. All legacy events of one change share a row: their ids
+    /// differ from the row's id only in the last character. So an event's id leads to its row and sorts next to it.
     #[must_use]
     pub fn row_of_names(self) -> Self {
         Self(Ulid(self.0.0 & !LAST_CHARACTER_BITS))

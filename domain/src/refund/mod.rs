@@ -23,8 +23,8 @@ use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
 use crate::wallet::{Cause, Posting, RefundShare, Retaken, Subject, rules};
 
-/// Seconds after creation at which `scheduler` first processes a refund that has not ended. By then, its queue message
-/// was lost.
+/// Seconds after creation at which `scheduler` first processes a refund that has not ended. A refund that is still open
+/// by then has lost its queue message.
 const FIRST_LOOK_SECONDS: i64 = 120;
 
 /// Status of a refund (contract: Refund status).
@@ -108,7 +108,7 @@ pub struct Refund {
     pub status: RefundStatus,
     /// The charge's currency.
     pub currency: Currency,
-    /// What the refund took from each source.
+    /// The refund's share of each source of money.
     pub share: RefundShare,
     /// Release day of the tranche that the refund took from. `None`: it took nothing from a tranche.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
@@ -166,7 +166,7 @@ pub struct RefundStep {
 /// A validated refund request: the sums, the destination and the limits.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RefundPlan {
-    /// What the refund takes from the charge.
+    /// The sums that the refund takes from the charge.
     pub asked: RefundAsked,
     /// Pix key that a cash-out is sent to. `None`: to the payer.
     pub destination: Option<PixKey>,

@@ -10,7 +10,7 @@ use crate::calendar::Day;
 use crate::money::{Amount, MinorUnits};
 use crate::time::Timestamp;
 
-/// The settlement of a payment: its crediting, on the terms of that time.
+/// The settlement of a payment: when it was credited, and on which terms.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Settlement {
     /// When the payment settled.
@@ -21,7 +21,7 @@ pub struct Settlement {
     /// The day on which the net is released. `None`: it was available at once.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
-    /// What happens to the fees on a refund.
+    /// Treatment of the fees on a refund.
     #[serde(default, skip_serializing_if = "FeesOnRefund::is_default")]
     pub fees_on_refund: FeesOnRefund,
 }
@@ -62,7 +62,7 @@ impl RefundStrategy {
     }
 }
 
-/// What a refund takes from each source. It is stored with the refund, because a failure must reverse exactly these
+/// A refund's share of each source of money. It is stored with the refund, because a failure must reverse exactly these
 /// sums.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RefundShare {

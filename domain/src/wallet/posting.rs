@@ -115,7 +115,7 @@ pub struct Subject {
 /// The cause of a posting: its id, ledger, time and subject.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Cause {
-    /// Id of the posting. It is derived from the cause, so one cause posts once.
+    /// Id of the posting. A cause always has the same id, so it posts once.
     pub id: PostingId,
     /// Scope of the ledger.
     pub scope: Scope,
@@ -180,8 +180,8 @@ impl Posting {
         }
     }
 
-    /// Returns the partition of a scope's postings. It contains all currencies, so verification need not know which
-    /// ones exist.
+    /// Returns the partition of a scope's postings in all currencies. Verification reads it without knowing which
+    /// currencies are in use.
     pub fn partition(scope: &Scope) -> String {
         format!("ledger#{scope}")
     }

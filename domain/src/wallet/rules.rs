@@ -115,8 +115,9 @@ pub fn refund_completed(cause: Cause, share: &RefundShare) -> Result<Posting, Mo
     Ok(Posting { amount: share.gross.negated(), ..Posting::new(cause, Kind::RefundCompleted, &[paid]) })
 }
 
-/// Posts a failed refund: all its sums are returned. Money from a tranche goes back to it while the tranche is held
-/// (`release_on`), else to the available balance. What MED cases take (`retaken`) is then debited as a case would.
+/// Posts a failed refund: all its sums are returned. Money from a tranche returns to it while the tranche is held
+/// (`release_on`), else to the available balance. Sums that MED cases take (`retaken`) are then debited as a case would
+/// debit them.
 pub fn refund_failed(
     cause: Cause,
     share: &RefundShare,

@@ -6,7 +6,7 @@ use crate::charge::TransactionStatus;
 use crate::med::MedCase;
 use crate::payout::PayoutStatus;
 
-/// Checks whether a payment was credited by the time of this status. After such a status, a change to `PAID` is no
+/// Checks whether a payment was credited by the time of this status. After such a status, a change to `PAID` is not a
 /// first payment, and only refunds return the money.
 fn was_settled(status: TransactionStatus) -> bool {
     match status {
@@ -78,9 +78,9 @@ pub fn legacy_of_charge(from: TransactionStatus, to: TransactionStatus) -> Vec<E
     events
 }
 
-/// Returns the events of a change of a MED case (contract: MED events). `old` is `None` for a new case.
-/// `outcome_notices` false turns off `med.resolved` and the `med_case.updated` of a change to a final status; the
-/// platform may do that.
+/// Returns the events of a change of a MED case (contract: MED events). `old` is `None` for a new case. With
+/// `outcome_notices` false, the result omits `med.resolved` and the `med_case.updated` of a change to a final status.
+/// The platform can turn these notifications off.
 pub fn of_case(old: Option<&MedCase>, new: &MedCase, outcome_notices: bool) -> Vec<EventType> {
     let Some(old) = old else { return vec![EventType::MedCaseCreated] };
     let mut events = Vec::new();

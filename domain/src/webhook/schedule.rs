@@ -1,7 +1,7 @@
 //! The retry schedule of failed deliveries: computes the delay after an attempt.
 //!
 //! The function is pure; the caller passes in the time and the random jitter. The caller also counts the attempts, and
-//! carries out the delay by an SQS delay or an entry in the due index.
+//! implements the delay with an SQS delay or an entry in the due index.
 
 use std::time::{Duration, UNIX_EPOCH};
 
