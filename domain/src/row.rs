@@ -1,5 +1,5 @@
-//! How a noun is stored: its primary key, its entries in the secondary indexes and its expiry. This module does no I/O;
-//! the store in `shared` writes the rows.
+//! How a domain object is stored: its primary key, its entries in the secondary indexes and its expiry. This module
+//! does no I/O; the store in `shared` writes the rows.
 
 use serde::Serialize;
 
@@ -15,8 +15,8 @@ pub struct Key {
 }
 
 impl Key {
-    /// Partition key and sort key joined by `#`. The result identifies one row even where several rows share a
-    /// partition, so ids derived from a row (events, postings) use it.
+    /// Returns the partition key and the sort key joined by `#`. The result identifies one row even where several rows
+    /// share a partition, so ids derived from a row (events, postings) use it.
     pub fn whole(&self) -> String {
         format!("{}#{}", self.pk, self.sk)
     }
@@ -37,15 +37,15 @@ pub struct Indexes {
 
 /// A row of the state table. Its serde form is the stored item.
 pub trait Row: Serialize + Send + Sync {
-    /// The primary key.
+    /// Returns the primary key.
     fn key(&self) -> Key;
 
-    /// The entries in secondary indexes. By default there are none.
+    /// Returns the entries in secondary indexes. By default there are none.
     fn indexes(&self) -> Indexes {
         Indexes::default()
     }
 
-    /// When DynamoDB may delete the row (its TTL). `None`: never.
+    /// Returns when DynamoDB may delete the row (its TTL). `None`: never.
     fn removable_at(&self) -> Option<Timestamp> {
         None
     }

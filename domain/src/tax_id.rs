@@ -46,7 +46,7 @@ impl TaxId {
         }
     }
 
-    /// The whole document, `[0-9]{11}` or `[0-9A-Z]{12}[0-9]{2}`. Not for logs.
+    /// Returns the whole document, `[0-9]{11}` or `[0-9A-Z]{12}[0-9]{2}`. Not for logs.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Cpf(cpf) => cpf.as_str(),
@@ -79,7 +79,7 @@ impl Cpf {
         verify(&characters, &CPF_WEIGHTS).map(|()| Self(characters))
     }
 
-    /// The whole document, `[0-9]{11}`. Not for logs.
+    /// Returns the whole document, `[0-9]{11}`. Not for logs.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
@@ -97,7 +97,7 @@ impl Cnpj {
         verify(&characters, &CNPJ_WEIGHTS).map(|()| Self(characters))
     }
 
-    /// The whole document, `[0-9A-Z]{12}[0-9]{2}`. Not for logs.
+    /// Returns the whole document, `[0-9A-Z]{12}[0-9]{2}`. Not for logs.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }

@@ -338,7 +338,7 @@ mod tests {
     use super::AddressPolicy::PublicOnly;
     use super::*;
 
-    /// The policy of a developer's machine, without named hosts.
+    /// Returns the policy of a developer's machine, without named hosts.
     fn local() -> AddressPolicy {
         AddressPolicy::PublicOrLocal(LocalNames::default())
     }

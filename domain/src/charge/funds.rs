@@ -153,12 +153,12 @@ impl Funds {
         Ok(self)
     }
 
-    /// Sum of all refunds, completed and in progress.
+    /// Returns the sum of all refunds, completed and in progress.
     fn in_refunds(&self) -> Result<MinorUnits, MoneyError> {
         self.in_progress()?.checked_add(self.refunded()?)
     }
 
-    /// Sum of all devolutions, completed and in progress.
+    /// Returns the sum of all devolutions, completed and in progress.
     fn devolved(&self) -> Result<MinorUnits, MoneyError> {
         self.devolution_reserved.checked_add(self.refunded_devolution)
     }

@@ -16,7 +16,7 @@ pub(crate) fn at(offset_seconds: i64) -> Timestamp {
     Timestamp::parse_floor(NOON).unwrap().plus_seconds(offset_seconds).unwrap()
 }
 
-/// A test charge of 1000 centavos, created at noon and payable for one hour.
+/// Returns a test charge of 1000 centavos, created at noon and payable for one hour.
 pub(crate) fn waiting() -> Charge {
     Charge {
         id: ChargeId::derive(b"salt", Mode::Test, "charges", "order-0001"),
@@ -50,7 +50,7 @@ pub(crate) fn waiting() -> Charge {
     }
 }
 
-/// The charge of [`waiting`], paid by Pix one minute later and settled without fees.
+/// Returns the charge of [`waiting`], paid by Pix one minute later and settled without fees.
 pub(crate) fn paid() -> Charge {
     let payment = Payment {
         id: EndToEndId::sandbox(at(60), [1; 8]).into(),

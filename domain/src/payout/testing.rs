@@ -5,7 +5,7 @@ use domain::money::{Amount, Currency};
 use domain::payout::{Payout, PayoutStatus};
 use domain::time::Timestamp;
 
-/// A pending payout of 1000 centavos, created on 2026-11-21 at noon UTC.
+/// Returns a pending payout of 1000 centavos, created on 2026-11-21 at noon UTC.
 pub(crate) fn pending() -> Payout {
     let noon = Timestamp::parse_floor("2026-11-21T12:00:00Z").unwrap();
     Payout {

@@ -475,7 +475,7 @@ proptest! {
     }
 }
 
-/// Parameters of a refund by devolution.
+/// Returns the parameters of a refund by devolution.
 fn devolution(gross: Option<i64>) -> RefundAsked {
     RefundAsked {
         gross: gross.map(|gross| Amount::parse(gross).unwrap()),

@@ -27,7 +27,7 @@ fn payment(number: u8, amount: i64, document: Option<&str>) -> Payment {
     }
 }
 
-/// The platform's fee is 10 centavos, the acquirer's 0.99%; there is no hold.
+/// Returns terms with a platform fee of 10 centavos, an acquirer fee of 0.99% and no hold.
 fn terms() -> MethodTerms {
     MethodTerms {
         acquirer_fee: Fee::new(0, 99).unwrap(),
@@ -71,7 +71,7 @@ fn written(write: IncomingPaymentWrite) -> IncomingPayment {
     incoming
 }
 
-/// A charge in every status that the commands below can reach.
+/// Returns a charge in every status that the commands below can reach.
 fn every_state() -> Vec<Charge> {
     vec![
         waiting(),
