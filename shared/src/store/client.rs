@@ -1,8 +1,8 @@
-//! The AWS clients: one HTTP client for all of them, made once at start-up.
+//! Builds the AWS clients. They share one HTTP client, which is built once at start-up.
 //!
-//! TLS is rustls over ring with Amazon's own roots and nothing else: an unpinned default store makes a cold
-//! start seven times dearer. Credentials come from the environment that Lambda sets; no profile files, no
-//! metadata service.
+//! TLS is rustls with ring, and it trusts Amazon's own root certificates alone: the default root store makes a cold start
+//! seven times as expensive. Credentials come from the environment variables that Lambda sets. Profile files and the
+//! metadata service are never used.
 
 use std::time::Duration;
 
@@ -17,11 +17,13 @@ use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 /// Amazon Root CA 1-4 and Starfield Services Root CA - G2, from <https://www.amazontrust.com/repository/>.
 const AMAZON_ROOTS: &str = include_str!("amazon-roots.pem");
 
-/// How long one try of a call may take, and how long all of them.
+/// The timeout of one attempt of a call.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The timeout of a call with all its retries.
 const OPERATION_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// What the AWS clients are made from.
+/// The configuration of the AWS clients, read from the environment.
 #[derive(Clone, Debug)]
 pub struct Aws {
     region: Region,
@@ -32,14 +34,19 @@ pub struct Aws {
     http: SharedHttpClient,
 }
 
-/// An environment that the clients can't be made from.
+/// The environment lacks a variable, or the TLS roots can't be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct AwsError(String);
 
 impl Aws {
-    /// Reads `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN` and, where set,
-    /// `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS` and `AWS_ENDPOINT_URL_S3`.
+    /// Reads `AWS_REGION`, `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, and these if they are set:
+    /// `AWS_SESSION_TOKEN`, `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS` and `AWS_ENDPOINT_URL_S3`. A DynamoDB
+    /// endpoint with `http://` makes all clients use plain HTTP.
+    ///
+    /// # Errors
+    ///
+    /// When a required variable is not set, or the TLS roots can't be read.
     pub fn from_vars(var: &dyn Fn(&str) -> Option<String>) -> Result<Self, AwsError> {
         let required = |name: &str| var(name).ok_or_else(|| AwsError(format!("{name} is not set")));
         let credentials = Credentials::new(
@@ -62,23 +69,23 @@ impl Aws {
         })
     }
 
-    /// The region that all clients go to.
+    /// The region of all clients.
     pub fn region(&self) -> Region {
         self.region.clone()
     }
 
-    /// Whose requests they are.
+    /// The credentials that sign the clients' requests.
     pub fn credentials(&self) -> Credentials {
         self.credentials.clone()
     }
 
-    /// What carries their requests. A function that alone needs another of AWS's services makes its client of these, so
-    /// that its library is in no other function.
+    /// The HTTP client that the AWS clients share. If one function alone needs another AWS service, it builds that client
+    /// itself from [`Aws::region`], [`Aws::credentials`] and this one, so that no other function contains the SDK crate.
     pub fn http(&self) -> SharedHttpClient {
         self.http.clone()
     }
 
-    /// A DynamoDB client.
+    /// Builds a DynamoDB client.
     pub fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
         let mut config = aws_sdk_dynamodb::Config::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -90,7 +97,7 @@ impl Aws {
         aws_sdk_dynamodb::Client::from_conf(config.build())
     }
 
-    /// An SQS client.
+    /// Builds an SQS client.
     pub fn sqs(&self) -> aws_sdk_sqs::Client {
         let mut config = aws_sdk_sqs::Config::builder()
             .behavior_version(aws_sdk_sqs::config::BehaviorVersion::latest())
@@ -102,8 +109,9 @@ impl Aws {
         aws_sdk_sqs::Client::from_conf(config.build())
     }
 
-    /// An S3 client. At an address of its own, buckets go in the path, for it may have no subdomains. Checksums are left
-    /// to where S3 asks for them: in a signed address they would bind its client to send and read them.
+    /// Builds an S3 client. At a custom endpoint the bucket is a part of the path, because the host may have no
+    /// subdomains. Checksums are sent and validated only if S3 requires them: in a presigned URL they would oblige the
+    /// URL's user to send them too.
     pub fn s3(&self) -> aws_sdk_s3::Client {
         let mut config = aws_sdk_s3::Config::builder()
             .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
@@ -119,7 +127,8 @@ impl Aws {
     }
 }
 
-/// A connection that died while the function was frozen must not hold a request until the gateway gives up.
+/// The timeouts of the AWS clients: 3 s for one attempt, 6 s for a call with its retries. A connection can die while the
+/// function is frozen. Without these bounds a request on it would wait until the gateway times out without our error body.
 pub fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)

@@ -1,4 +1,5 @@
-//! Writes: all the rows of a state change, or none.
+//! Commits: all the rows of a state change are written, or none. Conflicts with concurrent transactions are retried within
+//! a bound.
 
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
@@ -16,40 +17,41 @@ use super::write::{Change, put};
 use super::{Committed, Inserted, Item, Store, StoreError, Write, from_item, unavailable};
 use crate::random;
 
-/// The attribute that names a single put: random, so that a caller whose answer was lost knows its own row by it, and two
-/// callers that write equal rows are told apart. Transactions have client tokens for that, and their rows have none.
+/// The attribute with the random id of a single put. A caller whose response was lost recognises its own row by this id.
+/// Without it, two callers that put equal rows would both believe that they had won. The rows of a transaction have none,
+/// because its client token serves the same purpose.
 const PUT_ID: &str = "put_id";
 
 impl Store {
-    /// Inserts a row, or hands back the one that was there, in one request.
+    /// Inserts a row, or returns the existing row with its key, in one request.
     pub async fn insert<R: Row + DeserializeOwned>(&self, row: &R) -> Result<Inserted<R>, StoreError> {
         self.insert_or_read(row).await
     }
 
-    /// As [`Store::insert`], of a row that is read as another type than it is written as.
+    /// As [`Store::insert`], for a row that is read as another type than it is written as.
     pub async fn insert_or_read<R: DeserializeOwned>(
         &self,
         row: &impl Row,
     ) -> Result<Inserted<R>, StoreError> {
         match self.write(vec![Write::insert(row)?]).await? {
-            Written::Done => Ok(Inserted::New),
-            Written::ConditionFailed { found, .. } => {
+            WriteOutcome::Done => Ok(Inserted::New),
+            WriteOutcome::ConditionFailed { found, .. } => {
                 from_item(found.unwrap_or_default()).map(Inserted::Existing)
             }
         }
     }
 
-    /// Writes all rows of a state change, or none; at most 100. A single row needs no transaction and takes half
-    /// the units.
+    /// Writes all the rows of a state change, or none: at most 100, DynamoDB's bound. A single insert or replacement is a
+    /// conditional put without a transaction, which takes half the write units.
     pub async fn commit(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
         match self.write(writes).await? {
-            Written::Done => Ok(Committed::Done),
-            Written::ConditionFailed { at, .. } => Ok(Committed::Overtaken { at }),
+            WriteOutcome::Done => Ok(Committed::Done),
+            WriteOutcome::ConditionFailed { at, .. } => Ok(Committed::Overtaken { at }),
         }
     }
 
-    /// Writes, and tries again where another transaction holds a row or capacity is short, within a bound.
-    async fn write(&self, writes: Vec<Write>) -> Result<Written, StoreError> {
+    /// Writes, and retries within a bound while another transaction holds a row or capacity is short.
+    async fn write(&self, writes: Vec<Write>) -> Result<WriteOutcome, StoreError> {
         let mut request = match <[Write; 1]>::try_from(writes) {
             Ok([Write(Change::Put { mut item, expected })]) => {
                 item.insert(PUT_ID.to_owned(), new_put_id()?);
@@ -63,30 +65,36 @@ impl Store {
         };
         let mut attempt = 0;
         loop {
-            let tried = match &request {
+            let attempted = match &request {
                 Request::Put(put) => self.put(put).await,
                 Request::Transaction { items, token } => self.transact(items.clone(), token).await,
             };
-            match tried {
+            match attempted {
                 Ok(written) => return Ok(written),
-                Err(failed @ (Failed::Contended | Failed::InProgress)) if attempt < MAX_WRITE_ATTEMPTS => {
-                    // What is in progress may be this very write, whose answer was lost: asked for under its own token, it
-                    // says how it ended.
-                    if let (Failed::Contended, Request::Transaction { token, .. }) = (failed, &mut request) {
+                Err(failed @ (AttemptError::Contended | AttemptError::InProgress))
+                    if attempt < MAX_WRITE_ATTEMPTS =>
+                {
+                    // A cancelled transaction is retried as a new one, under a new token. One that is in progress may be
+                    // this very transaction, whose response was lost: a retry under its token returns its outcome.
+                    if let (AttemptError::Contended, Request::Transaction { token, .. }) =
+                        (failed, &mut request)
+                    {
                         *token = new_token();
                     }
                     tokio::time::sleep(pause_before_retry(attempt)).await;
                     attempt = attempt.saturating_add(1);
                 }
-                Err(Failed::Contended | Failed::InProgress) => {
-                    return Err(StoreError::Unavailable("a row was held by other transactions".to_owned()));
+                Err(AttemptError::Contended | AttemptError::InProgress) => {
+                    return Err(StoreError::Unavailable(
+                        "other transactions held a row during all retries".to_owned(),
+                    ));
                 }
-                Err(Failed::Otherwise(error)) => return Err(error),
+                Err(AttemptError::Store(error)) => return Err(error),
             }
         }
     }
 
-    async fn put(&self, put: &Put) -> Result<Written, Failed> {
+    async fn put(&self, put: &Put) -> Result<WriteOutcome, AttemptError> {
         let answer = self
             .client
             .put_item()
@@ -97,55 +105,61 @@ impl Store {
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
             .send()
             .await;
-        let Err(error) = answer else { return Ok(Written::Done) };
+        let Err(error) = answer else { return Ok(WriteOutcome::Done) };
         match error.as_service_error() {
-            // The client retries when an answer is lost, and then finds its own row.
+            // The SDK retries when a response is lost. The retry then finds the row that the first attempt put.
             Some(PutItemError::ConditionalCheckFailedException(failed))
                 if failed.item().and_then(|found| found.get(PUT_ID)) == put.item().get(PUT_ID) =>
             {
-                Ok(Written::Done)
+                Ok(WriteOutcome::Done)
             }
             Some(PutItemError::ConditionalCheckFailedException(failed)) => {
-                Ok(Written::ConditionFailed { at: vec![0], found: failed.item().cloned() })
+                Ok(WriteOutcome::ConditionFailed { at: vec![0], found: failed.item().cloned() })
             }
-            Some(PutItemError::TransactionConflictException(_)) => Err(Failed::Contended),
-            _ => Err(Failed::Otherwise(unavailable(error))),
+            Some(PutItemError::TransactionConflictException(_)) => Err(AttemptError::Contended),
+            _ => Err(AttemptError::Store(unavailable(error))),
         }
     }
 
-    async fn transact(&self, items: Vec<TransactWriteItem>, token: &str) -> Result<Written, Failed> {
+    async fn transact(
+        &self,
+        items: Vec<TransactWriteItem>,
+        token: &str,
+    ) -> Result<WriteOutcome, AttemptError> {
         let request = self.client.transact_write_items().set_transact_items(Some(items));
         let answer = request.client_request_token(token).send().await;
-        let Err(error) = answer else { return Ok(Written::Done) };
+        let Err(error) = answer else { return Ok(WriteOutcome::Done) };
         let reasons = match error.as_service_error() {
             Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
                 cancelled.cancellation_reasons()
             }
             Some(TransactWriteItemsError::TransactionInProgressException(_)) => {
-                return Err(Failed::InProgress);
+                return Err(AttemptError::InProgress);
             }
-            _ => return Err(Failed::Otherwise(unavailable(error))),
+            _ => return Err(AttemptError::Store(unavailable(error))),
         };
-        let places = |codes: &[&str]| -> Vec<usize> {
+        let indexes_of = |codes: &[&str]| -> Vec<usize> {
             let is_one =
                 |reason: &CancellationReason| reason.code().is_some_and(|code| codes.contains(&code));
-            reasons.iter().enumerate().filter(|(_, reason)| is_one(reason)).map(|(place, _)| place).collect()
+            reasons.iter().enumerate().filter(|(_, reason)| is_one(reason)).map(|(index, _)| index).collect()
         };
-        let failed = places(&["ConditionalCheckFailed"]);
+        let failed = indexes_of(&["ConditionalCheckFailed"]);
         if !failed.is_empty() {
-            return Ok(Written::ConditionFailed { at: failed, found: None });
+            return Ok(WriteOutcome::ConditionFailed { at: failed, found: None });
         }
-        if !places(&["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"]).is_empty() {
-            return Err(Failed::Contended);
+        if !indexes_of(&["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"])
+            .is_empty()
+        {
+            return Err(AttemptError::Contended);
         }
-        Err(Failed::Otherwise(unavailable(error)))
+        Err(AttemptError::Store(unavailable(error)))
     }
 }
 
-/// A write as DynamoDB takes it.
+/// The request to DynamoDB that carries out a write.
 enum Request {
     Put(Put),
-    /// Asked for again under the same token, it is carried out once.
+    /// Sent again under the same token, it is executed once.
     Transaction {
         items: Vec<TransactWriteItem>,
         token: String,
@@ -168,21 +182,21 @@ fn new_put_id() -> Result<AttributeValue, StoreError> {
     Ok(AttributeValue::S(hex::encode(&random)))
 }
 
-/// How a write ended.
-enum Written {
+/// The outcome of a write.
+enum WriteOutcome {
     Done,
-    /// Rows were not as expected, those at these places; `found`: the one that was there, of a single write.
+    /// The conditions of the writes at the indexes `at` failed. `found` is the existing row, for a single put alone.
     ConditionFailed {
         at: Vec<usize>,
         found: Option<Item>,
     },
 }
 
-/// Why a write did not end.
-enum Failed {
-    /// Another transaction holds a row, or capacity is short: it may go through later.
+/// Why an attempt to write failed.
+enum AttemptError {
+    /// Another transaction holds a row, or capacity is short. A retry may succeed.
     Contended,
-    /// A write under the same token has not ended.
+    /// A transaction under the same client token is still in progress.
     InProgress,
-    Otherwise(StoreError),
+    Store(StoreError),
 }

@@ -1,19 +1,20 @@
-//! Pauses before a request that met another transaction on its rows is sent again.
+//! The pauses before a request is retried that conflicted with another transaction, or that DynamoDB did not complete.
 
 use std::time::Duration;
 
 use crate::random;
 
-/// How often a write that met another transaction on its rows is tried again, before it counts as unavailable: some two
-/// seconds in all.
+/// The most retries of a write that conflicts with other transactions on its rows. Then the database counts as
+/// unavailable. The pauses take about two seconds in all.
 pub(super) const MAX_WRITE_ATTEMPTS: u32 = 12;
 
-/// The first pause between such tries, in milliseconds; doubled each time up to the longest, with full jitter.
+/// The longest first pause, in milliseconds. The bound doubles with each attempt up to [`LONGEST_PAUSE_MS`].
 const FIRST_PAUSE_MS: u64 = 15;
 
+/// The longest pause of any attempt, in milliseconds.
 const LONGEST_PAUSE_MS: u64 = 500;
 
-/// A random time up to a window that doubles with each attempt.
+/// Returns a random pause between zero and a bound that doubles with each attempt (full jitter).
 pub(super) fn pause_before_retry(attempt: u32) -> Duration {
     let ceiling_ms = FIRST_PAUSE_MS.saturating_mul(2_u64.saturating_pow(attempt)).min(LONGEST_PAUSE_MS);
     Duration::from_millis(random::below(ceiling_ms.saturating_add(1)))

@@ -1,4 +1,4 @@
-//! Conditional updates of one row: counters, and updates that a noun writes itself.
+//! Conditional updates of one row: additions to a counter, and updates that the owner of a row builds itself.
 
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -13,9 +13,11 @@ use super::write::add;
 use super::{Bound, Item, Store, StoreError, key_attributes, unavailable};
 
 impl Store {
-    /// Adds to a counter of a row, which need not exist, unless a bound forbids it; says whether it did. `set` is written
-    /// beside it. One update, without a transaction, so that many at once do not refuse one another; one whose answer was
-    /// lost may be counted twice.
+    /// Adds to a counter of a row and writes the attributes `set`. The row is created if it does not exist. `false`: the
+    /// bound forbids the addition, and nothing is written.
+    ///
+    /// It is one update without a transaction, so that concurrent additions do not conflict. An addition whose response was
+    /// lost may be counted twice, because the SDK retries it.
     pub async fn count_within(
         &self,
         key: &Key,
@@ -26,7 +28,7 @@ impl Store {
         Ok(self.counted_within(key, counter, set, bound).await?.is_some())
     }
 
-    /// As [`Store::count_within`]; gives the counter after it. `None`: the bound forbids it.
+    /// As [`Store::count_within`], and returns the counter after the addition. `None`: the bound forbids the addition.
     pub async fn counted_within(
         &self,
         key: &Key,
@@ -52,7 +54,7 @@ impl Store {
         value.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter", counter.0)))
     }
 
-    /// Keeps a row until then at least, where it is there and would be removed before.
+    /// Extends a row's time to live: if the row has a `ttl` before `at`, its `ttl` becomes `at`. Otherwise nothing changes.
     pub async fn keep_until(&self, key: &Key, at: Timestamp) -> Result<(), StoreError> {
         let update = self.client.update_item().table_name(&self.table).set_key(Some(key_attributes(key)));
         let update = update
@@ -60,20 +62,20 @@ impl Store {
             .update_expression("SET #ttl = :until")
             .expression_attribute_names("#ttl", "ttl")
             .expression_attribute_values(":until", number(at.seconds()));
-        update_in_turn(update).await.map(|_kept_now_or_before| ())
+        update_in_turn(update).await.map(|_extended_or_unchanged| ())
     }
 }
 
-/// How a conditional update of one row ended.
+/// The outcome of a conditional update of one row.
 pub(crate) enum Updated {
-    /// The row as it is now, where it was asked for.
+    /// The attributes that the update requests by its `ReturnValues`; empty if it requests none.
     Done(Item),
-    /// Its condition does not hold. The row as it was, where it was asked for; empty when there is none.
+    /// The condition failed. The stored row, if the update requests it; empty if it does not, or if there is no row.
     Refused(Item),
 }
 
-/// Updates a row and gives what was asked for of it; `None`: its condition does not hold. A row that a transaction holds,
-/// for some milliseconds, is waited for, within a bound.
+/// Runs a conditional update and returns the attributes that it requests. `None`: the condition failed. While a
+/// transaction holds the row, for some milliseconds, the update is retried within a bound.
 pub(crate) async fn update_in_turn(update: UpdateItemFluentBuilder) -> Result<Option<Item>, StoreError> {
     Ok(match update_unless_refused(update).await? {
         Updated::Done(item) => Some(item),
@@ -81,7 +83,7 @@ pub(crate) async fn update_in_turn(update: UpdateItemFluentBuilder) -> Result<Op
     })
 }
 
-/// The same, with the row that refused it.
+/// As [`update_in_turn`], and returns the stored row if the condition failed.
 pub(crate) async fn update_unless_refused(update: UpdateItemFluentBuilder) -> Result<Updated, StoreError> {
     let mut attempt = 0;
     loop {

@@ -1,4 +1,4 @@
-//! The due-index: rows that the scheduler must look at, by time, in a few shards.
+//! The due index: rows that the scheduler must handle, sorted by due time, in a few shards.
 
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
@@ -8,25 +8,25 @@ use domain::time::Timestamp;
 
 use super::{Item, Store, StoreError, key_attributes, key_of_item, text, unavailable};
 
-/// Rows that are read from the due-index at once.
+/// The rows in a page of the due index.
 const DUE_PAGE: i32 = 100;
 
-/// Partitions of the due-index. One takes 1,000 writes a second; a charge with two deliveries writes six. Deliveries have the
-/// second half for themselves: however many of them wait, what else is due is reached.
+/// The shards (partitions) of the due index. A partition takes 1,000 writes a second, and a charge with two deliveries
+/// makes six. The second half holds deliveries alone, so that a backlog of deliveries does not delay other due rows.
 pub const DUE_SHARDS: u8 = 2 * HALF_OF_DUE_SHARDS;
 
 const HALF_OF_DUE_SHARDS: u8 = 4;
 
-/// A row that is due.
+/// An entry of the due index: a row that is due.
 #[derive(Clone, Debug)]
 pub struct Due {
-    /// The row.
+    /// The primary key of the row.
     pub key: Key,
-    /// Its place in the due-index: its time, and its key.
+    /// Its sort key in the due index: the due time, then the row's primary key.
     pub sort: String,
 }
 
-/// The due-index attributes of a row: its shard, and a sort key by time.
+/// Returns the attributes of a row in the due index: its shard, and a sort key that begins with the due time.
 pub fn due_attributes(key: &Key, at: Timestamp) -> [(String, AttributeValue); 2] {
     let sum = key.pk.bytes().chain(key.sk.bytes()).fold(0_u8, u8::wrapping_add);
     let shard = sum.checked_rem(HALF_OF_DUE_SHARDS).unwrap_or_default();
@@ -43,13 +43,15 @@ fn due_partition(shard: u8) -> String {
 }
 
 impl Store {
-    /// Rows that are due in one shard, the longest overdue first; a page after `after`, with where it ends.
+    /// Reads a page of the rows in one shard that are due at `now` or before, the longest overdue first. `after` is the key
+    /// at which the previous page ended. Returns the rows and the key at which this page ended; `None`: it is the last page.
     pub async fn due(
         &self,
         shard: u8,
         now: Timestamp,
         after: Option<Item>,
     ) -> Result<(Vec<Due>, Option<Item>), StoreError> {
+        // In the bound, `$` sorts after the `#` that follows the time in a sort key. So rows due exactly at `now` are read.
         let answer = self
             .client
             .query()
@@ -68,7 +70,8 @@ impl Store {
         Ok((rows, answer.last_evaluated_key))
     }
 
-    /// Moves a row's due time if it is still the one that was read. `None`: another caller moved it.
+    /// Sets a row's due time to `to` if it is still the one that was read, and returns the updated row. `None`: another
+    /// caller changed the due time, or is changing the row in a transaction.
     pub async fn postpone(&self, due: &Due, to: Timestamp) -> Result<Option<Item>, StoreError> {
         let [(_, shard), (_, sort)] = due_attributes(&due.key, to);
         let answer = self
@@ -87,7 +90,7 @@ impl Store {
         match answer {
             Ok(answer) => Ok(answer.attributes),
             Err(error) => match error.as_service_error() {
-                // A transaction holds the row, and moves it.
+                // On a transaction conflict, the transaction that holds the row sets its due time.
                 Some(
                     UpdateItemError::ConditionalCheckFailedException(_)
                     | UpdateItemError::TransactionConflictException(_),

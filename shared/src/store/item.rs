@@ -1,4 +1,4 @@
-//! Rows as DynamoDB's client has them.
+//! Converts rows to items of DynamoDB's client, and back.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use domain::row::{Key, Row};
 use super::StoreError;
 use super::due::due_attributes;
 
-/// A row as DynamoDB's client has it.
+/// A row as a map of DynamoDB attributes.
 pub type Item = HashMap<String, AttributeValue>;
 
-/// A row's primary key as attributes.
+/// Returns a row's primary key as attributes.
 pub fn key_attributes(key: &Key) -> Item {
     HashMap::from([
         ("pk".to_owned(), AttributeValue::S(key.pk.clone())),
@@ -21,12 +21,12 @@ pub fn key_attributes(key: &Key) -> Item {
     ])
 }
 
-/// The primary key of an item.
+/// Returns the primary key of an item. `None`: the item has no `pk` or no `sk`.
 pub fn key_of_item(item: &Item) -> Option<Key> {
     Some(Key { pk: text(item, "pk")?, sk: text(item, "sk")? })
 }
 
-/// The row as an item, with its keys and indexes.
+/// Serialises a row as an item, with the attributes of its primary key, its indexes and its time to live.
 pub fn to_item<R: Row>(row: &R) -> Result<Item, StoreError> {
     let mut item: Item =
         serde_dynamo::to_item(row).map_err(|error| StoreError::Corrupt(error.to_string()))?;
@@ -53,17 +53,21 @@ pub fn to_item<R: Row>(row: &R) -> Result<Item, StoreError> {
     Ok(item)
 }
 
-/// Reads a row from an item.
+/// Deserialises a row from an item.
+///
+/// # Errors
+///
+/// [`StoreError::Corrupt`] when the attributes are not those of the row's type.
 pub fn from_item<R: DeserializeOwned>(item: Item) -> Result<R, StoreError> {
     serde_dynamo::from_item(item).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
-/// A text attribute of an item.
+/// Returns a string attribute of an item. `None`: it is absent or no string.
 pub fn text(item: &Item, name: &str) -> Option<String> {
     item.get(name)?.as_s().ok().cloned()
 }
 
-/// When DynamoDB may remove a row, in seconds since 1970, as an attribute.
+/// Returns the `ttl` attribute: the time from which DynamoDB may remove the row, in seconds since 1970.
 pub fn ttl(seconds: i64) -> Item {
     Item::from([("ttl".to_owned(), number(seconds))])
 }

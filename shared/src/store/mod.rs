@@ -1,9 +1,9 @@
-//! Reads and writes of rows in the state table; the only module that speaks DynamoDB's expressions for
-//! whole rows. What a row means is its noun's business.
+//! Reads and writes rows of the state table. No other module builds DynamoDB expressions for whole rows. The meaning of
+//! a row is defined by the module that owns it, such as `charge` or `refund`.
 //!
-//! A state change is ONE write: [`Store::commit`] puts all the rows of a change or none. Every row carries a
-//! version, and replacing one is conditional on the version that was read, so two writers can't overtake each
-//! other unseen.
+//! A state change is one write: [`Store::commit`] writes all the rows of a change or none. A row that can be replaced
+//! carries a version, and its replacement is conditional on the version that was read. So a writer never overwrites
+//! another writer's change: its commit fails, and it reads the row again.
 
 mod client;
 mod commit;
@@ -35,31 +35,32 @@ use domain::row::Key;
 
 use self::contention::pause_before_retry;
 
-/// The most keys that one `BatchGetItem` takes.
+/// The most keys that one `BatchGetItem` accepts.
 const BATCH_GET_KEYS: usize = 100;
 
-/// How often a `BatchGetItem` asks again for what DynamoDB left unprocessed.
+/// The most requests for one chunk of keys: the first one, and those for the keys that DynamoDB left unprocessed.
 const MAX_BATCH_GET_ROUNDS: u32 = 5;
 
 /// Why a read or write of DynamoDB failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// DynamoDB did not answer, or could not execute the request now.
-    #[error("the database did not answer: {0}")]
+    /// DynamoDB did not answer or could not execute the request now, or the retries are used up. A later attempt may
+    /// succeed.
+    #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// A row can't be read or written, or a row that must exist does not.
+    /// A row can't be serialised or deserialised, or a row that must exist does not.
     #[error("a row can't be read or written: {0}")]
     Corrupt(String),
 }
 
-/// Stored numbers whose sum is out of range.
+/// The sum of stored amounts is out of range.
 impl From<MoneyError> for StoreError {
     fn from(error: MoneyError) -> Self {
         Self::Corrupt(error.to_string())
     }
 }
 
-/// Wraps an SDK error with all its causes.
+/// Wraps an SDK error with all its causes as [`StoreError::Unavailable`].
 pub fn unavailable<E, R>(error: SdkError<E, R>) -> StoreError
 where
     E: std::error::Error + Send + Sync + 'static,
@@ -76,12 +77,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store over a client and the state table's name.
+    /// Creates a store from a client and the state table's name.
     pub fn new(client: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
         Self { client, table: table.into() }
     }
 
-    /// The client, for a noun's single-row updates.
+    /// The client, for single-row updates that the owner of a row builds itself.
     pub fn client(&self) -> &aws_sdk_dynamodb::Client {
         &self.client
     }
@@ -91,12 +92,13 @@ impl Store {
         &self.table
     }
 
-    /// Reads one row, strongly consistent.
+    /// Reads one row, strongly consistent: a charge can be read as soon as its creation was answered. `None`: there is no
+    /// such row.
     pub async fn get<R: DeserializeOwned>(&self, key: &Key) -> Result<Option<R>, StoreError> {
         self.get_item(key).await?.map(from_item).transpose()
     }
 
-    /// Reads one item, strongly consistent.
+    /// Reads one item, strongly consistent. `None`: there is no such row.
     pub async fn get_item(&self, key: &Key) -> Result<Option<Item>, StoreError> {
         let answer = self
             .client
@@ -110,8 +112,8 @@ impl Store {
         Ok(answer.item)
     }
 
-    /// Reads many items, strongly consistent, in no order; missing ones are left out. A hundred keys a request,
-    /// the requests side by side.
+    /// Reads many items, strongly consistent, in no particular order. Missing items are left out. Sends one request for
+    /// each 100 keys, all of them concurrently.
     pub async fn batch_get(&self, keys: &[Key]) -> Result<Vec<Item>, StoreError> {
         let mut pending = tokio::task::JoinSet::new();
         for chunk in keys.chunks(BATCH_GET_KEYS) {
@@ -126,7 +128,7 @@ impl Store {
         Ok(items)
     }
 
-    /// Reads many rows as [`Store::batch_get`] does, in the order of their keys.
+    /// Reads many rows as [`Store::batch_get`] does, and returns them in the order of `keys`.
     pub async fn get_in_order<R: DeserializeOwned>(&self, keys: &[Key]) -> Result<Vec<R>, StoreError> {
         let mut rows = HashMap::new();
         for item in self.batch_get(keys).await? {
@@ -144,19 +146,19 @@ impl Store {
             if round > 0 {
                 tokio::time::sleep(pause_before_retry(round)).await;
             }
-            let wanted = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
-            let wanted = wanted.map_err(|error| StoreError::Corrupt(error.to_string()))?;
+            let request = KeysAndAttributes::builder().set_keys(Some(keys)).consistent_read(true).build();
+            let request = request.map_err(|error| StoreError::Corrupt(error.to_string()))?;
             let answer = self
                 .client
                 .batch_get_item()
-                .request_items(&self.table, wanted)
+                .request_items(&self.table, request)
                 .send()
                 .await
                 .map_err(unavailable)?;
             items.extend(answer.responses.unwrap_or_default().into_values().flatten());
-            let left = answer.unprocessed_keys.unwrap_or_default().remove(&self.table);
-            match left {
-                Some(left) if !left.keys.is_empty() => keys = left.keys,
+            let unprocessed = answer.unprocessed_keys.unwrap_or_default().remove(&self.table);
+            match unprocessed {
+                Some(unprocessed) if !unprocessed.keys.is_empty() => keys = unprocessed.keys,
                 _ => return Ok(items),
             }
         }

@@ -1,4 +1,4 @@
-//! Reads of many rows: entries of the list indexes, and the rows of a partition.
+//! Reads many rows: entries of the list indexes, and the rows of a partition.
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, Select};
@@ -8,25 +8,25 @@ use domain::row::Key;
 
 use super::{Item, Store, StoreError, from_item, key_of_item, text, unavailable};
 
-/// Why a page of a list is not read.
+/// Why a page of a list can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
     /// `starting_after` names no entry of the list.
     #[error("starting_after is not {0}")]
     UnknownCursor(&'static str),
-    /// DynamoDB.
+    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// One of the lists that an index keeps.
+/// A list index. All of them sort by `list_sk`, and each one has its own partition attribute.
 #[derive(Clone, Copy, Debug)]
 pub enum ListIndex {
-    /// Everything of a partition.
+    /// `list`: all rows of a list.
     All,
-    /// By status.
+    /// `list_by_status`: the rows of a list with one status.
     ByStatus,
-    /// By the customer's document.
+    /// `list_by_customer`: the rows of a list with one customer's document.
     ByCustomer,
 }
 
@@ -40,26 +40,27 @@ impl ListIndex {
     }
 }
 
-/// Which way a range is read.
+/// The direction in which a range of sort keys is read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Order {
-    /// By the sort key.
+    /// By ascending sort key.
     OldestFirst,
-    /// Against it.
+    /// By descending sort key.
     NewestFirst,
 }
 
-/// An entry of a list index: where it stands and which row it names.
+/// An entry of a list index.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Listed {
-    /// Its place in the list; sorts by time.
+    /// Its sort key in the list; it begins with the row's time.
     pub sort: String,
-    /// The row.
+    /// The primary key of the row.
     pub key: Key,
 }
 
 impl Store {
-    /// Entries of an index: those of `partition` whose sort key is within `from..=to`, in order, at most `limit`.
+    /// Reads at most `limit` entries of an index: those of `partition` whose sort key is within `from..=to`. The index is
+    /// eventually consistent.
     pub async fn list(
         &self,
         index: ListIndex,
@@ -69,12 +70,12 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Listed>, StoreError> {
         let query = self.entries(index, partition, range).scan_index_forward(order == Order::OldestFirst);
-        // Boxed, for a query takes kilobytes, and pages put several side by side.
+        // Boxed, because the future of a query takes kilobytes, and a page runs several queries concurrently.
         let items = Box::pin(self.at_most(query, limit)).await?;
         Ok(items.iter().filter_map(listed).collect())
     }
 
-    /// How many entries there are. DynamoDB counts 1 MB at a time, some 6,000 entries.
+    /// Counts the entries of a partition within `from..=to`. Each request counts 1 MB, about 6,000 entries.
     pub async fn count(
         &self,
         index: ListIndex,
@@ -84,7 +85,7 @@ impl Store {
         self.count_all(self.entries(index, partition, range)).await
     }
 
-    /// How many rows a query finds, from where it begins, however many pages it takes.
+    /// Counts the rows that a query finds, on all its pages.
     pub(crate) async fn count_all(&self, query: QueryFluentBuilder) -> Result<usize, StoreError> {
         let mut query = query.select(Select::Count);
         let mut count: usize = 0;
@@ -111,18 +112,18 @@ impl Store {
             .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
     }
 
-    /// All items of a partition, by their sort key; for partitions that stay small.
+    /// Reads all items of a partition by ascending sort key, strongly consistent. Use it for small partitions only.
     pub async fn partition(&self, pk: &str) -> Result<Vec<Item>, StoreError> {
         self.all(self.rows(pk)).await
     }
 
-    /// The items of a partition whose sort keys begin so; for few of them.
+    /// Reads all items of a partition whose sort keys begin with `prefix`. Use it where few items match.
     pub async fn partition_prefix(&self, pk: &str, prefix: &str) -> Result<Vec<Item>, StoreError> {
         let query = self.rows(pk).key_condition_expression("pk = :pk AND begins_with(sk, :prefix)");
         self.all(query.expression_attribute_values(":prefix", AttributeValue::S(prefix.to_owned()))).await
     }
 
-    /// As [`Store::partition_prefix`], read as what they are.
+    /// As [`Store::partition_prefix`], and deserialises the items.
     pub async fn rows_of_prefix<R: DeserializeOwned>(
         &self,
         pk: &str,
@@ -140,7 +141,8 @@ impl Store {
             .consistent_read(true)
     }
 
-    /// A page of a partition, as large as DynamoDB gives, after where the last one ended.
+    /// Reads a page of a partition, up to DynamoDB's bound of 1 MB. `after` is the key at which the previous page ended.
+    /// Returns the items and the key at which this page ended; `None`: it is the last page.
     pub async fn page(&self, pk: &str, after: Option<Item>) -> Result<(Vec<Item>, Option<Item>), StoreError> {
         let answer = self.rows(pk).set_exclusive_start_key(after).send().await.map_err(unavailable)?;
         Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
@@ -159,7 +161,7 @@ impl Store {
         }
     }
 
-    /// Items of a partition whose sort keys are within `from..=to`, in that order or newest first, at most `limit`.
+    /// Reads at most `limit` items of a partition: those whose sort keys are within `from..=to`. Strongly consistent.
     pub async fn range(
         &self,
         pk: &str,
@@ -176,7 +178,7 @@ impl Store {
         Box::pin(self.at_most(query, limit)).await
     }
 
-    /// The first items of a query. It ends at 1 MB: rows that are longer than usual take several.
+    /// Reads the first `limit` items of a query. A request ends at 1 MB, so long rows take several requests.
     async fn at_most(&self, query: QueryFluentBuilder, limit: usize) -> Result<Vec<Item>, StoreError> {
         let mut items = Vec::new();
         let mut after = None;

@@ -1,10 +1,10 @@
-//! Optimistic updates: read rows, decide what to write, commit under the versions that were read. When another caller
-//! committed first, the update starts again from the newer rows.
+//! Optimistic updates: read rows, plan the writes, and commit them on the condition that the rows still have the versions
+//! that were read. If another caller committed first, the update starts again from the newer rows.
 //!
-//! Callers are processes of their own and know nothing of one another. So each pauses for a random time between two
-//! attempts. The window of that time grows until it has room for all callers. An attempt that took long met many others, so
-//! the window is also a multiple of the last attempt's duration: many callers on a slow machine spread out after their first
-//! attempt.
+//! Callers are separate processes and can't coordinate, so each one pauses for a random time before it retries. The window
+//! of this time doubles with each attempt, so that any number of callers spreads out. A slow attempt indicates many
+//! concurrent callers. Therefore the window is also at least a multiple of the last attempt's duration: on a slow machine
+//! the callers spread out after their first attempt.
 
 use std::time::{Duration, Instant};
 
@@ -15,32 +15,35 @@ use domain::row::Key;
 use super::{Committed, Store, StoreError, Write};
 use crate::random;
 
-/// How long an update is attempted. A client must have an answer within 10 s; a function is stopped after 20 s.
+/// The time for which an update is attempted. A client must have an answer within 10 s, and a function is stopped after
+/// 20 s.
 const RETRY_BUDGET: Duration = Duration::from_secs(8);
 
-/// The window of the first pause, and of the longest. It doubles with each attempt.
+/// The window of the first pause. It doubles with each attempt.
 const FIRST_WINDOW: Duration = Duration::from_millis(25);
 
+/// The largest window of a pause.
 const LONGEST_WINDOW: Duration = Duration::from_secs(2);
 
-/// The least ratio of a window to the duration of the last attempt.
+/// The smallest ratio of a window to the duration of the last attempt.
 const ATTEMPTS_IN_WINDOW: u32 = 3;
 
-/// What an update decides from the row that was read.
+/// The plan of an update, made from the row that was read.
 #[derive(Debug)]
 pub enum Plan<T> {
-    /// Nothing is to be written; the update ends with this result.
+    /// Nothing is written; the update returns this result.
     Finished(T),
-    /// All these rows are written, or none. Once they are, the update ends with this result.
+    /// All these rows are written, or none. Once they are written, the update returns this result.
     Commit(Vec<Write>, T),
 }
 
 impl Store {
-    /// Updates one row: reads it, lets `plan` decide, commits. `subject` names the row in the error, such as `an account`.
+    /// Updates one row: reads it, calls `plan`, and commits the plan. On a conflict it starts again. `subject` names the row
+    /// in the error, such as `an account`.
     ///
     /// # Errors
     ///
-    /// Those of `plan`; [`StoreError::Unavailable`] when the database does not answer or the retry budget is spent.
+    /// The errors of `plan`; [`StoreError::Unavailable`] when the database does not answer or the retry budget is spent.
     pub async fn update<R, T, E>(
         &self,
         subject: &str,
@@ -65,8 +68,8 @@ impl Store {
         }
     }
 
-    /// Starts an update whose rows the caller reads itself, anew in each attempt. `subject` names what is updated in the
-    /// error, such as `a charge`.
+    /// Starts an update whose rows the caller reads itself in each attempt. `subject` names the updated object in the error,
+    /// such as `a charge`.
     ///
     /// ```ignore
     /// let mut update = store.start_update("a charge");
@@ -99,30 +102,31 @@ pub struct Update<'a> {
     store: &'a Store,
     subject: &'a str,
     since: Instant,
-    /// When the last attempt began; `None`: there was none.
+    /// The start of the current attempt; `None` before the first one.
     began: Option<Instant>,
     window: Duration,
-    /// The places of the writes that failed in the attempt before this one, and in this one.
+    /// The indexes of the writes that failed in the previous attempt.
     failed: Vec<usize>,
+    /// The indexes of the writes that failed in the current attempt.
     failed_now: Vec<usize>,
-    /// The place of the write that is conditional on a counter's bound, in the last attempt that had one.
+    /// The index of the write that is conditional on a counter's bound; see [`Update::bound_at`].
     bound: Option<usize>,
 }
 
 impl Update<'_> {
-    /// Waits until the next attempt may begin; the first begins at once.
+    /// Pauses until the next attempt may begin. The first attempt begins at once.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unavailable`] when the retry budget is spent, so that the caller can answer 503 while its client still
-    /// waits.
+    /// [`StoreError::Unavailable`] when the retry budget is spent. The caller then answers 503 before its client times out.
     pub async fn next_attempt(&mut self) -> Result<(), StoreError> {
         if let Some(began) = self.began {
             let left = RETRY_BUDGET.saturating_sub(self.since.elapsed());
             if left.is_zero() {
-                return Err(StoreError::Unavailable(format!("{} kept changing", self.subject)));
+                let message = format!("other callers kept changing {}", self.subject);
+                return Err(StoreError::Unavailable(message));
             }
-            // Callers do not hold up one another at a bounded counter: where it alone failed, a pause gains nothing.
+            // Concurrent additions to a bounded counter do not conflict. If the bound alone failed, a pause gains nothing.
             if self.bound.is_none_or(|place| self.failed_now != [place]) {
                 let window = window_after(self.window, began.elapsed());
                 tokio::time::sleep(pause_within(window).min(left)).await;
@@ -134,22 +138,22 @@ impl Update<'_> {
         Ok(())
     }
 
-    /// The places of the writes whose conditions failed in the attempt before this one.
+    /// The indexes of the writes whose conditions failed in the previous attempt.
     pub fn failed(&self) -> &[usize] {
         &self.failed
     }
 
-    /// Whether the bound of the last attempt that had one failed in the attempt before this one.
+    /// Whether the write named by [`Update::bound_at`] failed in the previous attempt.
     pub fn bound_failed(&self) -> bool {
         self.bound.is_some_and(|place| self.failed.contains(&place))
     }
 
-    /// Names the write of this attempt that is conditional on a counter's bound.
+    /// Sets the index of the write that is conditional on a counter's bound, in the current attempt; `None`: there is none.
     pub fn bound_at(&mut self, place: Option<usize>) {
         self.bound = place;
     }
 
-    /// Commits an attempt's rows, all or none. `false`: a condition failed, so the rows that were read are stale.
+    /// Commits the rows of an attempt, all or none. `false`: a condition failed, so the rows that were read are stale.
     pub async fn commit(&mut self, writes: Vec<Write>) -> Result<bool, StoreError> {
         match self.store.commit(writes).await? {
             Committed::Done => Ok(true),
@@ -161,19 +165,19 @@ impl Update<'_> {
     }
 }
 
-/// The row that the caller has just read, in the first attempt; in a later one it is read anew.
+/// Returns the row that the caller has already read, in the first attempt. In a later attempt it reads the row again.
 pub async fn just_read_or<T, E>(
     just_read: &mut Option<T>,
     read: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     match just_read.take() {
         Some(row) => Ok(row),
-        // Boxed, for a request takes kilobytes of each caller's future.
+        // Boxed, because a request takes kilobytes of the caller's future.
         None => Box::pin(read).await,
     }
 }
 
-/// The window of the pause after an attempt that took so long.
+/// Returns the window of the pause after an attempt that lasted `took`.
 fn window_after(window: Duration, took: Duration) -> Duration {
     window.max(took.saturating_mul(ATTEMPTS_IN_WINDOW)).min(LONGEST_WINDOW)
 }

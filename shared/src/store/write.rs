@@ -1,4 +1,4 @@
-//! One row of a write, and how writes end.
+//! One row of a commit, and the outcomes of inserts and commits.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ use domain::row::{Key, Row};
 use super::item::number;
 use super::{Item, Listed, StoreError, key_attributes, to_item};
 
-/// How an insert ended.
+/// The outcome of an insert.
 #[derive(Debug)]
 pub enum Inserted<R> {
-    /// The row is new.
+    /// The row was inserted.
     New,
-    /// There was one already, unchanged.
+    /// A row with this key already exists; it was not changed.
     Existing(R),
 }
 
@@ -42,70 +42,70 @@ pub(super) enum Expected {
     Version(u64),
 }
 
-/// What a counter must be before something is added to it.
+/// The condition on a counter for an addition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Bound {
-    /// At most this; an absent counter is 0.
+    /// Before the addition, the counter is at most `most` or absent.
     AtMost {
-        /// Its attribute.
+        /// The counter's attribute.
         counter: String,
-        /// The bound.
+        /// The upper bound, inclusive.
         most: i64,
     },
-    /// There, and at least this.
+    /// Before the addition, the counter exists and is at least `least`.
     AtLeast {
-        /// Its attribute.
+        /// The counter's attribute.
         counter: String,
-        /// The bound.
+        /// The lower bound, inclusive.
         least: i64,
     },
 }
 
 impl Write {
-    /// A row that must not exist yet.
+    /// Inserts a row. The commit fails if a row with this key exists.
     pub fn insert<R: Row>(row: &R) -> Result<Self, StoreError> {
         Ok(Self(Change::Put { item: to_item(row)?, expected: Expected::Absent }))
     }
 
-    /// A row that replaces the one whose `version` attribute is `version`.
+    /// Replaces a row. The commit fails unless the stored row's `version` attribute is `version`.
     pub fn replace<R: Row>(row: &R, version: u64) -> Result<Self, StoreError> {
         Ok(Self(Change::Put { item: to_item(row)?, expected: Expected::Version(version) }))
     }
 
-    /// Adds to counters of a row, which need not exist. `set` is written beside them. It must be part of a commit that a
-    /// condition keeps from being carried out twice.
+    /// Adds to counters of a row and writes the attributes `set`. The row is created if it does not exist. An addition is
+    /// not idempotent: another write of the same commit must have a condition that fails when the commit is repeated.
     pub fn add(key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound>) -> Self {
         Self(Change::Add { key, counters, set, bound })
     }
 
-    /// Removes a row whose counter is still as it was seen.
+    /// Removes a row. The commit fails unless the number in the attribute `counter` is still `expected`.
     pub fn remove(key: Key, counter: &str, expected: i64) -> Self {
         Self(Change::Remove { key, counter: counter.to_owned(), expected })
     }
 
-    /// Takes a row's entry out of a partition of the list index, and puts it into another or the same one at a sort key, if `to`
-    /// is given. The row's entry must still be the one that was seen.
+    /// Moves a row's entry of the list index from the partition `from` to the partition and sort key `to`. With `None` the
+    /// row leaves the list index. The commit fails unless the entry is still in `from`, at the sort key of `entry`.
     pub fn relist(entry: Listed, from: &str, to: Option<(&str, &str)>) -> Self {
         let to = to.map(|(partition, sort)| (partition.to_owned(), sort.to_owned()));
         Self(Change::Relist { entry, from: from.to_owned(), to })
     }
 
-    /// A noun's own conditional update of a row, whose table it need not name.
+    /// A conditional update that the owner of the row builds itself, without the table's name.
     pub fn update(update: UpdateBuilder) -> Self {
         Self(Change::Update(Box::new(update)))
     }
 
-    /// Nothing is written to this row, but its `version` attribute must be `version`.
+    /// Writes nothing to the row. The commit fails unless its `version` attribute is `version`.
     pub fn check(key: Key, version: u64) -> Self {
         Self(Change::Check { key, version })
     }
 
-    /// A row of another table, whose partition key is `pk`, that must not exist yet.
+    /// Inserts a row into another table, whose partition key is `pk`. The commit fails if a row with this key exists.
     pub fn insert_into(table: &str, item: Item) -> Self {
         Self(Change::InsertInto { table: table.to_owned(), item })
     }
 
-    /// Removes a row of another table, whose partition key is `pk`; it must exist.
+    /// Removes a row of another table, whose partition key is `pk`. The commit fails if the row does not exist.
     pub fn remove_from(table: &str, key: Item) -> Self {
         Self(Change::RemoveFrom { table: table.to_owned(), key })
     }
@@ -173,7 +173,8 @@ pub(super) fn put(table: &str, item: Item, expected: &Expected) -> Result<Put, S
     put.build().map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
-/// Attributes go by place, for their names may be reserved words.
+/// Builds an update that adds to counters. The expression uses a placeholder for each attribute, because an attribute's
+/// name may be a reserved word.
 pub(super) fn add(
     table: &str,
     key: &Key,
@@ -213,15 +214,16 @@ pub(super) fn add(
     update.update_expression(expression).build()
 }
 
-/// How a commit ended.
+/// The outcome of a commit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
 pub enum Committed {
-    /// All rows are written.
+    /// All rows were written.
     Done,
-    /// Rows were not as expected, those at these places: somebody else was first, and nothing was written.
+    /// A conflict: the conditions of some writes failed, usually because another caller changed those rows first. Nothing
+    /// was written.
     Overtaken {
-        /// Places among the writes.
+        /// The indexes of the writes whose conditions failed.
         at: Vec<usize>,
     },
 }
