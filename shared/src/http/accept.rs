@@ -1,8 +1,8 @@
-//! What a client would rather read (RFC 9110, section 12.5.1).
+//! Content negotiation by the `Accept` header (RFC 9110, section 12.5.1).
 
 use axum::http::header::{ACCEPT, HeaderMap};
 
-/// A form that an answer can have.
+/// A media type of a response.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum MediaType {
     /// `application/json`.
@@ -20,10 +20,10 @@ impl MediaType {
     }
 }
 
-/// The weights are thousandths, so that nothing is lost.
+/// The weight 1. Weights are integers in thousandths, because RFC 9110 allows three decimals.
 const WHOLE: u16 = 1000;
 
-/// The `Accept` headers of a request: ranges with their weights.
+/// The `Accept` headers of a request: media ranges with their weights in thousandths.
 #[derive(Clone, Debug, Default)]
 pub struct Accept(Vec<(String, u16)>);
 
@@ -39,21 +39,21 @@ impl Accept {
         Self(ranges.collect())
     }
 
-    /// How much a form is wanted: by the most exact range that names it.
+    /// Returns the weight of the most specific range that matches a media type; 0 if none does.
     fn weight(&self, media_type: MediaType) -> u16 {
         let (full, family) = media_type.full_and_family();
         let of = |name: &str| self.0.iter().find(|(range, _)| range == name).map(|(_, weight)| *weight);
         of(full).or_else(|| of(family)).or_else(|| of("*/*")).unwrap_or(0)
     }
 
-    /// Which of the two is wanted: `other` only where it is wanted more. Who accepts neither gets `usual`, for the
-    /// contract has no status to refuse with.
+    /// Returns `other` if the client gives it a greater weight than `usual`, else `usual`. A client that accepts neither
+    /// gets `usual`, because the contract has no status for a refusal (406).
     pub fn prefers(&self, other: MediaType, usual: MediaType) -> MediaType {
         if self.weight(other) > self.weight(usual) { other } else { usual }
     }
 }
 
-/// `0.5`, `1`, `1.000` as thousandths. What is not a weight makes its range nothing.
+/// Parses a weight such as `0.5`, `1` or `1.000` as thousandths. `None`: the text is no weight, so its range is ignored.
 fn thousandths(text: &str) -> Option<u16> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_is_given_to_who_wants_it_more() {
+    fn csv_is_preferred_only_with_a_greater_weight() {
         for accept in [
             "text/csv",
             "TEXT/CSV; q=0.9",
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_given_several_times_count_together() {
+    fn repeated_accept_headers_are_combined() {
         let mut headers = HeaderMap::new();
         headers.append(ACCEPT, HeaderValue::from_static("application/json;q=0.1"));
         headers.append(ACCEPT, HeaderValue::from_static("text/csv"));

@@ -1,4 +1,5 @@
-//! The context of one request: its id, the headers that matter, what is left of its key's minute.
+//! The context of one request (id, headers, query string, source address) and the middleware that sets response headers
+//! from it.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -22,17 +23,17 @@ use super::problem::Problem;
 
 const X_REQUEST_ID: &str = "x-request-id";
 
-/// How many requests may be made.
+/// The header with the requests a minute that the caller may make.
 pub(super) const RATE_LIMIT: &str = "x-ratelimit-limit-minute";
 
-/// How many of them are left.
+/// The header with the requests that the caller may still make in this minute.
 pub(super) const RATE_LIMIT_REMAINING: &str = "x-ratelimit-remaining-minute";
 
 /// The longest `X-Request-Id` of a client that is echoed, in bytes; a longer one is replaced.
 const MAX_REQUEST_ID_BYTES: usize = 512;
 
-/// The id of a request: the client's own where that is 1 to 512 bytes of UTF-8 without control characters, else `req_<uuid>`.
-/// Spaces around it are no part of a header's value.
+/// The id of a request. It is the client's `X-Request-Id` if that is 1 to 512 bytes of UTF-8 without control characters,
+/// else `req_<uuid>`. Spaces and tabs around it are removed, because they are not a part of a header's value.
 #[derive(Clone, Debug)]
 pub struct RequestId(Arc<str>);
 
@@ -50,7 +51,7 @@ impl RequestId {
         &self.0
     }
 
-    fn name(&self, response: &mut Response) {
+    fn set_header(&self, response: &mut Response) {
         if let Ok(id) = HeaderValue::from_bytes(self.0.as_bytes()) {
             response.headers_mut().insert(X_REQUEST_ID, id);
         }
@@ -61,20 +62,20 @@ fn is_echoable(id: &str) -> bool {
     (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && !id.chars().any(char::is_control)
 }
 
-/// As logs show it: what a terminal would not show as it is written is escaped.
+/// The form in logs: characters that a terminal would not show literally are escaped.
 impl fmt::Display for RequestId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.escape_debug().fmt(formatter)
     }
 }
 
-/// What is left of a caller's minute; on every response to an API key or a dashboard token (contract: Errors,
+/// The rate limit of a caller. Every response to an API key or a dashboard token shows it in two headers (contract: Errors,
 /// `rate_limited`).
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
-    /// Requests a minute that the caller may make.
+    /// The requests a minute that the caller may make.
     pub limit: u64,
-    /// Requests left in this minute, this one counted.
+    /// The requests left in this minute, after this one.
     pub remaining: u64,
 }
 
@@ -83,7 +84,7 @@ pub struct RateLimit {
 pub struct ClientHeaders {
     /// `apikey`, exactly as sent.
     pub api_key: Option<SecretString>,
-    /// The token of `Authorization: Bearer`, whose name has any case (RFC 9110).
+    /// The token of `Authorization: Bearer`. The scheme's name is case-insensitive (RFC 9110).
     pub bearer: Option<SecretString>,
     /// `Idempotency-Key`, exactly as sent.
     pub idempotency_key: Option<HeaderValue>,
@@ -108,25 +109,25 @@ fn bearer(authorization: &str) -> Option<SecretString> {
     scheme.eq_ignore_ascii_case("bearer").then(|| SecretString::from(token.trim_start()))
 }
 
-/// The context of one request, made by the frame around every router.
+/// The context of one request, built by the middleware around every router.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
     /// The request's id, on every response.
     pub id: RequestId,
     /// The headers that the service reads.
     pub headers: ClientHeaders,
-    /// The query string. Routes that take no parameters refuse it as they authenticate.
+    /// The query string. Routes without parameters refuse any parameter right after the authentication.
     pub query: Query,
-    /// The address that the request comes from.
+    /// The address of the client.
     pub source: SourceAddress,
     caller: Arc<OnceLock<KnownCaller>>,
 }
 
-/// What the authentication found out.
+/// The result of the authentication, for response headers and the log.
 #[derive(Debug)]
 struct KnownCaller {
     rate_limit: RateLimit,
-    /// Of an API key.
+    /// The fingerprint of an API key; `None` for a dashboard token.
     fingerprint: Option<String>,
 }
 
@@ -141,14 +142,14 @@ impl RequestContext {
         }
     }
 
-    /// Notes what is left of the caller's minute, for the response's headers, and an API key's fingerprint, for the log.
+    /// Stores the caller's rate limit for the response headers, and an API key's fingerprint for the log.
     pub fn note_rate_limit(&self, rate_limit: RateLimit, fingerprint: Option<&str>) {
-        // A second authentication within one request would only repeat the first.
+        // The first value stays: a second authentication within one request has the same result.
         let _ = self.caller.set(KnownCaller { rate_limit, fingerprint: fingerprint.map(str::to_owned) });
     }
 }
 
-/// The address of the client as API Gateway saw it. No header counts: a client may send any.
+/// Returns the address of the client as API Gateway reports it. Headers are ignored, because a client may send any.
 fn source_of(extensions: &Extensions) -> SourceAddress {
     match extensions.get() {
         Some(ApiGateway::ApiGatewayV2(context)) => SourceAddress::parse(context.http.source_ip.as_deref()),
@@ -160,19 +161,22 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
-        let made = || Self::of(&parts.headers, &parts.uri, &parts.extensions);
-        Ok(parts.extensions.get().cloned().unwrap_or_else(made))
+        let new = || Self::of(&parts.headers, &parts.uri, &parts.extensions);
+        Ok(parts.extensions.get().cloned().unwrap_or_else(new))
     }
 }
 
-/// What stands before the functions refuses as they do: the contract's shape, and the request's id.
+/// Returns an error response for a request that reaches no function, such as one that a gateway refuses. It has the
+/// contract's body and `X-Request-Id`, as the functions' own responses have.
 pub fn refuse(headers: &HeaderMap, problem: &Problem) -> Response {
     let id = RequestId::of(headers);
     let mut response = problem.respond(&id);
-    id.name(&mut response);
+    id.set_header(&mut response);
     response
 }
 
+/// The middleware of all functions. It builds the request's context, renders errors, sets the headers that every response
+/// has, and logs the request.
 pub(super) async fn frame(mut request: Request, next: Next) -> Response {
     let context = RequestContext::of(request.headers(), request.uri(), request.extensions());
     let method = request.method().clone();
@@ -188,9 +192,9 @@ pub(super) async fn frame(mut request: Request, next: Next) -> Response {
         headers.insert(RATE_LIMIT, HeaderValue::from(rate_limit.limit));
         headers.insert(RATE_LIMIT_REMAINING, HeaderValue::from(rate_limit.remaining));
     }
-    // What names money, keys or tokens is not kept on its way, unless a route says so of a picture.
+    // Responses hold amounts, keys and tokens, so no cache may store them. The route of the QR image sets its own header.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    context.id.name(&mut response);
+    context.id.set_header(&mut response);
     let key = caller.and_then(|caller| caller.fingerprint.as_deref());
     let status = response.status().as_u16();
     tracing::info!(key, request_id = %context.id, "{method} {path} {status}");
@@ -208,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clients_id_is_echoed_where_it_is_text_without_control_characters() {
+    fn a_clients_id_is_echoed_if_it_is_text_without_control_characters() {
         let longest = "é".repeat(256);
         for sent in ["a", "order 17/retry-2", "pedido nº 7", "注文", "\u{202e}x", longest.as_str()] {
             assert_eq!(id(sent.as_bytes()).as_str(), sent);
@@ -222,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_shows_an_id_escaped() {
+    fn logs_show_an_id_escaped() {
         assert_eq!(id("order-17 é".as_bytes()).to_string(), "order-17 é");
         assert_eq!(id("a\u{202e}\"\u{2028}".as_bytes()).to_string(), r#"a\u{202e}\"\u{2028}"#);
     }

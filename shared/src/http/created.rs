@@ -1,30 +1,30 @@
-//! The answer to a request that creates something under an idempotency key.
+//! The response to a request that creates a resource under an idempotency key.
 
 use axum::Json;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-/// On the answer to a creation that came before.
+/// The header of the response to a replayed request.
 const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// How a creation ended.
+/// The outcome of a creation.
 #[derive(Debug)]
 pub enum Created<T> {
-    /// It is new.
+    /// The resource is new.
     New(T),
-    /// The same request came before; what it made, as it stands now.
+    /// A replay: an earlier request with the same idempotency key and body created the resource. It is shown as it is now.
     Replayed(T),
 }
 
 impl<T> Created<T> {
-    /// What was made, as it stands now.
+    /// The created resource, as it is now.
     pub fn get(&self) -> &T {
-        let (Self::New(made) | Self::Replayed(made)) = self;
-        made
+        let (Self::New(resource) | Self::Replayed(resource)) = self;
+        resource
     }
 
-    /// 201 with what was made, in a surface's form; a replay says that it is one.
+    /// Returns the 201 response with `body`. A replay has the header `Idempotent-Replayed: true`.
     pub fn respond(&self, body: impl Serialize) -> Response {
         let mut response = (StatusCode::CREATED, Json(body)).into_response();
         match self {

@@ -1,7 +1,7 @@
-//! Reads a request's JSON body and query string, and reports EVERY failing field, not the first.
+//! Validates a request's JSON body and query string, and reports every failing field instead of the first one alone.
 //!
-//! A field is taken through [`Fields`], which notes what is wrong and goes on; [`Fields::finish`] then gives
-//! the value or the whole list. A field that is `null` counts as absent.
+//! [`Fields`] reads one field after another and collects the failures. [`Fields::finish`] then returns the parsed value or
+//! all failures. A field that is `null` counts as absent.
 
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, Request};
@@ -22,13 +22,14 @@ const MAX_BODY_BYTES: usize = 262_144;
 /// The shortest e-mail address.
 const MIN_EMAIL_CHARS: usize = 3;
 
-/// The longest address that mail can carry (RFC 5321).
+/// The longest e-mail address (RFC 5321).
 const MAX_EMAIL_CHARS: usize = 254;
 
-/// A request's body: a JSON object, without a key that is there twice. An empty body reads as `{}`, for routes whose fields
-/// are all optional.
+/// A request's body: a JSON object without duplicate keys. An empty body reads as `{}`, because all fields of a route may be
+/// optional.
 ///
-/// A handler extracts it after its caller. Where another check of the handler comes before the body's, it is a `Result`.
+/// A handler extracts it after the caller, so that authentication fails first. If another check must precede the body's, the
+/// handler extracts a `Result<JsonBody, Problem>`.
 #[derive(Clone, Debug)]
 pub struct JsonBody(pub JsonObject);
 
@@ -56,7 +57,7 @@ fn is_json(content_type: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-/// A JSON object within a body, with the path that its fields are reported under.
+/// A JSON object within a body. Failures of its fields are reported under its path. An absent object has no fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Object<'a> {
     map: Option<&'a JsonObject>,
@@ -74,7 +75,7 @@ impl<'a> Object<'a> {
         self.map?.get(name).filter(|value| !value.is_null())
     }
 
-    /// Whether the field is there, even as `null`.
+    /// Whether the object has the field, even as `null`.
     pub fn has(&self, name: &str) -> bool {
         self.map.is_some_and(|map| map.contains_key(name))
     }
@@ -84,7 +85,8 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The checks of one request: takes fields and collects what is wrong with them.
+/// The validation of one request: reads fields and collects their failures. A method that reads a field returns `None` if
+/// the field is absent or fails.
 #[derive(Debug, Default)]
 pub struct Fields {
     details: Vec<Detail>,
@@ -92,12 +94,12 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Nothing checked yet.
+    /// Starts a validation without failures.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Notes a failing field, once; after the first hundred there is no use in more.
+    /// Adds a failing field. Only the first failure of a field counts, and only the first 100 fields are collected.
     pub fn reject(&mut self, param: impl Into<String>, rule: impl Into<String>) {
         let param = param.into();
         if self.details.len() < MAX_DETAILS && !self.has_rejected(&param) {
@@ -105,12 +107,12 @@ impl Fields {
         }
     }
 
-    /// Whether a field was already found wrong.
+    /// Whether a failure of this field was already added.
     pub fn has_rejected(&self, param: &str) -> bool {
         self.details.iter().any(|detail| detail.param == param)
     }
 
-    /// An optional object; its fields are reported under its name.
+    /// Reads an optional object. Failures of its fields are reported under its name.
     pub fn object<'a>(&mut self, from: &Object<'a>, name: &'a str) -> Object<'a> {
         let map = match from.get(name) {
             None => None,
@@ -123,7 +125,7 @@ impl Fields {
         Object { map, path: name }
     }
 
-    /// An optional string of `min` to `max` characters.
+    /// Reads an optional string of `min` to `max` characters, both inclusive.
     pub fn text<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let value = from.get(name)?;
         let JsonValue::String(text) = value else {
@@ -138,8 +140,8 @@ impl Fields {
         Some(text)
     }
 
-    /// As [`Fields::text`], of one line that reads as it is written and, unless it is empty, shows something: people choose and
-    /// compare by it.
+    /// As [`Fields::text`], for one line of text that people choose and compare by. Control characters and characters that
+    /// change the direction of text are refused. So is text without a visible character, unless it is empty.
     pub fn line<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let message =
             "must be one line without control characters or characters that change the direction of text";
@@ -151,7 +153,8 @@ impl Fields {
         Some(text)
     }
 
-    /// As [`Fields::text`], of any number of lines.
+    /// As [`Fields::text`], for any number of lines. Line breaks are accepted. Other control characters, and characters that
+    /// change the direction of text, are refused.
     pub fn lines<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let message = "must not contain control characters other than line breaks, or characters that change the direction of text";
         self.text_without(from, name, (min, max), text::is_unfit_for_lines, message)
@@ -173,7 +176,7 @@ impl Fields {
         Some(text)
     }
 
-    /// An optional e-mail address (RFC 5322), without a display name.
+    /// Reads an optional e-mail address (RFC 5322) without a display name.
     pub fn email<'a>(&mut self, from: &Object<'a>, name: &str) -> Option<&'a str> {
         let text = self.line(from, name, MIN_EMAIL_CHARS, MAX_EMAIL_CHARS)?;
         let options = Options::default().without_display_text();
@@ -184,8 +187,9 @@ impl Fields {
         Some(text)
     }
 
-    /// An optional integer; a number with a fraction, or one written as text, is not one. Beyond 64 bits it is the nearest
-    /// integer within, so that the field's own bounds decide.
+    /// Reads an optional integer. A number with a fraction or an exponent is refused, and so is a string. An integer beyond
+    /// 64 bits becomes the nearest 64-bit integer, so that the field's own bounds apply: an `expires_in` of any size is
+    /// capped at 86400.
     pub fn integer(&mut self, from: &Object<'_>, name: &str) -> Option<i64> {
         let integer = match from.get(name)? {
             JsonValue::Number(number) => number.saturating_i64(),
@@ -201,7 +205,7 @@ impl Fields {
         integer
     }
 
-    /// An optional boolean; a number, or one written as text, is not one.
+    /// Reads an optional boolean. Numbers and strings are refused.
     pub fn boolean(&mut self, from: &Object<'_>, name: &str) -> Option<bool> {
         if let JsonValue::Bool(value) = from.get(name)? {
             return Some(*value);
@@ -210,7 +214,7 @@ impl Fields {
         None
     }
 
-    /// A required amount in minor units; a failure gives the whole request the code `invalid_amount`.
+    /// Reads a required amount in minor units. If it fails, the error code of the whole response is `invalid_amount`.
     pub fn amount(&mut self, from: &Object<'_>, name: &str) -> Option<Amount> {
         if from.get(name).is_none() {
             self.amount_failed = true;
@@ -220,7 +224,8 @@ impl Fields {
         self.optional_amount(from, name)
     }
 
-    /// As [`Fields::amount`], but it may be absent.
+    /// As [`Fields::amount`], but the field may be absent. The number must be written as an integer: `10.0` and `1e400` are
+    /// refused.
     pub fn optional_amount(&mut self, from: &Object<'_>, name: &str) -> Option<Amount> {
         let minor = match from.get(name)? {
             JsonValue::Number(number) => number.saturating_i64(),
@@ -241,7 +246,7 @@ impl Fields {
         }
     }
 
-    /// An optional word of a closed vocabulary.
+    /// Reads an optional word of a closed vocabulary.
     pub fn word<T: Copy>(&mut self, from: &Object<'_>, name: &str, vocabulary: &[(&str, T)]) -> Option<T> {
         let value = from.get(name)?;
         let found = vocabulary.iter().find(|(word, _)| value.as_str() == Some(word)).map(|(_, value)| *value);
@@ -251,7 +256,7 @@ impl Fields {
         found
     }
 
-    /// As [`Fields::word`], but it must be there.
+    /// As [`Fields::word`], but the field is required.
     pub fn required_word<T: Copy>(
         &mut self,
         from: &Object<'_>,
@@ -264,7 +269,7 @@ impl Fields {
         self.word(from, name, vocabulary)
     }
 
-    /// An optional CPF or CNPJ with valid check digits.
+    /// Reads an optional CPF or CNPJ with valid check digits.
     pub fn tax_id(&mut self, from: &Object<'_>, name: &str) -> Option<TaxId> {
         let value = from.get(name)?;
         let parsed = value.as_str().and_then(|text| text.parse().ok());
@@ -274,7 +279,8 @@ impl Fields {
         parsed
     }
 
-    /// A body that was refused as a whole, with the failures that were noted before.
+    /// Returns the problem of a body that was refused, together with the failures collected so far. Only failing fields can
+    /// be combined; any other problem is returned alone.
     #[must_use]
     pub fn with(mut self, refused: Problem) -> Problem {
         let Problem::Invalid(details) = refused else { return refused };
@@ -286,9 +292,11 @@ impl Fields {
         Problem::Invalid(self.details)
     }
 
-    /// Ends the checks: the value if nothing was wrong, else every failing field.
+    /// Ends the validation: returns `value` if no field failed, else all failing fields.
     ///
-    /// `None` without a noted failure can't happen by construction of a caller; it reads as an internal error.
+    /// # Errors
+    ///
+    /// 400 with the failing fields. `None` without a failing field is a defect of the caller, and becomes a 500.
     pub fn finish<T>(self, value: Option<T>) -> Result<T, Problem> {
         if self.amount_failed {
             return Err(Problem::InvalidAmount(self.details));
@@ -300,11 +308,12 @@ impl Fields {
     }
 }
 
-/// What is said of a document that is neither a CPF nor a CNPJ.
+/// The message for a document that is neither a CPF nor a CNPJ.
 const TAX_ID_MESSAGE: &str =
     "must be an 11-digit CPF or a 14-character CNPJ with valid check digits, without punctuation";
 
-/// What is said of a time that can't be read. An unescaped plus sign in a query string reads as a space.
+/// The message for a time that can't be parsed. It mentions the plus sign, because an unescaped one in a query string is
+/// decoded as a space.
 const TIME_MESSAGE: &str = "must be an ISO 8601 date (a day in America/Sao_Paulo) or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z; encode a plus sign as %2B";
 
 fn must_be_one_of<T>(vocabulary: &[(&str, T)]) -> String {
@@ -319,20 +328,20 @@ fn length_message(min: usize, max: usize) -> String {
     }
 }
 
-/// A query string, each parameter taken once; what was not taken is not accepted silently by the caller's list.
+/// A query string. [`Query::allow_only`] refuses unknown parameters and repeated ones.
 #[derive(Clone, Debug)]
 pub struct Query {
     pairs: Vec<(String, String)>,
 }
 
 impl Query {
-    /// Reads a raw query string (percent-encoded).
+    /// Parses a raw query string (percent-encoded).
     pub fn of(raw: Option<&str>) -> Self {
         let pairs = url::form_urlencoded::parse(raw.unwrap_or_default().as_bytes()).into_owned().collect();
         Self { pairs }
     }
 
-    /// Refuses parameters that the route does not know, and ones given twice: a filter is never ignored.
+    /// Refuses parameters that the route does not know, and repeated ones, because a filter must never be ignored.
     pub fn allow_only(&self, fields: &mut Fields, known: &[&str]) {
         for (index, (name, _)) in self.pairs.iter().enumerate() {
             if !known.contains(&name.as_str()) {
@@ -347,7 +356,7 @@ impl Query {
     ///
     /// # Errors
     ///
-    /// 400 with each parameter that is there.
+    /// 400 with each parameter that was sent.
     pub fn require_empty(&self) -> Result<(), Problem> {
         let mut fields = Fields::new();
         self.allow_only(&mut fields, &[]);
@@ -359,7 +368,7 @@ impl Query {
         self.pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
-    /// An integer between `min` and `max`, or the default when absent.
+    /// Reads an integer of `min` to `max`, both inclusive, written in digits alone; `default` if it is absent.
     pub fn integer(&self, fields: &mut Fields, name: &str, min: u32, max: u32, default: u32) -> u32 {
         let Some(text) = self.get(name) else {
             return default;
@@ -374,7 +383,7 @@ impl Query {
         }
     }
 
-    /// A value that `parse` reads; what it can't read is reported with `message`.
+    /// Reads a value with `parse`. If `parse` returns `None`, the parameter fails with `message`.
     pub fn parsed<T>(
         &self,
         fields: &mut Fields,
@@ -389,7 +398,7 @@ impl Query {
         parsed
     }
 
-    /// A value of a closed vocabulary.
+    /// Reads a word of a closed vocabulary.
     pub fn one_of<T: Copy>(&self, fields: &mut Fields, name: &str, vocabulary: &[(&str, T)]) -> Option<T> {
         let text = self.get(name)?;
         let found = vocabulary.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
@@ -399,27 +408,27 @@ impl Query {
         found
     }
 
-    /// An inclusive lower bound in time; of a bare date the first millisecond of its day in São Paulo.
+    /// Reads an inclusive lower bound in time. A date stands for the first millisecond of its day in São Paulo.
     pub fn not_before(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
         self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_ceil(text).ok())
     }
 
-    /// An inclusive upper bound in time; of a bare date the last millisecond of its day in São Paulo.
+    /// Reads an inclusive upper bound in time. A date stands for the last millisecond of its day in São Paulo.
     pub fn not_after(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
         self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_last(text).ok())
     }
 
-    /// An exclusive lower bound in time; of a bare date the first millisecond of its day in São Paulo.
+    /// Reads an exclusive lower bound in time. A date stands for the first millisecond of its day in São Paulo.
     pub fn after(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
         self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_floor(text).ok())
     }
 
-    /// An exclusive upper bound in time; of a bare date the first millisecond of its day in São Paulo.
+    /// Reads an exclusive upper bound in time. A date stands for the first millisecond of its day in São Paulo.
     pub fn before(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
         self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_ceil(text).ok())
     }
 
-    /// A currency in use, by its code.
+    /// Reads the code of a currency that the service knows.
     pub fn currency(&self, fields: &mut Fields, name: &str) -> Option<Currency> {
         let parsed = Currency::parse(self.get(name)?).ok().filter(|currency| currency.is_known());
         if parsed.is_none() {
@@ -428,7 +437,7 @@ impl Query {
         parsed
     }
 
-    /// A tax id of any country, as it was sent with a charge.
+    /// Reads a tax id of any country. It is compared exactly with the tax id that was sent with a charge.
     pub fn document(&self, fields: &mut Fields, name: &str) -> Option<Document> {
         let parsed = Document::parse(self.get(name)?);
         if parsed.is_none() {

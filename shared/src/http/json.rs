@@ -1,7 +1,7 @@
-//! A JSON document as the client wrote it: no key twice in one object, numbers with all their digits.
+//! A lossless JSON parser: it refuses duplicate keys in an object and preserves all digits of a number.
 //!
-//! `serde_json::Value` keeps the last of two equal keys and rounds a number to 64 bits. Two different requests could then
-//! have the same hash, and the second one would be answered as a replay of the first.
+//! `serde_json::Value` keeps only the last of two equal keys and rounds a number to 64 bits. Two different requests could
+//! then have the same hash, and the second request would be answered as a replay of the first.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -12,14 +12,14 @@ use serde_json::value::RawValue;
 
 use super::problem::{Detail, MAX_DETAILS, Problem};
 
-/// How deep objects and arrays may be nested, the body itself counted. Each level reads its text again, so the bound also
-/// limits what a hostile body costs.
+/// The most levels of nested objects and arrays; the body itself is the first level. Each level parses its text again, so
+/// the bound also limits the work that a hostile body causes.
 const MAX_DEPTH: usize = 64;
 
-/// The longest path that an error repeats, in characters: a client chooses its keys, and an answer must stay small.
+/// The longest path in an error, in characters. A client chooses the keys of its body, and the response must stay small.
 const MAX_PATH_CHARS: usize = 256;
 
-/// The most digits of an integer that the canonical text writes out: all integers of 64 bits.
+/// The most digits of an integer that the canonical text writes without an exponent: enough for all 64-bit integers.
 const MAX_WRITTEN_OUT_DIGITS: usize = 20;
 
 /// An object's fields by their names.
@@ -64,8 +64,8 @@ impl JsonValue {
         }
     }
 
-    /// The value with 64-bit numbers, as it is stored and shown. `refuse` gets the path of each number that 64 bits can't hold
-    /// exactly.
+    /// Converts the value to one with 64-bit numbers, the form that is stored and shown. Calls `refuse` with the path of each
+    /// number that 64 bits can't represent exactly.
     pub fn with_64_bit_numbers(
         &self,
         path: &JsonPath<'_>,
@@ -106,18 +106,19 @@ impl JsonNumber {
         !self.0.contains(['.', 'e', 'E'])
     }
 
-    /// The number, if it is written as an integer: without a fraction or an exponent. Beyond 64 bits it is the nearest integer
-    /// within.
+    /// Returns the number as a 64-bit integer; beyond that range, the nearest 64-bit integer. `None`: the number is written
+    /// with a fraction or an exponent.
     pub fn saturating_i64(&self) -> Option<i64> {
         if !self.is_integer() {
             return None;
         }
-        // Digits with an optional sign fail to parse only where they are too many.
+        // Digits with an optional sign fail to parse only if the integer is out of range.
         let beyond = if self.0.starts_with('-') { i64::MIN } else { i64::MAX };
         Some(self.0.parse().unwrap_or(beyond))
     }
 
-    /// The number in 64 bits: an integer, or a float that prints as the same decimal value. `None`: they can't hold it.
+    /// Converts the number to a 64-bit integer, or to a float that prints as the same decimal value. `None`: neither can
+    /// represent it.
     pub fn exact(&self) -> Option<Number> {
         if self.is_integer() {
             let signed = self.0.parse::<i64>().map(Number::from);
@@ -128,7 +129,8 @@ impl JsonNumber {
         is_same.then_some(number)
     }
 
-    /// One text for all spellings of the same value: `1`, `1.0` and `1e0` are one number. Different values have different texts.
+    /// Returns the canonical text: equal for all notations of one value, such as `1`, `1.0` and `1e0`, and different for
+    /// different values. The hash of a request is computed from it.
     pub fn canonical(&self) -> String {
         let Some(decimal) = Decimal::of(&self.0) else { return self.0.to_ascii_lowercase() };
         let exact_fraction = if decimal.exponent < 0 { self.exact() } else { None };
@@ -146,7 +148,7 @@ impl fmt::Display for JsonNumber {
     }
 }
 
-/// A decimal number: `digits · 10^exponent`, without zeros at either end of the digits. Zero has no digits.
+/// A normalised decimal number: `digits · 10^exponent`. The digits neither begin nor end with zero, and are empty for zero.
 #[derive(Debug, Eq, PartialEq)]
 struct Decimal {
     is_negative: bool,
@@ -155,7 +157,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Reads a JSON number; `None`: its exponent has more than 64 bits.
+    /// Parses a JSON number. `None`: its exponent has more than 64 bits.
     fn of(text: &str) -> Option<Self> {
         let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -171,7 +173,8 @@ impl Decimal {
         Some(Self { is_negative, digits: significant.trim_start_matches('0').to_owned(), exponent })
     }
 
-    /// An integer of few digits, written out.
+    /// Writes the number as an integer without an exponent. `None`: it has a fraction or more than
+    /// [`MAX_WRITTEN_OUT_DIGITS`] digits.
     fn whole(&self) -> Option<String> {
         let sign = if self.is_negative { "-" } else { "" };
         if self.digits.is_empty() {
@@ -190,7 +193,7 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// The place of a value in a document: `metadata.lines[0].price`.
+/// The path of a value in a document, such as `metadata.lines[0].price`.
 #[derive(Clone, Copy, Debug)]
 pub enum JsonPath<'a> {
     /// The document itself.
@@ -229,21 +232,21 @@ impl JsonPath<'_> {
     }
 }
 
-/// Reads a JSON object.
+/// Parses a JSON object.
 ///
 /// # Errors
 ///
-/// 400 where the text is no JSON object or is nested too deep; 400 with the path of each key that an object has twice.
+/// 400 when the text is no JSON object or is nested too deep; 400 with the path of each duplicate key, at most 100.
 pub fn read(text: &[u8]) -> Result<JsonObject, Problem> {
     let text = std::str::from_utf8(text).map_err(|error| not_json(&error))?;
-    // The whole text first, so that the position in an error is one in the body.
+    // Parses the whole text first, so that the position in a syntax error is the one in the body.
     let raw: &RawValue = serde_json::from_str(text).map_err(|error| not_json(&error))?;
     if !raw.get().starts_with('{') {
         return Err(Problem::Unreadable("The body must be a JSON object.".to_owned()));
     }
-    let mut reader = Reader { repeated: Vec::new() };
+    let mut reader = Reader { duplicates: Vec::new() };
     let object = reader.object(raw.get(), &JsonPath::Root, 1)?;
-    if reader.repeated.is_empty() { Ok(object) } else { Err(Problem::Invalid(reader.repeated)) }
+    if reader.duplicates.is_empty() { Ok(object) } else { Err(Problem::Invalid(reader.duplicates)) }
 }
 
 fn not_json(error: &dyn fmt::Display) -> Problem {
@@ -251,7 +254,7 @@ fn not_json(error: &dyn fmt::Display) -> Problem {
 }
 
 struct Reader {
-    repeated: Vec<Detail>,
+    duplicates: Vec<Detail>,
 }
 
 impl Reader {
@@ -260,7 +263,7 @@ impl Reader {
         match text.as_bytes().first() {
             Some(b'{') => Ok(JsonValue::Object(self.object(text, path, depth)?)),
             Some(b'[') => Ok(JsonValue::Array(self.array(text, path, depth)?)),
-            Some(b'"') => Ok(JsonValue::String(leaf(text, path)?)),
+            Some(b'"') => Ok(JsonValue::String(parse_level(text, path)?)),
             Some(b't') => Ok(JsonValue::Bool(true)),
             Some(b'f') => Ok(JsonValue::Bool(false)),
             Some(b'n') => Ok(JsonValue::Null),
@@ -269,14 +272,14 @@ impl Reader {
     }
 
     fn object(&mut self, text: &str, path: &JsonPath<'_>, depth: usize) -> Result<JsonObject, Problem> {
-        expect_within(depth)?;
-        let Entries(entries) = leaf(text, path)?;
+        check_depth(depth)?;
+        let Entries(entries) = parse_level(text, path)?;
         let mut object = JsonObject::new();
         for (key, raw) in entries {
             let path = JsonPath::Field(path, &key);
             let value = self.value(raw, &path, depth.saturating_add(1))?;
             if object.contains_key(&key) {
-                self.repeat(path.to_string());
+                self.add_duplicate(path.to_string());
             }
             object.insert(key, value);
         }
@@ -284,23 +287,23 @@ impl Reader {
     }
 
     fn array(&mut self, text: &str, path: &JsonPath<'_>, depth: usize) -> Result<Vec<JsonValue>, Problem> {
-        expect_within(depth)?;
-        let raws: Vec<&RawValue> = leaf(text, path)?;
+        check_depth(depth)?;
+        let raws: Vec<&RawValue> = parse_level(text, path)?;
         let elements = raws.into_iter().enumerate();
         elements
             .map(|(index, raw)| self.value(raw, &JsonPath::Element(path, index), depth.saturating_add(1)))
             .collect()
     }
 
-    fn repeat(&mut self, param: String) {
-        let is_known = self.repeated.iter().any(|detail| detail.param == param);
-        if self.repeated.len() < MAX_DETAILS && !is_known {
-            self.repeated.push(Detail::new(param, "is repeated in its object; send it once"));
+    fn add_duplicate(&mut self, param: String) {
+        let is_known = self.duplicates.iter().any(|detail| detail.param == param);
+        if self.duplicates.len() < MAX_DETAILS && !is_known {
+            self.duplicates.push(Detail::new(param, "is repeated in its object; send it once"));
         }
     }
 }
 
-fn expect_within(depth: usize) -> Result<(), Problem> {
+fn check_depth(depth: usize) -> Result<(), Problem> {
     if depth > MAX_DEPTH {
         return Err(Problem::Unreadable(format!(
             "The body is nested too deeply. Objects and arrays can be nested at most {MAX_DEPTH} levels deep."
@@ -309,14 +312,15 @@ fn expect_within(depth: usize) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Reads one level. The text was read once, so all that can be wrong is an escape that is no character.
-fn leaf<'a, T: Deserialize<'a>>(text: &'a str, path: &JsonPath<'_>) -> Result<T, Problem> {
+/// Parses one level. The text is known to be well formed, so the only possible failure is an escape that encodes no
+/// character, such as a lone surrogate.
+fn parse_level<'a, T: Deserialize<'a>>(text: &'a str, path: &JsonPath<'_>) -> Result<T, Problem> {
     serde_json::from_str(text).map_err(|error| {
         Problem::Unreadable(format!("The body is not valid JSON: {error} in the value at `{path}`."))
     })
 }
 
-/// The fields of an object in their order, equal keys included.
+/// The fields of an object in their order, with duplicate keys.
 struct Entries<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
@@ -348,7 +352,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
 pub(crate) mod testing {
     use super::*;
 
-    /// The body that a client sends.
+    /// Converts a value to the body that a client would send.
     pub(crate) fn object(value: &serde_json::Value) -> JsonObject {
         read(value.to_string().as_bytes()).unwrap()
     }
@@ -364,7 +368,7 @@ mod tests {
         JsonNumber(text.into())
     }
 
-    fn repeated(text: &str) -> Vec<String> {
+    fn duplicates(text: &str) -> Vec<String> {
         match read(text.as_bytes()) {
             Err(Problem::Invalid(details)) => details.into_iter().map(|detail| detail.param).collect(),
             other => panic!("{text}: {other:?}"),
@@ -379,11 +383,11 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_an_object_has_twice_is_named_by_its_path() {
-        assert_eq!(repeated(r#"{"amount":1,"amount":1}"#), ["amount"]);
-        assert_eq!(repeated(r#"{"metadata":{"a":{"b":1,"c":2,"b":1}}}"#), ["metadata.a.b"]);
+    fn a_duplicate_key_is_reported_by_its_path() {
+        assert_eq!(duplicates(r#"{"amount":1,"amount":1}"#), ["amount"]);
+        assert_eq!(duplicates(r#"{"metadata":{"a":{"b":1,"c":2,"b":1}}}"#), ["metadata.a.b"]);
         assert_eq!(
-            repeated(r#"{"a":[0,{"b":1,"\u0062":2}],"c":{"d":1,"d":2,"d":3},"c":4}"#),
+            duplicates(r#"{"a":[0,{"b":1,"\u0062":2}],"c":{"d":1,"d":2,"d":3},"c":4}"#),
             ["a[1].b", "c.d", "c"]
         );
         let same = read(br#"{"a":{"x":1},"b":{"x":1},"x":[{"x":1},{"x":2}]}"#).unwrap();
@@ -391,17 +395,17 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_repeats_does_not_make_the_answer_large() {
+    fn the_size_of_an_error_is_bounded() {
         let keys = (0..1000).map(|key| format!("\"{key}\":1,\"{key}\":2")).collect::<Vec<_>>().join(",");
         let long = "k".repeat(100_000);
-        let paths = repeated(&format!("{{\"{long}\":{{{keys}}}}}"));
-        // The paths differ only beyond where they are cut.
+        let paths = duplicates(&format!("{{\"{long}\":{{{keys}}}}}"));
+        // The paths differ only after the point at which they are cut, so one failure is reported.
         assert_eq!(paths, [format!("{}…", "k".repeat(MAX_PATH_CHARS))]);
-        assert_eq!(repeated(&format!("{{{keys}}}")).len(), MAX_DETAILS);
+        assert_eq!(duplicates(&format!("{{{keys}}}")).len(), MAX_DETAILS);
     }
 
     #[test]
-    fn what_is_no_json_object_says_what_and_where() {
+    fn an_invalid_body_is_reported_with_its_reason_and_position() {
         insta::assert_snapshot!(unreadable(b"{\"a\": 1,}"), @"The body is not valid JSON: key must be a string at line 1 column 9.");
         insta::assert_snapshot!(unreadable(b"{} {}"), @"The body is not valid JSON: trailing characters at line 1 column 4.");
         insta::assert_snapshot!(unreadable(b"[]"), @"The body must be a JSON object.");
@@ -410,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_is_bounded() {
+    fn a_body_that_is_nested_too_deep_is_refused() {
         let nested = |levels: usize| format!("{{\"a\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
         assert!(read(nested(MAX_DEPTH - 1).as_bytes()).is_ok());
         for levels in [MAX_DEPTH, 100_000] {
@@ -421,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_exact_where_64_bits_print_the_same_value() {
+    fn a_number_is_exact_if_64_bits_print_the_same_value() {
         for text in [
             "0",
             "-0",
@@ -460,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_of_one_value_have_one_text() {
+    fn all_notations_of_one_value_have_the_same_text() {
         for (one, other) in [
             ("1", "1.0"),
             ("1", "1e0"),
@@ -479,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn an_integer_beyond_64_bits_is_the_nearest_within() {
+    fn an_integer_beyond_64_bits_becomes_the_nearest_64_bit_integer() {
         for (text, integer) in [
             ("7", Some(7)),
             ("-7", Some(-7)),
@@ -492,14 +496,14 @@ mod tests {
         }
     }
 
-    /// A JSON number's text, often one that is near another.
+    /// The text of a JSON number.
     fn number_text() -> impl Strategy<Value = String> {
         "-?(0|[1-9][0-9]{0,25})(\\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?"
     }
 
     proptest! {
         #[test]
-        fn texts_are_equal_exactly_when_values_are(one in number_text(), other in number_text(), zeros in 0_usize..4) {
+        fn canonical_texts_are_equal_exactly_if_the_values_are(one in number_text(), other in number_text(), zeros in 0_usize..4) {
             let value = |text: &str| Decimal::of(text).unwrap();
             let (first, second) = (number(&one).canonical(), number(&other).canonical());
             prop_assert_eq!(value(&first), value(&one));
@@ -511,14 +515,14 @@ mod tests {
         }
 
         #[test]
-        fn what_is_exact_comes_back_as_the_same_value(text in number_text()) {
+        fn an_exact_number_prints_as_the_same_value(text in number_text()) {
             if let Some(exact) = number(&text).exact() {
                 prop_assert_eq!(Decimal::of(&exact.to_string()), Decimal::of(&text));
             }
         }
 
         #[test]
-        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), text in "[\\[\\]{}\":,0-9eE.\\-\\\\u ntf]{0,40}") {
+        fn no_input_makes_the_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), text in "[\\[\\]{}\":,0-9eE.\\-\\\\u ntf]{0,40}") {
             let _ = read(&bytes);
             let _ = read(text.as_bytes());
             let _ = read(format!("{{\"a\":{text}}}").as_bytes());

@@ -1,5 +1,6 @@
-//! What every HTTP function has in common: the request's context, the intake of its JSON, the closed list
-//! of problems with their wire form, and the frame around a router. Nothing here knows a charge or a webhook.
+//! The parts that all HTTP functions share: the context of a request, the validation of its JSON and query string, the
+//! closed list of errors with their wire format, and the middleware around a router. This module imports no resource, such
+//! as a charge or a webhook.
 
 mod accept;
 mod context;
@@ -24,13 +25,13 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use tower_http::catch_panic::CatchPanicLayer;
 
-/// A hash source (CSP Level 3): of exactly the text between an element's tags.
+/// Returns the hash source (CSP Level 3) for an inline element. `text` is exactly the text between the element's tags.
 pub fn csp_source(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// Puts the frame around a function's routes: `X-Request-Id` on every answer, problems in the contract's
-/// shape (unknown routes, wrong methods and panics included), rate-limit headers on keyed ones.
+/// Adds the middleware of all functions to a router. Every response gets `X-Request-Id`, and every error has the contract's
+/// body: unknown routes, wrong methods and panics too. Responses to authenticated requests get the rate-limit headers.
 pub fn framed(routes: Router) -> Router {
     routes
         .fallback(no_such_route)

@@ -1,4 +1,4 @@
-//! Ids in a path.
+//! Extractors of ids in a path.
 
 use std::convert::Infallible;
 use std::str::FromStr;
@@ -6,8 +6,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Path, RawPathParams};
 use axum::http::request::Parts;
 
-/// The id that a path's first variable holds. Whatever else stands there names nothing, which is for the handler to say,
-/// after it knows who asks.
+/// The id in a path's first variable. `None`: the text is no id of this type. The extractor does not fail then, because the
+/// handler must authenticate the caller before it answers 404.
 #[derive(Clone, Copy, Debug)]
 pub struct IdPath<T>(pub Option<T>);
 
@@ -21,7 +21,7 @@ impl<S: Send + Sync, T: FromStr> FromRequestParts<S> for IdPath<T> {
     }
 }
 
-/// The two ids that a path's only variables hold. As [`IdPath`], where either may stand for nothing.
+/// The ids in a path's only two variables. As in [`IdPath`], either one is `None` if its text is no id of its type.
 #[derive(Clone, Copy, Debug)]
 pub struct IdPair<A, B>(pub Option<A>, pub Option<B>);
 

@@ -1,7 +1,7 @@
-//! Every way a request can fail, and how it reads on the wire (contract: Errors).
+//! All errors of HTTP requests and their wire format (contract: Errors).
 //!
-//! The list is closed: a new problem does not compile until it has a status, a type, a code and a message.
-//! Internal text (what the database said) is logged here and never sent.
+//! The list is closed: a new error does not compile until it has a status, a type, a code and a message. Internal text,
+//! such as an error of the database, is logged here and never sent.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -10,11 +10,12 @@ use serde::Serialize;
 use super::context::{RATE_LIMIT, RATE_LIMIT_REMAINING, RequestId};
 use crate::random;
 
-/// The most failures that an answer lists: a list of a thousand wrong names must not make an answer that nothing carries.
+/// The most failing fields in a response. Without this bound a request with thousands of unknown names could cause a
+/// response that exceeds the gateway's limit.
 pub(super) const MAX_DETAILS: usize = 100;
 
-/// How many seconds at most a 503 asks its client to wait.
-const RETRY_AFTER_AT_MOST: u64 = 3;
+/// The longest `Retry-After` of a 503, in seconds.
+const MAX_RETRY_AFTER_SECONDS: u64 = 3;
 
 /// One failing field of a request.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -34,32 +35,33 @@ impl Detail {
     }
 }
 
-/// Every way a request can fail.
+/// An error of an HTTP request.
 #[derive(Clone, Debug)]
 pub enum Problem {
-    /// 400 `invalid_request`: fields that failed validation, every one of them; never empty.
+    /// 400 `invalid_request`: all fields that failed validation (the first 100); never empty.
     Invalid(Vec<Detail>),
-    /// 400 `invalid_amount`: as [`Problem::Invalid`], with the amount among the failing fields.
+    /// 400 `invalid_amount`: as [`Problem::Invalid`], and the amount is one of the failing fields.
     InvalidAmount(Vec<Detail>),
-    /// 400 `invalid_request`: the body can't be read at all (broken JSON, too large, not JSON).
+    /// 400 `invalid_request`: a failure without a field. The body is too large, is not valid JSON or is no object, or a MED
+    /// case is in the wrong state.
     Unreadable(String),
-    /// 401 `unauthorized`: no key, or one that does not work.
+    /// 401 `unauthorized`: the API key is missing or not valid.
     Unauthorized,
-    /// 401 `unauthorized`: no dashboard token, or one that does not work.
+    /// 401 `unauthorized`: the dashboard token is missing or not valid.
     NotLoggedIn,
-    /// 401 `unauthorized`: no such e-mail, or not its password.
+    /// 401 `unauthorized`: no user has this e-mail address, or the password is wrong.
     WrongCredentials,
-    /// 403 `API_KEY_ROLE_REQUIRED`: only an OWNER or ADMIN manages keys.
+    /// 403 `API_KEY_ROLE_REQUIRED`: the user is neither an OWNER nor an ADMIN, so they may not manage API keys.
     ApiKeyRoleRequired,
-    /// 403 `fraud.customer_velocity_exceeded`: too many live charges of one customer.
+    /// 403 `fraud.customer_velocity_exceeded`: too many live charges for one customer.
     CustomerVelocityExceeded,
     /// 403 `fraud.account_velocity_exceeded`: too many live charges of the account.
     AccountVelocityExceeded,
-    /// 403 `live_key_not_allowed`: a live key on a route that plays the acquirer.
+    /// 403 `live_key_not_allowed`: a live key on a sandbox route, where the caller acts as the acquirer.
     LiveKeyNotAllowed,
-    /// 404 `not_found`: no such thing within the caller's reach.
+    /// 404 `not_found`: no such resource in the caller's account and mode.
     NotFound {
-        /// What was looked for: `charge`, `endpoint`.
+        /// The kind of resource, such as `charge` or `webhook endpoint`.
         what: &'static str,
     },
     /// 404 `not_found`: no route has this method and path.
@@ -69,82 +71,82 @@ pub enum Problem {
         /// The request's path.
         path: String,
     },
-    /// 409 `idempotency_key_reused`: the key belongs to another body.
+    /// 409 `idempotency_key_reused`: the key was used with another body.
     IdempotencyKeyReused,
-    /// 409 `EVIDENCE_NOT_UPLOADED`: the file did not arrive while its address took it.
+    /// 409 `EVIDENCE_NOT_UPLOADED`: the file was not uploaded, or its upload URL has expired.
     EvidenceNotUploaded,
-    /// 409 `EVIDENCE_SIZE_MISMATCH`: a file of another size arrived.
+    /// 409 `EVIDENCE_SIZE_MISMATCH`: the uploaded file has another size than declared.
     EvidenceSizeMismatch {
-        /// `file_size`, in bytes.
+        /// The declared `file_size`, in bytes.
         declared: u32,
-        /// What arrived, in bytes.
+        /// The size of the uploaded file, in bytes.
         stored: u64,
     },
-    /// 422 `unprocessable_entity`: well formed, but a rule or a missing configuration forbids it.
+    /// 422 `unprocessable_entity`: a valid request that a business rule or a missing configuration forbids.
     Unprocessable(String),
-    /// 422 `unprocessable_entity`: a rule forbids the value of one field.
+    /// 422 `unprocessable_entity`: a business rule forbids the value of one field.
     UnprocessableField {
         /// The field.
         param: &'static str,
-        /// What forbids it, and the way out.
+        /// The rule, and the way out.
         message: String,
     },
-    /// 422 `payment_not_cancellable`: it is settled or has ended; what is settled is refunded instead.
+    /// 422 `payment_not_cancellable`: the payment is settled or ended. A settled payment can be refunded instead.
     PaymentNotCancellable {
         /// Its status in the transaction vocabulary.
         status: &'static str,
     },
-    /// 422 `payment_not_refundable`: only what is settled and not yet refunded can be refunded.
+    /// 422 `payment_not_refundable`: only a settled payment that is not fully refunded can be refunded.
     PaymentNotRefundable {
         /// Its status in the transaction vocabulary.
         status: &'static str,
     },
-    /// 422 `charge_disputed`: a MED case or a dispute has its money.
+    /// 422 `charge_disputed`: a MED case or a dispute holds the payment's money.
     ChargeDisputed {
-        /// Whether its cases are over, and one was lost.
+        /// Whether all cases are over and one was lost.
         is_over: bool,
     },
-    /// 422 `refund_exceeds_remaining`: more than refunds, done and under way, left.
+    /// 422 `refund_exceeds_remaining`: the amount exceeds the part of the payment that can still be refunded.
     RefundExceedsRemaining {
-        /// What is left, in minor units.
+        /// The part that can still be refunded, in minor units. Completed refunds and those in progress are deducted.
         remaining: i64,
     },
-    /// 422 `insufficient_balance`: the wallet has less than the refund takes from it.
+    /// 422 `insufficient_balance`: the wallet's available balance is lower than the refund's debit.
     InsufficientBalance {
-        /// What the refund takes from what can be spent, in minor units.
+        /// The refund's debit to the available balance, in minor units.
         needed: i64,
-        /// What can be spent, in minor units; it may be below zero.
+        /// The available balance, in minor units; it may be negative.
         available: i64,
     },
-    /// 422 `REFUND_NOT_SUPPORTED`: its acquirer has no refunds, or none of this kind.
+    /// 422 `REFUND_NOT_SUPPORTED`: the acquirer makes no refunds, or none of this kind.
     RefundNotSupported(String),
-    /// 429 `rate_limited`: over the requests a minute of an API key, or of a person at the dashboard.
+    /// 429 `rate_limited`: the API key or the dashboard user exceeded their requests a minute.
     RateLimited {
-        /// Seconds until the next minute begins.
+        /// The seconds until the next minute begins.
         retry_after_seconds: i64,
     },
-    /// 429 `rate_limited`: too many tests of one webhook endpoint.
+    /// 429 `rate_limited`: too many test deliveries to one webhook endpoint.
     TooManyTests {
-        /// How many a minute may be asked for.
+        /// The most tests in a minute.
         limit: i64,
-        /// Seconds until the next minute begins.
+        /// The seconds until the next minute begins.
         retry_after_seconds: i64,
     },
-    /// 429 `rate_limited`: too many log-ins failed.
+    /// 429 `rate_limited`: too many failed log-ins.
     TooManyLogins {
-        /// How many may fail.
+        /// The most failures in a window.
         limit: i64,
-        /// Seconds until they count no more.
+        /// The seconds until the window ends.
         retry_after_seconds: i64,
     },
-    /// 503 `service_unavailable`: something we depend on did not answer; the text is for the log.
+    /// 503 `service_unavailable`: a dependency did not answer, or an update met too many conflicts. The text is for the log.
     Unavailable(String),
-    /// 500 `internal_error`: a defect of ours; the text is for the log.
+    /// 500 `internal_error`: a defect of the service. The text is for the log.
     Internal(String),
 }
 
 impl Problem {
-    /// A single failing field.
+    /// Creates the error of a single failing field.
     pub fn field(param: impl Into<String>, rule: impl AsRef<str>) -> Self {
         Self::Invalid(vec![Detail::new(param, rule.as_ref())])
     }
@@ -178,7 +180,7 @@ impl Problem {
         }
     }
 
-    /// `error.type`: one of the contract's seven.
+    /// `error.type`: one of the contract's seven types.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Invalid(_)
@@ -208,7 +210,7 @@ impl Problem {
         }
     }
 
-    /// `error.code`: what a client branches on.
+    /// `error.code`: the stable code that clients branch on.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Invalid(_) | Self::Unreadable(_) => "invalid_request",
@@ -237,7 +239,7 @@ impl Problem {
         }
     }
 
-    /// `error.message`: for a person, without anything internal.
+    /// `error.message`: text for people, without internal details.
     pub fn message(&self) -> String {
         match self {
             Self::Invalid(details) | Self::InvalidAmount(details) => match details.as_slice() {
@@ -347,7 +349,7 @@ impl Problem {
         }
     }
 
-    /// The answer as it leaves the service, its failure logged once.
+    /// Builds the response, and logs the cause of a 500 or 503.
     pub(super) fn respond(&self, request_id: &RequestId) -> Response {
         match self {
             Self::Unavailable(cause) => tracing::error!(%request_id, cause, "a dependency failed"),
@@ -367,18 +369,19 @@ impl Problem {
         let mut response = (self.status(), axum::Json(body)).into_response();
         let headers = response.headers_mut();
         match self {
-            // The limits in the headers are the key's, which the frame writes.
+            // The middleware sets the rate-limit headers, with the limit of the API key or user.
             Self::RateLimited { retry_after_seconds } | Self::TooManyTests { retry_after_seconds, .. } => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
             }
-            // Callers that met at one row must not meet again.
+            // Jitter: callers whose changes of one row conflicted must not retry at the same time.
             Self::Unavailable(_) => {
-                let seconds = random::below(RETRY_AFTER_AT_MOST).saturating_add(1);
+                let seconds = random::below(MAX_RETRY_AFTER_SECONDS).saturating_add(1);
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
             }
             Self::TooManyLogins { limit, retry_after_seconds } => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
-                // The contract has them on every 429; of a key's requests the frame writes them.
+                // The contract requires these headers on every 429. The middleware sets them only for authenticated
+                // requests.
                 headers.insert(RATE_LIMIT, HeaderValue::from(*limit));
                 headers.insert(RATE_LIMIT_REMAINING, HeaderValue::from(0));
             }
@@ -388,7 +391,8 @@ impl Problem {
     }
 }
 
-/// The body is written by the frame, which knows the request's id; until then the problem rides along.
+/// Returns a response that carries the error as an extension. The middleware replaces it with the final response, because
+/// the handler does not know the request's id.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = self.status().into_response();
