@@ -1,4 +1,4 @@
-//! Accounts and their users in the store, and the users' passwords. What an account is stands in [`domain::account`].
+//! Reads and writes accounts and their users, and verifies the users' passwords. [`domain::account`] defines an account.
 
 pub mod password;
 mod repository;

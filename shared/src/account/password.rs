@@ -1,4 +1,5 @@
-//! Passwords: kept as Argon2id hashes, and proved in the same time whether there is a user or not.
+//! Generates, hashes and verifies passwords. Only Argon2id hashes are stored. A verification takes the same time whether
+//! the user exists or not.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,16 +12,18 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-/// A new password: 18 random bytes in base64url, 24 characters that nobody guesses.
+/// Generates a password from 18 random bytes (144 bits): 24 characters of base64url. The service generates passwords because
+/// the contract has no route that sets one. An operator sees a password once, when a user is added or it is reset.
 pub fn generate(random: [u8; 18]) -> SecretString {
     SecretString::from(URL_SAFE_NO_PAD.encode(random))
 }
 
-/// Hashes that are made at the same time: each takes 19 MiB.
+/// The most hashes that are computed at the same time. Each takes 19 MiB of memory.
 const CONCURRENT_HASHES: usize = 2;
 
-/// A hash of nobody's password by the same parameters, so that an unknown e-mail takes as long as a wrong password.
-const NOBODYS: &str =
+/// The hash to verify for an unknown e-mail address, so that the response takes as long as for a wrong password. It has the
+/// same parameters as real hashes, and no password matches it.
+const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 /// A password could not be hashed.
@@ -28,7 +31,8 @@ const NOBODYS: &str =
 #[error("a password could not be hashed: {0}")]
 pub struct PasswordError(String);
 
-/// A password's Argon2id hash with its salt and parameters, in PHC format: 19 MiB, 2 passes, as OWASP advises.
+/// A password's Argon2id hash with its salt and parameters, in PHC format. The parameters are those that OWASP recommends:
+/// 19 MiB, 2 passes.
 #[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct PasswordHash(String);
@@ -40,19 +44,19 @@ impl fmt::Debug for PasswordHash {
 }
 
 impl PasswordHash {
-    /// Hashes a password with a salt of its own. Takes some 20 ms of a processor.
+    /// Hashes a password with a random salt. It takes about 20 ms of processor time.
     pub fn of(password: &SecretString) -> Result<Self, PasswordError> {
         let hash = Argon2::default().hash_password(password.expose_secret().as_bytes());
         hash.map(|hash| Self(hash.to_string())).map_err(|error| PasswordError(error.to_string()))
     }
 
     fn is_of(&self, password: &SecretString) -> bool {
-        // Compared in constant time.
+        // `verify_password` compares in constant time.
         Argon2::default().verify_password(password.expose_secret().as_bytes(), self.0.as_str()).is_ok()
     }
 }
 
-/// Proves passwords, a bounded number at a time. Clones share the bound.
+/// Verifies passwords, at most two at a time. Clones share this bound.
 #[derive(Clone, Debug)]
 pub struct Prover {
     slots: Arc<Semaphore>,
@@ -65,7 +69,7 @@ impl Default for Prover {
 }
 
 impl Prover {
-    /// Whether it is the password of this hash; of no hash it never is, after the same work.
+    /// Checks whether `password` matches `hash`. Without a hash the result is `false`, after the same work.
     pub async fn is_right(
         &self,
         password: SecretString,
@@ -74,12 +78,12 @@ impl Prover {
         let _slot = self.slots.acquire().await;
         let is_right = move || {
             let is_known = hash.is_some();
-            let hash = hash.unwrap_or_else(|| PasswordHash(NOBODYS.to_owned()));
+            let hash = hash.unwrap_or_else(|| PasswordHash(DUMMY_HASH.to_owned()));
             hash.is_of(&password) && is_known
         };
-        // Not on the threads that answer everybody else.
-        let proved = tokio::task::spawn_blocking(is_right).await;
-        proved.map_err(|error| PasswordError(error.to_string()))
+        // Runs on a blocking thread, so that other requests are served meanwhile.
+        let verified = tokio::task::spawn_blocking(is_right).await;
+        verified.map_err(|error| PasswordError(error.to_string()))
     }
 }
 
@@ -90,7 +94,7 @@ mod tests {
     use crate::account::password::*;
 
     #[tokio::test]
-    async fn a_password_is_proved_by_its_own_hash_alone() {
+    async fn a_password_matches_its_own_hash_alone() {
         let password = || SecretString::from("correct horse battery staple");
         let hash = PasswordHash::of(&password()).unwrap();
         assert_ne!(hash, PasswordHash::of(&password()).unwrap(), "each hash has a salt of its own");
@@ -102,18 +106,18 @@ mod tests {
     }
 
     #[test]
-    fn nobodys_hash_takes_the_work_of_everybodys() {
+    fn the_dummy_hash_takes_the_same_work_as_a_real_one() {
         let made = PasswordHash::of(&SecretString::from("some password")).unwrap();
-        let [made, nobodys] = [&made.0, NOBODYS].map(|text| phc::PasswordHash::new(text).unwrap());
-        assert_eq!((made.algorithm, made.version), (nobodys.algorithm, nobodys.version));
-        assert_eq!(made.params.to_string(), nobodys.params.to_string());
+        let [made, dummy] = [&made.0, DUMMY_HASH].map(|text| phc::PasswordHash::new(text).unwrap());
+        assert_eq!((made.algorithm, made.version), (dummy.algorithm, dummy.version));
+        assert_eq!(made.params.to_string(), dummy.params.to_string());
         let lengths = |hash: &phc::PasswordHash| (hash.salt.unwrap().len(), hash.hash.unwrap().len());
-        assert_eq!(lengths(&made), lengths(&nobodys));
+        assert_eq!(lengths(&made), lengths(&dummy));
         assert_eq!(made.algorithm.as_str(), "argon2id");
     }
 
     #[test]
-    fn a_hash_is_not_printed() {
+    fn a_hash_is_never_printed() {
         let hash = PasswordHash::of(&SecretString::from("some password")).unwrap();
         assert_eq!(format!("{hash:?}"), "PasswordHash");
     }

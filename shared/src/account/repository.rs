@@ -1,4 +1,4 @@
-//! Reads and writes of accounts.
+//! Reads and writes accounts. Each change by an operator writes an audit row in the same transaction.
 
 use serde::Serialize;
 
@@ -13,44 +13,44 @@ use crate::audit;
 use crate::random::{self, RandomError};
 use crate::store::{Committed, ListIndex, Order, Plan, Store, StoreError, Write};
 
-/// Accounts that are read at once.
+/// The accounts that one query reads.
 const PAGE: usize = 500;
 
-/// Why an account is not changed.
+/// Why an account can't be opened or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountRefused {
-    /// There is none of that id.
+    /// No account has this id.
     #[error("there is no such account")]
     NotFound,
-    /// DynamoDB.
+    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An account or audit row has no id.
+    /// No random bytes for the id of an account or audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
-    /// The audit row's details can't be written.
+    /// The details of the audit row can't be serialised.
     #[error("an audit row can't be written: {0}")]
     Audit(#[from] serde_json::Error),
 }
 
-/// All accounts.
+/// The repository of accounts.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     store: Store,
 }
 
 impl Accounts {
-    /// Accounts in a store.
+    /// Creates the repository over `store`.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Reads an account.
+    /// Reads an account. `None`: there is no account with this id.
     pub async fn find(&self, id: &AccountId) -> Result<Option<Account>, StoreError> {
         self.store.get(&Account::key_of(id)).await
     }
 
-    /// Opens an account, with an audit row.
+    /// Opens an account with a random id and salt, and writes an audit row.
     pub async fn open(
         &self,
         settings: AccountSettings,
@@ -70,12 +70,13 @@ impl Accounts {
         match self.store.commit(vec![Write::insert(&account)?, Write::insert(&audit)?]).await? {
             Committed::Done => Ok(account),
             Committed::Overtaken { .. } => {
-                Err(StoreError::Unavailable("another account has that id".to_owned()).into())
+                Err(StoreError::Unavailable("the new account's random id is already in use".to_owned())
+                    .into())
             }
         }
     }
 
-    /// All of them, the newest first.
+    /// Reads all accounts, newest first.
     pub async fn all(&self) -> Result<Vec<Account>, StoreError> {
         let mut accounts = Vec::new();
         let mut to = "~".to_owned();
@@ -83,7 +84,7 @@ impl Accounts {
             let entries =
                 self.store.list(ListIndex::All, ACCOUNTS, ("0", &to), Order::NewestFirst, PAGE).await?;
             let is_last = entries.len() < PAGE;
-            // The bound takes in the last entry of the page before.
+            // The upper bound is inclusive, so the page begins with the last entry of the previous page.
             let new = entries.into_iter().filter(|entry| entry.sort != to).collect::<Vec<_>>();
             let keys: Vec<Key> = new.iter().map(|entry| entry.key.clone()).collect();
             accounts.extend(self.store.get_in_order::<Account>(&keys).await?);
@@ -94,8 +95,8 @@ impl Accounts {
         }
     }
 
-    /// Changes the settings in an account's row, with an audit row. Its keys' copies stay as they are: see
-    /// [`crate::services::change_account_settings`].
+    /// Changes the settings in an account's row, and writes an audit row. The copies in the rows of its API keys do not
+    /// change: [`crate::services::change_account_settings`] updates these too.
     pub(crate) async fn change_settings(
         &self,
         id: &AccountId,
@@ -107,7 +108,7 @@ impl Accounts {
         self.change(id, action, |account| &mut account.settings, change, operator, now).await
     }
 
-    /// Changes whom an account's notices go to, with an audit row.
+    /// Changes the contact that receives an account's emails, and writes an audit row.
     pub async fn change_contact(
         &self,
         id: &AccountId,
@@ -119,7 +120,7 @@ impl Accounts {
         self.change(id, action, |account| &mut account.contact, change, operator, now).await
     }
 
-    /// Changes a part of an account's row.
+    /// Changes the part of an account's row that `part_of` returns. If `change` leaves the part equal, nothing is written.
     async fn change<P: Clone + PartialEq + Serialize>(
         &self,
         id: &AccountId,

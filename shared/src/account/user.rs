@@ -1,4 +1,4 @@
-//! People who may log in to the dashboard, and what they may do there.
+//! The users of the dashboard: their rows, roles and changes.
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -13,24 +13,24 @@ use crate::audit;
 use crate::random::RandomError;
 use crate::store::{Committed, ListIndex, Order, Plan, Store, StoreError, Write};
 
-/// People of one account who are listed.
+/// The most users of one account in a list.
 const MAX_LISTED: usize = 1_000;
 
-/// What a person may do with an account's keys (contract: Authentication).
+/// A user's role: decides what they may do with the account's API keys (contract: Authentication).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "UPPERCASE")]
 #[strum(serialize_all = "UPPERCASE")]
 pub enum Role {
-    /// May manage keys.
+    /// May issue, rotate, revoke and list keys.
     Owner,
-    /// May manage keys.
+    /// May issue, rotate, revoke and list keys.
     Admin,
     /// May list keys.
     Member,
 }
 
 impl Role {
-    /// Whether it may issue, rotate and revoke keys.
+    /// Whether the role may issue, rotate and revoke keys.
     pub fn manages_keys(self) -> bool {
         match self {
             Self::Owner | Self::Admin => true,
@@ -38,49 +38,51 @@ impl Role {
         }
     }
 
-    /// As it is written on the wire.
+    /// The role's name in rows and on the wire.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// What a person's tokens are issued under, and end with. It is random, not a time or a count: nobody's clock decides which
-/// tokens are older, and somebody who was removed and added again has another one.
+/// The generation of a user's tokens. A token is valid only while the user's row has the generation that it was issued with.
+/// A generation is random instead of a time or a counter. So no clock decides which tokens are older, and a user who is
+/// removed and added again has a new generation.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct TokenGeneration(u64);
 
 impl TokenGeneration {
-    /// A new one, from randomness.
+    /// Creates a generation from random bytes.
     pub fn new(random: [u8; 8]) -> Self {
         Self(u64::from_be_bytes(random))
     }
 }
 
-/// A person who may log in to the dashboard of one account.
+/// A user: may log in to the dashboard of one account.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct User {
-    /// Follows from the e-mail address, so that it is unique.
+    /// A hash of the e-mail address, so that only one user can have an address.
     pub id: UserId,
-    /// In lower case.
+    /// The e-mail address in lower case.
     pub email: String,
-    /// What proves them.
+    /// The hash of the user's password.
     pub password_hash: PasswordHash,
-    /// Whose dashboard.
+    /// The user's account.
     pub account: AccountId,
-    /// What they may do.
+    /// The user's role.
     pub role: Role,
-    /// When they were added.
+    /// When the user was added.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// Only tokens of this generation count: another begins when they are added and when their password is set anew.
+    /// Only tokens of this generation are valid. A new generation begins when the user is added and when the password is
+    /// reset.
     pub tokens: TokenGeneration,
-    /// Counts the row's changes, from 1.
+    /// The version of the row, from 1.
     pub version: u64,
 }
 
 impl User {
-    /// Somebody new.
+    /// Creates a user with version 1.
     pub fn new(
         email: &str,
         password_hash: PasswordHash,
@@ -101,7 +103,7 @@ impl User {
         }
     }
 
-    /// Where a person's row lives.
+    /// The primary key of a user's row.
     pub fn key_of(id: &UserId) -> Key {
         Key { pk: format!("user#{id}"), sk: "user".to_owned() }
     }
@@ -118,57 +120,57 @@ impl Row for User {
     }
 }
 
-/// The partition of the list index that names an account's people.
+/// The partition of the list index with an account's users.
 fn list_of(account: &AccountId) -> String {
     format!("users#{account}")
 }
 
-/// What an operator may change of a person.
+/// A change of a user by an operator.
 #[derive(Clone, Debug)]
 pub enum UserChange {
-    /// What they may do.
+    /// Sets the role.
     Role(Role),
-    /// What proves them, and what their tokens are issued under from then on: every one from before ends.
+    /// Sets a new password and a new token generation. All earlier tokens become invalid.
     Password(PasswordHash, TokenGeneration),
-    /// They may log in no more, and every token of theirs ends.
+    /// Removes the user. They can't log in any more, and all their tokens become invalid.
     Remove,
 }
 
-/// Why a user is not added or changed.
+/// Why a user can't be added or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum UserRefused {
-    /// The account has no user of that e-mail address.
-    #[error("nobody of the account has that e-mail address")]
+    /// The account has no user with this e-mail address.
+    #[error("no user of the account has this e-mail address")]
     NotFound,
-    /// A user of this or another account has that address.
-    #[error("somebody has that e-mail address already")]
+    /// A user of this or another account has this address.
+    #[error("another user has this e-mail address")]
     EmailTaken,
-    /// DynamoDB.
+    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The audit row has no id.
+    /// No random bytes for the id of the audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
-/// Everybody who may log in.
+/// The repository of users.
 #[derive(Clone, Debug)]
 pub struct Users {
     store: Store,
 }
 
 impl Users {
-    /// People in a store.
+    /// Creates the repository over `store`.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Reads a person's row.
+    /// Reads a user's row. `None`: there is no user with this id.
     pub async fn find(&self, id: &UserId) -> Result<Option<User>, StoreError> {
         self.store.get(&User::key_of(id)).await
     }
 
-    /// The people of an account, in the order in which they were added.
+    /// Reads the users of an account in the order in which they were added, at most 1,000.
     pub async fn of_account(&self, account: &AccountId) -> Result<Vec<User>, StoreError> {
         let all = ("0", "~");
         let list = list_of(account);
@@ -177,7 +179,7 @@ impl Users {
         self.store.get_in_order(&keys).await
     }
 
-    /// Adds somebody, with an audit row.
+    /// Adds a user, and writes an audit row.
     pub async fn add(&self, user: &User, operator: &Operator, now: Timestamp) -> Result<(), UserRefused> {
         let audit = audit::by_operator(operator, user.account, "user.add", user.id.to_string(), now)?;
         let audit = audit.with(format!("{} as {}", user.email, user.role.as_str()));
@@ -188,7 +190,8 @@ impl Users {
         }
     }
 
-    /// Changes somebody of an account, with an audit row, and gives their row as it was left.
+    /// Changes a user of an account, and writes an audit row. Returns the user's row after the change; for a removal, the
+    /// row before it.
     pub async fn change(
         &self,
         (account, email): (&AccountId, &str),
@@ -211,9 +214,14 @@ impl Users {
                     ("user.reset-password", String::new(), next.clone(), Write::replace(&next, user.version)?)
                 }
                 UserChange::Remove => {
-                    let seen = i64::try_from(user.version).unwrap_or(i64::MAX);
+                    let expected_version = i64::try_from(user.version).unwrap_or(i64::MAX);
                     let details = format!("was {}", user.role.as_str());
-                    ("user.remove", details, user.clone(), Write::remove(user.key(), "version", seen))
+                    (
+                        "user.remove",
+                        details,
+                        user.clone(),
+                        Write::remove(user.key(), "version", expected_version),
+                    )
                 }
             };
             let audit = audit::by_operator(operator, *account, action, id.to_string(), now)?;

@@ -1,4 +1,4 @@
-//! API keys: what they look like, and the row that stands for one. The cleartext is never stored.
+//! API keys: their format, and the row that stores one by its fingerprint. The cleartext is never stored.
 
 mod repository;
 pub mod request;
@@ -15,44 +15,45 @@ use domain::account::{Account, AccountSettings};
 use domain::ids::{AccountId, Fingerprint, Mode};
 use domain::time::Timestamp;
 
-/// Characters of a key that are shown: `ak_test_` and four more (contract: API key).
+/// The characters of a key's display prefix: `ak_test_` or `ak_live_`, and four more (contract: API key).
 const PREFIX_CHARS: usize = 12;
 
-/// Characters that spell a key's 24 random bytes.
+/// The characters of a key's 24 random bytes in base64url.
 const RANDOM_CHARS: usize = 32;
 
-/// Makes a key: `ak_live_` or `ak_test_` and 24 bytes in base64url.
+/// Generates a key: `ak_live_` or `ak_test_`, then 24 random bytes in base64url.
 pub fn generate(mode: Mode, random: [u8; 24]) -> SecretString {
     SecretString::from(format!("ak_{mode}_{}", URL_SAFE_NO_PAD.encode(random)))
 }
 
-/// Whether a text could be a key at all: what could not needs no look-up.
+/// Checks whether a text has the format of a key. Any other text is refused without a read of the table.
 pub fn is_well_formed(key: &SecretString) -> bool {
     let text = key.expose_secret();
     let random = text.strip_prefix("ak_test_").or_else(|| text.strip_prefix("ak_live_"));
     random.is_some_and(|random| random.len() == RANDOM_CHARS && URL_SAFE_NO_PAD.decode(random).is_ok())
 }
 
-/// A key's row, in a table of its own without a stream; under 1 KB, for every request updates it. A revoked key has none.
+/// The row of a key. Keys have a table of their own without a stream. The row stays under 1 KB, because each request updates
+/// it. A revoked key has no row.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ApiKey {
-    /// SHA-256 of the key.
+    /// The SHA-256 hash of the key.
     #[serde(rename = "pk")]
     pub fingerprint: Fingerprint,
-    /// Whose it is.
+    /// The account that the key belongs to.
     pub account: AccountId,
-    /// What it may touch.
+    /// The key's mode. It gives access to resources of this mode alone.
     pub mode: Mode,
     /// The account's salt for ids.
     pub salt: String,
-    /// The account's settings, as they were last changed.
+    /// A copy of the account's settings, so that authentication reads no second row.
     pub settings: AccountSettings,
-    /// The version of the account's row that they are from.
+    /// The version of the account's row from which `settings` were copied.
     #[serde(default)]
     pub settings_version: u64,
     /// The first 12 characters of the key.
     pub prefix: String,
-    /// The merchant's name for it, at most 64 characters.
+    /// The merchant's name for the key, at most 64 characters; it may be empty.
     pub label: String,
     /// When it was issued.
     #[serde(with = "domain::time::millis")]
@@ -60,7 +61,7 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// The row for a new key of an account.
+    /// Creates the row of a new key of an account.
     pub fn new(key: &SecretString, account: &Account, mode: Mode, label: &str, now: Timestamp) -> Self {
         Self {
             fingerprint: Fingerprint::of(key),
@@ -76,17 +77,18 @@ impl ApiKey {
     }
 }
 
-/// What the index by account has of a key: all that a list shows, and nothing that a request changes.
+/// A key as the index `account` projects it: the attributes that a list shows. None of them changes when a request is
+/// counted, so counting writes nothing to the index.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct ListedKey {
-    /// SHA-256 of the key.
+    /// The SHA-256 hash of the key.
     #[serde(rename = "pk")]
     pub fingerprint: Fingerprint,
-    /// What it may touch.
+    /// The key's mode.
     pub mode: Mode,
     /// The first 12 characters of the key.
     pub prefix: String,
-    /// The merchant's name for it.
+    /// The merchant's name for the key; it may be empty.
     pub label: String,
     /// When it was issued.
     #[serde(with = "domain::time::millis")]
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_its_mode_and_24_bytes_in_base64url() {
+    fn a_key_consists_of_its_mode_and_24_bytes_in_base64url() {
         let key = generate(Mode::Live, [255; 24]);
         assert_eq!(key.expose_secret(), "ak_live_________________________________");
         assert!(is_well_formed(&key));

@@ -1,5 +1,5 @@
-//! Reads and writes of keys. Issuing, rotating and revoking are one transaction each, with the audit row: of a rotation
-//! the old key's row goes and the new one's comes at one moment, so that there is no time in which both work, or none.
+//! Reads and writes API keys. Issue, rotate and revoke are one transaction each, which includes the audit row. A rotation
+//! removes the old key's row and inserts the new one atomically, so at every moment exactly one of them works.
 
 use std::fmt;
 
@@ -18,11 +18,11 @@ use crate::audit;
 use crate::random::{self, RandomError};
 use crate::store::{Committed, Item, Store, StoreError, Write, unavailable, update_in_turn};
 
-/// A key that was just made.
+/// A newly issued key.
 pub struct Issued {
-    /// Its row.
+    /// The key's row.
     pub key: ApiKey,
-    /// What the merchant sends; nowhere else from now on.
+    /// The cleartext that the merchant sends. It is in the response alone and is never stored.
     pub cleartext: SecretString,
 }
 
@@ -32,21 +32,21 @@ impl fmt::Debug for Issued {
     }
 }
 
-/// Why a key is not read, issued, rotated or revoked.
+/// Why a key can't be read, issued, rotated or revoked.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiKeyError {
     /// The account has no such key.
     #[error("the account has no such API key")]
     NotFound,
-    /// DynamoDB.
+    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A key or an audit row can't be made.
+    /// No random bytes for a key or for the id of an audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
-/// The table of keys. Clones share one client.
+/// The repository of API keys. Clones share one client.
 #[derive(Clone, Debug)]
 pub struct ApiKeys {
     /// The state table, for accounts and audit rows.
@@ -55,23 +55,23 @@ pub struct ApiKeys {
 }
 
 impl ApiKeys {
-    /// Keys in a table beside a store.
+    /// Creates the repository from the state table's store and the name of the keys' table.
     pub fn new(store: Store, table: impl Into<String>) -> Self {
         Self { store, table: table.into() }
     }
 
-    /// Writes a key's row.
+    /// Writes a key's row without a condition and without an audit row.
     pub async fn put(&self, key: &ApiKey) -> Result<(), StoreError> {
         let put = self.store.client().put_item().table_name(&self.table).set_item(Some(item(key)?));
         put.send().await.map_err(unavailable)?;
         Ok(())
     }
 
-    /// An account's key. What is another account's is not there.
+    /// Reads a key of an account, strongly consistent.
     ///
     /// # Errors
     ///
-    /// [`ApiKeyError::NotFound`].
+    /// [`ApiKeyError::NotFound`] if there is no such key, or if it belongs to another account.
     pub async fn find(&self, account: &AccountId, id: Option<&ApiKeyId>) -> Result<ApiKey, ApiKeyError> {
         let Some(id) = id else { return Err(ApiKeyError::NotFound) };
         let get = self.store.client().get_item().table_name(&self.table);
@@ -83,8 +83,8 @@ impl ApiKeys {
         if key.account == *account { Ok(key) } else { Err(ApiKeyError::NotFound) }
     }
 
-    /// The keys of an account, the newest first. A key that was issued or revoked a moment ago may be missing or there
-    /// still, for the index follows its table.
+    /// Reads the keys of an account, newest first. The index is eventually consistent: a newly issued key may be missing, and
+    /// a revoked key may still be listed.
     pub async fn of_account(&self, account: &AccountId) -> Result<Vec<ListedKey>, StoreError> {
         let query = self
             .store
@@ -109,11 +109,16 @@ impl ApiKeys {
         }
     }
 
-    /// Issues a key.
+    /// Issues a key. The transaction checks the version of the account's row, so that the key's copy of the settings is
+    /// never older than a change that was committed before. [`ApiKeys::rotate`] does the same.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiKeyError::Store`] when the database fails or the account's row does not exist.
     pub async fn issue(
         &self,
         account: &AccountId,
-        asked: &NewApiKey,
+        request: &NewApiKey,
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Issued, ApiKeyError> {
@@ -121,7 +126,7 @@ impl ApiKeys {
         loop {
             update.next_attempt().await?;
             let account = self.account(account).await?;
-            let issued = make(&account, asked, now)?;
+            let issued = new_key(&account, request, now)?;
             let audit = audit::by_operator(operator, account.id, "api-key.issue", issued.fingerprint(), now)?;
             let writes = vec![
                 Write::insert_into(&self.table, item(&issued.key)?),
@@ -134,12 +139,12 @@ impl ApiKeys {
         }
     }
 
-    /// Replaces a key by a new one of its mode, with its label unless there is another: once this returns, the old one
-    /// works no more.
+    /// Replaces a key by a new key of the same mode. The new key has the label `label`, or the old key's label if that is
+    /// `None`. The old key stops working when the transaction commits.
     ///
     /// # Errors
     ///
-    /// [`ApiKeyError::NotFound`] where the account has no such key, also when somebody else was first.
+    /// [`ApiKeyError::NotFound`] if the account has no such key, also when a concurrent request rotated or revoked it first.
     pub async fn rotate(
         &self,
         account: &AccountId,
@@ -153,9 +158,9 @@ impl ApiKeys {
             update.next_attempt().await?;
             let (old, account) = tokio::join!(self.find(account, id), self.account(account));
             let (old, account) = (old?, account?);
-            let asked =
+            let request =
                 NewApiKey { label: label.clone().unwrap_or_else(|| old.label.clone()), mode: old.mode };
-            let issued = make(&account, &asked, now)?;
+            let issued = new_key(&account, &request, now)?;
             let audit =
                 audit::by_operator(operator, account.id, "api-key.rotate", old.fingerprint.as_str(), now)?;
             let details = format!("replaced by {}, {}", issued.fingerprint(), described(&issued.key));
@@ -171,11 +176,11 @@ impl ApiKeys {
         }
     }
 
-    /// Revokes a key for good.
+    /// Revokes a key permanently, and returns its row.
     ///
     /// # Errors
     ///
-    /// [`ApiKeyError::NotFound`] where the account has no such key.
+    /// [`ApiKeyError::NotFound`] if the account has no such key, also when a concurrent request rotated or revoked it first.
     pub async fn revoke(
         &self,
         account: &AccountId,
@@ -197,10 +202,10 @@ impl ApiKeys {
 
     async fn account(&self, id: &AccountId) -> Result<Account, ApiKeyError> {
         let account = self.store.get(&Account::key_of(id)).await?;
-        account.ok_or_else(|| StoreError::Corrupt(format!("{id} has a user and no row")).into())
+        account.ok_or_else(|| StoreError::Corrupt(format!("the account {id} has a user, but no row")).into())
     }
 
-    /// Gives a key its account's settings, unless it has newer ones. A key that is gone needs none.
+    /// Copies the account's settings into a key's row, unless the row has newer ones. If the key was revoked, nothing changes.
     pub async fn set_settings(&self, key: &Fingerprint, account: &Account) -> Result<(), StoreError> {
         let settings: AttributeValue =
             serde_dynamo::to_attribute_value(&account.settings).map_err(|error| corrupt(&error))?;
@@ -216,8 +221,8 @@ impl ApiKeys {
         Ok(())
     }
 
-    /// Adds 1 to a counter of a key's row and removes others, and gives the row; `None`: there is no such key. Of a key that
-    /// is being rotated it is known only once that is done.
+    /// Adds 1 to the counter `counter` of a key's row, removes the counters `stale`, and returns the row. `None`: there is no
+    /// such key. While a rotation holds the row, the update is retried until the rotation has committed or failed.
     pub(crate) async fn count(
         &self,
         key: &Fingerprint,
@@ -248,9 +253,9 @@ impl ApiKeys {
     }
 }
 
-fn make(account: &Account, asked: &NewApiKey, now: Timestamp) -> Result<Issued, ApiKeyError> {
-    let cleartext = generate(asked.mode, random::bytes()?);
-    let key = ApiKey::new(&cleartext, account, asked.mode, &asked.label, now);
+fn new_key(account: &Account, request: &NewApiKey, now: Timestamp) -> Result<Issued, ApiKeyError> {
+    let cleartext = generate(request.mode, random::bytes()?);
+    let key = ApiKey::new(&cleartext, account, request.mode, &request.label, now);
     Ok(Issued { key, cleartext })
 }
 

@@ -1,23 +1,24 @@
-//! What a request may say of a key.
+//! Parses the requests that issue and rotate API keys.
 
 use domain::ids::Mode;
 
 use crate::http::{Fields, JsonObject, Object, Problem};
 
-/// Characters of a label (contract: Limits).
+/// The longest label, in characters (contract: Limits).
 const MAX_LABEL_CHARS: usize = 64;
 
 /// The body of `POST /v1/api-keys`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NewApiKey {
-    /// The merchant's name for it; empty when none was sent.
+    /// The merchant's name for the key; empty if none was sent. It is one line of visible text, because people choose by it
+    /// which key to revoke.
     pub label: String,
-    /// What it may touch: `live` unless `test` is true.
+    /// The key's mode: `live` unless the field `test` is true.
     pub mode: Mode,
 }
 
 impl NewApiKey {
-    /// Reads a request's body; every failing field is reported.
+    /// Parses a request's body. All failing fields are reported.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
@@ -30,7 +31,8 @@ impl NewApiKey {
     }
 }
 
-/// The body of `POST /v1/api-keys/{id}/rotate`: a new label, if any.
+/// Parses the body of `POST /v1/api-keys/{id}/rotate`: a new label. `None` (absent or `null`): the new key keeps the old
+/// key's label.
 pub fn new_label(body: &JsonObject) -> Result<Option<String>, Problem> {
     let mut fields = Fields::new();
     let label = fields.line(&Object::root(body), "label", 0, MAX_LABEL_CHARS).map(str::to_owned);

@@ -1,4 +1,4 @@
-//! Keys on the wire (contract: API key).
+//! The wire format of API keys (contract: API key).
 
 use secrecy::ExposeSecret;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use domain::time::Timestamp;
 
 use super::{Issued, ListedKey};
 
-/// A key as issue and rotate answer it: the only time that its cleartext is shown.
+/// A key in the response to issue and rotate, the only responses with its cleartext.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IssuedView<'a> {
@@ -22,7 +22,7 @@ pub struct IssuedView<'a> {
 }
 
 impl<'a> IssuedView<'a> {
-    /// Of a key that was just made.
+    /// Builds the view of a newly issued key.
     pub fn new(issued: &'a Issued) -> Self {
         let key = &issued.key;
         Self {
@@ -49,7 +49,7 @@ pub struct ListedKeyView<'a> {
 }
 
 impl<'a> ListedKeyView<'a> {
-    /// Of a key of the caller's account.
+    /// Builds the view of a key.
     pub fn new(key: &'a ListedKey) -> Self {
         Self {
             id: key.fingerprint.clone().into(),
@@ -61,14 +61,14 @@ impl<'a> ListedKeyView<'a> {
     }
 }
 
-/// `GET /v1/api-keys`.
+/// The response to `GET /v1/api-keys`.
 #[derive(Debug, Serialize)]
 pub struct ApiKeyListView<'a> {
     data: Vec<ListedKeyView<'a>>,
     access: Access,
 }
 
-/// What the caller may do with the keys.
+/// The permissions of the caller (contract: API keys, rule 4).
 #[derive(Debug, Serialize)]
 struct Access {
     #[serde(rename = "canManage")]
@@ -76,7 +76,7 @@ struct Access {
 }
 
 impl<'a> ApiKeyListView<'a> {
-    /// Of an account's keys.
+    /// Builds the view of an account's keys. `can_manage`: whether the caller may issue, rotate and revoke keys.
     pub fn new(keys: &'a [ListedKey], can_manage: bool) -> Self {
         Self { data: keys.iter().map(ListedKeyView::new).collect(), access: Access { can_manage } }
     }

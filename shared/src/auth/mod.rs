@@ -1,8 +1,7 @@
-//! Who calls: the `apikey` header, proved in one round trip (contract: Authentication).
+//! Authenticates API keys by the `apikey` header, in one round trip (contract: Authentication).
 //!
-//! Authentication and the rate limit are ONE conditional update of the key's row: it fails when there is no
-//! such key, counts the request in this minute's attribute, and returns the row. Nothing that
-//! decides whether a key works is cached, so a revoked key stops at once.
+//! Authentication and rate limiting are one conditional update of the key's row. It fails if there is no such key, adds 1
+//! to the counter of this minute, and returns the row. The result is never cached, so a revoked key stops working at once.
 
 pub mod dashboard;
 
@@ -20,38 +19,38 @@ use crate::api_key::{self, ApiKey, ApiKeys};
 use crate::http::{Problem, RateLimit, RequestContext};
 use crate::random::{self, RandomError};
 
-/// Minutes back whose counters every request removes.
+/// Each request removes the counters of this many minutes before its own.
 const COUNTERS_REMOVED: i64 = 10;
 
-/// Counters that may be left behind by a key used now and then, before a second update removes them: they
-/// cost 10 bytes each, and the row stays under 1 KB.
+/// The most older counters in a row. A key that is used now and then leaves some behind, at 10 bytes each. Beyond this bound
+/// a second update removes them, so that the row stays under 1 KB.
 const MAX_COUNTERS_LEFT: usize = 20;
 
 const SECONDS_A_MINUTE: i64 = 60;
 
-/// Whoever holds the key.
+/// The authenticated holder of an API key.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// What the key may touch.
+    /// The account and mode of the key. It gives access to nothing else.
     pub scope: Scope,
     /// The account's salt for ids.
     pub salt: Vec<u8>,
     /// The account's settings.
     pub settings: AccountSettings,
-    /// The key.
+    /// The key's fingerprint.
     pub fingerprint: Fingerprint,
-    /// The address that the request comes from.
+    /// The address of the client.
     pub source: SourceAddress,
 }
 
 impl Caller {
-    /// What a row carries whose version it makes.
+    /// Returns the actor to store in a row whose version `version` this caller writes.
     pub fn actor(&self, version: u64) -> Actor {
         Actor { fingerprint: self.fingerprint.clone(), source: self.source, version }
     }
 
-    /// The audit row of what the key does now, for changes of rows that the dispatcher derives none from: it is written in
-    /// the change's transaction.
+    /// Builds the audit row of an action of this key, to be written in the transaction of the change. Only changes from
+    /// which the event dispatcher can't derive the audit row need it.
     pub fn audit(
         &self,
         action: &str,
@@ -64,7 +63,11 @@ impl Caller {
         Ok(Audit::by_key(key, self.scope, (id, at), action, subject.to_string(), details))
     }
 
-    /// Refuses a live key, on routes that play the acquirer.
+    /// Refuses a live key. For sandbox routes, where the caller acts as the acquirer.
+    ///
+    /// # Errors
+    ///
+    /// 403 `live_key_not_allowed`.
     pub fn require_test(&self) -> Result<(), Problem> {
         match self.scope.mode {
             Mode::Test => Ok(()),
@@ -74,12 +77,12 @@ impl Caller {
 }
 
 impl ApiKeys {
-    /// Verifies the key of a request, and counts the request. [`crate::extract`] does so for every keyed route.
+    /// Verifies the key of a request and counts the request. [`crate::extract`] calls it for every route that needs a key.
     ///
     /// # Errors
     ///
-    /// 401 `unauthorized` without a valid key; 429 `rate_limited` over the key's limit; 503 when the
-    /// database does not answer.
+    /// 401 `unauthorized` without a valid key; 429 `rate_limited` above the key's requests a minute; 503 when the database
+    /// does not answer.
     pub(crate) async fn authenticate(
         &self,
         context: &RequestContext,
@@ -98,11 +101,11 @@ impl ApiKeys {
         let item = self.count(&fingerprint, &counter(minute), &stale).await?.ok_or(Problem::Unauthorized)?;
         let used =
             item.get(&counter(minute)).and_then(|value| value.as_n().ok()).and_then(|text| text.parse().ok());
-        let left_behind = left_behind(&item, minute);
+        let older_counters = older_counters(&item, minute);
         let row: ApiKey =
             serde_dynamo::from_item(item).map_err(|error| Problem::Internal(error.to_string()))?;
-        if left_behind.len() > MAX_COUNTERS_LEFT {
-            self.forget(&fingerprint, &left_behind).await?;
+        if older_counters.len() > MAX_COUNTERS_LEFT {
+            self.forget(&fingerprint, &older_counters).await?;
         }
         let limit = row.settings.rate_limit_per_minute;
         let used: u64 = used.unwrap_or(limit);
@@ -124,12 +127,13 @@ impl ApiKeys {
     }
 }
 
-/// The attribute that counts a minute: `n` and the minute since the epoch.
+/// Returns the attribute that counts the requests of a minute: `n` and the number of minutes since 1970.
 fn counter(minute: i64) -> String {
     format!("n{minute}")
 }
 
-fn left_behind(item: &HashMap<String, AttributeValue>, minute: i64) -> Vec<String> {
+/// Returns the counters of earlier minutes that are still in the row.
+fn older_counters(item: &HashMap<String, AttributeValue>, minute: i64) -> Vec<String> {
     let is_old = |name: &&String| {
         let counted = name.strip_prefix('n').and_then(|digits| digits.parse::<i64>().ok());
         counted.is_some_and(|counted| counted < minute)

@@ -1,4 +1,4 @@
-//! What a log-in asks and what it is answered.
+//! The request and the response of a log-in.
 
 use domain::time::Timestamp;
 use secrecy::{ExposeSecret, SecretString};
@@ -9,20 +9,21 @@ use crate::http::{Fields, JsonObject, Object, Problem};
 /// The longest e-mail address (RFC 5321), in characters.
 const MAX_EMAIL_CHARS: usize = 254;
 
-/// The longest password that is looked at, in characters. Shorter ones than may be set are looked at too: they are wrong.
+/// The longest password that is accepted for verification, in characters. There is no lower bound: a password that is too
+/// short to be set is simply wrong.
 const MAX_PASSWORD_CHARS: usize = 1_024;
 
 /// The body of `POST /v1/auth/login`.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// As it was sent; case does not matter.
+    /// The e-mail address as it was sent; it is compared without regard to case.
     pub email: String,
-    /// As it was sent.
+    /// The password as it was sent.
     pub password: SecretString,
 }
 
 impl Credentials {
-    /// Reads a request's body; every failing field is reported.
+    /// Parses a request's body. All failing fields are reported.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
@@ -39,14 +40,14 @@ impl Credentials {
     }
 }
 
-/// A token that was just issued.
+/// A newly issued token.
 #[derive(Debug)]
 pub struct NewToken {
     pub(super) token: SecretString,
     pub(super) expires_at: Timestamp,
 }
 
-/// The answer to a log-in.
+/// The response to a log-in.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NewTokenView<'a> {
@@ -56,7 +57,7 @@ pub struct NewTokenView<'a> {
 }
 
 impl<'a> NewTokenView<'a> {
-    /// Of a new token.
+    /// Builds the view of a newly issued token.
     pub fn new(issued: &'a NewToken) -> Self {
         Self { token: issued.token.expose_secret(), token_type: "Bearer", expires_at: issued.expires_at }
     }

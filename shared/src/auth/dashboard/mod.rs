@@ -1,5 +1,5 @@
-//! Who is logged in to the dashboard (contract: Authentication, 3 and 5): a token says who, the stored row of the person
-//! says what they may do, so that somebody who was removed can do nothing at once.
+//! Authenticates dashboard users by their token (contract: Authentication, 3 and 5). The token identifies the user. The
+//! user's stored row decides what they may do, so that a removed user loses access at once.
 
 pub mod log_in;
 mod throttle;
@@ -24,47 +24,51 @@ use crate::http::{Problem, RequestContext};
 use crate::random;
 use crate::store::{Inserted, Store, from_item, text};
 
-/// The sort key of the row of a token that was ended.
-const ENDED_TOKEN: &str = "ended-token";
+/// The sort key of the row of a revoked token.
+const REVOKED_TOKEN: &str = "ended-token";
 
-/// Somebody who is logged in.
+/// A user who is logged in.
 #[derive(Clone, Debug)]
 pub struct Member {
-    /// Who.
+    /// The user.
     pub user: UserId,
-    /// To whose dashboard.
+    /// The account that the user belongs to.
     pub account: AccountId,
-    /// What they may do now.
+    /// The user's stored role.
     pub role: Role,
     token: Claims,
 }
 
 impl Member {
-    /// Refuses who may not manage keys.
+    /// Refuses a user whose role may not manage API keys.
+    ///
+    /// # Errors
+    ///
+    /// 403 `API_KEY_ROLE_REQUIRED`.
     pub fn require_key_manager(&self) -> Result<(), Problem> {
         if self.role.manages_keys() { Ok(()) } else { Err(Problem::ApiKeyRoleRequired) }
     }
 
-    /// As the audit has them.
+    /// The user as the operator of an audit row.
     pub fn operator(&self) -> Operator {
         Operator { actor: self.user.to_string(), reason: "asked for at the dashboard".to_owned() }
     }
 }
 
-/// A token that was ended before its time. Its row goes when the token would have ended anyhow.
+/// The row of a token that was revoked before its expiry. DynamoDB removes the row after the token's expiry.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-struct EndedToken {
+struct RevokedToken {
     jti: String,
     exp: i64,
 }
 
-impl EndedToken {
+impl RevokedToken {
     fn key_of(jti: &str) -> Key {
-        Key { pk: format!("ended-token#{jti}"), sk: ENDED_TOKEN.to_owned() }
+        Key { pk: format!("ended-token#{jti}"), sk: REVOKED_TOKEN.to_owned() }
     }
 }
 
-impl Row for EndedToken {
+impl Row for RevokedToken {
     fn key(&self) -> Key {
         Self::key_of(&self.jti)
     }
@@ -74,7 +78,7 @@ impl Row for EndedToken {
     }
 }
 
-/// The dashboard's door. Clones share one client.
+/// Logs users in and out, and authenticates them. Clones share one client.
 #[derive(Clone, Debug)]
 pub struct Dashboard {
     store: Store,
@@ -85,43 +89,48 @@ pub struct Dashboard {
 
 impl Dashboard {
     /// Reads `DASHBOARD_TOKEN_SECRET`.
+    ///
+    /// # Errors
+    ///
+    /// When it is not set or too short.
     pub fn from_vars(store: Store, var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let tokens = Tokens::new(required(var, "DASHBOARD_TOKEN_SECRET")?.into())?;
         Ok(Self { throttle: Throttle::new(store.clone()), store, tokens, prover: Prover::default() })
     }
 
-    /// Verifies the token of a request, in one read, and then counts the request, in one update. A request whose token is
-    /// refused does not count: a token that was ended must not use up the minute of its person. No route of the dashboard
-    /// takes query parameters.
+    /// Verifies the token of a request with one read, then counts the request with one update. A request whose token is
+    /// refused is not counted: otherwise the holder of a revoked token could use up the user's requests a minute. Routes of
+    /// the dashboard accept no query parameters.
     ///
     /// # Errors
     ///
-    /// 401 `unauthorized` without a token that is ours, holds, was not logged out, and whose person is still there; 429
-    /// `rate_limited` over the person's requests a minute; then 400 `invalid_request` for any query parameter.
+    /// 401 `unauthorized` if the token is missing, is not ours, has expired or was revoked, or if its user was removed or
+    /// has a new password. 429 `rate_limited` above the user's requests a minute. Then 400 `invalid_request` for any query
+    /// parameter.
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Member, Problem> {
         let token = context.headers.bearer.as_ref();
         let claims = token.and_then(|token| self.tokens.verify(token, now)).ok_or(Problem::NotLoggedIn)?;
-        let ended = EndedToken::key_of(&claims.jti);
-        let found = self.store.batch_get(&[User::key_of(&claims.sub), ended]).await?;
-        let (mut person, mut is_ended) = (None, false);
+        let revoked = RevokedToken::key_of(&claims.jti);
+        let found = self.store.batch_get(&[User::key_of(&claims.sub), revoked]).await?;
+        let (mut user, mut is_revoked) = (None, false);
         for row in found {
             match text(&row, "sk").as_deref() {
-                Some(ENDED_TOKEN) => is_ended = true,
-                _ => person = Some(from_item::<User>(row)?),
+                Some(REVOKED_TOKEN) => is_revoked = true,
+                _ => user = Some(from_item::<User>(row)?),
             }
         }
-        let user = person.filter(|user| !is_ended && claims.is_of(user)).ok_or(Problem::NotLoggedIn)?;
+        let user = user.filter(|user| !is_revoked && claims.is_of(user)).ok_or(Problem::NotLoggedIn)?;
         self.throttle.count_request(&user.id, context, now).await?;
         context.query.require_empty()?;
         Ok(Member { user: user.id, account: user.account, role: user.role, token: claims })
     }
 
-    /// Gives a token for an e-mail address and its password.
+    /// Verifies an e-mail address and its password, and issues a token.
     ///
     /// # Errors
     ///
-    /// 401 `unauthorized`, the same and after the same work whether there is no such address or another password;
-    /// 429 `rate_limited` where too many failed.
+    /// 401 `unauthorized` if no user has the address or the password is wrong: the same error after the same work, so that
+    /// a client can't find out which addresses are known. 429 `rate_limited` after too many failures.
     pub async fn log_in(
         &self,
         credentials: Credentials,
@@ -136,7 +145,8 @@ impl Dashboard {
         let user = user.filter(|_| is_right).ok_or(Problem::WrongCredentials)?;
         self.throttle.give_back(attempt).await?;
         let jti = hex::encode(&random::bytes::<16>()?);
-        // Of the row whose password was looked at: one that was set meanwhile ends this token too.
+        // The token's generation is that of the row whose password was verified. If the password was reset meanwhile, this
+        // token is not valid either.
         let holder = (user.id, user.account, user.role, user.tokens);
         let (token, claims) = self.tokens.issue(holder, &jti, now)?;
         let expires_at = Timestamp::MIN.plus_seconds(claims.exp);
@@ -144,10 +154,10 @@ impl Dashboard {
         Ok(NewToken { token, expires_at })
     }
 
-    /// Ends the token that somebody is logged in by. Again is the same.
+    /// Revokes the token that a user is logged in with. It is idempotent.
     pub async fn log_out(&self, member: &Member) -> Result<(), Problem> {
-        let ended = EndedToken { jti: member.token.jti.clone(), exp: member.token.exp };
-        let _ended_now_or_before: Inserted<EndedToken> = self.store.insert(&ended).await?;
+        let revoked = RevokedToken { jti: member.token.jti.clone(), exp: member.token.exp };
+        let _revoked_now_or_before: Inserted<RevokedToken> = self.store.insert(&revoked).await?;
         Ok(())
     }
 }

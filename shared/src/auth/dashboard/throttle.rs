@@ -1,8 +1,8 @@
-//! Limits failed log-ins, by e-mail address against guessing one password, and by source address against trying one password
-//! on many addresses. Limits the requests of a person who is logged in.
+//! Limits failed log-ins and the requests of a user who is logged in. The limit by e-mail address stops guesses of one
+//! user's password. The limit by source address stops the trial of one password on many e-mail addresses.
 //!
-//! An attempt takes its place before the password is looked at, and one that succeeds gives it back: so however many come
-//! at once, no more are looked at than may fail. Unknown e-mail addresses are counted as known ones are.
+//! A log-in counts as failed before its password is verified, and is uncounted if it succeeds. So concurrent attempts can't
+//! verify more passwords than the limit allows. Unknown e-mail addresses are counted like known ones.
 
 use domain::ids::UserId;
 use domain::row::Key;
@@ -12,19 +12,20 @@ use domain::time::Timestamp;
 use crate::http::{Problem, RateLimit, RequestContext};
 use crate::store::{Bound, Item, Store, ttl};
 
-/// The time in which failures count, in seconds; quarters of the hour, for everybody the same.
+/// The window in which failures count, in seconds. Windows are the quarters of an hour, the same for all users.
 const WINDOW_SECONDS: i64 = 15 * 60;
 
-/// Log-ins to one e-mail address that may fail in a window: some 1,000 a day, of a password that is generated.
+/// The most failed log-ins to one e-mail address in a window. That allows about 1,000 guesses a day, far too few for a
+/// generated password.
 const MAX_FAILURES_OF_EMAIL: i64 = 10;
 
-/// Log-ins from one address that may fail in a window: offices share one.
+/// The most failed log-ins from one source address in a window. It is higher because all users in an office may share one.
 const MAX_FAILURES_FROM_ADDRESS: i64 = 100;
 
-/// The attribute that counts log-ins.
+/// The attribute that counts failed log-ins.
 const COUNTER: &str = "failures";
 
-/// Requests that a person may make in a minute of the clock, all tokens and routes together.
+/// The most requests of a user in a clock minute, with all tokens and on all routes together.
 const MAX_REQUESTS_A_MINUTE: i64 = 60;
 
 const SECONDS_A_MINUTE: i64 = 60;
@@ -32,7 +33,7 @@ const SECONDS_A_MINUTE: i64 = 60;
 /// The attribute that counts requests.
 const REQUESTS: &str = "requests";
 
-/// A window of the clock.
+/// A fixed window of time.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     number: i64,
@@ -40,47 +41,47 @@ struct Window {
 }
 
 impl Window {
-    /// The window of this length, in seconds, that `now` lies in.
+    /// Returns the window that contains `now`. `seconds` is the length of a window.
     fn of(now: Timestamp, seconds: i64) -> Self {
         let number = now.seconds().checked_div_euclid(seconds).unwrap_or_default();
         Self { number, ends_at: number.saturating_add(1).saturating_mul(seconds) }
     }
 
-    /// Seconds until it ends.
+    /// The seconds until the window ends.
     fn left(self, now: Timestamp) -> i64 {
         self.ends_at.saturating_sub(now.seconds())
     }
 
-    /// The row goes when its window is over.
+    /// The time to live of a counter's row: DynamoDB may remove the row when the window has ended.
     fn ttl(self) -> Item {
         ttl(self.ends_at)
     }
 }
 
-/// The places that an attempt took.
+/// A log-in attempt that was counted as failed in both counters.
 #[derive(Debug)]
 pub(super) struct Attempt {
     window: Window,
     keys: [Key; 2],
 }
 
-/// Counts failures. Clones share one client.
+/// Counts failed log-ins and requests. Clones share one client.
 #[derive(Clone, Debug)]
 pub(super) struct Throttle {
     store: Store,
 }
 
 impl Throttle {
-    /// In a store.
+    /// Creates a throttle whose counters are in `store`.
     pub(super) fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Takes a place for an attempt, which counts as failed until it is given back.
+    /// Counts a log-in attempt as failed, until [`Throttle::give_back`] uncounts it.
     ///
     /// # Errors
     ///
-    /// 429 `rate_limited` where too many failed.
+    /// 429 `rate_limited` if the failures of the source address or of the e-mail address have reached their limit.
     pub(super) async fn take(
         &self,
         user: &UserId,
@@ -91,7 +92,8 @@ impl Throttle {
         let key = |who: String| Key { pk: format!("log-ins#{who}"), sk: window.number.to_string() };
         let keys = [key(source.network()), key(user.to_string())];
         let [from_address, of_email] = &keys;
-        // One after the other: an address that may no longer try can't keep anybody else out by trying.
+        // The source address is counted first. Attempts from a blocked source address are not counted against the e-mail
+        // address, so they can't lock its user out.
         for (key, max) in [(from_address, MAX_FAILURES_FROM_ADDRESS), (of_email, MAX_FAILURES_OF_EMAIL)] {
             let bound = Bound::AtMost { counter: COUNTER.to_owned(), most: max.saturating_sub(1) };
             if !self.store.count_within(key, (COUNTER, 1), window.ttl(), Some(bound)).await? {
@@ -101,11 +103,12 @@ impl Throttle {
         Ok(Attempt { window, keys })
     }
 
-    /// Counts a request of a person, and notes what is left of the minute for the response's headers.
+    /// Counts a request of a user, and stores the requests left in this minute for the response headers. A refused request
+    /// is not counted.
     ///
     /// # Errors
     ///
-    /// 429 `rate_limited` where the minute has no place left.
+    /// 429 `rate_limited` if the user has no request left in this minute.
     pub(super) async fn count_request(
         &self,
         user: &UserId,
@@ -127,7 +130,7 @@ impl Throttle {
         }
     }
 
-    /// Gives an attempt's places back: it did not fail.
+    /// Uncounts a log-in attempt that succeeded.
     pub(super) async fn give_back(&self, attempt: Attempt) -> Result<(), Problem> {
         for key in &attempt.keys {
             self.store.count_within(key, (COUNTER, -1), attempt.window.ttl(), None).await?;
@@ -141,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_a_quarter_of_the_hour() {
+    fn a_window_is_a_quarter_of_an_hour() {
         let at = |text: &str| Window::of(Timestamp::parse_floor(text).unwrap(), WINDOW_SECONDS);
         let window = at("2026-11-21T10:15:00Z");
         assert_eq!(window.number, at("2026-11-21T10:29:59.999Z").number);

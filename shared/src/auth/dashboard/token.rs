@@ -1,5 +1,5 @@
-//! Dashboard tokens: JWT, HS256 and nothing else. A page of code instead of a crate, for there is one issuer, one
-//! algorithm and one header: any other header is refused before anything in the token is believed.
+//! Issues and verifies dashboard tokens: JWTs signed with HS256. The module uses no JWT crate, because there is one issuer,
+//! one algorithm and one header. A token with any other header is refused before anything else in it is decoded.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,64 +14,64 @@ use domain::time::Timestamp;
 use crate::account::{Role, TokenGeneration, User};
 use crate::config::ConfigError;
 
-/// Who issues dashboard tokens.
+/// The issuer of dashboard tokens.
 pub const ISSUER: &str = "payment-service";
 
-/// How long a token holds, in seconds: 12 hours.
+/// The lifetime of a token, in seconds: 12 hours.
 pub const TOKEN_SECONDS: i64 = 12 * 60 * 60;
 
-/// The fewest bytes of the secret: as many as the hash has (RFC 7518, section 3.2).
+/// The shortest secret, in bytes: the length of the hash (RFC 7518, section 3.2).
 const MIN_SECRET_BYTES: usize = 32;
 
-/// The longest token that is read, in bytes; ours have some 390.
+/// The longest token that is verified, in bytes; an issued one has about 390.
 const MAX_TOKEN_BYTES: usize = 1_024;
 
 /// `{"alg":"HS256","typ":"JWT"}` in base64url.
 const HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
 
-/// What a token says.
+/// The claims of a token.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Claims {
-    /// Who it was issued to.
+    /// The user that it was issued to.
     pub sub: UserId,
-    /// Whose dashboard.
+    /// The user's account.
     pub account_id: AccountId,
-    /// What they might do when it was issued; the stored role counts.
+    /// The user's role when the token was issued. Authorisation uses the stored role instead.
     pub role: Role,
     /// [`ISSUER`].
     pub iss: String,
-    /// When it ends, in seconds since 1970.
+    /// The expiry, in seconds since 1970.
     pub exp: i64,
-    /// Names the token, so that it can be ended before its time.
+    /// The token's id, by which it can be revoked.
     pub jti: String,
-    /// What it was issued under; the stored one counts.
+    /// The user's token generation when the token was issued. The token is valid only while the stored one is the same.
     pub generation: TokenGeneration,
 }
 
 impl Claims {
-    /// Whether it still speaks for a person, as their row stands.
+    /// Whether the token is valid for a user's stored row: same user, account and token generation.
     pub fn is_of(&self, user: &User) -> bool {
         self.sub == user.id && self.account_id == user.account && self.generation == user.tokens
     }
 }
 
-/// A token could not be signed: a defect of ours.
+/// A token could not be signed: a defect of the service.
 #[derive(Debug, thiserror::Error)]
 #[error("a token could not be signed: {0}")]
 pub struct Unsigned(String);
 
-/// Issues and proves tokens.
+/// Issues and verifies tokens.
 #[derive(Clone, Debug)]
 pub struct Tokens {
     secret: SecretString,
 }
 
 impl Tokens {
-    /// With the secret that signs them.
+    /// Creates it from the secret that signs the tokens.
     ///
     /// # Errors
     ///
-    /// When it is shorter than the hash.
+    /// When the secret has fewer than 32 bytes.
     pub fn new(secret: SecretString) -> Result<Self, ConfigError> {
         if secret.expose_secret().len() < MIN_SECRET_BYTES {
             return Err(ConfigError::new(format!(
@@ -81,7 +81,7 @@ impl Tokens {
         Ok(Self { secret })
     }
 
-    /// Issues a token to a person of an account.
+    /// Issues a token with the id `jti` to a user of an account.
     pub fn issue(
         &self,
         (user, account, role, generation): (UserId, AccountId, Role, TokenGeneration),
@@ -103,7 +103,7 @@ impl Tokens {
         Ok((SecretString::from(format!("{signed}.{signature}")), claims))
     }
 
-    /// What a token says, if it is ours and its time is not over.
+    /// Returns the claims of a token. `None`: its signature or issuer is not ours, or it has expired.
     pub fn verify(&self, token: &SecretString, now: Timestamp) -> Option<Claims> {
         let text = token.expose_secret();
         if text.len() > MAX_TOKEN_BYTES {
@@ -115,7 +115,7 @@ impl Tokens {
             return None;
         }
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        // Compared in constant time.
+        // `verify_slice` compares in constant time.
         self.mac(signed).ok()?.verify_slice(&signature).ok()?;
         let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
         (claims.iss == ISSUER && claims.exp > now.seconds()).then_some(claims)
@@ -150,8 +150,8 @@ mod tests {
         })
     }
 
-    /// A token as anybody could write it who has the secret.
-    fn written(header: &Value, claims: &Value) -> SecretString {
+    /// Signs any header and claims with the secret.
+    fn signed_token(header: &Value, claims: &Value) -> SecretString {
         let part = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
         let signed = format!("{}.{}", part(header), part(claims));
         let signature = URL_SAFE_NO_PAD.encode(tokens().mac(&signed).unwrap().finalize().into_bytes());
@@ -161,24 +161,24 @@ mod tests {
     const NOW: &str = "2026-11-21T12:00:00Z";
 
     #[test]
-    fn a_token_says_what_was_signed_until_its_time_is_over() {
+    fn a_token_is_valid_until_its_expiry_and_only_with_all_claims() {
         let now = at(NOW);
         let ours = json!({"alg": "HS256", "typ": "JWT"});
-        let token = written(&ours, &claims(now.seconds() + 1));
+        let token = signed_token(&ours, &claims(now.seconds() + 1));
         assert_eq!(tokens().verify(&token, now).unwrap().role, Role::Owner);
         assert_eq!(tokens().verify(&token, now.plus_seconds(1).unwrap()), None);
         let mut foreign = claims(now.seconds() + 1);
         foreign["iss"] = json!("somebody-else");
-        assert_eq!(tokens().verify(&written(&ours, &foreign), now), None);
+        assert_eq!(tokens().verify(&signed_token(&ours, &foreign), now), None);
         for missing in ["sub", "account_id", "role", "iss", "exp", "jti", "generation"] {
             let mut claims = claims(now.seconds() + 1);
             claims.as_object_mut().unwrap().remove(missing);
-            assert_eq!(tokens().verify(&written(&ours, &claims), now), None, "without {missing}");
+            assert_eq!(tokens().verify(&signed_token(&ours, &claims), now), None, "without {missing}");
         }
     }
 
     #[test]
-    fn no_other_algorithm_is_taken_even_well_signed() {
+    fn a_token_with_another_header_is_refused_even_if_its_signature_is_valid() {
         let now = at(NOW);
         for header in [
             json!({"alg": "none", "typ": "JWT"}),
@@ -188,7 +188,7 @@ mod tests {
             json!({"typ": "JWT"}),
             json!({"alg": "HS256", "typ": "JWT", "kid": "../../dev/null"}),
         ] {
-            let token = written(&header, &claims(now.seconds() + 1));
+            let token = signed_token(&header, &claims(now.seconds() + 1));
             assert_eq!(tokens().verify(&token, now), None, "{header}");
             let unsigned = token.expose_secret().rsplit_once('.').unwrap().0.to_owned();
             assert_eq!(tokens().verify(&SecretString::from(format!("{unsigned}.")), now), None);
@@ -196,9 +196,9 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_was_changed_anywhere_is_refused() {
+    fn a_token_with_any_changed_character_is_refused() {
         let now = at(NOW);
-        let token = written(&json!({"alg": "HS256", "typ": "JWT"}), &claims(now.seconds() + 1));
+        let token = signed_token(&json!({"alg": "HS256", "typ": "JWT"}), &claims(now.seconds() + 1));
         let text = token.expose_secret();
         for place in 0..text.len() {
             let mut changed = text.as_bytes().to_vec();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_secret_is_refused_and_none_is_printed() {
+    fn a_short_secret_is_refused_and_the_secret_is_never_printed() {
         assert!(Tokens::new(SecretString::from("0123456789abcdef0123456789abcde")).is_err());
         assert!(!format!("{:?}", tokens()).contains("0123"));
     }
