@@ -1,7 +1,9 @@
-//! Which acquirer takes an account's live payments, and how it is reached and paid through: what an operator sets. A row
-//! of its own beside the account, read by whoever calls the acquirer; keys, which every request reads, carry none of it.
+//! The configuration of an account's acquirer for live payments: endpoints, credentials and the merchant's Pix key. An
+//! operator sets it.
 //!
-//! Nothing calls one yet: live keys are refused whatever stands here.
+//! It is a row of its own, which only callers of the acquirer read. The account's other settings are copied into the rows of
+//! its API keys, which every request reads; credentials must not be. No bank can be called yet, so live charges are refused
+//! even if an acquirer is configured.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,28 +32,29 @@ use crate::audit;
 use crate::random::RandomError;
 use crate::store::{Plan, Store, StoreError, Write};
 
-/// The longest client id and secret, in characters.
+/// The longest client id or client secret, in characters.
 const MAX_CREDENTIAL_CHARS: usize = 512;
 
-/// The longest PEM file, in bytes: a chain of certificates has some 8 KB, and a row at most 400.
+/// The longest PEM file, in bytes: 64 KiB. A certificate chain has about 8 KB, and a DynamoDB row at most 400 KB.
 pub const MAX_PEM_BYTES: usize = 64 * 1024;
 
-/// Hex digits of a secret's fingerprint: enough to tell secrets apart, and not the whole hash of what may be guessed.
+/// The hex digits in the fingerprint of a secret. They suffice to distinguish secrets. The whole hash is not shown, because
+/// it would confirm a guess of the secret.
 const FINGERPRINT_DIGITS: usize = 16;
 
-/// Characters of a merchant's Pix key that the audit has, from its end.
+/// The last characters of a merchant's Pix key that the audit shows.
 const PIX_KEY_ENDING: usize = 4;
 
-/// What kind of acquirer it is.
+/// The kind of an acquirer.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum AcquirerKind {
-    /// A bank that speaks the Central Bank's API Pix.
+    /// A bank with the Central Bank's API Pix.
     Pix,
 }
 
-/// A value that can't be configured, with what is wrong; holds nothing of a secret.
+/// A configured value is not valid. The message names the rule and contains no part of a secret.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refused(String);
@@ -62,16 +65,16 @@ impl Refused {
     }
 }
 
-/// An acquirer's address, normalised.
+/// A normalised URL of an acquirer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AcquirerUrl(String);
 
 impl AcquirerUrl {
-    /// The address that `/cob/{txid}` and the like are appended to.
+    /// Parses the base URL of the API, to which paths such as `/cob/{txid}` are appended.
     ///
     /// # Errors
     ///
-    /// When it is not https to a public host (on one machine: or http to itself), or has a query.
+    /// When the URL is not https to a public host, or has a query. A local stack also allows http to its own machine.
     pub fn base(text: &str, policy: &AddressPolicy) -> Result<Self, Refused> {
         let url = checked(text, policy)?;
         if url.query().is_some() {
@@ -80,21 +83,21 @@ impl AcquirerUrl {
         Ok(Self(url.as_str().trim_end_matches('/').to_owned()))
     }
 
-    /// The address that gives OAuth 2 tokens.
+    /// Parses the URL that issues OAuth 2 tokens.
     ///
     /// # Errors
     ///
-    /// As for [`AcquirerUrl::base`], but that it may have a query: some banks want the kind of grant there.
+    /// As for [`AcquirerUrl::base`], except that a query is allowed: some banks expect the grant type there.
     pub fn token(text: &str, policy: &AddressPolicy) -> Result<Self, Refused> {
         checked(text, policy).map(|url| Self(url.into()))
     }
 
-    /// Without what its query says, which may be a credential.
+    /// Returns the URL with `…` in place of its query, which may contain a credential.
     fn without_query(&self) -> String {
         self.0.split_once('?').map_or_else(|| self.0.clone(), |(address, _)| format!("{address}?…"))
     }
 
-    /// As it was normalised.
+    /// The normalised URL as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -110,7 +113,7 @@ impl fmt::Display for AcquirerUrl {
     }
 }
 
-/// What is stored was checked by the policy of its time.
+/// Parses a stored URL. It was checked when it was set, so the most permissive policy applies here.
 impl FromStr for AcquirerUrl {
     type Err = Refused;
 
@@ -121,10 +124,11 @@ impl FromStr for AcquirerUrl {
 
 serde_as_text!(AcquirerUrl);
 
-/// The characters of an OAuth 2 client's id and secret (RFC 6749, appendix A), none of which is at an end of a line.
+/// Checks an OAuth 2 client id or secret: visible ASCII characters alone (RFC 6749, appendix A). Whitespace is refused, so
+/// that a line break at the end of a file is noticed.
 fn check_credential(text: &str) -> Result<(), Refused> {
-    let fits = (1..=MAX_CREDENTIAL_CHARS).contains(&text.len());
-    if fits && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+    let has_valid_length = (1..=MAX_CREDENTIAL_CHARS).contains(&text.len());
+    if has_valid_length && text.bytes().all(|byte| byte.is_ascii_graphic()) {
         Ok(())
     } else {
         Err(Refused::because(format!("must be 1 to {MAX_CREDENTIAL_CHARS} visible ASCII characters")))
@@ -151,11 +155,11 @@ impl FromStr for ClientId {
 
 serde_as_text!(ClientId);
 
-/// A text that is stored as it is, for it must be sent or signed with, and is never shown.
+/// A secret that is stored in clear, because it must be sent or used to sign. It is never shown.
 #[derive(Clone)]
-struct Hidden(SecretString);
+struct StoredSecret(SecretString);
 
-impl Hidden {
+impl StoredSecret {
     fn text(&self) -> &str {
         self.0.expose_secret()
     }
@@ -167,25 +171,25 @@ impl Hidden {
     }
 }
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for StoredSecret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Hidden")
+        formatter.write_str("StoredSecret")
     }
 }
 
-impl PartialEq for Hidden {
+impl PartialEq for StoredSecret {
     fn eq(&self, other: &Self) -> bool {
         self.text() == other.text()
     }
 }
 
-impl Serialize for Hidden {
+impl Serialize for StoredSecret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.text())
     }
 }
 
-impl<'de> Deserialize<'de> for Hidden {
+impl<'de> Deserialize<'de> for StoredSecret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer).map(|text| Self(text.into()))
     }
@@ -198,50 +202,52 @@ fn sha256(bytes: &[u8]) -> String {
 /// An OAuth 2 client's secret.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(transparent)]
-pub struct ClientSecret(Hidden);
+pub struct ClientSecret(StoredSecret);
 
 impl ClientSecret {
-    /// As somebody typed it.
+    /// Parses a client secret.
     ///
     /// # Errors
     ///
-    /// When it is empty, long, or has other characters than a client's secret may have.
+    /// When it is empty, has more than 512 characters, or has a character that is not visible ASCII.
     pub fn new(text: SecretString) -> Result<Self, Refused> {
-        check_credential(text.expose_secret()).map(|()| Self(Hidden(text)))
+        check_credential(text.expose_secret()).map(|()| Self(StoredSecret(text)))
     }
 
-    /// The secret, to be sent.
+    /// The secret in clear, for requests to the acquirer.
     pub fn as_secret(&self) -> &SecretString {
         &self.0.0
     }
 }
 
-/// What a client proves itself with in mutual TLS: both halves or none.
+/// The client certificate and private key for mutual TLS.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ClientIdentity {
     certificate: String,
-    private_key: Hidden,
+    private_key: StoredSecret,
 }
 
 impl ClientIdentity {
-    /// From two PEM files: the client's certificate first, then those that issued it; and its key.
+    /// Parses two PEM files: the certificate chain, which begins with the client's own certificate, and its private key.
     ///
     /// # Errors
     ///
-    /// When one is not what it should be, or they do not belong together.
+    /// When a file is not valid or too long, or the key does not match the certificate.
     pub fn new(certificate: &str, private_key: SecretString) -> Result<Self, Refused> {
         if certificate.len().max(private_key.expose_secret().len()) > MAX_PEM_BYTES {
             return Err(Refused::because(format!("a PEM file must be at most {MAX_PEM_BYTES} bytes")));
         }
-        // It is stored and fingerprinted as what everybody may see.
+        // The certificate is handled as public data, so a private key in its file would not be protected.
         if certificate.contains("PRIVATE KEY") {
-            return Err(Refused::because("the certificate's file holds a private key too"));
+            return Err(Refused::because(
+                "the certificate's file holds a private key too; remove it from this file",
+            ));
         }
         let chain = certificates(certificate)?;
         let key = PrivateKeyDer::from_pem_slice(private_key.expose_secret().as_bytes())
             .map_err(|_| Refused::because("the private key's file holds no private key in PEM"))?;
         let key = any_supported_type(&key)
-            .map_err(|_| Refused::because("the private key is of a kind that TLS has no use for here"))?;
+            .map_err(|_| Refused::because("the private key is of a type that TLS does not support here"))?;
         match CertifiedKey::new(chain, key).keys_match() {
             Ok(()) | Err(TlsError::InconsistentKeys(InconsistentKeys::Unknown)) => {}
             Err(TlsError::InconsistentKeys(_)) => {
@@ -249,20 +255,20 @@ impl ClientIdentity {
             }
             Err(_) => return Err(Refused::because("the certificate can't be read")),
         }
-        Ok(Self { certificate: certificate.to_owned(), private_key: Hidden(private_key) })
+        Ok(Self { certificate: certificate.to_owned(), private_key: StoredSecret(private_key) })
     }
 
-    /// The certificates, in PEM.
+    /// The certificate chain, in PEM.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// The key, in PEM.
+    /// The private key, in PEM.
     pub fn private_key(&self) -> &SecretString {
         &self.private_key.0
     }
 
-    /// SHA-256 of the client's own certificate, as every tool shows it.
+    /// Returns the SHA-256 fingerprint of the client's own certificate, the one that common tools show.
     fn certificate_fingerprint(&self) -> Option<String> {
         certificates(&self.certificate).ok()?.first().map(|certificate| sha256(certificate))
     }
@@ -276,25 +282,25 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Refused> {
         .ok_or_else(|| Refused::because("the certificate's file holds no certificate in PEM"))
 }
 
-/// What an operator sets.
+/// The settings of an account's acquirer.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct AcquirerSettings {
-    /// Which kind.
+    /// The kind of acquirer.
     pub kind: AcquirerKind,
-    /// Where its API is.
+    /// The base URL of its API.
     pub base_url: AcquirerUrl,
-    /// Where it gives tokens for it, for client credentials.
+    /// The URL that issues OAuth 2 tokens for client credentials.
     pub token_url: AcquirerUrl,
-    /// Who we are there.
+    /// The OAuth 2 client id.
     pub client_id: ClientId,
-    /// What proves it.
+    /// The OAuth 2 client secret.
     pub client_secret: ClientSecret,
-    /// What proves it to TLS, where the bank asks for it.
+    /// The client certificate, if the bank requires mutual TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<ClientIdentity>,
-    /// The merchant's key, to which payers pay.
+    /// The merchant's Pix key, which receives the payments.
     pub pix_key: PixKey,
-    /// Whether it can send a Pix of its own, which API Pix can't: refunds by cash-out.
+    /// Whether the acquirer can send a Pix, which refunds by cash-out need. API Pix itself can't.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub send_pix: bool,
 }
@@ -302,19 +308,19 @@ pub struct AcquirerSettings {
 /// The row of an account's acquirer.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct AccountAcquirer {
-    /// Whose.
+    /// The account.
     pub account: AccountId,
-    /// What was set.
+    /// The current settings.
     pub settings: AcquirerSettings,
-    /// When.
+    /// When the settings were last changed.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
-    /// Counts the row's changes, from 1.
+    /// The version of the row, from 1.
     pub version: u64,
 }
 
 impl AccountAcquirer {
-    /// Where an account's acquirer lives.
+    /// The primary key of the row of an account's acquirer.
     pub fn key_of(account: &AccountId) -> Key {
         Key { pk: format!("acquirer#{account}"), sk: "acquirer".to_owned() }
     }
@@ -326,7 +332,7 @@ impl Row for AccountAcquirer {
     }
 }
 
-/// An account's acquirer, as operators and the audit read it: of secrets the fingerprint.
+/// The settings of an acquirer as operators and the audit see them: with fingerprints in place of secrets.
 #[derive(Debug, Serialize)]
 pub struct AcquirerView<'a> {
     kind: AcquirerKind,
@@ -341,7 +347,7 @@ pub struct AcquirerView<'a> {
 }
 
 impl<'a> AcquirerView<'a> {
-    /// As it stands.
+    /// Builds the view of settings.
     pub fn new(settings: &'a AcquirerSettings) -> Self {
         let identity = settings.identity.as_ref();
         Self {
@@ -357,7 +363,8 @@ impl<'a> AcquirerView<'a> {
         }
     }
 
-    /// For the audit, which is kept for good: the merchant's key may be their document.
+    /// Returns the view as JSON for an audit row, with only the end of the merchant's Pix key. The key may be a document, and
+    /// audit rows are stored forever.
     fn audited(settings: &'a AcquirerSettings) -> Result<String, serde_json::Error> {
         let shown = Self::new(settings);
         let ending = shown.pix_key.chars().rev().take(PIX_KEY_ENDING).collect::<Vec<_>>();
@@ -366,38 +373,39 @@ impl<'a> AcquirerView<'a> {
     }
 }
 
-/// Why an account's acquirer is not set or removed.
+/// Why an account's acquirer can't be set or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// DynamoDB.
+    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The audit row has no id.
+    /// No random bytes for the id of the audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
-    /// The audit row's details can't be written.
+    /// The details of the audit row can't be serialised.
     #[error("an audit row can't be written: {0}")]
     Audit(#[from] serde_json::Error),
 }
 
-/// The acquirers of all accounts.
+/// The repository of the accounts' acquirers.
 #[derive(Clone, Debug)]
 pub struct AccountAcquirers {
     store: Store,
 }
 
 impl AccountAcquirers {
-    /// In a store.
+    /// Creates the repository over `store`.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// An account's acquirer, if it has one.
+    /// Reads an account's acquirer. `None`: the account has none.
     pub async fn find(&self, account: &AccountId) -> Result<Option<AccountAcquirer>, StoreError> {
         self.store.get(&AccountAcquirer::key_of(account)).await
     }
 
-    /// Sets the acquirer of an account that exists, with an audit row. The same again changes nothing.
+    /// Sets an account's acquirer, and writes an audit row. Equal settings write nothing. The caller must check that the
+    /// account exists.
     pub async fn set(
         &self,
         account: AccountId,
@@ -428,7 +436,7 @@ impl AccountAcquirers {
         self.store.update("an account's acquirer", &AccountAcquirer::key_of(&account), plan).await
     }
 
-    /// Removes an account's acquirer, with an audit row, and gives what it was. `None`: it has none.
+    /// Removes an account's acquirer, and writes an audit row. Returns the removed row; `None`: the account has none.
     pub async fn remove(
         &self,
         account: AccountId,
@@ -485,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_https_but_on_one_machine() {
+    fn a_url_must_be_https_except_in_a_local_stack() {
         let base = |text: &str, policy| AcquirerUrl::base(text, policy).map(|url| url.0);
         assert_eq!(
             base("https://PIX.example.com/api/v2/", &AddressPolicy::PublicOnly).unwrap(),
@@ -508,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_visible_ascii() {
+    fn credentials_must_be_visible_ascii() {
         for text in ["", " ", "a b", "a\n", "ção", &"x".repeat(513)] {
             assert!(text.parse::<ClientId>().is_err() && ClientSecret::new(text.into()).is_err(), "{text}");
         }
@@ -516,13 +524,13 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_and_its_key_are_taken_and_nothing_else() {
+    fn only_a_certificate_with_its_own_key_is_accepted() {
         let ((certificate, key), (another, _)) = (pair(), pair());
         let new = |certificate: &str, key: &str| {
             ClientIdentity::new(certificate, key.into()).map_err(|refused| refused.to_string())
         };
         let chain = format!("{certificate}{another}");
-        assert!(new(&chain, &key).is_ok(), "with those that issued it");
+        assert!(new(&chain, &key).is_ok(), "a chain with the issuer's certificate");
         for (certificate, key, why) in [
             ("", key.as_str(), "no certificate"),
             ("hello", &key, "no certificate"),
@@ -541,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn no_secret_is_printed_and_each_has_a_fingerprint() {
+    fn secrets_are_never_shown_and_each_has_a_fingerprint() {
         let settings = settings();
         let key = settings.identity.as_ref().unwrap().private_key().expose_secret().to_owned();
         let body = key.lines().nth(1).unwrap();
@@ -565,7 +573,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_read_as_it_was_written() {
+    fn a_row_can_be_read_back_unchanged() {
         let row = AccountAcquirer {
             account: AccountId::new([1; 10]),
             settings: settings(),

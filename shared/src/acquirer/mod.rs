@@ -1,4 +1,6 @@
-//! Acquirers: what takes the payer's money, behind one type, built for each charge from its account's configuration. The `artefacts` crate encodes what the payer pays with.
+//! Acquirers: the institutions that take the payer's money. [`Acquirer`] hides which one it is, and is selected for each
+//! charge by the account's configuration. The `artefacts` crate encodes the payment codes that the payer receives, such as
+//! a BR Code or a boleto.
 
 pub mod configuration;
 mod queue;
@@ -21,71 +23,73 @@ use self::configuration::{AccountAcquirer, AccountAcquirers, AcquirerKind, Acqui
 use crate::config::PublicUrls;
 use crate::store::{Store, StoreError};
 
-/// Why an acquirer did not do what it was asked for.
+/// Why a request to an acquirer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AcquirerError {
-    /// The account has no acquirer for live charges.
+    /// The account has no acquirer for live charges. Merchants see this text.
     #[error("Live payments are not available yet for this account. Use an ak_test_ key.")]
     NotConfigured,
-    /// The configuration was not read.
+    /// The account's configuration could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The acquirer did not answer.
     #[error("the acquirer did not answer: {0}")]
     Unavailable(String),
-    /// The checks of the request let through what no artefact can carry: a defect of ours.
+    /// An artefact can't represent the charge. The validation of the request should have refused it, so this is a defect of
+    /// the service.
     #[error("an artefact can't be made: {0}")]
     Unfit(String),
 }
 
-/// What takes the money of a charge: the sandbox, or a bank with an account's configuration.
+/// The acquirer of a charge. Only the sandbox exists so far.
 #[derive(Clone, Debug)]
 pub enum Acquirer {
-    /// Behind every test key; no network.
+    /// The simulated acquirer of all test keys. It uses no network.
     Sandbox,
 }
 
-/// What an acquirer says of a charge. It carries no document of the payer.
+/// The status of a charge as its acquirer reports it. It contains no document of the payer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderStatus {
     /// The acquirer's name.
     pub provider: &'static str,
-    /// Its own id of the charge.
+    /// The acquirer's id of the charge.
     pub transaction_id: String,
-    /// Its own word for the status.
+    /// The status in the acquirer's vocabulary.
     pub status: &'static str,
-    /// Its whole answer.
+    /// The acquirer's whole response.
     pub raw_response: Map<String, Value>,
 }
 
-/// What an acquirer says of a refund that it was asked for.
+/// The progress of a refund as its acquirer reports it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RefundProgress {
-    /// Nothing new; to be asked again then.
+    /// Still in progress. Poll the acquirer again at this time.
     AskAgain(Timestamp),
-    /// Nothing new, and a notice will come. `scheduler` asks now and then all the same.
+    /// Still in progress, and the acquirer will send a notification. In case the notification is lost, the scheduler also
+    /// polls from time to time.
     Waiting,
-    /// It is over.
+    /// The refund has ended.
     Ended(RefundEnd),
 }
 
-/// The acquirers of all accounts, as operators configured them.
+/// Selects the acquirer of a charge or refund by the account's configuration.
 #[derive(Clone, Debug)]
 pub struct Acquirers {
     configured: AccountAcquirers,
 }
 
 impl Acquirers {
-    /// Those that a store has configurations of.
+    /// Creates it from the store with the accounts' configurations.
     pub fn new(store: Store) -> Self {
         Self { configured: AccountAcquirers::new(store) }
     }
 
-    /// The acquirer of a scope's new charges.
+    /// Returns the acquirer for a new charge of a scope.
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::NotConfigured`] for live keys, so far: no bank is called yet, whatever is configured.
+    /// [`AcquirerError::NotConfigured`] for every live charge: no bank can be called yet, even if one is configured.
     pub async fn of_new_charges(&self, scope: &Scope) -> Result<Acquirer, AcquirerError> {
         let name = match scope.mode {
             Mode::Test => AcquirerName::Sandbox,
@@ -94,11 +98,11 @@ impl Acquirers {
         self.named(name, &scope.account).await
     }
 
-    /// The acquirer that a charge or refund names, as its account configured it.
+    /// Returns the acquirer that a charge or refund was created with, with the account's current configuration.
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::NotConfigured`] where the account has no such acquirer.
+    /// [`AcquirerError::NotConfigured`] for [`AcquirerName::Pix`], until a bank can be called.
     pub async fn named(&self, name: AcquirerName, account: &AccountId) -> Result<Acquirer, AcquirerError> {
         match name {
             AcquirerName::Sandbox => Ok(Acquirer::Sandbox),
@@ -114,25 +118,25 @@ impl Acquirers {
 
 #[expect(clippy::unused_async, reason = "acquirers answer over a network; the sandbox alone does not")]
 impl Acquirer {
-    /// Its name in rows.
+    /// The acquirer's name in rows.
     pub fn name(&self) -> AcquirerName {
         match self {
             Self::Sandbox => AcquirerName::Sandbox,
         }
     }
 
-    /// Which refunds it makes.
+    /// The refunds that the acquirer supports.
     pub fn refund_capabilities(&self) -> RefundCapabilities {
         match self {
             Self::Sandbox => sandbox::REFUND_CAPABILITIES,
         }
     }
 
-    /// What it says of a refund that is in progress.
+    /// Requests the progress of a refund that is `IN_PROGRESS`.
     ///
     /// # Errors
     ///
-    /// When it does not answer.
+    /// [`AcquirerError::Unavailable`] when the acquirer does not answer.
     pub async fn refund_progress(
         &self,
         refund: &Refund,
@@ -143,18 +147,19 @@ impl Acquirer {
         }
     }
 
-    /// What it says of a charge now; `None`: it has no such charge.
+    /// Requests the current status of a charge. `None`: the acquirer has no such charge.
     ///
     /// # Errors
     ///
-    /// When it does not answer.
+    /// [`AcquirerError::Unavailable`] when the acquirer does not answer.
     pub async fn status_of(&self, charge: &Charge) -> Result<Option<ProviderStatus>, AcquirerError> {
         match self {
             Self::Sandbox => Ok(sandbox::status_of(charge)),
         }
     }
 
-    /// Whether what the payer is given takes it a while: `acquirer-worker` finalises such a charge.
+    /// Whether the acquirer needs too long to create the payment codes within the request. The charge is then created as
+    /// `PENDING`, and `acquirer-worker` finalises it.
     pub fn finalises_later(&self, charge: &Charge) -> bool {
         match self {
             Self::Sandbox => {
@@ -163,11 +168,12 @@ impl Acquirer {
         }
     }
 
-    /// Makes what the payer of a new charge, or of one that waits for it, is given.
+    /// Finalises a new or `PENDING` charge: creates its artefacts, with which the payer pays, or reports a refusal.
     ///
     /// # Errors
     ///
-    /// When it does not answer, or an artefact can't be made.
+    /// [`AcquirerError::Unavailable`] when the acquirer does not answer; [`AcquirerError::Unfit`] when an artefact can't
+    /// represent the charge.
     pub async fn finalise(
         &self,
         charge: &Charge,

@@ -1,4 +1,4 @@
-//! The queue of what is to be asked of acquirers.
+//! The queue of requests to acquirers, which `acquirer-worker` processes.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,21 @@ use domain::ids::{ChargeId, RefundId};
 
 use crate::queue::{Message, Queue};
 
-/// What a message says: the row that an acquirer must be asked about.
+/// A message: the row for which `acquirer-worker` must call the acquirer.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AcquirerMessage {
-    /// A charge whose payer is given nothing yet.
+    /// A charge to finalise: it is `PENDING` and has no artefacts yet.
     Finalise(ChargeId),
-    /// A refund that is not done.
+    /// A refund that has not ended.
     Refund(RefundId),
 }
 
-/// The queue of what is to be asked of acquirers.
+/// The queue of [`AcquirerMessage`]s.
 pub type AcquirerQueue = Queue<AcquirerMessage>;
 
 impl Message for AcquirerMessage {
-    /// By charge: the steps of one wait for one another, those of others don't.
+    /// The charge's id, so that the messages about one charge do not delay those about other charges.
     fn group(&self) -> String {
         match self {
             Self::Finalise(id) => id.raw(),

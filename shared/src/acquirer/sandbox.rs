@@ -1,4 +1,4 @@
-//! The sandbox acquirer, behind every test key: real artefacts, no network.
+//! The sandbox: the simulated acquirer of all test keys. It creates artefacts in the real formats and uses no network.
 
 use std::fmt::Display;
 
@@ -21,29 +21,28 @@ use domain::time::Timestamp;
 use super::{AcquirerError, ProviderStatus, RefundProgress};
 use crate::config::PublicUrls;
 
-/// How long a card's page can be used, in seconds.
+/// The time for which a card's page can be used, in seconds: 24 hours.
 const CARD_TTL_SECONDS: i64 = 24 * 60 * 60;
 
-/// MB WAY waits about 4 minutes for the payer.
+/// The time for which an MB WAY payment can be approved, in seconds: 4 minutes, about the real service's time.
 const MBWAY_TTL_SECONDS: i64 = 4 * 60;
 
-/// How long a Multibanco reference can be paid, in seconds: 3 days.
+/// The time for which a Multibanco reference can be paid, in seconds: 3 days.
 const MULTIBANCO_TTL_SECONDS: i64 = 3 * 24 * 60 * 60;
 
-/// A boleto is due so many days after the day in São Paulo on which it was made, and can be paid until that day ends.
+/// A boleto's due date, in days after the day of its creation in São Paulo. It can be paid until the end of the due date.
 const BOLETO_DUE_DAYS: u64 = 3;
 
-/// How long a price in a token holds, in seconds.
+/// The time for which a price in cryptocurrency is valid, in seconds: 1 hour.
 const CRYPTO_TTL_SECONDS: i64 = 60 * 60;
 
-/// How long a refund takes, in seconds.
+/// The duration of a refund, in seconds.
 const REFUND_SECONDS: i64 = 2;
 
-/// What a dollar's token costs in the sandbox, in hundredths of a currency. Fixed, for there is no network to ask for a
-/// price.
+/// The sandbox's price of 1 USDT, in hundredths of each currency. Prices are fixed, because the sandbox uses no network.
 const TOKEN_PRICES: [(Currency, i128); 3] = [(Currency::USD, 100), (Currency::BRL, 500), (Currency::EUR, 90)];
 
-/// Makes what the payer is given, or plays an acquirer that refuses or is away.
+/// Creates the artefacts of a charge, or simulates an acquirer that refuses the charge or does not answer.
 pub(super) fn finalise(
     charge: &Charge,
     settings: &AccountSettings,
@@ -58,13 +57,13 @@ pub(super) fn finalise(
             reason: "The sandbox refused the payment.".to_owned(),
             code: "refused".to_owned(),
         }),
-        Some(Finalisation::Unavailable) => {
-            Err(AcquirerError::Unavailable("the sandbox plays an acquirer that is away".to_owned()))
-        }
+        Some(Finalisation::Unavailable) => Err(AcquirerError::Unavailable(
+            "the sandbox simulates an acquirer that does not answer".to_owned(),
+        )),
     }
 }
 
-/// What the payer is given, for each method that is asked for.
+/// Creates the artefacts of each payment method of a charge.
 fn artefacts(
     charge: &Charge,
     settings: &AccountSettings,
@@ -77,8 +76,8 @@ fn artefacts(
     for method in &charge.methods {
         match method {
             PaymentMethod::Pix => {
-                let asked_seconds = charge.pix_expires_in_seconds;
-                let ttl_seconds = asked_seconds.unwrap_or(settings.charge_expires_in_seconds);
+                let requested_seconds = charge.pix_expires_in_seconds;
+                let ttl_seconds = requested_seconds.unwrap_or(settings.charge_expires_in_seconds);
                 let br_code = pix_code(id, amount, settings, public_urls)?;
                 artefacts.pix = Some(Pix { br_code, expires_at: after(ttl_seconds)?, ttl_seconds });
             }
@@ -118,7 +117,9 @@ fn artefacts(
     Ok(artefacts)
 }
 
-/// Bitcoin for what is priced in it, else a dollar's token, rounded up to its last decimal: never less than asked.
+/// Creates the artefact of a payment by cryptocurrency: in Bitcoin for a charge in BTC, else in USDT. The amount in USDT is
+/// rounded up to a millionth, so that it is never worth less than the charge. A currency without a price has the amount in
+/// minor units as minor_usdt, which is exact for USDT itself.
 fn crypto(
     id: ChargeId,
     amount: Amount,
@@ -130,7 +131,7 @@ fn crypto(
     } else {
         let minor = i128::from(amount.minor());
         let price = TOKEN_PRICES.iter().find(|(priced, _)| *priced == currency).map(|(_, price)| *price);
-        let millionths = match price {
+        let minor_usdt = match price {
             None => minor,
             Some(price) => minor
                 .saturating_mul(1_000_000)
@@ -138,8 +139,9 @@ fn crypto(
                 .checked_div(price)
                 .unwrap_or_default(),
         };
-        // A test network by its name, for its addresses are those of the real one, where what is sent is lost.
-        (Network::Tron, "TRON_SHASTA", Currency::USDT, millionths)
+        // The name is that of a test network. Its addresses look like those of the real network, where a payer would lose
+        // what they send.
+        (Network::Tron, "TRON_SHASTA", Currency::USDT, minor_usdt)
     };
     let minor = i64::try_from(minor).map_err(|_| unfit("the amount has no price in a token"))?;
     Ok(Crypto {
@@ -151,12 +153,12 @@ fn crypto(
     })
 }
 
-/// What the request's checks let through and an artefact can't carry: a defect of the checks.
+/// Converts the error of an artefact that can't represent a charge.
 fn unfit(error: impl Display) -> AcquirerError {
     AcquirerError::Unfit(error.to_string())
 }
 
-/// A dynamic BR Code on our own host, never somebody's key.
+/// Encodes a dynamic BR Code. It points to our own host and never contains a real Pix key, so that no one is paid by it.
 fn pix_code(
     id: ChargeId,
     amount: Amount,
@@ -172,19 +174,19 @@ fn pix_code(
     code.encode().map_err(unfit)
 }
 
-/// How the sandbox plays an acquirer that takes a while or refuses, as `metadata.sandbox` says.
+/// The simulated behaviour of a finalisation, selected by `metadata.sandbox`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Finalisation {
-    /// `finalise:later`.
+    /// `finalise:later`: the artefacts are created asynchronously.
     Later,
-    /// `finalise:refuse`.
+    /// `finalise:refuse`: the acquirer refuses the charge.
     Refused,
-    /// `finalise:unavailable`.
+    /// `finalise:unavailable`: the acquirer does not answer.
     Unavailable,
 }
 
 impl Finalisation {
-    /// `None`: at once.
+    /// Reads the behaviour from a charge's metadata. `None`: the artefacts are created at once.
     pub(super) fn of(charge: &Charge) -> Option<Self> {
         match charge.metadata.text("sandbox")?.as_str() {
             "finalise:later" => Some(Self::Later),
@@ -194,8 +196,8 @@ impl Finalisation {
         }
     }
 
-    /// Whether `acquirer-worker` finds it out. On the charges surface a refusal is known at once: the contract's answer to a
-    /// creation without a code reads `failed`.
+    /// Whether `acquirer-worker` finalises the charge. On the charges surface a refusal is reported at once, because the
+    /// contract requires the status `failed` in a creation's response without a Pix code.
     pub(super) fn comes_later(self, charge: &Charge) -> bool {
         match self {
             Self::Later | Self::Unavailable => true,
@@ -204,11 +206,12 @@ impl Finalisation {
     }
 }
 
-/// Pix and card, as the live providers do.
+/// The sandbox refunds Pix and card payments, as live acquirers do.
 pub(super) const REFUND_CAPABILITIES: RefundCapabilities =
     RefundCapabilities { methods: &[PaymentMethod::Pix, PaymentMethod::CreditCard], cashout: true };
 
-/// Refunds end by themselves two seconds after they began, as their reason says.
+/// Returns the progress of a refund. It ends [`REFUND_SECONDS`] after its start: as failed if its reason is `sandbox:fail`,
+/// else as refunded. With the reason `sandbox:hold` it stays in progress.
 pub(super) fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress {
     let end = match refund.reason.as_deref() {
         Some("sandbox:hold") => return RefundProgress::Waiting,
@@ -221,7 +224,8 @@ pub(super) fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress
     }
 }
 
-/// The sandbox has no state of its own: it says of a charge what an acquirer would whose notices all arrived.
+/// Derives the acquirer's status from the stored charge, because the sandbox has no state of its own. It is the status that
+/// an acquirer would report whose notifications have all been applied. `None`: the charge never reached the acquirer.
 pub(super) fn status_of(charge: &Charge) -> Option<ProviderStatus> {
     if charge.artefacts == Artefacts::default() {
         return None;

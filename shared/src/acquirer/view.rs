@@ -1,4 +1,4 @@
-//! An acquirer's answers on the wire.
+//! The wire format of the status that an acquirer reports.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use domain::charge::{Charge, TransactionStatus};
 
 use super::ProviderStatus;
 
-/// What the acquirer says of a payment: `GET /v1/payments/{id}/provider-status`.
+/// The response to `GET /v1/payments/{id}/provider-status`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderStatusView {
@@ -21,12 +21,16 @@ pub struct ProviderStatusView {
 }
 
 impl ProviderStatusView {
-    /// `None`: no acquirer ever heard of it.
-    pub fn new(charge: &Charge, told: Option<ProviderStatus>) -> Self {
-        let (provider, id, status, raw) = match told {
-            Some(told) => {
-                (Some(told.provider), Some(told.transaction_id), Some(told.status), told.raw_response)
-            }
+    /// Builds the view. `reported` is `None` if the charge never reached an acquirer; the view then has the error
+    /// `TRANSACTION_HAS_NO_PROVIDER_REFERENCE` (contract: Errors).
+    pub fn new(charge: &Charge, reported: Option<ProviderStatus>) -> Self {
+        let (provider, id, status, raw) = match reported {
+            Some(reported) => (
+                Some(reported.provider),
+                Some(reported.transaction_id),
+                Some(reported.status),
+                reported.raw_response,
+            ),
             None => (None, None, None, Map::new()),
         };
         Self {
