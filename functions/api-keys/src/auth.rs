@@ -1,4 +1,4 @@
-//! `/v1/auth` (design: Authentication).
+//! Handlers of `/v1/auth`: log-in and log-out of dashboard users (design: Authentication).
 
 use axum::Json;
 use axum::extract::State;
@@ -10,17 +10,17 @@ use shared::http::{JsonBody, Problem, RequestContext};
 use crate::{ApiKeysApp, LoggedIn};
 
 pub(crate) async fn log_in(
-    State(desk): State<ApiKeysApp>,
+    State(app): State<ApiKeysApp>,
     context: RequestContext,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     context.query.require_empty()?;
     let credentials = Credentials::parse(&body?.0)?;
-    let token = desk.dashboard.log_in(credentials, context.source, desk.clock.now()).await?;
+    let token = app.dashboard.log_in(credentials, context.source, app.clock.now()).await?;
     Ok(Json(NewTokenView::new(&token)).into_response())
 }
 
-pub(crate) async fn log_out(LoggedIn { desk, member, .. }: LoggedIn) -> Result<StatusCode, Problem> {
-    desk.dashboard.log_out(&member).await?;
+pub(crate) async fn log_out(LoggedIn { desk: app, member, .. }: LoggedIn) -> Result<StatusCode, Problem> {
+    app.dashboard.log_out(&member).await?;
     Ok(StatusCode::NO_CONTENT)
 }

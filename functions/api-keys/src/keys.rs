@@ -1,4 +1,7 @@
-//! `/v1/api-keys`. An API key opens none of these routes: they take the dashboard's token.
+//! Handlers of `/v1/api-keys`. These routes authenticate by a dashboard token; an API key is refused.
+//!
+//! Requests are refused in this order: 401 or 429, 400 for query parameters, 403 for the role, 400 for the body, 404 for a
+//! key that is not the account's.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -11,35 +14,35 @@ use shared::http::{IdPath, JsonBody, Problem};
 
 use crate::{KeyManager, LoggedIn};
 
-pub(crate) async fn list(LoggedIn { desk, member, .. }: LoggedIn) -> Result<Response, Problem> {
-    let keys = desk.api_keys.of_account(&member.account).await?;
+pub(crate) async fn list(LoggedIn { desk: app, member, .. }: LoggedIn) -> Result<Response, Problem> {
+    let keys = app.api_keys.of_account(&member.account).await?;
     Ok(Json(ApiKeyListView::new(&keys, member.role.manages_keys())).into_response())
 }
 
 pub(crate) async fn issue(
-    KeyManager(LoggedIn { desk, member, now }): KeyManager,
+    KeyManager(LoggedIn { desk: app, member, now }): KeyManager,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let asked = NewApiKey::parse(&body)?;
-    let issued = desk.api_keys.issue(&member.account, &asked, &member.operator(), now).await?;
+    let request = NewApiKey::parse(&body)?;
+    let issued = app.api_keys.issue(&member.account, &request, &member.operator(), now).await?;
     Ok((StatusCode::CREATED, Json(IssuedView::new(&issued))).into_response())
 }
 
 pub(crate) async fn rotate(
-    KeyManager(LoggedIn { desk, member, now }): KeyManager,
+    KeyManager(LoggedIn { desk: app, member, now }): KeyManager,
     IdPath(id): IdPath<ApiKeyId>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let label = new_label(&body)?;
     let operator = member.operator();
-    let issued = desk.api_keys.rotate(&member.account, id.as_ref(), label, &operator, now).await?;
+    let issued = app.api_keys.rotate(&member.account, id.as_ref(), label, &operator, now).await?;
     Ok((StatusCode::CREATED, Json(IssuedView::new(&issued))).into_response())
 }
 
 pub(crate) async fn revoke(
-    KeyManager(LoggedIn { desk, member, now }): KeyManager,
+    KeyManager(LoggedIn { desk: app, member, now }): KeyManager,
     IdPath(id): IdPath<ApiKeyId>,
 ) -> Result<Response, Problem> {
-    desk.api_keys.revoke(&member.account, id.as_ref(), &member.operator(), now).await?;
+    app.api_keys.revoke(&member.account, id.as_ref(), &member.operator(), now).await?;
     Ok(Json(json!({ "revoked": true })).into_response())
 }

@@ -1,4 +1,5 @@
-//! `/v1/api-keys` (contract: API keys) and `/v1/auth`, which gives and ends the tokens that open them.
+//! The function for `/v1/api-keys` (contract: API keys) and for `/v1/auth`, which issues and revokes the dashboard tokens
+//! that `/v1/api-keys` requires.
 
 mod auth;
 mod keys;
@@ -15,19 +16,23 @@ use shared::config::{ConfigError, required};
 use shared::http::{Problem, RequestContext, framed};
 use shared::store::{Aws, Store};
 
-/// The function's state. Clones share clients and clock.
+/// The state of the function. Clones share the AWS clients and the clock.
 #[derive(Clone, Debug)]
 pub struct ApiKeysApp {
-    /// Keys.
+    /// API keys.
     pub api_keys: ApiKeys,
-    /// Who is logged in.
+    /// Logs dashboard users in and out, and authenticates them.
     pub dashboard: Dashboard,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
 }
 
 impl ApiKeysApp {
     /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME` and `DASHBOARD_TOKEN_SECRET`.
+    ///
+    /// # Errors
+    ///
+    /// When one of them is not set, or the secret is too short.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -42,7 +47,7 @@ impl ApiKeysApp {
     }
 }
 
-/// The person who is logged in.
+/// The extractor of a user who is logged in.
 struct LoggedIn {
     desk: ApiKeysApp,
     member: Member,
@@ -52,35 +57,35 @@ struct LoggedIn {
 impl FromRequestParts<ApiKeysApp> for LoggedIn {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, desk: &ApiKeysApp) -> Result<Self, Problem> {
-        let Ok(context) = RequestContext::from_request_parts(parts, desk).await;
-        let now = desk.clock.now();
-        let member = desk.dashboard.authenticate(&context, now).await?;
-        Ok(Self { desk: desk.clone(), member, now })
+    async fn from_request_parts(parts: &mut Parts, app: &ApiKeysApp) -> Result<Self, Problem> {
+        let Ok(context) = RequestContext::from_request_parts(parts, app).await;
+        let now = app.clock.now();
+        let member = app.dashboard.authenticate(&context, now).await?;
+        Ok(Self { desk: app.clone(), member, now })
     }
 }
 
-/// A person who is logged in and may manage API keys.
+/// The extractor of a user who is logged in and whose role may manage API keys.
 struct KeyManager(LoggedIn);
 
 impl FromRequestParts<ApiKeysApp> for KeyManager {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, desk: &ApiKeysApp) -> Result<Self, Problem> {
-        let logged_in = LoggedIn::from_request_parts(parts, desk).await?;
+    async fn from_request_parts(parts: &mut Parts, app: &ApiKeysApp) -> Result<Self, Problem> {
+        let logged_in = LoggedIn::from_request_parts(parts, app).await?;
         logged_in.member.require_key_manager()?;
         Ok(Self(logged_in))
     }
 }
 
-/// The function's routes.
-pub fn router(desk: ApiKeysApp) -> Router {
+/// Builds the router of the function.
+pub fn router(app: ApiKeysApp) -> Router {
     let routes = Router::new()
         .route("/v1/api-keys", get(keys::list).post(keys::issue))
         .route("/v1/api-keys/{id}", axum::routing::delete(keys::revoke))
         .route("/v1/api-keys/{id}/rotate", post(keys::rotate))
         .route("/v1/auth/login", post(auth::log_in))
         .route("/v1/auth/logout", post(auth::log_out))
-        .with_state(desk);
+        .with_state(app);
     framed(routes)
 }

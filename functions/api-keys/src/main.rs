@@ -1,4 +1,4 @@
-//! The Lambda's entry: wires and does nothing else.
+//! The entry point of the Lambda function: creates the state from the environment and serves the routes.
 
 use api_keys::ApiKeysApp;
 use lambda_http::Error;
@@ -9,6 +9,6 @@ use shared::store::Aws;
 async fn main() -> Result<(), Error> {
     shared::log::start();
     let var = |name: &str| std::env::var(name).ok();
-    let desk = ApiKeysApp::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
-    lambda_http::run(api_keys::router(desk)).await
+    let app = ApiKeysApp::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
+    lambda_http::run(api_keys::router(app)).await
 }
