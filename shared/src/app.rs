@@ -1,4 +1,4 @@
-//! What an HTTP function is made of: the tables, the clock, the public addresses.
+//! The state of an HTTP function: repositories, clock, public URLs and settings from the environment.
 
 use std::error::Error;
 
@@ -22,16 +22,16 @@ use crate::webhook::log::EventLog;
 use crate::webhook::override_secret::OverrideSecrets;
 use crate::webhook::resend::Resends;
 
-/// The state of an HTTP function. Clones share clients and clock.
+/// The state of an HTTP function. Clones share the AWS clients and the clock.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// Keys and who holds them.
+    /// API keys; they authenticate callers.
     pub api_keys: ApiKeys,
     /// Charges.
     pub charges: Charges,
-    /// Their acquirers.
+    /// The acquirers of charges.
     pub acquirers: Acquirers,
-    /// Charges as lists of payments.
+    /// The list of payments.
     pub payment_list: PaymentList,
     /// Refunds.
     pub refunds: Refunds,
@@ -39,7 +39,7 @@ pub struct App {
     pub cases: MedCases,
     /// Accounts.
     pub accounts: Accounts,
-    /// Sums of charges.
+    /// Sums over charges, for statistics.
     pub rollups: Rollups,
     /// Wallets.
     pub wallets: Wallets,
@@ -47,25 +47,29 @@ pub struct App {
     pub endpoints: Endpoints,
     /// Webhook deliveries.
     pub deliveries: Deliveries,
-    /// What was told.
+    /// The log of published events.
     pub events: EventLog,
-    /// What is told again.
+    /// Resends of events.
     pub resends: Resends,
-    /// What signs deliveries to transactions' own addresses.
+    /// The secrets that sign deliveries to the webhook URL of a single transaction.
     pub override_secrets: OverrideSecrets,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
-    /// Public addresses of charges.
+    /// The public URLs of charges.
     pub public_urls: PublicUrls,
-    /// Where webhooks may go.
+    /// The addresses to which webhooks may be sent.
     pub addresses: AddressPolicy,
     /// Whether `GET /v1/charges` is served.
     pub charge_list: bool,
 }
 
 impl App {
-    /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, `CHARGE_LIST` (`off` hides the list)
-    /// and what [`address_policy`] reads.
+    /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, `CHARGE_LIST` (`off` disables the list) and the
+    /// variables of [`address_policy`].
+    ///
+    /// # Errors
+    ///
+    /// When one of the first three is not set, or `CHECKOUT_BASE_URL` is not valid.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -96,15 +100,15 @@ impl App {
         })
     }
 
-    /// The state of a deployed function.
+    /// Creates the state of a deployed function from its environment.
     pub fn from_env() -> Result<Self, Box<dyn Error + Send + Sync>> {
         let var = |name: &str| std::env::var(name).ok();
         Ok(Self::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?)
     }
 }
 
-/// `WEBHOOK_ADDRESSES`: only the exact word `loopback` allows more than public addresses. It also allows the hosts that
-/// `WEBHOOK_LOCAL_NAMES` lists, between commas.
+/// Reads the address policy of webhooks from `WEBHOOK_ADDRESSES`. Public addresses are always allowed. Only the exact value
+/// `loopback` also allows loopback addresses, and the hosts in `WEBHOOK_LOCAL_NAMES` (separated by commas).
 pub fn address_policy(var: &dyn Fn(&str) -> Option<String>) -> AddressPolicy {
     match var("WEBHOOK_ADDRESSES").as_deref() {
         Some("loopback") => {

@@ -1,4 +1,4 @@
-//! Audit rows of operators, and reads of all.
+//! Creates the audit rows of operators' actions, and reads the audit of an account.
 
 use domain::audit::{Audit, Operator, partition};
 use domain::ids::{AccountId, AuditId};
@@ -7,10 +7,10 @@ use domain::time::Timestamp;
 use crate::random::{self, RandomError};
 use crate::store::{Order, Store, StoreError, from_item};
 
-/// Audit rows that are listed at once.
+/// The audit rows of a page.
 const PAGE: usize = 100;
 
-/// The audit row of an operator's action, under a random id.
+/// Creates the audit row of an operator's action, with an id from the time and 80 random bits.
 pub fn by_operator(
     operator: &Operator,
     account: AccountId,
@@ -22,15 +22,16 @@ pub fn by_operator(
     Ok(Audit::by_operator(operator, account, (id, at), action, subject))
 }
 
-/// A page of an account's audit rows, newest first, those before `before` where it is given; and whether there are
-/// older ones.
+/// Reads a page of an account's audit rows, newest first: the rows before `before`, or the newest rows if that is `None`.
+/// Also returns whether there are older rows.
 pub async fn page(
     store: &Store,
     account: &AccountId,
     before: Option<AuditId>,
 ) -> Result<(Vec<Audit>, bool), StoreError> {
     let to = before.map_or_else(|| "aud_~".to_owned(), |before| before.to_string());
-    // One more says whether there is another page, and one is the row that it begins after.
+    // Reads two more rows than a page has: one shows that there are older rows, and one may be `before` itself, because the
+    // bound is inclusive.
     let most = PAGE.saturating_add(2);
     let items = store.range(&partition(account), ("aud_", &to), Order::NewestFirst, most).await?;
     let rows: Result<Vec<Audit>, StoreError> = items.into_iter().map(from_item).collect();

@@ -1,10 +1,13 @@
-//! What API keys do with money and security: the audit row that follows from a row's change. No I/O.
+//! Derives the audit rows of API keys' actions that concern money or security from changes of rows. No I/O.
 //!
-//! The row that changes carries its [`Actor`], so that change and trail are one write. The event dispatcher derives the
-//! audit row from the row before and after. Its id is derived from the row and its version: a stream record that comes
-//! again writes nothing twice.
+//! A changed row carries its [`Actor`], so that the change and its audit information are one write. The event dispatcher
+//! derives the audit row from the old and the new row. The audit row's id is derived from the row and its version, so a
+//! repeated stream record writes no second audit row. Rows that were written before actors existed have none, and record
+//! nothing.
 //!
-//! No entry has a secret, the path or query of a URL (they may hold one), or the reason that a merchant wrote.
+//! The details contain the object's id, amount and currency, and the names of an endpoint's changed fields. They never
+//! contain a secret, a whole Pix key or a text of the merchant. Of a URL they contain scheme, host and port alone, because
+//! its path and query may hold a secret.
 
 use domain::audit::{Actor, Audit};
 use domain::charge::{Charge, TransactionStatus};
@@ -18,7 +21,7 @@ use domain::webhook::event_type::EventType;
 
 use crate::webhook::endpoint::{Endpoint, server_of};
 
-/// A version of a row, with the actor that the row carries.
+/// A change of a row to a new version, with the actor that the row carries.
 struct Change<'a> {
     actor: Option<&'a Actor>,
     scope: Scope,
@@ -32,7 +35,7 @@ impl<'a> Change<'a> {
         Self { actor, scope, row: row.key(), version, at }
     }
 
-    /// The audit row; `None`: this version was not made by the row's actor.
+    /// Builds the audit row. `None`: the row's actor wrote an earlier version, not this one.
     fn entry(self, action: &str, subject: &dyn ToString, details: impl FnOnce() -> String) -> Option<Audit> {
         let actor = self.actor.filter(|actor| actor.version == self.version)?;
         let id = AuditId::derive(self.at, &self.row.whole(), self.version);
@@ -41,7 +44,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// What an API key did to a charge: it cancels one.
+/// Derives the audit row of a charge's change: an API key cancels it.
 pub fn of_charge(old: Option<&Charge>, new: &Charge) -> Option<Audit> {
     let from = old.map(|charge| charge.status)?;
     if new.status != TransactionStatus::Cancelled {
@@ -52,7 +55,7 @@ pub fn of_charge(old: Option<&Charge>, new: &Charge) -> Option<Audit> {
     change.entry("charge.cancel", &new.id, details)
 }
 
-/// What an API key did to a refund: it asks for one.
+/// Derives the audit row of a refund's change: an API key creates it.
 pub fn of_refund(new: &Refund) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     change.entry("refund.create", &new.id, || {
@@ -63,7 +66,7 @@ pub fn of_refund(new: &Refund) -> Option<Audit> {
     })
 }
 
-/// What an API key did to a MED case: it appeals or accepts it.
+/// Derives the audit row of a MED case's change: an API key appeals or accepts it.
 pub fn of_case(new: &MedCase) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     let claimed = money(new.currency, new.amount);
@@ -76,7 +79,7 @@ pub fn of_case(new: &MedCase) -> Option<Audit> {
     }
 }
 
-/// What an API key did to a webhook endpoint: it registers one, changes it, or rotates its secret.
+/// Derives the audit row of a webhook endpoint's change: an API key registers it, changes it or rotates its secret.
 pub fn of_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     match old {
@@ -92,12 +95,12 @@ fn money(currency: Currency, amount: Amount) -> String {
     format!("{currency} {}", amount.minor())
 }
 
-/// An endpoint's address and events.
+/// Describes an endpoint by its server and events.
 fn described(endpoint: &Endpoint) -> String {
     format!("{}, events: {}", server_of(&endpoint.url), names(endpoint.events.iter()))
 }
 
-/// The fields of an endpoint that a change made different.
+/// Describes the fields of an endpoint that a change altered.
 fn differences(old: &Endpoint, new: &Endpoint) -> String {
     let mut fields = Vec::new();
     if old.url != new.url {
@@ -158,7 +161,7 @@ mod tests {
         }
     }
 
-    /// What the API key did, as one line; checks the fields that all entries share.
+    /// Formats an audit row as one line, and checks the fields that are the same in all of them.
     fn line(entry: Option<Audit>) -> Option<String> {
         entry.map(|entry| {
             assert_eq!(entry.account, waiting().scope.account);
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancel_is_recorded_once_and_only_as_the_act_of_who_made_that_version() {
+    fn a_cancel_is_recorded_once_and_only_for_the_actor_of_that_version() {
         let before = waiting();
         let after = cancelled(&before);
         assert_eq!(of_charge(Some(&before), &after), None, "the scheduler has no key");
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_is_recorded_when_it_is_requested_and_not_when_it_goes_on() {
+    fn a_refund_is_recorded_when_it_is_created_and_not_when_it_progresses() {
         let mut lines = Vec::new();
         for extra in [json!({}), json!({"destinationKey": "maria@example.com"})] {
             let mut body = json!({"idempotencyKey": "refund-01", "amount": 300});
@@ -213,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn an_appeal_and_an_acceptance_are_recorded_and_a_decision_is_not() {
+    fn an_appeal_and_an_acceptance_are_recorded_but_a_decision_is_not() {
         let notification = crate::med::request::case_notification(&object(&json!({"amount": 300}))).unwrap();
         let open = MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &notification, at(100)).unwrap();
         let by_key = |case: MedCase| MedCase { actor: Some(caller().actor(case.version)), ..case };
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoints_entries_name_the_fields_and_no_secret_path_or_query() {
+    fn details_of_an_endpoint_name_the_fields_but_no_secret_path_or_query() {
         const HIDDEN: [&str; 4] = ["/hook", "token", "s3cret", "07070707"];
         let by_key = |row: Endpoint, version| Endpoint {
             version,
@@ -273,13 +276,13 @@ mod tests {
         webhook-endpoint.rotate-secret wh_01m7yzmhg00w3ge1r70w3ge1r7: test https://shop.example.com
         webhook-endpoint.change wh_01m7yzmhg00w3ge1r70w3ge1r7: test https://shop.example.com, nothing different
         "#);
-        // The webhook worker notes a failure: the row keeps its actor, who did not do that.
-        let noted = Endpoint { version: 2, failing_since: Some(at(20)), ..old.clone() };
-        assert_eq!(of_endpoint(Some(&old), &noted), None);
+        // The webhook worker records a failure: the row keeps its actor, who did not make this change.
+        let failing = Endpoint { version: 2, failing_since: Some(at(20)), ..old.clone() };
+        assert_eq!(of_endpoint(Some(&old), &failing), None);
     }
 
     #[test]
-    fn rows_written_before_there_were_actors_are_read_and_record_nothing() {
+    fn rows_from_before_actors_existed_can_be_read_and_record_nothing() {
         let before = serde_json::to_value(waiting()).unwrap();
         assert!(before.get("actor").is_none());
         let read: StoredCharge = serde_json::from_value(before).unwrap();

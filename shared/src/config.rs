@@ -1,31 +1,35 @@
-//! What a function is told by its environment (template.yaml), and the addresses made from it.
+//! Reads the configuration of a function from its environment (template.yaml), and builds the public URLs.
 
 use domain::ids::ChargeId;
 
-/// API Pix: the longest location that a BR Code carries, scheme left out.
+/// The longest location in a BR Code, in characters without the scheme (API Pix).
 const MAX_LOCATION_CHARS: usize = 77;
 
-/// Characters of a txid.
+/// The characters of a txid.
 const TXID_CHARS: usize = 26;
 
-/// An environment that a function can't run in.
+/// A variable of the environment is missing or not valid.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(String);
 
 impl ConfigError {
-    /// With what is wrong, in a sentence.
+    /// Creates an error from its message.
     pub fn new(message: String) -> Self {
         Self(message)
     }
 }
 
-/// Reads a variable that must be set.
+/// Reads a required variable.
+///
+/// # Errors
+///
+/// When it is not set, or empty.
 pub fn required(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<String, ConfigError> {
     var(name).filter(|value| !value.is_empty()).ok_or_else(|| ConfigError(format!("{name} is not set")))
 }
 
-/// The public addresses of charges.
+/// Builds the public URLs of charges.
 #[derive(Clone, Debug)]
 pub struct PublicUrls {
     checkout_base_url: String,
@@ -33,7 +37,7 @@ pub struct PublicUrls {
 }
 
 impl PublicUrls {
-    /// From the hosted checkout's base address, such as `https://pay.example.com/checkout`.
+    /// Creates it from the base URL of the hosted checkout, such as `https://pay.example.com/checkout`.
     ///
     /// # Errors
     ///
@@ -54,27 +58,28 @@ impl PublicUrls {
         Ok(public_urls)
     }
 
-    /// The hosted checkout of a charge.
+    /// The URL of a charge's hosted checkout.
     pub fn checkout_url(&self, id: ChargeId) -> String {
         format!("{}/{}", self.checkout_base_url, id.raw())
     }
 
-    /// The QR image of a charge, a PNG.
+    /// The URL of a charge's QR code, a PNG image.
     pub fn qr_code_url(&self, id: ChargeId) -> String {
         format!("{}/{}/qr.png", self.checkout_base_url, id.raw())
     }
 
-    /// The page on which a charge's card is authenticated.
+    /// The URL of the page that authenticates a card payment.
     pub fn card_url(&self, id: ChargeId) -> String {
         format!("{}/{}/card", self.checkout_base_url, id.raw())
     }
 
-    /// A charge's boleto, a PDF.
+    /// The URL of a charge's boleto, a PDF.
     pub fn boleto_url(&self, id: ChargeId) -> String {
         format!("{}/{}/boleto.pdf", self.checkout_base_url, id.raw())
     }
 
-    /// The location that a sandbox BR Code names: our own host, nobody's key; at most 77 characters, no scheme.
+    /// The location in a sandbox BR Code, without a scheme: our own host and the txid, at most 77 characters. So the code
+    /// contains no one's Pix key.
     pub fn pix_location(&self, txid: &str) -> String {
         format!("{}/pix/{txid}", self.pix_host)
     }

@@ -1,6 +1,6 @@
-//! How the errors of the nouns answer an HTTP request, and what work without one fails with.
+//! Converts the errors of all modules to HTTP errors, and defines the error of work that has no HTTP request.
 //!
-//! A noun's error knows no HTTP: the one place where it becomes a [`Problem`] is here.
+//! The modules' own errors do not depend on HTTP. Only here does an error become a [`Problem`].
 
 use domain::charge::RefundRefused;
 use domain::charge::transition::Rejection;
@@ -183,7 +183,7 @@ impl From<CaseError> for Problem {
     fn from(error: CaseError) -> Self {
         match error {
             CaseError::Refused(CaseRefused::NotSettled(_)) => Self::Unprocessable(error.to_string()),
-            // The contract: 400 for a case in the wrong state.
+            // Contract: 400 for a case in the wrong state.
             CaseError::NotOpen(_) => Self::Unreadable(error.to_string()),
             CaseError::Refused(CaseRefused::Funds(error)) => Self::Internal(error.to_string()),
             CaseError::Store(error) => error.into(),
@@ -195,7 +195,7 @@ impl From<CaseError> for Problem {
 impl From<EvidenceError> for Problem {
     fn from(error: EvidenceError) -> Self {
         match error {
-            // The contract: 400 for a case in the wrong state.
+            // Contract: 400 for a case in the wrong state.
             EvidenceError::Refused(EvidenceRefused::CaseOver(_)) => Self::Unreadable(error.to_string()),
             EvidenceError::Refused(EvidenceRefused::Full) => Self::Unprocessable(error.to_string()),
             EvidenceError::InvalidFile { param, message } => Self::field(param, message),
@@ -231,40 +231,40 @@ impl From<WebhookError> for Problem {
     }
 }
 
-/// Why work that no HTTP client waits for (a message, a stream record, a schedule) was not done.
+/// Why the work for a queue message, a stream record or a schedule failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
-    /// A row that the work is about does not exist.
+    /// The row to process does not exist.
     #[error("{0}")]
     Missing(&'static str),
-    /// DynamoDB.
+    /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// SQS.
+    /// SQS failed.
     #[error(transparent)]
     Queue(#[from] QueueError),
-    /// S3.
+    /// S3 failed.
     #[error(transparent)]
     Objects(#[from] ObjectStoreError),
-    /// The operating system.
+    /// The operating system returned no random bytes.
     #[error(transparent)]
     Random(#[from] RandomError),
-    /// An acquirer.
+    /// A request to an acquirer failed.
     #[error(transparent)]
     Acquirer(#[from] AcquirerError),
-    /// A charge.
+    /// A change of a charge failed.
     #[error(transparent)]
     Charge(#[from] ChargeError),
-    /// A refund.
+    /// A change of a refund failed.
     #[error(transparent)]
     Refund(#[from] RefundError),
-    /// A wallet.
+    /// A change of a wallet failed.
     #[error(transparent)]
     Wallet(#[from] WalletError),
-    /// A webhook.
+    /// A webhook operation failed.
     #[error(transparent)]
     Webhook(#[from] WebhookError),
-    /// A value can't be written as JSON.
+    /// A value can't be serialised as JSON.
     #[error("a value can't be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
 }

@@ -1,8 +1,8 @@
-//! Extractors that authenticate. A handler of a keyed route gets the application and its caller from one of them, so none can
-//! forget to authenticate.
+//! Extractors that authenticate by API key. A handler gets the application's state only from one of them, so no handler can
+//! omit the authentication.
 //!
-//! They fail in one order: 401 and 429, 400 for query parameters, 403 for a live key on a sandbox route, 404. The body is
-//! extracted after them.
+//! All of them fail in the same order: 401 or 429, 400 for query parameters, 403 for a live key on a sandbox route, 404. The
+//! body is extracted after them.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -77,19 +77,20 @@ where
     }
 }
 
-/// What a path names and a scope owns.
+/// A resource that a path identifies and that belongs to one scope.
 pub trait Owned: Scoped + Send + Sized {
-    /// The extractor of its id.
+    /// The extractor of the resource's id from the path.
     type Path: Send;
 
-    /// Its name in the 404.
+    /// The resource's name in a 404.
     const NAME: &'static str;
 
-    /// Reads it, whatever its scope.
+    /// Reads the resource of any scope. `None`: the path has no valid id, or there is no such resource. The caller of this
+    /// function checks the scope.
     fn find(app: &App, path: Self::Path) -> impl Future<Output = Result<Option<Self>, StoreError>> + Send;
 }
 
-/// What `/v1/charges` calls a charge.
+/// A charge by its id on the charges surface, `ch_<uuid>`.
 impl Owned for StoredCharge {
     type Path = ChargePath;
 
@@ -120,21 +121,21 @@ impl Owned for Refund {
     }
 }
 
-/// The caller, and what the path names if it is of the caller's scope. Authenticates and reads concurrently: one round trip.
-/// What does not exist and what is another scope's is the same 404. With `TEST_ONLY` a live key is refused before that.
+/// The caller, and the resource that the path identifies. Authenticates and reads concurrently: one round trip. A resource of
+/// another scope is answered with the same 404 as one that does not exist. With `TEST_ONLY`, a live key is refused first.
 #[derive(Debug)]
 pub struct Own<T, const TEST_ONLY: bool = false> {
     /// The function's state.
     pub app: App,
     /// The caller.
     pub caller: Caller,
-    /// What the path names.
+    /// The resource; it belongs to the caller's scope.
     pub found: T,
     /// The time of the request.
     pub now: Timestamp,
 }
 
-/// As [`Own`], on routes that play the acquirer.
+/// As [`Own`], for sandbox routes, where the caller acts as the acquirer.
 pub type OwnTest<T> = Own<T, true>;
 
 impl<S, T, const TEST_ONLY: bool> FromRequestParts<S> for Own<T, TEST_ONLY>
@@ -163,7 +164,8 @@ where
     }
 }
 
-/// An extractor of this module that the handler runs itself, concurrently with a read of its own: one round trip.
+/// An extractor of this module that the handler runs itself, concurrently with another read, so that both take one round
+/// trip.
 #[derive(Debug)]
 pub struct Deferred<E> {
     parts: Parts,
@@ -172,9 +174,10 @@ pub struct Deferred<E> {
 }
 
 impl<E: FromRequestParts<App, Rejection = Problem>> Deferred<E> {
-    /// Extracts, and reads. A failure to extract comes before the result of the read.
+    /// Runs the extractor and `read` concurrently. If the extractor fails, its error is returned and the result of `read` is
+    /// dropped.
     pub async fn beside<T>(mut self, read: impl AsyncFnOnce(&App) -> T) -> Result<(E, T), Problem> {
-        // Boxed: each request to the database takes kilobytes of the future.
+        // Boxed, because each request to the database takes kilobytes of the future.
         let extracted = Box::pin(E::from_request_parts(&mut self.parts, &self.app));
         let (extracted, read) = tokio::join!(extracted, read(&self.app));
         Ok((extracted?, read))

@@ -1,4 +1,4 @@
-//! Logs, by `RUST_LOG`: of a deployed function JSON lines on standard output.
+//! Configures logging. `RUST_LOG` selects the log lines; a deployed function writes them as JSON to standard output.
 
 use tracing::{Level, Subscriber};
 use tracing_subscriber::filter::{FilterExt, filter_fn};
@@ -6,7 +6,7 @@ use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-/// Libraries that log whole events and requests below a warning, with keys and documents in them.
+/// Libraries that log whole events and requests at levels below WARN. These contain API keys and documents.
 const LIBRARIES: [&str; 18] = [
     "aws_config",
     "aws_runtime",
@@ -28,19 +28,23 @@ const LIBRARIES: [&str; 18] = [
     "s3s",
 ];
 
-/// What is logged: what `RUST_LOG` asks for, else `default`, and of those libraries warnings alone, whatever is asked for.
+/// Returns the filter of log lines: `RUST_LOG`, or `default` if that is not set or not valid. Lines below WARN are always
+/// dropped if they come from a library that logs requests with their contents, even if `RUST_LOG` selects them.
 pub fn filter<S: Subscriber>(default: &str) -> impl Filter<S> {
-    capped(EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new(default)))
+    without_library_details(
+        EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new(default)),
+    )
 }
 
-fn capped<S: Subscriber>(asked: EnvFilter) -> impl Filter<S> {
-    asked.and(filter_fn(|metadata| {
+fn without_library_details<S: Subscriber>(requested: EnvFilter) -> impl Filter<S> {
+    requested.and(filter_fn(|metadata| {
         let name = metadata.target().split("::").next().unwrap_or_default();
         *metadata.level() <= Level::WARN || !LIBRARIES.contains(&name)
     }))
 }
 
-/// Starts logging. A failure is logged once, where it is handled; no body, key, token or full document is.
+/// Starts logging. Rules for log lines: a failure is logged once, where it is handled. Bodies, API keys, tokens and whole
+/// documents are never logged.
 pub fn start() {
     let lines = fmt::layer().json().with_current_span(false).without_time();
     tracing_subscriber::registry().with(lines.with_filter(filter("info"))).init();
@@ -54,9 +58,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
+    struct Output(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Written {
+    impl io::Write for Output {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend(bytes);
             Ok(bytes.len())
@@ -68,19 +72,20 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_asked_for_libraries_log_no_requests() {
-        let written = Written::default();
-        let writer = written.clone();
+    fn libraries_never_log_requests_even_if_rust_log_selects_them() {
+        let output = Output::default();
+        let writer = output.clone();
         let lines = fmt::layer().with_writer(move || writer.clone());
-        let asked = "trace,aws_smithy_runtime::client=trace,hyper[{body}]=trace";
-        let log = tracing_subscriber::registry().with(lines.with_filter(capped(EnvFilter::new(asked))));
+        let requested = "trace,aws_smithy_runtime::client=trace,hyper[{body}]=trace";
+        let log = tracing_subscriber::registry()
+            .with(lines.with_filter(without_library_details(EnvFilter::new(requested))));
         tracing::subscriber::with_default(log, || {
             tracing::trace!(target: "aws_smithy_runtime::client::orchestrator", body = "secret", "request");
             tracing::debug!(target: "hyper::proto", body = "secret", "request");
             tracing::warn!(target: "hyper::proto", "a warning");
             tracing::info!(target: "shared::http", "a line of ours");
         });
-        let text = String::from_utf8(written.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(output.0.lock().unwrap().clone()).unwrap();
         assert!(!text.contains("secret"), "{text}");
         assert!(text.contains("a warning") && text.contains("a line of ours"), "{text}");
     }

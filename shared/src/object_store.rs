@@ -1,21 +1,21 @@
-//! What S3 can fail at.
+//! The errors of S3.
 
 use std::fmt;
 
 use aws_sdk_s3::error::{DisplayErrorContext, SdkError};
 
-/// Why a file was not read, written or signed for.
+/// Why a file could not be read or written, or its URL could not be signed.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectStoreError {
-    /// S3 did not answer, or its answer lacks what it must have.
+    /// S3 did not answer, or its response lacks a required part.
     #[error("S3 did not answer: {0}")]
     Unavailable(String),
-    /// A presigned URL can't be made. S3 is not asked for that, so it is a defect of ours.
+    /// A URL can't be presigned. Presigning makes no request to S3, so this is a defect of the service.
     #[error("a URL can't be signed: {0}")]
     Unsigned(String),
 }
 
-/// Wraps an SDK error with all its causes.
+/// Wraps an SDK error with all its causes as [`ObjectStoreError::Unavailable`].
 impl<E, R> From<SdkError<E, R>> for ObjectStoreError
 where
     E: std::error::Error + Send + Sync + 'static,

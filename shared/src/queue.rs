@@ -1,5 +1,7 @@
-//! Queues whose messages only name rows. The row is the truth, so a lost message costs a delay (`scheduler` sends another) and a
-//! duplicated one nothing.
+//! Sends messages to SQS queues, and processes batches of them.
+//!
+//! A message only names a row, and the row has the current state. So a lost message causes a delay, until the scheduler
+//! sends another one. A duplicated message has no effect.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,29 +16,29 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
-/// The most messages that one `SendMessageBatch` takes.
+/// The most messages that one `SendMessageBatch` accepts.
 const BATCH: usize = 10;
 
-/// The longest that SQS delays a message, in seconds; what is due later is left to `scheduler`.
+/// The longest delay of a message in SQS, in seconds. The scheduler handles rows that are due later.
 pub const MAX_DELAY_SECONDS: u64 = 900;
 
-/// Why a message was not sent or read.
+/// Why a message could not be sent or read.
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
-    /// SQS did not answer, or could not take the message now.
+    /// SQS did not answer, or could not accept the message now.
     #[error("the queue did not answer: {0}")]
     Unavailable(String),
-    /// A message can't be written or read.
+    /// A message can't be serialised or deserialised.
     #[error("a message can't be written or read: {0}")]
     Malformed(String),
 }
 
-/// What travels on a queue, as JSON.
+/// A message on a queue, serialised as JSON.
 pub trait Message: Serialize + DeserializeOwned + Send + Sync {
-    /// Its group: one that takes long does not starve the others.
+    /// The message's group. SQS shares the workers fairly among groups, so a slow group does not starve the others.
     fn group(&self) -> String;
 
-    /// Its text.
+    /// The message's body.
     fn body(&self) -> Result<String, QueueError> {
         serde_json::to_string(self).map_err(|error| QueueError::Malformed(error.to_string()))
     }
@@ -57,12 +59,16 @@ impl<M> Clone for Queue<M> {
 }
 
 impl<M: Message> Queue<M> {
-    /// A queue by its URL.
+    /// Creates a queue from its URL.
     pub fn new(client: aws_sdk_sqs::Client, url: impl Into<String>) -> Self {
         Self { client, url: url.into(), messages: PhantomData }
     }
 
-    /// Sends messages, ten a request. Gives the indexes of those that were not taken.
+    /// Sends messages, ten in each request. Returns the indexes of the messages that SQS rejected.
+    ///
+    /// # Errors
+    ///
+    /// When a request fails or a message can't be serialised. Messages of earlier requests were sent.
     pub async fn send(&self, messages: &[M]) -> Result<Vec<usize>, QueueError> {
         let mut refused = Vec::new();
         for (batch, chunk) in messages.chunks(BATCH).enumerate() {
@@ -87,9 +93,10 @@ impl<M: Message> Queue<M> {
         Ok(refused)
     }
 
-    /// Sends one message that arrives after `delay` (at most [`MAX_DELAY_SECONDS`]).
+    /// Sends one message that arrives after `delay`, which is capped at [`MAX_DELAY_SECONDS`].
     pub async fn send_later(&self, message: &M, delay: Duration) -> Result<(), QueueError> {
-        // SQS counts whole seconds; a message that came early would find its row not yet due.
+        // SQS delays by whole seconds. The delay is rounded up, because a message that arrives early finds a row that is not
+        // due yet.
         let seconds = delay.as_millis().div_ceil(1_000).min(u128::from(MAX_DELAY_SECONDS));
         self.client
             .send_message()
@@ -104,8 +111,8 @@ impl<M: Message> Queue<M> {
     }
 }
 
-/// Works on a batch, its messages side by side. Reports the messages that were not done; the others are not handed over
-/// again.
+/// Processes the messages of a batch concurrently. Returns the messages that failed, which SQS delivers again; the others
+/// are deleted.
 pub async fn work_on<M, E, F, W>(batch: SqsEvent, work: W) -> SqsEventResponse
 where
     M: Message + 'static,
@@ -130,11 +137,11 @@ where
         let (id, error) = match joined {
             Ok((_, Ok(()))) => continue,
             Ok((id, Err(error))) => (id, error.to_string()),
-            // It panicked: the message comes again, and goes to the dead-letter queue in the end.
+            // The task panicked. SQS delivers the message again, and finally moves it to the dead-letter queue.
             Err(error) => (error.id(), error.to_string()),
         };
         let message_id = messages.remove(&id).flatten();
-        tracing::error!(message_id, error, "a message could not be worked on");
+        tracing::error!(message_id, error, "a message could not be processed");
         let mut failure = SqsBatchItemFailure::default();
         failure.item_identifier = message_id;
         response.batch_item_failures.push(failure);

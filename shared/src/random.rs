@@ -1,18 +1,18 @@
-//! Randomness from the operating system, at the edges; the domain takes it as an argument.
+//! Random numbers from the operating system. The crate `domain` has no I/O, so its functions take random bytes as arguments.
 
-/// The operating system has no randomness to give.
+/// The operating system returned no random bytes.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("no randomness: {0}")]
+#[error("the operating system returned no random bytes: {0}")]
 pub struct RandomError(getrandom::Error);
 
-/// Random bytes, good for secrets.
+/// Returns random bytes that are suitable for secrets.
 pub fn bytes<const N: usize>() -> Result<[u8; N], RandomError> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(RandomError)?;
     Ok(bytes)
 }
 
-/// A random number below `bound`, for jitter; 0 when `bound` is 0 or there is no randomness.
+/// Returns a random number below `bound`, for jitter; 0 if `bound` is 0 or the operating system returns no random bytes.
 pub fn below(bound: u64) -> u64 {
     bytes().map(u64::from_le_bytes).ok().and_then(|number| number.checked_rem(bound)).unwrap_or_default()
 }

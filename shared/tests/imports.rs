@@ -1,5 +1,5 @@
-//! The modules of a library crate import each other in one direction only. A cycle means that none of its modules can be read, moved
-//! or tested alone.
+//! Checks that the top-level modules of a library crate have no import cycles. The modules of a cycle can't be understood,
+//! moved or tested one at a time.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -12,10 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::{fs, io};
 
-/// Which top-level modules each top-level module imports.
+/// The top-level modules that each top-level module imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// Adds what the sources below a directory import. Tests are left out: they may set up whatever they need.
+/// Adds the imports of the sources in a directory. Tests are ignored, because they may import any module for their setup.
 fn collect(directory: &Path, module: Option<&str>, imports: &mut Imports) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -35,7 +35,7 @@ fn collect(directory: &Path, module: Option<&str>, imports: &mut Imports) -> io:
     Ok(())
 }
 
-/// The top-level modules that code names by `crate::`.
+/// Returns the top-level modules that code imports by `crate::`.
 fn imported(code: &str) -> impl Iterator<Item = String> {
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.flat_map(|line| line.split("crate::").skip(1)).flat_map(|rest| {
@@ -54,9 +54,9 @@ fn imported(code: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// What is left after taking away, again and again, the modules that import nothing of what is left: the cycles, and what
-/// imports them.
-fn knot(mut imports: Imports) -> Imports {
+/// Removes modules without imports, and the imports of them, until no module is left that can be removed. Returns the rest:
+/// the modules in cycles, and the modules that import these.
+fn cycles(mut imports: Imports) -> Imports {
     loop {
         let left: BTreeSet<String> = imports.keys().cloned().collect();
         for imported in imports.values_mut() {
@@ -70,20 +70,23 @@ fn knot(mut imports: Imports) -> Imports {
 }
 
 #[test]
-fn no_modules_import_each_other() {
+fn modules_have_no_import_cycles() {
     for (crate_directory, importing, imported) in [("shared", "refund", "charge"), ("domain", "ids", "time")]
     {
         let mut imports = Imports::new();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(crate_directory).join("src");
         collect(&source, None, &mut imports).unwrap();
         assert!(imports[importing].contains(imported), "{imports:#?}");
-        let knot = knot(imports);
-        assert!(knot.is_empty(), "{crate_directory}: these import each other, or one that does: {knot:#?}");
+        let cycles = cycles(imports);
+        assert!(
+            cycles.is_empty(),
+            "{crate_directory}: these modules are in an import cycle, or import one that is: {cycles:#?}"
+        );
     }
 }
 
 #[test]
-fn a_cycle_is_found() {
+fn an_import_cycle_is_detected() {
     let imports = |pairs: &[(&str, &str)]| {
         let mut imports = Imports::new();
         for (from, to) in pairs {
@@ -92,8 +95,8 @@ fn a_cycle_is_found() {
         }
         imports
     };
-    assert!(knot(imports(&[("refund", "charge"), ("charge", "money"), ("refund", "money")])).is_empty());
-    let cycle = knot(imports(&[
+    assert!(cycles(imports(&[("refund", "charge"), ("charge", "money"), ("refund", "money")])).is_empty());
+    let cycle = cycles(imports(&[
         ("refund", "charge"),
         ("charge", "acquirer"),
         ("acquirer", "refund"),

@@ -1,6 +1,8 @@
-//! Rows that an earlier version of the service wrote are read, and written back as they were: functions are deployed one by
-//! one, so old and new versions share the table. `rows/<date>.json` has a row of each kind and shape, as DynamoDB's JSON; the
-//! service and the operator's commands of that day wrote them.
+//! Checks that rows of an earlier version of the service can be read and are written back unchanged. Functions are deployed
+//! one after another, so old and new versions share the table.
+//!
+//! `rows/<date>.json` has a row of each kind and shape in DynamoDB's JSON. The service and the operator's commands of that
+//! day wrote them.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -32,13 +34,13 @@ use shared::webhook::endpoint::Endpoint;
 use shared::webhook::event::Event;
 use shared::webhook::override_secret::OverrideSecret;
 
-/// Names a single put, and no part of the row.
+/// The attribute with the id of a single put. The store adds it, so a row's type does not have it.
 const PUT_ID: &str = "put_id";
 
-/// Attributes that updates move after the row was put.
-const MOVED: [&str; 4] = ["due_pk", "due_sk", "list_pk", "list_sk"];
+/// The attributes that updates change after the row was put.
+const CHANGED_BY_UPDATES: [&str; 4] = ["due_pk", "due_sk", "list_pk", "list_sk"];
 
-/// Kinds of rows that no type stands for outside its module: counters, markers and limits.
+/// The kinds of rows without a public type: counters, markers and limits.
 const COUNTERS: [&str; 12] = [
     "counted",
     "dashboard-requests",
@@ -72,7 +74,8 @@ fn item(value: &Value) -> Item {
     value.as_object().unwrap().iter().map(|(name, value)| (name.clone(), attribute(value))).collect()
 }
 
-/// What kind of row it is: the first word of its partition key, and that of its sort key where it tells more.
+/// Returns the kind of a row: the first word of its partition key, and that of its sort key if the partition has rows of
+/// several kinds.
 fn kind_of(row: &Value) -> String {
     let word = |name: &str| row[name]["S"].as_str().unwrap().split('#').next().unwrap().to_owned();
     let (partition, sort) = (word("pk"), word("sk"));
@@ -83,53 +86,55 @@ fn kind_of(row: &Value) -> String {
     }
 }
 
-/// The row, read as what it is and written again.
-fn written_again<R: Row + DeserializeOwned>(item: &Item) -> Item {
+/// Deserialises an item as a row of type `R`, and serialises it again.
+fn round_trip<R: Row + DeserializeOwned>(item: &Item) -> Item {
     to_item(&from_item::<R>(item.clone()).unwrap()).unwrap()
 }
 
-/// Attributes in order, without those that are no part of the row.
-fn compared(item: Item) -> BTreeMap<String, AttributeValue> {
-    item.into_iter().filter(|(name, _)| name != PUT_ID && !MOVED.contains(&name.as_str())).collect()
+/// Returns the attributes in order, without those that are not a part of the row's type.
+fn comparable(item: Item) -> BTreeMap<String, AttributeValue> {
+    item.into_iter()
+        .filter(|(name, _)| name != PUT_ID && !CHANGED_BY_UPDATES.contains(&name.as_str()))
+        .collect()
 }
 
 #[test]
-fn rows_of_an_earlier_version_are_read_and_written_back_as_they_were() {
+fn rows_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
     let rows: Vec<Value> = serde_json::from_str(include_str!("rows/2026-11-22.json")).unwrap();
     let mut checked: BTreeMap<String, usize> = BTreeMap::new();
     for row in &rows {
         let (kind, stored) = (kind_of(row), item(row));
         let again = match kind.as_str() {
-            "abandonments" => written_again::<Abandonment>(&stored),
-            "account" => written_again::<Account>(&stored),
-            "audit" => written_again::<Audit>(&stored),
-            "charge case" => written_again::<MedCase>(&stored),
+            "abandonments" => round_trip::<Abandonment>(&stored),
+            "account" => round_trip::<Account>(&stored),
+            "audit" => round_trip::<Audit>(&stored),
+            "charge case" => round_trip::<MedCase>(&stored),
             "charge charge" => {
                 to_item(from_item::<StoredCharge>(stored.clone()).unwrap().as_stored()).unwrap()
             }
-            "charge refund" => written_again::<Refund>(&stored),
-            "charge upload" => written_again::<Upload>(&stored),
-            "deliveries" => written_again::<Delivery>(&stored),
-            "endpoints" => written_again::<Endpoint>(&stored),
-            "events" => written_again::<Event>(&stored),
-            "ledger" => written_again::<Posting>(&stored),
-            "notices" => written_again::<Sending>(&stored),
-            "override-secret" => written_again::<OverrideSecret>(&stored),
-            "payout" => written_again::<Payout>(&stored),
-            "receipts" => written_again::<IncomingPayment>(&stored),
-            "user" => written_again::<User>(&stored),
+            "charge refund" => round_trip::<Refund>(&stored),
+            "charge upload" => round_trip::<Upload>(&stored),
+            "deliveries" => round_trip::<Delivery>(&stored),
+            "endpoints" => round_trip::<Endpoint>(&stored),
+            "events" => round_trip::<Event>(&stored),
+            "ledger" => round_trip::<Posting>(&stored),
+            "notices" => round_trip::<Sending>(&stored),
+            "override-secret" => round_trip::<OverrideSecret>(&stored),
+            "payout" => round_trip::<Payout>(&stored),
+            "receipts" => round_trip::<IncomingPayment>(&stored),
+            "user" => round_trip::<User>(&stored),
             counter if COUNTERS.contains(&counter) => continue,
-            other => panic!("no type is known for {other}"),
+            other => panic!("this test has no type for rows of the kind {other}"),
         };
-        assert_eq!(compared(again), compared(stored), "{kind}: {row}");
+        assert_eq!(comparable(again), comparable(stored), "{kind}: {row}");
         *checked.entry(kind).or_default() += 1;
     }
     assert_eq!(checked.len(), 16, "{checked:?}");
 }
 
-/// Keys live in a table of their own. Beside what is a key's, a row has a counter of requests for each of some minutes.
+/// API keys have a table of their own. A row also has counters of the requests in recent minutes, which are removed here.
 #[test]
-fn api_keys_of_an_earlier_version_are_read_and_written_back_as_they_were() {
+fn api_keys_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
     let rows: Vec<Value> = serde_json::from_str(include_str!("rows/2026-11-22.api-keys.json")).unwrap();
     assert!(!rows.is_empty());
     for row in &rows {
