@@ -6,7 +6,7 @@
 //! nothing.
 //!
 //! The details contain the object's id, amount and currency, and the names of an endpoint's changed fields. They never
-//! contain a secret, a whole Pix key or a text of the merchant. Of a URL they contain scheme, host and port alone, because
+//! contain a secret, a whole Pix key or a text of the merchant. Of a URL they contain only scheme, host and port, because
 //! its path and query may hold a secret.
 
 use domain::audit::{Actor, Audit};
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(entry.as_ref().unwrap().at, after.updated_at);
         insta::assert_snapshot!(line(entry).unwrap(), @"charge.cancel ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9: test BRL 1000, before: WAITING_PAYMENT");
         let later = transition::next_version(after.clone(), at(100));
-        assert_eq!(of_charge(Some(&after), &later), None, "the actor made an earlier version");
+        assert_eq!(of_charge(Some(&after), &later), None, "the actor wrote an earlier version");
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl PublicUrls {
     }
 
     /// The location in a sandbox BR Code, without a scheme: our own host and the txid, at most 77 characters. So the code
-    /// contains no one's Pix key.
+    /// contains no real Pix key.
     pub fn pix_location(&self, txid: &str) -> String {
         format!("{}/pix/{txid}", self.pix_host)
     }

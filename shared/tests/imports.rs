@@ -54,8 +54,8 @@ fn imported(code: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Removes modules without imports, and the imports of them, until no module is left that can be removed. Returns the rest:
-/// the modules in cycles, and the modules that import these.
+/// Repeatedly removes the modules that import nothing, and the imports of these modules. Returns the modules that can't be
+/// removed: those in cycles, and those that import them.
 fn cycles(mut imports: Imports) -> Imports {
     loop {
         let left: BTreeSet<String> = imports.keys().cloned().collect();

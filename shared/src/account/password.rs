@@ -97,7 +97,7 @@ mod tests {
     async fn a_password_matches_its_own_hash_alone() {
         let password = || SecretString::from("correct horse battery staple");
         let hash = PasswordHash::of(&password()).unwrap();
-        assert_ne!(hash, PasswordHash::of(&password()).unwrap(), "each hash has a salt of its own");
+        assert_ne!(hash, PasswordHash::of(&password()).unwrap(), "each hash has its own salt");
         let prover = Prover::default();
         assert!(prover.is_right(password(), Some(hash.clone())).await.unwrap());
         let other = SecretString::from("correct horse battery stapler");

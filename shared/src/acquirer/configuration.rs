@@ -38,8 +38,8 @@ const MAX_CREDENTIAL_CHARS: usize = 512;
 /// The longest PEM file, in bytes: 64 KiB. A certificate chain has about 8 KB, and a DynamoDB row at most 400 KB.
 pub const MAX_PEM_BYTES: usize = 64 * 1024;
 
-/// The hex digits in the fingerprint of a secret. They suffice to distinguish secrets. The whole hash is not shown, because
-/// it would confirm a guess of the secret.
+/// The hex digits in the fingerprint of a secret. They suffice to distinguish secrets. The whole hash of a secret that may
+/// be guessed is not shown.
 const FINGERPRINT_DIGITS: usize = 16;
 
 /// The last characters of a merchant's Pix key that the audit shows.
@@ -78,7 +78,7 @@ impl AcquirerUrl {
     pub fn base(text: &str, policy: &AddressPolicy) -> Result<Self, Refused> {
         let url = checked(text, policy)?;
         if url.query().is_some() {
-            return Err(Refused::because("a base URL must not carry a query"));
+            return Err(Refused::because("a base URL must not have a query"));
         }
         Ok(Self(url.as_str().trim_end_matches('/').to_owned()))
     }
@@ -124,7 +124,7 @@ impl FromStr for AcquirerUrl {
 
 serde_as_text!(AcquirerUrl);
 
-/// Checks an OAuth 2 client id or secret: visible ASCII characters alone (RFC 6749, appendix A). Whitespace is refused, so
+/// Checks an OAuth 2 client id or secret: only visible ASCII characters (RFC 6749, appendix A). Whitespace is refused, so
 /// that a line break at the end of a file is noticed.
 fn check_credential(text: &str) -> Result<(), Refused> {
     let has_valid_length = (1..=MAX_CREDENTIAL_CHARS).contains(&text.len());
@@ -251,7 +251,7 @@ impl ClientIdentity {
         match CertifiedKey::new(chain, key).keys_match() {
             Ok(()) | Err(TlsError::InconsistentKeys(InconsistentKeys::Unknown)) => {}
             Err(TlsError::InconsistentKeys(_)) => {
-                return Err(Refused::because("the private key is not the certificate's"));
+                return Err(Refused::because("the private key does not match the certificate"));
             }
             Err(_) => return Err(Refused::because("the certificate can't be read")),
         }
@@ -538,7 +538,7 @@ mod tests {
             ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", &key, "can't be read"),
             (&certificate, "", "no private key"),
             (&certificate, &certificate, "no private key"),
-            (&another, &key, "not the certificate's"),
+            (&another, &key, "does not match the certificate"),
             (&format!("{certificate}{key}"), &key, "holds a private key too"),
             (&certificate, &format!("{key}{}", "x".repeat(MAX_PEM_BYTES)), "at most"),
         ] {

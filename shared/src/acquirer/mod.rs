@@ -1,6 +1,6 @@
-//! Acquirers: the institutions that take the payer's money. [`Acquirer`] hides which one it is, and is selected for each
-//! charge by the account's configuration. The `artefacts` crate encodes the payment codes that the payer receives, such as
-//! a BR Code or a boleto.
+//! Acquirers: the institutions that take the payer's money. [`Acquirer`] is their common interface, and [`Acquirers`] selects
+//! the one of a charge by the account's configuration. The `artefacts` crate encodes the payment codes for the payer, such
+//! as a BR Code or a boleto.
 
 pub mod configuration;
 mod queue;
@@ -37,7 +37,7 @@ pub enum AcquirerError {
     Unavailable(String),
     /// An artefact can't represent the charge. The validation of the request should have refused it, so this is a defect of
     /// the service.
-    #[error("an artefact can't be made: {0}")]
+    #[error("an artefact can't represent the charge: {0}")]
     Unfit(String),
 }
 

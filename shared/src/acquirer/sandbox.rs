@@ -158,7 +158,7 @@ fn unfit(error: impl Display) -> AcquirerError {
     AcquirerError::Unfit(error.to_string())
 }
 
-/// Encodes a dynamic BR Code. It points to our own host and never contains a real Pix key, so that no one is paid by it.
+/// Encodes a dynamic BR Code. It points to our own host and never contains a real Pix key, so that no real payment can be made with it.
 fn pix_code(
     id: ChargeId,
     amount: Amount,

@@ -42,7 +42,7 @@ pub struct ApiKey {
     pub fingerprint: Fingerprint,
     /// The account that the key belongs to.
     pub account: AccountId,
-    /// The key's mode. It gives access to resources of this mode alone.
+    /// The key's mode. It gives access only to resources of this mode.
     pub mode: Mode,
     /// The account's salt for ids.
     pub salt: String,

@@ -22,7 +22,7 @@ use crate::store::{Committed, Item, Store, StoreError, Write, unavailable, updat
 pub struct Issued {
     /// The key's row.
     pub key: ApiKey,
-    /// The cleartext that the merchant sends. It is in the response alone and is never stored.
+    /// The cleartext that the merchant sends. It is only in the response and is never stored.
     pub cleartext: SecretString,
 }
 

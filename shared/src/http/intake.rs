@@ -1,4 +1,4 @@
-//! Validates a request's JSON body and query string, and reports every failing field instead of the first one alone.
+//! Validates a request's JSON body and query string, and reports every failing field, not only the first one.
 //!
 //! [`Fields`] reads one field after another and collects the failures. [`Fields::finish`] then returns the parsed value or
 //! all failures. A field that is `null` counts as absent.
@@ -279,8 +279,8 @@ impl Fields {
         parsed
     }
 
-    /// Returns the problem of a body that was refused, together with the failures collected so far. Only failing fields can
-    /// be combined; any other problem is returned alone.
+    /// Adds the failing fields of a refused body to those collected so far, and returns all of them. A problem without
+    /// failing fields is returned unchanged, and the collected failures are dropped.
     #[must_use]
     pub fn with(mut self, refused: Problem) -> Problem {
         let Problem::Invalid(details) = refused else { return refused };
@@ -304,7 +304,7 @@ impl Fields {
         if !self.details.is_empty() {
             return Err(Problem::Invalid(self.details));
         }
-        value.ok_or_else(|| Problem::Internal("validation refused a request without a reason".to_owned()))
+        value.ok_or_else(|| Problem::Internal("validation failed without a failing field".to_owned()))
     }
 }
 
@@ -368,7 +368,7 @@ impl Query {
         self.pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
-    /// Reads an integer of `min` to `max`, both inclusive, written in digits alone; `default` if it is absent.
+    /// Reads an integer of `min` to `max`, both inclusive, written only in digits; `default` if it is absent.
     pub fn integer(&self, fields: &mut Fields, name: &str, min: u32, max: u32, default: u32) -> u32 {
         let Some(text) = self.get(name) else {
             return default;

@@ -1,6 +1,6 @@
 //! The parts that all HTTP functions share: the context of a request, the validation of its JSON and query string, the
-//! closed list of errors with their wire format, and the middleware around a router. This module imports no resource, such
-//! as a charge or a webhook.
+//! closed list of errors with their wire format, and the middleware around a router. This module does not depend on the
+//! modules of resources, such as `charge` or `webhook`.
 
 mod accept;
 mod context;

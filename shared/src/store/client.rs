@@ -1,7 +1,7 @@
 //! Builds the AWS clients. They share one HTTP client, which is built once at start-up.
 //!
-//! TLS is rustls with ring, and it trusts Amazon's own root certificates alone: the default root store makes a cold start
-//! seven times as expensive. Credentials come from the environment variables that Lambda sets. Profile files and the
+//! TLS is rustls with ring. It trusts only Amazon's own root certificates, because loading the default root store makes a
+//! cold start seven times as expensive. Credentials come from the environment variables that Lambda sets. Profile files and the
 //! metadata service are never used.
 
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl Aws {
         self.credentials.clone()
     }
 
-    /// The HTTP client that the AWS clients share. If one function alone needs another AWS service, it builds that client
+    /// The HTTP client that the AWS clients share. If only one function needs another AWS service, it builds that client
     /// itself from [`Aws::region`], [`Aws::credentials`] and this one, so that no other function contains the SDK crate.
     pub fn http(&self) -> SharedHttpClient {
         self.http.clone()

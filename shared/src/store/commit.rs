@@ -185,7 +185,7 @@ fn new_put_id() -> Result<AttributeValue, StoreError> {
 /// The outcome of a write.
 enum WriteOutcome {
     Done,
-    /// The conditions of the writes at the indexes `at` failed. `found` is the existing row, for a single put alone.
+    /// The conditions of the writes at the indexes `at` failed. `found` is the existing row; only a single put returns it.
     ConditionFailed {
         at: Vec<usize>,
         found: Option<Item>,

@@ -1,4 +1,5 @@
-//! The pauses before a request is retried that conflicted with another transaction, or that DynamoDB did not complete.
+//! Computes the pause before a retry: of a write that conflicted with another transaction, or of a batch that DynamoDB left
+//! incomplete.
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use super::{Item, Store, StoreError, key_attributes, key_of_item, text, unavaila
 const DUE_PAGE: i32 = 100;
 
 /// The shards (partitions) of the due index. A partition takes 1,000 writes a second, and a charge with two deliveries
-/// makes six. The second half holds deliveries alone, so that a backlog of deliveries does not delay other due rows.
+/// makes six. The second half holds only deliveries, so that a backlog of deliveries does not delay other due rows.
 pub const DUE_SHARDS: u8 = 2 * HALF_OF_DUE_SHARDS;
 
 const HALF_OF_DUE_SHARDS: u8 = 4;

@@ -126,7 +126,7 @@ impl Update<'_> {
                 let message = format!("other callers kept changing {}", self.subject);
                 return Err(StoreError::Unavailable(message));
             }
-            // Concurrent additions to a bounded counter do not conflict. If the bound alone failed, a pause gains nothing.
+            // Concurrent additions to a bounded counter do not conflict. If only the bound failed, a pause gains nothing.
             if self.bound.is_none_or(|place| self.failed_now != [place]) {
                 let window = window_after(self.window, began.elapsed());
                 tokio::time::sleep(pause_within(window).min(left)).await;
