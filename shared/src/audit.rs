@@ -7,7 +7,7 @@ use domain::time::Timestamp;
 use crate::random::{self, RandomError};
 use crate::store::{Order, Store, StoreError, from_item};
 
-/// The audit rows of a page.
+/// The number of audit rows in a page.
 const PAGE: usize = 100;
 
 /// Creates the audit row of an operator's action, with an id from the time and 80 random bits.

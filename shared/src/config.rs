@@ -5,7 +5,7 @@ use domain::ids::ChargeId;
 /// The longest location in a BR Code, in characters without the scheme (API Pix).
 const MAX_LOCATION_CHARS: usize = 77;
 
-/// The characters of a txid.
+/// The length of a txid, in characters.
 const TXID_CHARS: usize = 26;
 
 /// A variable of the environment is missing or not valid.

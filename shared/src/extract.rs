@@ -1,5 +1,5 @@
-//! Extractors that authenticate by API key. A handler gets the application's state only from one of them, so no handler can
-//! omit the authentication.
+//! Extractors that authenticate by API key. On a route that requires a key, the handler gets the application's state and its
+//! caller from one of them. So it can't omit the authentication.
 //!
 //! All of them fail in the same order: 401 or 429, 400 for query parameters, 403 for a live key on a sandbox route, 404. The
 //! body is extracted after them.
@@ -135,7 +135,7 @@ pub struct Own<T, const TEST_ONLY: bool = false> {
     pub now: Timestamp,
 }
 
-/// As [`Own`], for sandbox routes, where the caller acts as the acquirer.
+/// Like [`Own`], for sandbox routes, where the caller acts as the acquirer.
 pub type OwnTest<T> = Own<T, true>;
 
 impl<S, T, const TEST_ONLY: bool> FromRequestParts<S> for Own<T, TEST_ONLY>

@@ -6,7 +6,7 @@ use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-/// Libraries that log whole events and requests at levels below WARN. These contain API keys and documents.
+/// Libraries that log whole events and requests, with API keys and documents, at levels below WARN.
 const LIBRARIES: [&str; 18] = [
     "aws_config",
     "aws_runtime",

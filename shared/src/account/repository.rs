@@ -13,7 +13,7 @@ use crate::audit;
 use crate::random::{self, RandomError};
 use crate::store::{Committed, ListIndex, Order, Plan, Store, StoreError, Write};
 
-/// The accounts that one query reads.
+/// The number of accounts that one query reads.
 const PAGE: usize = 500;
 
 /// Why an account can't be opened or changed.
@@ -25,7 +25,7 @@ pub enum AccountRefused {
     /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No random bytes for the id of an account or audit row.
+    /// The operating system returned no random bytes for the id of an account or audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
     /// The details of the audit row can't be serialised.

@@ -148,7 +148,7 @@ pub enum UserRefused {
     /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No random bytes for the id of the audit row.
+    /// The operating system returned no random bytes for the id of the audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }

@@ -38,11 +38,11 @@ const MAX_CREDENTIAL_CHARS: usize = 512;
 /// The longest PEM file, in bytes: 64 KiB. A certificate chain has about 8 KB, and a DynamoDB row at most 400 KB.
 pub const MAX_PEM_BYTES: usize = 64 * 1024;
 
-/// The hex digits in the fingerprint of a secret. They suffice to distinguish secrets. The whole hash of a secret that may
-/// be guessed is not shown.
+/// The number of hex digits in the fingerprint of a secret. They suffice to distinguish secrets. The whole hash is not
+/// shown, because a secret may be easy to guess.
 const FINGERPRINT_DIGITS: usize = 16;
 
-/// The last characters of a merchant's Pix key that the audit shows.
+/// The number of characters that the audit shows from the end of a merchant's Pix key.
 const PIX_KEY_ENDING: usize = 4;
 
 /// The kind of an acquirer.
@@ -87,7 +87,7 @@ impl AcquirerUrl {
     ///
     /// # Errors
     ///
-    /// As for [`AcquirerUrl::base`], except that a query is allowed: some banks expect the grant type there.
+    /// The same as for [`AcquirerUrl::base`], except that a query is allowed: some banks expect the grant type there.
     pub fn token(text: &str, policy: &AddressPolicy) -> Result<Self, Refused> {
         checked(text, policy).map(|url| Self(url.into()))
     }
@@ -379,7 +379,7 @@ pub enum SettingsError {
     /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No random bytes for the id of the audit row.
+    /// The operating system returned no random bytes for the id of the audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
     /// The details of the audit row can't be serialised.

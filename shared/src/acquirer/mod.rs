@@ -1,6 +1,6 @@
-//! Acquirers: the institutions that take the payer's money. [`Acquirer`] is their common interface, and [`Acquirers`] selects
-//! the one of a charge by the account's configuration. The `artefacts` crate encodes the payment codes for the payer, such
-//! as a BR Code or a boleto.
+//! Acquirers: the institutions that take the payer's money. [`Acquirer`] is their common interface. [`Acquirers`] selects one
+//! for each charge by the account's configuration. The `artefacts` crate encodes the payment codes for the payer, such as a
+//! BR Code or a boleto.
 
 pub mod configuration;
 mod queue;

@@ -119,7 +119,7 @@ fn artefacts(
 
 /// Creates the artefact of a payment by cryptocurrency: in Bitcoin for a charge in BTC, else in USDT. The amount in USDT is
 /// rounded up to a millionth, so that it is never worth less than the charge. A currency without a price has the amount in
-/// minor units as minor_usdt, which is exact for USDT itself.
+/// minor units as millionths of a USDT, which is exact for USDT itself.
 fn crypto(
     id: ChargeId,
     amount: Amount,
@@ -158,7 +158,8 @@ fn unfit(error: impl Display) -> AcquirerError {
     AcquirerError::Unfit(error.to_string())
 }
 
-/// Encodes a dynamic BR Code. It points to our own host and never contains a real Pix key, so that no real payment can be made with it.
+/// Encodes a dynamic BR Code. It points to our own host and never contains a real Pix key, so that no real payment can be
+/// made with it.
 fn pix_code(
     id: ChargeId,
     amount: Amount,

@@ -15,10 +15,10 @@ use domain::account::{Account, AccountSettings};
 use domain::ids::{AccountId, Fingerprint, Mode};
 use domain::time::Timestamp;
 
-/// The characters of a key's display prefix: `ak_test_` or `ak_live_`, and four more (contract: API key).
+/// The length of a key's display prefix, in characters: `ak_test_` or `ak_live_`, and four more (contract: API key).
 const PREFIX_CHARS: usize = 12;
 
-/// The characters of a key's 24 random bytes in base64url.
+/// The length of a key's 24 random bytes in base64url, in characters.
 const RANDOM_CHARS: usize = 32;
 
 /// Generates a key: `ak_live_` or `ak_test_`, then 24 random bytes in base64url.

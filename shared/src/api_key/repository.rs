@@ -41,7 +41,7 @@ pub enum ApiKeyError {
     /// DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No random bytes for a key or for the id of an audit row.
+    /// The operating system returned no random bytes for a key or for the id of an audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }

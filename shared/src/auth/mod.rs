@@ -19,7 +19,7 @@ use crate::api_key::{self, ApiKey, ApiKeys};
 use crate::http::{Problem, RateLimit, RequestContext};
 use crate::random::{self, RandomError};
 
-/// Each request removes the counters of this many minutes before its own.
+/// The number of earlier minutes whose counters each request removes.
 const COUNTERS_REMOVED: i64 = 10;
 
 /// The most older counters in a row. A key that is used now and then leaves some behind, at 10 bytes each. Beyond this bound
@@ -81,8 +81,8 @@ impl ApiKeys {
     ///
     /// # Errors
     ///
-    /// 401 `unauthorized` without a valid key; 429 `rate_limited` above the key's requests a minute; 503 when the database
-    /// does not answer.
+    /// 401 `unauthorized` without a valid key; 429 `rate_limited` if the key exceeds its limit of requests a minute; 503
+    /// when the database does not answer.
     pub(crate) async fn authenticate(
         &self,
         context: &RequestContext,

@@ -23,10 +23,10 @@ use super::problem::Problem;
 
 const X_REQUEST_ID: &str = "x-request-id";
 
-/// The header with the requests a minute that the caller may make.
+/// The header with the number of requests a minute that the caller may make.
 pub(super) const RATE_LIMIT: &str = "x-ratelimit-limit-minute";
 
-/// The header with the requests that the caller may still make in this minute.
+/// The header with the number of requests that the caller may still make in this minute.
 pub(super) const RATE_LIMIT_REMAINING: &str = "x-ratelimit-remaining-minute";
 
 /// The longest `X-Request-Id` of a client that is echoed, in bytes; a longer one is replaced.

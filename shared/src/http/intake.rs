@@ -140,7 +140,7 @@ impl Fields {
         Some(text)
     }
 
-    /// As [`Fields::text`], for one line of text that people choose and compare by. Control characters and characters that
+    /// Like [`Fields::text`], for one line of text that people choose and compare by. Control characters and characters that
     /// change the direction of text are refused. So is text without a visible character, unless it is empty.
     pub fn line<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let message =
@@ -153,7 +153,7 @@ impl Fields {
         Some(text)
     }
 
-    /// As [`Fields::text`], for any number of lines. Line breaks are accepted. Other control characters, and characters that
+    /// Like [`Fields::text`], for any number of lines. Line breaks are accepted. Other control characters, and characters that
     /// change the direction of text, are refused.
     pub fn lines<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let message = "must not contain control characters other than line breaks, or characters that change the direction of text";
@@ -224,7 +224,7 @@ impl Fields {
         self.optional_amount(from, name)
     }
 
-    /// As [`Fields::amount`], but the field may be absent. The number must be written as an integer: `10.0` and `1e400` are
+    /// Like [`Fields::amount`], but the field may be absent. The number must be written as an integer: `10.0` and `1e400` are
     /// refused.
     pub fn optional_amount(&mut self, from: &Object<'_>, name: &str) -> Option<Amount> {
         let minor = match from.get(name)? {
@@ -256,7 +256,7 @@ impl Fields {
         found
     }
 
-    /// As [`Fields::word`], but the field is required.
+    /// Like [`Fields::word`], but the field is required.
     pub fn required_word<T: Copy>(
         &mut self,
         from: &Object<'_>,

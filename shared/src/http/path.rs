@@ -21,7 +21,7 @@ impl<S: Send + Sync, T: FromStr> FromRequestParts<S> for IdPath<T> {
     }
 }
 
-/// The ids in a path's only two variables. As in [`IdPath`], either one is `None` if its text is no id of its type.
+/// The ids in a path's only two variables. As with [`IdPath`], either one is `None` if its text is no id of its type.
 #[derive(Clone, Copy, Debug)]
 pub struct IdPair<A, B>(pub Option<A>, pub Option<B>);
 

@@ -11,7 +11,7 @@ use super::context::{RATE_LIMIT, RATE_LIMIT_REMAINING, RequestId};
 use crate::random;
 
 /// The most failing fields in a response. Without this bound a request with thousands of unknown names could cause a
-/// response that exceeds the gateway's limit.
+/// response that is too large for a function to return.
 pub(super) const MAX_DETAILS: usize = 100;
 
 /// The longest `Retry-After` of a 503, in seconds.
@@ -40,7 +40,7 @@ impl Detail {
 pub enum Problem {
     /// 400 `invalid_request`: all fields that failed validation (the first 100); never empty.
     Invalid(Vec<Detail>),
-    /// 400 `invalid_amount`: as [`Problem::Invalid`], and the amount is one of the failing fields.
+    /// 400 `invalid_amount`: like [`Problem::Invalid`], and the amount is one of the failing fields.
     InvalidAmount(Vec<Detail>),
     /// 400 `invalid_request`: a failure without a field. The body is too large, is not valid JSON or is no object, or a MED
     /// case is in the wrong state.
@@ -113,7 +113,7 @@ pub enum Problem {
     },
     /// 422 `insufficient_balance`: the wallet's available balance is lower than the refund's debit.
     InsufficientBalance {
-        /// The refund's debit to the available balance, in minor units.
+        /// The amount that the refund debits, in minor units.
         needed: i64,
         /// The available balance, in minor units; it may be negative.
         available: i64,

@@ -1,8 +1,8 @@
 //! Builds the AWS clients. They share one HTTP client, which is built once at start-up.
 //!
 //! TLS is rustls with ring. It trusts only Amazon's own root certificates, because loading the default root store makes a
-//! cold start seven times as expensive. Credentials come from the environment variables that Lambda sets. Profile files and the
-//! metadata service are never used.
+//! cold start seven times as expensive. Credentials come from the environment variables that Lambda sets. Profile files and
+//! the metadata service are never used.
 
 use std::time::Duration;
 

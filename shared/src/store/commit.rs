@@ -28,7 +28,7 @@ impl Store {
         self.insert_or_read(row).await
     }
 
-    /// As [`Store::insert`], for a row that is read as another type than it is written as.
+    /// Like [`Store::insert`], for a row that is read as another type than it is written as.
     pub async fn insert_or_read<R: DeserializeOwned>(
         &self,
         row: &impl Row,

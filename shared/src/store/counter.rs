@@ -28,7 +28,7 @@ impl Store {
         Ok(self.counted_within(key, counter, set, bound).await?.is_some())
     }
 
-    /// As [`Store::count_within`], and returns the counter after the addition. `None`: the bound forbids the addition.
+    /// Like [`Store::count_within`], but returns the counter after the addition. `None`: the bound forbids the addition.
     pub async fn counted_within(
         &self,
         key: &Key,
@@ -83,7 +83,7 @@ pub(crate) async fn update_in_turn(update: UpdateItemFluentBuilder) -> Result<Op
     })
 }
 
-/// As [`update_in_turn`], and returns the stored row if the condition failed.
+/// Like [`update_in_turn`], but returns the stored row if the condition failed.
 pub(crate) async fn update_unless_refused(update: UpdateItemFluentBuilder) -> Result<Updated, StoreError> {
     let mut attempt = 0;
     loop {

@@ -8,11 +8,12 @@ use domain::time::Timestamp;
 
 use super::{Item, Store, StoreError, key_attributes, key_of_item, text, unavailable};
 
-/// The rows in a page of the due index.
+/// The number of rows in a page of the due index.
 const DUE_PAGE: i32 = 100;
 
-/// The shards (partitions) of the due index. A partition takes 1,000 writes a second, and a charge with two deliveries
-/// makes six. The second half holds only deliveries, so that a backlog of deliveries does not delay other due rows.
+/// The number of shards (partitions) of the due index. A partition takes 1,000 writes a second, and a charge with two
+/// deliveries makes six. The second half of the shards holds only deliveries, so that a backlog of deliveries does not delay
+/// other due rows.
 pub const DUE_SHARDS: u8 = 2 * HALF_OF_DUE_SHARDS;
 
 const HALF_OF_DUE_SHARDS: u8 = 4;
@@ -51,7 +52,8 @@ impl Store {
         now: Timestamp,
         after: Option<Item>,
     ) -> Result<(Vec<Due>, Option<Item>), StoreError> {
-        // In the bound, `$` sorts after the `#` that follows the time in a sort key. So rows due exactly at `now` are read.
+        // The bound ends in `$`, which sorts after the `#` that follows the time in a sort key. So rows that are due exactly
+        // at `now` are included.
         let answer = self
             .client
             .query()

@@ -53,7 +53,7 @@ pub enum StoreError {
     Corrupt(String),
 }
 
-/// The sum of stored amounts is out of range.
+/// Converts the error of a sum of stored amounts that is out of range.
 impl From<MoneyError> for StoreError {
     fn from(error: MoneyError) -> Self {
         Self::Corrupt(error.to_string())

@@ -11,7 +11,7 @@ use super::{Item, Store, StoreError, from_item, key_of_item, text, unavailable};
 /// Why a page of a list can't be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
-    /// `starting_after` names no entry of the list.
+    /// `starting_after` is not the id of an entry of the list.
     #[error("starting_after is not {0}")]
     UnknownCursor(&'static str),
     /// DynamoDB failed.
@@ -123,7 +123,7 @@ impl Store {
         self.all(query.expression_attribute_values(":prefix", AttributeValue::S(prefix.to_owned()))).await
     }
 
-    /// As [`Store::partition_prefix`], and deserialises the items.
+    /// Like [`Store::partition_prefix`], but deserialises the items.
     pub async fn rows_of_prefix<R: DeserializeOwned>(
         &self,
         pk: &str,

@@ -143,7 +143,7 @@ impl Update<'_> {
         &self.failed
     }
 
-    /// Whether the write named by [`Update::bound_at`] failed in the previous attempt.
+    /// Whether the write set by [`Update::bound_at`] failed in the previous attempt.
     pub fn bound_failed(&self) -> bool {
         self.bound.is_some_and(|place| self.failed.contains(&place))
     }

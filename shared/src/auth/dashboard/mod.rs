@@ -105,8 +105,8 @@ impl Dashboard {
     /// # Errors
     ///
     /// 401 `unauthorized` if the token is missing, is not ours, has expired or was revoked, or if its user was removed or
-    /// has a new password. 429 `rate_limited` above the user's requests a minute. Then 400 `invalid_request` for any query
-    /// parameter.
+    /// has a new password. 429 `rate_limited` if the user exceeds 60 requests a minute. Then 400 `invalid_request` for any
+    /// query parameter.
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Member, Problem> {
         let token = context.headers.bearer.as_ref();
         let claims = token.and_then(|token| self.tokens.verify(token, now)).ok_or(Problem::NotLoggedIn)?;
