@@ -64,8 +64,8 @@ pub struct App {
 }
 
 impl App {
-    /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, `CHARGE_LIST` (`off` disables the list) and the
-    /// variables of [`address_policy`].
+    /// Reads `TABLE_NAME`, `API_KEYS_TABLE_NAME`, `CHECKOUT_BASE_URL`, `CHARGE_LIST` (`off` disables the
+    /// list) and the variables of [`address_policy`].
     ///
     /// # Errors
     ///
@@ -107,8 +107,9 @@ impl App {
     }
 }
 
-/// Reads the address policy of webhooks from `WEBHOOK_ADDRESSES`. Public addresses are always allowed. Only the exact value
-/// `loopback` also allows loopback addresses, and the hosts in `WEBHOOK_LOCAL_NAMES` (separated by commas).
+/// Reads the address policy of webhooks from `WEBHOOK_ADDRESSES`. Public addresses are always allowed. Only
+/// the exact value `loopback` also allows loopback addresses, and the hosts in `WEBHOOK_LOCAL_NAMES`
+/// (separated by commas).
 pub fn address_policy(var: &dyn Fn(&str) -> Option<String>) -> AddressPolicy {
     match var("WEBHOOK_ADDRESSES").as_deref() {
         Some("loopback") => {

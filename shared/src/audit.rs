@@ -22,16 +22,16 @@ pub fn by_operator(
     Ok(Audit::by_operator(operator, account, (id, at), action, subject))
 }
 
-/// Reads a page of an account's audit rows, newest first: the rows before `before`, or the newest rows if that is `None`.
-/// Also returns whether there are older rows.
+/// Reads a page of an account's audit rows, newest first: the rows before `before`, or the newest rows if
+/// that is `None`. Also returns whether there are older rows.
 pub async fn page(
     store: &Store,
     account: &AccountId,
     before: Option<AuditId>,
 ) -> Result<(Vec<Audit>, bool), StoreError> {
     let to = before.map_or_else(|| "aud_~".to_owned(), |before| before.to_string());
-    // Reads two more rows than a page has: one shows that there are older rows, and one may be `before` itself, because the
-    // bound is inclusive.
+    // Reads two more rows than a page has: one shows that there are older rows, and one may be `before`
+    // itself, because the bound is inclusive.
     let most = PAGE.saturating_add(2);
     let items = store.range(&partition(account), ("aud_", &to), Order::NewestFirst, most).await?;
     let rows: Result<Vec<Audit>, StoreError> = items.into_iter().map(from_item).collect();

@@ -1,13 +1,13 @@
 //! Derives the audit rows of API keys' actions that concern money or security from changes of rows. No I/O.
 //!
-//! A changed row carries its [`Actor`], so that the change and its audit information are one write. The event dispatcher
-//! derives the audit row from the old and the new row. The audit row's id is derived from the row and its version, so a
-//! repeated stream record writes no second audit row. Rows that were written before actors existed have none, and record
-//! nothing.
+//! A changed row carries its [`Actor`], so that the change and its audit information are one write. The event
+//! dispatcher derives the audit row from the old and the new row. The audit row's id is derived from the row
+//! and its version, so a repeated stream record writes no second audit row. Rows that were written before
+//! actors existed have none, and record nothing.
 //!
-//! The details contain the object's id, amount and currency, and the names of an endpoint's changed fields. They never
-//! contain a secret, a whole Pix key or a text of the merchant. Of a URL they contain only scheme, host and port, because
-//! its path and query may hold a secret.
+//! The details contain the object's id, amount and currency, and the names of an endpoint's changed fields.
+//! They never contain a secret, a whole Pix key or a text of the merchant. Of a URL they contain only scheme,
+//! host and port, because its path and query may hold a secret.
 
 use domain::audit::{Actor, Audit};
 use domain::charge::{Charge, TransactionStatus};
@@ -79,7 +79,8 @@ pub fn of_case(new: &MedCase) -> Option<Audit> {
     }
 }
 
-/// Derives the audit row of a webhook endpoint's change: an API key registers it, changes it or rotates its secret.
+/// Derives the audit row of a webhook endpoint's change: an API key registers it, changes it or rotates its
+/// secret.
 pub fn of_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     match old {

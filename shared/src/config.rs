@@ -78,8 +78,8 @@ impl PublicUrls {
         format!("{}/{}/boleto.pdf", self.checkout_base_url, id.raw())
     }
 
-    /// The location in a sandbox BR Code, without a scheme: our own host and the txid, at most 77 characters. So the code
-    /// contains no real Pix key.
+    /// The location in a sandbox BR Code, without a scheme: our own host and the txid, at most 77 characters.
+    /// So the code contains no real Pix key.
     pub fn pix_location(&self, txid: &str) -> String {
         format!("{}/pix/{txid}", self.pix_host)
     }

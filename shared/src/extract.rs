@@ -1,8 +1,8 @@
-//! Extractors that authenticate by API key. On a route that requires a key, the handler gets the application's state and its
-//! caller from one of them. So it can't omit the authentication.
+//! Extractors that authenticate by API key. On a route that requires a key, the handler gets the
+//! application's state and its caller from one of them. So it can't omit the authentication.
 //!
-//! All of them fail in the same order: 401 or 429, 400 for query parameters, 403 for a live key on a sandbox route, 404. The
-//! body is extracted after them.
+//! All of them fail in the same order: 401 or 429, 400 for query parameters, 403 for a live key on a sandbox
+//! route, 404. The body is extracted after them.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -85,8 +85,8 @@ pub trait Owned: Scoped + Send + Sized {
     /// The resource's name in a 404.
     const NAME: &'static str;
 
-    /// Reads the resource of any scope. `None`: the path has no valid id, or there is no such resource. The caller of this
-    /// function checks the scope.
+    /// Reads the resource of any scope. `None`: the path has no valid id, or there is no such resource. The
+    /// caller of this function checks the scope.
     fn find(app: &App, path: Self::Path) -> impl Future<Output = Result<Option<Self>, StoreError>> + Send;
 }
 
@@ -121,8 +121,9 @@ impl Owned for Refund {
     }
 }
 
-/// The caller, and the resource that the path identifies. Authenticates and reads concurrently: one round trip. A resource of
-/// another scope is answered with the same 404 as one that does not exist. With `TEST_ONLY`, a live key is refused first.
+/// The caller, and the resource that the path identifies. Authenticates and reads concurrently: one round
+/// trip. A resource of another scope is answered with the same 404 as one that does not exist. With
+/// `TEST_ONLY`, a live key is refused first.
 #[derive(Debug)]
 pub struct Own<T, const TEST_ONLY: bool = false> {
     /// The function's state.
@@ -164,8 +165,8 @@ where
     }
 }
 
-/// An extractor of this module that the handler runs itself, concurrently with another read, so that both take one round
-/// trip.
+/// An extractor of this module that the handler runs itself, concurrently with another read, so that both
+/// take one round trip.
 #[derive(Debug)]
 pub struct Deferred<E> {
     parts: Parts,
@@ -174,8 +175,8 @@ pub struct Deferred<E> {
 }
 
 impl<E: FromRequestParts<App, Rejection = Problem>> Deferred<E> {
-    /// Runs the extractor and `read` concurrently. If the extractor fails, its error is returned and the result of `read` is
-    /// dropped.
+    /// Runs the extractor and `read` concurrently. If the extractor fails, its error is returned and the
+    /// result of `read` is dropped.
     pub async fn beside<T>(mut self, read: impl AsyncFnOnce(&App) -> T) -> Result<(E, T), Problem> {
         // Boxed, because each request to the database takes kilobytes of the future.
         let extracted = Box::pin(E::from_request_parts(&mut self.parts, &self.app));

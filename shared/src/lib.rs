@@ -1,9 +1,10 @@
-//! The library that all functions share. A reader may begin with [`app`] (the state of an HTTP function), [`extract`]
-//! (authentication in handlers), [`http`] (validation and errors) and [`store`] (the state table).
+//! The library that all functions share. A reader may begin with [`app`] (the state of an HTTP function),
+//! [`extract`] (authentication in handlers), [`http`] (validation and errors) and [`store`] (the state
+//! table).
 //!
-//! Each resource has a module, such as [`charge`], [`refund`], [`wallet`], [`med`] and [`webhook`]. It contains the
-//! resource's requests, its wire format and its repository. [`services`] contains the use cases that span several
-//! resources. The rules without I/O are in the crate [`domain`].
+//! Each resource has a module, such as [`charge`], [`refund`], [`wallet`], [`med`] and [`webhook`]. It
+//! contains the resource's requests, its wire format and its repository. [`services`] contains the use cases
+//! that span several resources. The rules without I/O are in the crate [`domain`].
 #![cfg_attr(
     test,
     allow(

@@ -1,4 +1,5 @@
-//! Configures logging. `RUST_LOG` selects the log lines; a deployed function writes them as JSON to standard output.
+//! Configures logging. `RUST_LOG` selects the log lines; a deployed function writes them as JSON to standard
+//! output.
 
 use tracing::{Level, Subscriber};
 use tracing_subscriber::filter::{FilterExt, filter_fn};
@@ -28,8 +29,9 @@ const LIBRARIES: [&str; 18] = [
     "s3s",
 ];
 
-/// Returns the filter of log lines: `RUST_LOG`, or `default` if that is not set or not valid. Lines below WARN are always
-/// dropped if they come from a library that logs requests with their contents, even if `RUST_LOG` selects them.
+/// Returns the filter of log lines: `RUST_LOG`, or `default` if that is not set or not valid. Lines below
+/// WARN are always dropped if they come from a library that logs requests with their contents, even if
+/// `RUST_LOG` selects them.
 pub fn filter<S: Subscriber>(default: &str) -> impl Filter<S> {
     without_library_details(
         EnvFilter::try_from_default_env().unwrap_or_else(|_unset| EnvFilter::new(default)),
@@ -43,8 +45,8 @@ fn without_library_details<S: Subscriber>(requested: EnvFilter) -> impl Filter<S
     }))
 }
 
-/// Starts logging. Rules for log lines: a failure is logged once, where it is handled. Bodies, API keys, tokens and whole
-/// documents are never logged.
+/// Starts logging. Rules for log lines: a failure is logged once, where it is handled. Bodies, API keys,
+/// tokens and whole documents are never logged.
 pub fn start() {
     let lines = fmt::layer().json().with_current_span(false).without_time();
     tracing_subscriber::registry().with(lines.with_filter(filter("info"))).init();

@@ -1,7 +1,7 @@
 //! Sends messages to SQS queues, and processes batches of them.
 //!
-//! A message only names a row, and the row has the current state. So a lost message causes a delay, until the scheduler
-//! sends another one. A duplicated message has no effect.
+//! A message only names a row, and the row has the current state. So a lost message causes a delay, until the
+//! scheduler sends another one. A duplicated message has no effect.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -35,7 +35,8 @@ pub enum QueueError {
 
 /// A message on a queue, serialised as JSON.
 pub trait Message: Serialize + DeserializeOwned + Send + Sync {
-    /// The message's group. SQS shares the workers fairly among groups, so a slow group does not starve the others.
+    /// The message's group. SQS shares the workers fairly among groups, so a slow group does not starve the
+    /// others.
     fn group(&self) -> String;
 
     /// The message's body.
@@ -95,8 +96,8 @@ impl<M: Message> Queue<M> {
 
     /// Sends one message that arrives after `delay`, which is capped at [`MAX_DELAY_SECONDS`].
     pub async fn send_later(&self, message: &M, delay: Duration) -> Result<(), QueueError> {
-        // SQS delays by whole seconds. The delay is rounded up, because a message that arrives early finds a row that is not
-        // due yet.
+        // SQS delays by whole seconds. The delay is rounded up, because a message that arrives early finds a
+        // row that is not due yet.
         let seconds = delay.as_millis().div_ceil(1_000).min(u128::from(MAX_DELAY_SECONDS));
         self.client
             .send_message()
@@ -111,8 +112,8 @@ impl<M: Message> Queue<M> {
     }
 }
 
-/// Processes the messages of a batch concurrently. Returns the messages that failed, which SQS delivers again; the others
-/// are deleted.
+/// Processes the messages of a batch concurrently. Returns the messages that failed, which SQS delivers
+/// again; the others are deleted.
 pub async fn work_on<M, E, F, W>(batch: SqsEvent, work: W) -> SqsEventResponse
 where
     M: Message + 'static,
@@ -137,7 +138,8 @@ where
         let (id, error) = match joined {
             Ok((_, Ok(()))) => continue,
             Ok((id, Err(error))) => (id, error.to_string()),
-            // The task panicked. SQS delivers the message again, and finally moves it to the dead-letter queue.
+            // The task panicked. SQS delivers the message again, and finally moves it to the dead-letter
+            // queue.
             Err(error) => (error.id(), error.to_string()),
         };
         let message_id = messages.remove(&id).flatten();

@@ -1,5 +1,5 @@
-//! Checks that the top-level modules of a library crate have no import cycles. The modules of a cycle can't be understood,
-//! moved or tested one at a time.
+//! Checks that the top-level modules of a library crate have no import cycles. The modules of a cycle can't
+//! be understood, moved or tested one at a time.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -15,7 +15,8 @@ use std::{fs, io};
 /// The top-level modules that each top-level module imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// Adds the imports of the sources in a directory. Tests are ignored, because they may import any module for their setup.
+/// Adds the imports of the sources in a directory. Tests are ignored, because they may import any module for
+/// their setup.
 fn collect(directory: &Path, module: Option<&str>, imports: &mut Imports) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -54,8 +55,8 @@ fn imported(code: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// Repeatedly removes the modules that import nothing, and the imports of these modules. Returns the modules that can't be
-/// removed: those in cycles, and those that import them.
+/// Repeatedly removes the modules that import nothing, and the imports of these modules. Returns the modules
+/// that can't be removed: those in cycles, and those that import them.
 fn cycles(mut imports: Imports) -> Imports {
     loop {
         let left: BTreeSet<String> = imports.keys().cloned().collect();

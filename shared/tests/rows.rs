@@ -1,8 +1,8 @@
-//! Checks that rows of an earlier version of the service can be read and are written back unchanged. Functions are deployed
-//! one after another, so old and new versions share the table.
+//! Checks that rows of an earlier version of the service can be read and are written back unchanged.
+//! Functions are deployed one after another, so old and new versions share the table.
 //!
-//! `rows/<date>.json` has a row of each kind and shape in DynamoDB's JSON. The service and the operator's commands of that
-//! day wrote them.
+//! `rows/<date>.json` has a row of each kind and shape in DynamoDB's JSON. The service and the operator's
+//! commands of that day wrote them.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -74,8 +74,8 @@ fn item(value: &Value) -> Item {
     value.as_object().unwrap().iter().map(|(name, value)| (name.clone(), attribute(value))).collect()
 }
 
-/// Returns the kind of a row: the first word of its partition key, and that of its sort key if the partition has rows of
-/// several kinds.
+/// Returns the kind of a row: the first word of its partition key, and that of its sort key if the partition
+/// has rows of several kinds.
 fn kind_of(row: &Value) -> String {
     let word = |name: &str| row[name]["S"].as_str().unwrap().split('#').next().unwrap().to_owned();
     let (partition, sort) = (word("pk"), word("sk"));
@@ -132,7 +132,8 @@ fn rows_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
     assert_eq!(checked.len(), 16, "{checked:?}");
 }
 
-/// API keys have a table of their own. A row also has counters of the requests in recent minutes, which are removed here.
+/// API keys have a table of their own. A row also has counters of the requests in recent minutes, which are
+/// removed here.
 #[test]
 fn api_keys_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
     let rows: Vec<Value> = serde_json::from_str(include_str!("rows/2026-11-22.api-keys.json")).unwrap();

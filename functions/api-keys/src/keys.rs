@@ -1,7 +1,7 @@
 //! Handlers of `/v1/api-keys`. These routes authenticate by a dashboard token; an API key is refused.
 //!
-//! Requests are refused in this order: 401 or 429, 400 for query parameters, 403 for the role, 400 for the body, 404 for a
-//! key that is not the account's.
+//! Requests are refused in this order: 401 or 429, 400 for query parameters, 403 for the role, 400 for the
+//! body, 404 for a key that is not the account's.
 
 use axum::Json;
 use axum::http::StatusCode;

@@ -1,5 +1,5 @@
-//! The function for `/v1/api-keys` (contract: API keys) and for `/v1/auth`, which issues and revokes the dashboard tokens
-//! that `/v1/api-keys` requires.
+//! The function for `/v1/api-keys` (contract: API keys) and for `/v1/auth`, which issues and revokes the
+//! dashboard tokens that `/v1/api-keys` requires.
 
 mod auth;
 mod keys;

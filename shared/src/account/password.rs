@@ -1,5 +1,5 @@
-//! Generates, hashes and verifies passwords. Only Argon2id hashes are stored. A verification takes the same time whether
-//! the user exists or not.
+//! Generates, hashes and verifies passwords. Only Argon2id hashes are stored. A verification takes the same
+//! time whether the user exists or not.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,8 +12,9 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-/// Generates a password from 18 random bytes (144 bits): 24 characters of base64url. The service generates passwords because
-/// the contract has no route that sets one. An operator sees a password once, when a user is added or it is reset.
+/// Generates a password from 18 random bytes (144 bits): 24 characters of base64url. The service generates
+/// passwords because the contract has no route that sets one. An operator sees a password once, when a user
+/// is added or it is reset.
 pub fn generate(random: [u8; 18]) -> SecretString {
     SecretString::from(URL_SAFE_NO_PAD.encode(random))
 }
@@ -21,8 +22,8 @@ pub fn generate(random: [u8; 18]) -> SecretString {
 /// The most hashes that are computed at the same time. Each takes 19 MiB of memory.
 const CONCURRENT_HASHES: usize = 2;
 
-/// The hash to verify for an unknown e-mail address, so that the response takes as long as for a wrong password. It has the
-/// same parameters as real hashes, and no password matches it.
+/// The hash to verify for an unknown e-mail address, so that the response takes as long as for a wrong
+/// password. It has the same parameters as real hashes, and no password matches it.
 const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -31,8 +32,8 @@ const DUMMY_HASH: &str =
 #[error("a password could not be hashed: {0}")]
 pub struct PasswordError(String);
 
-/// A password's Argon2id hash with its salt and parameters, in PHC format. The parameters are those that OWASP recommends:
-/// 19 MiB, 2 passes.
+/// A password's Argon2id hash with its salt and parameters, in PHC format. The parameters are those that
+/// OWASP recommends: 19 MiB, 2 passes.
 #[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct PasswordHash(String);

@@ -95,8 +95,8 @@ impl Accounts {
         }
     }
 
-    /// Changes the settings in an account's row, and writes an audit row. The copies in the rows of its API keys do not
-    /// change: [`crate::services::change_account_settings`] updates these too.
+    /// Changes the settings in an account's row, and writes an audit row. The copies in the rows of its API
+    /// keys do not change: [`crate::services::change_account_settings`] updates these too.
     pub(crate) async fn change_settings(
         &self,
         id: &AccountId,
@@ -120,7 +120,8 @@ impl Accounts {
         self.change(id, action, |account| &mut account.contact, change, operator, now).await
     }
 
-    /// Changes the part of an account's row that `part_of` returns. If `change` leaves the part equal, nothing is written.
+    /// Changes the part of an account's row that `part_of` returns. If `change` leaves the part equal,
+    /// nothing is written.
     async fn change<P: Clone + PartialEq + Serialize>(
         &self,
         id: &AccountId,

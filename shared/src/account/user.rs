@@ -44,9 +44,9 @@ impl Role {
     }
 }
 
-/// The generation of a user's tokens. A token is valid only while the user's row has the generation that it was issued with.
-/// A generation is random instead of a time or a counter. So no clock decides which tokens are older, and a user who is
-/// removed and added again has a new generation.
+/// The generation of a user's tokens. A token is valid only while the user's row has the generation that it
+/// was issued with. A generation is random instead of a time or a counter. So no clock decides which tokens
+/// are older, and a user who is removed and added again has a new generation.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct TokenGeneration(u64);
@@ -74,8 +74,8 @@ pub struct User {
     /// When the user was added.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// Only tokens of this generation are valid. A new generation begins when the user is added and when the password is
-    /// reset.
+    /// Only tokens of this generation are valid. A new generation begins when the user is added and when the
+    /// password is reset.
     pub tokens: TokenGeneration,
     /// The version of the row, from 1.
     pub version: u64,
@@ -190,8 +190,8 @@ impl Users {
         }
     }
 
-    /// Changes a user of an account, and writes an audit row. Returns the user's row after the change; for a removal, the
-    /// row before it.
+    /// Changes a user of an account, and writes an audit row. Returns the user's row after the change; for a
+    /// removal, the row before it.
     pub async fn change(
         &self,
         (account, email): (&AccountId, &str),

@@ -1,9 +1,9 @@
-//! The configuration of an account's acquirer for live payments: endpoints, credentials and the merchant's Pix key. An
-//! operator sets it.
+//! The configuration of an account's acquirer for live payments: endpoints, credentials and the merchant's
+//! Pix key. An operator sets it.
 //!
-//! It is a row of its own, which only callers of the acquirer read. The account's other settings are copied into the rows of
-//! its API keys, which every request reads; credentials must not be. No bank can be called yet, so live charges are refused
-//! even if an acquirer is configured.
+//! It is a row of its own, which only callers of the acquirer read. The account's other settings are copied
+//! into the rows of its API keys, which every request reads; credentials must not be. No bank can be called
+//! yet, so live charges are refused even if an acquirer is configured.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,11 +35,12 @@ use crate::store::{Plan, Store, StoreError, Write};
 /// The longest client id or client secret, in characters.
 const MAX_CREDENTIAL_CHARS: usize = 512;
 
-/// The longest PEM file, in bytes: 64 KiB. A certificate chain has about 8 KB, and a DynamoDB row at most 400 KB.
+/// The longest PEM file, in bytes: 64 KiB. A certificate chain has about 8 KB, and a DynamoDB row at most 400
+/// KB.
 pub const MAX_PEM_BYTES: usize = 64 * 1024;
 
-/// The number of hex digits in the fingerprint of a secret. They suffice to distinguish secrets. The whole hash is not
-/// shown, because a secret may be easy to guess.
+/// The number of hex digits in the fingerprint of a secret. They suffice to distinguish secrets. The whole
+/// hash is not shown, because a secret may be easy to guess.
 const FINGERPRINT_DIGITS: usize = 16;
 
 /// The number of characters that the audit shows from the end of a merchant's Pix key.
@@ -74,7 +75,8 @@ impl AcquirerUrl {
     ///
     /// # Errors
     ///
-    /// When the URL is not https to a public host, or has a query. A local stack also allows http to its own machine.
+    /// When the URL is not https to a public host, or has a query. A local stack also allows http to its own
+    /// machine.
     pub fn base(text: &str, policy: &AddressPolicy) -> Result<Self, Refused> {
         let url = checked(text, policy)?;
         if url.query().is_some() {
@@ -87,7 +89,8 @@ impl AcquirerUrl {
     ///
     /// # Errors
     ///
-    /// The same as for [`AcquirerUrl::base`], except that a query is allowed: some banks expect the grant type there.
+    /// The same as for [`AcquirerUrl::base`], except that a query is allowed: some banks expect the grant
+    /// type there.
     pub fn token(text: &str, policy: &AddressPolicy) -> Result<Self, Refused> {
         checked(text, policy).map(|url| Self(url.into()))
     }
@@ -124,8 +127,8 @@ impl FromStr for AcquirerUrl {
 
 serde_as_text!(AcquirerUrl);
 
-/// Checks an OAuth 2 client id or secret: only visible ASCII characters (RFC 6749, appendix A). Whitespace is refused, so
-/// that a line break at the end of a file is noticed.
+/// Checks an OAuth 2 client id or secret: only visible ASCII characters (RFC 6749, appendix A). Whitespace is
+/// refused, so that a line break at the end of a file is noticed.
 fn check_credential(text: &str) -> Result<(), Refused> {
     let has_valid_length = (1..=MAX_CREDENTIAL_CHARS).contains(&text.len());
     if has_valid_length && text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -228,7 +231,8 @@ pub struct ClientIdentity {
 }
 
 impl ClientIdentity {
-    /// Parses two PEM files: the certificate chain, which begins with the client's own certificate, and its private key.
+    /// Parses two PEM files: the certificate chain, which begins with the client's own certificate, and its
+    /// private key.
     ///
     /// # Errors
     ///
@@ -363,8 +367,8 @@ impl<'a> AcquirerView<'a> {
         }
     }
 
-    /// Returns the view as JSON for an audit row, with only the end of the merchant's Pix key. The key may be a document, and
-    /// audit rows are stored forever.
+    /// Returns the view as JSON for an audit row, with only the end of the merchant's Pix key. The key may be
+    /// a document, and audit rows are stored forever.
     fn audited(settings: &'a AcquirerSettings) -> Result<String, serde_json::Error> {
         let shown = Self::new(settings);
         let ending = shown.pix_key.chars().rev().take(PIX_KEY_ENDING).collect::<Vec<_>>();
@@ -404,8 +408,8 @@ impl AccountAcquirers {
         self.store.get(&AccountAcquirer::key_of(account)).await
     }
 
-    /// Sets an account's acquirer, and writes an audit row. Equal settings write nothing. The caller must check that the
-    /// account exists.
+    /// Sets an account's acquirer, and writes an audit row. Equal settings write nothing. The caller must
+    /// check that the account exists.
     pub async fn set(
         &self,
         account: AccountId,
@@ -436,7 +440,8 @@ impl AccountAcquirers {
         self.store.update("an account's acquirer", &AccountAcquirer::key_of(&account), plan).await
     }
 
-    /// Removes an account's acquirer, and writes an audit row. Returns the removed row; `None`: the account has none.
+    /// Removes an account's acquirer, and writes an audit row. Returns the removed row; `None`: the account
+    /// has none.
     pub async fn remove(
         &self,
         account: AccountId,

@@ -1,6 +1,6 @@
-//! Acquirers: the institutions that take the payer's money. [`Acquirer`] is their common interface. [`Acquirers`] selects one
-//! for each charge by the account's configuration. The `artefacts` crate encodes the payment codes for the payer, such as a
-//! BR Code or a boleto.
+//! Acquirers: the institutions that take the payer's money. [`Acquirer`] is their common interface.
+//! [`Acquirers`] selects one for each charge by the account's configuration. The `artefacts` crate encodes
+//! the payment codes for the payer, such as a BR Code or a boleto.
 
 pub mod configuration;
 mod queue;
@@ -35,8 +35,8 @@ pub enum AcquirerError {
     /// The acquirer did not answer.
     #[error("the acquirer did not answer: {0}")]
     Unavailable(String),
-    /// An artefact can't represent the charge. The validation of the request should have refused it, so this is a defect of
-    /// the service.
+    /// An artefact can't represent the charge. The validation of the request should have refused it, so this
+    /// is a defect of the service.
     #[error("an artefact can't represent the charge: {0}")]
     Unfit(String),
 }
@@ -66,8 +66,8 @@ pub struct ProviderStatus {
 pub enum RefundProgress {
     /// Still in progress. Poll the acquirer again at this time.
     AskAgain(Timestamp),
-    /// Still in progress, and the acquirer will send a notification. In case the notification is lost, the scheduler also
-    /// polls from time to time.
+    /// Still in progress, and the acquirer will send a notification. In case the notification is lost, the
+    /// scheduler also polls from time to time.
     Waiting,
     /// The refund has ended.
     Ended(RefundEnd),
@@ -89,7 +89,8 @@ impl Acquirers {
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::NotConfigured`] for every live charge: no bank can be called yet, even if one is configured.
+    /// [`AcquirerError::NotConfigured`] for every live charge: no bank can be called yet, even if one is
+    /// configured.
     pub async fn of_new_charges(&self, scope: &Scope) -> Result<Acquirer, AcquirerError> {
         let name = match scope.mode {
             Mode::Test => AcquirerName::Sandbox,
@@ -98,7 +99,8 @@ impl Acquirers {
         self.named(name, &scope.account).await
     }
 
-    /// Returns the acquirer that a charge or refund was created with, with the account's current configuration.
+    /// Returns the acquirer that a charge or refund was created with, with the account's current
+    /// configuration.
     ///
     /// # Errors
     ///
@@ -158,8 +160,8 @@ impl Acquirer {
         }
     }
 
-    /// Whether the acquirer needs too long to create the payment codes within the request. The charge is then created as
-    /// `PENDING`, and `acquirer-worker` finalises it.
+    /// Whether the acquirer needs too long to create the payment codes within the request. The charge is then
+    /// created as `PENDING`, and `acquirer-worker` finalises it.
     pub fn finalises_later(&self, charge: &Charge) -> bool {
         match self {
             Self::Sandbox => {
@@ -168,12 +170,13 @@ impl Acquirer {
         }
     }
 
-    /// Finalises a new or `PENDING` charge: creates its artefacts, with which the payer pays, or reports a refusal.
+    /// Finalises a new or `PENDING` charge: creates its artefacts, with which the payer pays, or reports a
+    /// refusal.
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::Unavailable`] when the acquirer does not answer; [`AcquirerError::Unfit`] when an artefact can't
-    /// represent the charge.
+    /// [`AcquirerError::Unavailable`] when the acquirer does not answer; [`AcquirerError::Unfit`] when an
+    /// artefact can't represent the charge.
     pub async fn finalise(
         &self,
         charge: &Charge,

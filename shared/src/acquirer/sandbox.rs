@@ -1,4 +1,5 @@
-//! The sandbox: the simulated acquirer of all test keys. It creates artefacts in the real formats and uses no network.
+//! The sandbox: the simulated acquirer of all test keys. It creates artefacts in the real formats and uses no
+//! network.
 
 use std::fmt::Display;
 
@@ -24,13 +25,15 @@ use crate::config::PublicUrls;
 /// The time for which a card's page can be used, in seconds: 24 hours.
 const CARD_TTL_SECONDS: i64 = 24 * 60 * 60;
 
-/// The time for which an MB WAY payment can be approved, in seconds: 4 minutes, about the real service's time.
+/// The time for which an MB WAY payment can be approved, in seconds: 4 minutes, about the real service's
+/// time.
 const MBWAY_TTL_SECONDS: i64 = 4 * 60;
 
 /// The time for which a Multibanco reference can be paid, in seconds: 3 days.
 const MULTIBANCO_TTL_SECONDS: i64 = 3 * 24 * 60 * 60;
 
-/// A boleto's due date, in days after the day of its creation in São Paulo. It can be paid until the end of the due date.
+/// A boleto's due date, in days after the day of its creation in São Paulo. It can be paid until the end of
+/// the due date.
 const BOLETO_DUE_DAYS: u64 = 3;
 
 /// The time for which a price in cryptocurrency is valid, in seconds: 1 hour.
@@ -39,7 +42,8 @@ const CRYPTO_TTL_SECONDS: i64 = 60 * 60;
 /// The duration of a refund, in seconds.
 const REFUND_SECONDS: i64 = 2;
 
-/// The sandbox's price of 1 USDT, in hundredths of each currency. Prices are fixed, because the sandbox uses no network.
+/// The sandbox's price of 1 USDT, in hundredths of each currency. Prices are fixed, because the sandbox uses
+/// no network.
 const TOKEN_PRICES: [(Currency, i128); 3] = [(Currency::USD, 100), (Currency::BRL, 500), (Currency::EUR, 90)];
 
 /// Creates the artefacts of a charge, or simulates an acquirer that refuses the charge or does not answer.
@@ -117,9 +121,9 @@ fn artefacts(
     Ok(artefacts)
 }
 
-/// Creates the artefact of a payment by cryptocurrency: in Bitcoin for a charge in BTC, else in USDT. The amount in USDT is
-/// rounded up to a millionth, so that it is never worth less than the charge. A currency without a price has the amount in
-/// minor units as millionths of a USDT, which is exact for USDT itself.
+/// Creates the artefact of a payment by cryptocurrency: in Bitcoin for a charge in BTC, else in USDT. The
+/// amount in USDT is rounded up to a millionth, so that it is never worth less than the charge. A currency
+/// without a price has the amount in minor units as millionths of a USDT, which is exact for USDT itself.
 fn crypto(
     id: ChargeId,
     amount: Amount,
@@ -139,8 +143,8 @@ fn crypto(
                 .checked_div(price)
                 .unwrap_or_default(),
         };
-        // The name is that of a test network. Its addresses look like those of the real network, where a payer would lose
-        // what they send.
+        // The name is that of a test network. Its addresses look like those of the real network, where a
+        // payer would lose what they send.
         (Network::Tron, "TRON_SHASTA", Currency::USDT, minor_usdt)
     };
     let minor = i64::try_from(minor).map_err(|_| unfit("the amount has no price in a token"))?;
@@ -158,8 +162,8 @@ fn unfit(error: impl Display) -> AcquirerError {
     AcquirerError::Unfit(error.to_string())
 }
 
-/// Encodes a dynamic BR Code. It points to our own host and never contains a real Pix key, so that no real payment can be
-/// made with it.
+/// Encodes a dynamic BR Code. It points to our own host and never contains a real Pix key, so that no real
+/// payment can be made with it.
 fn pix_code(
     id: ChargeId,
     amount: Amount,
@@ -197,8 +201,8 @@ impl Finalisation {
         }
     }
 
-    /// Whether `acquirer-worker` finalises the charge. On the charges surface a refusal is reported at once, because the
-    /// contract requires the status `failed` in a creation's response without a Pix code.
+    /// Whether `acquirer-worker` finalises the charge. On the charges surface a refusal is reported at once,
+    /// because the contract requires the status `failed` in a creation's response without a Pix code.
     pub(super) fn comes_later(self, charge: &Charge) -> bool {
         match self {
             Self::Later | Self::Unavailable => true,
@@ -211,8 +215,8 @@ impl Finalisation {
 pub(super) const REFUND_CAPABILITIES: RefundCapabilities =
     RefundCapabilities { methods: &[PaymentMethod::Pix, PaymentMethod::CreditCard], cashout: true };
 
-/// Returns the progress of a refund. It ends [`REFUND_SECONDS`] after its start: as failed if its reason is `sandbox:fail`,
-/// else as refunded. With the reason `sandbox:hold` it stays in progress.
+/// Returns the progress of a refund. It ends [`REFUND_SECONDS`] after its start: as failed if its reason is
+/// `sandbox:fail`, else as refunded. With the reason `sandbox:hold` it stays in progress.
 pub(super) fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress {
     let end = match refund.reason.as_deref() {
         Some("sandbox:hold") => return RefundProgress::Waiting,
@@ -225,8 +229,9 @@ pub(super) fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress
     }
 }
 
-/// Derives the acquirer's status from the stored charge, because the sandbox has no state of its own. It is the status that
-/// an acquirer would report whose notifications have all been applied. `None`: the charge never reached the acquirer.
+/// Derives the acquirer's status from the stored charge, because the sandbox has no state of its own. It is
+/// the status that an acquirer would report whose notifications have all been applied. `None`: the charge
+/// never reached the acquirer.
 pub(super) fn status_of(charge: &Charge) -> Option<ProviderStatus> {
     if charge.artefacts == Artefacts::default() {
         return None;

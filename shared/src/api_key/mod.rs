@@ -15,7 +15,8 @@ use domain::account::{Account, AccountSettings};
 use domain::ids::{AccountId, Fingerprint, Mode};
 use domain::time::Timestamp;
 
-/// The length of a key's display prefix, in characters: `ak_test_` or `ak_live_`, and four more (contract: API key).
+/// The length of a key's display prefix, in characters: `ak_test_` or `ak_live_`, and four more (contract:
+/// API key).
 const PREFIX_CHARS: usize = 12;
 
 /// The length of a key's 24 random bytes in base64url, in characters.
@@ -33,8 +34,8 @@ pub fn is_well_formed(key: &SecretString) -> bool {
     random.is_some_and(|random| random.len() == RANDOM_CHARS && URL_SAFE_NO_PAD.decode(random).is_ok())
 }
 
-/// The row of a key. Keys have a table of their own without a stream. The row stays under 1 KB, because each request updates
-/// it. A revoked key has no row.
+/// The row of a key. Keys have a table of their own without a stream. The row stays under 1 KB, because each
+/// request updates it. A revoked key has no row.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ApiKey {
     /// The SHA-256 hash of the key.
@@ -77,8 +78,8 @@ impl ApiKey {
     }
 }
 
-/// A key as the index `account` projects it: the attributes that a list shows. None of them changes when a request is
-/// counted, so counting writes nothing to the index.
+/// A key as the index `account` projects it: the attributes that a list shows. None of them changes when a
+/// request is counted, so counting writes nothing to the index.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct ListedKey {
     /// The SHA-256 hash of the key.

@@ -1,5 +1,6 @@
-//! Reads and writes API keys. Issue, rotate and revoke are one transaction each, which includes the audit row. A rotation
-//! removes the old key's row and inserts the new one atomically, so at every moment exactly one of them works.
+//! Reads and writes API keys. Issue, rotate and revoke are one transaction each, which includes the audit
+//! row. A rotation removes the old key's row and inserts the new one atomically, so at every moment exactly
+//! one of them works.
 
 use std::fmt;
 
@@ -83,8 +84,8 @@ impl ApiKeys {
         if key.account == *account { Ok(key) } else { Err(ApiKeyError::NotFound) }
     }
 
-    /// Reads the keys of an account, newest first. The index is eventually consistent: a newly issued key may be missing, and
-    /// a revoked key may still be listed.
+    /// Reads the keys of an account, newest first. The index is eventually consistent: a newly issued key may
+    /// be missing, and a revoked key may still be listed.
     pub async fn of_account(&self, account: &AccountId) -> Result<Vec<ListedKey>, StoreError> {
         let query = self
             .store
@@ -109,8 +110,8 @@ impl ApiKeys {
         }
     }
 
-    /// Issues a key. The transaction checks the version of the account's row, so that the key's copy of the settings is
-    /// never older than a change that was committed before. [`ApiKeys::rotate`] does the same.
+    /// Issues a key. The transaction checks the version of the account's row, so that the key's copy of the
+    /// settings is never older than a change that was committed before. [`ApiKeys::rotate`] does the same.
     ///
     /// # Errors
     ///
@@ -139,12 +140,13 @@ impl ApiKeys {
         }
     }
 
-    /// Replaces a key by a new key of the same mode. The new key has the label `label`, or the old key's label if that is
-    /// `None`. The old key stops working when the transaction commits.
+    /// Replaces a key by a new key of the same mode. The new key has the label `label`, or the old key's
+    /// label if that is `None`. The old key stops working when the transaction commits.
     ///
     /// # Errors
     ///
-    /// [`ApiKeyError::NotFound`] if the account has no such key, also when a concurrent request rotated or revoked it first.
+    /// [`ApiKeyError::NotFound`] if the account has no such key, also when a concurrent request rotated or
+    /// revoked it first.
     pub async fn rotate(
         &self,
         account: &AccountId,
@@ -180,7 +182,8 @@ impl ApiKeys {
     ///
     /// # Errors
     ///
-    /// [`ApiKeyError::NotFound`] if the account has no such key, also when a concurrent request rotated or revoked it first.
+    /// [`ApiKeyError::NotFound`] if the account has no such key, also when a concurrent request rotated or
+    /// revoked it first.
     pub async fn revoke(
         &self,
         account: &AccountId,
@@ -205,7 +208,8 @@ impl ApiKeys {
         account.ok_or_else(|| StoreError::Corrupt(format!("the account {id} has a user, but no row")).into())
     }
 
-    /// Copies the account's settings into a key's row, unless the row has newer ones. If the key was revoked, nothing changes.
+    /// Copies the account's settings into a key's row, unless the row has newer ones. If the key was revoked,
+    /// nothing changes.
     pub async fn set_settings(&self, key: &Fingerprint, account: &Account) -> Result<(), StoreError> {
         let settings: AttributeValue =
             serde_dynamo::to_attribute_value(&account.settings).map_err(|error| corrupt(&error))?;
@@ -221,8 +225,9 @@ impl ApiKeys {
         Ok(())
     }
 
-    /// Adds 1 to the counter `counter` of a key's row, removes the counters `stale`, and returns the row. `None`: there is no
-    /// such key. While a rotation holds the row, the update is retried until the rotation has committed or failed.
+    /// Adds 1 to the counter `counter` of a key's row, removes the counters `stale`, and returns the row.
+    /// `None`: there is no such key. While a rotation holds the row, the update is retried until the rotation
+    /// has committed or failed.
     pub(crate) async fn count(
         &self,
         key: &Fingerprint,

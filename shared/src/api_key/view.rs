@@ -76,7 +76,8 @@ struct Access {
 }
 
 impl<'a> ApiKeyListView<'a> {
-    /// Builds the view of an account's keys. `can_manage`: whether the caller may issue, rotate and revoke keys.
+    /// Builds the view of an account's keys. `can_manage`: whether the caller may issue, rotate and revoke
+    /// keys.
     pub fn new(keys: &'a [ListedKey], can_manage: bool) -> Self {
         Self { data: keys.iter().map(ListedKeyView::new).collect(), access: Access { can_manage } }
     }

@@ -1,7 +1,8 @@
 //! Authenticates API keys by the `apikey` header, in one round trip (contract: Authentication).
 //!
-//! Authentication and rate limiting are one conditional update of the key's row. It fails if there is no such key, adds 1
-//! to the counter of this minute, and returns the row. The result is never cached, so a revoked key stops working at once.
+//! Authentication and rate limiting are one conditional update of the key's row. It fails if there is no such
+//! key, adds 1 to the counter of this minute, and returns the row. The result is never cached, so a revoked
+//! key stops working at once.
 
 pub mod dashboard;
 
@@ -22,8 +23,8 @@ use crate::random::{self, RandomError};
 /// The number of earlier minutes whose counters each request removes.
 const COUNTERS_REMOVED: i64 = 10;
 
-/// The most older counters in a row. A key that is used now and then leaves some behind, at 10 bytes each. Beyond this bound
-/// a second update removes them, so that the row stays under 1 KB.
+/// The most older counters in a row. A key that is used now and then leaves some behind, at 10 bytes each.
+/// Beyond this bound a second update removes them, so that the row stays under 1 KB.
 const MAX_COUNTERS_LEFT: usize = 20;
 
 const SECONDS_A_MINUTE: i64 = 60;
@@ -49,8 +50,8 @@ impl Caller {
         Actor { fingerprint: self.fingerprint.clone(), source: self.source, version }
     }
 
-    /// Builds the audit row of an action of this key, to be written in the transaction of the change. Only changes from
-    /// which the event dispatcher can't derive the audit row need it.
+    /// Builds the audit row of an action of this key, to be written in the transaction of the change. Only
+    /// changes from which the event dispatcher can't derive the audit row need it.
     pub fn audit(
         &self,
         action: &str,
@@ -77,12 +78,13 @@ impl Caller {
 }
 
 impl ApiKeys {
-    /// Verifies the key of a request and counts the request. [`crate::extract`] calls it for every route that needs a key.
+    /// Verifies the key of a request and counts the request. [`crate::extract`] calls it for every route that
+    /// needs a key.
     ///
     /// # Errors
     ///
-    /// 401 `unauthorized` without a valid key; 429 `rate_limited` if the key exceeds its limit of requests a minute; 503
-    /// when the database does not answer.
+    /// 401 `unauthorized` without a valid key; 429 `rate_limited` if the key exceeds its limit of requests a
+    /// minute; 503 when the database does not answer.
     pub(crate) async fn authenticate(
         &self,
         context: &RequestContext,

@@ -46,14 +46,15 @@ impl Accept {
         of(full).or_else(|| of(family)).or_else(|| of("*/*")).unwrap_or(0)
     }
 
-    /// Returns `other` if the client gives it a greater weight than `usual`, else `usual`. A client that accepts neither
-    /// gets `usual`, because the contract has no status for a refusal (406).
+    /// Returns `other` if the client gives it a greater weight than `usual`, else `usual`. A client that
+    /// accepts neither gets `usual`, because the contract has no status for a refusal (406).
     pub fn prefers(&self, other: MediaType, usual: MediaType) -> MediaType {
         if self.weight(other) > self.weight(usual) { other } else { usual }
     }
 }
 
-/// Parses a weight such as `0.5`, `1` or `1.000` as thousandths. `None`: the text is no weight, so its range is ignored.
+/// Parses a weight such as `0.5`, `1` or `1.000` as thousandths. `None`: the text is no weight, so its range
+/// is ignored.
 fn thousandths(text: &str) -> Option<u16> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,5 +1,5 @@
-//! The context of one request (id, headers, query string, source address) and the middleware that sets response headers
-//! from it.
+//! The context of one request (id, headers, query string, source address) and the middleware that sets
+//! response headers from it.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -32,8 +32,9 @@ pub(super) const RATE_LIMIT_REMAINING: &str = "x-ratelimit-remaining-minute";
 /// The longest `X-Request-Id` of a client that is echoed, in bytes; a longer one is replaced.
 const MAX_REQUEST_ID_BYTES: usize = 512;
 
-/// The id of a request. It is the client's `X-Request-Id` if that is 1 to 512 bytes of UTF-8 without control characters,
-/// else `req_<uuid>`. Spaces and tabs around it are removed, because they are not a part of a header's value.
+/// The id of a request. It is the client's `X-Request-Id` if that is 1 to 512 bytes of UTF-8 without control
+/// characters, else `req_<uuid>`. Spaces and tabs around it are removed, because they are not a part of a
+/// header's value.
 #[derive(Clone, Debug)]
 pub struct RequestId(Arc<str>);
 
@@ -69,8 +70,8 @@ impl fmt::Display for RequestId {
     }
 }
 
-/// The rate limit of a caller. Every response to an API key or a dashboard token shows it in two headers (contract: Errors,
-/// `rate_limited`).
+/// The rate limit of a caller. Every response to an API key or a dashboard token shows it in two headers
+/// (contract: Errors, `rate_limited`).
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
     /// The requests a minute that the caller may make.
@@ -149,7 +150,8 @@ impl RequestContext {
     }
 }
 
-/// Returns the address of the client as API Gateway reports it. Headers are ignored, because a client may send any.
+/// Returns the address of the client as API Gateway reports it. Headers are ignored, because a client may
+/// send any.
 fn source_of(extensions: &Extensions) -> SourceAddress {
     match extensions.get() {
         Some(ApiGateway::ApiGatewayV2(context)) => SourceAddress::parse(context.http.source_ip.as_deref()),
@@ -166,8 +168,8 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
     }
 }
 
-/// Returns an error response for a request that reaches no function, such as one that a gateway refuses. It has the
-/// contract's body and `X-Request-Id`, as the functions' own responses have.
+/// Returns an error response for a request that reaches no function, such as one that a gateway refuses. It
+/// has the contract's body and `X-Request-Id`, as the functions' own responses have.
 pub fn refuse(headers: &HeaderMap, problem: &Problem) -> Response {
     let id = RequestId::of(headers);
     let mut response = problem.respond(&id);
@@ -175,8 +177,8 @@ pub fn refuse(headers: &HeaderMap, problem: &Problem) -> Response {
     response
 }
 
-/// The middleware of all functions. It builds the request's context, renders errors, sets the headers that every response
-/// has, and logs the request.
+/// The middleware of all functions. It builds the request's context, renders errors, sets the headers that
+/// every response has, and logs the request.
 pub(super) async fn frame(mut request: Request, next: Next) -> Response {
     let context = RequestContext::of(request.headers(), request.uri(), request.extensions());
     let method = request.method().clone();
@@ -192,7 +194,8 @@ pub(super) async fn frame(mut request: Request, next: Next) -> Response {
         headers.insert(RATE_LIMIT, HeaderValue::from(rate_limit.limit));
         headers.insert(RATE_LIMIT_REMAINING, HeaderValue::from(rate_limit.remaining));
     }
-    // Responses hold amounts, keys and tokens, so no cache may store them. The route of the QR image sets its own header.
+    // Responses hold amounts, keys and tokens, so no cache may store them. The route of the QR image sets its
+    // own header.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     context.id.set_header(&mut response);
     let key = caller.and_then(|caller| caller.fingerprint.as_deref());

@@ -13,7 +13,8 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 pub enum Created<T> {
     /// The resource is new.
     New(T),
-    /// A replay: an earlier request with the same idempotency key and body created the resource. It is shown as it is now.
+    /// A replay: an earlier request with the same idempotency key and body created the resource. It is shown
+    /// as it is now.
     Replayed(T),
 }
 

@@ -1,7 +1,7 @@
 //! Validates a request's JSON body and query string, and reports every failing field, not only the first one.
 //!
-//! [`Fields`] reads one field after another and collects the failures. [`Fields::finish`] then returns the parsed value or
-//! all failures. A field that is `null` counts as absent.
+//! [`Fields`] reads one field after another and collects the failures. [`Fields::finish`] then returns the
+//! parsed value or all failures. A field that is `null` counts as absent.
 
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, Request};
@@ -25,11 +25,11 @@ const MIN_EMAIL_CHARS: usize = 3;
 /// The longest e-mail address (RFC 5321).
 const MAX_EMAIL_CHARS: usize = 254;
 
-/// A request's body: a JSON object without duplicate keys. An empty body reads as `{}`, because all fields of a route may be
-/// optional.
+/// A request's body: a JSON object without duplicate keys. An empty body reads as `{}`, because all fields of
+/// a route may be optional.
 ///
-/// A handler extracts it after the caller, so that authentication fails first. If another check must precede the body's, the
-/// handler extracts a `Result<JsonBody, Problem>`.
+/// A handler extracts it after the caller, so that authentication fails first. If another check must precede
+/// the body's, the handler extracts a `Result<JsonBody, Problem>`.
 #[derive(Clone, Debug)]
 pub struct JsonBody(pub JsonObject);
 
@@ -57,7 +57,8 @@ fn is_json(content_type: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-/// A JSON object within a body. Failures of its fields are reported under its path. An absent object has no fields.
+/// A JSON object within a body. Failures of its fields are reported under its path. An absent object has no
+/// fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Object<'a> {
     map: Option<&'a JsonObject>,
@@ -85,8 +86,8 @@ impl<'a> Object<'a> {
     }
 }
 
-/// The validation of one request: reads fields and collects their failures. A method that reads a field returns `None` if
-/// the field is absent or fails.
+/// The validation of one request: reads fields and collects their failures. A method that reads a field
+/// returns `None` if the field is absent or fails.
 #[derive(Debug, Default)]
 pub struct Fields {
     details: Vec<Detail>,
@@ -99,7 +100,8 @@ impl Fields {
         Self::default()
     }
 
-    /// Adds a failing field. Only the first failure of a field counts, and only the first 100 fields are collected.
+    /// Adds a failing field. Only the first failure of a field counts, and only the first 100 fields are
+    /// collected.
     pub fn reject(&mut self, param: impl Into<String>, rule: impl Into<String>) {
         let param = param.into();
         if self.details.len() < MAX_DETAILS && !self.has_rejected(&param) {
@@ -140,8 +142,9 @@ impl Fields {
         Some(text)
     }
 
-    /// Like [`Fields::text`], for one line of text that people choose and compare by. Control characters and characters that
-    /// change the direction of text are refused. So is text without a visible character, unless it is empty.
+    /// Like [`Fields::text`], for one line of text that people choose and compare by. Control characters and
+    /// characters that change the direction of text are refused. So is text without a visible character,
+    /// unless it is empty.
     pub fn line<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let message =
             "must be one line without control characters or characters that change the direction of text";
@@ -153,8 +156,8 @@ impl Fields {
         Some(text)
     }
 
-    /// Like [`Fields::text`], for any number of lines. Line breaks are accepted. Other control characters, and characters that
-    /// change the direction of text, are refused.
+    /// Like [`Fields::text`], for any number of lines. Line breaks are accepted. Other control characters,
+    /// and characters that change the direction of text, are refused.
     pub fn lines<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let message = "must not contain control characters other than line breaks, or characters that change the direction of text";
         self.text_without(from, name, (min, max), text::is_unfit_for_lines, message)
@@ -187,9 +190,9 @@ impl Fields {
         Some(text)
     }
 
-    /// Reads an optional integer. A number with a fraction or an exponent is refused, and so is a string. An integer beyond
-    /// 64 bits becomes the nearest 64-bit integer, so that the field's own bounds apply: an `expires_in` of any size is
-    /// capped at 86400.
+    /// Reads an optional integer. A number with a fraction or an exponent is refused, and so is a string. An
+    /// integer beyond 64 bits becomes the nearest 64-bit integer, so that the field's own bounds apply: an
+    /// `expires_in` of any size is capped at 86400.
     pub fn integer(&mut self, from: &Object<'_>, name: &str) -> Option<i64> {
         let integer = match from.get(name)? {
             JsonValue::Number(number) => number.saturating_i64(),
@@ -214,7 +217,8 @@ impl Fields {
         None
     }
 
-    /// Reads a required amount in minor units. If it fails, the error code of the whole response is `invalid_amount`.
+    /// Reads a required amount in minor units. If it fails, the error code of the whole response is
+    /// `invalid_amount`.
     pub fn amount(&mut self, from: &Object<'_>, name: &str) -> Option<Amount> {
         if from.get(name).is_none() {
             self.amount_failed = true;
@@ -224,8 +228,8 @@ impl Fields {
         self.optional_amount(from, name)
     }
 
-    /// Like [`Fields::amount`], but the field may be absent. The number must be written as an integer: `10.0` and `1e400` are
-    /// refused.
+    /// Like [`Fields::amount`], but the field may be absent. The number must be written as an integer: `10.0`
+    /// and `1e400` are refused.
     pub fn optional_amount(&mut self, from: &Object<'_>, name: &str) -> Option<Amount> {
         let minor = match from.get(name)? {
             JsonValue::Number(number) => number.saturating_i64(),
@@ -279,8 +283,8 @@ impl Fields {
         parsed
     }
 
-    /// Adds the failing fields of a refused body to those collected so far, and returns all of them. A problem without
-    /// failing fields is returned unchanged, and the collected failures are dropped.
+    /// Adds the failing fields of a refused body to those collected so far, and returns all of them. A
+    /// problem without failing fields is returned unchanged, and the collected failures are dropped.
     #[must_use]
     pub fn with(mut self, refused: Problem) -> Problem {
         let Problem::Invalid(details) = refused else { return refused };
@@ -296,7 +300,8 @@ impl Fields {
     ///
     /// # Errors
     ///
-    /// 400 with the failing fields. `None` without a failing field is a defect of the caller, and becomes a 500.
+    /// 400 with the failing fields. `None` without a failing field is a defect of the caller, and becomes a
+    /// 500.
     pub fn finish<T>(self, value: Option<T>) -> Result<T, Problem> {
         if self.amount_failed {
             return Err(Problem::InvalidAmount(self.details));
@@ -312,8 +317,8 @@ impl Fields {
 const TAX_ID_MESSAGE: &str =
     "must be an 11-digit CPF or a 14-character CNPJ with valid check digits, without punctuation";
 
-/// The message for a time that can't be parsed. It mentions the plus sign, because an unescaped one in a query string is
-/// decoded as a space.
+/// The message for a time that can't be parsed. It mentions the plus sign, because an unescaped one in a
+/// query string is decoded as a space.
 const TIME_MESSAGE: &str = "must be an ISO 8601 date (a day in America/Sao_Paulo) or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z; encode a plus sign as %2B";
 
 fn must_be_one_of<T>(vocabulary: &[(&str, T)]) -> String {
@@ -341,7 +346,8 @@ impl Query {
         Self { pairs }
     }
 
-    /// Refuses parameters that the route does not know, and repeated ones, because a filter must never be ignored.
+    /// Refuses parameters that the route does not know, and repeated ones, because a filter must never be
+    /// ignored.
     pub fn allow_only(&self, fields: &mut Fields, known: &[&str]) {
         for (index, (name, _)) in self.pairs.iter().enumerate() {
             if !known.contains(&name.as_str()) {
@@ -408,22 +414,26 @@ impl Query {
         found
     }
 
-    /// Reads an inclusive lower bound in time. A date stands for the first millisecond of its day in São Paulo.
+    /// Reads an inclusive lower bound in time. A date stands for the first millisecond of its day in São
+    /// Paulo.
     pub fn not_before(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
         self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_ceil(text).ok())
     }
 
-    /// Reads an inclusive upper bound in time. A date stands for the last millisecond of its day in São Paulo.
+    /// Reads an inclusive upper bound in time. A date stands for the last millisecond of its day in São
+    /// Paulo.
     pub fn not_after(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
         self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_last(text).ok())
     }
 
-    /// Reads an exclusive lower bound in time. A date stands for the first millisecond of its day in São Paulo.
+    /// Reads an exclusive lower bound in time. A date stands for the first millisecond of its day in São
+    /// Paulo.
     pub fn after(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
         self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_floor(text).ok())
     }
 
-    /// Reads an exclusive upper bound in time. A date stands for the first millisecond of its day in São Paulo.
+    /// Reads an exclusive upper bound in time. A date stands for the first millisecond of its day in São
+    /// Paulo.
     pub fn before(&self, fields: &mut Fields, name: &str) -> Option<Timestamp> {
         self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_ceil(text).ok())
     }

@@ -1,7 +1,7 @@
 //! A lossless JSON parser: it refuses duplicate keys in an object and preserves all digits of a number.
 //!
-//! `serde_json::Value` keeps only the last of two equal keys and rounds a number to 64 bits. Two different requests could
-//! then have the same hash, and the second request would be answered as a replay of the first.
+//! `serde_json::Value` keeps only the last of two equal keys and rounds a number to 64 bits. Two different
+//! requests could then have the same hash, and the second request would be answered as a replay of the first.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -12,14 +12,16 @@ use serde_json::value::RawValue;
 
 use super::problem::{Detail, MAX_DETAILS, Problem};
 
-/// The most levels of nested objects and arrays; the body itself is the first level. Each level parses its text again, so
-/// the bound also limits the work that a hostile body causes.
+/// The most levels of nested objects and arrays; the body itself is the first level. Each level parses its
+/// text again, so the bound also limits the work that a hostile body causes.
 const MAX_DEPTH: usize = 64;
 
-/// The longest path in an error, in characters. A client chooses the keys of its body, and the response must stay small.
+/// The longest path in an error, in characters. A client chooses the keys of its body, and the response must
+/// stay small.
 const MAX_PATH_CHARS: usize = 256;
 
-/// The most digits of an integer that the canonical text writes without an exponent: enough for all 64-bit integers.
+/// The most digits of an integer that the canonical text writes without an exponent: enough for all 64-bit
+/// integers.
 const MAX_WRITTEN_OUT_DIGITS: usize = 20;
 
 /// An object's fields by their names.
@@ -64,8 +66,8 @@ impl JsonValue {
         }
     }
 
-    /// Converts the value to one with 64-bit numbers, the form that is stored and shown. Calls `refuse` with the path of each
-    /// number that 64 bits can't represent exactly.
+    /// Converts the value to one with 64-bit numbers, the form that is stored and shown. Calls `refuse` with
+    /// the path of each number that 64 bits can't represent exactly.
     pub fn with_64_bit_numbers(
         &self,
         path: &JsonPath<'_>,
@@ -106,8 +108,8 @@ impl JsonNumber {
         !self.0.contains(['.', 'e', 'E'])
     }
 
-    /// Returns the number as a 64-bit integer; beyond that range, the nearest 64-bit integer. `None`: the number is written
-    /// with a fraction or an exponent.
+    /// Returns the number as a 64-bit integer; beyond that range, the nearest 64-bit integer. `None`: the
+    /// number is written with a fraction or an exponent.
     pub fn saturating_i64(&self) -> Option<i64> {
         if !self.is_integer() {
             return None;
@@ -117,8 +119,8 @@ impl JsonNumber {
         Some(self.0.parse().unwrap_or(beyond))
     }
 
-    /// Converts the number to a 64-bit integer, or to a float that prints as the same decimal value. `None`: neither can
-    /// represent it.
+    /// Converts the number to a 64-bit integer, or to a float that prints as the same decimal value. `None`:
+    /// neither can represent it.
     pub fn exact(&self) -> Option<Number> {
         if self.is_integer() {
             let signed = self.0.parse::<i64>().map(Number::from);
@@ -129,8 +131,8 @@ impl JsonNumber {
         is_same.then_some(number)
     }
 
-    /// Returns the canonical text: equal for all notations of one value, such as `1`, `1.0` and `1e0`, and different for
-    /// different values. The hash of a request is computed from it.
+    /// Returns the canonical text: equal for all notations of one value, such as `1`, `1.0` and `1e0`, and
+    /// different for different values. The hash of a request is computed from it.
     pub fn canonical(&self) -> String {
         let Some(decimal) = Decimal::of(&self.0) else { return self.0.to_ascii_lowercase() };
         let exact_fraction = if decimal.exponent < 0 { self.exact() } else { None };
@@ -148,7 +150,8 @@ impl fmt::Display for JsonNumber {
     }
 }
 
-/// A normalised decimal number: `digits · 10^exponent`. The digits neither begin nor end with zero, and are empty for zero.
+/// A normalised decimal number: `digits · 10^exponent`. The digits neither begin nor end with zero, and are
+/// empty for zero.
 #[derive(Debug, Eq, PartialEq)]
 struct Decimal {
     is_negative: bool,
@@ -236,7 +239,8 @@ impl JsonPath<'_> {
 ///
 /// # Errors
 ///
-/// 400 when the text is no JSON object or is nested too deep; 400 with the path of each duplicate key, at most 100.
+/// 400 when the text is no JSON object or is nested too deep; 400 with the path of each duplicate key, at
+/// most 100.
 pub fn read(text: &[u8]) -> Result<JsonObject, Problem> {
     let text = std::str::from_utf8(text).map_err(|error| not_json(&error))?;
     // Parses the whole text first, so that the position in a syntax error is the one in the body.
@@ -312,8 +316,8 @@ fn check_depth(depth: usize) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Parses one level. The text is known to be well formed, so the only possible failure is an escape that encodes no
-/// character, such as a lone surrogate.
+/// Parses one level. The text is known to be well formed, so the only possible failure is an escape that
+/// encodes no character, such as a lone surrogate.
 fn parse_level<'a, T: Deserialize<'a>>(text: &'a str, path: &JsonPath<'_>) -> Result<T, Problem> {
     serde_json::from_str(text).map_err(|error| {
         Problem::Unreadable(format!("The body is not valid JSON: {error} in the value at `{path}`."))

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Path, RawPathParams};
 use axum::http::request::Parts;
 
-/// The id in a path's first variable. `None`: the text is no id of this type. The extractor does not fail then, because the
-/// handler must authenticate the caller before it answers 404.
+/// The id in a path's first variable. `None`: the text is no id of this type. The extractor does not fail
+/// then, because the handler must authenticate the caller before it answers 404.
 #[derive(Clone, Copy, Debug)]
 pub struct IdPath<T>(pub Option<T>);
 
@@ -21,7 +21,8 @@ impl<S: Send + Sync, T: FromStr> FromRequestParts<S> for IdPath<T> {
     }
 }
 
-/// The ids in a path's only two variables. As with [`IdPath`], either one is `None` if its text is no id of its type.
+/// The ids in a path's only two variables. As with [`IdPath`], either one is `None` if its text is no id of
+/// its type.
 #[derive(Clone, Copy, Debug)]
 pub struct IdPair<A, B>(pub Option<A>, pub Option<B>);
 

@@ -1,7 +1,7 @@
 //! All errors of HTTP requests and their wire format (contract: Errors).
 //!
-//! The list is closed: a new error does not compile until it has a status, a type, a code and a message. Internal text,
-//! such as an error of the database, is logged here and never sent.
+//! The list is closed: a new error does not compile until it has a status, a type, a code and a message.
+//! Internal text, such as an error of the database, is logged here and never sent.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::context::{RATE_LIMIT, RATE_LIMIT_REMAINING, RequestId};
 use crate::random;
 
-/// The most failing fields in a response. Without this bound a request with thousands of unknown names could cause a
-/// response that is too large for a function to return.
+/// The most failing fields in a response. Without this bound a request with thousands of unknown names could
+/// cause a response that is too large for a function to return.
 pub(super) const MAX_DETAILS: usize = 100;
 
 /// The longest `Retry-After` of a 503, in seconds.
@@ -42,8 +42,8 @@ pub enum Problem {
     Invalid(Vec<Detail>),
     /// 400 `invalid_amount`: like [`Problem::Invalid`], and the amount is one of the failing fields.
     InvalidAmount(Vec<Detail>),
-    /// 400 `invalid_request`: a failure without a field. The body is too large, is not valid JSON or is no object, or a MED
-    /// case is in the wrong state.
+    /// 400 `invalid_request`: a failure without a field. The body is too large, is not valid JSON or is no
+    /// object, or a MED case is in the wrong state.
     Unreadable(String),
     /// 401 `unauthorized`: the API key is missing or not valid.
     Unauthorized,
@@ -51,7 +51,8 @@ pub enum Problem {
     NotLoggedIn,
     /// 401 `unauthorized`: no user has this e-mail address, or the password is wrong.
     WrongCredentials,
-    /// 403 `API_KEY_ROLE_REQUIRED`: the user is neither an OWNER nor an ADMIN, so they may not manage API keys.
+    /// 403 `API_KEY_ROLE_REQUIRED`: the user is neither an OWNER nor an ADMIN, so they may not manage API
+    /// keys.
     ApiKeyRoleRequired,
     /// 403 `fraud.customer_velocity_exceeded`: too many live charges for one customer.
     CustomerVelocityExceeded,
@@ -91,7 +92,8 @@ pub enum Problem {
         /// The rule, and the way out.
         message: String,
     },
-    /// 422 `payment_not_cancellable`: the payment is settled or ended. A settled payment can be refunded instead.
+    /// 422 `payment_not_cancellable`: the payment is settled or ended. A settled payment can be refunded
+    /// instead.
     PaymentNotCancellable {
         /// Its status in the transaction vocabulary.
         status: &'static str,
@@ -108,7 +110,8 @@ pub enum Problem {
     },
     /// 422 `refund_exceeds_remaining`: the amount exceeds the part of the payment that can still be refunded.
     RefundExceedsRemaining {
-        /// The part that can still be refunded, in minor units. Completed refunds and those in progress are deducted.
+        /// The part that can still be refunded, in minor units. Completed refunds and those in progress are
+        /// deducted.
         remaining: i64,
     },
     /// 422 `insufficient_balance`: the wallet's available balance is lower than the refund's debit.
@@ -139,7 +142,8 @@ pub enum Problem {
         /// The seconds until the window ends.
         retry_after_seconds: i64,
     },
-    /// 503 `service_unavailable`: a dependency did not answer, or an update met too many conflicts. The text is for the log.
+    /// 503 `service_unavailable`: a dependency did not answer, or an update met too many conflicts. The text
+    /// is for the log.
     Unavailable(String),
     /// 500 `internal_error`: a defect of the service. The text is for the log.
     Internal(String),
@@ -380,8 +384,8 @@ impl Problem {
             }
             Self::TooManyLogins { limit, retry_after_seconds } => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
-                // The contract requires these headers on every 429. The middleware sets them only for authenticated
-                // requests.
+                // The contract requires these headers on every 429. The middleware sets them only for
+                // authenticated requests.
                 headers.insert(RATE_LIMIT, HeaderValue::from(*limit));
                 headers.insert(RATE_LIMIT_REMAINING, HeaderValue::from(0));
             }
@@ -391,8 +395,8 @@ impl Problem {
     }
 }
 
-/// Returns a response that carries the error as an extension. The middleware replaces it with the final response, because
-/// the handler does not know the request's id.
+/// Returns a response that carries the error as an extension. The middleware replaces it with the final
+/// response, because the handler does not know the request's id.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = self.status().into_response();

@@ -1,8 +1,8 @@
 //! Builds the AWS clients. They share one HTTP client, which is built once at start-up.
 //!
-//! TLS is rustls with ring. It trusts only Amazon's own root certificates, because loading the default root store makes a
-//! cold start seven times as expensive. Credentials come from the environment variables that Lambda sets. Profile files and
-//! the metadata service are never used.
+//! TLS is rustls with ring. It trusts only Amazon's own root certificates, because loading the default root
+//! store makes a cold start seven times as expensive. Credentials come from the environment variables that
+//! Lambda sets. Profile files and the metadata service are never used.
 
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ pub struct AwsError(String);
 
 impl Aws {
     /// Reads `AWS_REGION`, `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, and these if they are set:
-    /// `AWS_SESSION_TOKEN`, `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS` and `AWS_ENDPOINT_URL_S3`. A DynamoDB
-    /// endpoint with `http://` makes all clients use plain HTTP.
+    /// `AWS_SESSION_TOKEN`, `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS` and `AWS_ENDPOINT_URL_S3`. A
+    /// DynamoDB endpoint with `http://` makes all clients use plain HTTP.
     ///
     /// # Errors
     ///
@@ -79,8 +79,9 @@ impl Aws {
         self.credentials.clone()
     }
 
-    /// The HTTP client that the AWS clients share. If only one function needs another AWS service, it builds that client
-    /// itself from [`Aws::region`], [`Aws::credentials`] and this one, so that no other function contains the SDK crate.
+    /// The HTTP client that the AWS clients share. If only one function needs another AWS service, it builds
+    /// that client itself from [`Aws::region`], [`Aws::credentials`] and this one, so that no other function
+    /// contains the SDK crate.
     pub fn http(&self) -> SharedHttpClient {
         self.http.clone()
     }
@@ -109,9 +110,9 @@ impl Aws {
         aws_sdk_sqs::Client::from_conf(config.build())
     }
 
-    /// Builds an S3 client. At a custom endpoint the bucket is a part of the path, because the host may have no
-    /// subdomains. Checksums are sent and validated only if S3 requires them: in a presigned URL they would oblige the
-    /// URL's user to send them too.
+    /// Builds an S3 client. At a custom endpoint the bucket is a part of the path, because the host may have
+    /// no subdomains. Checksums are sent and validated only if S3 requires them: in a presigned URL they
+    /// would oblige the URL's user to send them too.
     pub fn s3(&self) -> aws_sdk_s3::Client {
         let mut config = aws_sdk_s3::Config::builder()
             .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
@@ -127,8 +128,9 @@ impl Aws {
     }
 }
 
-/// The timeouts of the AWS clients: 3 s for one attempt, 6 s for a call with its retries. A connection can die while the
-/// function is frozen. Without these bounds a request on it would wait until the gateway times out without our error body.
+/// The timeouts of the AWS clients: 3 s for one attempt, 6 s for a call with its retries. A connection can
+/// die while the function is frozen. Without these bounds a request on it would wait until the gateway times
+/// out without our error body.
 pub fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)

@@ -1,5 +1,5 @@
-//! Commits: all the rows of a state change are written, or none. Conflicts with concurrent transactions are retried within
-//! a bound.
+//! Commits: all the rows of a state change are written, or none. Conflicts with concurrent transactions are
+//! retried within a bound.
 
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
@@ -17,9 +17,9 @@ use super::write::{Change, put};
 use super::{Committed, Inserted, Item, Store, StoreError, Write, from_item, unavailable};
 use crate::random;
 
-/// The attribute with the random id of a single put. A caller whose response was lost recognises its own row by this id.
-/// Without it, two callers that put equal rows would both believe that they had won. The rows of a transaction have none,
-/// because its client token serves the same purpose.
+/// The attribute with the random id of a single put. A caller whose response was lost recognises its own row
+/// by this id. Without it, two callers that put equal rows would both believe that they had won. The rows of
+/// a transaction have none, because its client token serves the same purpose.
 const PUT_ID: &str = "put_id";
 
 impl Store {
@@ -41,8 +41,8 @@ impl Store {
         }
     }
 
-    /// Writes all the rows of a state change, or none: at most 100, DynamoDB's bound. A single insert or replacement is a
-    /// conditional put without a transaction, which takes half the write units.
+    /// Writes all the rows of a state change, or none: at most 100, DynamoDB's bound. A single insert or
+    /// replacement is a conditional put without a transaction, which takes half the write units.
     pub async fn commit(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
         match self.write(writes).await? {
             WriteOutcome::Done => Ok(Committed::Done),
@@ -74,8 +74,9 @@ impl Store {
                 Err(failed @ (AttemptError::Contended | AttemptError::InProgress))
                     if attempt < MAX_WRITE_ATTEMPTS =>
                 {
-                    // A cancelled transaction is retried as a new one, under a new token. One that is in progress may be
-                    // this very transaction, whose response was lost: a retry under its token returns its outcome.
+                    // A cancelled transaction is retried as a new one, under a new token. One that is in
+                    // progress may be this very transaction, whose response was lost: a retry under its token
+                    // returns its outcome.
                     if let (AttemptError::Contended, Request::Transaction { token, .. }) =
                         (failed, &mut request)
                     {
@@ -107,7 +108,8 @@ impl Store {
             .await;
         let Err(error) = answer else { return Ok(WriteOutcome::Done) };
         match error.as_service_error() {
-            // The SDK retries when a response is lost. The retry then finds the row that the first attempt put.
+            // The SDK retries when a response is lost. The retry then finds the row that the first attempt
+            // put.
             Some(PutItemError::ConditionalCheckFailedException(failed))
                 if failed.item().and_then(|found| found.get(PUT_ID)) == put.item().get(PUT_ID) =>
             {
@@ -185,7 +187,8 @@ fn new_put_id() -> Result<AttributeValue, StoreError> {
 /// The outcome of a write.
 enum WriteOutcome {
     Done,
-    /// The conditions of the writes at the indexes `at` failed. `found` is the existing row; only a single put returns it.
+    /// The conditions of the writes at the indexes `at` failed. `found` is the existing row; only a single
+    /// put returns it.
     ConditionFailed {
         at: Vec<usize>,
         found: Option<Item>,

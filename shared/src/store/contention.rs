@@ -1,12 +1,12 @@
-//! Computes the pause before a retry: of a write that conflicted with another transaction, or of a batch that DynamoDB left
-//! incomplete.
+//! Computes the pause before a retry: of a write that conflicted with another transaction, or of a batch that
+//! DynamoDB left incomplete.
 
 use std::time::Duration;
 
 use crate::random;
 
-/// The most retries of a write that conflicts with other transactions on its rows. Then the database counts as
-/// unavailable. The pauses take about two seconds in all.
+/// The most retries of a write that conflicts with other transactions on its rows. Then the database counts
+/// as unavailable. The pauses take about two seconds in all.
 pub(super) const MAX_WRITE_ATTEMPTS: u32 = 12;
 
 /// The longest first pause, in milliseconds. The bound doubles with each attempt up to [`LONGEST_PAUSE_MS`].

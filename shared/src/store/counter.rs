@@ -13,11 +13,11 @@ use super::write::add;
 use super::{Bound, Item, Store, StoreError, key_attributes, unavailable};
 
 impl Store {
-    /// Adds to a counter of a row and writes the attributes `set`. The row is created if it does not exist. `false`: the
-    /// bound forbids the addition, and nothing is written.
+    /// Adds to a counter of a row and writes the attributes `set`. The row is created if it does not exist.
+    /// `false`: the bound forbids the addition, and nothing is written.
     ///
-    /// It is one update without a transaction, so that concurrent additions do not conflict. An addition whose response was
-    /// lost may be counted twice, because the SDK retries it.
+    /// It is one update without a transaction, so that concurrent additions do not conflict. An addition
+    /// whose response was lost may be counted twice, because the SDK retries it.
     pub async fn count_within(
         &self,
         key: &Key,
@@ -28,7 +28,8 @@ impl Store {
         Ok(self.counted_within(key, counter, set, bound).await?.is_some())
     }
 
-    /// Like [`Store::count_within`], but returns the counter after the addition. `None`: the bound forbids the addition.
+    /// Like [`Store::count_within`], but returns the counter after the addition. `None`: the bound forbids
+    /// the addition.
     pub async fn counted_within(
         &self,
         key: &Key,
@@ -54,7 +55,8 @@ impl Store {
         value.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter", counter.0)))
     }
 
-    /// Extends a row's time to live: if the row has a `ttl` before `at`, its `ttl` becomes `at`. Otherwise nothing changes.
+    /// Extends a row's time to live: if the row has a `ttl` before `at`, its `ttl` becomes `at`. Otherwise
+    /// nothing changes.
     pub async fn keep_until(&self, key: &Key, at: Timestamp) -> Result<(), StoreError> {
         let update = self.client.update_item().table_name(&self.table).set_key(Some(key_attributes(key)));
         let update = update
@@ -70,12 +72,13 @@ impl Store {
 pub(crate) enum Updated {
     /// The attributes that the update requests by its `ReturnValues`; empty if it requests none.
     Done(Item),
-    /// The condition failed. The stored row, if the update requests it; empty if it does not, or if there is no row.
+    /// The condition failed. The stored row, if the update requests it; empty if it does not, or if there is
+    /// no row.
     Refused(Item),
 }
 
-/// Runs a conditional update and returns the attributes that it requests. `None`: the condition failed. While a
-/// transaction holds the row, for some milliseconds, the update is retried within a bound.
+/// Runs a conditional update and returns the attributes that it requests. `None`: the condition failed. While
+/// a transaction holds the row, for some milliseconds, the update is retried within a bound.
 pub(crate) async fn update_in_turn(update: UpdateItemFluentBuilder) -> Result<Option<Item>, StoreError> {
     Ok(match update_unless_refused(update).await? {
         Updated::Done(item) => Some(item),

@@ -11,9 +11,9 @@ use super::{Item, Store, StoreError, key_attributes, key_of_item, text, unavaila
 /// The number of rows in a page of the due index.
 const DUE_PAGE: i32 = 100;
 
-/// The number of shards (partitions) of the due index. A partition takes 1,000 writes a second, and a charge with two
-/// deliveries makes six. The second half of the shards holds only deliveries, so that a backlog of deliveries does not delay
-/// other due rows.
+/// The number of shards (partitions) of the due index. A partition takes 1,000 writes a second, and a charge
+/// with two deliveries makes six. The second half of the shards holds only deliveries, so that a backlog of
+/// deliveries does not delay other due rows.
 pub const DUE_SHARDS: u8 = 2 * HALF_OF_DUE_SHARDS;
 
 const HALF_OF_DUE_SHARDS: u8 = 4;
@@ -44,16 +44,17 @@ fn due_partition(shard: u8) -> String {
 }
 
 impl Store {
-    /// Reads a page of the rows in one shard that are due at `now` or before, the longest overdue first. `after` is the key
-    /// at which the previous page ended. Returns the rows and the key at which this page ended; `None`: it is the last page.
+    /// Reads a page of the rows in one shard that are due at `now` or before, the longest overdue first.
+    /// `after` is the key at which the previous page ended. Returns the rows and the key at which this page
+    /// ended; `None`: it is the last page.
     pub async fn due(
         &self,
         shard: u8,
         now: Timestamp,
         after: Option<Item>,
     ) -> Result<(Vec<Due>, Option<Item>), StoreError> {
-        // The bound ends in `$`, which sorts after the `#` that follows the time in a sort key. So rows that are due exactly
-        // at `now` are included.
+        // The bound ends in `$`, which sorts after the `#` that follows the time in a sort key. So rows that
+        // are due exactly at `now` are included.
         let answer = self
             .client
             .query()
@@ -72,8 +73,8 @@ impl Store {
         Ok((rows, answer.last_evaluated_key))
     }
 
-    /// Sets a row's due time to `to` if it is still the one that was read, and returns the updated row. `None`: another
-    /// caller changed the due time, or is changing the row in a transaction.
+    /// Sets a row's due time to `to` if it is still the one that was read, and returns the updated row.
+    /// `None`: another caller changed the due time, or is changing the row in a transaction.
     pub async fn postpone(&self, due: &Due, to: Timestamp) -> Result<Option<Item>, StoreError> {
         let [(_, shard), (_, sort)] = due_attributes(&due.key, to);
         let answer = self

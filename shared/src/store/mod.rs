@@ -1,9 +1,9 @@
-//! Reads and writes rows of the state table. No other module builds DynamoDB expressions for whole rows. The meaning of
-//! a row is defined by the module that owns it, such as `charge` or `refund`.
+//! Reads and writes rows of the state table. No other module builds DynamoDB expressions for whole rows. The
+//! meaning of a row is defined by the module that owns it, such as `charge` or `refund`.
 //!
-//! A state change is one write: [`Store::commit`] writes all the rows of a change or none. A row that can be replaced
-//! carries a version, and its replacement is conditional on the version that was read. So a writer never overwrites
-//! another writer's change: its commit fails, and it reads the row again.
+//! A state change is one write: [`Store::commit`] writes all the rows of a change or none. A row that can be
+//! replaced carries a version, and its replacement is conditional on the version that was read. So a writer
+//! never overwrites another writer's change: its commit fails, and it reads the row again.
 
 mod client;
 mod commit;
@@ -38,14 +38,15 @@ use self::contention::pause_before_retry;
 /// The most keys that one `BatchGetItem` accepts.
 const BATCH_GET_KEYS: usize = 100;
 
-/// The most requests for one chunk of keys: the first one, and those for the keys that DynamoDB left unprocessed.
+/// The most requests for one chunk of keys: the first one, and those for the keys that DynamoDB left
+/// unprocessed.
 const MAX_BATCH_GET_ROUNDS: u32 = 5;
 
 /// Why a read or write of DynamoDB failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// DynamoDB did not answer or could not execute the request now, or the retries are used up. A later attempt may
-    /// succeed.
+    /// DynamoDB did not answer or could not execute the request now, or the retries are used up. A later
+    /// attempt may succeed.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
     /// A row can't be serialised or deserialised, or a row that must exist does not.
@@ -92,8 +93,8 @@ impl Store {
         &self.table
     }
 
-    /// Reads one row, strongly consistent: a charge can be read as soon as its creation was answered. `None`: there is no
-    /// such row.
+    /// Reads one row, strongly consistent: a charge can be read as soon as its creation was answered. `None`:
+    /// there is no such row.
     pub async fn get<R: DeserializeOwned>(&self, key: &Key) -> Result<Option<R>, StoreError> {
         self.get_item(key).await?.map(from_item).transpose()
     }
@@ -112,8 +113,8 @@ impl Store {
         Ok(answer.item)
     }
 
-    /// Reads many items, strongly consistent, in no particular order. Missing items are left out. Sends one request for
-    /// each 100 keys, all of them concurrently.
+    /// Reads many items, strongly consistent, in no particular order. Missing items are left out. Sends one
+    /// request for each 100 keys, all of them concurrently.
     pub async fn batch_get(&self, keys: &[Key]) -> Result<Vec<Item>, StoreError> {
         let mut pending = tokio::task::JoinSet::new();
         for chunk in keys.chunks(BATCH_GET_KEYS) {

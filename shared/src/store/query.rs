@@ -59,8 +59,8 @@ pub struct Listed {
 }
 
 impl Store {
-    /// Reads at most `limit` entries of an index: those of `partition` whose sort key is within `from..=to`. The index is
-    /// eventually consistent.
+    /// Reads at most `limit` entries of an index: those of `partition` whose sort key is within `from..=to`.
+    /// The index is eventually consistent.
     pub async fn list(
         &self,
         index: ListIndex,
@@ -112,7 +112,8 @@ impl Store {
             .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
     }
 
-    /// Reads all items of a partition by ascending sort key, strongly consistent. Use it for small partitions only.
+    /// Reads all items of a partition by ascending sort key, strongly consistent. Use it for small partitions
+    /// only.
     pub async fn partition(&self, pk: &str) -> Result<Vec<Item>, StoreError> {
         self.all(self.rows(pk)).await
     }
@@ -141,8 +142,8 @@ impl Store {
             .consistent_read(true)
     }
 
-    /// Reads a page of a partition, up to DynamoDB's bound of 1 MB. `after` is the key at which the previous page ended.
-    /// Returns the items and the key at which this page ended; `None`: it is the last page.
+    /// Reads a page of a partition, up to DynamoDB's bound of 1 MB. `after` is the key at which the previous
+    /// page ended. Returns the items and the key at which this page ended; `None`: it is the last page.
     pub async fn page(&self, pk: &str, after: Option<Item>) -> Result<(Vec<Item>, Option<Item>), StoreError> {
         let answer = self.rows(pk).set_exclusive_start_key(after).send().await.map_err(unavailable)?;
         Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
@@ -161,7 +162,8 @@ impl Store {
         }
     }
 
-    /// Reads at most `limit` items of a partition: those whose sort keys are within `from..=to`. Strongly consistent.
+    /// Reads at most `limit` items of a partition: those whose sort keys are within `from..=to`. Strongly
+    /// consistent.
     pub async fn range(
         &self,
         pk: &str,

@@ -1,10 +1,11 @@
-//! Optimistic updates: read rows, plan the writes, and commit them on the condition that the rows still have the versions
-//! that were read. If another caller committed first, the update starts again from the newer rows.
+//! Optimistic updates: read rows, plan the writes, and commit them on the condition that the rows still have
+//! the versions that were read. If another caller committed first, the update starts again from the newer
+//! rows.
 //!
-//! Callers are separate processes and can't coordinate, so each one pauses for a random time before it retries. The window
-//! of this time doubles with each attempt, so that any number of callers spreads out. A slow attempt indicates many
-//! concurrent callers. Therefore the window is also at least a multiple of the last attempt's duration: on a slow machine
-//! the callers spread out after their first attempt.
+//! Callers are separate processes and can't coordinate, so each one pauses for a random time before it
+//! retries. The window of this time doubles with each attempt, so that any number of callers spreads out. A
+//! slow attempt indicates many concurrent callers. Therefore the window is also at least a multiple of the
+//! last attempt's duration: on a slow machine the callers spread out after their first attempt.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +16,8 @@ use domain::row::Key;
 use super::{Committed, Store, StoreError, Write};
 use crate::random;
 
-/// The time for which an update is attempted. A client must have an answer within 10 s, and a function is stopped after
-/// 20 s.
+/// The time for which an update is attempted. A client must have an answer within 10 s, and a function is
+/// stopped after 20 s.
 const RETRY_BUDGET: Duration = Duration::from_secs(8);
 
 /// The window of the first pause. It doubles with each attempt.
@@ -38,12 +39,13 @@ pub enum Plan<T> {
 }
 
 impl Store {
-    /// Updates one row: reads it, calls `plan`, and commits the plan. On a conflict it starts again. `subject` names the row
-    /// in the error, such as `an account`.
+    /// Updates one row: reads it, calls `plan`, and commits the plan. On a conflict it starts again.
+    /// `subject` names the row in the error, such as `an account`.
     ///
     /// # Errors
     ///
-    /// The errors of `plan`; [`StoreError::Unavailable`] when the database does not answer or the retry budget is spent.
+    /// The errors of `plan`; [`StoreError::Unavailable`] when the database does not answer or the retry
+    /// budget is spent.
     pub async fn update<R, T, E>(
         &self,
         subject: &str,
@@ -68,8 +70,8 @@ impl Store {
         }
     }
 
-    /// Starts an update whose rows the caller reads itself in each attempt. `subject` names the updated object in the error,
-    /// such as `a charge`.
+    /// Starts an update whose rows the caller reads itself in each attempt. `subject` names the updated
+    /// object in the error, such as `a charge`.
     ///
     /// ```ignore
     /// let mut update = store.start_update("a charge");
@@ -118,7 +120,8 @@ impl Update<'_> {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unavailable`] when the retry budget is spent. The caller then answers 503 before its client times out.
+    /// [`StoreError::Unavailable`] when the retry budget is spent. The caller then answers 503 before its
+    /// client times out.
     pub async fn next_attempt(&mut self) -> Result<(), StoreError> {
         if let Some(began) = self.began {
             let left = RETRY_BUDGET.saturating_sub(self.since.elapsed());
@@ -126,7 +129,8 @@ impl Update<'_> {
                 let message = format!("other callers kept changing {}", self.subject);
                 return Err(StoreError::Unavailable(message));
             }
-            // Concurrent additions to a bounded counter do not conflict. If only the bound failed, a pause gains nothing.
+            // Concurrent additions to a bounded counter do not conflict. If only the bound failed, a pause
+            // gains nothing.
             if self.bound.is_none_or(|place| self.failed_now != [place]) {
                 let window = window_after(self.window, began.elapsed());
                 tokio::time::sleep(pause_within(window).min(left)).await;
@@ -148,12 +152,14 @@ impl Update<'_> {
         self.bound.is_some_and(|place| self.failed.contains(&place))
     }
 
-    /// Sets the index of the write that is conditional on a counter's bound, in the current attempt; `None`: there is none.
+    /// Sets the index of the write that is conditional on a counter's bound, in the current attempt; `None`:
+    /// there is none.
     pub fn bound_at(&mut self, place: Option<usize>) {
         self.bound = place;
     }
 
-    /// Commits the rows of an attempt, all or none. `false`: a condition failed, so the rows that were read are stale.
+    /// Commits the rows of an attempt, all or none. `false`: a condition failed, so the rows that were read
+    /// are stale.
     pub async fn commit(&mut self, writes: Vec<Write>) -> Result<bool, StoreError> {
         match self.store.commit(writes).await? {
             Committed::Done => Ok(true),
@@ -165,7 +171,8 @@ impl Update<'_> {
     }
 }
 
-/// Returns the row that the caller has already read, in the first attempt. In a later attempt it reads the row again.
+/// Returns the row that the caller has already read, in the first attempt. In a later attempt it reads the
+/// row again.
 pub async fn just_read_or<T, E>(
     just_read: &mut Option<T>,
     read: impl Future<Output = Result<T, E>>,

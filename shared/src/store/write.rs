@@ -72,8 +72,9 @@ impl Write {
         Ok(Self(Change::Put { item: to_item(row)?, expected: Expected::Version(version) }))
     }
 
-    /// Adds to counters of a row and writes the attributes `set`. The row is created if it does not exist. An addition is
-    /// not idempotent: another write of the same commit must have a condition that fails when the commit is repeated.
+    /// Adds to counters of a row and writes the attributes `set`. The row is created if it does not exist. An
+    /// addition is not idempotent: another write of the same commit must have a condition that fails when the
+    /// commit is repeated.
     pub fn add(key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound>) -> Self {
         Self(Change::Add { key, counters, set, bound })
     }
@@ -83,8 +84,9 @@ impl Write {
         Self(Change::Remove { key, counter: counter.to_owned(), expected })
     }
 
-    /// Moves a row's entry of the list index from the partition `from` to the partition and sort key `to`. With `None` the
-    /// row leaves the list index. The commit fails unless the entry is still in `from`, at the sort key of `entry`.
+    /// Moves a row's entry of the list index from the partition `from` to the partition and sort key `to`.
+    /// With `None` the row leaves the list index. The commit fails unless the entry is still in `from`, at
+    /// the sort key of `entry`.
     pub fn relist(entry: Listed, from: &str, to: Option<(&str, &str)>) -> Self {
         let to = to.map(|(partition, sort)| (partition.to_owned(), sort.to_owned()));
         Self(Change::Relist { entry, from: from.to_owned(), to })
@@ -100,12 +102,14 @@ impl Write {
         Self(Change::Check { key, version })
     }
 
-    /// Inserts a row into another table, whose partition key is `pk`. The commit fails if a row with this key exists.
+    /// Inserts a row into another table, whose partition key is `pk`. The commit fails if a row with this key
+    /// exists.
     pub fn insert_into(table: &str, item: Item) -> Self {
         Self(Change::InsertInto { table: table.to_owned(), item })
     }
 
-    /// Removes a row of another table, whose partition key is `pk`. The commit fails if the row does not exist.
+    /// Removes a row of another table, whose partition key is `pk`. The commit fails if the row does not
+    /// exist.
     pub fn remove_from(table: &str, key: Item) -> Self {
         Self(Change::RemoveFrom { table: table.to_owned(), key })
     }
@@ -173,8 +177,8 @@ pub(super) fn put(table: &str, item: Item, expected: &Expected) -> Result<Put, S
     put.build().map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
-/// Builds an update that adds to counters. The expression uses a placeholder for each attribute, because an attribute's
-/// name may be a reserved word.
+/// Builds an update that adds to counters. The expression uses a placeholder for each attribute, because an
+/// attribute's name may be a reserved word.
 pub(super) fn add(
     table: &str,
     key: &Key,
@@ -220,8 +224,8 @@ pub(super) fn add(
 pub enum Committed {
     /// All rows were written.
     Done,
-    /// A conflict: the conditions of some writes failed, usually because another caller changed those rows first. Nothing
-    /// was written.
+    /// A conflict: the conditions of some writes failed, usually because another caller changed those rows
+    /// first. Nothing was written.
     Overtaken {
         /// The indexes of the writes whose conditions failed.
         at: Vec<usize>,

@@ -9,8 +9,8 @@ use crate::http::{Fields, JsonObject, Object, Problem};
 /// The longest e-mail address (RFC 5321), in characters.
 const MAX_EMAIL_CHARS: usize = 254;
 
-/// The longest password that is accepted for verification, in characters. There is no lower bound: a password that is too
-/// short to be set is simply wrong.
+/// The longest password that is accepted for verification, in characters. There is no lower bound: a password
+/// that is too short to be set is simply wrong.
 const MAX_PASSWORD_CHARS: usize = 1_024;
 
 /// The body of `POST /v1/auth/login`.

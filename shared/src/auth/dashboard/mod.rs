@@ -1,5 +1,5 @@
-//! Authenticates dashboard users by their token (contract: Authentication, 3 and 5). The token identifies the user. The
-//! user's stored row decides what they may do, so that a removed user loses access at once.
+//! Authenticates dashboard users by their token (contract: Authentication, 3 and 5). The token identifies the
+//! user. The user's stored row decides what they may do, so that a removed user loses access at once.
 
 pub mod log_in;
 mod throttle;
@@ -98,15 +98,15 @@ impl Dashboard {
         Ok(Self { throttle: Throttle::new(store.clone()), store, tokens, prover: Prover::default() })
     }
 
-    /// Verifies the token of a request with one read, then counts the request with one update. A request whose token is
-    /// refused is not counted: otherwise the holder of a revoked token could use up the user's requests a minute. Routes of
-    /// the dashboard accept no query parameters.
+    /// Verifies the token of a request with one read, then counts the request with one update. A request
+    /// whose token is refused is not counted: otherwise the holder of a revoked token could use up the user's
+    /// requests a minute. Routes of the dashboard accept no query parameters.
     ///
     /// # Errors
     ///
-    /// 401 `unauthorized` if the token is missing, is not ours, has expired or was revoked, or if its user was removed or
-    /// has a new password. 429 `rate_limited` if the user exceeds 60 requests a minute. Then 400 `invalid_request` for any
-    /// query parameter.
+    /// 401 `unauthorized` if the token is missing, is not ours, has expired or was revoked, or if its user
+    /// was removed or has a new password. 429 `rate_limited` if the user exceeds 60 requests a minute. Then
+    /// 400 `invalid_request` for any query parameter.
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Member, Problem> {
         let token = context.headers.bearer.as_ref();
         let claims = token.and_then(|token| self.tokens.verify(token, now)).ok_or(Problem::NotLoggedIn)?;
@@ -129,8 +129,9 @@ impl Dashboard {
     ///
     /// # Errors
     ///
-    /// 401 `unauthorized` if no user has the address or the password is wrong: the same error after the same work, so that
-    /// a client can't find out which addresses are known. 429 `rate_limited` after too many failures.
+    /// 401 `unauthorized` if no user has the address or the password is wrong: the same error after the same
+    /// work, so that a client can't find out which addresses are known. 429 `rate_limited` after too many
+    /// failures.
     pub async fn log_in(
         &self,
         credentials: Credentials,
@@ -145,8 +146,8 @@ impl Dashboard {
         let user = user.filter(|_| is_right).ok_or(Problem::WrongCredentials)?;
         self.throttle.give_back(attempt).await?;
         let jti = hex::encode(&random::bytes::<16>()?);
-        // The token's generation is that of the row whose password was verified. If the password was reset meanwhile, this
-        // token is not valid either.
+        // The token's generation is that of the row whose password was verified. If the password was reset
+        // meanwhile, this token is not valid either.
         let holder = (user.id, user.account, user.role, user.tokens);
         let (token, claims) = self.tokens.issue(holder, &jti, now)?;
         let expires_at = Timestamp::MIN.plus_seconds(claims.exp);

@@ -1,8 +1,10 @@
-//! Limits failed log-ins and the requests of a user who is logged in. The limit by e-mail address stops guesses of one
-//! user's password. The limit by source address stops the trial of one password on many e-mail addresses.
+//! Limits failed log-ins and the requests of a user who is logged in. The limit by e-mail address stops
+//! guesses of one user's password. The limit by source address stops the trial of one password on many e-mail
+//! addresses.
 //!
-//! A log-in counts as failed before its password is verified, and is uncounted if it succeeds. So concurrent attempts can't
-//! verify more passwords than the limit allows. Unknown e-mail addresses are counted like known ones.
+//! A log-in counts as failed before its password is verified, and is uncounted if it succeeds. So concurrent
+//! attempts can't verify more passwords than the limit allows. Unknown e-mail addresses are counted like
+//! known ones.
 
 use domain::ids::UserId;
 use domain::row::Key;
@@ -12,14 +14,16 @@ use domain::time::Timestamp;
 use crate::http::{Problem, RateLimit, RequestContext};
 use crate::store::{Bound, Item, Store, ttl};
 
-/// The window in which failures count, in seconds. Windows are the quarters of an hour, the same for all users.
+/// The window in which failures count, in seconds. Windows are the quarters of an hour, the same for all
+/// users.
 const WINDOW_SECONDS: i64 = 15 * 60;
 
-/// The most failed log-ins to one e-mail address in a window. That allows about 1,000 guesses a day, far too few for a
-/// generated password.
+/// The most failed log-ins to one e-mail address in a window. That allows about 1,000 guesses a day, far too
+/// few for a generated password.
 const MAX_FAILURES_OF_EMAIL: i64 = 10;
 
-/// The most failed log-ins from one source address in a window. It is higher because all users in an office may share one.
+/// The most failed log-ins from one source address in a window. It is higher because all users in an office
+/// may share one.
 const MAX_FAILURES_FROM_ADDRESS: i64 = 100;
 
 /// The attribute that counts failed log-ins.
@@ -81,7 +85,8 @@ impl Throttle {
     ///
     /// # Errors
     ///
-    /// 429 `rate_limited` if the failures of the source address or of the e-mail address have reached their limit.
+    /// 429 `rate_limited` if the failures of the source address or of the e-mail address have reached their
+    /// limit.
     pub(super) async fn take(
         &self,
         user: &UserId,
@@ -92,8 +97,8 @@ impl Throttle {
         let key = |who: String| Key { pk: format!("log-ins#{who}"), sk: window.number.to_string() };
         let keys = [key(source.network()), key(user.to_string())];
         let [from_address, of_email] = &keys;
-        // The source address is counted first. Attempts from a blocked source address are not counted against the e-mail
-        // address, so they can't lock its user out.
+        // The source address is counted first. Attempts from a blocked source address are not counted against
+        // the e-mail address, so they can't lock its user out.
         for (key, max) in [(from_address, MAX_FAILURES_FROM_ADDRESS), (of_email, MAX_FAILURES_OF_EMAIL)] {
             let bound = Bound::AtMost { counter: COUNTER.to_owned(), most: max.saturating_sub(1) };
             if !self.store.count_within(key, (COUNTER, 1), window.ttl(), Some(bound)).await? {
@@ -103,8 +108,8 @@ impl Throttle {
         Ok(Attempt { window, keys })
     }
 
-    /// Counts a request of a user, and stores the requests left in this minute for the response headers. A refused request
-    /// is not counted.
+    /// Counts a request of a user, and stores the requests left in this minute for the response headers. A
+    /// refused request is not counted.
     ///
     /// # Errors
     ///

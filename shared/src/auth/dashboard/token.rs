@@ -1,5 +1,6 @@
-//! Issues and verifies dashboard tokens: JWTs signed with HS256. The module uses no JWT crate, because there is one issuer,
-//! one algorithm and one header. A token with any other header is refused before anything else in it is decoded.
+//! Issues and verifies dashboard tokens: JWTs signed with HS256. The module uses no JWT crate, because there
+//! is one issuer, one algorithm and one header. A token with any other header is refused before anything else
+//! in it is decoded.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -44,7 +45,8 @@ pub struct Claims {
     pub exp: i64,
     /// The token's id, by which it can be revoked.
     pub jti: String,
-    /// The user's token generation when the token was issued. The token is valid only while the stored one is the same.
+    /// The user's token generation when the token was issued. The token is valid only while the stored one is
+    /// the same.
     pub generation: TokenGeneration,
 }
 
