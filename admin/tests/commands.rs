@@ -402,7 +402,7 @@ async fn an_acquirer_that_can_not_be_right_is_refused_and_live_keys_have_none_ei
         ("https://pix.banco.example/?a=b", vec![], BANK_SECRET, "query"),
         (BANK, vec!["--certificate", certificate], BANK_SECRET, "--private-key"),
         (BANK, vec!["--private-key", key], BANK_SECRET, "--certificate"),
-        (BANK, both(certificate, &files.other_key), BANK_SECRET, "not the certificate's"),
+        (BANK, both(certificate, &files.other_key), BANK_SECRET, "does not match the certificate"),
         (BANK, both(key, key), BANK_SECRET, "holds a private key too"),
         (BANK, both(certificate, "absent.key"), BANK_SECRET, "absent.key"),
         (BANK, vec![], "", "the client secret must be"),
@@ -542,11 +542,11 @@ async fn an_account_is_opened_peopled_and_limited() {
         service
             .refused(&[&["users", "remove"], &who[..], &why].concat())
             .await
-            .contains("nobody of the account")
+            .contains("no user of the account")
     );
     let other = service.account();
     let stranger = ["users", "remove", &other, "--email", "owner@outra.example"];
-    assert!(service.refused(&[&stranger[..], &why].concat()).await.contains("nobody of the account"));
+    assert!(service.refused(&[&stranger[..], &why].concat()).await.contains("no user of the account"));
 
     let audit = service.objects(&["audit", &account]).await;
     let actions: Vec<&str> = audit.iter().rev().map(|row| row["action"].as_str().unwrap()).collect();

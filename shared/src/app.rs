@@ -82,7 +82,7 @@ impl App {
             accounts: Accounts::new(store.clone()),
             api_keys,
             charges: Charges::new(store.clone()),
-            acquirers: Acquirers::new(store.clone()),
+            acquirers: Acquirers,
             payment_list: PaymentList::new(store.clone()),
             refunds: Refunds::new(store.clone()),
             rollups: Rollups::new(store.clone()),

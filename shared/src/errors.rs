@@ -72,7 +72,6 @@ impl From<AcquirerError> for Problem {
     fn from(error: AcquirerError) -> Self {
         match error {
             AcquirerError::NotConfigured => Self::Unprocessable(error.to_string()),
-            AcquirerError::Store(error) => error.into(),
             AcquirerError::Unavailable(_) => Self::Unavailable(error.to_string()),
             AcquirerError::Unfit(_) => Self::Internal(error.to_string()),
         }

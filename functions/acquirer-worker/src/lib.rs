@@ -55,7 +55,7 @@ impl Worker {
         let store = Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?);
         Ok(Self {
             charges: Charges::new(store.clone()),
-            acquirers: Acquirers::new(store.clone()),
+            acquirers: Acquirers,
             refunds: Refunds::new(store.clone()),
             store,
             queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
@@ -91,7 +91,7 @@ impl Worker {
         }
         let account = self.store.get::<Account>(&Account::key_of(&charge.scope.account)).await?;
         let account = account.ok_or(WorkError::Missing("a charge has no account"))?;
-        let acquirer = self.acquirers.named(charge.acquirer, &charge.scope.account).await?;
+        let acquirer = self.acquirers.named(charge.acquirer)?;
         let now = self.clock.now();
         let command = match acquirer.finalise(&charge, &account.settings, &self.public_urls, now).await {
             Ok(Finalised::Made(artefacts)) => Command::Finalise { artefacts },
@@ -117,7 +117,7 @@ impl Worker {
         if refund.is_done() {
             return Ok(());
         }
-        let acquirer = self.acquirers.named(refund.acquirer, &refund.scope.account).await?;
+        let acquirer = self.acquirers.named(refund.acquirer)?;
         let refund = self.refunds.start(refund, self.clock.now()).await?;
         let now = self.clock.now();
         match acquirer.refund_progress(&refund, now).await? {

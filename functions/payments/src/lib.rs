@@ -80,10 +80,10 @@ async fn cancel(Own { app, caller, found: Payment(charge), now }: Own<Payment>) 
 }
 
 async fn provider_status(
-    Own { app, caller, found: Payment(charge), now, .. }: Own<Payment>,
+    Own { app, found: Payment(charge), now, .. }: Own<Payment>,
 ) -> Result<Response, Problem> {
     let charge = charge.at(now);
-    let status = match app.acquirers.named(charge.acquirer, &caller.scope.account).await {
+    let status = match app.acquirers.named(charge.acquirer) {
         Ok(acquirer) => acquirer.status_of(&charge).await?,
         // No acquirer is configured any more.
         Err(AcquirerError::NotConfigured) => None,

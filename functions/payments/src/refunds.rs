@@ -20,7 +20,7 @@ pub(crate) async fn create(
     let (Own { app, caller, found: Payment(charge), .. }, earlier) =
         own.beside(async |app| app.refunds.find(earlier).await).await?;
     let (asked, earlier) = (asked?, earlier?);
-    let acquirer = app.acquirers.named(charge.as_stored().acquirer, &caller.scope.account).await?;
+    let acquirer = app.acquirers.named(charge.as_stored().acquirer)?;
     let capabilities = acquirer.refund_capabilities();
     let created = app.refunds.create(&caller, (charge, earlier), &asked, capabilities, &app.clock).await?;
     Ok(created.respond(RefundView::new(created.get())))

@@ -58,6 +58,19 @@ async fn creating_a_charge_is_two_requests_new_or_replayed_and_five_write_units(
     assert!(full.write_units <= 8.0, "{full:?}");
 }
 
+/// The functions that merchants reach may not read rows with acquirers' credentials (`NoAcquirerCredentials`).
+#[tokio::test]
+async fn a_live_charge_is_refused_without_a_read_beyond_its_key() {
+    let service = counted().await;
+    let key = service.stack.seed.first.live_api_key.clone();
+    let headers = [("idempotency-key", "order-0001")];
+    let body = json!({"amount": 1000});
+    let live = service.post_as(&key, "/v1/pix/charges", &body, &headers);
+    let (refused, report) = cost(&service, live).await;
+    assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
+    assert_eq!(report.requests(), 1, "{report:?}");
+}
+
 #[tokio::test]
 async fn a_payment_costs_what_a_charge_does() {
     let service = counted().await;

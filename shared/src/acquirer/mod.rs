@@ -15,13 +15,11 @@ use domain::account::AccountSettings;
 use domain::acquirer::{AcquirerName, RefundCapabilities};
 use domain::charge::Charge;
 use domain::charge::transition::Finalised;
-use domain::ids::{AccountId, Mode, Scope};
+use domain::ids::{Mode, Scope};
 use domain::refund::{Refund, RefundEnd};
 use domain::time::Timestamp;
 
-use self::configuration::{AccountAcquirer, AccountAcquirers, AcquirerKind, AcquirerSettings};
 use crate::config::PublicUrls;
-use crate::store::{Store, StoreError};
 
 /// Why a request to an acquirer failed.
 #[derive(Debug, thiserror::Error)]
@@ -29,9 +27,6 @@ pub enum AcquirerError {
     /// The account has no acquirer for live charges. Merchants see this text.
     #[error("Live payments are not available yet for this account. Use an ak_test_ key.")]
     NotConfigured,
-    /// The account's configuration could not be read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
     /// The acquirer did not answer.
     #[error("the acquirer did not answer: {0}")]
     Unavailable(String),
@@ -73,47 +68,35 @@ pub enum RefundProgress {
     Ended(RefundEnd),
 }
 
-/// Selects the acquirer of a charge or refund by the account's configuration.
-#[derive(Clone, Debug)]
-pub struct Acquirers {
-    configured: AccountAcquirers,
-}
+/// Selects the acquirer of a charge or refund.
+///
+/// No bank is called yet, so the selection needs no account's configuration. The functions that merchants
+/// reach could not read it either: the template denies them the rows that hold acquirers' credentials.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Acquirers;
 
 impl Acquirers {
-    /// Creates it from the store with the accounts' configurations.
-    pub fn new(store: Store) -> Self {
-        Self { configured: AccountAcquirers::new(store) }
-    }
-
-    /// Returns the acquirer for a new charge of a scope.
+    /// Returns the acquirer of a scope's new charges.
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::NotConfigured`] for every live charge: no bank can be called yet, even if one is
-    /// configured.
-    pub async fn of_new_charges(&self, scope: &Scope) -> Result<Acquirer, AcquirerError> {
-        let name = match scope.mode {
-            Mode::Test => AcquirerName::Sandbox,
-            Mode::Live => AcquirerName::Pix,
-        };
-        self.named(name, &scope.account).await
+    /// [`AcquirerError::NotConfigured`] for live keys, whatever an operator configured.
+    pub fn for_new_charges(&self, scope: &Scope) -> Result<Acquirer, AcquirerError> {
+        match scope.mode {
+            Mode::Test => Ok(Acquirer::Sandbox),
+            Mode::Live => Err(AcquirerError::NotConfigured),
+        }
     }
 
-    /// Returns the acquirer that a charge or refund was created with, with the account's current
-    /// configuration.
+    /// Returns the acquirer that a charge or refund names.
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::NotConfigured`] for [`AcquirerName::Pix`], until a bank can be called.
-    pub async fn named(&self, name: AcquirerName, account: &AccountId) -> Result<Acquirer, AcquirerError> {
+    /// [`AcquirerError::NotConfigured`] for a bank.
+    pub fn named(&self, name: AcquirerName) -> Result<Acquirer, AcquirerError> {
         match name {
             AcquirerName::Sandbox => Ok(Acquirer::Sandbox),
-            AcquirerName::Pix => match self.configured.find(account).await? {
-                Some(AccountAcquirer {
-                    settings: AcquirerSettings { kind: AcquirerKind::Pix, .. }, ..
-                })
-                | None => Err(AcquirerError::NotConfigured),
-            },
+            AcquirerName::Pix => Err(AcquirerError::NotConfigured),
         }
     }
 }

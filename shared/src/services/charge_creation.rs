@@ -63,7 +63,7 @@ pub async fn create_charge(
     public_urls: &PublicUrls,
     now: Timestamp,
 ) -> Result<Created<Charge>, CreateChargeError> {
-    let acquirer = acquirers.of_new_charges(&caller.scope).await?;
+    let acquirer = acquirers.for_new_charges(&caller.scope)?;
     let id = ChargeId::derive(&caller.salt, caller.scope.mode, namespace.as_str(), idempotency_key);
     let charge = Charge {
         id,
