@@ -1,4 +1,4 @@
-//! `admin accounts`: who they are, what they pay and how long their money is held.
+//! `admin accounts`: opens and lists accounts, and sets their fees, hold periods, limits, contact and acquirer.
 
 use std::error::Error;
 
@@ -17,77 +17,78 @@ use crate::{OperatorArguments, acquirer, announce, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Open an account. It begins without people and keys: add its owner next
+    /// Open an account. It has no users and no API keys: add its owner next
     Open {
-        /// Shown to payers, and in BR Codes, which cut it at 25 characters
+        /// The merchant's name, shown to payers and written into BR Codes, which truncate it to 25 characters
         #[arg(long, value_parser = name)]
         merchant_name: String,
-        /// In BR Codes, which cut it at 15 characters
+        /// The merchant's city, written into BR Codes, which truncate it to 15 characters
         #[arg(long, value_parser = name)]
         merchant_city: String,
-        /// The address that its notices go to by mail (MED cases, dead webhook endpoints); without one it gets none
+        /// The address for emails about MED cases, disabled webhook endpoints and new refund keys; without it none is
+        /// sent
         #[arg(long)]
         contact: Option<MailAddress>,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// All accounts, the newest first
+    /// List all accounts, newest first
     List,
-    /// One account, with its terms
+    /// Show one account with its settings and terms
     Show {
         /// The account (acc_…)
         id: AccountId,
     },
-    /// Set what an account pays for each payment by a method, from the next settlement on
+    /// Set the fees that an account pays for each payment by a method, from the next settlement on
     SetFees {
         /// The account (acc_…)
         id: AccountId,
-        /// Of payments by which method
+        /// The payment method that the fees apply to
         #[arg(long, value_parser = word::<PaymentMethod>())]
         method: PaymentMethod,
-        /// What the acquirer takes: 10+99 is 10 minor units and 0.99 %
+        /// The acquirer's fee: 10+99 is 10 minor units plus 0.99 % of the amount
         #[arg(long, value_name = "FIXED+BASIS_POINTS", allow_hyphen_values = true, value_parser = fee)]
         acquirer: Fee,
-        /// What the platform takes, likewise
+        /// The platform's fee, in the same form
         #[arg(long, value_name = "FIXED+BASIS_POINTS", allow_hyphen_values = true, value_parser = fee)]
         platform: Fee,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Set how long the money of payments by a method is held, from the next settlement on
+    /// Set the hold period of payments by a method, from the next settlement on
     SetHold {
         /// The account (acc_…)
         id: AccountId,
-        /// Of payments by which method
+        /// The payment method that the hold period applies to
         #[arg(long, value_parser = word::<PaymentMethod>())]
         method: PaymentMethod,
-        /// Calendar days in São Paulo; 0: it can be spent at once
+        /// Calendar days in São Paulo until the money is available; 0: available at once
         #[arg(long, value_parser = clap::value_parser!(u16).range(0..=i64::from(MAX_HOLD_DAYS)))]
         days: u16,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Set what a Pix out costs: refunds by cash-out, from the next one on
+    /// Set the fee of a refund by Pix cash-out, from the next refund on
     SetPixOutFee {
         /// The account (acc_…)
         id: AccountId,
-        /// In centavos
+        /// The fee in centavos
         #[arg(long, value_parser = clap::value_parser!(i64).range(0..=Amount::MAX.minor()))]
         centavos: i64,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Set the address that an account's notices go to by mail, from the next one on
+    /// Set the address that an account's emails go to, from the next email on
     SetContact {
         /// The account (acc_…)
         id: AccountId,
-        /// Its address
+        /// The email address of the account's contact
         #[arg(long)]
         email: MailAddress,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Set whether an account's contact is told by mail, from the next notice on
+    /// Switch emails to an account's contact on or off, from the next email on
     SetMail {
         /// The account (acc_…)
         id: AccountId,
@@ -97,67 +98,69 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Set how many requests each of an account's keys may make in a minute, from the next request on
+    /// Set the rate limit of each of an account's API keys, from the next request on
     SetRateLimit {
         /// The account (acc_…)
         id: AccountId,
-        /// Requests
+        /// Requests per minute
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..=MAX_RATE_LIMIT))]
         per_minute: u64,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Set how many live charges may be asked for, from the next one on
+    /// Set how many live charges an account may create, from the next charge on
     SetVelocity {
         /// The account (acc_…)
         id: AccountId,
-        /// Of one customer, by document, in ten minutes
+        /// Charges per ten minutes for one customer, who is identified by document
         #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(VelocityLimits::MAX_PER_CUSTOMER)))]
         per_customer: u16,
-        /// Of the account in a minute
+        /// Charges per minute for the whole account
         #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
         per_account: u32,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Set how long a charge can be paid whose request does not say, from the next charge on
+    /// Set the default expiry of charges, for requests that do not set one, from the next charge on
     SetChargeExpiry {
         /// The account (acc_…)
         id: AccountId,
-        /// 60 to 86400
+        /// Seconds from the creation of a charge until it expires: 60 to 86400
         #[arg(long, value_parser = clap::value_parser!(i64).range(60..=86_400))]
         seconds: i64,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Set what becomes of fees when a payment is refunded, from the next settlement on
+    /// Set whether refunds return the fees of the payment, from the next settlement on
     SetFeesOnRefund {
         /// The account (acc_…)
         id: AccountId,
-        /// Of payments by which method
+        /// The payment method that the setting applies to
         #[arg(long, value_parser = word::<PaymentMethod>())]
         method: PaymentMethod,
-        /// return: they go back to the merchant, pro rata; keep: they don't
+        /// return: a refund returns its share of the fees to the merchant; keep: it returns no fees
         #[arg(long, value_parser = word::<FeesOnRefund>())]
         fees: FeesOnRefund,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Set whether a refund may name no Pix key but the payer's own document, from the next refund on
+    /// Set whether the payer's own document is the only Pix key that a refund may name, from the next refund on
     SetRefundsToPayerOnly {
         /// The account (acc_…)
         id: AccountId,
-        /// on or off
+        /// on: other keys are rejected; off: they are allowed
         #[arg(long)]
         payer_only: Switch,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Set how much refunds may send in a day (São Paulo) to Pix keys of others than their payers, from the next refund on
+    /// Set the daily limit of refunds to Pix keys that are not the payer's, from the next refund on
+    ///
+    /// A day is a calendar day in São Paulo.
     SetThirdPartyRefundLimit {
         /// The account (acc_…)
         id: AccountId,
-        /// test or live: each has a limit of its own
+        /// The mode, test or live; each mode has its own limit
         #[arg(long)]
         mode: Mode,
         #[command(flatten)]
@@ -169,22 +172,23 @@ pub(crate) enum Command {
     Acquirer(acquirer::Command),
 }
 
-/// A limit, or none
+/// A daily limit, or no limit
 #[derive(Args, Clone, Copy, Debug)]
 #[group(required = true, multiple = false)]
 pub(crate) struct LimitArguments {
-    /// In centavos; 0: nothing
+    /// The limit in centavos; 0 forbids such refunds
     #[arg(long, value_parser = clap::value_parser!(i64).range(0..=Amount::MAX.minor()))]
     centavos: Option<i64>,
-    /// No limit
+    /// Remove the limit
     #[arg(long)]
     no_limit: bool,
 }
 
-/// The most requests a minute that a key may be given: its row takes 1,000 writes a second.
+/// The highest rate limit of a key, in requests per minute. Each request writes the key's row, and DynamoDB accepts at
+/// most 1,000 writes per second to one row.
 const MAX_RATE_LIMIT: u64 = 60_000;
 
-/// The longest name that is taken, in characters.
+/// The maximum length of a merchant's name and city, in characters.
 const MAX_NAME_CHARS: usize = 100;
 
 fn name(text: &str) -> Result<String, String> {
@@ -195,7 +199,7 @@ fn name(text: &str) -> Result<String, String> {
     Ok(name)
 }
 
-/// Whether something is done, as an argument.
+/// The argument `on` or `off`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Switch {
     On,

@@ -1,5 +1,5 @@
-//! `admin accounts … acquirer`: who takes an account's live payments. Secrets come in by a file, or as they are typed, and
-//! none goes out.
+//! `admin accounts set-acquirer`, `show-acquirer` and `remove-acquirer`: configure the acquirer of an account's live
+//! payments. Secrets are read from a file, a terminal or standard input, and are never printed.
 
 use std::error::Error;
 use std::fs::File;
@@ -22,10 +22,12 @@ use crate::{OperatorArguments, announce, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Set who takes an account's live payments. The client secret is asked for, or read from standard input
+    /// Set the acquirer of an account's live payments
+    ///
+    /// The command prompts for the client secret, or reads it from standard input when that is not a terminal.
     #[command(name = "set-acquirer")]
     Set(Box<SetAcquirer>),
-    /// An account's acquirer; of its secrets the fingerprints
+    /// Show an account's acquirer, with fingerprints instead of its secrets
     #[command(name = "show-acquirer")]
     Show {
         /// The account (acc_…)
@@ -45,28 +47,28 @@ pub(crate) enum Command {
 pub(crate) struct SetAcquirer {
     /// The account (acc_…)
     id: AccountId,
-    /// pix: any bank that speaks the Central Bank's API Pix
+    /// The kind of acquirer; pix: any bank that implements the Central Bank's API Pix
     #[arg(value_parser = word::<AcquirerKind>())]
     kind: AcquirerKind,
-    /// Where its API is: what /cob/{txid} is appended to
+    /// The base URL of the acquirer's API, to which paths such as /cob/{txid} are appended
     #[arg(long, value_name = "URL")]
     base_url: String,
-    /// Where it gives OAuth 2 tokens for client credentials
+    /// The OAuth 2 token endpoint for the client credentials grant
     #[arg(long, value_name = "URL")]
     token_url: String,
-    /// Who we are there
+    /// The OAuth 2 client id that the acquirer issued
     #[arg(long)]
     client_id: ClientId,
-    /// The merchant's Pix key, to which payers pay
+    /// The merchant's Pix key, which receives the payments
     #[arg(long)]
     pix_key: PixKey,
-    /// For mutual TLS: the client's certificate in PEM, and after it those that issued it
+    /// PEM file with the client certificate for mutual TLS, followed by its chain of issuers
     #[arg(long, value_name = "FILE", requires = "private_key")]
     certificate: Option<PathBuf>,
-    /// For mutual TLS: the certificate's key in PEM
+    /// PEM file with the private key of the client certificate
     #[arg(long, value_name = "FILE", requires = "certificate")]
     private_key: Option<PathBuf>,
-    /// It can send a Pix of its own, for refunds by cash-out
+    /// The acquirer can also send Pix payments, which refunds by cash-out need
     #[arg(long)]
     send_pix: bool,
     #[command(flatten)]
@@ -78,10 +80,10 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     let now = stack.clock.now();
     let none = |id: &AccountId| format!("the account {id} has no acquirer");
     match command {
-        Command::Set(asked) => {
-            let account = stack.account(&asked.id).await?.id;
-            let operator = asked.operator.clone().operator();
-            let settings = asked.settings(stack)?;
+        Command::Set(arguments) => {
+            let account = stack.account(&arguments.id).await?.id;
+            let operator = arguments.operator.clone().operator();
+            let settings = arguments.settings(stack)?;
             announce(stack);
             print_json(&view(&acquirers.set(account, &settings, &operator, now).await?)?)
         }
@@ -93,66 +95,68 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             let account = stack.account(&id).await?.id;
             announce(stack);
             let removed = acquirers.remove(account, &operator.operator(), now).await?;
-            let mut gone = view(&removed.ok_or_else(|| none(&account))?)?;
-            if let Some(fields) = gone.as_object_mut() {
+            let mut removed = view(&removed.ok_or_else(|| none(&account))?)?;
+            if let Some(fields) = removed.as_object_mut() {
                 fields.insert("removed".to_owned(), true.into());
             }
-            print_json(&gone)
+            print_json(&removed)
         }
     }
 }
 
 impl SetAcquirer {
-    /// The secret comes last: nobody types it for a command that is refused anyhow.
+    /// Checks the arguments, and reads the client secret last, so that invalid arguments fail before the prompt.
     fn settings(&self, stack: &Stack) -> Result<AcquirerSettings, Box<dyn Error>> {
         let policy = stack.addresses();
-        let of = |argument: &'static str| move |refused| format!("--{argument}: {refused}");
+        let named = |argument: &'static str| move |error| format!("--{argument}: {error}");
         let identity = match self.certificate.as_deref().zip(self.private_key.as_deref()) {
             Some((certificate, key)) => {
-                Some(ClientIdentity::new(&text_of(certificate)?, text_of(key)?.into())?)
+                Some(ClientIdentity::new(&read_text_file(certificate)?, read_text_file(key)?.into())?)
             }
             None => None,
         };
         Ok(AcquirerSettings {
             kind: self.kind,
-            base_url: AcquirerUrl::base(&self.base_url, &policy).map_err(of("base-url"))?,
-            token_url: AcquirerUrl::token(&self.token_url, &policy).map_err(of("token-url"))?,
+            base_url: AcquirerUrl::base(&self.base_url, &policy).map_err(named("base-url"))?,
+            token_url: AcquirerUrl::token(&self.token_url, &policy).map_err(named("token-url"))?,
             client_id: self.client_id.clone(),
             identity,
             pix_key: self.pix_key.clone(),
             send_pix: self.send_pix,
-            client_secret: ClientSecret::new(typed("client secret")?)
-                .map_err(|refused| format!("the client secret {refused}"))?,
+            client_secret: ClientSecret::new(read_secret("client secret")?)
+                .map_err(|error| format!("the client secret {error}"))?,
         })
     }
 }
 
-fn text_of(path: &Path) -> Result<String, Box<dyn Error>> {
-    let because = |error: &dyn Error| format!("{}: {error}", path.display());
+fn read_text_file(path: &Path) -> Result<String, Box<dyn Error>> {
+    let with_path = |error: &dyn Error| format!("{}: {error}", path.display());
     let mut text = String::new();
-    // One byte more than may be, so that a longer file is seen to be longer.
+    // Reads one byte more than the limit, so that the check of the length rejects a longer file.
     let bound = u64::try_from(MAX_PEM_BYTES)?.saturating_add(1);
-    let file = File::open(path).map_err(|error| because(&error))?;
-    file.take(bound).read_to_string(&mut text).map_err(|error| because(&error))?;
+    let file = File::open(path).map_err(|error| with_path(&error))?;
+    file.take(bound).read_to_string(&mut text).map_err(|error| with_path(&error))?;
     Ok(text)
 }
 
-/// The longest line that is read from standard input, in bytes.
+/// The maximum length of a line that is read from standard input, in bytes.
 const MAX_LINE_BYTES: u64 = 4_096;
 
-/// A secret: asked for on a terminal, without showing it; else a line of standard input. Never an argument, which every
-/// process of the machine can read.
-fn typed(what: &str) -> Result<SecretString, Box<dyn Error>> {
+/// Reads a secret: prompts for it on a terminal, without echo, or reads one line of standard input.
+///
+/// A secret is never an argument, because every process of the machine can read the arguments of the others.
+fn read_secret(name: &str) -> Result<SecretString, Box<dyn Error>> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
-        return Ok(rpassword::prompt_password(format!("{what}: "))?.into());
+        return Ok(rpassword::prompt_password(format!("{name}: "))?.into());
     }
     let mut line = String::new();
     let mut input = BufReader::new(stdin.lock().take(MAX_LINE_BYTES));
     input.read_line(&mut line)?;
-    // A file of several lines, or a longer one, would be cut without a word. Whoever types has not gone on yet.
+    // Rejects several lines and a line that is too long: the secret would be truncated silently. The check looks only
+    // at bytes that were already read, so it does not wait for more input.
     if !input.buffer().is_empty() || (!line.ends_with('\n') && input.get_ref().limit() == 0) {
-        return Err(format!("{what}: standard input has more than a line").into());
+        return Err(format!("{name}: standard input has more than one line").into());
     }
     Ok(line.trim_end_matches(['\r', '\n']).into())
 }

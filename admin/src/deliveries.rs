@@ -1,4 +1,5 @@
-//! `admin deliveries`: makes webhooks due again that were given up, as a merchant does one by one.
+//! `admin deliveries`: resends webhook deliveries that failed. It does in bulk what a merchant does one by one with
+//! `POST /v1/webhooks/deliveries/{id}/resend`.
 
 use std::error::Error;
 
@@ -18,20 +19,24 @@ use crate::{Done, OperatorArguments, ScopeArguments, announce, print, print_json
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Make FAILED deliveries anew; what was delivered or is on its way since is left alone
+    /// Resend FAILED deliveries as new deliveries
+    ///
+    /// Skips events that another delivery has already delivered to the same endpoint, and events whose latest delivery
+    /// to it is PENDING or PROCESSING.
     Redrive {
         #[command(flatten)]
         scope: ScopeArguments,
-        /// Of events from then on: 2026-11-21 (the day begins in UTC), or 2026-11-21T10:00:00-03:00
+        /// Earliest time of the events: 2026-11-21 (midnight UTC), or 2026-11-21T10:00:00-03:00
         #[arg(long, value_parser = Timestamp::parse_ceil)]
         since: Timestamp,
-        /// To this endpoint alone (wh_…)
+        /// Resend only to this endpoint (wh_…)
         #[arg(long)]
         endpoint: Option<EndpointId>,
-        /// CANCELLED ones too, of an endpoint that its merchant set to INACTIVE and that is ACTIVE again
+        /// Also resend deliveries that were CANCELLED when the merchant set the endpoint to INACTIVE, if it is ACTIVE
+        /// again
         #[arg(long)]
         cancelled: bool,
-        /// Only say which
+        /// List the deliveries without resending them
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
@@ -39,7 +44,7 @@ pub(crate) enum Command {
     },
 }
 
-/// A delivery, as it is printed.
+/// The printed form of a delivery.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RedriveView {
@@ -58,7 +63,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
     let redrive = Redrive { scope: scope.scope(), since, endpoint, cancelled };
     let (deliveries, deleted) = redrive.deliveries(&stack.store, stack.clock.now()).await?;
     if !dry_run && !deliveries.is_empty() {
-        // Before the first of them: what is done is never without its actor and reason.
+        // Written before the first resend, so that no resend lacks an actor and a reason, even when the command fails.
         let subject = endpoint.map_or_else(|| redrive.scope.to_string(), |endpoint| endpoint.to_string());
         let audit = audit::by_operator(
             &operator.operator(),
@@ -67,36 +72,40 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
             subject,
             stack.clock.now(),
         )?;
-        let what = format!("{}: {} deliveries since {}", redrive.scope, deliveries.len(), since.to_iso());
-        let _made = stack.store.insert(&audit.with(what)).await?;
+        let details = format!("{}: {} deliveries since {}", redrive.scope, deliveries.len(), since.to_iso());
+        let _inserted = stack.store.insert(&audit.with(details)).await?;
     }
     let bar = progress_bar(deliveries.len(), "deliveries")?;
-    let (mut made, mut refused): (usize, usize) = (0, 0);
+    let (mut resent, mut refused): (usize, usize) = (0, 0);
     for delivery in &deliveries {
-        let again = if dry_run { Ok(None) } else { resend(stack, delivery).await?.map(Some) };
-        match &again {
-            Ok(Some(_)) => made = made.saturating_add(1),
+        let outcome = if dry_run { Ok(None) } else { resend(stack, delivery).await?.map(Some) };
+        match &outcome {
+            Ok(Some(_)) => resent = resent.saturating_add(1),
             Ok(None) => {}
             Err(_) => refused = refused.saturating_add(1),
         }
-        bar.suspend(|| print_json(&view(delivery, again)))?;
+        bar.suspend(|| print_json(&view(delivery, outcome)))?;
         bar.inc(1);
     }
     bar.finish_and_clear();
-    print(&format!("{} deliveries, {made} made anew, {refused} refused", deliveries.len()))?;
+    print(&format!("{} deliveries, {resent} resent, {refused} refused", deliveries.len()))?;
     if deleted > 0 {
-        print(&format!("{deleted} to endpoints that are deleted were left out"))?;
+        print(&format!("{deleted} skipped, because their endpoints are deleted"))?;
     }
     Ok(if refused == 0 { Done::Well } else { Done::FoundFault })
 }
 
-/// The new delivery, or why there can be none.
+/// Resends a delivery. Returns the id of the new delivery, or the reason of a refusal.
+///
+/// # Errors
+///
+/// Any other failure, such as of DynamoDB, ends the command.
 async fn resend(stack: &Stack, delivery: &Delivery) -> Result<Result<DeliveryId, String>, Box<dyn Error>> {
     let now = stack.clock.now();
     let resend = ResendId::new(now, random::bytes()?);
     let resends = Resends::new(stack.store.clone());
     match resends.of_delivery(&delivery.scope, Some(delivery.id), resend, now).await {
-        Ok((made, _body)) => Ok(Ok(made.id)),
+        Ok((delivery, _body)) => Ok(Ok(delivery.id)),
         Err(
             refused @ (WebhookError::EventNotKept
             | WebhookError::EndpointInactive
@@ -104,15 +113,16 @@ async fn resend(stack: &Stack, delivery: &Delivery) -> Result<Result<DeliveryId,
             | WebhookError::NoDelivery),
         ) => Ok(Err(refused.to_string())),
         Err(error) => {
-            Err(format!("{error}\nRun the same command again: what is on its way is left alone.").into())
+            Err(format!("{error}\nRun the same command again: it skips deliveries that were already resent.")
+                .into())
         }
     }
 }
 
-fn view(delivery: &Delivery, again: Result<Option<DeliveryId>, String>) -> RedriveView {
-    let (resent_as, refused) = match again {
+fn view(delivery: &Delivery, outcome: Result<Option<DeliveryId>, String>) -> RedriveView {
+    let (resent_as, refused) = match outcome {
         Ok(resent_as) => (resent_as, None),
-        Err(why) => (None, Some(why)),
+        Err(reason) => (None, Some(reason)),
     };
     RedriveView {
         delivery: delivery.id,

@@ -1,4 +1,4 @@
-//! `admin events`: replays quarantined stream records with the event dispatcher's own code.
+//! `admin events`: replays quarantined stream records with the event dispatcher's code.
 
 use shared::audit;
 use std::error::Error;
@@ -13,9 +13,12 @@ use crate::{Done, OperatorArguments, announce, print, print_json, progress_bar};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Process the quarantined records in the bucket, and remove each object that succeeded; fails if any did not
+    /// Process the quarantined stream records in the bucket
+    ///
+    /// Removes each object whose records all succeed. Prints the error of every other object, and then exits with code
+    /// 1.
     Replay {
-        /// Only say what there is, and whether it can be read
+        /// List the objects and whether their records can be read, without processing them
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
@@ -23,7 +26,7 @@ pub(crate) enum Command {
     },
 }
 
-/// An object, as it is printed.
+/// The printed form of a quarantined object.
 #[derive(Serialize)]
 struct ReplayView<'a> {
     object: &'a str,
@@ -38,12 +41,13 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
     let dispatcher = stack.dispatcher()?;
     announce(stack);
     let operator = operator.operator();
-    let waiting = dispatcher.waiting().await?;
-    let bar = progress_bar(waiting.len(), "objects")?;
-    let (mut records, mut faults): (usize, usize) = (0, 0);
-    for object in &waiting {
-        let done = if dry_run { dispatcher.look_at(object).await } else { dispatcher.replay(object).await };
-        let (found, error) = match done {
+    let quarantined = dispatcher.waiting().await?;
+    let bar = progress_bar(quarantined.len(), "objects")?;
+    let (mut records, mut failures): (usize, usize) = (0, 0);
+    for object in &quarantined {
+        let outcome =
+            if dry_run { dispatcher.look_at(object).await } else { dispatcher.replay(object).await };
+        let (count, error) = match outcome {
             Ok(replayed) => {
                 records = records.saturating_add(replayed.records);
                 if !dry_run {
@@ -55,24 +59,24 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
                             &*object.key,
                             stack.clock.now(),
                         )?;
-                        let _made = stack.store.insert(&audit).await?;
+                        let _inserted = stack.store.insert(&audit).await?;
                     }
                     dispatcher.remove(object).await?;
                 }
                 (Some(replayed.records), None)
             }
             Err(error) => {
-                faults = faults.saturating_add(1);
+                failures = failures.saturating_add(1);
                 (None, Some(error.to_string()))
             }
         };
-        bar.suspend(|| print_json(&view(object, found, dry_run, error)))?;
+        bar.suspend(|| print_json(&view(object, count, dry_run, error)))?;
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let did = if dry_run { "could be replayed" } else { "replayed" };
-    print(&format!("{} objects, {records} records {did}, {faults} objects left", waiting.len()))?;
-    Ok(if faults == 0 { Done::Well } else { Done::FoundFault })
+    let result = if dry_run { "could be replayed" } else { "replayed" };
+    print(&format!("{} objects, {records} records {result}, {failures} objects left", quarantined.len()))?;
+    Ok(if failures == 0 { Done::Well } else { Done::FoundFault })
 }
 
 fn view(

@@ -1,4 +1,4 @@
-//! `admin keys`: an account's API keys, without their cleartext, which nobody has.
+//! `admin keys`: lists and revokes an account's API keys. It cannot print a key: the tables store only fingerprints.
 
 use std::error::Error;
 
@@ -12,16 +12,16 @@ use crate::{OperatorArguments, announce, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// The keys of an account, the newest first
+    /// List an account's API keys, newest first
     List {
         /// The account (acc_…)
         account: AccountId,
     },
-    /// Revoke a key for good: it works no more once this returns
+    /// Revoke an API key permanently: requests with it fail as soon as the command returns
     Revoke {
         /// The account (acc_…)
         account: AccountId,
-        /// The key (key_…; of a line of the request log: key_ and its `key`)
+        /// The key's id (key_…): key_ followed by the fingerprint that request logs show as `key`
         id: ApiKeyId,
         #[command(flatten)]
         operator: OperatorArguments,

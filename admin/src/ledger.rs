@@ -1,4 +1,5 @@
-//! `admin ledger`: checks that balances are what the postings add up to, and corrects by a posting of its own.
+//! `admin ledger`: verifies that balances equal the sums of the postings, shows balances, and adjusts a wallet by a
+//! posting.
 
 use std::error::Error;
 
@@ -20,58 +21,60 @@ use crate::{
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Add up every posting again and compare with the balances and the charges; fails on any difference
+    /// Sum up all postings and compare them with the balances and the charges
+    ///
+    /// Prints each difference, and exits with code 1 when there is any.
     Verify {
-        /// One account (acc_…), instead of all
+        /// Verify only this account (acc_…)
         #[arg(long)]
         account: Option<AccountId>,
-        /// test or live, instead of both
+        /// Verify only this mode: test or live
         #[arg(long)]
         mode: Option<Mode>,
     },
-    /// Correct what can be spent of a wallet, at the platform's expense
+    /// Credit or debit the available balance of a wallet, at the platform's expense
     Adjust {
         #[command(flatten)]
         scope: ScopeArguments,
-        /// In minor units: above zero the merchant gets it, below zero it is taken, if it is there
+        /// Minor units: a positive amount is credited, a negative one is debited if the balance covers it
         #[arg(long, allow_hyphen_values = true, value_parser = adjustment)]
         amount: i64,
-        /// Of which wallet
+        /// The currency of the wallet
         #[arg(long, default_value = "BRL", value_parser = currency)]
         currency: Currency,
-        /// What the merchant reads of it in the statement
+        /// Note that the merchant reads in the statement
         #[arg(long, value_parser = sentence)]
         note: Option<String>,
-        /// To repeat a correction whose outcome is not known: the id that was printed then (mv_…)
+        /// To repeat an adjustment whose outcome is unknown: the id that it printed (mv_…)
         #[arg(long)]
         id: Option<PostingId>,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// The balances of a scope, as the merchant reads them
+    /// Show the balances of an account in a mode, as the merchant sees them
     Show {
         #[command(flatten)]
         scope: ScopeArguments,
     },
 }
 
-/// A currency in use.
+/// Parses the code of a currency that exists.
 pub(crate) fn currency(text: &str) -> Result<Currency, String> {
     let known = Currency::parse(text).ok().filter(|currency| currency.is_known());
     known.ok_or_else(|| "must be the code of a currency, such as BRL".to_owned())
 }
 
-/// An amount in minor units.
+/// Parses an amount in minor units.
 pub(crate) fn amount(text: &str) -> Result<Amount, String> {
     let minor: i64 = text.parse().map_err(|_| "must be an integer, in minor units".to_owned())?;
     Amount::parse(minor).map_err(|error| error.to_string())
 }
 
-/// An amount in minor units, above or below zero.
+/// Parses an amount in minor units, positive or negative, but not zero.
 fn adjustment(text: &str) -> Result<i64, String> {
     let minor: i64 = text.parse().map_err(|_| "must be an integer, in minor units".to_owned())?;
     if minor == 0 {
-        return Err("must be above or below zero".to_owned());
+        return Err("must not be zero".to_owned());
     }
     Amount::parse(i128::from(minor).abs()).map(|_| minor).map_err(|error| error.to_string())
 }
@@ -94,7 +97,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
                 Adjusted::Short { available } => {
                     return Err(PayoutRefused::InsufficientBalance { available }.into());
                 }
-                Adjusted::IdTaken => return Err("there is another movement of that id".into()),
+                Adjusted::IdTaken => return Err("another movement has that id".into()),
                 Adjusted::IdOutOfTime => return Err(PayoutRefused::IdOutOfTime.into()),
             }
             Ok(Done::Well)
@@ -124,35 +127,35 @@ async fn verify(
         .collect();
     let bar = progress_bar(scopes.len(), "ledgers")?;
     if scopes.is_empty() {
-        return Err(format!("{} has no accounts: nothing was checked", stack.name).into());
+        return Err(format!("{} has no accounts: nothing was verified", stack.name).into());
     }
-    let (mut postings, mut faults, mut moving): (u64, usize, usize) = (0, 0, 0);
+    let (mut postings, mut differences, mut moving): (u64, usize, usize) = (0, 0, 0);
     for scope in &scopes {
         let before = postings;
         let progress = |count: u64| bar.set_message(format!(", {} postings", before.saturating_add(count)));
-        let read = (&stack.wallets, &stack.charges);
-        let found = verify_ledger(read, scope, stack.clock.now(), &progress).await?;
-        postings = postings.saturating_add(found.postings);
-        faults = faults.saturating_add(found.differences.len());
-        moving = moving.saturating_add(usize::from(found.moved));
-        bar.suspend(|| report(scope, &found))?;
+        let sources = (&stack.wallets, &stack.charges);
+        let verification = verify_ledger(sources, scope, stack.clock.now(), &progress).await?;
+        postings = postings.saturating_add(verification.postings);
+        differences = differences.saturating_add(verification.differences.len());
+        moving = moving.saturating_add(usize::from(verification.moved));
+        bar.suspend(|| report(scope, &verification))?;
         bar.inc(1);
     }
     bar.finish_and_clear();
-    print(&format!("{} ledgers, {postings} postings, {faults} differences", scopes.len()))?;
+    print(&format!("{} ledgers, {postings} postings, {differences} differences", scopes.len()))?;
     if moving > 0 {
         print(&format!(
-            "{moving} of them never rested: they were compared within what moved in milliseconds"
+            "{moving} of them changed all the time: their counters were compared with bounds, their tranches were not compared"
         ))?;
     }
-    Ok(if faults == 0 { Done::Well } else { Done::FoundFault })
+    Ok(if differences == 0 { Done::Well } else { Done::FoundFault })
 }
 
-fn report(scope: &Scope, found: &Verification) -> std::io::Result<()> {
-    for difference in &found.differences {
+fn report(scope: &Scope, verification: &Verification) -> std::io::Result<()> {
+    for difference in &verification.differences {
         let (currency, what) = (difference.currency, &difference.what);
         print(&format!(
-            "{scope} {currency}: {what}: the postings say {}, kept is {}",
+            "{scope} {currency}: {what}: the postings add up to {}, stored is {}",
             difference.posted, difference.kept
         ))?;
     }

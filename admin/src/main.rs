@@ -1,5 +1,7 @@
-//! The operator's command line, for a deployed stack or the one on this machine. It goes to the tables, as the functions
-//! do, by the same code; every change has an actor, a reason and an audit row.
+//! The operator's command line for a deployed stack, or for the service that runs on this machine.
+//!
+//! Commands read and write the tables with the same code as the functions, not over HTTP. Each change records its actor
+//! and its reason in an audit row.
 
 mod accounts;
 mod acquirer;
@@ -29,9 +31,10 @@ use serde::Serialize;
 
 use target::{Stack, Target};
 
-/// The operator's command line of the payment service.
+/// Operates the payment service.
 ///
-/// Works on the service that `cargo run` started on this machine, or on a deployed stack whose tables are named.
+/// Works on the service that `cargo run` started on this machine, or on a deployed stack whose tables are named with
+/// --table and --api-keys-table.
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Arguments {
@@ -43,48 +46,50 @@ struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Accounts, what they pay and how long their money is held
+    /// Manage accounts: fees, hold periods, limits, contact and acquirer
     #[command(subcommand)]
     Accounts(accounts::Command),
-    /// Webhooks on their way to merchants
+    /// Resend webhook deliveries that failed
     #[command(subcommand)]
     Deliveries(deliveries::Command),
-    /// What the event dispatcher could not do
+    /// Replay stream records that the event dispatcher could not process
     #[command(subcommand)]
     Events(events::Command),
-    /// Who may log in to an account's dashboard
+    /// Manage the users of an account's dashboard
     #[command(subcommand)]
     Users(users::Command),
-    /// API keys
+    /// List and revoke API keys
     #[command(subcommand)]
     Keys(keys::Command),
-    /// The ledger behind wallets
+    /// Verify, show and adjust the ledgers behind the wallets
     #[command(subcommand)]
     Ledger(ledger::Command),
-    /// MED cases and their evidence
+    /// Manage MED cases and their evidence
     #[command(subcommand)]
     Med(med::Command),
-    /// Merchants' money on its way to their banks
+    /// Manage payouts from wallets to merchants' banks
     #[command(subcommand)]
     Payouts(payouts::Command),
-    /// What operators did to an account, its people to its keys, and its keys with money and webhooks: newest first, 100 at
-    /// a time
+    /// Print an account's audit rows, newest first, 100 at a time
+    ///
+    /// There is a row for each change by an operator, for each change to API keys by a dashboard user, and for each
+    /// change to money or webhooks by an API key.
     Audit {
         /// The account (acc_…)
         account: AccountId,
-        /// Go on after this row (aud_…)
+        /// Continue after this row, the last one of the previous page (aud_…)
         #[arg(long)]
         starting_after: Option<AuditId>,
     },
 }
 
-/// Whose data
+/// An account and a mode
 #[derive(Args, Clone, Copy, Debug)]
 struct ScopeArguments {
     /// The account (acc_…)
     #[arg(long)]
     account: AccountId,
-    /// test or live
+    /// The mode: test or live
     #[arg(long)]
     mode: Mode,
 }
@@ -95,21 +100,21 @@ impl ScopeArguments {
     }
 }
 
-/// Who acts, and why
+/// The actor and the reason of a change
 #[derive(Args, Clone, Debug)]
 struct OperatorArguments {
-    /// Who acts; kept in the audit
+    /// Name of the operator, recorded in the audit row
     #[arg(long, env = "USER", value_parser = sentence)]
     actor: String,
-    /// Why; kept in the audit
+    /// Reason of the change, recorded in the audit row
     #[arg(long, value_parser = sentence)]
     reason: String,
 }
 
-/// The longest name of an actor, and reason, in characters.
+/// The maximum length of an actor, a reason and a note, in characters.
 const MAX_SENTENCE_CHARS: usize = 500;
 
-/// A text that says something.
+/// Parses a text argument: 1 to 500 characters after trimming, without control characters.
 fn sentence(text: &str) -> Result<String, String> {
     let text = text.trim();
     let length = text.chars().count();
@@ -126,12 +131,12 @@ impl OperatorArguments {
     }
 }
 
-/// How a command ended, where it did not fail.
+/// The outcome of a command that ran to its end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Done {
-    /// As it should.
+    /// The command succeeded: exit code 0.
     Well,
-    /// It found something wrong, and said so.
+    /// The command found a fault and printed it: exit code 1.
     FoundFault,
 }
 
@@ -166,14 +171,14 @@ async fn run(arguments: Arguments) -> Result<Done, Box<dyn Error>> {
                 print_json(&AuditView::new(row))?;
             }
             if let Some(last) = rows.last().filter(|_| has_more) {
-                writeln!(std::io::stderr(), "there is more: --starting-after {}", last.id)?;
+                writeln!(std::io::stderr(), "more rows follow: --starting-after {}", last.id)?;
             }
             Ok(Done::Well)
         }
     }
 }
 
-/// An audit row, as it is printed.
+/// The printed form of an audit row.
 #[derive(Serialize)]
 struct AuditView<'a> {
     id: AuditId,
@@ -201,37 +206,42 @@ impl<'a> AuditView<'a> {
     }
 }
 
-/// Says which stack a change goes to, apart from the command's result.
+/// Prints the name of the stack to stderr, so that stdout holds only the command's result.
 fn announce(stack: &Stack) {
     let _ = writeln!(std::io::stderr(), "on {}", stack.name);
 }
 
-/// The same of a change that is done once under an id, however often it is asked for: whatever becomes of its result.
+/// Prints the name of the stack and the id of an idempotent change to stderr, before the change is made.
+///
+/// When the result is lost, the operator repeats the command with this id, and the change is not made twice.
 fn announce_as(stack: &Stack, id: &impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "on {}, as {id}", stack.name);
 }
 
-/// How far a long command is; drawn on a terminal only.
-fn progress_bar(length: usize, of_what: &str) -> Result<ProgressBar, Box<dyn Error>> {
+/// Returns a progress bar for a long command. It is drawn only when stderr is a terminal.
+fn progress_bar(length: usize, unit: &str) -> Result<ProgressBar, Box<dyn Error>> {
     let bar = ProgressBar::new(u64::try_from(length).unwrap_or_default());
-    let template = format!("{{bar:30}} {{pos}}/{{len}} {of_what}{{msg}}, {{elapsed}}");
+    let template = format!("{{bar:30}} {{pos}}/{{len}} {unit}{{msg}}, {{elapsed}}");
     bar.set_style(ProgressStyle::with_template(&template)?);
     bar.enable_steady_tick(Duration::from_millis(200));
     Ok(bar)
 }
 
-/// Prints a line of the command's result. Whoever closed the pipe has read enough.
+/// Prints a line of the command's result.
+///
+/// A closed pipe is not an error: with `| head`, for example, the reader has read enough.
 fn print(line: &str) -> std::io::Result<()> {
     match writeln!(std::io::stdout(), "{line}") {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(std::io::Error::other(format!(
-            "this can't be printed ({error}): what it tells of is done, what was to come after it is not"
+            "this line could not be printed ({error}): the change that it reports was made, later changes were not"
         ))),
         Ok(()) => Ok(()),
     }
 }
 
-/// Prints what is shown once, which nobody may miss.
+/// Prints an object that is shown only once, such as a new password. Unlike [`print_json`], it fails on a closed pipe
+/// too.
 fn print_once(object: &impl Serialize) -> Result<(), Box<dyn Error>> {
     Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(object)?)?)
 }

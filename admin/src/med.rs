@@ -1,5 +1,7 @@
-//! `admin med`: payers' claims to have payments back, and what merchants and operators say to them. Each command prints the case
-//! as the merchant reads it, with what only operators see.
+//! `admin med`: lists, confirms and decides MED cases, and manages their evidence.
+//!
+//! Commands print a case as the merchant's API shows it, plus three fields for operators: `scope`, `moved` and
+//! `unconfirmed`.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -18,85 +20,87 @@ use crate::{OperatorArguments, ScopeArguments, announce, print_json};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// A scope's cases, newest first, 100 at once
+    /// List the cases of an account in a mode, newest first, 100 at a time
     List {
         #[command(flatten)]
         scope: ScopeArguments,
-        /// open, appealed, accepted, rejected or closed
+        /// List only cases with this status
         #[arg(long, value_parser = word::<CaseStatus>())]
         status: Option<CaseStatus>,
-        /// Of the 100, those that claim another amount than their charge's and wait to be confirmed
+        /// Print only those of the 100 whose amount differs from the charge's and awaits confirmation
         #[arg(long)]
         unconfirmed: bool,
-        /// The last case of the page before (med_…)
+        /// Continue after this case, the last one of the previous page (med_…)
         #[arg(long)]
         starting_after: Option<MedCaseId>,
     },
-    /// One case
+    /// Show one case
     Show {
         /// The case (med_…)
         id: MedCaseId,
     },
-    /// Confirm a case that claims another amount than its charge's: what it claims is retained
+    /// Confirm a case whose amount differs from the charge's: its amount is then retained from the balance
     Confirm {
         /// The case (med_…)
         id: MedCaseId,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// End a case
+    /// Record the decision on a case, which ends it
     Decide {
         /// The case (med_…)
         id: MedCaseId,
-        /// Who has the money now
-        #[arg(long, value_parser = explained(outcome))]
+        /// The decision, which also determines who has the money
+        #[arg(long, value_parser = explained(describe))]
         decision: Decision,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Ask the merchant for evidence
+    /// Request evidence from the merchant
     RequestEvidence {
         /// The case (med_…)
         id: MedCaseId,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// What was sent to prove a side of a case
+    /// List and add evidence files of a case
     #[command(subcommand)]
     Evidence(EvidenceCommand),
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum EvidenceCommand {
-    /// A case's files, newest first, each with a link for five minutes
+    /// List a case's files, newest first, each with a link that works for five minutes
     List {
         /// The case (med_…)
         case: MedCaseId,
     },
-    /// Add a file to a case that is not over: PNG, JPEG, WebP, GIF or PDF, of at most 10 MB
+    /// Add a file to an open or appealed case: PNG, JPEG, WebP, GIF or PDF, at most 10 MB
     Add {
         /// The case (med_…)
         case: MedCaseId,
-        /// The file
+        /// Path of the file
         file: PathBuf,
         #[command(flatten)]
         operator: OperatorArguments,
     },
 }
 
-/// What a decision means, for the help.
-fn outcome(decision: Decision) -> &'static str {
+/// Describes a decision for the help text.
+fn describe(decision: Decision) -> &'static str {
     match decision {
-        Decision::Merchant => "The merchant: the payer's claim did not succeed",
-        Decision::Payer => "The payer",
-        Decision::Withdrawn => "The merchant: the payer withdrew the claim",
-        Decision::ClosedWithoutRefund => "The payer, without a decision on the claim",
+        Decision::Merchant => "The merchant has the money: the claim was rejected",
+        Decision::Payer => "The payer has the money: the claim was upheld",
+        Decision::Withdrawn => "The merchant has the money: the payer withdrew the claim",
+        Decision::ClosedWithoutRefund => {
+            "The payer has the money: the case was closed without a decision on the claim"
+        }
     }
 }
 
-/// A case, as it is printed.
+/// The printed form of a case.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct PrintedCase<'a> {
     #[serde(flatten)]
     case: CaseView<'a>,
     scope: Scope,
@@ -106,7 +110,7 @@ struct Shown<'a> {
 
 fn print(case: &MedCase) -> Result<(), Box<dyn Error>> {
     let (scope, moved, unconfirmed) = (case.scope, case.moved.get(), case.unconfirmed);
-    print_json(&Shown { case: CaseView::new(case), scope, moved, unconfirmed })
+    print_json(&PrintedCase { case: CaseView::new(case), scope, moved, unconfirmed })
 }
 
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
@@ -121,7 +125,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         Command::Confirm { id, operator } => {
             let case = find(stack, id).await?;
             if !case.unconfirmed {
-                return Err("the case claims nothing that waits to be confirmed".into());
+                return Err("the case does not await confirmation".into());
             }
             announce(stack);
             stack.cases.confirm(case, &operator.operator(), now).await?
@@ -131,14 +135,14 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             announce(stack);
             let (decision, operator) = (decision, operator.operator());
             let case = stack.cases.decide(case, decision, Some(&operator), now).await?;
-            // Told again, it is done; another decision came too late.
+            // The same decision again succeeds without effect; a different one comes too late.
             if !case.ended_by(decision) {
-                return Err(already(&case).into());
+                return Err(already_over(&case).into());
             }
             case
         }
         Command::RequestEvidence { id, operator } => {
-            let case = not_over(stack, id).await?;
+            let case = find_ongoing(stack, id).await?;
             announce(stack);
             stack.cases.request_evidence(case, Some(&operator.operator()), now).await?
         }
@@ -159,7 +163,7 @@ async fn list(
         print(case)?;
     }
     if let Some(next) = page.next_cursor {
-        writeln!(std::io::stderr(), "there is more: --starting-after {next}")?;
+        writeln!(std::io::stderr(), "more cases follow: --starting-after {next}")?;
     }
     Ok(())
 }
@@ -177,13 +181,14 @@ async fn evidence(stack: &Stack, command: EvidenceCommand) -> Result<(), Box<dyn
             vec![added?]
         }
     };
-    for one in &listed {
-        print_json(&EvidenceView::signed(one, &evidence.files, now).await?)?;
+    for item in &listed {
+        print_json(&EvidenceView::signed(item, &evidence.files, now).await?)?;
     }
     Ok(())
 }
 
-/// A file's name and its content, no more of it than shows that it is too long.
+/// Reads a file's name and content. Reads at most one byte more than the limit, so that the check of the length
+/// rejects a longer file.
 fn read(path: &Path) -> Result<(String, Vec<u8>), Box<dyn Error>> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| failed(&"has no name"))?;
@@ -199,14 +204,15 @@ async fn find(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dyn Error>> {
     stack.cases.find(Some(id)).await?.ok_or_else(|| format!("there is no case {id}").into())
 }
 
-async fn not_over(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dyn Error>> {
+/// Returns a case that is open or appealed.
+async fn find_ongoing(stack: &Stack, id: MedCaseId) -> Result<MedCase, Box<dyn Error>> {
     let case = find(stack, id).await?;
     if case.status.is_over() {
-        return Err(already(&case).into());
+        return Err(already_over(&case).into());
     }
     Ok(case)
 }
 
-fn already(case: &MedCase) -> String {
-    format!("the case is {} already", case.status.as_str())
+fn already_over(case: &MedCase) -> String {
+    format!("the case is already {}", case.status.as_str())
 }

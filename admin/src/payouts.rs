@@ -1,4 +1,5 @@
-//! `admin payouts`: money on its way to merchants' banks. Each command prints the payout as its events carry it.
+//! `admin payouts`: creates payouts to merchants' banks, records how they end, and lists them. Commands print a payout
+//! as its events contain it, plus its `scope`.
 
 use std::error::Error;
 use std::io::Write;
@@ -17,50 +18,51 @@ use crate::{OperatorArguments, ScopeArguments, announce, announce_as, ledger, pr
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Take money out of a wallet for a payout
+    /// Create a payout and debit the wallet
     Create {
         #[command(flatten)]
         scope: ScopeArguments,
-        /// In minor units: 1000 is R$ 10,00
+        /// The amount in minor units: 1000 is R$ 10,00
         #[arg(long, allow_hyphen_values = true, value_parser = ledger::amount)]
         amount: domain::money::Amount,
-        /// Of which wallet
+        /// The currency of the wallet
         #[arg(long, default_value = "BRL", value_parser = ledger::currency)]
         currency: Currency,
-        /// To repeat a payout whose outcome is not known: the id that was printed then (po_…)
+        /// To repeat a payout whose outcome is unknown: the id that it printed (po_…)
         #[arg(long)]
         id: Option<PayoutId>,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// A payout reached the merchant's bank
+    /// Record that a payout reached the merchant's bank
     Settle {
         /// The payout (po_…)
         id: PayoutId,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// A payout did not reach the merchant's bank: its money goes back to the wallet, and the reason is shown to the
-    /// merchant
+    /// Record that a payout failed, and credit its money back to the wallet
+    ///
+    /// The merchant reads the reason as `failure_reason`.
     Fail {
         /// The payout (po_…)
         id: PayoutId,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// One payout
+    /// Show one payout
     Show {
         /// The payout (po_…)
         id: PayoutId,
     },
-    /// A scope's payouts, newest first, 100 at once
+    /// List the payouts of an account in a mode, newest first, 100 at a time
     List {
         #[command(flatten)]
         scope: ScopeArguments,
-        /// pending, paid or failed, of the 100
+        /// Print only those of the 100 with this status
         #[arg(long, value_parser = word::<PayoutStatus>())]
         status: Option<PayoutStatus>,
-        /// The last payout of the page before (po_…)
+        /// Continue after this payout, the last one of the previous page (po_…)
         #[arg(long)]
         starting_after: Option<PayoutId>,
     },
@@ -78,7 +80,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             announce_as(stack, &id);
             let money = (amount, currency);
             let created = stack.payouts.create(id, scope.scope(), money, &operator.operator(), now).await;
-            created.map_err(|refused| match refused {
+            created.map_err(|error| match error {
                 PayoutRefused::Store(error) => not_known(&error, &id),
                 refused => refused.to_string(),
             })?
@@ -101,16 +103,16 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     print_payout(&payout)
 }
 
-/// A payout, as it is printed.
+/// The printed form of a payout.
 #[derive(Serialize)]
-struct Shown<'a> {
+struct PrintedPayout<'a> {
     #[serde(flatten)]
     payout: PayoutView<'a>,
     scope: Scope,
 }
 
 fn print_payout(payout: &Payout) -> Result<(), Box<dyn Error>> {
-    print_json(&Shown { payout: PayoutView::new(payout), scope: payout.scope })
+    print_json(&PrintedPayout { payout: PayoutView::new(payout), scope: payout.scope })
 }
 
 async fn list(
@@ -125,14 +127,14 @@ async fn list(
         print_payout(payout)?;
     }
     if let Some(last) = payouts.last().filter(|_| payouts.len() == LISTED) {
-        writeln!(std::io::stderr(), "there may be more: --starting-after {}", last.id)?;
+        writeln!(std::io::stderr(), "more payouts may follow: --starting-after {}", last.id)?;
     }
     Ok(())
 }
 
-/// What to do when a change may or may not be written: the same one again, by its id, is done once.
+/// Returns the message for a change that may or may not be written. Repeating it with the same id is safe.
 pub(crate) fn not_known(error: &impl std::fmt::Display, id: &impl std::fmt::Display) -> String {
     format!(
-        "{error}\nWhether it was done is not known. Run the same command again with --id {id}: it is done once."
+        "{error}\nThe outcome is unknown. Run the same command again with --id {id}: the change is made at most once."
     )
 }

@@ -1,4 +1,5 @@
-//! Which stack the commands work on: a deployed one, named by its tables, or the one that runs on this machine.
+//! Opens the stack that the commands work on: a deployed one, named by its tables, or the service that runs on this
+//! machine.
 
 use std::env;
 use std::error::Error;
@@ -27,45 +28,46 @@ use shared::payout::Payouts;
 use shared::store::{Aws, Store};
 use shared::wallet::Wallets;
 
-/// What `cargo run` writes beside its state.
+/// The ready file that `cargo run` writes beside its state.
 const READY_FILE: &str = ".local/ready.json";
 
-/// The table of keys on this machine, where tables have the names of the template; the ready file does not say it.
+/// The table of API keys on this machine. Tables have the template's names there, and the ready file does not contain
+/// it.
 const LOCAL_API_KEYS_TABLE: &str = "ApiKeysTable";
 
-/// What the event dispatcher's queues are called on this machine, and where its checkout is.
+/// The names of the event dispatcher's queues on this machine, and the path of the checkout.
 const LOCAL_DELIVERY_QUEUE: &str = "DeliveryQueue";
 const LOCAL_ACQUIRER_QUEUE: &str = "AcquirerQueue";
 const LOCAL_MAIL_QUEUE: &str = "MailQueue";
 const LOCAL_CHECKOUT: &str = "checkout";
 
-/// The account of the queues on this machine.
+/// The AWS account id in the URLs of the queues on this machine.
 const LOCAL_QUEUE_ACCOUNT: &str = "123456789012";
 
-/// Region and credentials that the embedded parts take; S3 alone checks them.
+/// The region and credentials for the embedded AWS services; only the embedded S3 checks them.
 const LOCAL_REGION: &str = "sa-east-1";
 const LOCAL_ACCESS_KEY: &str = "local";
 const LOCAL_SECRET_KEY: &str = "local-secret";
 
-/// Which stack to work on
+/// The stack to work on
 #[derive(Args, Debug)]
 pub(crate) struct Target {
-    /// The state table of a deployed stack (its output `TableName`) [env: `TABLE_NAME`]; credentials and region come from
-    /// AWS_* variables
+    /// State table of a deployed stack (stack output `TableName`); AWS_* variables supply credentials and region
+    /// [env: `TABLE_NAME`]
     #[arg(long, global = true, requires = "api_keys_table", help_heading = "Stack")]
     table: Option<String>,
-    /// The table of API keys of a deployed stack (its output `ApiKeysTableName`) [env: `API_KEYS_TABLE_NAME`]
+    /// Table of API keys of a deployed stack (stack output `ApiKeysTableName`) [env: `API_KEYS_TABLE_NAME`]
     #[arg(long, global = true, requires = "table", help_heading = "Stack")]
     api_keys_table: Option<String>,
-    /// The bucket of a deployed stack (its output `DocumentsBucketName`) [env: `DOCUMENTS_BUCKET`], for evidence
+    /// Bucket of a deployed stack (stack output `DocumentsBucketName`), for evidence [env: `DOCUMENTS_BUCKET`]
     #[arg(long, global = true, conflicts_with = "ready_file", help_heading = "Stack")]
     bucket: Option<String>,
-    /// The ready file of a service on this machine [default, where no table is named: .local/ready.json]
+    /// Ready file of a service on this machine [default, unless tables are named: .local/ready.json]
     #[arg(long, global = true, value_name = "PATH", conflicts_with = "table", help_heading = "Stack")]
     ready_file: Option<PathBuf>,
 }
 
-/// The part of a ready file that matters here.
+/// The fields of a ready file that the commands use.
 #[derive(Clone, Debug, Deserialize)]
 struct Ready {
     base_url: String,
@@ -76,38 +78,31 @@ struct Ready {
     bucket: String,
 }
 
-/// A stack, opened.
+/// An open stack.
 #[derive(Clone, Debug)]
 pub(crate) struct Stack {
-    /// What it is, for whoever reads the command's output.
+    /// A description of the stack for the command's output.
     pub(crate) name: String,
-    /// Its state table.
     pub(crate) store: Store,
-    /// Its accounts.
     pub(crate) accounts: Accounts,
-    /// Who may log in.
     pub(crate) users: Users,
-    /// Their keys.
     pub(crate) api_keys: ApiKeys,
-    /// Its charges.
     pub(crate) charges: Charges,
-    /// Its wallets.
     pub(crate) wallets: Wallets,
-    /// Its payouts.
     pub(crate) payouts: Payouts,
-    /// Its MED cases.
     pub(crate) cases: MedCases,
-    /// Their evidence, where its bucket is named.
+    /// `None` when no bucket is named.
     evidence: Option<CaseEvidence>,
-    /// Its time: on this machine it may have been moved.
+    /// The stack's time. A service on this machine may have advanced its clock.
     pub(crate) clock: Clock,
     aws: Aws,
-    /// The service on this machine; `None`: a deployed stack.
+    /// The service on this machine; `None` for a deployed stack.
     local: Option<Ready>,
 }
 
 impl Target {
-    /// The tables of a deployed stack. An explicit ready file wins over variables.
+    /// Returns the names of a deployed stack's state table and table of API keys, from arguments or variables. `None`:
+    /// the commands work on this machine. `--ready-file` takes precedence over variables.
     fn tables(&self) -> Result<Option<(String, String)>, String> {
         if self.ready_file.is_some() {
             return Ok(None);
@@ -116,7 +111,7 @@ impl Target {
         match (named(&self.table, "TABLE_NAME"), named(&self.api_keys_table, "API_KEYS_TABLE_NAME")) {
             (Some(table), Some(keys)) => Ok(Some((table, keys))),
             (None, None) => Ok(None),
-            // Half a stack must not become another one.
+            // With only one table, falling back to this machine would change the wrong stack.
             (Some(_), None) => Err("TABLE_NAME is set and API_KEYS_TABLE_NAME is not".to_owned()),
             (None, Some(_)) => Err("API_KEYS_TABLE_NAME is set and TABLE_NAME is not".to_owned()),
         }
@@ -126,7 +121,8 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// When the service on this machine does not run, or the environment has no credentials.
+    /// When the service on this machine does not run, when only one of the two tables is named, or when the
+    /// environment has no credentials.
     pub(crate) async fn open(&self) -> Result<Stack, Box<dyn Error>> {
         if let Some((table, keys)) = self.tables()? {
             let aws = Aws::from_vars(&|name| env::var(name).ok())?;
@@ -135,16 +131,15 @@ impl Target {
             return Ok(stack(aws, name, (table, keys, bucket), Clock::default(), None));
         }
         let path = self.ready_file.clone().unwrap_or_else(|| PathBuf::from(READY_FILE));
-        let ready = read(&path)?;
-        let clock = clock_of(&ready).await.map_err(|error| not_running(&path, &*error))?;
+        let ready = read_ready_file(&path)?;
+        let clock = read_service_clock(&ready).await.map_err(|error| not_running(&path, &*error))?;
         let aws = Aws::from_vars(&|name| local_var(name, &ready))?;
         let name = format!("the service on {}", ready.base_url);
-        let places = (ready.table.clone(), LOCAL_API_KEYS_TABLE.to_owned(), Some(ready.bucket.clone()));
-        Ok(stack(aws, name, places, clock, Some(ready)))
+        let resources = (ready.table.clone(), LOCAL_API_KEYS_TABLE.to_owned(), Some(ready.bucket.clone()));
+        Ok(stack(aws, name, resources, clock, Some(ready)))
     }
 }
 
-/// By the names of its state table, its table of keys and its bucket.
 fn stack(
     aws: Aws,
     name: String,
@@ -173,8 +168,8 @@ fn stack(
 }
 
 impl Stack {
-    /// The event dispatcher of this stack, with the operator's own credentials. Of a deployed stack it reads the variables
-    /// that its function has.
+    /// Returns the stack's event dispatcher, which uses the operator's credentials. For a deployed stack the command
+    /// needs the same environment variables as the dispatcher's function.
     pub(crate) fn dispatcher(&self) -> Result<Dispatcher, Box<dyn Error>> {
         let var = |name: &str| match (name, &self.local) {
             ("TABLE_NAME", _) => Some(self.store.table().to_owned()),
@@ -184,12 +179,12 @@ impl Stack {
         Ok(Dispatcher::from_vars(&self.aws, self.clock.clone(), &var)?)
     }
 
-    /// An account that exists.
+    /// Returns an account, or an error when it does not exist.
     pub(crate) async fn account(&self, id: &AccountId) -> Result<Account, Box<dyn Error>> {
         self.accounts.find(id).await?.ok_or_else(|| format!("there is no account {id}").into())
     }
 
-    /// Where what it calls may be: this machine may call itself.
+    /// Returns which URLs the stack may call: a service on this machine may also call local addresses.
     pub(crate) fn addresses(&self) -> AddressPolicy {
         match self.local {
             Some(_) => AddressPolicy::PublicOrLocal(LocalNames::default()),
@@ -197,20 +192,22 @@ impl Stack {
         }
     }
 
-    /// Evidence, whose bucket must be named.
+    /// Returns the evidence files, or an error when no bucket is named.
     pub(crate) fn evidence(&self) -> Result<&CaseEvidence, Box<dyn Error>> {
-        self.evidence.as_ref().ok_or_else(|| "name the stack's bucket by --bucket or DOCUMENTS_BUCKET".into())
+        self.evidence
+            .as_ref()
+            .ok_or_else(|| "name the stack's bucket with --bucket or DOCUMENTS_BUCKET".into())
     }
 }
 
 fn not_running(path: &Path, error: &dyn Error) -> String {
     format!(
-        "no service runs on this machine ({}: {error}); start it with `cargo run`, or name a deployed stack by --table and --api-keys-table",
+        "no service runs on this machine ({}: {error}); start it with `cargo run`, or name a deployed stack with --table and --api-keys-table",
         path.display()
     )
 }
 
-fn read(path: &Path) -> Result<Ready, Box<dyn Error>> {
+fn read_ready_file(path: &Path) -> Result<Ready, Box<dyn Error>> {
     let text = fs::read(path).map_err(|error| not_running(path, &error))?;
     Ok(serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))?)
 }
@@ -240,8 +237,8 @@ fn dispatcher_var(name: &str, ready: &Ready) -> Option<String> {
     }
 }
 
-/// The service's own time: its clock moved by nothing answers with where it stands.
-async fn clock_of(ready: &Ready) -> Result<Clock, Box<dyn Error>> {
+/// Reads the clock of the service on this machine: advancing it by 0 seconds returns its time.
+async fn read_service_clock(ready: &Ready) -> Result<Clock, Box<dyn Error>> {
     #[derive(Deserialize)]
     struct Moved {
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! `admin users`: who may log in to an account's dashboard. Passwords are generated, and shown once.
+//! `admin users`: manages the users of an account's dashboard. Passwords are generated, and printed once.
 
 use std::error::Error;
 
@@ -17,52 +17,52 @@ use crate::{OperatorArguments, announce, print_json, print_once};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Who may log in to an account's dashboard
+    /// List the users of an account's dashboard
     List {
         /// The account (acc_…)
         account: AccountId,
     },
-    /// Let somebody log in. Prints a new password, once
+    /// Add a user and print the generated password, which is shown only once
     Add {
         /// The account (acc_…)
         account: AccountId,
-        /// Their address, which is theirs in this account alone
+        /// The user's email address, which must not belong to any other user of any account
         #[arg(long, value_parser = email)]
         email: String,
-        /// What they may do: owner and admin manage keys, member lists them
+        /// The user's role: owner and admin manage API keys, member can only list them
         #[arg(long, value_parser = word::<Role>())]
         role: Role,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Change what somebody may do, from their next request on
+    /// Change a user's role, from the user's next request on
     SetRole {
         /// The account (acc_…)
         account: AccountId,
-        /// Their address
+        /// The user's email address
         #[arg(long, value_parser = email)]
         email: String,
-        /// owner, admin or member
+        /// The new role
         #[arg(long, value_parser = word::<Role>())]
         role: Role,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Give somebody a new password, and print it, once. They are logged out everywhere
+    /// Replace a user's password, print the new one, which is shown only once, and end all sessions of the user
     ResetPassword {
         /// The account (acc_…)
         account: AccountId,
-        /// Their address
+        /// The user's email address
         #[arg(long, value_parser = email)]
         email: String,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Let somebody log in no more. They are logged out everywhere; the account's keys go on
+    /// Remove a user and end all sessions of the user; the account's API keys remain valid
     Remove {
         /// The account (acc_…)
         account: AccountId,
-        /// Their address
+        /// The user's email address
         #[arg(long, value_parser = email)]
         email: String,
         #[command(flatten)]
@@ -79,8 +79,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     let now = stack.clock.now();
     let change = |account: AccountId, email: String, change: UserChange, operator: OperatorArguments| async move {
         announce(stack);
-        let who = (&account, email.as_str());
-        stack.users.change(who, &change, &operator.operator(), now).await
+        let user = (&account, email.as_str());
+        stack.users.change(user, &change, &operator.operator(), now).await
     };
     match command {
         Command::List { account } => {
@@ -103,16 +103,16 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::ResetPassword { account, email, operator } => {
             let (password, hash) = new_password()?;
-            let anew = UserChange::Password(hash, TokenGeneration::new(random::bytes()?));
-            let user = change(account, email, anew, operator).await?;
+            let new_password = UserChange::Password(hash, TokenGeneration::new(random::bytes()?));
+            let user = change(account, email, new_password, operator).await?;
             print_once(&with_password(&user, &password))
         }
         Command::Remove { account, email, operator } => {
-            let mut gone = view(&change(account, email, UserChange::Remove, operator).await?);
-            if let Some(fields) = gone.as_object_mut() {
+            let mut removed = view(&change(account, email, UserChange::Remove, operator).await?);
+            if let Some(fields) = removed.as_object_mut() {
                 fields.insert("removed".to_owned(), true.into());
             }
-            print_json(&gone)
+            print_json(&removed)
         }
     }
 }

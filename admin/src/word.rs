@@ -1,32 +1,33 @@
-//! Words of the domain's vocabularies as arguments: in lower case, with hyphens.
+//! Parses the values of the domain's enums as arguments, written in lower case with hyphens.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use domain::vocabulary::Vocabulary;
 
-/// Reads a word of a vocabulary; the help lists them all.
+/// Returns a parser for the values of `T`. The help text lists all of them.
 pub(crate) fn word<T: Vocabulary + Send + Sync + 'static>() -> impl TypedValueParser<Value = T> {
     parser(|_| None)
 }
 
-/// The same, with what each word means in the help.
+/// Returns the parser of [`word`], with a description of each value in the help text.
 pub(crate) fn explained<T: Vocabulary + Send + Sync + 'static>(
-    meaning: impl Fn(T) -> &'static str,
+    description: impl Fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {
-    parser(move |variant| Some(meaning(variant)))
+    parser(move |variant| Some(description(variant)))
 }
 
 fn parser<T: Vocabulary + Send + Sync + 'static>(
-    meaning: impl Fn(T) -> Option<&'static str>,
+    description: impl Fn(T) -> Option<&'static str>,
 ) -> impl TypedValueParser<Value = T> {
     let value = |variant: T| {
-        let value = PossibleValue::new(spelled(variant));
-        meaning(variant).map_or(value.clone(), |meaning| value.help(meaning))
+        let value = PossibleValue::new(argument(variant));
+        description(variant).map_or(value.clone(), |description| value.help(description))
     };
-    let words: Vec<PossibleValue> = T::all().map(value).collect();
-    PossibleValuesParser::new(words)
-        .try_map(|text| T::all().find(|variant| spelled(*variant) == text).ok_or("no such word"))
+    let values: Vec<PossibleValue> = T::all().map(value).collect();
+    PossibleValuesParser::new(values)
+        .try_map(|text| T::all().find(|variant| argument(*variant) == text).ok_or("unknown value"))
 }
 
-fn spelled(variant: impl Into<&'static str>) -> String {
+/// Returns the spelling of a value as an argument: `CLOSED_WITHOUT_REFUND` becomes `closed-without-refund`.
+fn argument(variant: impl Into<&'static str>) -> String {
     variant.into().to_ascii_lowercase().replace('_', "-")
 }
