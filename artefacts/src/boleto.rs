@@ -1,7 +1,7 @@
 //! Boleto: a bank slip's barcode number (44 digits) and its digitable line (47 digits).
 //!
-//! Both carry the bank, the currency, the due date, the amount, and the free field: 25 digits that the bank assigns.
-//! The barcode number has one check digit over all others (modulo 11), its fifth digit. The line repeats it, and adds
+//! Both contain the bank, the currency, the due date, the amount, and the free field: 25 digits that the bank assigns.
+//! The fifth digit of the barcode number is a check digit over all others (modulo 11). The line repeats it, and adds
 //! one check digit (modulo 10) to each of its first three fields. Every [`Boleto`] can be encoded. Parsing is strict
 //! and verifies the check digits.
 //!
@@ -12,7 +12,8 @@ use chrono::{Datelike as _, NaiveDate};
 
 use crate::digits::{Digits, DigitsError};
 
-/// Not assigned: the Central Bank's clearing codes begin at 001. So no bank's app can route a sandbox slip.
+/// A bank code that is not assigned: the Central Bank's clearing codes begin at 001. So no bank can route a sandbox
+/// boleto.
 const SANDBOX_BANK: Digits<3> = Digits::ZERO;
 
 /// The code of the real.
@@ -26,23 +27,23 @@ const FACTOR_ROUND: i32 = 9_000;
 /// 2049-10-13, the last day of the second cycle, in days since day 0. No rule is published for later days.
 const LAST_DAY: i32 = 18_999;
 
-/// Why a boleto can't be built or parsed.
+/// The reason why a boleto can't be built or parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BoletoError {
     /// Not 44 or 47 digits, or a line with misplaced dots or spaces.
-    #[error("must be the 44 digits of a boleto's bars or the 47 of its line")]
+    #[error("must be the 44 digits of a boleto's barcode number or the 47 digits of its line")]
     Digits,
     /// A check digit is wrong.
-    #[error("a check digit does not hold")]
+    #[error("a check digit is wrong")]
     CheckDigit,
     /// The currency code is not 9, the real.
     #[error("the currency must be the real")]
     Currency,
     /// Zero, or above 9,999,999,999 centavos: the field has ten digits.
-    #[error("a boleto has an amount of at most 9999999999 centavos")]
+    #[error("the amount must be from 1 to 9999999999 centavos")]
     Amount,
     /// Before 2000-07-03 or after 2049-10-13, which have no factor; when parsed, a factor below 1000.
-    #[error("a boleto is due between 2000-07-03 and 2049-10-13")]
+    #[error("the due date must be from 2000-07-03 to 2049-10-13")]
     Due,
 }
 
@@ -75,14 +76,14 @@ impl Boleto {
         Ok(Self { bank, amount_centavos, due, free_field, factor: due_factor(due)?, value })
     }
 
-    /// A slip for tests, of bank 000, which does not exist: no bank can take money for it. The free field is derived
-    /// from the id.
+    /// Returns a boleto for tests. Its bank is 000, which does not exist, so no bank can accept a payment for it. The
+    /// free field is derived from the id.
     pub fn sandbox(id: [u8; 16], amount_centavos: u64, due: NaiveDate) -> Result<Self, BoletoError> {
         Self::new(SANDBOX_BANK, amount_centavos, due, Digits::of_id(id))
     }
 
-    /// Parses a barcode number, 44 digits. Since 2025 each factor stands for two days, one in each cycle; the result
-    /// is the day nearer to `near`, usually today.
+    /// Parses a barcode number of 44 digits. Since 2025 each due factor stands for two days, one in each cycle; the due
+    /// date is the one nearer to `near`, which is usually today.
     pub fn from_barcode(text: &str, near: NaiveDate) -> Result<Self, BoletoError> {
         let barcode = Digits::<44>::parse(text)?;
         if barcode.values().nth(3) != Some(CURRENCY) {
@@ -92,8 +93,8 @@ impl Boleto {
         if read.barcode() == barcode { Ok(read) } else { Err(BoletoError::CheckDigit) }
     }
 
-    /// Parses a digitable line, 47 digits, bare or formatted as by [`Self::formatted_line`]. See
-    /// [`Self::from_barcode`] for `near`.
+    /// Parses a digitable line of 47 digits, with or without the dots and spaces of [`Self::formatted_line`]. For
+    /// `near` see [`Self::from_barcode`].
     pub fn from_line(text: &str, near: NaiveDate) -> Result<Self, BoletoError> {
         let formatted = text.len() == FORMATTED_LEN;
         let bare = if formatted { text.replace(['.', ' '], "") } else { text.to_owned() };
@@ -118,37 +119,37 @@ impl Boleto {
         near: NaiveDate,
     ) -> Result<Self, BoletoError> {
         let amount_centavos = u64::try_from(value.number()?).map_err(|_| BoletoError::Amount)?;
-        // Checked before the due date: a slip without either is refused for its amount.
+        // Checked before the due date, so that a boleto without both returns the error of the amount.
         amount_field(amount_centavos)?;
         Self::new(bank, amount_centavos, due_date(factor, near)?, free_field)
     }
 
-    /// The bank's code in the clearing.
+    /// Returns the bank's clearing code.
     pub fn bank(&self) -> &Digits<3> {
         &self.bank
     }
 
-    /// The amount, 1 to 9,999,999,999 centavos.
+    /// Returns the amount, from 1 to 9,999,999,999 centavos.
     pub fn amount_centavos(&self) -> u64 {
         self.amount_centavos
     }
 
-    /// The due date: the last day to pay without a fine.
+    /// Returns the due date: the last day to pay without a fine.
     pub fn due(&self) -> NaiveDate {
         self.due
     }
 
-    /// The digits by which the bank identifies the slip.
+    /// Returns the digits by which the bank identifies the boleto.
     pub fn free_field(&self) -> &Digits<25> {
         &self.free_field
     }
 
-    /// The barcode number, 44 digits.
+    /// Returns the barcode number of 44 digits.
     pub fn barcode(&self) -> Digits<44> {
         Digits::collect(self.head().chain([self.check_digit()]).chain(self.tail()))
     }
 
-    /// The digitable line, 47 digits.
+    /// Returns the digitable line of 47 digits.
     pub fn line(&self) -> Digits<47> {
         let mut free = self.free_field.values();
         let first = field(self.head().chain(free.by_ref().take(5)));
@@ -159,25 +160,25 @@ impl Boleto {
         Digits::collect(fields.chain([self.check_digit()]).chain(rest))
     }
 
-    /// The digitable line with its dots and spaces, `00000.00000 00000.000000 00000.000000 0 00000000000000`.
+    /// Returns the digitable line with its dots and spaces: `00000.00000 00000.000000 00000.000000 0 00000000000000`.
     pub fn formatted_line(&self) -> String {
         format_line(&self.line())
     }
 
-    /// The digits before the barcode number's check digit.
+    /// Returns the digits before the barcode number's check digit.
     fn head(&self) -> impl DoubleEndedIterator<Item = u8> {
         self.bank.values().chain([CURRENCY])
     }
 
-    /// The digits after it.
+    /// Returns the digits after the barcode number's check digit.
     fn tail(&self) -> impl DoubleEndedIterator<Item = u8> {
         self.factor.values().chain(self.value.values()).chain(self.free_field.values())
     }
 
-    /// Modulo 11 with weights 2 to 9 from the right; never 0.
+    /// Computes the barcode number's check digit: modulo 11 with weights 2 to 9 from the right; never 0.
     fn check_digit(&self) -> u8 {
         let digits = self.head().chain(self.tail()).rev();
-        // 43 digits by at most 9 by at most 9: far from saturation.
+        // The sum is at most 43 · 9 · 9, far from saturation.
         let sum = digits
             .zip((2..=9).cycle())
             .fold(0_u32, |sum, (digit, weight)| sum.saturating_add(u32::from(digit).saturating_mul(weight)));
@@ -188,7 +189,7 @@ impl Boleto {
     }
 }
 
-/// `00000.00000 00000.000000 00000.000000 0 00000000000000`.
+/// The length of `00000.00000 00000.000000 00000.000000 0 00000000000000`.
 const FORMATTED_LEN: usize = 54;
 
 fn format_line(line: &Digits<47>) -> String {
@@ -204,8 +205,8 @@ fn format_line(line: &Digits<47>) -> String {
     text
 }
 
-/// A field of the line: its digits and their check digit, modulo 10 with weights 2 and 1 from the right; the digits
-/// of each product are summed.
+/// Appends the check digit to a field of the line: modulo 10 with weights 2 and 1 from the right, summing the digits of
+/// each product.
 fn field(digits: impl Iterator<Item = u8>) -> Vec<u8> {
     let mut digits: Vec<u8> = digits.collect();
     let sum = digits.iter().rev().zip([2_u32, 1].into_iter().cycle()).fold(0_u32, |sum, (digit, weight)| {
@@ -224,7 +225,8 @@ fn amount_field(centavos: u64) -> Result<Digits<10>, BoletoError> {
     Digits::of(centavos.into()).map_err(|_| BoletoError::Amount)
 }
 
-/// Days since 1997-10-07. After 9999 the factor restarts at 1000, the factor of 2025-02-22.
+/// Returns the due factor of a day: the days since 1997-10-07. After 9999 it restarts at 1000, the factor of
+/// 2025-02-22.
 fn due_factor(due: NaiveDate) -> Result<Digits<4>, BoletoError> {
     let days = due.num_days_from_ce().saturating_sub(FACTOR_EPOCH_DAY);
     if !(FACTOR_MIN..=LAST_DAY).contains(&days) {
@@ -235,7 +237,7 @@ fn due_factor(due: NaiveDate) -> Result<Digits<4>, BoletoError> {
     Ok(Digits::of(factor)?)
 }
 
-/// The day of a factor, in the cycle that puts it nearer to `near`.
+/// Returns the day of a factor, in the cycle whose day is nearer to `near`.
 fn due_date(factor: Digits<4>, near: NaiveDate) -> Result<NaiveDate, BoletoError> {
     let days = i32::try_from(factor.number()?).map_err(|_| BoletoError::Due)?;
     if days < FACTOR_MIN {
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn every_published_slip_is_read_and_written_as_published() {
+    fn published_boletos_are_parsed_and_encoded_as_published() {
         let vectors = vectors("boleto");
         assert_eq!(vectors.len(), 5);
         for vector in vectors {
@@ -293,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_due_factor_is_the_published_one() {
+    fn due_factors_equal_the_published_ones() {
         let vectors = vectors("boleto_due_factor");
         assert_eq!(vectors.len(), 5);
         for vector in vectors {
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_without_a_factor_is_refused() {
+    fn a_due_date_without_a_factor_is_rejected() {
         for due in ["2000-07-02", "2049-10-14", "1997-10-07"] {
             assert_eq!(due_factor(day(due)), Err(BoletoError::Due), "{due}");
         }
@@ -320,17 +322,17 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_of_zero_or_of_more_than_ten_digits_is_refused() {
+    fn an_amount_of_zero_or_of_more_than_ten_digits_is_rejected() {
         let due = day("2026-12-01");
         let most = Boleto::sandbox([0; 16], 9_999_999_999, due).unwrap();
         assert!(most.line().as_str().ends_with("9999999999"));
-        for refused in [0, 10_000_000_000, 999_999_999_999, u64::MAX] {
-            assert_eq!(Boleto::sandbox([0; 16], refused, due), Err(BoletoError::Amount), "{refused}");
+        for rejected in [0, 10_000_000_000, 999_999_999_999, u64::MAX] {
+            assert_eq!(Boleto::sandbox([0; 16], rejected, due), Err(BoletoError::Amount), "{rejected}");
         }
     }
 
     #[test]
-    fn a_slip_of_the_sandbox_is_of_no_bank_and_follows_from_its_charge() {
+    fn a_sandbox_boleto_has_bank_000_and_is_derived_from_its_id() {
         insta::assert_snapshot!(sandbox().barcode(), @"00097164700001234563408800955381380479911687");
         insta::assert_snapshot!(sandbox().formatted_line(), @"00093.40886 00955.381389 04799.116878 7 16470000123456");
         let other = Boleto::sandbox([8; 16], 123_456, day("2026-12-01")).unwrap();
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_formatted_line_is_read_only_as_it_is_written() {
+    fn a_formatted_line_is_parsed_only_with_its_exact_dots_and_spaces() {
         let near = day("2026-11-21");
         let line = sandbox().formatted_line();
         assert_eq!(Boleto::from_line(&line, near), Ok(sandbox()));
@@ -357,11 +359,11 @@ mod tests {
     }
 
     #[test]
-    fn another_currency_and_no_amount_are_refused() {
+    fn a_barcode_with_another_currency_or_without_an_amount_or_a_due_date_is_rejected() {
         let near = day("2026-11-21");
-        let change = |at: usize, instead: &str| {
+        let change = |at: usize, replacement: &str| {
             let mut text = sandbox().barcode().to_string();
-            text.replace_range(at..at + instead.len(), instead);
+            text.replace_range(at..at + replacement.len(), replacement);
             Boleto::from_barcode(&text, near)
         };
         assert_eq!(change(3, "8"), Err(BoletoError::Currency));
@@ -373,7 +375,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(
+        fn an_encoded_boleto_is_parsed_back(
             id: [u8; 16],
             bank in 0_u128..1000,
             centavos in 1_u64..=9_999_999_999,
@@ -389,7 +391,7 @@ mod tests {
         }
 
         #[test]
-        fn one_other_digit_breaks_a_line(at in 0_usize..47, other in b'0'..=b'9') {
+        fn a_line_with_one_changed_digit_is_rejected(at in 0_usize..47, other in b'0'..=b'9') {
             let mut bytes = sandbox().line().as_str().as_bytes().to_vec();
             prop_assume!(bytes[at] != other);
             bytes[at] = other;
@@ -397,7 +399,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in "[0-9 .]{44,54}|.*") {
+        fn parsing_never_panics(text in "[0-9 .]{44,54}|.*") {
             let _ = Boleto::from_barcode(&text, sandbox().due());
             let _ = Boleto::from_line(&text, sandbox().due());
         }

@@ -1,42 +1,42 @@
-//! BR Code: the text behind a Pix "copia e cola" and its QR code.
+//! BR Code: the text of a Pix "copia e cola" and of its QR code.
 //!
-//! A list of fields, each with a two-digit id, a two-digit length and a value. Some values are such lists themselves.
-//! [`DynamicBrCode`] encodes the dynamic form, which carries the location to fetch the charge from. [`BrCode`] parses
-//! every form strictly: the CRC must be right and the mandatory fields of a Pix present.
+//! A BR Code is a list of fields, each with a two-digit id, a two-digit length and a value. Some values are lists of
+//! fields themselves. [`DynamicBrCode`] encodes the dynamic form, which contains the location to fetch the charge from.
+//! [`BrCode`] parses every form strictly: the CRC must be right and the mandatory fields of a Pix present.
 //!
 //! Source: Central Bank of Brazil, *Manual de Padrões para Iniciação do Pix*, over EMV® QR Code Specification
 //! for Payment Systems, merchant-presented mode. Lengths count characters; the CRC covers bytes. The encoder writes
 //! ASCII only, where both are the same.
 
-/// Field 26-00, the template's owner. Parsed in any case.
+/// The value of field 26-00, which identifies Pix. Parsing ignores its case.
 const GUI: &str = "br.gov.bcb.pix";
 
 const LOCATION_MAX_LEN: usize = 77;
 const NAME_MAX_LEN: usize = 25;
 const CITY_MAX_LEN: usize = 15;
 const AMOUNT_MAX_LEN: usize = 13;
-/// `9999999999.99`, the most that fits in field 54.
+/// `9999999999.99`, the highest amount that fits in field 54.
 const AMOUNT_MAX_CENTAVOS: u64 = 999_999_999_999;
 
-/// Used when nothing of a name is left in ASCII: the fields must not be empty.
+/// Used when no character of a name has an ASCII form, because the fields must not be empty.
 const NAME_FALLBACK: &str = "RECEBEDOR";
 const CITY_FALLBACK: &str = "BRASIL";
 
-/// Id and length of the CRC's field. The CRC covers them.
+/// The id and length of the CRC's field. The CRC covers them.
 const CRC_HEAD: &str = "6304";
 const CRC_LEN: usize = 4;
 
 /// The payload format indicator, which must be the first field.
 const FORMAT: Field<'static> = Field { id: "00", value: "01" };
 
-/// Why a BR Code can't be parsed or encoded.
+/// The reason why a BR Code can't be parsed or encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BrCodeError {
     /// The location is empty, longer than 77 characters, has a scheme, or has a character that is invalid in a URL.
     #[error("the location must be a URL without scheme, of at most 77 characters")]
     Location,
     /// The CRC is absent, is not four upper-case hex digits, or is wrong.
-    #[error("the CRC does not hold")]
+    #[error("the CRC is absent or wrong")]
     Crc,
     /// An id or length is not two digits, or a value is empty or truncated.
     #[error("a field is malformed")]
@@ -45,28 +45,28 @@ pub enum BrCodeError {
     #[error("a field occurs twice")]
     Duplicate,
     /// A mandatory field, named by its id, is absent or has a value that is invalid in a Pix.
-    #[error("field {0} is absent or has a value that no Pix has")]
+    #[error("field {0} is absent or has a value that is invalid in a Pix")]
     Required(&'static str),
     /// Field 54 is not 0.01 to 9,999,999,999.99 reais.
-    #[error("the amount is not one in reais")]
+    #[error("the amount must be from 0.01 to 9999999999.99 reais")]
     Amount,
 }
 
-/// A code for a single payment; the payer's bank fetches the charge from a location.
+/// A BR Code for a single payment. The payer's bank fetches the charge from the location.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DynamicBrCode<'a> {
-    /// Where the payer's bank fetches the charge: a URL without its scheme, 1 to 77 characters.
+    /// The URL from which the payer's bank fetches the charge, without its scheme, 1 to 77 characters.
     pub location: &'a str,
     /// The amount to display, 1 to 999,999,999,999 centavos. The charge at the location is authoritative.
     pub amount_centavos: Option<u64>,
-    /// The receiver. Transliterated to ASCII and truncated to 25 characters.
+    /// The receiver's name. It is transliterated to ASCII and truncated to 25 characters.
     pub merchant_name: &'a str,
-    /// The receiver's city. Transliterated to ASCII and truncated to 15 characters.
+    /// The receiver's city. It is transliterated to ASCII and truncated to 15 characters.
     pub merchant_city: &'a str,
 }
 
 impl DynamicBrCode<'_> {
-    /// The payload, CRC included. At most 220 characters.
+    /// Encodes the payload, CRC included, in at most 220 characters.
     pub fn encode(&self) -> Result<String, BrCodeError> {
         if !is_location(self.location) {
             return Err(BrCodeError::Location);
@@ -128,13 +128,13 @@ impl<'a> BrCode<'a> {
         }
         let account = parse_fields(find(&fields, "26").ok_or(BrCodeError::Required("26"))?)?;
         for id in ["52", "53", "58", "59", "60"] {
-            let holds = find(&fields, id).is_some_and(|value| match id {
+            let is_valid = find(&fields, id).is_some_and(|value| match id {
                 "52" => value.len() == 4 && value.bytes().all(|byte| byte.is_ascii_digit()),
                 "53" => value == "986",
                 "58" => value == "BR",
                 _ => true,
             });
-            if !holds {
+            if !is_valid {
                 return Err(BrCodeError::Required(id));
             }
         }
@@ -146,43 +146,44 @@ impl<'a> BrCode<'a> {
         Ok(code)
     }
 
-    /// The fields in the payload's order.
+    /// Returns the fields in the payload's order.
     pub fn fields(&self) -> &[Field<'a>] {
         &self.fields
     }
 
-    /// The value of a field.
+    /// Returns the value of a field. `None`: the code does not have the field.
     pub fn get(&self, id: &str) -> Option<&'a str> {
         find(&self.fields, id)
     }
 
-    /// Where to fetch the charge from (26-25), in a dynamic code.
+    /// Returns the URL to fetch the charge from (field 26-25), which a dynamic code has.
     pub fn location(&self) -> Option<&'a str> {
         find(&self.account, "25")
     }
 
-    /// The receiver's Pix key (26-01), in a static code.
+    /// Returns the receiver's Pix key (field 26-01), which a static code has.
     pub fn key(&self) -> Option<&'a str> {
         find(&self.account, "01")
     }
 
-    /// The amount (54), 1 to 999,999,999,999 centavos.
+    /// Returns the amount (field 54), from 1 to 999,999,999,999 centavos. `None`: the code has no amount.
     pub fn amount_centavos(&self) -> Result<Option<u64>, BrCodeError> {
         self.get("54").map(parse_amount).transpose()
     }
 
-    /// The receiver (59).
+    /// Returns the receiver's name (field 59).
     pub fn merchant_name(&self) -> &'a str {
         self.get("59").unwrap_or_default()
     }
 
-    /// The receiver's city (60).
+    /// Returns the receiver's city (field 60).
     pub fn merchant_city(&self) -> &'a str {
         self.get("60").unwrap_or_default()
     }
 }
 
-/// CRC-16/CCITT-FALSE (polynomial 1021, initial value FFFF, not reflected). The check value of `123456789` is 29B1.
+/// Computes CRC-16/CCITT-FALSE (polynomial 1021, initial value FFFF, not reflected). The check value of `123456789` is
+/// 29B1.
 pub fn crc16(bytes: &[u8]) -> u16 {
     const POLYNOMIAL: u16 = 0x1021;
     let mut crc = u16::MAX;
@@ -256,7 +257,7 @@ fn in_range(centavos: u64) -> Result<u64, BrCodeError> {
     if (1..=AMOUNT_MAX_CENTAVOS).contains(&centavos) { Ok(centavos) } else { Err(BrCodeError::Amount) }
 }
 
-/// Parses `10.00` into centavos, and `10` and `10.5`, which other encoders produce.
+/// Parses `10.00` into centavos. Also accepts `10` and `10.5`, which other encoders produce.
 fn parse_amount(text: &str) -> Result<u64, BrCodeError> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "00"));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
@@ -277,34 +278,34 @@ fn is_location(location: &str) -> bool {
         && !location.contains("://")
 }
 
-/// A name in printable ASCII, at most `max_len` long and never empty.
+/// Converts a name to printable ASCII of 1 to `max_len` characters. Returns `fallback` when no character is left.
 fn ascii(name: &str, max_len: usize, fallback: &str) -> String {
     let mut text = String::with_capacity(max_len);
-    for character in name.trim().chars().take(READ_AT_MOST) {
+    for character in name.trim().chars().take(MAX_CHARS_READ) {
         let mut buffer = [0; 4];
-        let written = match character {
+        let ascii = match character {
             ' '..='~' => character.encode_utf8(&mut buffer),
             _ if character.is_whitespace() => " ",
             _ => transliterate(character),
         };
-        let doubled = written == " " && (text.is_empty() || text.ends_with(' '));
-        if doubled {
+        let repeats_space = ascii == " " && (text.is_empty() || text.ends_with(' '));
+        if repeats_space {
             continue;
         }
-        if text.len().saturating_add(written.len()) > max_len {
+        if text.len().saturating_add(ascii.len()) > max_len {
             break;
         }
-        text.push_str(written);
+        text.push_str(ascii);
     }
     text.truncate(text.trim_end().len());
     if text.is_empty() { fallback.to_owned() } else { text }
 }
 
-/// Characters of a name that are read. Bounds the loop over a name whose characters are all dropped.
-const READ_AT_MOST: usize = 200;
+/// The number of characters that are read of a name. It bounds the loop over a name whose characters are all dropped.
+const MAX_CHARS_READ: usize = 200;
 
-/// Letters of Portuguese and other European languages without their diacritics. Other characters are dropped, and so
-/// are combining marks.
+/// Removes the diacritics of a letter of Portuguese or another European language. Returns an empty text for other
+/// characters, combining marks included, so that they are dropped.
 fn transliterate(character: char) -> &'static str {
     match character {
         'á' | 'à' | 'â' | 'ã' | 'ä' | 'å' | 'ª' => "a",
@@ -368,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn every_published_code_is_read_as_published() {
+    fn published_codes_are_parsed_as_published() {
         let vectors = published(true);
         assert_eq!(vectors.len(), 9);
         for vector in vectors {
@@ -391,8 +392,8 @@ mod tests {
     }
 
     #[test]
-    fn published_dynamic_codes_are_written_identically() {
-        let mut written = 0;
+    fn published_dynamic_codes_are_encoded_identically() {
+        let mut encoded = 0;
         for vector in published(true) {
             let payload = vector["payload"].as_str().unwrap();
             let code = BrCode::parse(payload).unwrap();
@@ -400,20 +401,20 @@ mod tests {
             else {
                 continue;
             };
-            let again = DynamicBrCode {
+            let dynamic = DynamicBrCode {
                 location,
                 amount_centavos: code.amount_centavos().unwrap(),
                 merchant_name: code.merchant_name(),
                 merchant_city: code.merchant_city(),
             };
-            assert_eq!(again.encode().unwrap(), payload);
-            written += 1;
+            assert_eq!(dynamic.encode().unwrap(), payload);
+            encoded += 1;
         }
-        assert_eq!(written, 2);
+        assert_eq!(encoded, 2);
     }
 
     #[test]
-    fn the_published_wrong_code_is_refused() {
+    fn the_published_code_with_a_wrong_crc_is_rejected() {
         let vectors = published(false);
         assert_eq!(vectors.len(), 1);
         for vector in vectors {
@@ -427,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_is_written_with_two_decimals() {
+    fn an_amount_is_encoded_with_two_decimals() {
         for (centavos, field) in
             [(1000, "540510.00"), (1, "54040.01"), (999_999_999_999, "54139999999999.99")]
         {
@@ -439,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_of_zero_or_of_more_than_13_characters_is_refused() {
+    fn an_amount_of_zero_or_of_more_than_13_characters_is_rejected() {
         for centavos in [0, 1_000_000_000_000, u64::MAX] {
             let code = DynamicBrCode { amount_centavos: Some(centavos), ..CODE };
             assert_eq!(code.encode(), Err(BrCodeError::Amount), "{centavos}");
@@ -447,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_that_does_not_fit_is_refused() {
+    fn a_location_that_is_too_long_or_no_url_without_scheme_is_rejected() {
         let longest = "a".repeat(77);
         assert!(DynamicBrCode { location: &longest, ..CODE }.encode().is_ok());
         for location in
@@ -458,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_written_in_ascii_within_their_length() {
+    fn names_are_encoded_in_ascii_within_their_maximum_length() {
         for (name, expected) in [
             ("Padaria São João & Cia", "Padaria Sao Joao & Cia"),
             ("AÇAÍ ÀS QUATRO ESTAÇÕES LTDA", "ACAI AS QUATRO ESTACOES L"),
@@ -483,11 +484,11 @@ mod tests {
     }
 
     #[test]
-    fn a_code_without_what_a_pix_must_have_is_refused() {
+    fn a_code_with_an_absent_or_invalid_field_is_rejected() {
         let account = "26180014br.gov.bcb.pix";
         let whole = format!("000201{account}5204000053039865802BR5901A6001B");
         assert!(BrCode::parse(&signed(&whole)).is_ok());
-        for (written, instead, expected) in [
+        for (original, replacement, expected) in [
             ("000201", "", BrCodeError::Required("00")),
             ("000201", "000202", BrCodeError::Required("00")),
             (account, "", BrCodeError::Required("26")),
@@ -512,13 +513,13 @@ mod tests {
             ("5802BR", "541410000000000.005802BR", BrCodeError::Amount),
             ("5802BR", "541310000000000005802BR", BrCodeError::Amount),
         ] {
-            let payload = signed(&whole.replace(written, instead));
+            let payload = signed(&whole.replace(original, replacement));
             assert_eq!(BrCode::parse(&payload), Err(expected), "{payload}");
         }
     }
 
     #[test]
-    fn a_code_whose_crc_is_absent_or_elsewhere_is_refused() {
+    fn a_code_whose_crc_is_absent_or_not_the_last_field_is_rejected() {
         let payload = CODE.encode().unwrap();
         let lower = payload.replace("64E4", "64e4");
         for text in ["", "6304", "000201", payload.strip_suffix('4').unwrap(), &lower, &format!("{payload} ")]
@@ -531,7 +532,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(
+        fn an_encoded_code_is_parsed_back(
             location in "[!-~]{1,77}",
             centavos in proptest::option::of(1_u64..=999_999_999_999),
             name in "[A-Za-z0-9][ -~]{0,40}",
@@ -548,7 +549,7 @@ mod tests {
         }
 
         #[test]
-        fn one_other_character_breaks_a_code(at in 0_usize..150, other in b' '..=b'~') {
+        fn a_code_with_one_changed_character_is_rejected(at in 0_usize..150, other in b' '..=b'~') {
             let mut bytes = CODE.encode().unwrap().into_bytes();
             prop_assume!(bytes.get(at).is_some_and(|byte| *byte != other));
             bytes[at] = other;
@@ -556,7 +557,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text in ".*") {
+        fn parsing_never_panics(text in ".*") {
             let _ = BrCode::parse(&text);
             let _ = BrCode::parse(&signed(&text));
         }

@@ -1,17 +1,18 @@
-//! Addresses of tokens: derives them for tests, and validates their form and checksum.
+//! Crypto addresses: derives addresses for tests, and validates the form and checksum of any address.
 //!
 //! Sources: TRON, *Account address format* (0x41 and 20 bytes in base58check); BIP-173 and BIP-350 (bech32).
 
 use bech32::{hrp, segwit};
 use sha2::{Digest, Sha256};
 
-/// Hashed with the network and the id into the 20 bytes of an address. The text documents the hash's origin.
+/// The text that is hashed with the network and the id into the 20 bytes of an address. It documents that the bytes are
+/// a hash, so nobody can know a private key.
 const SANDBOX_LABEL: &[u8] = b"sandbox address, nobody has its key\0";
 
 const HASH_LEN: usize = 20;
 const CHECKSUM_LEN: usize = 4;
 
-/// The first byte of an address of TRON, which makes its text begin with `T`.
+/// The first byte of a TRON address. It makes the text begin with `T`.
 const TRON_PREFIX: u8 = 0x41;
 const TRON_LEN: usize = 1 + HASH_LEN + CHECKSUM_LEN;
 
@@ -24,7 +25,7 @@ pub enum Network {
     BitcoinTestnet,
 }
 
-/// An address for tests, derived from an id and the network. Wallets accept it, and its private key is unknown.
+/// Returns an address for tests, derived from an id and the network. Wallets accept it, and its private key is unknown.
 ///
 /// A TRON address is the same on the test networks and on the main network. Tokens sent to it on the main network are
 /// lost, so label it as a test address.
@@ -39,12 +40,13 @@ pub fn sandbox_address(id: [u8; 16], network: Network) -> String {
             address.extend(checksum);
             bs58::encode(address).into_string()
         }
-        // Fails only for a hash of another length or another version.
+        // Fails only for a hash of another length, which this one cannot have.
         Network::BitcoinTestnet => segwit::encode_v0(hrp::TB, &hash).unwrap_or_default(),
     }
 }
 
-/// Whether the text is an address of the network, by form and checksum. It may still belong to no wallet.
+/// Checks whether the text is an address of the network, by form and checksum. The address may still belong to no
+/// wallet.
 pub fn is_well_formed(address: &str, network: Network) -> bool {
     match network {
         Network::Tron => {
@@ -66,7 +68,7 @@ fn sandbox_hash(id: [u8; 16], network: Network) -> [u8; HASH_LEN] {
     hash.first_chunk().copied().unwrap_or_default()
 }
 
-/// The first bytes of SHA-256 of SHA-256.
+/// Returns the first four bytes of SHA-256 of SHA-256.
 fn checksum(covered: &[u8]) -> [u8; CHECKSUM_LEN] {
     Sha256::digest(Sha256::digest(covered)).first_chunk().copied().unwrap_or_default()
 }
@@ -77,9 +79,9 @@ mod tests {
 
     use super::*;
 
-    /// The contract of USDT on TRON.
+    /// The address of the USDT contract on TRON.
     const TRON: &str = "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t";
-    /// BIP-173, examples.
+    /// An example of BIP-173.
     const TESTNET: &str = "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsx";
 
     #[test]
@@ -94,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_not_well_formed() {
+    fn a_text_with_another_form_prefix_or_checksum_is_not_well_formed() {
         for address in [
             "",
             "T",
@@ -103,7 +105,7 @@ mod tests {
             // A leading zero byte.
             "1TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t",
             " TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t",
-            // Bitcoin's first, of another prefix.
+            // Bitcoin's first address, which has another prefix.
             "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",
             "0x0000000000000000000000000000000000000000",
             "Té",
@@ -113,7 +115,7 @@ mod tests {
         for address in [
             "",
             "tb1",
-            // BIP-173: of the main network; of a wrong checksum; of mixed case; with bits left over.
+            // From BIP-173: the main network; a wrong checksum; mixed case; excess padding bits.
             "BC1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KV8F3T4",
             "tb1qw508d6qejxtdg4y5r3zarvary0c5xw7kxpjzsq",
             "tb1qrp33g0q5c5txsp9arysrx4k6zdkfs4nce4xj0gdcccefvpysxf3q0sL5k7",
@@ -124,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_the_sandbox_follows_from_its_charge() {
+    fn a_sandbox_address_is_derived_from_its_id() {
         insta::assert_snapshot!(sandbox_address([7; 16], Network::Tron), @"TTXYTKSWiYeqRSpzN7U3G9QYpo1UtyzWS1");
         insta::assert_snapshot!(sandbox_address([7; 16], Network::BitcoinTestnet), @"tb1q3jhw5kqe5jzt7xaz6j0snmc00adw56nenza4gr");
     }
 
     proptest! {
         #[test]
-        fn an_address_of_the_sandbox_is_well_formed(id: [u8; 16], other: [u8; 16]) {
+        fn a_sandbox_address_is_well_formed(id: [u8; 16], other: [u8; 16]) {
             let tron = sandbox_address(id, Network::Tron);
             prop_assert!(tron.starts_with('T') && tron.len() == 34 && is_well_formed(&tron, Network::Tron), "{tron}");
             let bitcoin = sandbox_address(id, Network::BitcoinTestnet);
@@ -140,7 +142,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(address in ".*|[1-9A-Za-z]{0,200}|tb1[0-9a-z]{0,100}") {
+        fn validation_never_panics(address in ".*|[1-9A-Za-z]{0,200}|tb1[0-9a-z]{0,100}") {
             is_well_formed(&address, Network::Tron);
             is_well_formed(&address, Network::BitcoinTestnet);
         }

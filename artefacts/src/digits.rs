@@ -1,4 +1,4 @@
-//! Decimal digits of a fixed length, as in bank slips and references. Text, not a number: leading zeros count.
+//! Decimal digits of a fixed length, as in boletos and payment references. They are text, because leading zeros count.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,13 +11,13 @@ impl<const N: usize> Digits<N> {
     /// All zeros.
     pub const ZERO: Self = Self([b'0'; N]);
 
-    /// Takes exactly `N` ASCII digits.
+    /// Parses exactly `N` ASCII digits.
     pub fn parse(text: &str) -> Result<Self, DigitsError> {
         let digits: [u8; N] = text.as_bytes().try_into().map_err(|_| DigitsError)?;
         if digits.iter().all(u8::is_ascii_digit) { Ok(Self(digits)) } else { Err(DigitsError) }
     }
 
-    /// A number padded with leading zeros; an error if it has more than `N` digits.
+    /// Converts a number, with leading zeros. Returns an error if it has more than `N` digits.
     pub fn of(number: u128) -> Result<Self, DigitsError> {
         match Self::split(number) {
             (digits, 0) => Ok(digits),
@@ -25,34 +25,34 @@ impl<const N: usize> Digits<N> {
         }
     }
 
-    /// The last `N` digits of 16 bytes read as a big-endian number.
+    /// Returns the last `N` digits of an id whose 16 bytes are interpreted as a big-endian number.
     pub fn of_id(id: [u8; 16]) -> Self {
         Self::split(u128::from_be_bytes(id)).0
     }
 
-    /// The digits, `[0-9]{N}`.
+    /// Returns the digits as text.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// Each digit's value, from the left.
+    /// Returns the value of each digit, from the left.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = u8> + ExactSizeIterator {
         self.0.iter().map(|digit| digit.saturating_sub(b'0'))
     }
 
-    /// The value as a number; an error if it does not fit 128 bits (38 digits always do).
+    /// Returns the digits as a number, or an error if it does not fit in 128 bits (38 digits always fit).
     pub fn number(&self) -> Result<u128, DigitsError> {
         self.as_str().parse().map_err(|_| DigitsError)
     }
 
-    /// `M` digits from index `start` on.
+    /// Returns `M` digits from index `start` on, or an error if there are fewer.
     pub fn part<const M: usize>(&self, start: usize) -> Result<Digits<M>, DigitsError> {
         let end = start.checked_add(M).ok_or(DigitsError)?;
         self.as_str().get(start..end).ok_or(DigitsError).and_then(Digits::parse)
     }
 
-    /// Digits from their values. Missing values become zeros at the end and excess ones are dropped, so callers must
-    /// pass exactly `N`.
+    /// Collects digits from their values. Callers must pass exactly `N`: missing values become zeros at the end, and
+    /// excess ones are dropped.
     pub(crate) fn collect(values: impl IntoIterator<Item = u8>) -> Self {
         let mut digits = Self::ZERO;
         for (digit, value) in digits.0.iter_mut().zip(values) {
@@ -61,7 +61,7 @@ impl<const N: usize> Digits<N> {
         digits
     }
 
-    /// The last `N` digits, and the number formed by those before them.
+    /// Returns the last `N` digits, and the number formed by the digits before them.
     fn split(number: u128) -> (Self, u128) {
         let mut digits = Self::ZERO;
         let mut rest = number;
@@ -93,9 +93,9 @@ impl<const N: usize> FromStr for Digits<N> {
     }
 }
 
-/// The text or number does not have exactly (or at most) `N` digits.
+/// The error for a text that is not exactly `N` digits, or a number of more than `N` digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("must be digits, of exactly the length that is asked for")]
+#[error("must be digits of the required length")]
 pub struct DigitsError;
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_so_many_ascii_digits_are_taken() {
+    fn only_a_text_of_exactly_n_ascii_digits_is_parsed() {
         assert_eq!(Digits::<3>::parse("007").unwrap().to_string(), "007");
         for text in ["", "07", "0007", "00a", "+07", " 07", "0٧"] {
             assert_eq!(Digits::<3>::parse(text), Err(DigitsError), "{text}");
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_does_not_fit_is_refused() {
+    fn a_number_that_does_not_fit_is_rejected() {
         assert_eq!(Digits::<3>::of(999).unwrap().as_str(), "999");
         assert_eq!(Digits::<3>::of(1000), Err(DigitsError));
         assert_eq!(Digits::<40>::collect([9; 40]).number(), Err(DigitsError));
     }
 
     #[test]
-    fn a_part_beyond_the_end_is_refused() {
+    fn a_part_beyond_the_end_is_rejected() {
         let digits = Digits::<5>::parse("12345").unwrap();
         assert_eq!(digits.part::<2>(3).unwrap().as_str(), "45");
         assert_eq!(digits.part::<2>(4), Err(DigitsError));
@@ -129,14 +129,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_number_is_read_back(number in 0_u128..1_000_000_000_000) {
+        fn a_number_is_converted_there_and_back(number in 0_u128..1_000_000_000_000) {
             let digits = Digits::<12>::of(number).unwrap();
             prop_assert_eq!(digits.number(), Ok(number));
             prop_assert_eq!(Digits::collect(digits.values()), digits);
         }
 
         #[test]
-        fn an_id_gives_its_last_digits(id: [u8; 16]) {
+        fn an_id_is_converted_to_its_last_digits(id: [u8; 16]) {
             let whole = format!("{:025}", u128::from_be_bytes(id));
             prop_assert!(whole.ends_with(Digits::<25>::of_id(id).as_str()));
             prop_assert!(whole.ends_with(Digits::<7>::of_id(id).as_str()));

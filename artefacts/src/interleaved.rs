@@ -1,17 +1,17 @@
-//! Interleaved 2 of 5: the bars of a boleto.
+//! Interleaved 2 of 5: the barcode symbology of a boleto.
 //!
 //! Each digit has five elements, two of them wide. Digits are encoded in pairs: the first in five bars, the second in
-//! the five spaces between them. Bars and spaces alternate; the first and the last element are bars.
+//! the spaces after each of these bars. Bars and spaces alternate; the first and the last element are bars.
 //!
 //! Source: ISO/IEC 16390. On a boleto a wide element is three times as wide as a narrow one.
 
 use crate::digits::Digits;
 
-/// A narrow bar or space, in modules.
+/// The width of a narrow bar or space, in modules.
 pub const NARROW: u8 = 1;
-/// A wide bar or space, in modules.
+/// The width of a wide bar or space, in modules.
 pub const WIDE: u8 = 3;
-/// Width of 44 digits, in modules, without the quiet zones of ten modules that readers need on both sides.
+/// The width of 44 digits, in modules, without the quiet zones of ten modules that readers need on both sides.
 pub const MODULES: u16 = 405;
 
 const START: [u8; 4] = [NARROW, NARROW, NARROW, NARROW];
@@ -31,8 +31,8 @@ const PATTERNS: [[u8; 5]; 10] = [
     [NARROW, WIDE, NARROW, WIDE, NARROW],
 ];
 
-/// The widths of 227 alternating bars and spaces, in modules, each [`NARROW`] or [`WIDE`]. The first and
-/// the last are bars.
+/// Returns the widths of 227 alternating bars and spaces, in modules, each [`NARROW`] or [`WIDE`]. The first and the
+/// last are bars.
 pub fn widths(barcode: &Digits<44>) -> Vec<u8> {
     let values: Vec<u8> = barcode.values().collect();
     let (pairs, _) = values.as_chunks::<2>();
@@ -53,7 +53,7 @@ mod tests {
 
     use super::*;
 
-    /// The value of a digit is the sum of its wide elements' weights, and 11 stands for 0.
+    /// Decodes a digit: the sum of its wide elements' weights, where 11 stands for 0.
     fn digit(elements: &[u8]) -> char {
         let wide = elements.iter().zip([1, 2, 4, 7, 0]).filter(|(width, _)| **width == WIDE);
         let weights: Vec<u32> = wide.map(|(_, weight)| weight).collect();
@@ -76,7 +76,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn bars_are_read_back(text in "[0-9]{44}") {
+        fn encoded_bars_are_decoded_back(text in "[0-9]{44}") {
             let widths = widths(&Digits::parse(&text).unwrap());
             prop_assert_eq!(decode(&widths), text);
             prop_assert_eq!(widths.len(), 227);

@@ -1,12 +1,12 @@
-//! Encoders for the artefacts that a payer pays with or keeps: BR Code, QR code, boleto, Multibanco reference, crypto
-//! address, and PDF documents.
+//! Encoders for the artefacts that a payer pays with or receives: BR Code, QR code, boleto, Multibanco reference,
+//! crypto address, and PDF documents.
 //!
-//! This is the lowest crate of the workspace. Its functions are pure: the same arguments give the same bytes. It does
-//! no I/O and knows no charge, money type, HTTP or AWS. Amounts are integers of the smallest unit, named in the
-//! parameter (`amount_centavos`, `amount_cents`). Documents take amounts and times as formatted text.
-//! `tests/layers.rs` keeps the other crates of the workspace out of the dependencies.
+//! This is the lowest crate of the workspace: it depends on none of the others, which `domain/tests/layers.rs` checks.
+//! Its functions are pure: the same arguments return the same bytes. It does no I/O, and it has no types for charges,
+//! money, HTTP or AWS. Amounts are integers of the smallest unit, which is part of the parameter's name
+//! (`amount_centavos`, `amount_cents`). Documents receive amounts and times as formatted text.
 //!
-//! | module | encodes | rule |
+//! | module | encodes | specification |
 //! | --- | --- | --- |
 //! | [`brcode`] | the text of a Pix charge | Central Bank of Brazil, over EMV QR Code |
 //! | [`qr`] | that text as a QR code in a PNG | ISO/IEC 18004 |

@@ -1,31 +1,32 @@
 //! Multibanco: the entity, reference and amount that a payer in Portugal enters at a cash machine.
 //!
-//! The last two digits of a reference are check digits over all three: 98 minus the weighted sum of the digits modulo
-//! 97. So a reference is valid for one amount only.
+//! The last two digits of a reference are check digits over the entity, the other digits of the reference, and the
+//! amount: 98 minus the weighted sum of the digits modulo 97. So a reference is valid for one amount only.
 //!
 //! Source: SIBS's rule, from a published implementation and its example.
 
 use crate::digits::Digits;
 
-/// The sandbox's entity. The list of entities is not published, but none in use is known to begin with 0. So five
-/// zeros should direct no payment to a real company.
+/// The sandbox's entity. The list of entities is not published, but no entity in use is known to begin with 0. So a
+/// payment to five zeros should not reach a real company.
 pub const SANDBOX_ENTITY: Digits<5> = Digits::ZERO;
 
-/// For the entity's five digits, the reference's first seven and the amount's eight, in cents.
+/// The weights of the entity's five digits, the reference's first seven, and the eight digits of the amount in cents.
 const WEIGHTS: [u32; 20] = [51, 73, 17, 89, 38, 62, 45, 53, 15, 50, 5, 49, 34, 81, 76, 27, 90, 9, 30, 3];
 
-/// Why an amount has no reference.
+/// The reason why an amount can't have a reference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
     /// Zero cents.
-    #[error("a Multibanco reference has an amount of at least 1 cent")]
+    #[error("the amount of a Multibanco reference must be at least 1 cent")]
     Zero,
     /// Above 99,999,999 cents: the amount has eight digits.
-    #[error("a Multibanco reference has an amount of at most 99999999 cents")]
+    #[error("the amount of a Multibanco reference must be at most 99999999 cents")]
     TooLarge,
 }
 
-/// The reference for an amount of 1 to 99,999,999 cents of a euro: a number that the entity chose and two check digits.
+/// Returns the reference for an amount of 1 to 99,999,999 cents of a euro: the number, which the entity chooses, and
+/// two check digits.
 pub fn reference(
     entity: &Digits<5>,
     number: &Digits<7>,
@@ -36,7 +37,7 @@ pub fn reference(
     }
     let cents = Digits::<8>::of(amount_cents.into()).map_err(|_| AmountError::TooLarge)?;
     let digits = entity.values().chain(number.values()).chain(cents.values());
-    // 20 digits by weights below 100: far from saturation.
+    // The sum is below 20 · 9 · 100, far from saturation.
     let sum = digits
         .zip(WEIGHTS)
         .fold(0_u32, |sum, (digit, weight)| sum.saturating_add(u32::from(digit).saturating_mul(weight)));
@@ -46,14 +47,14 @@ pub fn reference(
     Ok(Digits::collect(number.values().chain(check.values())))
 }
 
-/// Whether a reference's check digits are right for its entity and amount.
+/// Checks whether a reference's check digits are right for its entity and amount.
 pub fn holds(entity: &Digits<5>, given: &Digits<9>, amount_cents: u64) -> bool {
     let number = given.part::<7>(0).unwrap_or(Digits::ZERO);
     reference(entity, &number, amount_cents).as_ref() == Ok(given)
 }
 
-/// A reference for tests, of [`SANDBOX_ENTITY`], derived from an id. It is not unique: there are only ten million
-/// numbers.
+/// Returns a reference for tests: its entity is [`SANDBOX_ENTITY`], and its number is derived from an id. It is not
+/// unique, because there are only ten million numbers.
 pub fn sandbox_reference(id: [u8; 16], amount_cents: u64) -> Result<Digits<9>, AmountError> {
     reference(&SANDBOX_ENTITY, &Digits::of_id(id), amount_cents)
 }
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_published_reference_is_written_and_holds() {
+    fn the_published_reference_is_encoded_and_valid() {
         let all: Value = serde_json::from_str(include_str!("../tests/vectors/pix-and-boleto.json")).unwrap();
         let vectors = all["multibanco"].as_array().unwrap();
         assert_eq!(vectors.len(), 1);
@@ -85,26 +86,26 @@ mod tests {
     }
 
     #[test]
-    fn an_amount_of_zero_or_of_more_than_eight_digits_is_refused() {
+    fn an_amount_of_zero_or_of_more_than_eight_digits_is_rejected() {
         let most = sandbox_reference([0; 16], 99_999_999).unwrap();
         assert!(holds(&SANDBOX_ENTITY, &most, 99_999_999));
-        for refused in [100_000_000, 999_999_999_999, u64::MAX] {
-            assert_eq!(sandbox_reference([0; 16], refused), Err(AmountError::TooLarge), "{refused}");
-            assert!(!holds(&SANDBOX_ENTITY, &most, refused), "{refused}");
+        for rejected in [100_000_000, 999_999_999_999, u64::MAX] {
+            assert_eq!(sandbox_reference([0; 16], rejected), Err(AmountError::TooLarge), "{rejected}");
+            assert!(!holds(&SANDBOX_ENTITY, &most, rejected), "{rejected}");
         }
         assert_eq!(sandbox_reference([0; 16], 0), Err(AmountError::Zero));
         assert!(!holds(&SANDBOX_ENTITY, &most, 0));
     }
 
     #[test]
-    fn a_reference_of_the_sandbox_follows_from_its_charge() {
+    fn a_sandbox_reference_is_derived_from_its_id() {
         insta::assert_snapshot!(sandbox_reference([7; 16], 1000).unwrap(), @"991168740");
         assert_ne!(sandbox_reference([7; 16], 1000), sandbox_reference([8; 16], 1000));
     }
 
     proptest! {
         #[test]
-        fn a_reference_holds_for_its_own_entity_and_amount_only(
+        fn a_reference_is_valid_for_its_own_entity_and_amount_only(
             id: [u8; 16],
             cents in 1_u64..=99_999_999,
             more in 1_u64..=9,
@@ -112,7 +113,8 @@ mod tests {
         ) {
             let written = reference(&entity(), &Digits::of_id(id), cents).unwrap();
             prop_assert!(holds(&entity(), &written, cents));
-            // The last digit of the amount: its weight by a difference below 10 is not a multiple of 97.
+            // Changes the last digit of the amount. The weighted sum changes by less than 10 times the digit's weight,
+            // which is never a multiple of 97.
             let changed = cents - cents % 10 + (cents + more) % 10;
             prop_assume!(changed != 0);
             prop_assert!(!holds(&entity(), &written, changed));

@@ -1,10 +1,10 @@
 //! PDF documents: the boleto and the payment receipt, one A4 page each.
 //!
-//! Texts are truncated to the space they have. A character that the font lacks becomes `?`. The same fields always give
-//! the same file. `pdf-writer` writes it.
+//! A text is truncated when it exceeds its space on the page. A character that the font lacks becomes `?`. The same
+//! fields always produce the same file. The crate `pdf-writer` writes it.
 //!
-//! The boleto's layout is the banks': a compensation slip 95 to 108 mm high at the foot of the page, with bars of 103
-//! by 13 mm. Source: Banco do Brasil, *Especificações técnicas para confecção de boleto de cobrança*.
+//! The boleto has the layout that banks require: a compensation slip 95 to 108 mm high at the foot of the page, with a
+//! barcode of 103 by 13 mm. Source: Banco do Brasil, *Especificações técnicas para confecção de boleto de cobrança*.
 
 mod page;
 mod text;
@@ -34,27 +34,27 @@ const AMOUNTS: f32 = 150.0;
 /// Top of the compensation slip: 108 mm above the foot of the page.
 const CUT: f32 = 189.0;
 
-/// Width and height of the bars, as readers at counters expect them.
+/// The width and height of the barcode that readers at bank counters expect.
 const BARS_SIZE_MM: (f32, f32) = (103.0, 13.0);
 
 /// The fields of a boleto's page.
 #[derive(Debug, Clone, Copy)]
 pub struct BoletoDocument<'a> {
-    /// The digits and the due date.
+    /// The source of the barcode, the digitable line and the due date.
     pub boleto: &'a Boleto,
     /// The boleto's amount, formatted: `R$ 1.234,56`. It must equal [`Boleto::amount_centavos`].
     pub amount: &'a str,
-    /// The party that is paid.
+    /// The name of the party that receives the payment.
     pub beneficiary: &'a str,
     /// The payer's name; `None` prints "Não informado".
     pub payer: Option<&'a str>,
-    /// The document number, by which the beneficiary identifies the slip.
+    /// The document number, by which the beneficiary identifies the boleto.
     pub document_number: &'a str,
     /// Instructions to the teller, one line each; the first seven are printed.
     pub instructions: &'a [&'a str],
 }
 
-/// The fields of a receipt. The payer's tax id is left out on purpose: a receipt must not show it.
+/// The fields of a receipt. The payer's tax id is missing on purpose: a receipt must not show it.
 #[derive(Debug, Clone, Copy)]
 pub struct ReceiptDocument<'a> {
     /// The receiver's name.
@@ -75,7 +75,7 @@ pub struct ReceiptDocument<'a> {
     pub is_test: bool,
 }
 
-/// The page of a sandbox boleto, which states that it can't be paid. Below 20 kB.
+/// Returns the PDF of a sandbox boleto, which states that it can't be paid. The file is smaller than 20 kB.
 pub fn boleto_pdf(document: &BoletoDocument<'_>) -> Vec<u8> {
     let mut page = Page::new();
     notice(
@@ -90,7 +90,7 @@ pub fn boleto_pdf(document: &BoletoDocument<'_>) -> Vec<u8> {
     page.finish("Boleto de teste")
 }
 
-/// The payer's part, above the cut.
+/// Draws the payer's part, above the cut.
 fn payers_part(page: &mut Page, document: &BoletoDocument<'_>) {
     let boleto = document.boleto;
     page.text((LEFT, 42.0), TITLE, 130, 1, "Boleto");
@@ -109,7 +109,7 @@ fn payers_part(page: &mut Page, document: &BoletoDocument<'_>) {
     page.text((LEFT, y + 10.0), LINE, 180, 1, &boleto.formatted_line());
 }
 
-/// The bank's part, from the cut to the bars.
+/// Draws the bank's part, below the cut: the fields and the barcode.
 fn compensation_slip(page: &mut Page, document: &BoletoDocument<'_>) {
     let boleto = document.boleto;
     let top = CUT + 11.0;
@@ -142,7 +142,7 @@ fn compensation_slip(page: &mut Page, document: &BoletoDocument<'_>) {
     cell(page, (LEFT, foot), 178, "Pagador", document.payer.unwrap_or("Não informado"));
     page.rule((LEFT, foot + row), (RIGHT, foot + row), 1.0, false);
 
-    // The page's left margin serves as the quiet zone that readers need before the first bar.
+    // The left margin of the page is the quiet zone that readers need before the first bar.
     page.bars(
         (LEFT, foot + row + 3.0),
         BARS_SIZE_MM,
@@ -153,10 +153,10 @@ fn compensation_slip(page: &mut Page, document: &BoletoDocument<'_>) {
     page.text_right((RIGHT, foot + row + 9.0), STRONG, 60, "Teste: não pode ser pago");
 }
 
-/// Lines of instructions that fit.
+/// The number of instructions that fit on the slip, one line each.
 const INSTRUCTIONS_MAX: usize = 7;
 
-/// The receipt of a payment. Below 20 kB.
+/// Returns the PDF of a payment's receipt. The file is smaller than 20 kB.
 pub fn receipt_pdf(document: &ReceiptDocument<'_>) -> Vec<u8> {
     let mut page = Page::new();
     if document.is_test {
@@ -189,29 +189,29 @@ pub fn receipt_pdf(document: &ReceiptDocument<'_>) -> Vec<u8> {
     })
 }
 
-/// A warning across the page.
+/// Draws a warning across the page.
 fn notice(page: &mut Page, y: f32, heading: &str, text: &str) {
     page.fill((LEFT, y), (RIGHT - LEFT, 15.0), 0.9);
     page.text((LEFT + 4.0, y + 6.0), NOTICE, 170, 1, heading);
     page.text((LEFT + 4.0, y + 11.5), SMALL, 170, 1, text);
 }
 
-/// Rows of label and value. Returns the y of the next row.
+/// Draws rows of label and value. Returns the y of the next row.
 fn list(page: &mut Page, y: f32, rows: &[(&str, String)]) -> f32 {
     rows.iter().fold(y, |y, (label, value)| {
         page.text((LEFT, y), SMALL.gray(0.4), 48, 1, label);
-        // A value of two lines needs more room than a row.
+        // A value of two lines is higher than a row.
         page.text((LEFT + 50.0, y), VALUE, 130, 2, value).max(y + 3.0) + 4.0
     })
 }
 
-/// A field of the slip, with its label above it.
+/// Draws a field of the slip, with its label above the value.
 fn cell(page: &mut Page, at: (f32, f32), width_mm: u16, label: &str, value: &str) {
     page.text((at.0 + 1.0, at.1 + 3.0), LABEL, width_mm, 1, label);
     page.text((at.0 + 1.0, at.1 + 7.2), VALUE, width_mm, 1, value);
 }
 
-/// A field of the slip's right column.
+/// Draws a field of the slip's right column, the column of amounts.
 fn amount_cell(page: &mut Page, y: f32, width_mm: u16, label: &str, value: &str) {
     page.text((AMOUNTS + 1.0, y + 3.0), LABEL, width_mm, 1, label);
     page.text_right((RIGHT - 1.0, y + 7.2), STRONG, width_mm, value);
@@ -256,7 +256,8 @@ mod tests {
         }
     }
 
-    /// The operands of `Tj` in the page's content, in order; the accents of our texts are those of ISO 8859-1.
+    /// Returns the operands of `Tj` in the page's content, in order. Decodes them as ISO 8859-1, which covers the
+    /// accents of these texts.
     fn texts(file: &[u8]) -> Vec<String> {
         let mut texts = Vec::new();
         let mut rest = file;
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boleto_says_what_is_to_pay_and_that_it_is_a_test() {
+    fn a_boleto_shows_its_payment_details_and_that_it_is_a_test() {
         let boleto = boleto(123_456);
         let file = boleto_pdf(&boleto_document(&boleto));
         assert_sound(&file);
@@ -337,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boleto_has_its_bars() {
+    fn a_boleto_contains_the_bars_of_its_barcode() {
         let boleto = boleto(123_456);
         let file = boleto_pdf(&boleto_document(&boleto));
         let text = String::from_utf8_lossy(&file);
@@ -350,8 +351,8 @@ mod tests {
             .collect();
         let mut x = 0;
         let mut expected = Vec::new();
-        for (place, width) in interleaved::widths(&boleto.barcode()).into_iter().enumerate() {
-            if place % 2 == 0 {
+        for (index, width) in interleaved::widths(&boleto.barcode()).into_iter().enumerate() {
+            if index % 2 == 0 {
                 expected.push((x, width));
             }
             x += u16::from(width);
@@ -360,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_says_what_was_paid_when_and_to_whom() {
+    fn a_receipt_shows_amount_method_time_receiver_and_payer() {
         let file = receipt_pdf(&receipt_document());
         assert_sound(&file);
         insta::assert_json_snapshot!(texts(&file), @r#"
@@ -388,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_out() {
+    fn unknown_fields_are_omitted() {
         let boleto = boleto(1);
         let file = boleto_pdf(&BoletoDocument { payer: None, instructions: &[], ..boleto_document(&boleto) });
         assert_sound(&file);
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_foreign_texts_stay_within_their_place() {
+    fn long_texts_are_truncated_and_foreign_characters_replaced() {
         let long = "Ação ".repeat(10_000);
         let boleto = boleto(9_999_999_999);
         let lines = [long.as_str(); 50];
@@ -424,7 +425,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(a in ".*", b in ".*", c in ".*") {
+        fn drawing_never_panics(a in ".*", b in ".*", c in ".*") {
             let boleto = boleto(1);
             let lines = [a.as_str(), &b, &c];
             assert_sound(&boleto_pdf(&BoletoDocument {

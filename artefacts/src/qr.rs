@@ -1,9 +1,9 @@
-//! The QR code of a payment code, as a PNG.
+//! Encodes a payment code, such as a BR Code, as a QR code in a PNG.
 //!
-//! Most charge responses include this image, so encoding must be cheap. Two choices make it so. The mask is fixed:
-//! readers accept all eight, and scoring them takes thirty times the instructions of encoding. The parts that do not
-//! depend on the content (patterns, mask, placement order of the bits) are computed once a size and cached. The
-//! `qrcode` crate encodes the bits and their error correction; the module `png` writes the file.
+//! Most charge responses include this image, so encoding must be cheap. The mask is fixed: readers accept all eight,
+//! and scoring them would take thirty times the instructions of encoding. The parts that do not depend on the content
+//! (patterns, mask, placement order of the bits) are computed once per size and cached. The `qrcode` crate encodes the
+//! bits and their error correction; the module `png` writes the file.
 //!
 //! Source: ISO/IEC 18004, byte mode, error correction M.
 
@@ -17,41 +17,43 @@ use qrcode::bits::Bits;
 use qrcode::canvas::{Canvas, MaskPattern, Module};
 use qrcode::{EcLevel, Version, ec};
 
-/// Recovers up to 15 % of the codewords: enough for a scratched screen, at a moderate size.
+/// The error correction level. Level M recovers up to 15 % of the codewords: enough for a scratched screen, at a
+/// moderate size.
 const LEVEL: EcLevel = EcLevel::M;
 
 const MASK: MaskPattern = MaskPattern::Checkerboard;
 
-/// The longest `pixCopiaECola` in API Pix.
+/// The maximum length of a code in bytes: that of a `pixCopiaECola` in API Pix.
 const MAX_LEN: usize = 512;
 
-/// Versions (sizes) in use; the last holds 560 bytes at level M.
+/// The versions (sizes) in use. The largest has a capacity of 560 bytes at level M.
 const VERSIONS: [i16; 18] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18];
 
-/// Why a code has no image.
+/// The reason why a code can't be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum QrError {
     /// The code is empty or longer than 512 bytes.
     #[error("the code must have 1 to 512 bytes")]
     Length,
-    /// The `qrcode` crate refused data within its limits.
+    /// The `qrcode` crate rejected data that is within its limits.
     #[error("the code could not be encoded")]
     Encoder,
 }
 
-/// A PNG of a code of 1 to 512 bytes: black on white, one bit a pixel, six pixels a module, with the quiet zone of
-/// four modules that readers need. A typical code (181 to 213 bytes) gives 390 × 390 pixels in 1.3 kB.
+/// Encodes a code of 1 to 512 bytes as a PNG: black on white, one bit per pixel, six pixels per module, with the quiet
+/// zone of four modules that readers need. The image of a typical code (181 to 213 bytes) has 390 × 390 pixels in 1.3
+/// kB.
 pub fn png(code: &str) -> Result<Vec<u8>, QrError> {
     let symbol = Symbol::new(code.as_bytes())?;
     Ok(png::picture(symbol.width, &symbol.modules))
 }
 
-/// The same file in base64 (RFC 4648, with padding).
+/// Encodes a code as [`png`] does, and returns the file in base64 (RFC 4648, with padding).
 pub fn png_base64(code: &str) -> Result<String, QrError> {
     png(code).map(|file| STANDARD.encode(file))
 }
 
-/// A QR code: 1 for a dark module, row by row.
+/// A QR code. Its modules are listed row by row, with 1 for a dark module.
 struct Symbol {
     width: usize,
     modules: Vec<u8>,
@@ -66,7 +68,7 @@ impl Symbol {
         let (codewords, corrections) = ec::construct_codewords(&bits.into_bytes(), layout.version, LEVEL)
             .map_err(|_| QrError::Encoder)?;
         let mut modules = layout.blank.clone();
-        // Positions beyond the last codeword are remainder bits, which are zero.
+        // The positions after the last codeword hold the remainder bits, which are zero.
         for (positions, codeword) in layout.positions.chunks(8).zip(codewords.iter().chain(&corrections)) {
             let mut codeword = *codeword;
             for position in positions {
@@ -80,14 +82,14 @@ impl Symbol {
     }
 }
 
-/// The data bits in the smallest version that holds them.
+/// Encodes the data bits for the smallest version that has the capacity for them.
 fn encode(data: &[u8]) -> Result<(Bits, &'static Layout), QrError> {
     static LAYOUTS: [OnceLock<Layout>; VERSIONS.len()] = [const { OnceLock::new() }; VERSIONS.len()];
     for (number, layout) in VERSIONS.iter().zip(&LAYOUTS) {
         let version = Version::Normal(*number);
         let mut bits = Bits::new(version);
         let capacity = bits.max_len(LEVEL).map_err(|_| QrError::Encoder)?;
-        // Skips versions whose capacity is below the data alone; mode and length take up to 20 bits more.
+        // Skips versions whose capacity is below the data alone; mode and length need up to 20 bits more.
         if capacity.div_euclid(8) < data.len() {
             continue;
         }
@@ -115,7 +117,8 @@ impl Layout {
         let mut canvas = Canvas::new(version, LEVEL);
         canvas.draw_all_functional_patterns();
 
-        // Bits run up and down in pairs of columns, from the right, skipping the timing pattern's column.
+        // Bits are placed in pairs of columns, from the right, alternately upwards and downwards. The column of the
+        // timing pattern is skipped.
         let columns: Vec<i16> = (0..side).rev().filter(|x| *x != 6).collect();
         let mut positions = Vec::new();
         let mut upwards = true;
@@ -123,7 +126,7 @@ impl Layout {
             for row in 0..side {
                 let y = if upwards { side.saturating_sub(row).saturating_sub(1) } else { row };
                 let free = pair.iter().filter(|x| canvas.get(**x, y) == Module::Empty);
-                // Below 89², the square of version 18's width.
+                // An index is below 89², because version 18 has a width of 89 modules. So it fits in 16 bits.
                 positions
                     .extend(free.filter_map(|x| u16::try_from(y.checked_mul(side)?.checked_add(*x)?).ok()));
             }
@@ -153,7 +156,7 @@ mod tests {
         pixels: Vec<u8>,
     }
 
-    /// Reads the file by another implementation than wrote it.
+    /// Decodes the file with the `png` crate, an implementation that is independent of the encoder.
     fn open(file: &[u8]) -> Picture {
         let mut decoder = ::png::Decoder::new(std::io::Cursor::new(file));
         decoder.set_transformations(::png::Transformations::EXPAND);
@@ -165,7 +168,7 @@ mod tests {
         Picture { side: info.width.try_into().unwrap(), pixels }
     }
 
-    /// Finds and reads the code in the picture, as a camera's software would.
+    /// Detects and decodes the QR code in the picture, as a camera's software does.
     fn scan(picture: &Picture) -> String {
         let (side, pixels) = (picture.side, &picture.pixels);
         let rows: Vec<&[u8]> = pixels.chunks(side).collect();
@@ -177,7 +180,7 @@ mod tests {
         content
     }
 
-    fn usual_code() -> String {
+    fn typical_code() -> String {
         let code = DynamicBrCode {
             location: "api.payments.example.com/pix/v1/cob/01m7xszsqwk549s9y2zxghq9p9",
             amount_centavos: Some(12_345),
@@ -188,8 +191,8 @@ mod tests {
     }
 
     #[test]
-    fn a_usual_code_is_read_back_from_its_picture() {
-        let code = usual_code();
+    fn a_typical_code_is_scanned_back_from_its_image() {
+        let code = typical_code();
         let file = png(&code).unwrap();
         let picture = open(&file);
         assert_eq!(scan(&picture), code);
@@ -199,18 +202,18 @@ mod tests {
     }
 
     #[test]
-    fn a_code_of_each_size_is_read_back_from_its_picture() {
+    fn a_code_of_each_version_is_scanned_back_from_its_image() {
         for length in
             [1, 14, 15, 26, 42, 62, 84, 106, 122, 152, 180, 181, 213, 251, 287, 331, 362, 412, 450, 504, 512]
         {
-            let code: String = usual_code().chars().cycle().take(length).collect();
+            let code: String = typical_code().chars().cycle().take(length).collect();
             assert_eq!(scan(&open(&png(&code).unwrap())), code, "{length}");
         }
     }
 
     #[test]
-    fn a_module_is_a_square_of_pixels_within_a_white_margin() {
-        let code = usual_code();
+    fn each_module_is_a_square_of_six_pixels_inside_a_white_margin() {
+        let code = typical_code();
         let symbol = Symbol::new(code.as_bytes()).unwrap();
         let picture = open(&png(&code).unwrap());
         assert_eq!(picture.side, (symbol.width + 2 * MARGIN) * SCALE);
@@ -230,13 +233,13 @@ mod tests {
     }
 
     #[test]
-    fn a_code_without_content_or_above_the_bound_is_refused() {
+    fn an_empty_or_too_long_code_is_rejected() {
         assert_eq!(png(""), Err(QrError::Length));
         assert_eq!(png(&"a".repeat(513)), Err(QrError::Length));
         assert_eq!(png_base64(&"é".repeat(257)), Err(QrError::Length));
     }
 
-    /// The crate's own way through the same steps, for the version that was chosen.
+    /// Places the modules with the `qrcode` crate's own functions, for the same version.
     fn placed_by_the_crate(data: &[u8], version: Version) -> Vec<u8> {
         let mut bits = Bits::new(version);
         bits.push_byte_data(data).unwrap();
@@ -262,7 +265,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
 
         #[test]
-        fn any_code_is_read_back_from_its_picture(code in "[ -~]{1,300}") {
+        fn any_code_is_scanned_back_from_its_image(code in "[ -~]{1,300}") {
             prop_assert_eq!(scan(&open(&png(&code).unwrap())), code);
         }
     }

@@ -1,12 +1,12 @@
-//! One A4 page, drawn in millimetres from its top left corner.
+//! Draws one A4 page. Positions are in millimetres from its top left corner.
 //!
-//! Lengths are floats because PDF's are. Amounts of money are never floats.
+//! Lengths are floats, because PDF uses floats. Amounts of money are never floats: they arrive as formatted text.
 
 use pdf_writer::{Content, Name, Pdf, Rect, Ref, Str, TextStr};
 
 use super::text::{Font, encode, width, wrap};
 
-/// A4, in millimetres.
+/// The width of A4, in millimetres.
 pub(super) const PAGE_WIDTH_MM: f32 = 210.0;
 const PAGE_HEIGHT_MM: f32 = 297.0;
 
@@ -21,7 +21,7 @@ const REGULAR: Ref = Ref::new(5);
 const BOLD: Ref = Ref::new(6);
 const INFO: Ref = Ref::new(7);
 
-/// Font, size and colour of a text.
+/// The font, size and grey level of a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Style {
     pub(super) font: Font,
@@ -43,7 +43,7 @@ impl Style {
         f32::from(self.size_pt) * LEADING / points(1.0)
     }
 
-    /// A width in thousandths of the font size, rounded down.
+    /// Converts a width to thousandths of the font size, rounded down.
     fn thousandths(self, width_mm: u16) -> u32 {
         // An inch has 72 points and 25.4 mm.
         let numerator = u32::from(width_mm).saturating_mul(720_000);
@@ -109,18 +109,18 @@ impl Page {
         self.content.fill_nonzero();
     }
 
-    /// Draws alternating bars and spaces. `widths` are in modules; `modules` is their sum, scaled to `size` in
-    /// millimetres.
+    /// Draws alternating bars and spaces. `widths` are in modules, and `modules` is their sum. The barcode is scaled to
+    /// `size`, in millimetres.
     pub(super) fn bars(&mut self, at: (f32, f32), size: (f32, f32), widths: &[u8], modules: u16) {
         let module = points(size.0) / f32::from(modules.max(1));
         self.content.save_state();
         self.content.set_fill_gray(0.0);
-        // Scaled so that a module is 1: integers keep bars of equal width exactly equal.
+        // One module has the length 1 in these coordinates, so bars of equal width have exactly equal lengths.
         let scale = [module, 0.0, 0.0, points(size.1), points(at.0), from_top(at.1 + size.1)];
         self.content.transform(scale);
         let mut x = 0_u16;
-        for (place, width) in widths.iter().enumerate() {
-            let is_bar = place % 2 == 0;
+        for (index, width) in widths.iter().enumerate() {
+            let is_bar = index % 2 == 0;
             if is_bar {
                 self.content.rect(f32::from(x), 0.0, f32::from(*width), 1.0);
             }
@@ -130,7 +130,7 @@ impl Page {
         self.content.restore_state();
     }
 
-    /// The file. Viewers show the title in the window.
+    /// Returns the file. Viewers show the title in the title bar of their window.
     pub(super) fn finish(self, title: &str) -> Vec<u8> {
         let mut pdf = Pdf::new();
         let mut catalog = pdf.catalog(CATALOG);

@@ -1,8 +1,8 @@
-//! Text of a page: `WinAnsi` encoding, width measurement and line wrapping.
+//! Encodes, measures and wraps the texts of a page, in `WinAnsi` encoding.
 //!
 //! Sources: PDF 32000-1, annex D (`WinAnsi`); Adobe's metrics of the core fonts, from `ReportLab`.
 
-/// The fonts in use. Every PDF reader has them, so none is embedded.
+/// The fonts in use. Every PDF reader has them, so the files embed none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Font {
     /// Helvetica.
@@ -11,18 +11,18 @@ pub(super) enum Font {
     Bold,
 }
 
-/// Characters of a text that are read: no field on a page fits more.
-const READ_AT_MOST: usize = 1_000;
+/// The number of characters that are read of a text. No field on a page has space for more.
+const MAX_CHARS_READ: usize = 1_000;
 
 /// An ellipsis in `WinAnsi`.
 const ELLIPSIS: u8 = 0x85;
 
-/// Encodes a text in `WinAnsi`, as one line. Runs of white space become one space, and those at the ends are trimmed.
-/// Combining marks are dropped, because the bare letter reads better than a `?`. Other characters that `WinAnsi`
-/// lacks become `?`.
+/// Encodes a text in `WinAnsi`, as one line. Runs of white space become one space, except at the ends, where they are
+/// removed. Combining marks are dropped, because a letter without its accent is more readable than a letter and a `?`.
+/// Other characters that `WinAnsi` lacks become `?`.
 pub(super) fn encode(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
-    for character in text.trim().chars().take(READ_AT_MOST) {
+    for character in text.trim().chars().take(MAX_CHARS_READ) {
         match character {
             '\u{300}'..='\u{36f}' => (),
             _ if character.is_whitespace() => {
@@ -36,7 +36,8 @@ pub(super) fn encode(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Same as ISO 8859-1, except for the 32 bytes 0x80 to 0x9F, which are controls there.
+/// Returns the `WinAnsi` byte of a character. `WinAnsi` equals ISO 8859-1, except for the bytes 0x80 to 0x9F, which are
+/// control characters in ISO 8859-1.
 fn winansi(character: char) -> u8 {
     match character {
         ' '..='~' | '\u{a1}'..='\u{ff}' => u8::try_from(character).unwrap_or(b'?'),
@@ -71,21 +72,21 @@ fn winansi(character: char) -> u8 {
     }
 }
 
-/// A text's width in thousandths of the font size.
+/// Returns a text's width in thousandths of the font size.
 pub(super) fn width(font: Font, text: &[u8]) -> u32 {
     text.iter().fold(0, |sum, byte| sum.saturating_add(advance(font, *byte).into()))
 }
 
-/// Wraps a text into lines of at most `most` thousandths of the font size. Lines break at spaces, or within a word that
-/// is wider than a line. If more than `lines` are needed, the last one ends in an ellipsis.
-pub(super) fn wrap(font: Font, text: &[u8], most: u32, lines: usize) -> Vec<Vec<u8>> {
+/// Wraps a text into lines of at most `max_width` thousandths of the font size. Lines break at spaces, or within a word
+/// that is wider than a line. If more than `lines` are needed, the last one ends in an ellipsis.
+pub(super) fn wrap(font: Font, text: &[u8], max_width: u32, lines: usize) -> Vec<Vec<u8>> {
     let mut wrapped = Vec::new();
     let mut rest = text.trim_ascii();
     while !rest.is_empty() && wrapped.len() < lines {
-        let fits = fitting(font, rest, most);
+        let fits = fitting(font, rest, max_width);
         let is_last = wrapped.len().saturating_add(1) == lines;
         if is_last && fits < rest.len() {
-            wrapped.push(cut(font, rest, most));
+            wrapped.push(truncate(font, rest, max_width));
             break;
         }
         let (line, after) = rest.split_at_checked(line_end(rest, fits)).unwrap_or((rest, &[]));
@@ -95,17 +96,18 @@ pub(super) fn wrap(font: Font, text: &[u8], most: u32, lines: usize) -> Vec<Vec<
     wrapped
 }
 
-/// How many bytes fit; at least one, so that wrapping terminates.
-fn fitting(font: Font, text: &[u8], most: u32) -> usize {
+/// Returns how many bytes fit into a width; at least one, so that wrapping terminates.
+fn fitting(font: Font, text: &[u8], max_width: u32) -> usize {
     let mut used = 0_u32;
     let fits = text.iter().take_while(|byte| {
         used = used.saturating_add(advance(font, **byte).into());
-        used <= most
+        used <= max_width
     });
     fits.count().max(1)
 }
 
-/// The end of a line that fits `fits` bytes: after its last complete word.
+/// Returns the index at which a line of at most `fits` bytes ends: after its last complete word, or after `fits` bytes
+/// when it has none.
 fn line_end(text: &[u8], fits: usize) -> usize {
     if text.get(fits).is_none_or(|next| *next == b' ') {
         return fits;
@@ -114,14 +116,16 @@ fn line_end(text: &[u8], fits: usize) -> usize {
     line.iter().rposition(|byte| *byte == b' ').unwrap_or(fits)
 }
 
-fn cut(font: Font, text: &[u8], most: u32) -> Vec<u8> {
-    let room = most.saturating_sub(advance(font, ELLIPSIS).into());
-    let line = text.get(..fitting(font, text, room)).unwrap_or_default();
+/// Truncates a text to a width and appends an ellipsis.
+fn truncate(font: Font, text: &[u8], max_width: u32) -> Vec<u8> {
+    let text_width = max_width.saturating_sub(advance(font, ELLIPSIS).into());
+    let line = text.get(..fitting(font, text, text_width)).unwrap_or_default();
     let mut line = line.trim_ascii_end().to_vec();
     line.push(ELLIPSIS);
     line
 }
 
+/// Returns a character's width in thousandths of the font size.
 fn advance(font: Font, byte: u8) -> u16 {
     let widths = match font {
         Font::Regular => &REGULAR,
@@ -131,7 +135,7 @@ fn advance(font: Font, byte: u8) -> u16 {
     widths.get(usize::from(byte).saturating_sub(FIRST)).copied().unwrap_or_default()
 }
 
-/// The first byte of the width tables, a space.
+/// The byte of the first entry in the width tables: a space.
 const FIRST: usize = 32;
 
 #[rustfmt::skip]
@@ -176,8 +180,8 @@ mod tests {
 
     use super::*;
 
-    fn wrapped(text: &str, most: u32, lines: usize) -> Vec<String> {
-        let lines = wrap(Font::Regular, &encode(text), most, lines);
+    fn wrapped(text: &str, max_width: u32, lines: usize) -> Vec<String> {
+        let lines = wrap(Font::Regular, &encode(text), max_width, lines);
         lines
             .iter()
             .map(|line| line.iter().map(|b| if *b == ELLIPSIS { '…' } else { char::from(*b) }).collect())
@@ -185,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn accents_are_kept_and_what_is_not_in_winansi_is_a_question_mark() {
+    fn accents_are_preserved_and_characters_outside_winansi_become_question_marks() {
         for (text, expected) in [
             ("Padaria São João & Cia", b"Padaria S\xe3o Jo\xe3o & Cia".as_slice()),
             ("€ – “ÇÃ”…", b"\x80 \x96 \x93\xc7\xc3\x94\x85"),
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_width_is_that_of_the_fonts_metrics() {
+    fn a_width_is_the_sum_of_the_fonts_metrics() {
         assert_eq!(width(Font::Regular, b"Wi 0."), 944 + 222 + 278 + 556 + 278);
         assert_eq!(width(Font::Bold, b"Wi 0."), 944 + 278 + 278 + 556 + 278);
         assert_eq!(width(Font::Regular, &[0xe7, 0xff]), 500 + 500);
@@ -220,17 +224,19 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lines_keep_within_their_width_and_number(text in ".{0,300}", most in 2_000_u32..20_000, lines in 0_usize..6) {
-            let wrapped = wrap(Font::Bold, &encode(&text), most, lines);
+        fn wrapped_text_respects_width_and_number_of_lines(
+            text in ".{0,300}", max_width in 2_000_u32..20_000, lines in 0_usize..6
+        ) {
+            let wrapped = wrap(Font::Bold, &encode(&text), max_width, lines);
             prop_assert!(wrapped.len() <= lines);
             for line in wrapped {
-                prop_assert!(width(Font::Bold, &line) <= most && !line.is_empty());
+                prop_assert!(width(Font::Bold, &line) <= max_width && !line.is_empty());
             }
         }
 
         #[test]
-        fn no_width_panics(text in ".*", most: u32, lines in 0_usize..50) {
-            wrap(Font::Regular, &encode(&text), most, lines);
+        fn wrapping_never_panics(text in ".*", max_width: u32, lines in 0_usize..50) {
+            wrap(Font::Regular, &encode(&text), max_width, lines);
         }
     }
 }

@@ -1,36 +1,39 @@
-//! A PNG encoder for QR codes only: black and white squares of six pixels.
+//! Encodes a QR code as a PNG. It draws each module as a black or white square of six pixels.
 //!
-//! It takes a fifth of the instructions of a general encoder at its fastest level, for less than half the bytes. Four
-//! modules fill exactly three bytes, and only eight byte values occur, so one fixed Huffman code serves all images. A
-//! row of pixels is written once and then copied five times by back references.
+//! It executes a fifth of the instructions of a general encoder at its fastest level, and its files have less than
+//! half the size. Four modules fill exactly three bytes, and only eight byte values occur, so one fixed Huffman code
+//! fits all images. A row of pixels is written once and then repeated five times by back references.
 //!
 //! Sources: PNG (W3C, third edition), DEFLATE (RFC 1951), zlib and Adler-32 (RFC 1950).
 
-/// Pixels on a module's side. Even, so that three bytes end where four modules do.
+/// The width and height of a module in pixels. With six, a group of four modules fills exactly three bytes.
 const MODULE_PIXELS: usize = 6;
 
-/// Width of the quiet zone in modules: four, by ISO/IEC 18004. Equal to one group.
+/// The width of the quiet zone in modules, four by ISO/IEC 18004. It equals one group.
 const MARGIN: usize = 4;
 
-/// Modules in a group, and the bytes of their pixels.
+/// The number of modules in a group.
 const GROUP: usize = 4;
+/// The number of bytes that a group fills in one row of pixels.
 const GROUP_BYTES: usize = 3;
 
-/// The filter byte before each row (none), and the byte after its groups: the last white module, padded.
+/// The filter byte before each row of pixels: no filter.
 const FILTER: u8 = 0;
+/// The byte after a row's groups: the last module, which is white, and padding.
 const LAST: u8 = WHITE;
 
-/// Eight white pixels. A pixel is 1 bit, 0 for black.
+/// Eight white pixels. A pixel has 1 bit, which is 0 for black.
 const WHITE: u8 = 0xFF;
 
-/// The file for `width`² modules, 1 for dark, row by row. `width` must be a QR code's: a multiple of 4, plus 1.
+/// Returns the file for `width`² modules, which are listed row by row, with 1 for a dark module. `width` must be that
+/// of a QR code: a multiple of 4, plus 1.
 pub(super) fn picture(width: usize, modules: &[u8]) -> Vec<u8> {
     let side =
         u32::try_from(width.saturating_add(2 * MARGIN).saturating_mul(MODULE_PIXELS)).unwrap_or(u32::MAX);
     let [a, b, c, d] = side.to_be_bytes();
     let mut file = Vec::with_capacity(2048);
     file.extend_from_slice(b"\x89PNG\r\n\x1a\n");
-    // One bit a pixel, greyscale, compression and filter methods 0, not interlaced.
+    // Width, height, one bit per pixel, greyscale, compression and filter methods 0, not interlaced.
     push_chunk(&mut file, *b"IHDR", &[a, b, c, d, a, b, c, d, 1, 0, 0, 0, 0]);
     push_chunk(&mut file, *b"IDAT", &compressed(width, modules));
     push_chunk(&mut file, *b"IEND", &[]);
@@ -46,7 +49,7 @@ fn push_chunk(file: &mut Vec<u8>, kind: [u8; 4], body: &[u8]) {
     file.extend_from_slice(&crc.to_be_bytes());
 }
 
-/// CRC-32 (PNG, annex D), half a byte at a time: a table of 16 entries is easy to review.
+/// Updates a CRC-32 (PNG, annex D) by one byte, half a byte at a time, because a table of 16 entries is easy to review.
 fn crc32_step(crc: u32, byte: u8) -> u32 {
     #[rustfmt::skip]
     const TABLE: [u32; 16] = [
@@ -60,7 +63,7 @@ fn crc32_step(crc: u32, byte: u8) -> u32 {
     step(step(crc ^ u32::from(byte)))
 }
 
-/// The rows of pixels as a zlib stream.
+/// Returns the rows of pixels as a zlib stream.
 fn compressed(width: usize, modules: &[u8]) -> Vec<u8> {
     let white_groups = vec![0; width.div_ceil(GROUP)];
     let mut rows = Rows::new(width);
@@ -68,22 +71,22 @@ fn compressed(width: usize, modules: &[u8]) -> Vec<u8> {
     let mut groups = Vec::with_capacity(white_groups.len());
     for row in modules.chunks(width) {
         groups.clear();
-        groups.extend(row.chunks(GROUP).map(group_of));
+        groups.extend(row.chunks(GROUP).map(pack_group));
         rows.push(&groups, 1);
     }
     rows.push(&white_groups, MARGIN);
     rows.finish()
 }
 
-/// Up to four modules as four bits, the first in the highest bit; missing ones are white.
-fn group_of(modules: &[u8]) -> u8 {
+/// Packs up to four modules into four bits, the first into the highest bit. Missing modules are white.
+fn pack_group(modules: &[u8]) -> u8 {
     match modules {
         [a, b, c, d] => a << 3 | b << 2 | c << 1 | d,
-        _ => modules.iter().zip([3, 2, 1, 0_u8]).fold(0, |group, (module, place)| group | module << place),
+        _ => modules.iter().zip([3, 2, 1, 0_u8]).fold(0, |group, (module, shift)| group | module << shift),
     }
 }
 
-/// A Huffman code in the order of output: the first bit is the lowest.
+/// A sequence of bits in the order of output: the first bit is the lowest.
 #[derive(Clone, Copy, Default)]
 struct Code {
     bits: u64,
@@ -91,23 +94,24 @@ struct Code {
 }
 
 impl Code {
-    /// From RFC 1951's notation, first bit highest.
+    /// Converts a Huffman code from the notation of RFC 1951, in which the first bit is the highest.
     fn new(code: u64, length: u32) -> Self {
         Self { bits: code.reverse_bits().unbounded_shr(u64::BITS.saturating_sub(length)), length }
     }
 
-    /// A plain number, lowest bit first.
+    /// Returns the bits of a number, which DEFLATE writes lowest bit first.
     fn plain(number: u64, length: u32) -> Self {
         Self { bits: number, length }
     }
 
+    /// Appends the bits of `next`.
     fn then(self, next: Self) -> Self {
         let bits = self.bits | next.bits.unbounded_shl(self.length);
         Self { bits, length: self.length.saturating_add(next.length) }
     }
 }
 
-/// Four modules: the code of their three bytes, and these bytes' part of the checksum.
+/// Four modules in one row of pixels: the Huffman codes of their three bytes, and the checksum of these bytes.
 #[derive(Clone, Copy, Default)]
 struct Group {
     code: Code,
@@ -115,7 +119,7 @@ struct Group {
 }
 
 impl Group {
-    fn of(modules: u8) -> Self {
+    fn from_modules(modules: u8) -> Self {
         let bytes = match modules & 0xF {
             0x0 => [0xFF, 0xFF, 0xFF],
             0x1 => [0xFF, 0xFF, 0xC0],
@@ -136,26 +140,29 @@ impl Group {
         };
         bytes.into_iter().fold(Self::default(), |group, byte| Self {
             code: group.code.then(literal(byte)),
-            sums: group.sums.then(Sums::of(byte)),
+            sums: group.sums.then(Sums::from_byte(byte)),
         })
     }
 }
 
-/// The two sums of Adler-32 over a run of bytes: of the bytes, and of the first sum after each byte.
+/// The two sums of Adler-32 over a run of bytes.
 #[derive(Clone, Copy, Default)]
 struct Sums {
+    /// The number of bytes in the run.
     bytes: u32,
+    /// The sum of the bytes.
     first: u32,
+    /// The sum of the first sum's values after each byte.
     second: u32,
 }
 
 impl Sums {
-    fn of(byte: u8) -> Self {
+    fn from_byte(byte: u8) -> Self {
         Self { bytes: 1, first: byte.into(), second: byte.into() }
     }
 
-    /// The sums of this run followed by the next: this run's first sum counts once more for each byte of the next. A
-    /// row has at most 200 bytes, so 32 bits do not overflow.
+    /// Returns the sums of this run followed by `next`. The second sum contains this run's first sum once more for each
+    /// byte of `next`. A row has at most 200 bytes, so 32 bits do not overflow.
     fn then(self, next: Self) -> Self {
         Self {
             bytes: self.bytes.wrapping_add(next.bytes),
@@ -165,7 +172,8 @@ impl Sums {
     }
 }
 
-// The Huffman code of bytes, lengths and distances. Half of all bytes are all black or all white.
+// The Huffman codes of bytes, copy lengths and distances. Half of all bytes are entirely black or entirely white, so
+// these have the shortest codes.
 //
 //   symbol                        length   first code
 //   00, FF                        2        00
@@ -174,7 +182,7 @@ impl Sums {
 //   258 to 285 (copy lengths)     8        11100100
 //   distances' 8 to 15            3        000
 
-/// The code of one of the eight byte values that occur.
+/// Returns the code of one of the eight byte values that occur.
 fn literal(byte: u8) -> Code {
     match byte {
         0x00 => Code::new(0b00, 2),
@@ -188,9 +196,10 @@ fn literal(byte: u8) -> Code {
     }
 }
 
+/// The symbol of the end of the block.
 const END: u32 = 256;
 
-/// The code of the end of the block or of a copy's length.
+/// Returns the code of a symbol for the end of the block or for a copy's length.
 fn control(symbol: u32) -> Code {
     match symbol {
         END | 257 => Code::new(u64::from(symbol.saturating_sub(END)) | 0b111_0000, 7),
@@ -198,8 +207,8 @@ fn control(symbol: u32) -> Code {
     }
 }
 
-/// Splits a length or distance into symbol and extra bits (RFC 1951, 3.2.5): the first `leading_bits` bits select the
-/// symbol, counted from `number` 0, and the others follow as a plain number.
+/// Splits a length or distance into symbol and extra bits (RFC 1951, 3.2.5). The first `leading_bits` bits select the
+/// symbol, which is 0 for `number` 0. The other bits follow as a number.
 fn split(number: u32, leading_bits: u32) -> (u32, Code) {
     let significant = number.checked_ilog2().unwrap_or_default();
     let extra = significant.saturating_sub(leading_bits.saturating_sub(1));
@@ -209,9 +218,10 @@ fn split(number: u32, leading_bits: u32) -> (u32, Code) {
     (symbol, Code::plain(rest.into(), extra))
 }
 
-/// Repeats `length` bytes (3 to 258) from `distance` bytes back (17 to 256).
+/// Returns the code of a back reference, which repeats `length` bytes (3 to 258) from `distance` bytes back (17 to
+/// 256).
 fn copy(length: u32, distance: u32) -> Code {
-    // The maximum has its own symbol.
+    // The maximum length has its own symbol.
     let lengths = if length == MAX_COPY {
         control(285)
     } else {
@@ -225,20 +235,21 @@ fn copy(length: u32, distance: u32) -> Code {
 const MIN_COPY: u32 = 3;
 const MAX_COPY: u32 = 258;
 
-/// The block's header: the code lengths of the table above, encoded as in RFC 1951 (3.2.7).
-fn push_head(bits: &mut BitWriter) {
-    // The last block, with dynamic Huffman codes: 286 literal and length codes, 16 distance codes, 16 code length
-    // codes.
+/// Writes the block's header: the code lengths of the table above, encoded as in RFC 1951 (3.2.7).
+fn push_header(bits: &mut BitWriter) {
+    // The block is the last one and has dynamic Huffman codes: 286 literal and length codes, 16 distance codes, 16 code
+    // length codes.
     for (number, width) in [(1, 1), (2, 2), (286 - 257, 5), (16 - 1, 5), (16 - 4, 4)] {
         bits.push(Code::plain(number, width));
     }
-    // The lengths of the code length codes 16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2.
+    // The lengths of the code length codes, in the order of RFC 1951: 16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3,
+    // 13, 2.
     for length in [3, 4, 3, 3, 4, 3, 0, 0, 0, 0, 0, 3, 0, 3, 0, 3] {
         bits.push(Code::plain(length, 3));
     }
     let [zero, two, three, four, seven] = [0b000, 0b001, 0b010, 0b011, 0b100].map(|code| Code::new(code, 3));
     let eight = Code::new(0b1110, 4);
-    let again = |times: u64| Code::new(0b101, 3).then(Code::plain(times.saturating_sub(3), 2));
+    let repeat_previous = |times: u64| Code::new(0b101, 3).then(Code::plain(times.saturating_sub(3), 2));
     let zeros = |times: u64| match times {
         ..=10 => Code::new(0b1111, 4).then(Code::plain(times.saturating_sub(3), 3)),
         _ => Code::new(0b110, 3).then(Code::plain(times.saturating_sub(11), 7)),
@@ -248,40 +259,47 @@ fn push_head(bits: &mut BitWriter) {
         two, zero, zero, four, zeros(0x0B), four, zeros(0x2F), four, zeros(0x80),
         four, zeros(0x2F), four, zeros(0x0B), four, zero, zero, two,
     ];
-    let controls = [seven, seven, eight, again(6), again(6), again(6), again(6), again(3)];
-    let distances = [zeros(8), three, again(6), three];
+    #[rustfmt::skip]
+    let controls = [
+        seven, seven, eight, repeat_previous(6), repeat_previous(6), repeat_previous(6), repeat_previous(6),
+        repeat_previous(3),
+    ];
+    let distances = [zeros(8), three, repeat_previous(6), three];
     for code in bytes.into_iter().chain(controls).chain(distances) {
         bits.push(code);
     }
 }
 
+/// Writes rows of pixels.
 struct Rows {
     bits: BitWriter,
     adler: Adler,
+    /// All groups, indexed by the bits of their modules.
     groups: [Group; 16],
-    /// Bytes in a row of pixels, the filter byte included.
+    /// The number of bytes in a row of pixels, the filter byte included.
     bytes: u32,
 }
 
 impl Rows {
     fn new(width: usize) -> Self {
-        // The left quiet zone is one group. The right one completes the last group and ends in `LAST`.
+        // The left quiet zone is one group. The right quiet zone completes the last group, and its last module is in
+        // `LAST`.
         let groups = width.div_ceil(GROUP).saturating_add(1);
         let bytes = groups.saturating_mul(GROUP_BYTES).saturating_add(2);
         let mut bits = BitWriter::default();
-        push_head(&mut bits);
+        push_header(&mut bits);
         let mut number = 0_u8;
         let groups = [(); 16].map(|()| {
-            let group = Group::of(number);
+            let group = Group::from_modules(number);
             number = number.wrapping_add(1);
             group
         });
         Self { bits, adler: Adler::default(), groups, bytes: u32::try_from(bytes).unwrap_or(u32::MAX) }
     }
 
-    /// Adds `times` equal rows of modules.
+    /// Writes a row of modules `times` times.
     fn push(&mut self, groups: &[u8], times: usize) {
-        let mut sums = Sums::of(FILTER);
+        let mut sums = Sums::from_byte(FILTER);
         self.bits.push(literal(FILTER));
         for number in std::iter::once(&0).chain(groups) {
             let group = self.groups.get(usize::from(*number)).copied().unwrap_or_default();
@@ -289,20 +307,20 @@ impl Rows {
             sums = sums.then(group.sums);
         }
         self.bits.push(literal(LAST));
-        sums = sums.then(Sums::of(LAST));
+        sums = sums.then(Sums::from_byte(LAST));
 
         let pixel_rows = u32::try_from(times.saturating_mul(MODULE_PIXELS)).unwrap_or(u32::MAX);
-        let mut left = self.bytes.saturating_mul(pixel_rows.saturating_sub(1));
-        while left > 0 {
-            let most = left.min(MAX_COPY);
-            // A copy has at least three bytes, so it must not leave one or two.
-            let length = if (1..MIN_COPY).contains(&left.saturating_sub(most)) {
-                most.saturating_sub(MIN_COPY)
+        let mut remaining = self.bytes.saturating_mul(pixel_rows.saturating_sub(1));
+        while remaining > 0 {
+            let longest = remaining.min(MAX_COPY);
+            // A copy has at least three bytes, so this one must not leave one or two bytes for the next.
+            let length = if (1..MIN_COPY).contains(&remaining.saturating_sub(longest)) {
+                longest.saturating_sub(MIN_COPY)
             } else {
-                most
+                longest
             };
             self.bits.push(copy(length, self.bytes));
-            left = left.saturating_sub(length);
+            remaining = remaining.saturating_sub(length);
         }
         for _ in 0..pixel_rows {
             self.adler.push(sums);
@@ -317,7 +335,7 @@ impl Rows {
     }
 }
 
-/// Adler-32, updated by runs of bytes.
+/// An Adler-32 checksum that is updated by runs of bytes.
 struct Adler {
     first: u32,
     second: u32,
@@ -343,7 +361,8 @@ impl Adler {
     }
 }
 
-/// Packs bits into bytes, lowest first, after zlib's header (a window of 32 KiB, the fastest level).
+/// Packs bits into bytes, lowest bit first. The output begins with zlib's header (a window of 32 KiB, the fastest
+/// level).
 struct BitWriter {
     bytes: Vec<u8>,
     pending: u64,
@@ -359,7 +378,7 @@ impl Default for BitWriter {
 }
 
 impl BitWriter {
-    /// Takes at most 32 bits.
+    /// Writes a code of at most 32 bits.
     fn push(&mut self, code: Code) {
         self.pending |= code.bits.unbounded_shl(self.pending_length);
         self.pending_length = self.pending_length.wrapping_add(code.length);
