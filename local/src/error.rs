@@ -1,6 +1,6 @@
-//! The one error of this crate: a text for the developer at the terminal. Nobody branches on it.
+//! The only error type of this crate: a text for the developer at the terminal. Code does not branch on its content.
 
-/// What went wrong on this machine, in words.
+/// A failure on this machine, described for the developer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Error(String);
@@ -9,13 +9,13 @@ pub struct Error(String);
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error with this text.
+    /// Creates an error with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Says what was being done when `cause` happened. Takes the causes beneath it along, for SDK errors name
-    /// nothing by themselves.
+    /// Creates an error from the action that failed (`doing`) and its cause. Includes the whole chain of sources,
+    /// because the text of an SDK error alone does not name the reason.
     pub fn because(doing: &str, cause: &(dyn std::error::Error + 'static)) -> Self {
         let mut text = format!("{doing}: {cause}");
         let mut next = cause.source();

@@ -1,85 +1,88 @@
-//! Filter patterns of event source mappings, as Lambda has them: which records of a stream a function is invoked for.
+//! The filter patterns of Lambda's event source mappings. They select the stream records that a function is invoked
+//! with.
 //!
-//! Of the pattern language this understands what the template uses, equality and `prefix`; a pattern that has more is an
-//! error at the start, for a filter that is taken for another would lose records unseen.
+//! It supports the operators that the template uses: equality and `prefix`. Any other operator is an error at start,
+//! because a misunderstood filter would silently drop records.
 
 use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-/// A pattern: fields by name, and at its leaves what a field may be.
+/// A pattern: the names of fields, each with a nested pattern or the permitted values.
 #[derive(Debug, Clone)]
 pub struct Pattern(Vec<(String, Rule)>);
 
 #[derive(Debug, Clone)]
 enum Rule {
-    Within(Pattern),
-    OneOf(Vec<Test>),
+    Nested(Pattern),
+    AnyOf(Vec<Test>),
 }
 
 #[derive(Debug, Clone)]
 enum Test {
-    Is(Value),
-    BeginsWith(String),
+    Equals(Value),
+    HasPrefix(String),
 }
 
 impl Pattern {
-    /// Reads a pattern, which is JSON.
+    /// Parses a pattern in JSON.
     ///
     /// # Errors
     ///
     /// When the text is not a JSON object, or uses an unsupported operator.
     pub fn parse(text: &str) -> Result<Self> {
         let value = serde_json::from_str(text).map_err(|e| Error::because("a filter pattern", &e))?;
-        Self::of(&value)
+        Self::from_json(&value)
     }
 
-    fn of(value: &Value) -> Result<Self> {
+    fn from_json(value: &Value) -> Result<Self> {
         let Some(fields) = value.as_object().filter(|fields| !fields.is_empty()) else {
             return Err(unsupported(value));
         };
-        let rules = fields.iter().map(|(name, value)| Ok((name.clone(), Rule::of(value)?)));
+        let rules = fields.iter().map(|(name, value)| Ok((name.clone(), Rule::from_json(value)?)));
         rules.collect::<Result<_>>().map(Self)
     }
 
-    /// Whether a record is one that it asks for: every field that it names is there, and as it must be.
+    /// Checks whether a record matches: it has every field of the pattern, with a permitted value.
     pub fn takes(&self, record: &Value) -> bool {
         self.0.iter().all(|(name, rule)| match (record.get(name), rule) {
-            (Some(value), Rule::Within(pattern)) => pattern.takes(value),
-            (Some(value), Rule::OneOf(tests)) => tests.iter().any(|test| test.takes(value)),
+            (Some(value), Rule::Nested(pattern)) => pattern.takes(value),
+            (Some(value), Rule::AnyOf(tests)) => tests.iter().any(|test| test.matches(value)),
             (None, _) => false,
         })
     }
 }
 
 impl Rule {
-    fn of(value: &Value) -> Result<Self> {
+    fn from_json(value: &Value) -> Result<Self> {
         match value {
             Value::Array(tests) if !tests.is_empty() => {
-                tests.iter().map(Test::of).collect::<Result<_>>().map(Self::OneOf)
+                tests.iter().map(Test::from_json).collect::<Result<_>>().map(Self::AnyOf)
             }
-            Value::Object(_) => Pattern::of(value).map(Self::Within),
+            Value::Object(_) => Pattern::from_json(value).map(Self::Nested),
             _ => Err(unsupported(value)),
         }
     }
 }
 
 impl Test {
-    fn of(value: &Value) -> Result<Self> {
+    fn from_json(value: &Value) -> Result<Self> {
         match value {
             Value::Object(operator) if operator.len() == 1 => match operator.get("prefix") {
-                Some(Value::String(prefix)) => Ok(Self::BeginsWith(prefix.clone())),
+                Some(Value::String(prefix)) => Ok(Self::HasPrefix(prefix.clone())),
                 _ => Err(unsupported(value)),
             },
             Value::Object(_) | Value::Array(_) => Err(unsupported(value)),
-            Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => Ok(Self::Is(value.clone())),
+            Value::String(_) | Value::Number(_) | Value::Bool(_) | Value::Null => {
+                Ok(Self::Equals(value.clone()))
+            }
         }
     }
 
-    fn takes(&self, value: &Value) -> bool {
+    fn matches(&self, value: &Value) -> bool {
         match self {
-            Self::Is(expected) => expected == value,
-            Self::BeginsWith(prefix) => value.as_str().is_some_and(|text| text.starts_with(prefix)),
+            Self::Equals(expected) => expected == value,
+            Self::HasPrefix(prefix) => value.as_str().is_some_and(|text| text.starts_with(prefix)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The functions of the template, by their logical ids: the very libraries that are deployed.
+//! Creates the functions of the template from the same libraries that are deployed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,17 +18,18 @@ use crate::error::{Error, Result};
 use crate::lambda::{Functions, Invoke, event_function, http_function};
 use crate::template::{Names, Template};
 
-/// The variable that says where mails are put, a file each; where it is not set they are only logged.
+/// The environment variable with the directory for emails, one file each. If it is not set, emails are only logged.
 pub(crate) const MAIL_DIRECTORY: &str = "MAIL_DIRECTORY";
 
-/// Environment variables that Lambda itself sets, or that this machine needs on top of the template's.
+/// Environment variables besides those of the template: Lambda sets some of them, and the others exist only on this
+/// machine.
 pub type Extra = BTreeMap<String, String>;
 
-/// Makes every function of the template from its own environment.
+/// Creates every function of the template, each with its own environment.
 ///
 /// # Errors
 ///
-/// When the template names a function that is not here, or a function's environment is not complete.
+/// When this module does not know a function of the template, or a function's environment is incomplete.
 pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Clock) -> Result<Functions> {
     let mut functions = Functions::new();
     for declared in &template.functions {
@@ -50,9 +51,9 @@ pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Cloc
                 http_function(med::router(med))
             }
             "ApiKeysFunction" => {
-                let desk =
+                let app =
                     api_keys::ApiKeysApp::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
-                http_function(api_keys::router(desk))
+                http_function(api_keys::router(app))
             }
             "AcquirerEventsFunction" => http_function(acquirer_events::router(app()?)),
             "CheckoutFunction" => {
@@ -99,7 +100,9 @@ pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Cloc
                 })
             }
             unknown => {
-                return Err(Error::new(format!("the template declares {unknown}, which is not built here")));
+                return Err(Error::new(format!(
+                    "the template declares {unknown}, which the local service does not contain"
+                )));
             }
         };
         functions = functions.with(logical_id, invoke);

@@ -1,6 +1,8 @@
-//! The HTTP API: turns each HTTP request into an event of API Gateway's HTTP API (payload format 2.0), picks the
-//! function by the template's routes, and turns its answer back. What API Gateway itself would refuse with an answer
-//! of its own is refused in the contract's shape.
+//! Replaces API Gateway's HTTP API. It converts each HTTP request to an event (payload format 2.0), selects the
+//! function by the template's routes, and converts the function's response to an HTTP response.
+//!
+//! Requests that API Gateway itself rejects, such as one with a body that is too large, get an error in the contract's
+//! format.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -30,15 +32,16 @@ use crate::http::{self, Server};
 use crate::lambda::{Functions, Invoke};
 use crate::template::{Route, Template};
 
-/// API Gateway's largest request body, in bytes.
+/// API Gateway's maximum size of a request body, in bytes.
 const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
 
-/// How much of a body that is too large is read and dropped, in bytes, before the connection is broken off.
+/// The number of bytes that are read of a body that is too large, before the response is sent. A client that is still
+/// sending a body within this limit receives the error response.
 const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
 
 const X_REQUEST_ID: &str = "x-request-id";
 
-/// The prefix of what only this machine serves.
+/// The prefix of the routes that exist only on this machine.
 const LOCAL_PREFIX: &str = "/_local/";
 
 /// A running gateway.
@@ -48,7 +51,7 @@ pub struct Gateway {
 }
 
 struct Api {
-    /// Where it listens, for requests that do not name their host.
+    /// The address of the gateway, used as the host of requests without a valid `Host` header.
     authority: String,
     routes: Vec<Target>,
     local: Router,
@@ -56,14 +59,14 @@ struct Api {
 
 /// A route with its function.
 struct Target {
-    /// `None`: the default route.
+    /// The requests that match. `None`: this is the default route.
     pattern: Option<Pattern>,
     key: String,
     invoke: Invoke,
 }
 
 struct Pattern {
-    /// `None`: any.
+    /// `None`: any method matches.
     method: Option<String>,
     segments: Vec<Segment>,
 }
@@ -71,12 +74,12 @@ struct Pattern {
 enum Segment {
     Text(String),
     Variable(String),
-    /// `{name+}`: one segment or more, to the end.
+    /// `{name+}`: one or more segments up to the end of the path.
     Rest(String),
 }
 
 impl Gateway {
-    /// Serves the template's routes, and `local` under `/_local/`.
+    /// Serves the template's routes, and the router `local` under `/_local/`.
     ///
     /// # Errors
     ///
@@ -90,12 +93,14 @@ impl Gateway {
         let mut routes = Vec::new();
         for function in &template.functions {
             for route in &function.routes {
-                let missing = || Error::new(format!("{} has routes and is missing", function.logical_id));
+                let missing =
+                    || Error::new(format!("{} has routes, but does not exist", function.logical_id));
                 let invoke = functions.get(&function.logical_id).ok_or_else(missing)?;
                 routes.push(Target::new(route, Arc::clone(invoke)));
             }
         }
-        // As API Gateway picks: the most specific first. Paths outweigh methods, variables come after texts.
+        // As in API Gateway, the most specific route comes first. The path is compared before the method, and a text
+        // segment is more specific than a variable.
         routes.sort_by_key(|target| target.pattern.as_ref().map_or(vec![u8::MAX], Pattern::rank));
         let address = listener.local_addr().map_err(|e| Error::because("starting the gateway", &e))?;
         let authority = address.to_string();
@@ -104,19 +109,19 @@ impl Gateway {
             let api = Arc::clone(&api);
             http::service(move |request| {
                 let api = Arc::clone(&api);
-                async move { api.answer(request, peer).await }
+                async move { api.handle(request, peer).await }
             })
         };
         let server = Server::start(listener, make).map_err(|e| Error::because("starting the gateway", &e))?;
         Ok(Self { server })
     }
 
-    /// Its base URL.
+    /// Returns the base URL.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Takes no more requests, and returns when the running ones are answered.
+    /// Stops accepting requests. Returns when the running ones have ended.
     pub async fn stop(self) {
         self.server.stop().await;
     }
@@ -150,7 +155,7 @@ impl Segment {
 }
 
 impl Pattern {
-    /// Sorts the more specific before the less.
+    /// Returns the sort key that orders more specific patterns first.
     fn rank(&self) -> Vec<u8> {
         let segment = |segment: &Segment| match segment {
             Segment::Text(_) => 0,
@@ -162,18 +167,18 @@ impl Pattern {
         rank
     }
 
-    /// The path's variables, if it matches.
+    /// Returns the variables of the path. `None`: the request does not match.
     fn matches(&self, method: &Method, path: &str) -> Option<Map<String, Value>> {
-        if self.method.as_deref().is_some_and(|wanted| wanted != method.as_str()) {
+        if self.method.as_deref().is_some_and(|expected| expected != method.as_str()) {
             return None;
         }
         let mut variables = Map::new();
         let mut rest = Some(path.strip_prefix('/').unwrap_or(path));
         for segment in &self.segments {
-            let here = rest?;
-            let (first, after) = match here.split_once('/') {
+            let remaining = rest?;
+            let (first, after) = match remaining.split_once('/') {
                 Some((first, after)) => (first, Some(after)),
-                None => (here, None),
+                None => (remaining, None),
             };
             match segment {
                 Segment::Text(text) if text == first => {}
@@ -182,9 +187,9 @@ impl Pattern {
                 Segment::Variable(name) => {
                     variables.insert(name.clone(), first.into());
                 }
-                Segment::Rest(_) if here.is_empty() => return None,
+                Segment::Rest(_) if remaining.is_empty() => return None,
                 Segment::Rest(name) => {
-                    variables.insert(name.clone(), here.into());
+                    variables.insert(name.clone(), remaining.into());
                     return Some(variables);
                 }
             }
@@ -195,19 +200,19 @@ impl Pattern {
 }
 
 impl Api {
-    async fn answer(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
+    async fn handle(&self, request: Request<Incoming>, peer: SocketAddr) -> Response<Full<Bytes>> {
         let (mut head, body) = request.into_parts();
-        // A client that waits for leave to send its body is refused before it does.
-        let body = if is_announced_too_large(&head.headers) { None } else { whole(body).await };
+        // With `Expect: 100-continue`, a body that is too large is rejected before the client sends it.
+        let body = if is_announced_too_large(&head.headers) { None } else { read_body(body).await };
         let Some(body) = body else {
             let message = "The body is larger than 10 MiB.".to_owned();
-            return bytes_of(refuse(&head.headers, &Problem::Unreadable(message))).await;
+            return collect_body(refuse(&head.headers, &Problem::Unreadable(message))).await;
         };
         if head.uri.path().starts_with(LOCAL_PREFIX) {
-            // With the headers that were sent, for they say who calls.
-            return self.answer_locally(head, body).await;
+            // Before the headers are changed: the guard checks the ones that the client sent.
+            return self.handle_locally(head, body).await;
         }
-        self.put_as_api_gateway_does(&mut head, peer);
+        self.set_forwarding_headers(&mut head, peer);
         let found = self.routes.iter().find_map(|target| match &target.pattern {
             None => Some((target, Map::new())),
             Some(pattern) => {
@@ -216,23 +221,26 @@ impl Api {
         });
         let Some((target, variables)) = found else {
             let (method, path) = (head.method.to_string(), head.uri.path().to_owned());
-            return bytes_of(refuse(&head.headers, &Problem::NoSuchRoute { method, path })).await;
+            return collect_body(refuse(&head.headers, &Problem::NoSuchRoute { method, path })).await;
         };
         let event = event(&head, &body, peer, &target.key, variables);
-        let answered = (target.invoke)(event).await;
-        match answered.and_then(|answer| response(&answer).ok_or_else(|| "not an HTTP API answer".to_owned()))
-        {
+        let returned = (target.invoke)(event).await;
+        let response = returned
+            .and_then(|returned| response(&returned).ok_or_else(|| "not an HTTP API response".to_owned()));
+        match response {
             Ok(response) => response,
             Err(error) => {
                 let problem = Problem::Internal(format!("{} failed: {error}", target.key));
-                bytes_of(refuse(&head.headers, &problem)).await
+                collect_body(refuse(&head.headers, &problem)).await
             }
         }
     }
 
-    /// API Gateway knows its own name and who calls, whatever the client says. A function may rely on a host and a
-    /// path that make a URL: `lambda_http` does.
-    fn put_as_api_gateway_does(&self, head: &mut Parts, peer: SocketAddr) {
+    /// Sets the headers that API Gateway sets itself, whatever the client sent: the client's address and the scheme.
+    ///
+    /// Also replaces an invalid host and an invalid path, because `lambda_http` needs a host and a path that form a
+    /// URL.
+    fn set_forwarding_headers(&self, head: &mut Parts, peer: SocketAddr) {
         let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let is_host =
             |host: &&str| url::Url::parse(&format!("http://{host}/")).is_ok_and(|url| url.path() == "/");
@@ -247,59 +255,62 @@ impl Api {
                 head.headers.insert(name, value);
             }
         }
-        // An event is JSON, where bytes that are no UTF-8 would become other text, and the answer would carry that as the id.
+        // An event is JSON, in which bytes that are not UTF-8 become other characters. The response would then contain
+        // a request id that the client did not send.
         let id = head.headers.get(X_REQUEST_ID);
         if id.is_some_and(|id| std::str::from_utf8(id.as_bytes()).is_err()) {
             head.headers.remove(X_REQUEST_ID);
         }
-        // `OPTIONS *` names no path.
+        // `OPTIONS *` has no path.
         if !head.uri.path().starts_with('/') {
             head.uri = hyper::Uri::from_static("/");
         }
     }
 
-    async fn answer_locally(&self, head: Parts, body: Bytes) -> Response<Full<Bytes>> {
+    async fn handle_locally(&self, head: Parts, body: Bytes) -> Response<Full<Bytes>> {
         let request = Request::from_parts(head, Body::from(body));
-        let Ok(answered) = self.local.clone().oneshot(request).await;
-        bytes_of(answered).await
+        let Ok(response) = self.local.clone().oneshot(request).await;
+        collect_body(response).await
     }
 }
 
-/// Whether a body that is yet to be sent is too large.
+/// Checks whether the client waits for permission (`Expect`) to send a body that is too large.
 fn is_announced_too_large(headers: &HeaderMap) -> bool {
     let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let length: Option<usize> = length.and_then(|length| length.parse().ok());
     headers.contains_key(EXPECT) && length.is_some_and(|length| length > MAX_BODY_BYTES)
 }
 
-/// A body of at most [`MAX_BODY_BYTES`]. What is too long is read on for a while, so that a client that is still
-/// writing gets to read the refusal.
-async fn whole(mut body: Incoming) -> Option<Bytes> {
-    let mut kept = BytesMut::new();
-    let mut seen: usize = 0;
+/// Reads a body of at most [`MAX_BODY_BYTES`]. `None`: the body is longer, or it was cut off.
+///
+/// Reads and drops up to [`MAX_DRAINED_BYTES`] of a longer body, because a client that is still sending does not read
+/// the response.
+async fn read_body(mut body: Incoming) -> Option<Bytes> {
+    let mut content = BytesMut::new();
+    let mut received: usize = 0;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.ok()?.into_data() else {
             continue;
         };
-        seen = seen.saturating_add(data.len());
-        if seen > MAX_DRAINED_BYTES {
+        received = received.saturating_add(data.len());
+        if received > MAX_DRAINED_BYTES {
             return None;
         }
-        if seen <= MAX_BODY_BYTES {
-            kept.extend_from_slice(&data);
+        if received <= MAX_BODY_BYTES {
+            content.extend_from_slice(&data);
         }
     }
-    (seen <= MAX_BODY_BYTES).then(|| kept.freeze())
+    (received <= MAX_BODY_BYTES).then(|| content.freeze())
 }
 
-/// A response with its body as it is written out. The bodies that come here are whole already.
-async fn bytes_of(response: Response<Body>) -> Response<Full<Bytes>> {
+/// Collects the body of a response into bytes. All bodies here are in memory already.
+async fn collect_body(response: Response<Body>) -> Response<Full<Bytes>> {
     let (head, body) = response.into_parts();
     let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     Response::from_parts(head, Full::new(body))
 }
 
-/// The event of API Gateway's payload format 2.0.
+/// Creates the event of API Gateway's payload format 2.0.
 fn event(
     head: &Parts,
     body: &Bytes,
@@ -318,7 +329,7 @@ fn event(
         "routeKey": route_key,
         "rawPath": path,
         "rawQueryString": query,
-        "headers": joined(&head.headers),
+        "headers": join_headers(&head.headers),
         "requestContext": {
             "accountId": crate::embedded::ACCOUNT,
             "apiId": "local",
@@ -368,7 +379,7 @@ fn event(
     event
 }
 
-/// What API Gateway hands over as text; anything else is base64.
+/// Checks whether API Gateway passes a body of this content type as text. It encodes any other body in base64.
 fn is_text(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence.starts_with("text/")
@@ -377,43 +388,44 @@ fn is_text(content_type: &str) -> bool {
         || essence.ends_with("+xml")
 }
 
-/// Header names in lower case, values of one name joined by commas; cookies go elsewhere. A value that is not UTF-8
-/// reads as Latin-1, for an event is JSON.
-fn joined(headers: &HeaderMap) -> Map<String, Value> {
+/// Returns the headers with names in lower case, and with the values of one name joined by commas. Cookies are omitted,
+/// because they have their own field in the event. A value that is not UTF-8 is decoded as Latin-1, because an event is
+/// JSON.
+fn join_headers(headers: &HeaderMap) -> Map<String, Value> {
     let mut map = Map::new();
     for name in headers.keys().filter(|name| **name != COOKIE) {
-        let values: Vec<String> = headers.get_all(name).iter().map(decoded).collect();
+        let values: Vec<String> = headers.get_all(name).iter().map(decode).collect();
         map.insert(name.as_str().to_owned(), values.join(",").into());
     }
     map
 }
 
-fn decoded(value: &HeaderValue) -> String {
+fn decode(value: &HeaderValue) -> String {
     let bytes = value.as_bytes();
     std::str::from_utf8(bytes)
         .map_or_else(|_| bytes.iter().map(|byte| char::from(*byte)).collect(), str::to_owned)
 }
 
-/// The HTTP response that an answer of payload format 2.0 means; `None` when it means none.
-fn response(answer: &Value) -> Option<Response<Full<Bytes>>> {
-    let status = answer.get("statusCode")?.as_u64()?;
+/// Converts a function's response (payload format 2.0) to an HTTP response. `None`: it is malformed.
+fn response(returned: &Value) -> Option<Response<Full<Bytes>>> {
+    let status = returned.get("statusCode")?.as_u64()?;
     let status = StatusCode::from_u16(u16::try_from(status).ok()?).ok()?;
-    let text = answer.get("body").and_then(Value::as_str).unwrap_or_default();
-    let body = match answer.get("isBase64Encoded").and_then(Value::as_bool) {
+    let text = returned.get("body").and_then(Value::as_str).unwrap_or_default();
+    let body = match returned.get("isBase64Encoded").and_then(Value::as_bool) {
         Some(true) => Bytes::from(STANDARD.decode(text).ok()?),
         _ => Bytes::from(text.to_owned()),
     };
     let mut response = Response::new(Full::new(body));
     *response.status_mut() = status;
-    for (name, value) in answer.get("headers").and_then(Value::as_object).into_iter().flatten() {
+    for (name, value) in returned.get("headers").and_then(Value::as_object).into_iter().flatten() {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
         let value = HeaderValue::from_bytes(value.as_str()?.as_bytes()).ok()?;
-        // The connection, and the body's length on it, are the server's.
+        // The server sets the headers of the connection and the body's length itself.
         if ![CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(&name) {
             response.headers_mut().insert(name, value);
         }
     }
-    for cookie in answer.get("cookies").and_then(Value::as_array).into_iter().flatten() {
+    for cookie in returned.get("cookies").and_then(Value::as_array).into_iter().flatten() {
         response.headers_mut().append(SET_COOKIE, HeaderValue::from_str(cookie.as_str()?).ok()?);
     }
     Some(response)
@@ -426,7 +438,7 @@ mod tests {
     use super::*;
     use crate::lambda::event_function;
 
-    /// An API whose functions answer with their own name and the event.
+    /// Starts a gateway whose functions return their own name and the event.
     async fn gateway() -> Gateway {
         let template = Template::deployed().unwrap();
         let mut functions = Functions::new();
@@ -472,7 +484,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_path_goes_to_the_function_that_the_template_says() {
+    async fn each_path_is_routed_to_the_function_that_the_template_declares() {
         let gateway = gateway().await;
         let cases = [
             ("/v1/charges", "ChargesFunction"),
@@ -495,7 +507,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_becomes_the_event_that_api_gateway_makes() {
+    async fn a_request_is_converted_to_the_event_that_api_gateway_creates() {
         let gateway = gateway().await;
         let request = Request::post("/")
             .header("X-Thing", "one")
@@ -532,7 +544,7 @@ mod tests {
         assert_eq!((&binary["body"], &binary["isBase64Encoded"]), (&json!("AP8="), &json!(true)));
     }
 
-    /// What a server says to these bytes, which no client library would send, until it falls silent.
+    /// Sends bytes that no client library would send, and returns all bytes until the server closes the connection.
     async fn raw(gateway: &Gateway, request: &str) -> String {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let mut stream = tokio::net::TcpStream::connect(gateway.server.address()).await.unwrap();
@@ -543,7 +555,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_that_names_no_proper_host_or_path_still_reaches_its_router() {
+    async fn a_request_with_an_invalid_host_or_path_still_reaches_its_router() {
         let template = Template::deployed().unwrap();
         let mut functions = Functions::new();
         let router = Router::new().fallback(any(|headers: HeaderMap, uri: hyper::Uri| async move {
@@ -567,7 +579,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_asks_first_is_told_to_go_on_or_refused_before_it_sends() {
+    async fn a_client_that_expects_100_continue_is_accepted_or_rejected_before_it_sends_the_body() {
         let gateway = gateway().await;
         let head = "POST /v1/charges HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\n";
         let small = raw(&gateway, &format!("{head}Content-Length: 2\r\n\r\n{{}}")).await;
@@ -577,9 +589,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_requests_are_answered_at_once() {
+    async fn many_requests_are_handled_concurrently() {
         let template = Template::deployed().unwrap();
-        // Each waits for all: served one by one, none would end.
+        // Each request waits for all others, so none would end if they were handled one after another.
         let barrier = Arc::new(tokio::sync::Barrier::new(100));
         let mut functions = Functions::new();
         for function in &template.functions {
@@ -605,7 +617,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_function_that_fails_is_the_contracts_internal_error() {
+    async fn a_failed_function_becomes_the_internal_error_of_the_contract() {
         let template = Template::deployed().unwrap();
         let mut functions = Functions::new();
         for function in &template.functions {
@@ -627,7 +639,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_turned_back_with_its_cookies() {
+    async fn a_response_is_converted_with_its_cookies() {
         let gateway = gateway().await;
         let (status, headers, _) = call(&gateway, Request::get("/"), "/v1/charges", b"").await;
         assert_eq!(
@@ -638,7 +650,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_api_gateway_would_not_take_is_refused_before_any_function() {
+    async fn a_body_that_is_too_large_for_api_gateway_is_rejected_before_any_function() {
         let gateway = gateway().await;
         let (status, headers, body) = call(
             &gateway,

@@ -1,8 +1,12 @@
-//! Who may use the routes of this machine alone: programs on it, not pages that its browser shows.
+//! Protects the routes under `/_local/`: programs on this machine may call them, web pages in its browser may not.
 //!
-//! Any web page can have a browser send requests to loopback. A page of another site can't set `application/json` without a
-//! CORS preflight, which nothing here answers; its requests say where they come from; and a name that it points to loopback
-//! (DNS rebinding) is in the `Host` header.
+//! Any web page can make the browser send requests to loopback. Three checks reject the requests of other sites' pages:
+//!
+//! - A POST request must have the content type `application/json`. A browser allows that across sites only after a CORS
+//!   preflight, which this service does not answer.
+//! - The headers `Origin` and `Sec-Fetch-Site`, which the browser sets, must not name another site.
+//! - The header `Host` must name loopback or an allowed host. A site that resolves its own name to loopback (DNS
+//!   rebinding) has its own name there.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -20,11 +24,11 @@ use url::{Host, Url};
 
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
-/// A host by which this machine's own routes may be called, beside loopback.
+/// A host, besides loopback, that requests to `/_local/*` may name.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AllowedHost(Host<String>);
 
-/// Why a text is no host.
+/// The error for a text that is not a host.
 #[derive(Debug, thiserror::Error)]
 #[error("must be a host name or an IP address, without a port")]
 pub struct NoHost;
@@ -34,11 +38,11 @@ impl FromStr for AllowedHost {
 
     fn from_str(text: &str) -> Result<Self, NoHost> {
         let host = Host::parse(text).map_err(|_| NoHost)?;
-        Ok(Self(without_root(host)))
+        Ok(Self(without_root_dot(host)))
     }
 }
 
-/// Lets a request pass, or refuses it with the reason.
+/// Middleware that passes a request on, or rejects it with the reason.
 pub(crate) async fn guard(
     State(allowed): State<Arc<[AllowedHost]>>,
     request: Request,
@@ -54,23 +58,25 @@ pub(crate) async fn guard(
 fn check(head: &Parts, allowed: &[AllowedHost]) -> Result<(), (StatusCode, &'static str)> {
     let forbidden = |error| Err((StatusCode::FORBIDDEN, error));
     let in_target = head.uri.authority().map(|authority| authority.as_str().as_bytes());
-    let named: Vec<&[u8]> = texts(&head.headers, &HOST).chain(in_target).collect();
-    let is_ours = |text: &&[u8]| {
-        authority("http", text).and_then(|url| host_of(&url)).is_some_and(|host| is_known(&host, allowed))
+    let hosts: Vec<&[u8]> = values(&head.headers, &HOST).chain(in_target).collect();
+    let is_permitted = |text: &&[u8]| {
+        parse_authority("http", text)
+            .and_then(|url| host_of(&url))
+            .is_some_and(|host| is_loopback_or_allowed(&host, allowed))
     };
-    if named.is_empty() || !named.iter().all(is_ours) {
+    if hosts.is_empty() || !hosts.iter().all(is_permitted) {
         return forbidden("Host must be loopback (localhost, 127.0.0.1) or a host given by --allow-host");
     }
     let same_origin = |origin: &[u8]| {
         let origin = std::str::from_utf8(origin).ok().and_then(|origin| Url::parse(origin).ok());
         origin.is_some_and(|origin| {
             let same = |text: &&[u8]| {
-                authority(origin.scheme(), text).is_some_and(|url| url.origin() == origin.origin())
+                parse_authority(origin.scheme(), text).is_some_and(|url| url.origin() == origin.origin())
             };
-            origin.has_host() && named.iter().all(same)
+            origin.has_host() && hosts.iter().all(same)
         })
     };
-    if !texts(&head.headers, &ORIGIN).all(same_origin) {
+    if !values(&head.headers, &ORIGIN).all(same_origin) {
         return forbidden("Origin must be this service's own; a page of another site can't use these routes");
     }
     if head.headers.get_all(SEC_FETCH_SITE).iter().any(|site| site == "cross-site") {
@@ -87,12 +93,12 @@ fn check(head: &Parts, allowed: &[AllowedHost]) -> Result<(), (StatusCode, &'sta
     Ok(())
 }
 
-fn texts<'a>(headers: &'a HeaderMap, name: &axum::http::HeaderName) -> impl Iterator<Item = &'a [u8]> {
+fn values<'a>(headers: &'a HeaderMap, name: &axum::http::HeaderName) -> impl Iterator<Item = &'a [u8]> {
     headers.get_all(name).iter().map(axum::http::HeaderValue::as_bytes)
 }
 
-/// The URL of a host with its port, if the text is that and nothing else.
-fn authority(scheme: &str, text: &[u8]) -> Option<Url> {
+/// Returns the URL of a host with an optional port. `None`: the text is malformed or contains anything else.
+fn parse_authority(scheme: &str, text: &[u8]) -> Option<Url> {
     let text = std::str::from_utf8(text).ok()?;
     let url = Url::parse(&format!("{scheme}://{text}/")).ok()?;
     let is_bare =
@@ -101,18 +107,18 @@ fn authority(scheme: &str, text: &[u8]) -> Option<Url> {
 }
 
 fn host_of(url: &Url) -> Option<Host<String>> {
-    url.host().map(|host| without_root(host.to_owned()))
+    url.host().map(|host| without_root_dot(host.to_owned()))
 }
 
-/// A host without the dot of the root.
-fn without_root(host: Host<String>) -> Host<String> {
+/// Removes the dot of the DNS root at the end of a host name.
+fn without_root_dot(host: Host<String>) -> Host<String> {
     match host {
         Host::Domain(name) => Host::Domain(name.strip_suffix('.').unwrap_or(&name).to_owned()),
         Host::Ipv4(_) | Host::Ipv6(_) => host,
     }
 }
 
-fn is_known(host: &Host<String>, allowed: &[AllowedHost]) -> bool {
+fn is_loopback_or_allowed(host: &Host<String>, allowed: &[AllowedHost]) -> bool {
     let is_loopback = match host {
         Host::Domain(name) => name == "localhost" || name.ends_with(".localhost"),
         Host::Ipv4(address) => AddressKind::of((*address).into()) == AddressKind::Loopback,
@@ -125,6 +131,7 @@ fn is_known(host: &Host<String>, allowed: &[AllowedHost]) -> bool {
 mod tests {
     use super::*;
 
+    /// Returns the status of the rejection. `None`: the request passes.
     fn checked(headers: &[(&str, &str)], uri: &str, method: Method) -> Option<u16> {
         let mut request = axum::http::Request::builder().method(method).uri(uri);
         for (name, value) in headers {
@@ -201,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_post_says_that_it_is_json() {
+    fn a_post_request_must_have_the_content_type_of_json() {
         for content_type in
             [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("application/jsonx")]
         {
@@ -212,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_allowed_host_is_a_host_alone() {
+    fn an_allowed_host_has_no_port_scheme_or_path() {
         for text in ["", "dev.example:3000", "http://dev.example", "a b", "dev.example/x"] {
             assert!(text.parse::<AllowedHost>().is_err(), "{text}");
         }

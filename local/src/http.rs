@@ -1,4 +1,4 @@
-//! An HTTP/1.1 server that owns its connections: when it stops, or is dropped, none of them is left behind.
+//! An HTTP/1.1 server that owns its connections: it closes all of them when it stops or is dropped.
 
 use std::convert::Infallible;
 use std::error::Error as StdError;
@@ -17,7 +17,7 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::shutdown::{self, Shutdown, Trigger};
 
-/// How long requests in progress may take to finish once the server is told to stop.
+/// The time that running requests have to finish after shutdown is requested.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A running server.
@@ -29,8 +29,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves `make(peer)` to every connection on `listener`. A service that returns an error breaks off its
-    /// connection without an answer.
+    /// Serves each connection on `listener` with the service that `make` returns for the peer's address. When the
+    /// service returns an error, the connection is closed without a response.
     pub fn start<M, S, B>(listener: TcpListener, make: M) -> io::Result<Self>
     where
         M: Fn(SocketAddr) -> S + Send + 'static,
@@ -46,17 +46,18 @@ impl Server {
         Ok(Self { address, trigger, task })
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its base URL, without a trailing slash.
+    /// Returns the base URL, without a trailing slash.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Takes no more connections, lets running requests finish for a few seconds, and returns when all are gone.
+    /// Stops accepting connections and waits up to five seconds for running requests. Returns when all connections are
+    /// closed.
     pub async fn stop(mut self) {
         self.trigger.fire();
         if let Some(task) = self.task.take() {
@@ -73,7 +74,7 @@ impl Drop for Server {
     }
 }
 
-/// A service from a function that can't fail.
+/// Creates a service from a function that can't fail.
 pub fn service<F, Fut, B>(
     handle: F,
 ) -> impl Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future: Send> + Send + 'static
@@ -83,8 +84,8 @@ where
     B: Body + Send + 'static,
 {
     hyper::service::service_fn(move |request| {
-        let answer = handle(request);
-        async move { Ok(answer.await) }
+        let response = handle(request);
+        async move { Ok(response.await) }
     })
 }
 
@@ -110,7 +111,7 @@ where
                 Ok((stream, peer)) => {
                     connections.spawn(serve(stream, make(peer), shutdown.clone()));
                 }
-                // Out of file descriptors, most likely: others must close first.
+                // Most likely, the process is out of file descriptors. Waits until other connections are closed.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
@@ -118,7 +119,7 @@ where
     }
     drop(listener);
     let finished = async { while connections.join_next().await.is_some() {} };
-    // Dropping the set ends what is still there.
+    // Dropping the set aborts the remaining connections.
     let _ = tokio::time::timeout(GRACE, finished).await;
 }
 
@@ -130,14 +131,14 @@ where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
-    // Answers are small: waiting to fill a segment only costs time.
+    // Responses are small. Without this option, TCP would delay them to fill a segment.
     let _ = stream.set_nodelay(true);
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     tokio::select! {
-        // A broken connection is its client's affair.
+        // A broken connection needs no handling: the client notices it.
         _ = connection.as_mut() => return,
         () = shutdown.requested() => connection.as_mut().graceful_shutdown(),
     }

@@ -1,8 +1,8 @@
-//! A function as Lambda sees it: a JSON event in, a JSON answer out.
+//! Replaces the Lambda runtime: a function receives a JSON event and returns a JSON response.
 //!
-//! HTTP functions pass through `lambda_http`'s own conversion, event functions through the types of
-//! `aws_lambda_events`, so that what works here works there. As in Lambda, an invocation goes on when its caller no
-//! longer waits, and one that panics takes nothing else with it. Concurrency limits and cold starts are not imitated.
+//! HTTP functions use the conversions of `lambda_http`, and event functions the types of `aws_lambda_events`, as in
+//! the deployed functions. As in Lambda, an invocation continues when its caller no longer waits, and a panic fails
+//! only its own invocation. Concurrency limits and cold starts are not simulated.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -26,7 +26,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Invokes a function with an event. The error is what Lambda would log and report as a function error.
 pub type Invoke = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
 
-/// The time that a function is told it has left. Nothing here enforces it.
+/// The remaining time that a function reads from its context. It is not enforced.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The functions by their logical ids in the template.
@@ -40,34 +40,35 @@ impl fmt::Debug for Functions {
 }
 
 impl Functions {
-    /// No functions yet.
+    /// Creates an empty set of functions.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one under its logical id; a later one replaces it.
+    /// Adds a function under its logical id, or replaces the one that has this id.
     #[must_use]
     pub fn with(mut self, logical_id: &str, invoke: Invoke) -> Self {
         self.0.insert(logical_id.to_owned(), invoke);
         self
     }
 
-    /// The function of that logical id.
+    /// Returns the function with a logical id.
     pub fn get(&self, logical_id: &str) -> Option<&Invoke> {
         self.0.get(logical_id)
     }
 }
 
-/// A function that answers HTTP API events (payload version 2.0) with a router.
+/// Creates a function that handles HTTP API events (payload format 2.0) with a router.
 pub fn http_function(router: Router) -> Invoke {
-    // Done once: a router without state is ready to be cloned for every request.
+    // Builds the router once, so that cloning it for each request is cheap.
     let router = router.with_state(());
     Arc::new(move |event| {
         let router = router.clone();
         isolated(async move {
             let request: LambdaRequest =
                 serde_json::from_value(event).map_err(|e| format!("not an HTTP API event: {e}"))?;
-            // The adapter moves between threads only with a response that does; a router's own does not.
+            // The adapter is `Send` only if the service's response is, and that of a router is not. So the service
+            // converts the response.
             let service = lambda_http::service_fn(move |request: lambda_http::Request| {
                 let router = router.clone();
                 async move {
@@ -75,13 +76,13 @@ pub fn http_function(router: Router) -> Invoke {
                     Ok::<_, Infallible>(lambda_http::IntoResponse::into_response(response).await)
                 }
             });
-            let Ok(answer) = Adapter::from(service).oneshot(LambdaEvent::new(request, context())).await;
-            serde_json::to_value(&answer).map_err(|e| format!("an answer that is not JSON: {e}"))
+            let Ok(response) = Adapter::from(service).oneshot(LambdaEvent::new(request, context())).await;
+            serde_json::to_value(&response).map_err(|e| format!("the response is not JSON: {e}"))
         })
     })
 }
 
-/// A function that takes events of type `E`.
+/// Creates a function that handles events of type `E`.
 pub fn event_function<E, R, F, Fut, Failure>(handler: F) -> Invoke
 where
     E: DeserializeOwned + Send + 'static,
@@ -95,22 +96,23 @@ where
         let handler = Arc::clone(&handler);
         isolated(async move {
             let event = serde_json::from_value(event).map_err(|e| format!("not the expected event: {e}"))?;
-            let answer = handler(event).await.map_err(|e| e.to_string())?;
-            serde_json::to_value(answer).map_err(|e| format!("an answer that is not JSON: {e}"))
+            let response = handler(event).await.map_err(|e| e.to_string())?;
+            serde_json::to_value(response).map_err(|e| format!("the response is not JSON: {e}"))
         })
     })
 }
 
-/// Runs an invocation as a task of its own: it outlives a caller that gives up, and a panic ends with it.
+/// Runs an invocation as a separate task. The task continues when the caller stops waiting, and a panic in it becomes
+/// an error.
 fn isolated(
     invocation: impl Future<Output = Result<Value, String>> + Send + 'static,
 ) -> BoxFuture<'static, Result<Value, String>> {
     let task = tokio::spawn(invocation);
     Box::pin(async move {
         match task.await {
-            Ok(answer) => answer,
-            Err(end) if end.is_panic() => {
-                let text = match end.into_panic().downcast::<String>() {
+            Ok(result) => result,
+            Err(error) if error.is_panic() => {
+                let text = match error.into_panic().downcast::<String>() {
                     Ok(text) => *text,
                     Err(other) => {
                         other.downcast::<&str>().map_or_else(|_| String::new(), |text| text.to_string())
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_router_sees_the_request_of_the_event() {
+    async fn a_router_receives_the_request_that_the_event_describes() {
         let router = Router::new().fallback(any(
             |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| async move {
                 format!(
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_id_of_any_script_passes_through_both_conversions() {
+    async fn a_request_id_in_any_script_survives_both_conversions() {
         let router = shared::http::framed(Router::new());
         let invoke = http_function(router);
         for (sent, is_echoed) in [("pedido nº 7 – 注文", true), ("plain-1", true), ("a\u{85}b", false)] {
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_event_function_gets_its_type_and_its_error_is_reported() {
+    async fn an_event_function_receives_its_event_type_and_its_error_is_reported() {
         let invoke = event_function(|numbers: Vec<u32>| async move {
             let sum: u32 = numbers.iter().sum();
             if sum == 0 { Err("nothing to add") } else { Ok(json!({"sum": sum})) }

@@ -2,8 +2,8 @@
 //!
 //! This crate replaces the AWS services of a deployed stack: tables, queues and buckets ([`embedded`], [`provision`]),
 //! the HTTP API ([`gateway`]), the function runtime ([`lambda`]) and the event sources ([`event_sources`]). It reads
-//! what to create and connect from the template that is deployed ([`template`]), so that nothing is declared twice.
-//! Business rules are in the functions, not here.
+//! the resources and their connections from the template that is deployed ([`template`]), so that nothing is declared
+//! twice. It contains no business rules: the functions do.
 #![cfg_attr(
     test,
     allow(

@@ -1,4 +1,5 @@
-//! `cargo run`: the whole service on this machine; and the developer's commands for it.
+//! `cargo run`: starts the whole service on this machine. `cargo run -- listen` and `cargo run -- trigger` are commands
+//! for developers, which use the running service.
 
 use std::fs::{File, TryLockError};
 use std::io::{IsTerminal, Write};
@@ -20,10 +21,10 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-/// Where state lives, below the directory that the service is started in.
+/// The state directory, relative to the directory in which the service is started.
 const STATE_DIRECTORY: &str = ".local";
 
-/// The payment service, whole, on this machine.
+/// Run the whole payment service on this machine.
 #[derive(Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 struct Arguments {
@@ -33,33 +34,37 @@ struct Arguments {
     serve: Serve,
 }
 
-/// What to do with a service that runs already.
+/// The commands that use a running service.
 #[derive(Subcommand)]
 enum Command {
-    /// Print each event as it arrives, and forward it, still signed
+    /// Receive webhook events of the running service, and print or forward them
+    ///
+    /// Registers an endpoint, prints a line for each event, and deletes the endpoint when the command ends.
     Listen {
-        /// Forward to this http address, whose answer the service gets
+        /// Forward each event to this http URL, with its signature, and return the response to the service
         #[arg(long, value_name = "URL")]
         forward_to: Option<String>,
-        /// Listen to these alone [default: all but the legacy ones]
+        /// Receive only these events [default: all events except the legacy ones]
         #[arg(long, value_name = "NAME,…", value_delimiter = ',', value_parser = event)]
         events: Vec<EventType>,
-        /// Print whole events
+        /// Also print the whole event as JSON
         #[arg(long)]
         print_json: bool,
-        /// The service's ready file [default: .local/ready.json]
+        /// Ready file of the running service [default: .local/ready.json]
         #[arg(long, value_name = "PATH")]
         ready_file: Option<PathBuf>,
     },
-    /// Make an event happen: create, pay, decline, expire, refund, pay out
+    /// Cause an event in the running service, with the requests that lead to it
+    ///
+    /// For example, charge.paid creates a charge and simulates its payment.
     Trigger {
-        /// Its name, such as charge.paid
+        /// Name of the event, such as charge.paid
         #[arg(value_parser = event)]
         event: EventType,
-        /// In centavos
+        /// Amount of the charge or payout in centavos
         #[arg(long, default_value = "1990", value_parser = amount)]
         amount: Amount,
-        /// The service's ready file [default: .local/ready.json]
+        /// Ready file of the running service [default: .local/ready.json]
         #[arg(long, value_name = "PATH")]
         ready_file: Option<PathBuf>,
     },
@@ -68,30 +73,30 @@ enum Command {
 fn event(text: &str) -> std::result::Result<EventType, String> {
     let found = EventType::ALL.iter().find(|(name, _)| *name == text).map(|(_, event)| *event);
     let names = || EventType::ALL.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    found.ok_or_else(|| format!("no such event; there are {}", names()))
+    found.ok_or_else(|| format!("must be one of these events: {}", names()))
 }
 
 fn amount(text: &str) -> std::result::Result<Amount, String> {
-    let minor: i64 = text.parse().map_err(|_| "must be an integer".to_owned())?;
+    let minor: i64 = text.parse().map_err(|_| "must be an integer, in centavos".to_owned())?;
     Amount::parse(minor).map_err(|error| error.to_string())
 }
 
-/// How to serve.
+/// The options of the service.
 #[derive(Args)]
 struct Serve {
-    /// The port to serve on; 0 takes a free one
+    /// Port to listen on, on the loopback interface; 0: any free port
     #[arg(long, default_value_t = 3000)]
     port: u16,
-    /// Once it serves, write addresses and keys to this file, as JSON
+    /// Write the URLs and API keys to this file, as JSON, when the service is ready
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
-    /// Keep no state: start empty, and leave nothing behind
+    /// Start with empty state and delete it at the end, instead of using .local/
     #[arg(long)]
     in_memory: bool,
-    /// Let /_local/* be called by this host, beside loopback; may be given several times
+    /// Also accept requests to /_local/* with this host name, besides loopback; can be repeated
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<AllowedHost>,
-    /// Let webhooks go to these hosts too, by plain http and at any port, as to loopback: `host.docker.internal`
+    /// Also send webhooks to these hosts, such as `host.docker.internal`, by plain http and to any port, as to loopback
     #[arg(long, env = "WEBHOOK_LOCAL_NAMES", value_name = "NAME,…", default_value = "")]
     webhook_local_names: String,
 }
@@ -99,7 +104,7 @@ struct Serve {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // Requests and attempts, one line each; RUST_LOG says otherwise.
+    // By default, logs one line for each request, delivery attempt and email. RUST_LOG overrides it.
     let filter = shared::log::filter("warn,dynoxide=error,shared::http=info,webhook_worker=info,mailer=info");
     let lines = fmt::layer().compact().with_target(false).with_ansi(std::io::stderr().is_terminal());
     tracing_subscriber::registry().with(lines.with_writer(std::io::stderr).with_filter(filter)).init();
@@ -114,7 +119,7 @@ async fn main() -> ExitCode {
 
 async fn run(arguments: Arguments) -> Result<()> {
     let print: Print = Arc::new(|line: &str| {
-        // Nobody reads a closed terminal.
+        // Ignores the error of a closed terminal.
         let _ = writeln!(std::io::stdout(), "{line}");
     });
     match arguments.command {
@@ -137,12 +142,13 @@ async fn serve(arguments: Serve) -> Result<()> {
     } else {
         (State::Directory(directory.to_owned()), Some(lock(directory)?))
     };
-    let kept = if arguments.in_memory { "in memory".to_owned() } else { format!("in {STATE_DIRECTORY}/") };
-    // The operator's commands find the service by the one beside its state.
-    let beside_state = (!arguments.in_memory).then(|| directory.join("ready.json"));
-    let ready_files: Vec<PathBuf> = arguments.ready_file.into_iter().chain(beside_state).collect();
+    let location =
+        if arguments.in_memory { "in memory".to_owned() } else { format!("in {STATE_DIRECTORY}/") };
+    // The commands of the operator and the developer find the service by the ready file in its state directory.
+    let default_ready_file = (!arguments.in_memory).then(|| directory.join("ready.json"));
+    let ready_files: Vec<PathBuf> = arguments.ready_file.into_iter().chain(default_ready_file).collect();
     for path in &ready_files {
-        // An earlier run's would be taken for this one's.
+        // Removes the file of an earlier run, so that a program that waits for the file does not read it.
         let _ = std::fs::remove_file(path);
     }
     let mails = (!arguments.in_memory).then(|| directory.join("mail"));
@@ -160,8 +166,8 @@ async fn serve(arguments: Serve) -> Result<()> {
     for path in ready_files.iter().rev() {
         write_whole(path, &text)?;
     }
-    // Nobody reads a closed terminal; the service goes on.
-    let _ = writeln!(std::io::stdout(), "{}", greeting(&stack, &kept));
+    // Ignores the error of a closed terminal: the service continues.
+    let _ = writeln!(std::io::stdout(), "{}", greeting(&stack, &location));
     stopped().await;
     stack.stop().await;
     if !arguments.in_memory {
@@ -170,13 +176,14 @@ async fn serve(arguments: Serve) -> Result<()> {
     Ok(())
 }
 
-/// Two services on one state would each do the other's work.
+/// Creates the state directory and locks it, because two services with the same state would both process its due work.
+/// Returns the lock.
 fn lock(directory: &Path) -> Result<File> {
     let failed = |e: &(dyn std::error::Error + 'static)| {
         Error::because(&format!("locking {}", directory.display()), e)
     };
     let mut private = std::fs::DirBuilder::new();
-    // Keys, passwords and webhook secrets are in there.
+    // Only the owner may read the directory: it contains API keys, passwords and webhook secrets.
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut private, 0o700);
     private.recursive(true).create(directory).map_err(|e| failed(&e))?;
@@ -195,12 +202,12 @@ fn lock(directory: &Path) -> Result<File> {
     Ok(file)
 }
 
-fn greeting(stack: &Stack, kept: &str) -> String {
+fn greeting(stack: &Stack, location: &str) -> String {
     let seed = &stack.seed.first;
     let base_url = &stack.base_url;
     let key = &seed.test_api_key;
     format!(
-        "The payment service is on {base_url} (state {kept}; Ctrl-C stops it).
+        "The payment service is on {base_url} (state {location}; Ctrl-C stops it).
 
   test key    {key}
   live key    {live}
@@ -216,7 +223,7 @@ Create a Pix charge of R$ 19,90:
     )
 }
 
-/// Returns when the terminal or the system asks for the end.
+/// Waits for Ctrl-C or SIGTERM.
 async fn stopped() {
     let terminal = tokio::signal::ctrl_c();
     #[cfg(unix)]
@@ -233,8 +240,8 @@ async fn stopped() {
     let _ = terminal.await;
 }
 
-/// As [`stopped`], also when the terminal is closed: a listener must not leave its endpoint behind. The service itself is
-/// left to whoever started it, who may have asked it to stay.
+/// Waits as [`stopped`] does, and also for SIGHUP, which a closed terminal sends: `listen` must delete its endpoint
+/// then. The service itself does not handle SIGHUP, so that `nohup` can keep it running.
 async fn stopped_or_closed() {
     #[cfg(unix)]
     {

@@ -1,6 +1,7 @@
-//! Creates what the template declares: tables with their indexes and streams, queues, buckets. What exists already
-//! stays as it is, so a restart finds its state. A table whose indexes are no longer the template's is an error, for
-//! nothing here migrates one.
+//! Creates the resources that the template declares: tables with their indexes and streams, queues and buckets.
+//!
+//! Existing resources are not changed, so a restart finds its state. It is an error when the indexes of an existing
+//! table differ from the template's, because this module does not migrate tables.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -14,14 +15,14 @@ use crate::sdk;
 use crate::template::{Bucket, Queue, Table, Template, queue_arn};
 use crate::wire::Wire;
 
-/// Creates everything that is missing.
+/// Creates all missing resources.
 pub async fn provision(template: &Template, endpoints: &Endpoints) -> Result<()> {
     let dynamodb = Wire::new(&endpoints.dynamodb_url);
     for table in &template.tables {
         create_table(&dynamodb, table).await?;
     }
     let sqs = sdk::sqs(&endpoints.sqs_url);
-    // A redrive policy is about a queue that exists.
+    // A dead-letter queue must exist before the redrive policy that refers to it.
     let (with_redrive, without): (Vec<&Queue>, Vec<&Queue>) =
         template.queues.iter().partition(|queue| queue.redrive.is_some());
     for queue in without.into_iter().chain(with_redrive) {
@@ -45,9 +46,9 @@ async fn create_table(dynamodb: &Wire, table: &Table) -> Result<()> {
         return Ok(());
     };
     let name = json!({"TableName": table.logical_id});
-    let now = dynamodb.call("DynamoDB_20120810.DescribeTimeToLive", &name).await;
-    let now = now.map_err(|e| Error::because(&doing, &e))?;
-    if now.pointer("/TimeToLiveDescription/TimeToLiveStatus").and_then(Value::as_str) == Some("ENABLED") {
+    let current = dynamodb.call("DynamoDB_20120810.DescribeTimeToLive", &name).await;
+    let current = current.map_err(|e| Error::because(&doing, &e))?;
+    if current.pointer("/TimeToLiveDescription/TimeToLiveStatus").and_then(Value::as_str) == Some("ENABLED") {
         return Ok(());
     }
     let ttl = json!({
@@ -61,17 +62,18 @@ async fn create_table(dynamodb: &Wire, table: &Table) -> Result<()> {
     Ok(())
 }
 
+/// Checks that an existing table has the indexes that the template declares.
 async fn check_indexes(dynamodb: &Wire, table: &Table) -> Result<()> {
     let name = json!({"TableName": table.logical_id});
     let described = dynamodb.call("DynamoDB_20120810.DescribeTable", &name).await;
     let described = described.map_err(|e| Error::because("describing a table", &e))?;
-    let there = index_names(described.get("Table"));
+    let existing = index_names(described.get("Table"));
     let declared = index_names(Some(&table.create));
-    if there == declared {
+    if existing == declared {
         return Ok(());
     }
     Err(Error::new(format!(
-        "the table {} has the indexes {there:?} and the template {declared:?}: start from an empty state directory",
+        "the table {} has the indexes {existing:?}, but the template declares {declared:?}; delete the state directory and start again",
         table.logical_id
     )))
 }

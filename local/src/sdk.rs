@@ -1,12 +1,12 @@
-//! AWS clients for what runs on this machine: plain HTTP, fixed credentials, an explicit address. What is deployed
-//! makes its own clients, from its environment.
+//! Creates AWS clients for the embedded services, with plain HTTP, fixed credentials and an explicit URL. The functions
+//! create their own clients from their environment.
 
 use aws_credential_types::Credentials;
 use aws_sdk_s3::config::{BehaviorVersion, Region, SharedCredentialsProvider, SharedHttpClient};
 
 use crate::embedded::{ACCESS_KEY, REGION, SECRET_KEY};
 
-/// The credentials that every embedded part takes.
+/// Returns the credentials that all embedded services accept.
 pub fn credentials() -> Credentials {
     Credentials::new(ACCESS_KEY, SECRET_KEY, None, None, "local")
 }
@@ -15,7 +15,7 @@ fn http_client() -> SharedHttpClient {
     aws_smithy_http_client::Builder::new().build_http()
 }
 
-/// A DynamoDB client for the server at `url`.
+/// Returns a DynamoDB client for the server at `url`.
 pub fn dynamodb(url: &str) -> aws_sdk_dynamodb::Client {
     let config = aws_sdk_dynamodb::Config::builder()
         .behavior_version(BehaviorVersion::latest())
@@ -27,7 +27,7 @@ pub fn dynamodb(url: &str) -> aws_sdk_dynamodb::Client {
     aws_sdk_dynamodb::Client::from_conf(config)
 }
 
-/// An SQS client for the server at `url`.
+/// Returns an SQS client for the server at `url`.
 pub fn sqs(url: &str) -> aws_sdk_sqs::Client {
     let config = aws_sdk_sqs::Config::builder()
         .behavior_version(BehaviorVersion::latest())
@@ -39,7 +39,7 @@ pub fn sqs(url: &str) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(config)
 }
 
-/// An S3 client for the server at `url`. Buckets go in the path, for a loopback address has no subdomains.
+/// Returns an S3 client for the server at `url`. Buckets are in the path, because a loopback address has no subdomains.
 pub fn s3(url: &str) -> aws_sdk_s3::Client {
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::latest())

@@ -1,7 +1,7 @@
-//! What the first run makes, so that a developer can begin: two accounts with keys and people.
+//! Seeds a new state with two accounts, their API keys and dashboard users, so that a developer can start at once.
 //!
-//! The cleartexts are kept in `seed.json` beside the state, for this machine's developer alone; the tables keep
-//! what a deployed stack's would.
+//! The cleartext keys and passwords are in `seed.json` in the state directory, which only its owner can read. The
+//! tables contain only hashes, as in a deployed stack.
 
 use std::fs;
 use std::io::Write;
@@ -22,55 +22,55 @@ use shared::store::{Inserted, Store};
 
 use crate::error::{Error, Result};
 
-/// The seeded accounts' requests a minute for each key: room for a load test on a laptop.
+/// The rate limit of the seeded accounts, in requests per minute for each key. It allows load tests on a laptop.
 const RATE_LIMIT_PER_MINUTE: u64 = 60_000;
 
 /// One seeded account.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct SeededAccount {
-    /// `acc_…`.
+    /// The account's id, `acc_…`.
     pub id: AccountId,
-    /// Shown to payers.
+    /// The merchant's name, which payers see.
     pub merchant_name: String,
-    /// A key for test data.
+    /// The API key for test mode.
     pub test_api_key: String,
-    /// A key for live data.
+    /// The API key for live mode.
     pub live_api_key: String,
-    /// Its owner's log-in.
+    /// The email address that the owner logs in with.
     pub owner_email: String,
-    /// Its owner's password.
+    /// The owner's password.
     pub password: String,
-    /// Names what ids are derived from.
+    /// The account's salt, which is an input of derived ids.
     salt: String,
 }
 
-/// Counts the changes of what rows look like. State of another format is refused: nothing brings it up to date, and a
-/// row that is read as something else is worse than none.
+/// The version of the row format. It changes when existing rows can no longer be read. State of another version is
+/// rejected, because nothing migrates it and misread rows would be worse than no rows.
 const STATE_FORMAT: u32 = 7;
 
-/// All that was seeded.
+/// The seeded accounts, users and secrets.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Seed {
-    /// What the rows beside it look like.
+    /// The [`STATE_FORMAT`] that the state was created with.
     #[serde(default)]
     state_format: u32,
-    /// The account to begin with.
+    /// The account to start with.
     pub first: SeededAccount,
-    /// Another one, to see that accounts are kept apart.
+    /// A second account, to verify that accounts can't access each other's data.
     pub other: SeededAccount,
-    /// A member of the first account, who may not manage its keys.
+    /// The email address of a member of the first account. A member can't manage keys.
     pub member_email: String,
-    /// Signs dashboard tokens.
+    /// The secret that signs dashboard tokens.
     token_secret: String,
-    /// What the seeded people's first tokens are issued under.
+    /// The token generation of all seeded users.
     tokens: TokenGeneration,
 }
 
 impl Seed {
-    /// The seed of this state: read where there is one, else made.
+    /// Loads the seed of a state directory. Creates it if there is none.
     pub fn load_or_make(directory: Option<&Path>) -> Result<Self> {
         let Some(directory) = directory else {
-            return Self::make();
+            return Self::generate();
         };
         let path = directory.join("seed.json");
         if let Ok(text) = fs::read(&path) {
@@ -78,38 +78,39 @@ impl Seed {
                 serde_json::from_slice(&text).map_err(|e| Error::because("reading seed.json", &e))?;
             if seed.state_format != STATE_FORMAT {
                 return Err(Error::new(format!(
-                    "{}/ holds the state of another version of the service; remove it to start anew",
+                    "{}/ contains the state of another version of the service; delete the directory to start with an empty state",
                     directory.display()
                 )));
             }
             return Ok(seed);
         }
-        let seed = Self::make()?;
+        let seed = Self::generate()?;
         let text = serde_json::to_vec_pretty(&seed).map_err(|e| Error::because("writing seed.json", &e))?;
         write_whole(&path, &text)?;
         Ok(seed)
     }
 
-    fn make() -> Result<Self> {
+    fn generate() -> Result<Self> {
         Ok(Self {
             state_format: STATE_FORMAT,
-            first: SeededAccount::make("Loja Exemplo", "owner@loja.example")?,
-            other: SeededAccount::make("Outra Loja", "owner@outra.example")?,
+            first: SeededAccount::generate("Loja Exemplo", "owner@loja.example")?,
+            other: SeededAccount::generate("Outra Loja", "owner@outra.example")?,
             member_email: "member@loja.example".to_owned(),
             token_secret: random_text()?,
             tokens: TokenGeneration::new(random_bytes()?),
         })
     }
 
-    /// Writes the seed's rows where they are missing.
+    /// Inserts the missing rows of the seed.
     pub async fn plant(&self, store: &Store, api_keys: &ApiKeys, now: Timestamp) -> Result<()> {
         let failed = |error: &(dyn std::error::Error + 'static)| Error::because("seeding", error);
         for account in [&self.first, &self.other] {
             let row = account.row(now)?;
-            // The account's row comes last on a first run, so that a run cut short is taken up again.
-            let known: Option<Account> =
+            // The account's row is inserted last. When it exists, an earlier run inserted the other rows too; otherwise
+            // this run completes an interrupted one.
+            let existing: Option<Account> =
                 store.get(&domain::row::Row::key(&row)).await.map_err(|error| failed(&error))?;
-            if known.is_some() {
+            if existing.is_some() {
                 continue;
             }
             for (mode, key) in [(Mode::Test, &account.test_api_key), (Mode::Live, &account.live_api_key)] {
@@ -118,10 +119,10 @@ impl Seed {
                 api_keys.put(&key).await.map_err(|error| failed(&error))?;
             }
             for user in self.users(account, now)? {
-                let _made_now_or_before: Inserted<User> =
+                let _inserted_now_or_before: Inserted<User> =
                     store.insert(&user).await.map_err(|error| failed(&error))?;
             }
-            let _made_now_or_before: Inserted<Account> =
+            let _inserted_now_or_before: Inserted<Account> =
                 store.insert(&row).await.map_err(|error| failed(&error))?;
         }
         Ok(())
@@ -138,17 +139,17 @@ impl Seed {
         Ok(users)
     }
 
-    /// Signs dashboard tokens.
+    /// Returns the secret that signs dashboard tokens.
     pub fn token_secret(&self) -> SecretString {
         self.token_secret.clone().into()
     }
 
-    /// A dashboard token for the owner of an account.
+    /// Issues a dashboard token for the owner of an account.
     pub fn owner_token(&self, account: &SeededAccount, now: Timestamp) -> Result<String> {
         self.token(account, &account.owner_email, Role::Owner, now)
     }
 
-    /// A dashboard token for the first account's member.
+    /// Issues a dashboard token for the first account's member.
     pub fn member_token(&self, now: Timestamp) -> Result<String> {
         self.token(&self.first, &self.member_email, Role::Member, now)
     }
@@ -163,7 +164,7 @@ impl Seed {
 }
 
 impl SeededAccount {
-    fn make(merchant_name: &str, owner_email: &str) -> Result<Self> {
+    fn generate(merchant_name: &str, owner_email: &str) -> Result<Self> {
         let key =
             |mode| random_bytes().map(|bytes| api_key::generate(mode, bytes).expose_secret().to_owned());
         Ok(Self {
@@ -178,7 +179,7 @@ impl SeededAccount {
     }
 
     fn row(&self, now: Timestamp) -> Result<Account> {
-        // Its owner, so that a laptop shows the mails.
+        // Emails go to the owner, so that they can be seen on a laptop.
         let address = self.owner_email.parse().map_err(|e| Error::because("seeding", &e))?;
         let contact = Contact { address: Some(address), mail_off: false };
         let (settings, salt) = (self.settings(), self.salt.clone());
@@ -201,15 +202,15 @@ fn random_text() -> Result<String> {
     random_bytes::<16>().map(|bytes| hex::encode(&bytes))
 }
 
-/// Writes a file so that it is there whole or not at all, and readable by its owner alone.
+/// Writes a file atomically: readers see the old or the new content, never a part. Only its owner can read the file.
 pub fn write_whole(path: &Path, text: &[u8]) -> Result<()> {
     let failed = |e: &std::io::Error| Error::because(&format!("writing {}", path.display()), e);
-    let beside = path.with_extension("new");
+    let temporary = path.with_extension("new");
     let mut options = fs::OpenOptions::new();
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&beside).map_err(|e| failed(&e))?;
+    let mut file = options.open(&temporary).map_err(|e| failed(&e))?;
     file.write_all(text).and_then(|()| file.sync_all()).map_err(|e| failed(&e))?;
-    fs::rename(&beside, path).map_err(|e| failed(&e))
+    fs::rename(&temporary, path).map_err(|e| failed(&e))
 }

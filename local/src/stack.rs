@@ -1,4 +1,4 @@
-//! The whole service: the embedded AWS services, the functions, the gateway and the event sources.
+//! Starts and stops the whole service: the embedded AWS services, the functions, the gateway and the event sources.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,43 +31,43 @@ use crate::sdk;
 use crate::seed::{Seed, write_whole};
 use crate::template::{Names, Template, bucket_name};
 
-/// The furthest that the clock moves at once: ten years, in seconds.
+/// The maximum number of seconds by which one request advances the clock: ten years.
 const MAX_ADVANCE_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;
 
-/// 2100-01-01T00:00:00Z, in milliseconds since 1970: where the clock ends.
+/// The latest time of the clock, 2100-01-01T00:00:00Z, in milliseconds since 1970.
 const CLOCK_ENDS_MS: i64 = 4_102_444_800_000;
 
-/// The table and the bucket that the ready file names.
 const STATE_TABLE: &str = "StateTable";
 pub(crate) const API_KEYS_TABLE: &str = "ApiKeysTable";
 const BUCKET: &str = "DocumentsBucket";
 
-/// Who mails are from on this machine, where they go to nobody.
+/// The sender of emails on this machine, which are written to files or logged, but never sent.
 const MAIL_FROM: &str = "avisos@pagamentos.example";
 
-/// How to run the service.
+/// The options of the service.
 #[derive(Debug)]
 pub struct Options {
-    /// Where its state is kept.
+    /// The location of the state.
     pub state: State,
-    /// Its port on the loopback interface; 0 takes a free one.
+    /// The port on the loopback interface. 0: any free port.
     pub port: u16,
     /// Puts a [`FaultProxy`] between the functions and DynamoDB.
     pub fault_proxy: bool,
     /// Runs the event sources (streams, queues, schedules). Without them, only HTTP requests invoke functions.
     pub event_sources: bool,
-    /// Where the mails to accounts' contacts are put, a file each; `None`: they are only logged.
+    /// The directory for emails to accounts' contacts, one file each. `None`: emails are only logged.
     pub mails: Option<PathBuf>,
-    /// Hosts that webhooks may go to as they may to loopback, between commas: `host.docker.internal`.
+    /// Hosts, separated by commas, that webhooks may be sent to by plain http and to any port, as to loopback:
+    /// `host.docker.internal`.
     pub webhook_local_names: String,
-    /// Hosts by which `/_local/*` may be called, beside loopback.
+    /// Hosts that requests to `/_local/*` may name, besides loopback.
     pub allowed_hosts: Vec<AllowedHost>,
-    /// Values of the template's parameters that are not this machine's own.
+    /// Values of the template's parameters, which override the values for this machine.
     pub parameters: BTreeMap<String, String>,
 }
 
 impl Options {
-    /// On a free port, with no state kept.
+    /// Returns the options for a service on a free port with its state in memory.
     pub fn in_memory() -> Self {
         Self {
             state: State::InMemory,
@@ -82,27 +82,27 @@ impl Options {
     }
 }
 
-/// The running service. It ends when this is dropped.
+/// The running service. Dropping this stops it.
 #[derive(Debug)]
 pub struct Stack {
-    /// Where it serves.
+    /// The base URL of the API.
     pub base_url: String,
-    /// Where its embedded parts serve.
+    /// The URLs of the embedded services.
     pub endpoints: Endpoints,
-    /// What was seeded.
+    /// The seeded accounts, users and secrets.
     pub seed: Seed,
-    /// Its clock.
+    /// The clock of all functions.
     pub clock: Clock,
-    /// Its functions.
+    /// The functions by logical id.
     pub functions: Functions,
-    /// The proxy in front of DynamoDB, if [`Options::fault_proxy`] is set.
+    /// The proxy in front of DynamoDB. `None` unless [`Options::fault_proxy`] is set.
     pub fault_proxy: Option<FaultProxy>,
     gateway: Gateway,
     event_sources: Option<EventSources>,
     embedded: Embedded,
 }
 
-/// What the ready file says: all that a program needs to use the service.
+/// The content of the ready file: everything that a program needs to use the service.
 #[derive(Debug, Serialize)]
 pub struct Ready<'a> {
     base_url: &'a str,
@@ -133,13 +133,13 @@ struct OtherAccount<'a> {
 }
 
 impl Stack {
-    /// Starts everything; once this returns, it serves.
+    /// Starts the service. It accepts requests when this returns.
     ///
     /// # Errors
     ///
-    /// When the port is taken, the state can't be read, or the template asks for what is not here.
+    /// When the port is in use, the state can't be read, or the template uses an unsupported feature.
     pub async fn start(options: Options) -> Result<Self> {
-        // The port first: whatever else there is to say, a service that runs already is the likeliest.
+        // Binds the port first, because a service that already runs is the most likely error.
         let listener =
             TcpListener::bind(("127.0.0.1", options.port)).await.map_err(|e| port_taken(options.port, &e))?;
         let address = listener.local_addr().map_err(|e| Error::because("listening", &e))?;
@@ -212,7 +212,7 @@ impl Stack {
         })
     }
 
-    /// What the ready file says.
+    /// Returns the content of the ready file, with new dashboard tokens.
     pub fn ready(&self) -> Result<Ready<'_>> {
         let now = self.clock.now();
         let (first, other) = (&self.seed.first, &self.seed.other);
@@ -246,7 +246,8 @@ impl Stack {
         }
     }
 
-    /// Stops everything in order: no request or event in progress is cut short.
+    /// Stops the service: first the gateway, then the event sources, then the embedded services. Running requests and
+    /// events have a few seconds to finish.
     pub async fn stop(self) {
         self.gateway.stop().await;
         if let Some(event_sources) = self.event_sources {
@@ -259,13 +260,13 @@ impl Stack {
 fn port_taken(port: u16, error: &std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::AddrInUse => Error::new(format!(
-            "port {port} is in use; stop what uses it, or choose another with --port (0: any)"
+            "port {port} is in use; stop the program that uses it, or choose another port with --port (0: any free port)"
         )),
         _ => Error::because(&format!("listening on port {port}"), error),
     }
 }
 
-/// What Lambda itself puts into a function's environment, and what only this machine allows.
+/// Returns the environment variables that Lambda sets, and those that exist only on this machine.
 fn lambda_environment(endpoints: &Endpoints, dynamodb_url: String) -> BTreeMap<String, String> {
     [
         ("AWS_REGION", REGION.to_owned()),
@@ -281,7 +282,8 @@ fn lambda_environment(endpoints: &Endpoints, dynamodb_url: String) -> BTreeMap<S
     .collect()
 }
 
-/// The clock as it was last moved: rows of a future that was reached must not lie ahead again.
+/// Restores the offset of the clock from the state directory. Without it, rows of an earlier run would have times in
+/// the future.
 fn restored_clock(file: Option<&PathBuf>) -> Result<Clock> {
     let clock = Clock::default();
     if let Some(text) = file.and_then(|file| std::fs::read(file).ok()) {
@@ -292,7 +294,7 @@ fn restored_clock(file: Option<&PathBuf>) -> Result<Clock> {
     Ok(clock)
 }
 
-/// What the routes of this machine alone work with.
+/// The state of the routes under `/_local/`.
 #[derive(Clone)]
 struct LocalState {
     clock: Clock,
@@ -321,12 +323,13 @@ async fn advance(Shared(state): Shared<LocalState>, body: String) -> Response {
     let _one_at_a_time = state.advancing.lock().await;
     let milliseconds = seconds.saturating_mul(1000);
     if !state.clock.now().plus_millis(milliseconds).is_ok_and(|then| then.millis() < CLOCK_ENDS_MS) {
-        // What is kept for years must not end after the last date that there is.
+        // Leaves room for expiries that are years after the current time and must be valid dates too.
         let error = "the clock goes no further than the year 2100";
         return (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
     }
     if let Some(file) = &state.clock_file {
-        // Kept first: a future that was reached and forgotten would lie ahead again.
+        // Saves the offset before it takes effect. Otherwise, a crash could leave rows whose times are in the future
+        // of the restarted clock.
         let offset_ms = state.clock.offset_ms().saturating_add(milliseconds);
         if let Err(error) = write_whole(file, offset_ms.to_string().as_bytes()) {
             let error = format!("the clock was not moved: {error}");

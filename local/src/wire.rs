@@ -1,5 +1,6 @@
-//! Requests of the AWS JSON protocol without an SDK: for streams, which have an SDK of their own, and for requests
-//! that are JSON already. Nothing is signed, for no embedded part that is called so checks it.
+//! Sends requests of the AWS JSON protocol without an SDK. It is used for DynamoDB Streams, which would need another
+//! SDK, and for requests that are already JSON. The signature is a placeholder, because the embedded DynamoDB does not
+//! check it.
 
 use std::fmt;
 
@@ -11,37 +12,37 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-/// Sends requests to one server, over connections that it keeps.
+/// A client for one server, which reuses its connections.
 #[derive(Debug, Clone)]
 pub struct Wire {
     url: String,
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
-/// Why there is no answer.
+/// The reason why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The service refused: its error code, without a namespace, and its text.
+    /// The server returned an error.
     #[error("{code}: {message}")]
     Refused {
-        /// `ResourceInUseException`, for example.
+        /// The error code without its namespace, such as `ResourceInUseException`.
         code: String,
-        /// For people.
+        /// The error message.
         message: String,
     },
-    /// The answer did not come, or was not JSON.
+    /// No response arrived, or it was not JSON.
     #[error("{0}")]
     Failed(String),
 }
 
 impl WireError {
-    /// Whether the service refused with that code.
-    pub fn is(&self, wanted: &str) -> bool {
-        matches!(self, Self::Refused { code, .. } if code == wanted)
+    /// Checks whether the server returned this error code.
+    pub fn is(&self, expected: &str) -> bool {
+        matches!(self, Self::Refused { code, .. } if code == expected)
     }
 }
 
-/// A client that keeps its connections.
+/// Creates an HTTP client that reuses its connections.
 pub fn http_client() -> Client<HttpConnector, Full<Bytes>> {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
@@ -49,7 +50,7 @@ pub fn http_client() -> Client<HttpConnector, Full<Bytes>> {
 }
 
 impl Wire {
-    /// To the server at `url`.
+    /// Creates a client for the server at `url`.
     pub fn new(url: &str) -> Self {
         Self { url: url.to_owned(), client: http_client() }
     }

@@ -1,4 +1,5 @@
-//! `cargo run -- listen`: registers an endpoint, prints each event as it arrives and forwards it as it came, still signed.
+//! `cargo run -- listen`: registers an endpoint, prints each event that it receives, and forwards the event unchanged,
+//! so that its signature remains valid.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -22,34 +23,34 @@ use super::Running;
 use crate::error::{Error, Result};
 use crate::wire::http_client;
 
-/// Where the endpoint listens; tells one that an earlier run left behind from the merchant's own.
+/// The path of the endpoint's URL. It distinguishes endpoints of earlier runs from the merchant's own endpoints.
 const PATH: &str = "/cargo-run-listen";
 
-/// How long the address that events are forwarded to may take, as the service itself waits.
+/// The timeout of a forwarded event: the same as for the service's own delivery attempts.
 const FORWARD_LIMIT: Duration = Duration::from_secs(30);
 
-/// The most that is read of its answer, in bytes.
+/// The maximum length of the response to a forwarded event, in bytes.
 const MAX_ANSWER_BYTES: usize = 65_536;
 
-/// What to listen to, and what to do with it.
+/// The options of `listen`.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Which events; empty: all but the legacy ones.
+    /// The events to receive. Empty: all events except the legacy ones.
     pub events: Vec<String>,
-    /// Where to forward each event.
+    /// The URL to forward each event to.
     pub forward_to: Option<String>,
-    /// Print whole events.
+    /// Whether to print whole events, besides one line for each.
     pub print_json: bool,
 }
 
-/// Prints a line, or some.
+/// Prints one or more lines.
 pub type Print = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Listens until `end` comes, then deletes the endpoint.
+/// Receives events until `end` resolves, then deletes the endpoint.
 ///
 /// # Errors
 ///
-/// When the endpoint can't be registered.
+/// When the endpoint can't be registered or deleted.
 pub async fn listen(
     running: &Running,
     options: Options,
@@ -60,12 +61,12 @@ pub async fn listen(
     let socket = TcpListener::bind(("127.0.0.1", 0)).await.map_err(|e| Error::because("listening", &e))?;
     let address = socket.local_addr().map_err(|e| Error::because("listening", &e))?;
     let events = if options.events.is_empty() { all_but_legacy() } else { options.events.clone() };
-    delete_left_behind(running).await?;
+    delete_stale_endpoints(running).await?;
     let endpoint = json!({"url": format!("http://{address}{PATH}"), "events": events});
     let endpoint = running.post("/v1/webhooks/endpoints", &endpoint).await?;
     let text = |name: &str| endpoint.get(name).and_then(Value::as_str).unwrap_or_default();
     print(&format!(
-        "Listening to {} events of {}\n\n  endpoint  {}\n  secret    {}{}\n\nCtrl-C ends it and deletes the endpoint. Make something happen: cargo run -- trigger charge.paid\n",
+        "Listening to {} events of {}\n\n  endpoint  {}\n  secret    {}{}\n\nCtrl-C ends this command and deletes the endpoint. To cause an event: cargo run -- trigger charge.paid\n",
         events.len(),
         running.ready.base_url,
         text("id"),
@@ -86,21 +87,21 @@ pub async fn listen(
 }
 
 fn all_but_legacy() -> Vec<String> {
-    let kept = EventType::subscribable().filter(|event| match event.family() {
+    let canonical = EventType::subscribable().filter(|event| match event.family() {
         Family::Canonical => true,
         Family::Legacy => false,
     });
-    kept.map(|event| event.as_str().to_owned()).collect()
+    canonical.map(|event| event.as_str().to_owned()).collect()
 }
 
 fn forward_address(text: &str) -> Result<String> {
     let url = Url::parse(text).ok().filter(|url| url.scheme() == "http" && url.host().is_some());
     url.map(String::from)
-        .ok_or_else(|| Error::new("--forward-to takes an http address, such as http://127.0.0.1:4000/hook"))
+        .ok_or_else(|| Error::new("--forward-to must be an http URL, such as http://127.0.0.1:4000/hook"))
 }
 
-/// A run that was killed left its endpoint, at an address where nobody listens any more.
-async fn delete_left_behind(running: &Running) -> Result<()> {
+/// Deletes the endpoints of earlier runs that were killed: those with [`PATH`] at an address that refuses connections.
+async fn delete_stale_endpoints(running: &Running) -> Result<()> {
     let endpoints = running.get("/v1/webhooks/endpoints").await?;
     let text = |endpoint: &Value, name: &str| {
         endpoint.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -128,22 +129,22 @@ struct Listener {
 
 async fn receive(State(listener): State<Listener>, headers: HeaderMap, body: Bytes) -> Response {
     let event: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let mut line = line_of(&event);
+    let mut line = format_event(&event);
     let response = match &listener.forward_to {
         None => StatusCode::NO_CONTENT.into_response(),
         Some(url) => {
-            let begun = Instant::now();
+            let began = Instant::now();
             let forwarded =
                 tokio::time::timeout(FORWARD_LIMIT, forward(&listener.http, url, &headers, body)).await;
             let forwarded =
                 forwarded.unwrap_or_else(|_| Err(format!("no answer within {} s", FORWARD_LIMIT.as_secs())));
-            let took = begun.elapsed().as_millis();
+            let took = began.elapsed().as_millis();
             match forwarded {
                 Ok(response) => {
                     let _ = write!(line, "  -> {} in {took} ms", response.status().as_u16());
                     response
                 }
-                // The service takes it for a failed attempt, and comes again.
+                // The service records a failed attempt, and retries the delivery.
                 Err(error) => {
                     let _ = write!(line, "  -> {error}");
                     (StatusCode::BAD_GATEWAY, error).into_response()
@@ -158,7 +159,7 @@ async fn receive(State(listener): State<Listener>, headers: HeaderMap, body: Byt
     response
 }
 
-/// Hands an event on as it came: its body byte for byte, and the headers that a receiver checks.
+/// Forwards an event with its exact body and the headers that a receiver verifies: the content type and `x-service-*`.
 async fn forward(
     http: &Client<HttpConnector, Full<Bytes>>,
     url: &str,
@@ -166,15 +167,15 @@ async fn forward(
     body: Bytes,
 ) -> std::result::Result<Response, String> {
     let mut request = Request::post(url).body(Full::new(body)).map_err(|e| e.to_string())?;
-    let kept =
+    let forwarded =
         headers.iter().filter(|(name, _)| name.as_str().starts_with("x-service-") || *name == "content-type");
-    request.headers_mut().extend(kept.map(|(name, value)| (name.clone(), value.clone())));
-    let answer = http.request(request).await.map_err(|_| format!("{url} does not answer"))?;
-    let (head, body) = answer.into_parts();
+    request.headers_mut().extend(forwarded.map(|(name, value)| (name.clone(), value.clone())));
+    let response = http.request(request).await.map_err(|_| format!("{url} does not answer"))?;
+    let (head, body) = response.into_parts();
     let body = Limited::new(body, MAX_ANSWER_BYTES)
         .collect()
         .await
-        .map_err(|_| "the answer is too long".to_owned())?;
+        .map_err(|_| format!("the response is longer than {MAX_ANSWER_BYTES} bytes or was cut off"))?;
     let mut response = Response::new(Body::from(body.to_bytes()));
     *response.status_mut() = head.status;
     if let Some(retry_after) = head.headers.get("retry-after") {
@@ -183,14 +184,14 @@ async fn forward(
     Ok(response)
 }
 
-/// `12:00:01  charge.paid  ch_…  paid  1990 BRL`.
-fn line_of(event: &Value) -> String {
+/// Formats an event as a line: `12:00:01  charge.paid  ch_…  paid  1990 BRL`.
+fn format_event(event: &Value) -> String {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str);
     let name = text("/type").or_else(|| text("/event")).unwrap_or("?");
     let at = text("/created_at").or_else(|| text("/data/occurredAt")).unwrap_or_default();
     let at = at.get(11..19).unwrap_or("--:--:--");
     let id = text("/data/object/id").or_else(|| text("/data/transactionId")).unwrap_or("?");
-    // What a refund or the end of a case is about is its own outcome, not that of its payment.
+    // An event about a refund or the end of a MED case shows the status of the refund or the case, not of the payment.
     let status = ["/data/refund/status", "/data/object/status", "/data/object/money_outcome", "/data/status"];
     let status = status.into_iter().find_map(text).unwrap_or_default();
     let amount = event.pointer("/data/object/amount").or_else(|| event.pointer("/data/amount"));
@@ -204,34 +205,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_family_is_a_line() {
+    fn each_kind_of_event_is_formatted_as_a_line() {
         let canonical = json!({
             "type": "charge.paid", "created_at": "2026-11-21T12:00:01.123Z",
             "data": {"object": {"id": "ch_1", "status": "paid", "amount": 1990, "currency": "BRL"}},
         });
-        assert_eq!(line_of(&canonical), "12:00:01  charge.paid               ch_1  paid  1990 BRL");
+        assert_eq!(format_event(&canonical), "12:00:01  charge.paid               ch_1  paid  1990 BRL");
         let legacy = json!({
             "event": "payment.completed",
             "data": {"transactionId": "1", "status": "PAID", "amount": 1990, "occurredAt": "2026-11-21T12:00:01.123Z"},
         });
-        assert_eq!(line_of(&legacy), "12:00:01  payment.completed         1  PAID  1990");
-        // Of what the payment came to, and what its refund did, the news is the latter.
+        assert_eq!(format_event(&legacy), "12:00:01  payment.completed         1  PAID  1990");
+        // The line shows the status of the refund, not of the payment.
         let refund = json!({
             "event": "payment.refunded",
             "data": {"transactionId": "1", "status": "PAID", "amount": 1990, "occurredAt": "2026-11-21T12:00:01.123Z",
                 "refund": {"id": "re_1", "amount": 100, "status": "IN_PROGRESS"}},
         });
-        assert_eq!(line_of(&refund), "12:00:01  payment.refunded          1  IN_PROGRESS  1990");
+        assert_eq!(format_event(&refund), "12:00:01  payment.refunded          1  IN_PROGRESS  1990");
         let resolved = json!({
             "type": "med.resolved", "created_at": "2026-11-21T12:00:01.123Z",
             "data": {"object": {"id": "med_1", "amount": 1990, "currency": "BRL", "money_outcome": "lost"}},
         });
-        assert_eq!(line_of(&resolved), "12:00:01  med.resolved              med_1  lost  1990 BRL");
-        assert_eq!(line_of(&Value::Null), "--:--:--  ?                         ?");
+        assert_eq!(format_event(&resolved), "12:00:01  med.resolved              med_1  lost  1990 BRL");
+        assert_eq!(format_event(&Value::Null), "--:--:--  ?                         ?");
     }
 
     #[test]
-    fn events_are_forwarded_to_http_addresses_alone() {
+    fn only_http_urls_are_accepted_to_forward_to() {
         forward_address("http://127.0.0.1:4000/hook").unwrap();
         forward_address("http://localhost:4000").unwrap();
         for text in ["", "localhost:4000", "https://127.0.0.1/hook", "/hook", "ftp://127.0.0.1"] {

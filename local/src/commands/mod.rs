@@ -1,4 +1,4 @@
-//! The developer's commands: what `cargo run -- …` does with a service that runs already.
+//! The developer's commands, `cargo run -- listen` and `cargo run -- trigger`. They use a running service.
 
 pub mod listen;
 pub mod running;

@@ -1,4 +1,4 @@
-//! The service that runs on this machine, as its ready file tells.
+//! Finds the service that runs on this machine by its ready file, and calls its routes.
 
 use std::path::{Path, PathBuf};
 
@@ -13,36 +13,36 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::wire::http_client;
 
-/// What `cargo run` writes beside its state.
+/// The ready file that `cargo run` writes into its state directory.
 const READY_FILE: &str = ".local/ready.json";
 
-/// A service that runs, with its first account's test key.
+/// A running service. Calls authenticate with the test key of its first account.
 #[derive(Clone, Debug)]
 pub struct Running {
-    /// What it told of itself.
+    /// The content of its ready file.
     pub ready: ReadyFile,
     http: Client<HttpConnector, Full<Bytes>>,
 }
 
-/// The part of a ready file that matters here.
+/// The fields of a ready file that the commands use.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ReadyFile {
-    /// Where it serves.
+    /// The base URL of the API.
     pub base_url: String,
-    /// A key of its first account.
+    /// The test key of the first account.
     pub test_api_key: String,
-    /// Where its database serves.
+    /// The URL of the embedded DynamoDB.
     pub dynamodb_url: String,
-    /// Its state table.
+    /// The name of the state table.
     pub table: String,
 }
 
 impl Running {
-    /// Finds the service of a ready file, unless said the one that was started in this directory.
+    /// Finds the service of a ready file. `None`: the service that was started in the current directory.
     ///
     /// # Errors
     ///
-    /// When there is none, or it does not answer.
+    /// When there is no ready file, or the service does not answer.
     pub async fn find(ready_file: Option<PathBuf>) -> Result<Self> {
         let path = ready_file.unwrap_or_else(|| PathBuf::from(READY_FILE));
         let ready = read(&path)?;
@@ -51,26 +51,26 @@ impl Running {
         Ok(running)
     }
 
-    /// The service that told this.
+    /// Creates a client for the service of a ready file. Does not check whether it runs.
     pub fn new(ready: ReadyFile) -> Self {
         Self { ready, http: http_client() }
     }
 
-    /// Reads.
+    /// Sends a GET request.
     pub async fn get(&self, path: &str) -> Result<Value> {
         self.call(Method::GET, path, &Value::Null).await
     }
 
-    /// Asks for something to be done.
+    /// Sends a POST request.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
         self.call(Method::POST, path, body).await
     }
 
-    /// Calls a route with the test key. `null` is no body.
+    /// Sends a request with the test key and a new idempotency key. A `null` body sends an empty one.
     ///
     /// # Errors
     ///
-    /// The message of an answer that is no success.
+    /// When the request fails, or with the message of the response when its status is not a success.
     pub async fn call(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
         let doing = format!("{method} {path}");
         let failed = |e: &(dyn std::error::Error + 'static)| Error::because(&doing, e);
@@ -102,7 +102,7 @@ fn read(path: &Path) -> Result<ReadyFile> {
 
 fn none_runs(path: &Path) -> Error {
     Error::new(format!(
-        "no service runs as {} says; start one with `cargo run` in another terminal, or name its ready file with --ready-file",
+        "no running service found by {}; start one with `cargo run` in another terminal, or name its ready file with --ready-file",
         path.display()
     ))
 }

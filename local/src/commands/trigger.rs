@@ -1,4 +1,5 @@
-//! `cargo run -- trigger EVENT`: makes an event happen, by doing what leads to it.
+//! `cargo run -- trigger EVENT`: causes an event by executing the steps that lead to it, such as creating and paying a
+//! charge.
 
 use domain::audit::Operator;
 use domain::ids::{AccountId, Fingerprint, Mode, PayoutId, Scope};
@@ -20,11 +21,11 @@ use crate::stack::API_KEYS_TABLE;
 /// The payer's name and document of triggered charges.
 const PAYER: (&str, &str) = ("Maria da Silva", "29537995593");
 
-/// Makes an event happen to something of this many centavos.
+/// Causes an event on a new charge or payout of this amount, in centavos.
 ///
 /// # Errors
 ///
-/// When the service refuses a step.
+/// When a step fails.
 pub async fn trigger(running: &Running, event: EventType, amount: Amount, print: &Print) -> Result<()> {
     let steps = Steps { running, amount, print };
     match event {
@@ -56,9 +57,10 @@ struct Steps<'a> {
 }
 
 impl Steps<'_> {
-    fn did(&self, object: &Value, what: &str) {
+    /// Prints the object that a step returned, with a description of the step.
+    fn print_step(&self, object: &Value, description: &str) {
         let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
-        (self.print)(&format!("{}  {}  ({what})", text("id"), text("status")));
+        (self.print)(&format!("{}  {}  ({description})", text("id"), text("status")));
     }
 
     async fn charge(&self) -> Result<Value> {
@@ -67,25 +69,25 @@ impl Steps<'_> {
             "amount": self.amount, "description": "Triggered", "customer": {"name": name, "document": document},
         });
         let charge = self.running.post("/v1/pix/charges", &body).await?;
-        self.did(&charge, "a charge");
+        self.print_step(&charge, "a charge");
         Ok(charge)
     }
 
-    async fn sandbox(&self, charge: &Value, what: &str) -> Result<Value> {
-        self.running.post(&format!("/v1/sandbox/charges/{}/{what}", id(charge)), &json!({})).await
+    async fn sandbox(&self, charge: &Value, action: &str) -> Result<Value> {
+        self.running.post(&format!("/v1/sandbox/charges/{}/{action}", id(charge)), &json!({})).await
     }
 
     async fn paid(&self) -> Result<Value> {
         let charge = self.charge().await?;
         let paid = self.sandbox(&charge, "pay").await?;
-        self.did(&paid, "the payer paid");
+        self.print_step(&paid, "the payer paid");
         Ok(paid)
     }
 
-    async fn ended(&self, how: &str) -> Result<()> {
+    async fn ended(&self, action: &str) -> Result<()> {
         let charge = self.charge().await?;
-        let ended = self.sandbox(&charge, how).await?;
-        self.did(&ended, "nobody paid");
+        let ended = self.sandbox(&charge, action).await?;
+        self.print_step(&ended, "the charge ended unpaid");
         Ok(())
     }
 
@@ -94,7 +96,7 @@ impl Steps<'_> {
         let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
         let body = json!({"idempotencyKey": "triggered", "reason": "Triggered"});
         let refund = self.running.post(&path, &body).await?;
-        self.did(&refund, "a refund; it reaches the payer in about 2 s");
+        self.print_step(&refund, "a refund; it completes in about 2 s");
         Ok(())
     }
 
@@ -103,7 +105,7 @@ impl Steps<'_> {
         let body = json!({"reason": "Triggered", "method": "scam"});
         let case =
             self.running.post(&format!("/v1/sandbox/charges/{}/med-cases", id(&charge)), &body).await?;
-        self.did(&case, "a MED case");
+        self.print_step(&case, "a MED case");
         Ok(case)
     }
 
@@ -111,15 +113,16 @@ impl Steps<'_> {
         let case = self.case().await?;
         let path = format!("/v1/sandbox/med/cases/{}/resolve", id(&case));
         let resolved = self.running.post(&path, &json!({"decision": "merchant"})).await?;
-        self.did(&resolved, "decided for the merchant");
+        self.print_step(&resolved, "decided in favour of the merchant");
         Ok(())
     }
 
-    /// Payouts have no route: this does what the operator's command does, with money that was paid before.
+    /// Creates a payout with the code of the operator's command, because the API has no route for it. A payment before
+    /// it credits the wallet with its amount.
     async fn payout(&self, end: Option<PayoutEnd>) -> Result<()> {
         self.paid().await?;
         let ready = &self.running.ready;
-        let failed = |e: &(dyn std::error::Error + 'static)| Error::because("making a payout", e);
+        let failed = |e: &(dyn std::error::Error + 'static)| Error::because("creating a payout", e);
         let payouts = Payouts::new(Store::new(sdk::dynamodb(&ready.dynamodb_url), &ready.table));
         let now = self.now().await?;
         let operator = Operator { actor: "cargo run -- trigger".to_owned(), reason: "triggered".to_owned() };
@@ -131,28 +134,28 @@ impl Steps<'_> {
         (self.print)(&format!("{}  {}  (a payout)", payout.id, payout.status.as_str()));
         if let Some(end) = end {
             payout = payouts.end(payout_id, &end, &operator, now).await.map_err(|e| failed(&e))?;
-            (self.print)(&format!("{}  {}  (its end)", payout.id, payout.status.as_str()));
+            (self.print)(&format!("{}  {}  (the payout ended)", payout.id, payout.status.as_str()));
         }
         Ok(())
     }
 
-    /// The service's time, which may have been moved.
+    /// Reads the service's time, which may be ahead of this machine's. Advancing its clock by 0 seconds returns it.
     async fn now(&self) -> Result<domain::time::Timestamp> {
-        let moved = self.running.post("/_local/clock/advance", &json!({"seconds": 0})).await?;
-        let now = moved.get("now").and_then(Value::as_str).unwrap_or_default();
+        let response = self.running.post("/_local/clock/advance", &json!({"seconds": 0})).await?;
+        let now = response.get("now").and_then(Value::as_str).unwrap_or_default();
         now.parse().map_err(|e| Error::because("reading the service's time", &e))
     }
 
-    /// Whose the test key is.
+    /// Returns the scope of the test key, from its row.
     async fn scope(&self) -> Result<Scope> {
         let ready = &self.running.ready;
         let key = Fingerprint::of(&SecretString::from(ready.test_api_key.clone()));
-        let found = sdk::dynamodb(&ready.dynamodb_url).get_item().table_name(API_KEYS_TABLE);
-        let found = found.key("pk", aws_sdk_dynamodb::types::AttributeValue::S(key.as_str().to_owned()));
-        let found = found.send().await.map_err(|e| Error::because("reading the key", &e))?;
-        let account = found.item.and_then(|item| text(&item, "account"));
+        let get = sdk::dynamodb(&ready.dynamodb_url).get_item().table_name(API_KEYS_TABLE);
+        let get = get.key("pk", aws_sdk_dynamodb::types::AttributeValue::S(key.as_str().to_owned()));
+        let row = get.send().await.map_err(|e| Error::because("reading the API key", &e))?;
+        let account = row.item.and_then(|item| text(&item, "account"));
         let account: Option<AccountId> = account.and_then(|account| account.parse().ok());
-        let account = account.ok_or_else(|| Error::new("the service does not know its own key"))?;
+        let account = account.ok_or_else(|| Error::new("the API key of the ready file does not exist"))?;
         Ok(Scope { account, mode: Mode::Test })
     }
 
@@ -165,7 +168,7 @@ impl Steps<'_> {
         for endpoint in &endpoints {
             let path = format!("/v1/webhooks/endpoints/{}/test", id(endpoint));
             let delivery = self.running.post(&path, &json!({})).await?;
-            self.did(&delivery, "a test");
+            self.print_step(&delivery, "a test delivery");
         }
         Ok(())
     }

@@ -1,8 +1,10 @@
-//! The embedded DynamoDB: dynoxide, over HTTP.
+//! The embedded DynamoDB: the crate dynoxide behind an HTTP server.
 //!
-//! It has a thread and a runtime to itself, for it answers requests while blocking on its database, which would stop
-//! everything else on a shared runtime. What it does otherwise than AWS: reads are always consistent, transactions
-//! never conflict, capacity is never short ([`super::fault_proxy`] injects those), and a stream has one shard.
+//! It runs on its own thread and runtime, because it blocks on its database while it handles a request. On a shared
+//! runtime that would block all other tasks.
+//!
+//! It differs from AWS: reads are always consistent, transactions never conflict, requests are never throttled, and a
+//! stream has one shard. Tests inject conflicts and throttling with [`super::fault_proxy`].
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -15,12 +17,13 @@ use super::State;
 use crate::error::{Error, Result};
 use crate::shutdown::{self, Shutdown, Trigger};
 
-/// How often expired rows are removed. AWS takes days at worst; sooner shows sooner who relies on an expired row.
+/// The period after which expired rows are deleted. AWS takes up to days. A short period reveals sooner that code
+/// depends on an expired row.
 const SWEEP_PERIOD: Duration = Duration::from_mins(1);
-/// How long requests in progress may take to finish.
+/// The time that running requests have to finish after shutdown is requested.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A running DynamoDB.
+/// A running embedded DynamoDB.
 #[derive(Debug)]
 pub struct DynamoDb {
     url: String,
@@ -29,7 +32,7 @@ pub struct DynamoDb {
 }
 
 impl DynamoDb {
-    /// Starts it on a free loopback port.
+    /// Starts the server on a free loopback port.
     pub fn start(state: &State) -> Result<Self> {
         let failed = |e: &dyn std::fmt::Display| Error::new(format!("opening the database: {e}"));
         let database = match state {
@@ -37,7 +40,7 @@ impl DynamoDb {
             State::Directory(directory) => {
                 let file = directory.join("dynamodb.sqlite");
                 let database = Database::new(&file.to_string_lossy()).map_err(|e| failed(&e))?;
-                keep_streams_quick(&file).map_err(|e| failed(&e))?;
+                create_stream_index(&file).map_err(|e| failed(&e))?;
                 database
             }
         };
@@ -53,12 +56,12 @@ impl DynamoDb {
         Ok(Self { url, trigger, thread: Some(thread) })
     }
 
-    /// Its base URL.
+    /// Returns the base URL.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Stops it, and returns when its file is closed.
+    /// Stops the server. Returns when its file is closed.
     pub async fn stop(mut self) {
         self.trigger.fire();
         if let Some(thread) = self.thread.take() {
@@ -67,9 +70,9 @@ impl DynamoDb {
     }
 }
 
-/// Gives the stream's records an index: without it each write to a table with a stream reads all records that the
+/// Creates an index of the stream records. Without it, each write to a table with a stream reads all records that the
 /// stream ever had.
-fn keep_streams_quick(file: &Path) -> rusqlite::Result<()> {
+fn create_stream_index(file: &Path) -> rusqlite::Result<()> {
     let connection = rusqlite::Connection::open(file)?;
     connection.busy_timeout(GRACE)?;
     connection.execute_batch(
@@ -89,10 +92,14 @@ fn run(listener: TcpListener, database: Database, mut shutdown: Shutdown) {
             Err(error) => return tracing::error!(%error, "DynamoDB did not start"),
         };
         let sweeper = tokio::spawn(sweep(database.clone()));
-        let mut asked = shutdown.clone();
+        let mut graceful = shutdown.clone();
         let serving =
-            dynoxide::server::serve_with_shutdown(listener, database, async move { asked.requested().await });
-        let overdue = async {
+            dynoxide::server::serve_with_shutdown(
+                listener,
+                database,
+                async move { graceful.requested().await },
+            );
+        let grace_over = async {
             shutdown.requested().await;
             tokio::time::sleep(GRACE).await;
         };
@@ -100,7 +107,7 @@ fn run(listener: TcpListener, database: Database, mut shutdown: Shutdown) {
             ended = serving => if let Err(error) = ended {
                 tracing::error!(%error, "DynamoDB stopped");
             },
-            () = overdue => {}
+            () = grace_over => {}
         }
         sweeper.abort();
     });
@@ -110,7 +117,7 @@ async fn sweep(database: Database) {
     loop {
         tokio::time::sleep(SWEEP_PERIOD).await;
         if let Err(error) = database.sweep_ttl() {
-            tracing::warn!(%error, "expired rows were not removed");
+            tracing::warn!(%error, "expired rows were not deleted");
         }
     }
 }

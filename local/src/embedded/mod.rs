@@ -1,8 +1,8 @@
-//! DynamoDB, SQS and S3 on this machine, each a server on a loopback port of its own.
+//! Runs DynamoDB, SQS and S3 on this machine. Each is a server on its own loopback port.
 //!
-//! What they hold lives in a directory or in memory. Queues are always in memory: after a restart what was queued is
-//! gone, as a message of the real SQS may be, and what is due brings it back. Creating tables, queues and buckets in
-//! them is [`crate::provision`]'s work.
+//! Their state is in a directory or in memory. Queues are always in memory, so a restart loses their messages. The
+//! scheduler then sends a message again for each row that is due. [`crate::provision`] creates the tables, queues and
+//! buckets.
 
 pub mod dynamodb;
 pub mod fault_proxy;
@@ -18,26 +18,26 @@ use self::s3::S3;
 use self::sqs::Sqs;
 use crate::error::{Error, Result};
 
-/// The access key that the embedded S3 takes, and the others ignore.
+/// The access key id of the embedded services. Only S3 checks it.
 pub const ACCESS_KEY: &str = "local";
-/// Its secret.
+/// The secret access key of [`ACCESS_KEY`].
 pub const SECRET_KEY: &str = "local-secret";
-/// The region that everything here is in.
+/// The AWS region of the embedded services.
 pub const REGION: &str = "sa-east-1";
-/// The account that everything here belongs to.
+/// The AWS account id of the embedded services.
 pub const ACCOUNT: &str = "123456789012";
 
-/// Where the state is kept.
+/// The location of the embedded services' state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// Nowhere: it ends with the process.
+    /// The state is lost when the process ends.
     InMemory,
-    /// In files under this directory, which is made if it is missing.
+    /// The state is in files in this directory, which is created if it is missing.
     Directory(PathBuf),
 }
 
 impl State {
-    /// Its directory, if it has one.
+    /// Returns the state directory. `None`: the state is in memory.
     pub fn directory(&self) -> Option<&PathBuf> {
         match self {
             Self::InMemory => None,
@@ -57,7 +57,7 @@ pub struct Endpoints {
     pub s3_url: String,
 }
 
-/// The three servers. They end when this is dropped.
+/// The three servers. Dropping this stops them.
 #[derive(Debug)]
 pub struct Embedded {
     dynamodb: DynamoDb,
@@ -66,17 +66,17 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts them on free ports of the loopback interface. What S3 signs ends by the clock.
+    /// Starts the servers on free ports of the loopback interface. `clock` decides when presigned URLs of S3 expire.
     pub async fn start(state: &State, clock: &Clock) -> Result<Self> {
         if let Some(directory) = state.directory() {
-            let text = format!("making the directory {}", directory.display());
+            let text = format!("creating the directory {}", directory.display());
             std::fs::create_dir_all(directory).map_err(|e| Error::because(&text, &e))?;
         }
         let s3 = S3::start(state, clock).await?;
         Ok(Self { dynamodb: DynamoDb::start(state)?, sqs: Sqs::start().await?, s3 })
     }
 
-    /// Where they listen.
+    /// Returns the base URLs of the servers.
     pub fn endpoints(&self) -> Endpoints {
         Endpoints {
             dynamodb_url: self.dynamodb.url().to_owned(),
@@ -85,7 +85,7 @@ impl Embedded {
         }
     }
 
-    /// Stops them, and returns when their files are closed.
+    /// Stops the servers. Returns when their files are closed.
     pub async fn stop(self) {
         self.sqs.stop().await;
         self.s3.stop().await;

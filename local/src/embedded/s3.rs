@@ -1,6 +1,8 @@
-//! The embedded S3: s3s over a directory. It checks signatures, so that a presigned URL that AWS would refuse is
-//! refused here; what s3s leaves out of that is in [`Guard`]. It keeps no versions and runs no lifecycle. Without a state
-//! directory it keeps its objects in a temporary one.
+//! The embedded S3: the crate s3s with its objects in a directory.
+//!
+//! It verifies signatures, so that it rejects a presigned URL that AWS rejects. [`Guard`] adds the checks that s3s
+//! lacks. It has no object versions and no lifecycle rules. Without a state directory, the objects are in a temporary
+//! one.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,24 +23,25 @@ use super::{ACCESS_KEY, SECRET_KEY, State};
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
 
-/// A running S3.
+/// A running embedded S3.
 #[derive(Debug)]
 pub struct S3 {
     server: Server,
-    _scratch: Option<Scratch>,
+    _temporary: Option<TemporaryDirectory>,
 }
 
-/// A directory that goes when this does.
+/// A directory that is deleted when this is dropped.
 #[derive(Debug)]
-struct Scratch(PathBuf);
+struct TemporaryDirectory(PathBuf);
 
-impl Drop for Scratch {
+impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// What AWS checks beyond a signature.
+/// The checks of AWS that s3s does not make: that a request is signed at all, that a presigned URL has not expired, and
+/// that it signs all `x-amz-` headers.
 struct Guard {
     clock: Clock,
 }
@@ -60,9 +63,9 @@ impl S3Access for Guard {
         if context.headers().contains_key(AUTHORIZATION) {
             return Err(s3_error!(InvalidArgument, "Only one auth mechanism allowed"));
         }
-        // The service's clock, not the machine's: moved, it ends what was signed before.
+        // Uses the service's clock, so that advancing it expires URLs that were signed before.
         let [date, expires] = ["X-Amz-Date", "X-Amz-Expires"].map(|name| parameter(name).unwrap_or_default());
-        if ends_at(&date, &expires).is_none_or(|end| self.clock.now() > end) {
+        if expiry(&date, &expires).is_none_or(|expiry| self.clock.now() > expiry) {
             return Err(s3_error!(AccessDenied, "Request has expired"));
         }
         let signed = parameter("X-Amz-SignedHeaders").unwrap_or_default();
@@ -81,21 +84,22 @@ impl S3Access for Guard {
     }
 }
 
-/// When a presigned URL ends: `20261121T100000Z` and seconds.
-fn ends_at(date: &str, expires: &str) -> Option<Timestamp> {
+/// Returns the expiry of a presigned URL from its date (`20261121T100000Z`) and its lifetime in seconds. `None`: a
+/// value is malformed.
+fn expiry(date: &str, expires: &str) -> Option<Timestamp> {
     let signed = chrono::NaiveDateTime::parse_from_str(date, "%Y%m%dT%H%M%SZ").ok()?;
     let signed = Timestamp::from_millis(signed.and_utc().timestamp_millis()).ok()?;
     signed.plus_seconds(expires.parse().ok()?).ok()
 }
 
 impl S3 {
-    /// Starts it on a free loopback port. Presigned URLs end by the clock.
+    /// Starts the server on a free loopback port. `clock` decides when presigned URLs expire.
     pub async fn start(state: &State, clock: &Clock) -> Result<Self> {
-        let (root, scratch) = match state {
+        let (root, temporary) = match state {
             State::Directory(directory) => (directory.join("s3"), None),
             State::InMemory => {
                 let root = std::env::temp_dir().join(format!("s3-{}", uuid::Uuid::new_v4()));
-                (root.clone(), Some(Scratch(root)))
+                (root.clone(), Some(TemporaryDirectory(root)))
             }
         };
         let io = |e: std::io::Error| Error::because("starting S3", &e);
@@ -104,22 +108,22 @@ impl S3 {
         let mut builder = S3ServiceBuilder::new(files);
         builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
         builder.set_access(Guard { clock: clock.clone() });
-        // The service's clock may be years ahead of the machine's, by which s3s goes.
+        // s3s compares a URL's date with the machine's clock, and the service's clock may be years ahead of that.
         let mut config = S3Config::default();
         config.presigned_url_max_skew_time_secs = u32::MAX;
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         let service = builder.build();
         let listener = http::loopback().await.map_err(io)?;
         let server = Server::start(listener, move |_| service.clone()).map_err(io)?;
-        Ok(Self { server, _scratch: scratch })
+        Ok(Self { server, _temporary: temporary })
     }
 
-    /// Its base URL.
+    /// Returns the base URL.
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Stops it.
+    /// Stops the server.
     pub async fn stop(self) {
         self.server.stop().await;
     }

@@ -1,11 +1,11 @@
-//! The embedded SQS: winterbaume's queues behind a front that refuses what AWS refuses.
+//! The embedded SQS: the queues of the crate winterbaume behind a front end that rejects the requests that AWS rejects.
 //!
-//! The front checks bounds and names, answers batches entry by entry, wakes long polls when something is sent, gives
-//! queues their address here, and puts errors in the shape that SDKs know. Everything is in memory.
+//! The front end checks bounds and names, executes batches entry by entry, wakes long polls when a message is sent,
+//! returns queue URLs of this server, and converts errors to the form that SDKs expect. All state is in memory.
 //!
 //! It differs from AWS in three ways. It stores the group of a message, but does not limit how many messages of one
-//! group are in flight; the poller does ([`crate::event_sources`]). A visibility timeout of 0 in a receive request means
-//! the queue's own. Message attributes are returned even if the request does not name them.
+//! group are in flight; the poller does ([`crate::event_sources`]). A visibility timeout of 0 in a receive request
+//! means the queue's own. Message attributes are returned even if the request does not name them.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,14 +25,15 @@ use super::REGION;
 use crate::error::{Error, Result};
 use crate::http::{self, Server};
 
-/// What a message, or a whole batch, may weigh: 1 MiB, as AWS has it since August 2025.
+/// The maximum size of a message, and of a whole batch: 1 MiB, AWS's limit since August 2025.
 const MAX_MESSAGE_BYTES: usize = 1_048_576;
-/// A request with its envelope.
+/// The maximum size of a request body, in which a message is encoded as JSON.
 const MAX_REQUEST_BYTES: usize = 4 * MAX_MESSAGE_BYTES;
-/// How soon a long poll sees that a delay or a visibility timeout has passed. What is sent wakes it at once.
+/// The period in which a long poll checks for messages whose delay or visibility timeout has ended. A sent message
+/// wakes the poll at once.
 const POLL_PERIOD: Duration = Duration::from_millis(50);
 
-/// Attributes that a queue may be given, with the least and the greatest value of those that are numbers.
+/// The attributes that a request may set on a queue. Those that are numbers have their minimum and maximum.
 const QUEUE_ATTRIBUTES: [(&str, Option<(i64, i64)>); 15] = [
     ("DelaySeconds", Some((0, 900))),
     ("MaximumMessageSize", Some((1024, 1_048_576))),
@@ -51,7 +52,7 @@ const QUEUE_ATTRIBUTES: [(&str, Option<(i64, i64)>); 15] = [
     ("FifoThroughputLimit", None),
 ];
 
-/// Attributes that a queue has besides, to be read only.
+/// The read-only attributes of a queue.
 const COMPUTED_ATTRIBUTES: [&str; 7] = [
     "All",
     "ApproximateNumberOfMessages",
@@ -62,7 +63,7 @@ const COMPUTED_ATTRIBUTES: [&str; 7] = [
     "QueueArn",
 ];
 
-/// Attributes that a received message may be asked for.
+/// The system attributes that a receive request may name.
 const MESSAGE_ATTRIBUTES: [&str; 10] = [
     "All",
     "AWSTraceHeader",
@@ -76,15 +77,15 @@ const MESSAGE_ATTRIBUTES: [&str; 10] = [
     "SequenceNumber",
 ];
 
-/// Messages whose groups are remembered.
-const MAX_GROUPS_KNOWN: usize = 100_000;
+/// The maximum number of messages whose groups are stored.
+const MAX_STORED_GROUPS: usize = 100_000;
 
-/// A running SQS.
+/// A running embedded SQS.
 #[derive(Debug)]
 pub struct Sqs(Server);
 
 impl Sqs {
-    /// Starts it on a free loopback port, without a queue.
+    /// Starts the server on a free loopback port, without queues.
     pub async fn start() -> Result<Self> {
         let io = |e: std::io::Error| Error::because("starting SQS", &e);
         let listener = http::loopback().await.map_err(io)?;
@@ -98,36 +99,40 @@ impl Sqs {
             let front = Arc::clone(&front);
             http::service(move |request| {
                 let front = Arc::clone(&front);
-                async move { front.answer(request).await }
+                async move { front.handle(request).await }
             })
         });
         Ok(Self(server.map_err(io)?))
     }
 
-    /// Its base URL.
+    /// Returns the base URL.
     pub fn url(&self) -> String {
         self.0.url()
     }
 
-    /// Stops it; what is queued is gone.
+    /// Stops the server. All messages are lost.
     pub async fn stop(self) {
         self.0.stop().await;
     }
 }
 
+/// The front end of winterbaume's queues.
 struct Front {
     queues: SqsService,
+    /// Notified when a message is sent.
     sent: Notify,
-    /// Message ids with their groups, which the queues behind forget; the oldest first to go.
+    /// Message ids in the order of sending, and the group of each message. winterbaume does not store groups.
     groups: Mutex<(VecDeque<String>, HashMap<String, String>)>,
     url: String,
 }
 
-/// A refusal: the shape of AWS's JSON error and the code that its older protocol had, which SDKs still report.
+/// An error response of SQS.
 #[derive(Debug)]
 struct Refusal {
     status: u16,
+    /// The error type of the JSON protocol.
     shape: String,
+    /// The error code of the older query protocol, which SDKs still report.
     code: String,
     message: String,
 }
@@ -160,14 +165,14 @@ impl Refusal {
 type Answer = std::result::Result<Value, Refusal>;
 
 impl Front {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn handle(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let target = request.headers().get("x-amz-target").and_then(|target| target.to_str().ok());
         let operation = target.and_then(|target| target.rsplit('.').next()).unwrap_or_default().to_owned();
         let body = Limited::new(request.into_body(), MAX_REQUEST_BYTES).collect().await;
         let body =
             body.ok().and_then(|body| serde_json::from_slice::<Map<String, Value>>(&body.to_bytes()).ok());
         let answer = match body {
-            Some(body) => self.operate(&operation, body).await,
+            Some(body) => self.execute(&operation, body).await,
             None => {
                 Err(Refusal::new("SerializationException", "SerializationException", "not a JSON request"))
             }
@@ -175,7 +180,7 @@ impl Front {
         respond(answer)
     }
 
-    async fn operate(&self, operation: &str, body: Map<String, Value>) -> Answer {
+    async fn execute(&self, operation: &str, body: Map<String, Value>) -> Answer {
         match operation {
             "SendMessage" => {
                 check_message(&body, MAX_MESSAGE_BYTES)?;
@@ -199,11 +204,11 @@ impl Front {
             "GetQueueAttributes" => {
                 let known: Vec<&str> =
                     QUEUE_ATTRIBUTES.iter().map(|(name, _)| *name).chain(COMPUTED_ATTRIBUTES).collect();
-                let asked = check_names(&body, "AttributeNames", &known)?;
+                let requested = check_names(&body, "AttributeNames", &known)?;
                 let mut answer = self.forward(operation, body).await?;
                 let attributes = answer.get_mut("Attributes").and_then(Value::as_object_mut);
-                if let Some(attributes) = attributes.filter(|_| !asked.contains("All")) {
-                    attributes.retain(|name, _| asked.contains(name));
+                if let Some(attributes) = attributes.filter(|_| !requested.contains("All")) {
+                    attributes.retain(|name, _| requested.contains(name));
                 }
                 Ok(answer)
             }
@@ -211,6 +216,7 @@ impl Front {
         }
     }
 
+    /// Sends a message, stores its group, and wakes the long polls.
     async fn send(&self, body: Map<String, Value>) -> Answer {
         let group = body.get("MessageGroupId").and_then(Value::as_str).map(str::to_owned);
         let answer = self.forward("SendMessage", body).await;
@@ -219,7 +225,7 @@ impl Front {
             let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
             groups.0.push_back(id.to_owned());
             groups.1.insert(id.to_owned(), group);
-            if groups.0.len() > MAX_GROUPS_KNOWN
+            if groups.0.len() > MAX_STORED_GROUPS
                 && let Some(oldest) = groups.0.pop_front()
             {
                 groups.1.remove(&oldest);
@@ -229,8 +235,8 @@ impl Front {
         answer
     }
 
-    /// Gives messages the group that they were sent with.
-    fn regroup(&self, mut answer: Value) -> Value {
+    /// Adds to each received message the group that it was sent with.
+    fn add_groups(&self, mut answer: Value) -> Value {
         let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         for message in answer.get_mut("Messages").and_then(Value::as_array_mut).into_iter().flatten() {
             let group = message.get("MessageId").and_then(Value::as_str).and_then(|id| groups.1.get(id));
@@ -247,24 +253,24 @@ impl Front {
     async fn receive(&self, mut body: Map<String, Value>) -> Answer {
         let wait = body.get("WaitTimeSeconds").and_then(Value::as_u64).unwrap_or(0);
         if wait == 0 {
-            return Ok(self.regroup(self.forward("ReceiveMessage", body).await?));
+            return Ok(self.add_groups(self.forward("ReceiveMessage", body).await?));
         }
         body.insert("WaitTimeSeconds".to_owned(), json!(0));
         let started = Instant::now();
         loop {
-            // Before looking, or a message sent in between would wake nobody.
+            // Created before the receive, so that a message that is sent right after it wakes this poll.
             let sent = self.sent.notified();
             let answer = self.forward("ReceiveMessage", body.clone()).await?;
             let is_empty = answer.get("Messages").and_then(Value::as_array).is_none_or(Vec::is_empty);
-            let left = Duration::from_secs(wait).saturating_sub(started.elapsed());
-            if !is_empty || left.is_zero() {
-                return Ok(self.regroup(answer));
+            let remaining = Duration::from_secs(wait).saturating_sub(started.elapsed());
+            if !is_empty || remaining.is_zero() {
+                return Ok(self.add_groups(answer));
             }
-            let _ = tokio::time::timeout(left.min(POLL_PERIOD), sent).await;
+            let _ = tokio::time::timeout(remaining.min(POLL_PERIOD), sent).await;
         }
     }
 
-    /// Does each entry by itself, so that one that is refused spoils no other.
+    /// Executes each entry of a batch as a single request, so that a rejected entry does not affect the others.
     async fn batch(&self, body: &Map<String, Value>, operation: &str) -> Answer {
         let entries = check_entries(body)?;
         let mut successful = Vec::new();
@@ -304,6 +310,7 @@ impl Front {
         Ok(json!({"Successful": successful, "Failed": failed}))
     }
 
+    /// Forwards a request to winterbaume.
     async fn forward(&self, operation: &str, body: Map<String, Value>) -> Answer {
         let host = format!("https://sqs.{REGION}.amazonaws.com");
         let mut headers = HeaderMap::new();
@@ -323,11 +330,11 @@ impl Front {
         if answer.status >= 400 {
             return Err(translate(answer.status, &json));
         }
-        Ok(self.relocate(json, &host))
+        Ok(self.localize_urls(json, &host))
     }
 
-    /// Queue URLs name AWS's host; here they are to name this server.
-    fn relocate(&self, mut answer: Value, host: &str) -> Value {
+    /// Replaces AWS's host in queue URLs with the address of this server.
+    fn localize_urls(&self, mut answer: Value, host: &str) -> Value {
         let local = |value: &mut Value| {
             if let Some(path) = value.as_str().and_then(|url| url.strip_prefix(host)) {
                 *value = Value::String(format!("{}{path}", self.url));
@@ -345,6 +352,7 @@ impl Front {
     }
 }
 
+/// Converts an error of winterbaume to the error type and the code that AWS returns.
 fn translate(status: u16, error: &Value) -> Refusal {
     let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let code = text("__type");
@@ -360,9 +368,9 @@ fn respond(answer: Answer) -> Response<Full<Bytes>> {
     let (status, fault, body) = match answer {
         Ok(body) => (200, None, body),
         Err(Refusal { status, shape, code, message }) => {
-            let who = if status < 500 { "Sender" } else { "Receiver" };
+            let culprit = if status < 500 { "Sender" } else { "Receiver" };
             let body = json!({"__type": format!("com.amazonaws.sqs#{shape}"), "message": message});
-            (status, Some(format!("{code};{who}")), body)
+            (status, Some(format!("{code};{culprit}")), body)
         }
     };
     let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
@@ -395,7 +403,7 @@ fn check_message(body: &Map<String, Value>, limit: usize) -> std::result::Result
         );
         return Err(Refusal::value(message));
     }
-    // What XML can't carry, AWS does not take.
+    // AWS rejects the characters that XML can't represent.
     let is_allowed = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..);
     if !text.chars().all(is_allowed) {
         let message = "Invalid characters found. Valid unicode characters are #x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF";
@@ -408,7 +416,7 @@ fn check_message(body: &Map<String, Value>, limit: usize) -> std::result::Result
     check_range(body, "DelaySeconds", (0, 900))
 }
 
-/// A message's weight: its body, and the names, types and values of its attributes.
+/// Returns a message's size: the bytes of its body, and of the names, types and values of its attributes.
 fn message_bytes(body: &Map<String, Value>) -> usize {
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map_or(0, str::len);
     let attributes = body.get("MessageAttributes").and_then(Value::as_object);
@@ -434,22 +442,22 @@ fn check_visibility(body: &Map<String, Value>) -> std::result::Result<(), Refusa
     check_range(body, "VisibilityTimeout", (0, 43_200))
 }
 
-/// The names asked for, each of which must be known.
+/// Returns the names in the array `list` of a request, or an error when one of them is not in `known`.
 fn check_names(
     body: &Map<String, Value>,
     list: &str,
     known: &[&str],
 ) -> std::result::Result<BTreeSet<String>, Refusal> {
-    let mut asked = BTreeSet::new();
+    let mut requested = BTreeSet::new();
     for name in body.get(list).and_then(Value::as_array).into_iter().flatten() {
         let name = name.as_str().unwrap_or_default();
         if !known.contains(&name) {
             let message = format!("Unknown Attribute {name}.");
             return Err(Refusal::new("InvalidAttributeName", "InvalidAttributeName", message));
         }
-        asked.insert(name.to_owned());
+        requested.insert(name.to_owned());
     }
-    Ok(asked)
+    Ok(requested)
 }
 
 fn check_attributes(body: &Map<String, Value>) -> std::result::Result<(), Refusal> {
@@ -543,7 +551,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_sent_is_received_at_once_with_its_attributes_and_can_be_deleted() {
+    async fn a_sent_message_is_received_at_once_with_its_attributes_and_can_be_deleted() {
         let (sqs, client, url) = queue().await;
         assert!(url.starts_with(&sqs.url()), "{url}");
         let waiting = tokio::spawn({
@@ -555,7 +563,7 @@ mod tests {
         let sent = sent.unwrap();
         let started = Instant::now();
         let received = waiting.await.unwrap().unwrap().messages.unwrap();
-        assert!(started.elapsed() < Duration::from_secs(5), "a long poll is woken");
+        assert!(started.elapsed() < Duration::from_secs(5), "the message must wake the long poll");
         assert_eq!(received[0].message_id, sent.message_id);
         assert_eq!(
             received[0].attributes.as_ref().unwrap()[&MessageSystemAttributeName::ApproximateReceiveCount],
@@ -577,7 +585,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_batch_is_refused_as_a_whole_or_entry_by_entry_as_aws_does() {
+    async fn a_batch_is_rejected_as_a_whole_or_entry_by_entry_as_on_aws() {
         let (_sqs, client, url) = queue().await;
         let send = |entries: Vec<SendMessageBatchRequestEntry>| {
             client.send_message_batch().queue_url(&url).set_entries(Some(entries)).send()
@@ -603,7 +611,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn values_beyond_aws_bounds_are_refused() {
+    async fn values_outside_the_bounds_of_aws_are_rejected() {
         let (_sqs, client, url) = queue().await;
         let send = || client.send_message().queue_url(&url);
         assert_eq!(code(send().message_body("x").delay_seconds(901).send().await), "InvalidParameterValue");
@@ -629,7 +637,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_missing_queue_is_the_error_that_sdks_know() {
+    async fn a_request_to_a_missing_queue_returns_the_error_that_sdks_recognize() {
         let (_sqs, client, url) = queue().await;
         let error =
             client.send_message().queue_url(format!("{url}Not")).message_body("x").send().await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Checkpoints of streams, one file for each table.
+//! Saves and loads the checkpoints of streams, one file for each table.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::seed::write_whole;
 
-/// The last record of a stream that was processed.
+/// The last record of a stream that was processed or filtered out.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub(super) struct Checkpoint {
     pub(super) shard: String,
     pub(super) sequence_number: String,
 }
 
-/// Where the checkpoint of one stream is saved. Without a directory, it is not saved.
+/// The file with the checkpoint of one stream. `None`: there is no state directory, and the checkpoint is not saved.
 pub(super) struct CheckpointFile(Option<PathBuf>);
 
 impl CheckpointFile {
@@ -22,13 +22,14 @@ impl CheckpointFile {
         Self(directory.map(|directory| directory.join(format!("stream-{table}.json"))))
     }
 
+    /// Returns the saved checkpoint. `None`: there is none, or it can't be read.
     pub(super) fn load(&self) -> Option<Checkpoint> {
         let text = std::fs::read(self.0.as_deref()?).ok()?;
         serde_json::from_slice(&text).ok()
     }
 
-    /// Logs a failure and continues: the records since the previous checkpoint are delivered again after a restart,
-    /// which is safe.
+    /// Saves the checkpoint. A failure is only logged, because it has no harmful effect: after a restart, the records
+    /// since the previous checkpoint are delivered again.
     pub(super) fn save(&self, checkpoint: &Checkpoint) {
         if let Some(Err(error)) = self.0.as_deref().map(|file| write(file, checkpoint)) {
             tracing::warn!(%error, "the stream's checkpoint was not saved");

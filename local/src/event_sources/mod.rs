@@ -35,7 +35,7 @@ use crate::template::Template;
 /// Pause before the next poll when a queue or a stream returned an error.
 const ERROR_PAUSE: Duration = Duration::from_millis(500);
 
-/// The running event sources. Dropping this aborts them.
+/// The running event sources. Dropping this aborts their tasks.
 #[derive(Debug)]
 pub struct EventSources {
     streams: TaskGroup,
@@ -43,21 +43,21 @@ pub struct EventSources {
     schedules: TaskGroup,
 }
 
-/// What the event sources read from, and the functions that they invoke.
+/// The sources that the event sources read from, and the functions that they invoke.
 #[derive(Clone, Copy)]
 pub struct Dependencies<'a> {
     /// Declares each function's event sources.
     pub template: &'a Template,
     /// The functions by logical id.
     pub functions: &'a Functions,
-    /// Addresses of the streams, the queues and the quarantine bucket.
+    /// The URLs of the streams, the queues and the quarantine bucket.
     pub endpoints: &'a Endpoints,
-    /// Directory of the stream checkpoints. `None`: none are saved, and each start reads the streams from the oldest
-    /// record.
+    /// The directory of the stream checkpoints. `None`: none are saved, and each start reads the streams from the
+    /// oldest record.
     pub directory: Option<&'a PathBuf>,
-    /// Time source of scheduled events.
+    /// The time source of scheduled events.
     pub clock: &'a Clock,
-    /// Notify this to run the schedules at once.
+    /// Notifying this runs the schedules at once.
     pub run_schedules_now: &'a Arc<Notify>,
 }
 
@@ -110,7 +110,7 @@ impl EventSources {
     }
 }
 
-/// Tasks with a common shutdown signal.
+/// Tasks that share a shutdown signal.
 #[derive(Debug)]
 struct TaskGroup {
     trigger: Trigger,
@@ -140,7 +140,7 @@ impl Drop for TaskGroup {
     }
 }
 
-/// The identifiers in the `batchItemFailures` of a function's response.
+/// Returns the identifiers in the `batchItemFailures` of a function's response.
 fn batch_item_failures(response: &Value) -> Vec<String> {
     let failures = response.get("batchItemFailures").and_then(Value::as_array).into_iter().flatten();
     failures.filter_map(|failure| failure.get("itemIdentifier")?.as_str().map(str::to_owned)).collect()

@@ -20,24 +20,26 @@ use crate::sdk;
 use crate::shutdown::Shutdown;
 use crate::template::{QueueSource, queue_arn, queue_url};
 
-/// Concurrent invocations of a queue's function, at most: for all message groups together, and for one group.
+/// The maximum number of concurrent invocations of a queue's function.
 const MAX_CONCURRENCY: usize = 50;
+/// The maximum number of concurrent invocations for one message group.
 const GROUP_CONCURRENCY: usize = 8;
 
-/// Received batches that are being processed or wait for a slot, at most.
+/// The maximum number of received batches that are being processed or wait for a slot.
 const MAX_BATCHES_IN_MEMORY: usize = 1_000;
 
-/// How often the visibility timeout of waiting messages is extended, and to how many seconds.
+/// The period after which the visibility timeout of waiting messages is extended.
 const EXTENSION_PERIOD: Duration = Duration::from_mins(4);
+/// The visibility timeout that waiting messages get, in seconds.
 const EXTENDED_VISIBILITY_SECONDS: i32 = 360;
 
-/// How long running invocations may take to finish once shutdown is requested.
+/// The time that running invocations have to finish after shutdown is requested.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
-/// Duration of a long poll. It is short because shutdown waits for the poll in progress.
+/// The duration of a long poll in seconds. It is short because shutdown waits for the poll in progress.
 const POLL_SECONDS: i32 = 1;
 
-/// Delay before a failed message is received again.
+/// The delay before a failed message is received again, in seconds.
 const RETRY_SECONDS: i32 = 2;
 
 pub(super) struct QueuePoller {
@@ -94,7 +96,7 @@ impl QueuePoller {
                 }
             }
             while invocations.try_join_next().is_some() {}
-            // Forget the groups that no batch refers to.
+            // Removes the groups that no batch refers to.
             groups.retain(|_, slots| Arc::strong_count(slots) > 1);
         }
         // Messages of an aborted invocation were not deleted, so SQS delivers them again.
@@ -116,8 +118,8 @@ impl QueuePoller {
         Ok(response.messages.unwrap_or_default())
     }
 
-    /// Waits for a slot of the message group. Extends the visibility timeout of the batch while it waits; otherwise the
-    /// same messages would be received again.
+    /// Waits for a slot of the message group. Extends the visibility timeout of the batch while it waits, so that the
+    /// same messages are not received again.
     async fn wait_for_slot(&self, slots: Arc<Semaphore>, batch: &[Message]) -> Option<OwnedSemaphorePermit> {
         let mut slot = std::pin::pin!(slots.acquire_owned());
         loop {
@@ -126,7 +128,7 @@ impl QueuePoller {
                 () = tokio::time::sleep(EXTENSION_PERIOD) => {}
             }
             for handle in batch.iter().filter_map(Message::receipt_handle) {
-                // A failure is harmless: the message is delivered twice.
+                // A failure is harmless: the message is then delivered twice.
                 let _ = self.set_visibility(handle, EXTENDED_VISIBILITY_SECONDS).await;
             }
         }
@@ -170,7 +172,7 @@ impl QueuePoller {
     }
 }
 
-/// Splits a batch by message group. The order within a group stays.
+/// Splits a batch by message group. The order within a group does not change.
 fn by_group(messages: Vec<Message>) -> BTreeMap<String, Vec<Message>> {
     let mut groups: BTreeMap<String, Vec<Message>> = BTreeMap::new();
     for message in messages {
@@ -182,7 +184,7 @@ fn by_group(messages: Vec<Message>) -> BTreeMap<String, Vec<Message>> {
     groups
 }
 
-/// A message in the form in which Lambda passes it to a function.
+/// Converts a message to the form in which Lambda passes it to a function.
 fn lambda_record(message: &Message, arn: &str) -> Value {
     let attributes: serde_json::Map<String, Value> = message
         .attributes()

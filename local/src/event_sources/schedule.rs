@@ -11,7 +11,8 @@ use crate::embedded::{ACCOUNT, REGION};
 use crate::lambda::Invoke;
 use crate::shutdown::Shutdown;
 
-/// Period of every schedule on this machine. It is shorter than the template's, so due work starts within a second.
+/// The period of every schedule on this machine. It is shorter than in the template, so that due work starts within a
+/// second.
 const PERIOD: Duration = Duration::from_millis(500);
 
 /// Invokes the functions once per period, and at once when `run_now` is notified, until shutdown is requested.

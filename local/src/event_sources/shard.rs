@@ -6,7 +6,7 @@ use crate::embedded::REGION;
 use crate::error::{Error, Result};
 use crate::wire::{Wire, WireError};
 
-/// Records of a page when [`stream_records`] reads a whole stream.
+/// The number of records per page when [`stream_records`] reads a whole stream.
 const PAGE_SIZE: usize = 1000;
 
 /// The only shard of a table's stream: the embedded DynamoDB never splits one.
@@ -29,7 +29,8 @@ impl Shard {
         Ok(Self { stream_arn, id })
     }
 
-    /// An iterator that starts after the record with the sequence number `after`, or at the oldest record.
+    /// Returns a shard iterator that starts after the record with the sequence number `after`. `None`: it starts at the
+    /// oldest record.
     pub(super) async fn iterator(
         &self,
         wire: &Wire,
@@ -49,7 +50,8 @@ impl Shard {
         iterator.map(str::to_owned).ok_or_else(|| WireError::Failed("no shard iterator".to_owned()))
     }
 
-    /// At most `limit` records in the form in which Lambda passes them to a function, and the next iterator.
+    /// Reads at most `limit` records, in the form in which Lambda passes them to a function. Also returns the next
+    /// iterator.
     pub(super) async fn records(
         &self,
         wire: &Wire,
@@ -78,12 +80,12 @@ impl Shard {
     }
 }
 
-/// The sequence number of a stream record.
+/// Returns the sequence number of a stream record.
 pub(super) fn sequence_number(record: &Value) -> Option<&str> {
     record.pointer("/dynamodb/SequenceNumber")?.as_str()
 }
 
-/// All records that the stream of a table still holds, in the form in which Lambda passes them to a function.
+/// Reads all records that the stream of a table still contains, in the form in which Lambda passes them to a function.
 pub async fn stream_records(dynamodb_url: &str, table: &str) -> Result<Vec<Value>> {
     let wire = Wire::new(dynamodb_url);
     let failed = |e: WireError| Error::because("reading a stream", &e);

@@ -1,7 +1,8 @@
 //! Polls the stream of a table and invokes its function with batches of records.
 //!
-//! Retries follow Lambda: a failed batch is retried from its first failed record or, where the template says so, halved
-//! until one record is alone. A record that fails too often is quarantined in a bucket, and the stream continues.
+//! Retries work as in Lambda. A failed batch is retried from its first failed record. When no record succeeded, it is
+//! halved first if the template enables `BisectBatchOnFunctionError`. A record that uses up its retries is quarantined
+//! in a bucket, and the stream continues.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,12 +21,14 @@ use crate::shutdown::Shutdown;
 use crate::template::{StreamSource, bucket_name};
 use crate::wire::{Wire, WireError};
 
-/// Pauses between polls of a stream without new records. The first is short, because changes come in bursts.
+/// The first pause between polls of a stream without new records. It is short, because changes come in bursts.
 const SHORTEST_POLL: Duration = Duration::from_millis(10);
+/// The limit of that pause, which doubles after each poll.
 const LONGEST_POLL: Duration = Duration::from_millis(80);
 
-/// Pauses before failed records are retried.
+/// The first pause before failed records are retried.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
+/// The limit of that pause, which doubles after each retry.
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 pub(super) struct StreamPoller {
@@ -159,14 +162,15 @@ impl StreamPoller {
     }
 }
 
-/// Records of one invocation, and how often it was retried.
+/// The records of one invocation.
 struct Batch {
     records: Vec<Value>,
+    /// How often the invocation was retried.
     retries: u32,
 }
 
 impl Batch {
-    /// The batches to invoke next when the record at the index `failed` is the first that failed.
+    /// Returns the batches to invoke next, when the record at the index `failed` is the first that failed.
     ///
     /// - The records before it succeeded: one batch begins at the failed record, with a retry count of its own.
     /// - No record succeeded, and `bisect` is set: two halves. Halving does not count as a retry, so that a record is
@@ -187,7 +191,8 @@ impl Batch {
     }
 }
 
-/// The index of the first failed record. As in Lambda, an identifier that is not in the batch fails the whole batch.
+/// Returns the index of the first failed record. As in Lambda, an identifier that is not in the batch fails the whole
+/// batch.
 fn first_failure(records: &[Value], failed: &[String]) -> Option<usize> {
     let is_failed =
         |record: &Value| sequence_number(record).is_some_and(|number| failed.iter().any(|one| one == number));

@@ -1,6 +1,6 @@
-//! Values of the template: reads YAML with CloudFormation's intrinsic functions, and resolves them.
+//! Reads the template's YAML values with CloudFormation's intrinsic functions, and resolves these functions.
 //!
-//! The parameter `at` names the place of a value in error messages: `ChargesFunction.Environment.TABLE_NAME`.
+//! The parameter `at` is the location of a value in error messages: `ChargesFunction.Environment.TABLE_NAME`.
 
 use serde_json::{Map, Value, json};
 use serde_yaml_ng::Value as Yaml;
@@ -45,7 +45,7 @@ pub(super) fn to_json(yaml: &Yaml, at: &str) -> Result<Value> {
     })
 }
 
-/// The name and the argument of an intrinsic function.
+/// Returns the name and the argument of an intrinsic function. `None`: the value is not one.
 fn intrinsic(value: &Value) -> Option<(&str, &Value)> {
     let map = value.as_object()?;
     let (name, argument) = map.iter().next()?;
@@ -67,7 +67,7 @@ pub(super) fn check_literal(value: &Value, at: &str) -> Result<()> {
     }
 }
 
-/// The resource in a `GetAtt` of the attribute `wanted`.
+/// Returns the resource in a `GetAtt` of the attribute `wanted`.
 pub(super) fn resource_of<'a>(value: Option<&'a Value>, wanted: &str, at: &str) -> Result<&'a str> {
     match value.and_then(intrinsic) {
         Some(("Fn::GetAtt", argument)) => match get_att(argument, at)? {
@@ -114,7 +114,7 @@ pub(super) fn number(value: Option<&Value>, at: &str) -> Result<Option<u64>> {
     }
 }
 
-/// The text of a string, a number or a boolean.
+/// Returns the text of a string, a number or a boolean. `None`: the value is something else.
 pub(super) fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -124,12 +124,13 @@ pub(super) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// `what` is an intrinsic function, an attribute of a resource or a setting.
+/// Creates the error for an unsupported part of the template. `what` is an intrinsic function, an attribute of a
+/// resource or a setting.
 pub(super) fn unsupported(what: &str, at: &str) -> Error {
     Error::new(format!("{at}: {what} is not supported on this machine"))
 }
 
-/// Resolves a value of `template` to its text on this machine.
+/// Resolves values of `template` to texts on this machine.
 pub(super) struct Resolver<'a> {
     pub(super) template: &'a Template,
     pub(super) names: &'a Names,
@@ -137,7 +138,7 @@ pub(super) struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// The value of an environment variable. A dynamic reference to a secret becomes the secret's value.
+    /// Resolves the value of an environment variable. A dynamic reference to a secret becomes the secret's value.
     pub(super) fn environment_value(&self, value: &Value) -> Result<String> {
         let text = self.resolve(value)?;
         let reference =
@@ -174,7 +175,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The value of a `Ref`: a pseudo parameter, a parameter or a resource.
+    /// Resolves a `Ref` to a pseudo parameter, a parameter or a resource.
     fn reference(&self, target: &str) -> Result<String> {
         match target {
             "AWS::Region" => return Ok(REGION.to_owned()),
@@ -208,7 +209,7 @@ impl Resolver<'_> {
         Err(self.error(&format!("{target} is not a parameter, table, queue, bucket or secret")))
     }
 
-    /// The value of a `GetAtt`.
+    /// Resolves a `GetAtt`.
     fn attribute(&self, resource: &str, attribute: &str) -> Result<String> {
         let template = self.template;
         let is_queue = template.queues.iter().any(|queue| queue.logical_id == resource);
@@ -223,7 +224,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The value of a `Sub`. Its argument is a pattern, or a list of a pattern and variables.
+    /// Resolves a `Sub`. Its argument is a pattern, or a list of a pattern and variables.
     fn substitute(&self, argument: &Value) -> Result<String> {
         let none = json!({});
         let (pattern, variables) = match argument {

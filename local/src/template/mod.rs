@@ -1,8 +1,8 @@
-//! Reads `template.yaml`, where the infrastructure is declared, and extracts what this machine needs: tables, queues,
-//! buckets, and each function's environment, routes and event sources.
+//! Reads `template.yaml`, which declares the infrastructure, and extracts the parts that this machine needs: tables,
+//! queues, buckets, and each function's environment, routes and event sources.
 //!
-//! Of CloudFormation's intrinsic functions it supports `Ref`, `GetAtt`, `Sub` and `Join`. Any other is an error where a
-//! value is needed. Policies, alarms, logs and outputs are ignored.
+//! It supports CloudFormation's intrinsic functions `Ref`, `GetAtt`, `Sub` and `Join`. Any other one is an error where
+//! a value is needed. Policies, alarms, logs and outputs are ignored.
 
 mod intrinsics;
 mod resources;
@@ -19,7 +19,7 @@ use crate::embedded::{ACCOUNT, REGION};
 use crate::error::{Error, Result};
 use crate::filter::Pattern;
 
-/// The template that is deployed.
+/// The text of the template that is deployed.
 pub const TEMPLATE: &str = include_str!("../../../template.yaml");
 
 /// The supported parts of a template. Each list is sorted by logical id.
@@ -42,7 +42,7 @@ pub struct Template {
 /// A parameter of the stack.
 #[derive(Debug, Clone)]
 pub struct Parameter {
-    /// The value if none is given.
+    /// The value when the stack does not set one.
     pub default: Option<String>,
     /// The permitted values. Empty: any value.
     pub allowed: Vec<String>,
@@ -86,7 +86,7 @@ pub struct Bucket {
     pub logical_id: String,
 }
 
-/// A function and what invokes it.
+/// A function with its routes and event sources.
 #[derive(Debug, Clone)]
 pub struct Function {
     /// The logical id.
@@ -123,11 +123,11 @@ pub enum Route {
 pub struct StreamSource {
     /// The logical id of the table.
     pub table: String,
-    /// Records in an event, at most.
+    /// The maximum number of records in an event.
     pub batch_size: usize,
     /// How often failed records are retried. `None`: until they expire.
     pub max_retries: Option<u32>,
-    /// Whether a failed batch is halved before it is retried.
+    /// Whether a batch whose first record failed is halved before it is retried.
     pub bisect: bool,
     /// Whether the function returns `batchItemFailures`.
     pub reports_failures: bool,
@@ -142,18 +142,18 @@ pub struct StreamSource {
 pub struct QueueSource {
     /// The logical id of the queue.
     pub queue: String,
-    /// Messages in an event, at most.
+    /// The maximum number of messages in an event.
     pub batch_size: u32,
     /// Whether the function returns `batchItemFailures`.
     pub reports_failures: bool,
-    /// Concurrent invocations, at most.
+    /// The maximum number of concurrent invocations. `None`: the template sets no limit.
     pub max_concurrency: Option<usize>,
 }
 
-/// The values on this machine that references in the template resolve to.
+/// The values that the template's references resolve to on this machine.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    /// Parameters by name. The others have their defaults.
+    /// Values of parameters by name. Other parameters have their defaults.
     pub parameters: BTreeMap<String, String>,
     /// Secrets by logical id.
     pub secrets: BTreeMap<String, String>,
@@ -162,30 +162,30 @@ pub struct Names {
 }
 
 impl Bucket {
-    /// The name on this machine.
+    /// Returns the name on this machine.
     pub fn name(&self) -> String {
         bucket_name(&self.logical_id)
     }
 }
 
 impl Queue {
-    /// The URL of the queue, given the base URL of SQS.
+    /// Returns the URL of the queue, given the base URL of SQS.
     pub fn url(&self, sqs_url: &str) -> String {
         queue_url(sqs_url, &self.logical_id)
     }
 }
 
-/// The URL of a queue, given the base URL of SQS.
+/// Returns the URL of a queue, given the base URL of SQS.
 pub fn queue_url(sqs_url: &str, logical_id: &str) -> String {
     format!("{sqs_url}/{ACCOUNT}/{logical_id}")
 }
 
-/// The ARN of a queue.
+/// Returns the ARN of a queue.
 pub fn queue_arn(logical_id: &str) -> String {
     format!("arn:aws:sqs:{REGION}:{ACCOUNT}:{logical_id}")
 }
 
-/// The name of a bucket: `DocumentsBucket` becomes `documents-bucket`.
+/// Returns the name of a bucket: `DocumentsBucket` becomes `documents-bucket`.
 pub fn bucket_name(logical_id: &str) -> String {
     let mut name = String::new();
     for letter in logical_id.chars() {
@@ -240,12 +240,12 @@ impl Template {
         Ok(template)
     }
 
-    /// The function with that logical id.
+    /// Returns the function with a logical id.
     pub fn function(&self, logical_id: &str) -> Option<&Function> {
         self.functions.iter().find(|function| function.logical_id == logical_id)
     }
 
-    /// The environment of a function, with all references resolved.
+    /// Returns the environment of a function, with all references resolved.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use super::{Function, Parameter, Queue, QueueSource, Redrive, Route, StreamSourc
 use crate::error::{Error, Result};
 use crate::filter::Pattern;
 
-/// Lambda's defaults.
+// Lambda's defaults.
 const DEFAULT_TIMEOUT_SECONDS: u64 = 3;
 const DEFAULT_STREAM_BATCH: usize = 100;
 const DEFAULT_QUEUE_BATCH: u32 = 10;
@@ -30,8 +30,8 @@ pub(super) fn parameters(root: &Value) -> Result<BTreeMap<String, Parameter>> {
     Ok(parameters)
 }
 
-/// Copies the properties that `CreateTable` has under the same name. The stream's property differs: `CreateTable` takes
-/// `StreamEnabled` too. Backups, encryption and deletion protection are ignored.
+/// Reads a table. Copies the properties that `CreateTable` has under the same name, and adds `StreamEnabled` to the
+/// stream's, which the template does not have. Backups, encryption and deletion protection are ignored.
 pub(super) fn table(logical_id: &str, properties: &Value) -> Result<Table> {
     let mut create = json!({ "TableName": logical_id });
     for name in [
@@ -125,7 +125,7 @@ pub(super) fn function(logical_id: &str, properties: &Value, globals: &Value) ->
     Ok(function)
 }
 
-/// As in SAM, an event with neither path nor method is the default route.
+/// Reads a route. As in SAM, an event with neither path nor method is the default route.
 fn route(properties: &Value, at: &str) -> Result<Route> {
     if properties.get("Path").is_none() && properties.get("Method").is_none() {
         return Ok(Route::Default);

@@ -85,7 +85,7 @@ fn a_parameter_must_have_a_value_and_it_must_be_allowed() {
     assert!(wrong.to_string().contains("ChargeList is maybe, but must be one of: "), "{wrong}");
 }
 
-/// Resolves `value` as an environment variable of a small template.
+/// Resolves `value` as an environment variable in a small template.
 fn resolve(value: &str) -> Result<String> {
     let text = format!(
         "Parameters: {{ Stage: {{ Type: String, Default: prod }} }}\n\

@@ -1,8 +1,8 @@
-//! Capacity units that requests consume.
+//! Computes the capacity units that requests consume.
 //!
 //! The proxy adds `ReturnConsumedCapacity` to each request, so the units are those that DynamoDB reports. DynamoDB
-//! bills a write whose condition fails, but reports no units for it. For such a write the proxy counts the price of
-//! rows under 1 KB: one unit for a single write, and two for each item of a transaction.
+//! bills a write whose condition fails, but reports no units for it. For this write the proxy counts the price of rows
+//! under 1 KB: one unit for a single write, and two for each item of a transaction.
 
 use hyper::body::Bytes;
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(super) struct Units {
     pub(super) read: f64,
 }
 
-/// The body of a request with `ReturnConsumedCapacity`.
+/// Returns the body of a request with `ReturnConsumedCapacity` added.
 pub(super) fn with_return_consumed_capacity(body: &Bytes) -> Bytes {
     match serde_json::from_slice::<Value>(body) {
         Ok(Value::Object(mut fields)) => {
@@ -24,7 +24,7 @@ pub(super) fn with_return_consumed_capacity(body: &Bytes) -> Bytes {
     }
 }
 
-/// The units of a successful response. `ConsumedCapacity` is an object for one table and an array for several.
+/// Reads the units of a successful response. `ConsumedCapacity` is an object for one table and an array for several.
 pub(super) fn consumed(operation: &str, response: &Bytes) -> Units {
     let response: Value = serde_json::from_slice(response).unwrap_or_default();
     let units = match response.get("ConsumedCapacity") {
@@ -42,7 +42,7 @@ pub(super) fn consumed(operation: &str, response: &Bytes) -> Units {
     }
 }
 
-/// The units of a request that DynamoDB rejected. Only a failed condition costs units.
+/// Computes the units of a request that DynamoDB rejected. Only a failed condition costs units.
 pub(super) fn consumed_by_failed_condition(request: &Bytes, response: &Bytes) -> Units {
     let response: Value = serde_json::from_slice(response).unwrap_or_default();
     let code = response.get("__type").and_then(Value::as_str).unwrap_or_default();

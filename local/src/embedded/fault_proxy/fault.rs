@@ -1,4 +1,4 @@
-//! Faults, which requests meet them, and the error responses that they cause.
+//! The faults that the proxy injects: which requests they affect, and the error responses that they cause.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// DynamoDB's error response for this fault. A transaction is cancelled with its first item as the reason.
+    /// Returns DynamoDB's error response for this fault. A transaction is cancelled with its first item as the reason.
     pub(super) fn response(self, operation: &str, body: &Bytes) -> Response<Full<Bytes>> {
         let is_transaction = operation == "TransactWriteItems";
         let (status, code, reason) = match self {
@@ -48,7 +48,7 @@ impl Fault {
     }
 }
 
-/// A reason for each item of the transaction: `code` for the first, none for the others.
+/// Returns a reason for each item of the transaction: `code` for the first, `None` for the others.
 fn cancellation_reasons(code: &str, body: &Bytes) -> Vec<Value> {
     let request = serde_json::from_slice::<Value>(body).unwrap_or_default();
     let items = request.get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
@@ -57,7 +57,7 @@ fn cancellation_reasons(code: &str, body: &Bytes) -> Vec<Value> {
         .collect()
 }
 
-/// The faults that were injected and not met yet.
+/// The faults that were injected and have not affected a request yet.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     /// Operations with the fault of their next request, oldest first.
@@ -85,12 +85,12 @@ impl Faults {
         self.periodic = Some(PeriodicFault { operation, period, fault, requests: 0 });
     }
 
-    /// The length of the queue. The periodic fault does not count.
+    /// Returns the length of the queue. The periodic fault does not count.
     pub(super) fn left(&self) -> usize {
         self.queue.len()
     }
 
-    /// Takes the fault of the current request. A queued fault goes before the periodic one.
+    /// Removes and returns the fault of the current request. A queued fault takes precedence over the periodic one.
     pub(super) fn next_for(&mut self, operation: &str) -> Option<Fault> {
         let index = self.queue.iter().position(|(queued, _)| *queued == operation);
         let queued = index.and_then(|index| self.queue.remove(index)).map(|(_, fault)| fault);

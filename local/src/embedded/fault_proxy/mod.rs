@@ -1,6 +1,6 @@
 //! A proxy in front of DynamoDB, for tests and benchmarks. It injects faults, and counts requests and capacity units.
 //!
-//! The embedded DynamoDB never reports a conflict, never throttles and never loses a response. Tests inject those
+//! The embedded DynamoDB never reports a conflict, never throttles and never loses a response, so tests inject these
 //! faults here. The proxy also rejects a query that AWS rejects and the emulator accepts.
 
 mod capacity;
@@ -62,7 +62,7 @@ impl FaultProxy {
         Ok(Self { server, state })
     }
 
-    /// Its base URL.
+    /// Returns the base URL.
     pub fn url(&self) -> String {
         self.server.url()
     }
@@ -77,7 +77,7 @@ impl FaultProxy {
         self.lock().faults.set_periodic(operation, period, fault);
     }
 
-    /// How many faults of [`Self::inject`] no request has met yet.
+    /// Returns how many faults of [`Self::inject`] have not affected a request yet.
     pub fn faults_left(&self) -> usize {
         self.lock().faults.left()
     }
@@ -190,14 +190,14 @@ async fn forward(
     Ok((Response::from_parts(head, Full::new(response)), units))
 }
 
-/// AWS rejects an empty text in a query's key condition. The emulator accepts it.
+/// Checks whether AWS rejects a request that the emulator accepts: a query whose key condition contains an empty text.
 fn is_rejected_by_aws(operation: &str, body: &Bytes) -> bool {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let values = body.get("ExpressionAttributeValues").and_then(Value::as_object);
     operation == "Query" && values.into_iter().flatten().any(|(_, value)| *value == json!({"S": ""}))
 }
 
-/// The `__type` of a DynamoDB error.
+/// Returns the `__type` of a DynamoDB error.
 fn error_type(code: &str) -> String {
     format!("com.amazonaws.dynamodb.v20120810#{code}")
 }

@@ -1,4 +1,4 @@
-//! What the proxy reports about the requests that passed through it.
+//! The proxy's report about the requests that passed through it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -25,7 +25,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Number of requests of all operations.
+    /// Returns the number of requests of all operations.
     pub fn requests(&self) -> usize {
         self.operations.values().sum()
     }
@@ -53,8 +53,8 @@ pub(super) struct RequestRecord {
     pub(super) units: Units,
 }
 
-/// The most requests of which no two overlap. Greedy: among the requests that begin after the last one counted, count
-/// the one that ends first.
+/// Returns the maximum number of requests of which no two overlap. The algorithm is greedy: among the requests that
+/// begin after the last counted one, it counts the one that ends first.
 pub(super) fn longest_chain(requests: &[RequestRecord]) -> usize {
     let mut by_end: Vec<&RequestRecord> = requests.iter().collect();
     by_end.sort_by_key(|request| request.ended);
@@ -69,7 +69,7 @@ pub(super) fn longest_chain(requests: &[RequestRecord]) -> usize {
     chain
 }
 
-/// The IAM actions of a request, in the form of [`Report::actions`].
+/// Returns the IAM actions of a request, in the form of [`Report::actions`].
 pub(super) fn iam_actions(operation: &str, body: &Bytes) -> Vec<String> {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let action_on = |action: &str, request: &Value| {

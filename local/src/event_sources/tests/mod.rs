@@ -1,4 +1,4 @@
-//! Tests of the event sources against the embedded services. The test helpers are here.
+//! Tests the event sources against the embedded services. This module has the helpers of the tests.
 
 mod queue;
 mod schedule;
@@ -23,7 +23,7 @@ use crate::template::{TEMPLATE, Template, bucket_name, queue_url};
 /// The events that a function received.
 type Received = Arc<Mutex<Vec<Value>>>;
 
-/// A function that records its events and returns the result of `respond`.
+/// Returns a function that records its events and returns the result of `respond`.
 fn recording(
     received: &Received,
     respond: impl Fn(&Value) -> Result<Value, String> + Send + Sync + 'static,
@@ -41,7 +41,7 @@ fn succeed(_: &Value) -> Result<Value, String> {
     Ok(json!({"batchItemFailures": []}))
 }
 
-/// The embedded services and the deployed template, with few retries so that tests end soon.
+/// The embedded services and the deployed template, with only two retries so that tests end soon.
 struct Fixture {
     embedded: Embedded,
     directory: Option<PathBuf>,
@@ -59,7 +59,7 @@ impl Fixture {
         Self { embedded, directory, template, run_schedules_now: Arc::new(Notify::new()) }
     }
 
-    /// Starts the event sources with `invoke` as `function`. The other functions only succeed.
+    /// Starts the event sources with `invoke` as `function`. All other functions succeed without effect.
     fn event_sources(&self, function: &str, invoke: Invoke) -> EventSources {
         let mut functions = Functions::new();
         for other in &self.template.functions {
@@ -97,7 +97,7 @@ impl Fixture {
         }
     }
 
-    /// The charge ids in each quarantined object.
+    /// Returns the charge ids in each quarantined object.
     async fn quarantined(&self) -> Vec<Vec<String>> {
         let s3 = sdk::s3(&self.embedded.endpoints().s3_url);
         let bucket = bucket_name("DocumentsBucket");
@@ -113,20 +113,20 @@ impl Fixture {
     }
 }
 
-/// The charge ids in a stream event.
+/// Returns the charge ids in a stream event.
 fn charge_ids(event: &Value) -> Vec<String> {
     let records = event["Records"].as_array().unwrap();
     let pk = |record: &Value| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().to_owned();
     records.iter().map(|record| pk(record).trim_start_matches("charge#").to_owned()).collect()
 }
 
-/// The message bodies in a queue event.
+/// Returns the message bodies in a queue event.
 fn bodies(event: &Value) -> Vec<String> {
     let records = event["Records"].as_array().unwrap();
     records.iter().map(|record| record["body"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The values that `extract` finds in all received events.
+/// Returns the values that `extract` finds in all received events.
 fn all(received: &Received, extract: fn(&Value) -> Vec<String>) -> Vec<String> {
     received.lock().unwrap().iter().flat_map(extract).collect()
 }
