@@ -1,5 +1,6 @@
-//! `cargo bench -p local`: what each request costs at the DynamoDB endpoint, beside its budget (docs/decisions.md), and
-//! the times of this run. The counts are held by tests (`local/tests/service/budgets.rs`); the times are this machine's.
+//! `cargo bench -p local`: prints the DynamoDB requests and capacity units of each API request, beside its budget
+//! (docs/decisions.md), and its duration. The tests in `local/tests/service/budgets.rs` enforce the budgets. Durations
+//! depend on the machine.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::as_conversions,
@@ -40,16 +41,16 @@ use shared::store::Store;
 use shared::webhook::delivery::Deliveries;
 use shared::webhook::event::{Event, Origin};
 
-/// Requests of each kind that are timed.
+/// The number of samples of each request.
 const SAMPLES: usize = 300;
 
-/// Those that are timed among many payments.
+/// The number of samples of each request among many payments or deliveries.
 const SAMPLES_AMONG_MANY: usize = 50;
 
-/// Charges that are created and paid while their events are delivered.
-const CHARGES_TOLD_OF: usize = 500;
+/// The number of charges that are created and paid while their events are delivered.
+const DELIVERED_CHARGES: usize = 500;
 
-/// Charges that three endpoints are told of, one of them dead.
+/// The number of charges whose events go to three endpoints, one of which is dead.
 const EVENTS_BESIDE_A_DEAD_ENDPOINT: usize = 2_000;
 
 #[derive(Clone)]
@@ -90,8 +91,10 @@ impl Client {
     }
 }
 
+/// A line of the output: the samples of one request.
 struct Row {
-    what: &'static str,
+    request: &'static str,
+    /// The maximum number of DynamoDB requests, and the maximum length of a chain of sequential ones.
     budget: (usize, usize),
     reports: Vec<Report>,
     times: Vec<Duration>,
@@ -101,13 +104,13 @@ impl Row {
     fn print(mut self) {
         self.times.sort();
         let requests = self.reports.iter().map(Report::requests).max().unwrap();
-        // Two requests that start together sometimes miss each other; what is needed is the least that was seen.
+        // Two concurrent requests sometimes do not overlap, so the minimum of all samples is the number that is needed.
         let chain = self.reports.iter().map(|report| report.one_after_another).min().unwrap();
         let write_units = self.reports.iter().map(|report| report.write_units).fold(0.0, f64::max);
         let read_units = self.reports.iter().map(|report| report.read_units).fold(0.0, f64::max);
         println!(
             "{:<34} {requests:>4} of {:<3} {chain:>5} of {:<3} {write_units:>7.1} {read_units:>6.1} {:>9.2?} {:>9.2?}",
-            self.what,
+            self.request,
             self.budget.0,
             self.budget.1,
             self.times[self.times.len() / 2],
@@ -118,35 +121,36 @@ impl Row {
 
 async fn sample<F: AsyncFnMut(usize)>(
     proxy: &FaultProxy,
-    what: &'static str,
+    request: &'static str,
     budget: (usize, usize),
-    work: F,
+    send: F,
 ) {
-    sample_some(SAMPLES, proxy, what, budget, work).await;
+    sample_times(SAMPLES, proxy, request, budget, send).await;
 }
 
-async fn sample_some<F: AsyncFnMut(usize)>(
+/// Measures `send`, which sends the request, `samples` times and prints the result.
+async fn sample_times<F: AsyncFnMut(usize)>(
     samples: usize,
     proxy: &FaultProxy,
-    what: &'static str,
+    request: &'static str,
     budget: (usize, usize),
-    mut work: F,
+    mut send: F,
 ) {
-    let mut row = Row { what, budget, reports: Vec::new(), times: Vec::new() };
+    let mut row = Row { request, budget, reports: Vec::new(), times: Vec::new() };
     for number in 0..samples {
         proxy.reset();
         let began = Instant::now();
-        work(number).await;
+        send(number).await;
         row.times.push(began.elapsed());
         row.reports.push(proxy.report());
     }
     row.print();
 }
 
-fn print_heads() {
+fn print_header() {
     println!(
         "{:<34} {:>11} {:>12} {:>8} {:>6} {:>9} {:>9}",
-        "request", "requests", "in a row", "WRU", "RRU", "median", "99 %"
+        "request", "requests", "sequential", "WRU", "RRU", "median", "99 %"
     );
 }
 
@@ -156,7 +160,7 @@ async fn requests() {
         .unwrap();
     let proxy = stack.fault_proxy.as_ref().unwrap();
     let client = Client::of(&stack);
-    print_heads();
+    print_header();
     let mut ids = Vec::new();
     sample(proxy, "POST /v1/pix/charges", (2, 2), async |number| ids.push(client.create(number).await)).await;
     sample(proxy, "POST /v1/pix/charges (replayed)", (2, 2), async |number| {
@@ -212,18 +216,20 @@ async fn requests() {
     stack.stop().await;
 }
 
-/// A service whose state is in a file, where a stream has an index: without it each write takes longer than the one before.
-async fn in_a_file(options: Options) -> (Stack, PathBuf) {
+/// Starts a service with its state in files. There, streams have an index; without it, each write takes longer than the
+/// one before. Also returns the state directory.
+async fn start_in_files(options: Options) -> (Stack, PathBuf) {
     let directory = std::env::temp_dir().join(format!("budgets-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let state = State::Directory(directory.clone());
     (Stack::start(Options { state, ..options }).await.unwrap(), directory)
 }
 
-/// Lists and statistics among so many payments, made over 40 days, and among as many deliveries.
-async fn among(payments: usize) {
+/// Measures lists and statistics among this number of payments, created over 40 days, and among the same number of
+/// deliveries.
+async fn lists_among(payments: usize) {
     let (stack, directory) =
-        in_a_file(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
+        start_in_files(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
     let proxy = stack.fault_proxy.as_ref().unwrap();
     let client = Client::of(&stack);
     let key = Charge::key_of(ChargeId::parse_any(&client.create(0).await).unwrap());
@@ -233,8 +239,8 @@ async fn among(payments: usize) {
     let template = template.as_stored();
     let began = Instant::now();
     seeding::seed(&dynamodb, template, payments, 40, &[1, payments / 2, payments - 2]).await;
-    println!("\namong {payments} payments (put there in {:.1?})", began.elapsed());
-    print_heads();
+    println!("\namong {payments} payments (inserted in {:.1?})", began.elapsed());
+    print_header();
     for (path, budget) in [
         ("/v1/payments", (5, 3)),
         ("/v1/payments?limit=100", (5, 3)),
@@ -244,7 +250,7 @@ async fn among(payments: usize) {
         ("/v1/payments/stats?days=366", (3, 2)),
         ("/v1/payments/metrics?days=366", (3, 2)),
     ] {
-        sample_some(SAMPLES_AMONG_MANY, proxy, path, budget, async |_| {
+        sample_times(SAMPLES_AMONG_MANY, proxy, path, budget, async |_| {
             client.send(Method::GET, path, "", &Value::Null).await;
         })
         .await;
@@ -257,8 +263,8 @@ async fn among(payments: usize) {
     seeding::seed_deliveries(&dynamodb, &event, payments, 40, &failed).await;
     let deliveries = Deliveries::new(Store::new(dynamodb, "StateTable"));
     seeding::count_all(&deliveries, &template.scope, stack.clock.now(), payments).await;
-    println!("\namong {payments} deliveries (put there and counted in {:.1?})", began.elapsed());
-    print_heads();
+    println!("\namong {payments} deliveries (inserted and counted in {:.1?})", began.elapsed());
+    print_header();
     for (path, budget) in [
         ("/v1/webhooks/deliveries", (5, 3)),
         ("/v1/webhooks/deliveries?limit=100", (5, 3)),
@@ -268,9 +274,9 @@ async fn among(payments: usize) {
         ("…/deliveries?eventType=payout.paid", (5, 4)),
         ("/v1/webhooks/stats", (3, 2)),
     ] {
-        let sent = path.replace('…', "/v1/webhooks");
-        sample_some(SAMPLES_AMONG_MANY, proxy, path, budget, async |_| {
-            client.send(Method::GET, &sent, "", &Value::Null).await;
+        let full_path = path.replace('…', "/v1/webhooks");
+        sample_times(SAMPLES_AMONG_MANY, proxy, path, budget, async |_| {
+            client.send(Method::GET, &full_path, "", &Value::Null).await;
         })
         .await;
     }
@@ -278,7 +284,8 @@ async fn among(payments: usize) {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-async fn told_of() {
+/// Measures the delay of a webhook, and the throughput of charges and their webhooks.
+async fn webhooks() {
     let received = Arc::new(AtomicUsize::new(0));
     let count = async |Shared(received): Shared<Arc<AtomicUsize>>| {
         received.fetch_add(1, Ordering::Relaxed);
@@ -288,7 +295,7 @@ async fn told_of() {
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
 
-    let (stack, directory) = in_a_file(Options::in_memory()).await;
+    let (stack, directory) = start_in_files(Options::in_memory()).await;
     let client = Client::of(&stack);
     let events = json!({"url": url, "events": ["charge.created", "charge.paid"]});
     client.send(Method::POST, "/v1/webhooks/endpoints", "", &events).await;
@@ -304,7 +311,7 @@ async fn told_of() {
     }
     delays.sort();
     println!(
-        "\nfrom a charge's answer to its first webhook: median {:.2?}, longest {:.2?}",
+        "\nfrom a charge's response to its first webhook: median {:.2?}, longest {:.2?}",
         delays[25], delays[49]
     );
     received.store(0, Ordering::Relaxed);
@@ -314,46 +321,46 @@ async fn told_of() {
     for merchant in 0..8 {
         let client = client.clone();
         merchants.spawn(async move {
-            for order in (merchant..CHARGES_TOLD_OF).step_by(8) {
+            for order in (merchant..DELIVERED_CHARGES).step_by(8) {
                 let id = client.create(order).await;
                 client.send(Method::POST, &format!("/v1/sandbox/charges/{id}/pay"), "", &json!({})).await;
             }
         });
     }
     merchants.join_all().await;
-    let asked = began.elapsed();
-    while received.load(Ordering::Relaxed) < 2 * CHARGES_TOLD_OF {
+    let requested = began.elapsed();
+    while received.load(Ordering::Relaxed) < 2 * DELIVERED_CHARGES {
         assert!(began.elapsed() < Duration::from_mins(2), "events are missing");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     println!(
-        "{CHARGES_TOLD_OF} charges created and paid by 8 clients in {asked:.2?} ({:.0} requests/s); their {} webhooks in {:.2?}",
-        2.0 * CHARGES_TOLD_OF as f64 / asked.as_secs_f64(),
-        2 * CHARGES_TOLD_OF,
+        "{DELIVERED_CHARGES} charges created and paid by 8 clients in {requested:.2?} ({:.0} requests/s); their {} webhooks in {:.2?}",
+        2.0 * DELIVERED_CHARGES as f64 / requested.as_secs_f64(),
+        2 * DELIVERED_CHARGES,
         began.elapsed(),
     );
     stack.stop().await;
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// An endpoint that keeps the ids of the events that it is told, and answers with a status.
+/// Starts a server that responds with `status`. Returns its URL, and the ids of the events that it receives.
 async fn endpoint(status: StatusCode) -> (String, Arc<Mutex<Vec<String>>>) {
-    let told: Arc<Mutex<Vec<String>>> = Arc::default();
-    let keep = async move |Shared(told): Shared<Arc<Mutex<Vec<String>>>>, body: Bytes| {
+    let received: Arc<Mutex<Vec<String>>> = Arc::default();
+    let record = async move |Shared(received): Shared<Arc<Mutex<Vec<String>>>>, body: Bytes| {
         let event: Value = serde_json::from_slice(&body).unwrap();
-        told.lock().unwrap().push(event["id"].as_str().unwrap().to_owned());
+        received.lock().unwrap().push(event["id"].as_str().unwrap().to_owned());
         status
     };
-    let router = Router::new().fallback(keep).with_state(Arc::clone(&told));
+    let router = Router::new().fallback(record).with_state(Arc::clone(&received));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    (url, told)
+    (url, received)
 }
 
-/// Two healthy endpoints beside a dead one: each hears every event, once.
-async fn one_dead_of_three() {
-    let (stack, directory) = in_a_file(Options::in_memory()).await;
+/// Measures deliveries to two healthy endpoints and a dead one. Each healthy endpoint must receive every event once.
+async fn webhooks_beside_a_dead_endpoint() {
+    let (stack, directory) = start_in_files(Options::in_memory()).await;
     let client = Client::of(&stack);
     let healthy = [endpoint(StatusCode::NO_CONTENT).await, endpoint(StatusCode::NO_CONTENT).await];
     let dead = endpoint(StatusCode::SERVICE_UNAVAILABLE).await;
@@ -372,8 +379,8 @@ async fn one_dead_of_three() {
         });
     }
     merchants.join_all().await;
-    let told = |told: &Arc<Mutex<Vec<String>>>| told.lock().unwrap().len();
-    while healthy.iter().any(|(_, ids)| told(ids) < EVENTS_BESIDE_A_DEAD_ENDPOINT) {
+    let count = |ids: &Arc<Mutex<Vec<String>>>| ids.lock().unwrap().len();
+    while healthy.iter().any(|(_, ids)| count(ids) < EVENTS_BESIDE_A_DEAD_ENDPOINT) {
         assert!(began.elapsed() < Duration::from_mins(5), "events are missing");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -386,10 +393,10 @@ async fn one_dead_of_three() {
             (EVENTS_BESIDE_A_DEAD_ENDPOINT, EVENTS_BESIDE_A_DEAD_ENDPOINT)
         );
     }
-    let all = healthy.iter().map(|(_, ids)| told(ids)).sum::<usize>() + told(&dead.1);
+    let attempts = healthy.iter().map(|(_, ids)| count(ids)).sum::<usize>() + count(&dead.1);
     println!(
         "{EVENTS_BESIDE_A_DEAD_ENDPOINT} events to two healthy endpoints, once each, and a dead one in {took:.2?}: {:.0} attempts/s",
-        all as f64 / took.as_secs_f64(),
+        attempts as f64 / took.as_secs_f64(),
     );
     stack.stop().await;
     std::fs::remove_dir_all(&directory).unwrap();
@@ -399,8 +406,8 @@ async fn one_dead_of_three() {
 async fn main() {
     requests().await;
     for payments in [100, 100_000] {
-        among(payments).await;
+        lists_among(payments).await;
     }
-    told_of().await;
-    one_dead_of_three().await;
+    webhooks().await;
+    webhooks_beside_a_dead_endpoint().await;
 }

@@ -1,13 +1,14 @@
-//! `cargo bench -p local --bench instructions --profile dev`: the instructions that the deployed `charges` function
-//! executes for one `POST /v1/pix/charges`, beside those of its DynamoDB requests sent by the AWS SDK alone and by a
-//! function that does nothing else.
+//! `cargo bench -p local --bench instructions --profile dev`: counts the instructions that the deployed `charges`
+//! function executes for one `POST /v1/pix/charges`. For comparison, it counts two baselines: the same DynamoDB
+//! requests sent by the AWS SDK alone, and sent by a Lambda function that does nothing else.
 //!
-//! Needs valgrind. The function runs as a process of its own under callgrind, against the embedded services and a
-//! stand-in for the Lambda Runtime API. Instructions repeat within 1 %, which times on a shared machine do not. Only the
-//! measured binaries must be optimised, and this program builds those itself, with the profile `lambda`: run it with
-//! the profile that the tests have built.
+//! It needs valgrind. The function runs as a separate process under callgrind, with the embedded services and a
+//! replacement of the Lambda Runtime API. Instruction counts repeat within 1 %, which durations on a shared machine do
+//! not. Only the measured binaries must be optimised. This program builds them itself with the profile `lambda`, so run
+//! it with the profile that the tests use.
 //!
-//! DynamoDB is reached by plain HTTP: the figures are without TLS. They are without what the kernel executes, too.
+//! Requests to DynamoDB use plain HTTP, so the counts are without TLS. They are also without instructions of the
+//! kernel.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::as_conversions,
@@ -48,40 +49,42 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-/// Invocations of the two runs whose difference is what warm invocations cost: start-up cancels out.
+// The numbers of invocations in two runs. Their difference contains only warm invocations, because the cost of the
+// start cancels out.
 const FEW: usize = 20;
 const MANY: usize = 120;
 
-/// How often everything is measured.
+/// The number of repetitions of each measurement.
 const REPETITIONS: usize = 2;
 
-/// How long a run may take. Under callgrind an invocation takes some 30 ms.
+/// The timeout of a run. Under callgrind, an invocation takes about 30 ms.
 const RUN_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Variables that cargo sets for this program. Build scripts watch some of them: passed on, they would cause a rebuild.
+/// Prefixes of variables that cargo sets for this program. They are not passed on to the builds, because build scripts
+/// watch some of them and would run again.
 const SET_BY_CARGO: [&str; 4] = ["CARGO_BIN_", "CARGO_CRATE_", "CARGO_MANIFEST_", "CARGO_PKG_"];
 
 const API_VERSION: &str = "/2018-06-01/runtime";
 
-/// Measures the instructions of one POST /v1/pix/charges with callgrind.
+/// Count the instructions of one POST /v1/pix/charges with callgrind.
 #[derive(Parser)]
 struct Arguments {
-    /// A `charges` binary to measure instead of the one that is built here (absolute path)
+    /// Measure this `charges` binary instead of building one (absolute path)
     #[arg(long, value_name = "PATH")]
     charges: Option<PathBuf>,
-    /// The cargo profile of the binaries that are built here
+    /// Cargo profile of the binaries that this program builds
     #[arg(long, default_value = "lambda")]
     build_profile: String,
-    /// Keeps callgrind's files in this directory (absolute path): `callgrind_annotate` reads those of a binary with
+    /// Keep callgrind's files in this directory (absolute path), for `callgrind_annotate`, which needs a binary with
     /// symbols
     #[arg(long, value_name = "DIRECTORY")]
     keep: Option<PathBuf>,
-    /// What cargo adds
+    /// The argument that cargo adds
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-/// Builds a program as `Makefile` builds the functions, with the same features of all libraries; gives its path.
+/// Builds a program as `Makefile` builds the functions, with the same features of all libraries. Returns its path.
 async fn build(kind: &str, name: &str, profile: &str) -> PathBuf {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
@@ -93,7 +96,7 @@ async fn build(kind: &str, name: &str, profile: &str) -> PathBuf {
             cargo.env_remove(variable);
         }
     }
-    // Its progress is shown: a first build takes minutes.
+    // Cargo's progress is visible, because a first build takes minutes.
     let cargo = cargo.spawn().expect("running cargo");
     let built = cargo.wait_with_output().await.unwrap();
     assert!(built.status.success(), "{name} was not built");
@@ -106,10 +109,10 @@ async fn build(kind: &str, name: &str, profile: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("cargo built no program {name}"))
 }
 
-/// The Lambda Runtime API, for one function process.
+/// A replacement of the Lambda Runtime API for one function process.
 struct RuntimeApi {
     address: SocketAddr,
-    /// Receives once: when the last invocation is answered, or why it will not be.
+    /// Receives one result: `Ok` after the response to the last invocation, or the reason of a failure.
     ended: mpsc::UnboundedReceiver<Result<(), String>>,
     server: tokio::task::JoinHandle<()>,
 }
@@ -122,7 +125,7 @@ struct Invocations {
 }
 
 impl RuntimeApi {
-    /// Offers so many invocations, each a new charge by the holder of `key`.
+    /// Starts the API. It offers `total` invocations, each of which creates a charge with `key`.
     async fn start(key: &str, total: usize) -> Self {
         let (sender, ended) = mpsc::unbounded_channel();
         let answered = AtomicUsize::new(0);
@@ -176,7 +179,7 @@ async fn answer(Shared(invocations): Shared<Arc<Invocations>>, body: Bytes) -> S
         return pending().await;
     }
     if invocations.answered.fetch_add(1, Ordering::Relaxed) + 1 == invocations.total {
-        // The function is left waiting, so that nothing after its answer is counted.
+        // Never responds, so that the function waits and no instruction after its response is counted.
         let _ = invocations.ended.send(Ok(()));
         return pending().await;
     }
@@ -188,7 +191,8 @@ async fn fail(Shared(invocations): Shared<Arc<Invocations>>, uri: Uri, body: Str
     pending().await
 }
 
-/// An event of API Gateway's payload format 2.0, with the headers of an ordinary client and those that API Gateway adds.
+/// Returns an event of API Gateway's payload format 2.0, with the headers of a typical client and those that API
+/// Gateway adds.
 fn event(key: &str) -> Value {
     let body = json!({"amount": 1990, "description": "Pedido 1042"}).to_string();
     let host = "a1b2c3d4e5.execute-api.sa-east-1.amazonaws.com";
@@ -236,7 +240,7 @@ fn event(key: &str) -> Value {
     })
 }
 
-/// A front of DynamoDB that keeps the requests that pass.
+/// A proxy in front of DynamoDB that records the requests.
 #[derive(Clone)]
 struct Recorder {
     upstream: String,
@@ -244,7 +248,7 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// Gives its address too. It serves until this program ends.
+    /// Starts the proxy, which runs until this program ends. Also returns its URL.
     async fn start(upstream: &str) -> (Self, String) {
         let recorder = Self { upstream: upstream.to_owned(), requests: Arc::default() };
         let router = Router::new().fallback(record).with_state(recorder.clone());
@@ -274,20 +278,22 @@ async fn record(Shared(recorder): Shared<Recorder>, headers: HeaderMap, body: By
     (head.status, body.collect().await.unwrap().to_bytes()).into_response()
 }
 
-/// What all runs have in common.
+/// The settings that all runs share.
 struct Harness {
+    /// The path of the measured function.
     charges: PathBuf,
+    /// The path of the baseline program.
     baseline: PathBuf,
-    /// Of the function, without the address of its Runtime API.
+    /// The function's environment, without the address of its Runtime API.
     environment: BTreeMap<String, String>,
     /// The test key that charges are created with.
     key: String,
-    /// Where the recorded requests and callgrind's files are.
+    /// The directory of the recorded requests and callgrind's files.
     directory: PathBuf,
 }
 
 impl Harness {
-    /// Runs a program for so many rounds under callgrind; gives its instructions.
+    /// Runs a program for `rounds` rounds under callgrind. Returns the number of instructions.
     async fn count(&self, program: Program, rounds: usize, repetition: usize) -> u64 {
         let file = self.directory.join(format!("callgrind.{}.{rounds}.{repetition}", program.name()));
         let mut valgrind = Command::new("valgrind");
@@ -300,7 +306,7 @@ impl Harness {
         totals.expect("callgrind counted nothing").trim().parse().unwrap()
     }
 
-    /// Runs a program for so many rounds, and gives the requests that it sent to DynamoDB.
+    /// Runs a program for `rounds` rounds. Returns the requests that it sent to DynamoDB.
     async fn recorded(&self, program: Program, rounds: usize, recorder: &(Recorder, String)) -> Vec<Value> {
         let mut environment = self.environment.clone();
         environment.insert("AWS_ENDPOINT_URL_DYNAMODB".to_owned(), recorder.1.clone());
@@ -308,7 +314,7 @@ impl Harness {
         recorder.0.take()
     }
 
-    /// Runs a program under another one, for so many rounds.
+    /// Runs a program with `command`, which is valgrind or `env`, for `rounds` rounds.
     async fn run(
         &self,
         program: Program,
@@ -340,20 +346,20 @@ impl Harness {
         tokio::time::timeout(RUN_TIMEOUT, running).await.expect("a run took too long");
     }
 
-    /// Starts a function, and ends it when the last of so many invocations is answered.
+    /// Starts a function, and stops it after its response to the last of `invocations` invocations.
     async fn invoke(&self, command: &mut Command, invocations: usize) {
         let mut api = RuntimeApi::start(&self.key, invocations).await;
         let command = command.env("AWS_LAMBDA_RUNTIME_API", api.address.to_string());
         let mut function = command.spawn().expect("starting the function");
         tokio::select! {
             ended = api.ended.recv() => {
-                if let Err(answer) = ended.unwrap() {
-                    panic!("not a new charge: {answer}");
+                if let Err(response) = ended.unwrap() {
+                    panic!("the function did not create a charge: {response}");
                 }
             }
             status = function.wait() => panic!("the function ended by itself: {status:?}"),
         }
-        // By SIGTERM, for callgrind writes its file then.
+        // Stops it with SIGTERM, because callgrind writes its file on that signal.
         let id = function.id().expect("a running function").to_string();
         let sent = Command::new("kill").arg(id).status().await.expect("running kill");
         assert!(sent.success(), "the function was not stopped");
@@ -379,14 +385,14 @@ impl Harness {
     }
 }
 
-/// What is measured.
+/// A program that is measured.
 #[derive(Clone, Copy)]
 enum Program {
     /// The deployed function.
     Charges,
-    /// Its DynamoDB requests, by the SDK alone.
+    /// The function's DynamoDB requests, sent by the SDK alone.
     SdkCalls,
-    /// A function that sends them and does nothing else.
+    /// A Lambda function that sends these requests and does nothing else.
     BareFunction,
 }
 
@@ -400,7 +406,7 @@ impl Program {
     }
 }
 
-/// Instructions, one figure for each repetition.
+/// Numbers of instructions, one for each repetition.
 #[derive(Default)]
 struct Figures(Vec<f64>);
 
@@ -409,7 +415,7 @@ impl Figures {
         self.0.iter().sum::<f64>() / self.0.len() as f64
     }
 
-    /// From the least to the greatest, as a share of the mean.
+    /// Returns the difference of maximum and minimum as a share of the mean.
     fn spread(&self) -> f64 {
         let least = self.0.iter().copied().fold(f64::INFINITY, f64::min);
         let greatest = self.0.iter().copied().fold(0.0, f64::max);
@@ -426,7 +432,7 @@ impl Figures {
     }
 }
 
-/// The function's environment: the template's, and what Lambda itself sets.
+/// Returns the function's environment: the variables of the template, and those that Lambda sets.
 fn environment(stack: &Stack) -> BTreeMap<String, String> {
     let checkout = ("CheckoutBaseUrl".to_owned(), "https://pay.example.com/checkout".to_owned());
     let names = Names { parameters: BTreeMap::from([checkout]), ..Names::default() };
@@ -446,7 +452,7 @@ fn environment(stack: &Stack) -> BTreeMap<String, String> {
     environment
 }
 
-/// The requests without the key of the row that is inserted, which is another one each time.
+/// Removes the key of the inserted row from the requests, because each run inserts another row.
 fn without_key(requests: &[Value]) -> Vec<Value> {
     let mut requests = requests.to_vec();
     for request in &mut requests {
@@ -462,7 +468,7 @@ async fn measure(arguments: &Arguments, directory: &Path) {
     let baseline = build("--example", "sdk_calls", profile).await;
     let (charges, built) = match &arguments.charges {
         Some(path) => {
-            (path.canonicalize().expect("the binary to measure"), "a binary that was given".to_owned())
+            (path.canonicalize().expect("finding the binary to measure"), "a given binary".to_owned())
         }
         None => (build("--bin", "charges", profile).await, format!("profile {profile}")),
     };
@@ -480,7 +486,7 @@ async fn measure(arguments: &Arguments, directory: &Path) {
     let requests = harness.recorded(Program::Charges, 1, &recorder).await;
     std::fs::write(directory.join("requests.json"), json!(requests).to_string()).unwrap();
     let sent = harness.recorded(Program::SdkCalls, 1, &recorder).await;
-    assert_eq!(without_key(&sent), without_key(&requests), "the baseline sends other requests");
+    assert_eq!(without_key(&sent), without_key(&requests), "the baseline must send the same requests");
 
     let first = harness.first_answer().await;
     let warm = harness.figures(Program::Charges).await;
@@ -491,12 +497,12 @@ async fn measure(arguments: &Arguments, directory: &Path) {
         harness.charges.display(),
         std::fs::metadata(&harness.charges).unwrap().len() as f64 / 1e6
     );
-    println!("{REPETITIONS} repetitions of {MANY} less {FEW} invocations in {:.0?}\n", began.elapsed());
+    println!("{REPETITIONS} repetitions of {MANY} minus {FEW} invocations in {:.0?}\n", began.elapsed());
     println!("{:<44} {:>14} {:>7} {:>10}", "", "instructions", "ratio", "spread");
     warm.print("POST /v1/pix/charges, warm", alone.mean());
     alone.print(&format!("its {} DynamoDB requests by the SDK alone", requests.len()), alone.mean());
     bare.print("a bare Lambda function that sends them, warm", alone.mean());
-    first.print("from the start to the first answer", alone.mean());
+    first.print("from the start to the first response", alone.mean());
     stack.stop().await;
 }
 
