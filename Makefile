@@ -1,9 +1,10 @@
-# What `sam build` calls, once for each function; one cargo build serves them all.
-# ARCHITECTURE must be the template's parameter: `ARCHITECTURE=x86_64 sam build`.
+# `sam build` runs a target of this file for each function. One cargo build serves all of them.
+# ARCHITECTURE must equal the template's parameter Architecture: `ARCHITECTURE=x86_64 sam build`.
 
 ARCHITECTURE ?= arm64
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-# Not cargo-lambda's own target/lambda: there cargo keeps what `--profile lambda` builds, under the same names.
+# A directory other than cargo-lambda's default, target/lambda, in which cargo stores the binaries of `--profile lambda`
+# under the same names.
 OUT := $(TARGET_DIR)/functions
 BUILT := $(OUT)/.built-$(ARCHITECTURE)
 SOURCES := Cargo.toml Cargo.lock $(shell find artefacts domain functions shared -type f)
@@ -25,7 +26,7 @@ BINARY_WebhookWorkerFunction := webhook-worker
 BINARY_MailerFunction := mailer
 BINARY_SchedulerFunction := scheduler
 
-# The stamp lasts until a source changes, so that all but the first call only copy.
+# The stamp file is valid until a source changes, so the first call builds all functions and the other calls only copy.
 $(BUILT): $(SOURCES)
 	cargo lambda build --profile lambda --locked --workspace --exclude local --exclude admin --bins --lambda-dir $(OUT) $(ARCHITECTURE_FLAG_$(ARCHITECTURE))
 	rm -f $(OUT)/.built-*
