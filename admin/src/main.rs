@@ -31,7 +31,7 @@ use serde::Serialize;
 
 use target::{Stack, Target};
 
-/// Operates the payment service.
+/// Operate the payment service.
 ///
 /// Works on the service that `cargo run` started on this machine, or on a deployed stack whose tables are named with
 /// --table and --api-keys-table.
@@ -100,13 +100,13 @@ impl ScopeArguments {
     }
 }
 
-/// The actor and the reason of a change
+/// The actor of a change, and the reason for it
 #[derive(Args, Clone, Debug)]
 struct OperatorArguments {
     /// Name of the operator, recorded in the audit row
     #[arg(long, env = "USER", value_parser = sentence)]
     actor: String,
-    /// Reason of the change, recorded in the audit row
+    /// Reason for the change, recorded in the audit row
     #[arg(long, value_parser = sentence)]
     reason: String,
 }
@@ -206,7 +206,7 @@ impl<'a> AuditView<'a> {
     }
 }
 
-/// Prints the name of the stack to stderr, so that stdout holds only the command's result.
+/// Prints the name of the stack to stderr, so that stdout contains only the command's result.
 fn announce(stack: &Stack) {
     let _ = writeln!(std::io::stderr(), "on {}", stack.name);
 }

@@ -27,7 +27,7 @@ pub(crate) enum Command {
         /// List only cases with this status
         #[arg(long, value_parser = word::<CaseStatus>())]
         status: Option<CaseStatus>,
-        /// Print only those of the 100 whose amount differs from the charge's and awaits confirmation
+        /// Of these 100, print only cases that await confirmation, because their amount differs from the charge's
         #[arg(long)]
         unconfirmed: bool,
         /// Continue after this case, the last one of the previous page (med_…)
@@ -39,7 +39,7 @@ pub(crate) enum Command {
         /// The case (med_…)
         id: MedCaseId,
     },
-    /// Confirm a case whose amount differs from the charge's: its amount is then retained from the balance
+    /// Confirm a case whose amount differs from the charge's; its amount is then retained from the wallet
     Confirm {
         /// The case (med_…)
         id: MedCaseId,

@@ -59,7 +59,7 @@ pub(crate) enum Command {
     List {
         #[command(flatten)]
         scope: ScopeArguments,
-        /// Print only those of the 100 with this status
+        /// Of these 100, print only payouts with this status
         #[arg(long, value_parser = word::<PayoutStatus>())]
         status: Option<PayoutStatus>,
         /// Continue after this payout, the last one of the previous page (po_…)

@@ -28,7 +28,7 @@ use shared::payout::Payouts;
 use shared::store::{Aws, Store};
 use shared::wallet::Wallets;
 
-/// The ready file that `cargo run` writes beside its state.
+/// The ready file that `cargo run` writes into its state directory.
 const READY_FILE: &str = ".local/ready.json";
 
 /// The table of API keys on this machine. Tables have the template's names there, and the ready file does not contain

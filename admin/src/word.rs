@@ -8,7 +8,7 @@ pub(crate) fn word<T: Vocabulary + Send + Sync + 'static>() -> impl TypedValuePa
     parser(|_| None)
 }
 
-/// Returns the parser of [`word`], with a description of each value in the help text.
+/// Returns the same parser, with a description of each value in the help text.
 pub(crate) fn explained<T: Vocabulary + Send + Sync + 'static>(
     description: impl Fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {

@@ -6,7 +6,7 @@ use bech32::{hrp, segwit};
 use sha2::{Digest, Sha256};
 
 /// The text that is hashed with the network and the id into the 20 bytes of an address. It documents that the bytes are
-/// a hash, so nobody can know a private key.
+/// a hash, so that no private key is known for them.
 const SANDBOX_LABEL: &[u8] = b"sandbox address, nobody has its key\0";
 
 const HASH_LEN: usize = 20;

@@ -1,4 +1,4 @@
-//! `cargo bench -p local`: prints the DynamoDB requests and capacity units of each API request, beside its budget
+//! `cargo bench -p local`: prints the DynamoDB requests and capacity units of each API request, its budget
 //! (docs/decisions.md), and its duration. The tests in `local/tests/service/budgets.rs` enforce the budgets. Durations
 //! depend on the machine.
 #![allow(

@@ -31,7 +31,7 @@ impl Pattern {
     ///
     /// When the text is not a JSON object, or uses an unsupported operator.
     pub fn parse(text: &str) -> Result<Self> {
-        let value = serde_json::from_str(text).map_err(|e| Error::because("a filter pattern", &e))?;
+        let value = serde_json::from_str(text).map_err(|e| Error::because("parsing a filter pattern", &e))?;
         Self::from_json(&value)
     }
 

@@ -1,4 +1,4 @@
-//! Protects the routes under `/_local/`: programs on this machine may call them, web pages in its browser may not.
+//! Protects the routes under `/_local/`: programs on this machine may call them, web pages of other sites may not.
 //!
 //! Any web page can make the browser send requests to loopback. Three checks reject the requests of other sites' pages:
 //!

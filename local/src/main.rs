@@ -54,7 +54,7 @@ enum Command {
         #[arg(long, value_name = "PATH")]
         ready_file: Option<PathBuf>,
     },
-    /// Cause an event in the running service, with the requests that lead to it
+    /// Cause an event in the running service by sending the requests that lead to it
     ///
     /// For example, charge.paid creates a charge and simulates its payment.
     Trigger {
@@ -161,8 +161,8 @@ async fn serve(arguments: Serve) -> Result<()> {
         ..Options::in_memory()
     };
     let stack = Stack::start(options).await?;
-    let text =
-        serde_json::to_vec_pretty(&stack.ready()?).map_err(|e| Error::because("the ready file", &e))?;
+    let text = serde_json::to_vec_pretty(&stack.ready()?)
+        .map_err(|e| Error::because("encoding the ready file", &e))?;
     for path in ready_files.iter().rev() {
         write_whole(path, &text)?;
     }

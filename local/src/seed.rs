@@ -44,8 +44,8 @@ pub struct SeededAccount {
     salt: String,
 }
 
-/// The version of the row format. It changes when existing rows can no longer be read. State of another version is
-/// rejected, because nothing migrates it and misread rows would be worse than no rows.
+/// The version of the row format. Each incompatible change of rows increments it. State of another version is rejected,
+/// because nothing migrates it, and misread rows would be worse than no rows.
 const STATE_FORMAT: u32 = 7;
 
 /// The seeded accounts, users and secrets.

@@ -1,7 +1,7 @@
 //! Encodes a QR code as a PNG. It draws each module as a black or white square of six pixels.
 //!
-//! It executes a fifth of the instructions of a general encoder at its fastest level, and its files have less than
-//! half the size. Four modules fill exactly three bytes, and only eight byte values occur, so one fixed Huffman code
+//! Compared with a general encoder at its fastest level, it executes a fifth of the instructions, and its files have
+//! less than half the size. Four modules fill exactly three bytes, and only eight byte values occur, so one fixed Huffman code
 //! fits all images. A row of pixels is written once and then repeated five times by back references.
 //!
 //! Sources: PNG (W3C, third edition), DEFLATE (RFC 1951), zlib and Adler-32 (RFC 1950).
@@ -180,7 +180,7 @@ impl Sums {
 //   03, 0F, 3F, C0, F0, FC        4        1000
 //   256 (end), 257                7        1110000
 //   258 to 285 (copy lengths)     8        11100100
-//   distances' 8 to 15            3        000
+//   distance symbols 8 to 15      3        000
 
 /// Returns the code of one of the eight byte values that occur.
 fn literal(byte: u8) -> Code {

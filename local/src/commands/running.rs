@@ -102,7 +102,7 @@ fn read(path: &Path) -> Result<ReadyFile> {
 
 fn none_runs(path: &Path) -> Error {
     Error::new(format!(
-        "no running service found by {}; start one with `cargo run` in another terminal, or name its ready file with --ready-file",
+        "the ready file {} is missing or its service does not run; start the service with `cargo run` in another terminal, or name another ready file with --ready-file",
         path.display()
     ))
 }

@@ -1,7 +1,7 @@
 //! Event sources: they invoke functions for changes of a table, messages of a queue, and schedules.
 //!
 //! They replace Lambda's event source mappings and EventBridge. A function receives the same JSON event as on AWS, and
-//! its response has the same effect: what failed is retried, and a stream record that keeps failing is quarantined.
+//! its response has the same effect: failed items are retried, and a stream record that keeps failing is quarantined.
 //!
 //! Delivery is at least once. After a restart, even after `kill -9`, a stream is read from its last checkpoint. A
 //! checkpoint is written after each batch. A batch that was processed but not checkpointed is delivered again.

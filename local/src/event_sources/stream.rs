@@ -156,7 +156,7 @@ impl StreamPoller {
         match put {
             Ok(_) => tracing::error!(bucket, key, "a stream record was quarantined"),
             Err(error) => {
-                tracing::error!(error = %Error::because("quarantining a record", &error), "a stream record is lost");
+                tracing::error!(error = %Error::because("quarantining a record", &error), "a stream record is lost, because quarantining it failed");
             }
         }
     }
