@@ -48,7 +48,7 @@ pub fn png(code: &str) -> Result<Vec<u8>, QrError> {
     Ok(png::picture(symbol.width, &symbol.modules))
 }
 
-/// Encodes a code as [`png`] does, and returns the file in base64 (RFC 4648, with padding).
+/// Encodes a code as [`png()`] does, and returns the file in base64 (RFC 4648, with padding).
 pub fn png_base64(code: &str) -> Result<String, QrError> {
     png(code).map(|file| STANDARD.encode(file))
 }

@@ -1,6 +1,6 @@
 //! The embedded S3: the crate s3s with its objects in a directory.
 //!
-//! It verifies signatures, so that it rejects a presigned URL that AWS rejects. [`Guard`] adds the checks that s3s
+//! It verifies signatures, so that it rejects a presigned URL that AWS rejects. `Guard` adds the checks that s3s
 //! lacks. It has no object versions and no lifecycle rules. Without a state directory, the objects are in a temporary
 //! one.
 
