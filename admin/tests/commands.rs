@@ -1,4 +1,4 @@
-//! The operator's commands as an operator runs them: a process, on a service that runs on this machine.
+//! Tests of the operator's commands. Each command runs as a process against a local service.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -26,19 +26,19 @@ use serde_json::{Value, json};
 use shared::acquirer::configuration::AccountAcquirers;
 use shared::store::Store;
 
-/// A service, and commands on it.
-struct Operated {
+/// A local service and the ready file that points the commands to it.
+struct AdminFixture {
     stack: Stack,
     ready_file: PathBuf,
 }
 
-impl Drop for Operated {
+impl Drop for AdminFixture {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.ready_file);
     }
 }
 
-impl Operated {
+impl AdminFixture {
     async fn start() -> Self {
         let stack = Stack::start(Options::in_memory()).await.unwrap();
         let name = format!("ready-{}.json", stack.seed.first.id);
@@ -55,23 +55,23 @@ impl Operated {
         self.run_with(arguments, "").await
     }
 
-    /// A command with what it is told on standard input.
-    async fn run_with(&self, arguments: &[&str], told: &str) -> Output {
+    /// Runs a command with this text on standard input.
+    async fn run_with(&self, arguments: &[&str], input: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_admin"));
         command.args(["--ready-file", self.ready_file.to_str().unwrap()]).args(arguments);
         command.env_remove("TABLE_NAME").env_remove("API_KEYS_TABLE_NAME").env("USER", "ana");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let told = told.to_owned();
+        let input = input.to_owned();
         let run = move || {
             let mut child = command.spawn().unwrap();
-            // A command that reads nothing may be gone by now.
-            let _ = child.stdin.take().unwrap().write_all(told.as_bytes());
+            // A command that reads no input may have exited already.
+            let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
             child.wait_with_output().unwrap()
         };
         tokio::task::spawn_blocking(run).await.unwrap()
     }
 
-    /// What a command that succeeds prints: an object a line.
+    /// Runs a command that must succeed. Returns the JSON objects that it prints, one per line.
     async fn objects(&self, arguments: &[&str]) -> Vec<Value> {
         let output = self.run(arguments).await;
         assert!(output.status.success(), "{output:?}");
@@ -82,14 +82,14 @@ impl Operated {
         self.objects(arguments).await.remove(0)
     }
 
-    /// A request with one header: its status, the limit that the answer names, and its body.
+    /// Sends a request with one header. Returns the status, the `X-RateLimit-Limit-Minute` header and the body.
     async fn send(&self, method: &str, path: &str, header: (&str, &str)) -> (u16, String, Value) {
         let request = Request::builder().method(method).uri(format!("{}{path}", self.stack.base_url));
         let request = request.header(header.0, header.1).header("content-type", "application/json");
-        self.answer(request.body(Full::default()).unwrap()).await
+        self.exchange(request.body(Full::default()).unwrap()).await
     }
 
-    async fn answer(&self, request: Request<Full<Bytes>>) -> (u16, String, Value) {
+    async fn exchange(&self, request: Request<Full<Bytes>>) -> (u16, String, Value) {
         let http = Client::builder(TokioExecutor::new()).build_http();
         let answer = http.request(request).await.unwrap();
         let limit = answer.headers().get("x-ratelimit-limit-minute");
@@ -99,7 +99,7 @@ impl Operated {
         (status, limit, serde_json::from_slice(&body).unwrap_or_default())
     }
 
-    async fn ask(&self, method: &str, path: &str, header: (&str, &str)) -> (u16, Value) {
+    async fn request(&self, method: &str, path: &str, header: (&str, &str)) -> (u16, Value) {
         let (status, _, body) = self.send(method, path, header).await;
         (status, body)
     }
@@ -108,19 +108,19 @@ impl Operated {
         let body = json!({"email": email, "password": password}).to_string();
         let request = Request::post(format!("{}/v1/auth/login", self.stack.base_url));
         let request = request.header("content-type", "application/json").body(Full::from(body)).unwrap();
-        let (status, _, given) = self.answer(request).await;
-        assert_eq!(status == 200, given["token"].is_string());
-        given["token"].as_str().map(str::to_owned)
+        let (status, _, login) = self.exchange(request).await;
+        assert_eq!(status == 200, login["token"].is_string());
+        login["token"].as_str().map(str::to_owned)
     }
 
-    /// What a command that fails says.
-    async fn refused(&self, arguments: &[&str]) -> String {
+    /// Runs a command that must fail and must print nothing on standard output. Returns its standard error.
+    async fn failure(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
         assert!(!output.status.success(), "{output:?}");
         assert!(output.stdout.is_empty(), "{output:?}");
-        let said = text(&output.stderr);
-        assert!(!said.contains("dispatch failure"), "{said}");
-        said
+        let message = text(&output.stderr);
+        assert!(!message.contains("dispatch failure"), "{message}");
+        message
     }
 }
 
@@ -129,17 +129,17 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_new_service_verifies_all_its_ledgers() {
-    let service = Operated::start().await;
+async fn ledger_verify_finds_no_difference_in_a_new_service() {
+    let service = AdminFixture::start().await;
     let output = service.run(&["ledger", "verify"]).await;
     assert!(output.status.success(), "{output:?}");
-    // Two accounts, in two modes each.
+    // Two accounts with two modes each.
     assert_eq!(text(&output.stdout), "4 ledgers, 0 postings, 0 differences\n");
 }
 
 #[tokio::test]
-async fn money_is_adjusted_paid_out_and_given_back() {
-    let service = Operated::start().await;
+async fn an_operator_adjusts_a_balance_and_creates_settles_and_fails_payouts() {
+    let service = AdminFixture::start().await;
     let account = service.account();
     let test = ["--account", &account, "--mode", "test", "--reason", "goodwill"];
     let adjust = |amount: &'static str| [&["ledger", "adjust", "--amount", amount], &test[..]].concat();
@@ -149,7 +149,7 @@ async fn money_is_adjusted_paid_out_and_given_back() {
         (&json!("adjustment"), &json!(1000), &json!(null))
     );
     assert_eq!(service.object(&adjust("-100")).await["net"], -100);
-    assert!(service.refused(&adjust("-901")).await.contains("only 900 available, in minor units"));
+    assert!(service.failure(&adjust("-901")).await.contains("only 900 available, in minor units"));
 
     let create = |amount: &'static str| [&["payouts", "create", "--amount", amount], &test[..]].concat();
     let first = service.object(&create("600")).await;
@@ -158,7 +158,7 @@ async fn money_is_adjusted_paid_out_and_given_back() {
         (&json!("payout"), &json!(600), &json!("BRL"), &json!("pending"))
     );
     let second = service.object(&create("300")).await;
-    assert!(service.refused(&create("1")).await.contains("only 0 available"));
+    assert!(service.failure(&create("1")).await.contains("only 0 available"));
     let [first, second] = [&first, &second].map(|payout| payout["id"].as_str().unwrap().to_owned());
     let end = |how: &'static str, id: &str| [how, id, "--reason", "account closed"].map(str::to_owned);
     let run = async |words: [String; 4]| {
@@ -169,8 +169,8 @@ async fn money_is_adjusted_paid_out_and_given_back() {
     assert_eq!((&settled["status"], settled["paid_at"].is_string()), (&json!("paid"), true));
     let failed = run(end("fail", &second)).await;
     assert_eq!((&failed["status"], &failed["failure_reason"]), (&json!("failed"), &json!("account closed")));
-    let refused = service.refused(&["payouts", "fail", &first, "--reason", "too late"]).await;
-    assert!(refused.contains("paid already"), "{refused}");
+    let failure = service.failure(&["payouts", "fail", &first, "--reason", "too late"]).await;
+    assert!(failure.contains("paid already"), "{failure}");
     let listed = service.objects(&["payouts", "list", "--account", &account, "--mode", "test"]).await;
     assert_eq!(listed, [failed, settled]);
 
@@ -180,21 +180,25 @@ async fn money_is_adjusted_paid_out_and_given_back() {
     let shown = service.object(&["ledger", "show", "--account", &account, "--mode", "test"]).await;
     assert_eq!((&shown["available"], &shown["total"]), (&json!(300), &json!(300)));
     let again = [&create("600")[..], &["--id", &first]].concat();
-    assert_eq!(service.object(&again).await["status"], "paid", "asked for again by its id, it is the same");
+    assert_eq!(
+        service.object(&again).await["status"],
+        "paid",
+        "creating a payout again under its id returns the existing one"
+    );
     let other = [&create("601")[..], &["--id", &first]].concat();
-    assert!(service.refused(&other).await.contains("another payout of that id"));
-    // An id that was made up would put what it names anywhere in the statement and the audit.
+    assert!(service.failure(&other).await.contains("another payout of that id"));
+    // A made-up id carries any timestamp, so its object would appear anywhere in the statement and the audit.
     for made_up in ["00000000000000000000000000", "0zzzzzzzzz0000000000000000", "7zzzzzzzzz0000000000000000"]
     {
         let (payout, movement) = (format!("po_{made_up}"), format!("mv_{made_up}"));
         for words in [[&create("1")[..], &["--id", &payout]], [&adjust("1")[..], &["--id", &movement]]] {
-            let said = service.refused(&words.concat()).await;
-            assert!(said.contains("not of the day before"), "{said}");
+            let message = service.failure(&words.concat()).await;
+            assert!(message.contains("not of the day before"), "{message}");
         }
     }
-    assert!(service.refused(&adjust("0")).await.contains("must not be zero"));
+    assert!(service.failure(&adjust("0")).await.contains("must not be zero"));
     assert_eq!(service.object(&["payouts", "show", &first]).await["scope"], format!("{account}:test"));
-    // Which id it has is said before its result is, which may go nowhere.
+    // The id is printed to standard error before the result, so the operator has it even if the result is lost.
     let output = service.run(&adjust("1")).await;
     let adjusted: Value = serde_json::from_str(text(&output.stdout).trim_end()).unwrap();
     assert!(text(&output.stderr).contains(&format!("as {}", adjusted["id"].as_str().unwrap())), "{output:?}");
@@ -203,13 +207,16 @@ async fn money_is_adjusted_paid_out_and_given_back() {
     let output = service.run(&["ledger", "verify", "--account", &account, "--mode", "test"]).await;
     assert!(output.status.success(), "{output:?}");
     assert_eq!(text(&output.stdout), "1 ledgers, 8 postings, 0 differences\n");
-    assert!(text(&output.stderr).contains(&service.stack.base_url), "it says which stack it looked at");
+    assert!(
+        text(&output.stderr).contains(&service.stack.base_url),
+        "standard error names the stack that was verified"
+    );
 }
 
 #[tokio::test]
-async fn a_difference_is_printed_and_fails_the_command() {
+async fn ledger_verify_prints_a_difference_and_exits_with_an_error() {
     use aws_sdk_dynamodb::types::AttributeValue;
-    let service = Operated::start().await;
+    let service = AdminFixture::start().await;
     let scope = format!("{}:live", service.account());
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let update = client
@@ -231,8 +238,8 @@ async fn a_difference_is_printed_and_fails_the_command() {
 }
 
 #[tokio::test]
-async fn an_accounts_terms_are_set_and_shown() {
-    let service = Operated::start().await;
+async fn an_operator_sets_and_reads_an_accounts_terms() {
+    let service = AdminFixture::start().await;
     let account = service.account();
     assert_eq!(service.objects(&["accounts", "list"]).await.len(), 2);
     assert_eq!(service.object(&["accounts", "show", &account]).await["terms"], json!([]));
@@ -261,14 +268,22 @@ async fn an_accounts_terms_are_set_and_shown() {
 }
 
 #[tokio::test]
-async fn the_audit_shows_which_api_key_acted_and_from_which_address() {
-    let service = Operated::start().await;
+async fn an_audit_row_of_an_api_key_shows_the_key_and_the_source_address() {
+    let service = AdminFixture::start().await;
     let account = service.account();
     let key = service.stack.seed.first.test_api_key.clone();
     let rotate = "/v1/webhooks/override-secret/rotate";
-    let (status, shown) = service.ask("POST", rotate, ("apikey", &key)).await;
+    let (status, shown) = service.request("POST", rotate, ("apikey", &key)).await;
     assert_eq!(status, 200, "{shown}");
-    let set = ["accounts", "set-rate-limit", &account, "--per-minute", "500", "--reason", "asked for"];
+    let set = [
+        "accounts",
+        "set-rate-limit",
+        &account,
+        "--per-minute",
+        "500",
+        "--reason",
+        "requested by the merchant",
+    ];
     service.object(&set).await;
     let audit = service.objects(&["audit", &account]).await;
     assert_eq!(audit.len(), 2, "{audit:?}");
@@ -286,7 +301,8 @@ async fn the_audit_shows_which_api_key_acted_and_from_which_address() {
 const BANK: &str = "https://pix.banco.example/api/v2/";
 const BANK_SECRET: &str = "s3cr3t-of-the-bank";
 
-/// PEM files of a client's certificate, its key, and another key, in a directory that goes with them.
+/// PEM files with a client certificate, its private key and an unrelated private key. Their directory is removed on
+/// drop.
 struct PemFiles {
     directory: PathBuf,
     certificate: String,
@@ -295,7 +311,7 @@ struct PemFiles {
 }
 
 impl PemFiles {
-    fn make(name: &str) -> Self {
+    fn create(name: &str) -> Self {
         let directory = std::env::temp_dir().join(format!("acquirer-{name}"));
         std::fs::create_dir_all(&directory).unwrap();
         let file = |name: &str, text: &str| {
@@ -304,9 +320,9 @@ impl PemFiles {
             path.to_str().unwrap().to_owned()
         };
         let pair = || rcgen::generate_simple_self_signed(vec!["loja.example".to_owned()]).unwrap();
-        let ours = pair();
-        let certificate = file("client.pem", &ours.cert.pem());
-        let key = file("client.key", &ours.signing_key.serialize_pem());
+        let client = pair();
+        let certificate = file("client.pem", &client.cert.pem());
+        let key = file("client.key", &client.signing_key.serialize_pem());
         let other_key = file("other.key", &pair().signing_key.serialize_pem());
         Self { directory, certificate, key, other_key }
     }
@@ -318,27 +334,27 @@ impl Drop for PemFiles {
     }
 }
 
-impl Operated {
-    /// Sets the first account's acquirer, with its secret on standard input.
+impl AdminFixture {
+    /// Sets the first account's acquirer and passes the client secret on standard input.
     async fn set_acquirer(&self, base_url: &str, more: &[&str], secret: &str) -> Output {
         let account = self.account();
-        let begin = ["accounts", "set-acquirer", &account, "pix", "--base-url", base_url];
+        let command = ["accounts", "set-acquirer", &account, "pix", "--base-url", base_url];
         let rest = ["--token-url", "https://pix.banco.example/oauth/token", "--client-id", "loja-1"];
         let why = ["--reason", "contract of November"];
         let key = if more.contains(&"--pix-key") { &[][..] } else { &["--pix-key", "pix@loja.example"] };
-        self.run_with(&[&begin[..], &rest, key, &why, more].concat(), secret).await
+        self.run_with(&[&command[..], &rest, key, &why, more].concat(), secret).await
     }
 }
 
 #[tokio::test]
-async fn an_accounts_acquirer_is_set_shown_without_its_secrets_and_removed() {
-    let service = Operated::start().await;
+async fn an_operator_sets_reads_and_removes_an_acquirer_and_never_sees_its_secrets() {
+    let service = AdminFixture::start().await;
     let account = service.account();
     let show = ["accounts", "show-acquirer", &account];
-    assert!(service.refused(&show).await.contains("has no acquirer"));
-    let files = PemFiles::make(&account);
-    let proved = ["--certificate", &files.certificate, "--private-key", &files.key, "--send-pix"];
-    let output = service.set_acquirer(BANK, &proved, &format!("{BANK_SECRET}\n")).await;
+    assert!(service.failure(&show).await.contains("has no acquirer"));
+    let files = PemFiles::create(&account);
+    let mutual_tls = ["--certificate", &files.certificate, "--private-key", &files.key, "--send-pix"];
+    let output = service.set_acquirer(BANK, &mutual_tls, &format!("{BANK_SECRET}\n")).await;
     assert!(output.status.success(), "{output:?}");
     let shown = service.object(&show).await;
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap(), shown);
@@ -358,7 +374,7 @@ async fn an_accounts_acquirer_is_set_shown_without_its_secrets_and_removed() {
     {
         assert_eq!(shown[field].as_str().unwrap().len(), digits, "{field}");
     }
-    // As the acquirer's client will read it.
+    // Read as the acquirer client reads it.
     let store = Store::new(local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url), "StateTable");
     let acquirers = AccountAcquirers::new(store);
     let stored = acquirers.find(&service.stack.seed.first.id).await.unwrap().unwrap().settings;
@@ -367,7 +383,7 @@ async fn an_accounts_acquirer_is_set_shown_without_its_secrets_and_removed() {
     assert_eq!(identity.certificate(), std::fs::read_to_string(&files.certificate).unwrap());
     assert_eq!(identity.private_key().expose_secret(), std::fs::read_to_string(&files.key).unwrap());
 
-    // A bank on this machine, without mutual TLS; and the same again, which is no change.
+    // A bank on this machine needs no mutual TLS. Setting the same values twice changes nothing and adds no audit row.
     for _ in 0..2 {
         let output = service.set_acquirer("http://127.0.0.1:9/bank", &[], BANK_SECRET).await;
         assert!(output.status.success(), "{output:?}");
@@ -377,8 +393,8 @@ async fn an_accounts_acquirer_is_set_shown_without_its_secrets_and_removed() {
     assert_eq!(now["client_secret_fingerprint"], shown["client_secret_fingerprint"]);
     let remove = ["accounts", "remove-acquirer", &account, "--reason", "left the bank"];
     assert_eq!(service.object(&remove).await["removed"], true);
-    assert!(service.refused(&remove).await.contains("has no acquirer"));
-    assert!(service.refused(&show).await.contains("has no acquirer"));
+    assert!(service.failure(&remove).await.contains("has no acquirer"));
+    assert!(service.failure(&show).await.contains("has no acquirer"));
 
     let audit = service.objects(&["audit", &account]).await;
     let actions: Vec<&str> = audit.iter().map(|row| row["action"].as_str().unwrap()).collect();
@@ -390,10 +406,10 @@ async fn an_accounts_acquirer_is_set_shown_without_its_secrets_and_removed() {
 }
 
 #[tokio::test]
-async fn an_acquirer_that_can_not_be_right_is_refused_and_live_keys_have_none_either_way() {
-    let service = Operated::start().await;
+async fn an_invalid_acquirer_is_refused_and_live_charges_stay_unavailable() {
+    let service = AdminFixture::start().await;
     let account = service.account();
-    let files = PemFiles::make(&account);
+    let files = PemFiles::create(&account);
     let (certificate, key) = (files.certificate.as_str(), files.key.as_str());
     let both = |certificate, key| vec!["--certificate", certificate, "--private-key", key];
     for (base_url, more, secret, says) in [
@@ -412,14 +428,14 @@ async fn an_acquirer_that_can_not_be_right_is_refused_and_live_keys_have_none_ei
         (BANK, vec!["--client-secret", BANK_SECRET], "", "unexpected argument"),
     ] {
         let output = service.set_acquirer(base_url, &more, secret).await;
-        let said = text(&output.stderr);
-        assert!(!output.status.success() && said.contains(says), "{more:?}: {said}");
-        assert!(!said.contains("BEGIN"), "{said}");
+        let message = text(&output.stderr);
+        assert!(!output.status.success() && message.contains(says), "{more:?}: {message}");
+        assert!(!message.contains("BEGIN"), "{message}");
     }
-    assert!(service.refused(&["accounts", "show-acquirer", &account]).await.contains("has no acquirer"));
+    assert!(service.failure(&["accounts", "show-acquirer", &account]).await.contains("has no acquirer"));
     assert!(service.objects(&["audit", &account]).await.is_empty());
-    let nobody = ["accounts", "show-acquirer", "acc_0000000000000000"];
-    assert!(service.refused(&nobody).await.contains("there is no account"));
+    let unknown_account = ["accounts", "show-acquirer", "acc_0000000000000000"];
+    assert!(service.failure(&unknown_account).await.contains("there is no account"));
 
     let live = Merchant { key: service.stack.seed.first.live_api_key.clone(), ..Merchant::of(&service) };
     for _ in 0..2 {
@@ -432,16 +448,16 @@ async fn an_acquirer_that_can_not_be_right_is_refused_and_live_keys_have_none_ei
 }
 
 #[tokio::test]
-async fn an_accounts_contact_is_set_and_its_mail_switched() {
-    let service = Operated::start().await;
+async fn an_operator_sets_an_accounts_contact_and_switches_its_mail_on_and_off() {
+    let service = AdminFixture::start().await;
     let why = ["--reason", "contract of November"];
     let open = ["accounts", "open", "--merchant-name", "Padaria", "--merchant-city", "Recife"];
-    let silent = service.object(&[&open[..], &why].concat()).await;
-    assert_eq!((&silent["contact"], &silent["mail"]), (&json!(null), &json!("on")));
-    let told = [&open[..], &["--contact", "Ana@padaria.example"], &why].concat();
-    let told = service.object(&told).await;
-    assert_eq!(told["contact"], "Ana@padaria.example");
-    let account = told["id"].as_str().unwrap().to_owned();
+    let without_contact = service.object(&[&open[..], &why].concat()).await;
+    assert_eq!((&without_contact["contact"], &without_contact["mail"]), (&json!(null), &json!("on")));
+    let with_contact = [&open[..], &["--contact", "Ana@padaria.example"], &why].concat();
+    let with_contact = service.object(&with_contact).await;
+    assert_eq!(with_contact["contact"], "Ana@padaria.example");
+    let account = with_contact["id"].as_str().unwrap().to_owned();
 
     let contact = ["accounts", "set-contact", &account, "--email", "eva@padaria.example"];
     assert_eq!(service.object(&[&contact[..], &why].concat()).await["contact"], "eva@padaria.example");
@@ -453,8 +469,8 @@ async fn an_accounts_contact_is_set_and_its_mail_switched() {
     assert_eq!((&shown["contact"], &shown["mail"]), (&json!("eva@padaria.example"), &json!("off")));
     for wrong in ["ana", "Ana <ana@padaria.example>", "ana@padaria.example,eva@padaria.example"] {
         let wrong = ["accounts", "set-contact", &account, "--email", wrong];
-        let refused = service.refused(&[&wrong[..], &why].concat()).await;
-        assert!(refused.contains("must be an e-mail address"), "{refused}");
+        let failure = service.failure(&[&wrong[..], &why].concat()).await;
+        assert!(failure.contains("must be an e-mail address"), "{failure}");
     }
 
     let audit = service.objects(&["audit", &account]).await;
@@ -470,8 +486,8 @@ async fn an_accounts_contact_is_set_and_its_mail_switched() {
 }
 
 #[tokio::test]
-async fn an_account_is_opened_peopled_and_limited() {
-    let service = Operated::start().await;
+async fn an_operator_opens_an_account_adds_users_and_sets_its_limits() {
+    let service = AdminFixture::start().await;
     let why = ["--reason", "contract of November"];
     let open = ["accounts", "open", "--merchant-name", "Padaria", "--merchant-city", "Recife"];
     let opened = service.object(&[&open[..], &why].concat()).await;
@@ -487,12 +503,12 @@ async fn an_account_is_opened_peopled_and_limited() {
     assert_eq!((&ana["email"], &ana["role"]), (&json!("ana@padaria.example"), &json!("OWNER")));
     let password = ana["password"].as_str().unwrap().to_owned();
     assert_eq!(password.len(), 24);
-    assert!(service.refused(&[&add[..], &why].concat()).await.contains("has that e-mail address already"));
+    assert!(service.failure(&[&add[..], &why].concat()).await.contains("has that e-mail address already"));
     let token = service.log_in("ana@padaria.example", &password).await.unwrap();
 
-    // Whoever was added manages keys at once.
+    // A new owner can manage API keys immediately.
     let (status, key) =
-        service.ask("POST", "/v1/api-keys", ("authorization", &format!("Bearer {token}"))).await;
+        service.request("POST", "/v1/api-keys", ("authorization", &format!("Bearer {token}"))).await;
     assert_eq!((status, &key["mode"]), (201, &json!("live")));
     let api_key = key["apiKey"].as_str().unwrap().to_owned();
     let keys = service.objects(&["keys", "list", &account]).await;
@@ -506,7 +522,7 @@ async fn an_account_is_opened_peopled_and_limited() {
     let velocity = service.object(&[&velocity[..], &why].concat()).await;
     assert_eq!(velocity["velocity"], json!({"per_customer": 3, "per_account": 50}));
     let answer = service.send("GET", "/v1/charges", ("apikey", &api_key)).await;
-    assert_eq!((answer.0, answer.1.as_str()), (200, "7"), "a changed limit acts at once");
+    assert_eq!((answer.0, answer.1.as_str()), (200, "7"), "a changed limit applies to the next request");
     let payer_only = ["accounts", "set-refunds-to-payer-only", &account, "--payer-only", "on"];
     assert_eq!(service.object(&[&payer_only[..], &why].concat()).await["refunds_to_payer_only"], true);
     let limit = ["accounts", "set-third-party-refund-limit", &account, "--mode", "live"];
@@ -517,21 +533,21 @@ async fn an_account_is_opened_peopled_and_limited() {
     );
     let set = [&limit[..], &["--no-limit"], &why].concat();
     assert_eq!(service.object(&set).await["third_party_refund_limit"]["live"], Value::Null);
-    let neither = service.refused(&[&limit[..], &why].concat()).await;
+    let neither = service.failure(&[&limit[..], &why].concat()).await;
     assert!(neither.contains("--centavos") && neither.contains("--no-limit"), "{neither}");
     let revoke = ["keys", "revoke", &account, key["id"].as_str().unwrap()];
     assert_eq!(service.object(&[&revoke[..], &why].concat()).await["revoked"], true);
     assert_eq!(service.send("GET", "/v1/charges", ("apikey", &api_key)).await.0, 401);
-    assert!(service.refused(&[&revoke[..], &why].concat()).await.contains("no such API key"));
+    assert!(service.failure(&[&revoke[..], &why].concat()).await.contains("no such API key"));
 
     let bearer = format!("Bearer {token}");
-    let list = async || service.ask("GET", "/v1/api-keys", ("authorization", &bearer)).await;
+    let list = async || service.request("GET", "/v1/api-keys", ("authorization", &bearer)).await;
     let who = [account.as_str(), "--email", "ana@padaria.example"];
     let set_role = [&["users", "set-role"], &who[..], &["--role", "member"], &why].concat();
     assert_eq!(service.object(&set_role).await["role"], "MEMBER");
     assert_eq!(list().await.1["access"]["canManage"], false);
     let reset = service.object(&[&["users", "reset-password"], &who[..], &why].concat()).await;
-    assert_eq!(list().await.0, 401, "logged out by the new password");
+    assert_eq!(list().await.0, 401, "a new password ends earlier tokens");
     assert!(service.log_in("ana@padaria.example", &password).await.is_none());
     let password = reset["password"].as_str().unwrap();
     service.log_in("ana@padaria.example", password).await.unwrap();
@@ -540,13 +556,13 @@ async fn an_account_is_opened_peopled_and_limited() {
     assert!(service.log_in("ana@padaria.example", password).await.is_none());
     assert!(
         service
-            .refused(&[&["users", "remove"], &who[..], &why].concat())
+            .failure(&[&["users", "remove"], &who[..], &why].concat())
             .await
             .contains("no user of the account")
     );
     let other = service.account();
     let stranger = ["users", "remove", &other, "--email", "owner@outra.example"];
-    assert!(service.refused(&[&stranger[..], &why].concat()).await.contains("no user of the account"));
+    assert!(service.failure(&[&stranger[..], &why].concat()).await.contains("no user of the account"));
 
     let audit = service.objects(&["audit", &account]).await;
     let actions: Vec<&str> = audit.iter().rev().map(|row| row["action"].as_str().unwrap()).collect();
@@ -573,17 +589,17 @@ async fn an_account_is_opened_peopled_and_limited() {
 }
 
 #[tokio::test]
-async fn a_token_ends_with_the_password_or_the_person_it_was_issued_for() {
-    let service = Operated::start().await;
+async fn a_token_ends_when_its_users_password_is_reset_or_the_user_is_removed() {
+    let service = AdminFixture::start().await;
     let account = service.account();
-    let why = ["--reason", "she asked for it"];
+    let why = ["--reason", "requested by the user"];
     let who = [account.as_str(), "--email", "eva@loja.example"];
     let run = async |word: &str, more: &[&str]| {
         service.object(&[&["users", word], &who[..], more, &why].concat()).await
     };
     let works = async |token: &str| {
         let bearer = format!("Bearer {token}");
-        service.ask("GET", "/v1/api-keys", ("authorization", &bearer)).await.0 == 200
+        service.request("GET", "/v1/api-keys", ("authorization", &bearer)).await.0 == 200
     };
     let log_in = async |person: &Value| {
         let password = person["password"].as_str().unwrap();
@@ -591,22 +607,25 @@ async fn a_token_ends_with_the_password_or_the_person_it_was_issued_for() {
     };
     let first = log_in(&run("add", &["--role", "member"]).await).await;
     run("set-role", &["--role", "admin"]).await;
-    assert!(works(&first).await, "with another role, the same token");
+    assert!(works(&first).await, "a change of role does not end the token");
     let bearer = format!("Bearer {first}");
-    assert_eq!(service.ask("POST", "/v1/api-keys", ("authorization", &bearer)).await.0, 201);
+    assert_eq!(service.request("POST", "/v1/api-keys", ("authorization", &bearer)).await.0, 201);
 
     let second = log_in(&run("reset-password", &[]).await).await;
     assert!(!works(&first).await && works(&second).await);
     run("remove", &[]).await;
     assert!(!works(&second).await);
     let third = log_in(&run("add", &["--role", "admin"]).await).await;
-    assert!(!works(&first).await && !works(&second).await, "she is another one now");
+    assert!(
+        !works(&first).await && !works(&second).await,
+        "earlier tokens do not work for a user added again under the same email"
+    );
     assert!(works(&third).await);
 }
 
 #[tokio::test]
-async fn what_is_not_right_is_refused_with_a_reason() {
-    let service = Operated::start().await;
+async fn an_invalid_command_is_refused_with_the_reason() {
+    let service = AdminFixture::start().await;
     let account = service.account();
     let create = |more: &[&'static str]| {
         let words = ["payouts", "create", "--account", &account, "--mode", "test"].map(str::to_owned);
@@ -621,27 +640,27 @@ async fn what_is_not_right_is_refused_with_a_reason() {
     ] {
         let words = create(&more);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let said = service.refused(&words).await;
-        assert!(said.contains(says), "{said}");
+        let message = service.failure(&words).await;
+        assert!(message.contains(says), "{message}");
     }
-    let nobody = ["ledger", "verify", "--account", "acc_0000000000000000"];
-    assert!(service.refused(&nobody).await.contains("there is no account acc_0000000000000000"));
+    let unknown_account = ["ledger", "verify", "--account", "acc_0000000000000000"];
+    assert!(service.failure(&unknown_account).await.contains("there is no account acc_0000000000000000"));
     for (words, says) in [
         (["users", "add", &account, "--email", "ana", "--role", "owner"], "e-mail"),
         (["users", "add", &account, "--email", "a@b.example", "--role", "boss"], "possible values"),
         (["users", "add", "acc_0000000000000000", "--email", "a@b.example", "--role", "owner"], "no account"),
         (["accounts", "open", "--merchant-name", "x", "--merchant-city", " ", "--"], "characters"),
     ] {
-        let said = service.refused(&[&words[..2], &["--reason", "x"], &words[2..]].concat()).await;
-        assert!(said.contains(says), "{said}");
+        let message = service.failure(&[&words[..2], &["--reason", "x"], &words[2..]].concat()).await;
+        assert!(message.contains(says), "{message}");
     }
     for limit in ["0", "60001", "-1", "many"] {
         let words = ["accounts", "set-rate-limit", &account, "--reason", "x", "--per-minute", limit];
-        assert!(service.refused(&words).await.contains("per-minute"), "{limit}");
+        assert!(service.failure(&words).await.contains("per-minute"), "{limit}");
     }
     let fees = ["accounts", "set-fees", &account, "--method", "pix", "--acquirer", "5", "--platform", "0+0"];
-    assert!(service.refused(&[&fees[..], &["--reason", "x"]].concat()).await.contains("FIXED+BASIS_POINTS"));
-    // A service that was killed leaves its ready file behind.
+    assert!(service.failure(&[&fees[..], &["--reason", "x"]].concat()).await.contains("FIXED+BASIS_POINTS"));
+    // A killed service leaves its ready file behind. The command reports that no service runs.
     let stale = std::env::temp_dir().join(format!("stale-{account}.json"));
     let ready = json!({"base_url": "http://127.0.0.1:1", "dynamodb_url": "http://127.0.0.1:1", "sqs_url": "http://127.0.0.1:1", "s3_url": "http://127.0.0.1:1", "table": "StateTable", "bucket": "b"});
     std::fs::write(&stale, ready.to_string()).unwrap();
@@ -659,7 +678,7 @@ async fn what_is_not_right_is_refused_with_a_reason() {
         .unwrap();
     assert!(!absent.status.success());
     assert!(text(&absent.stderr).contains("start it with `cargo run`"), "{absent:?}");
-    // Half of a deployed stack must not become the one on this machine.
+    // With only one of the two table variables set, the command fails. It must not fall back to the local service.
     for (set, missing) in [("TABLE_NAME", "API_KEYS_TABLE_NAME"), ("API_KEYS_TABLE_NAME", "TABLE_NAME")] {
         let mut half = Command::new(env!("CARGO_BIN_EXE_admin"));
         half.args(["ledger", "verify"]).env_remove(missing).env(set, "a");
@@ -669,14 +688,14 @@ async fn what_is_not_right_is_refused_with_a_reason() {
     }
 }
 
-/// Requests with the first account's test key.
+/// Sends requests with the first account's test key.
 struct Merchant {
     base_url: String,
     key: String,
 }
 
 impl Merchant {
-    fn of(service: &Operated) -> Self {
+    fn of(service: &AdminFixture) -> Self {
         Self { base_url: service.stack.base_url.clone(), key: service.stack.seed.first.test_api_key.clone() }
     }
 
@@ -705,25 +724,25 @@ impl Merchant {
     }
 }
 
-/// Waits until a condition holds; fails after a minute.
-async fn eventually<T, F: AsyncFnMut() -> Option<T>>(what: &str, mut condition: F) -> T {
+/// Polls until `condition` returns a value. Fails after a minute with the text `expected`.
+async fn eventually<T, F: AsyncFnMut() -> Option<T>>(expected: &str, mut condition: F) -> T {
     let began = Instant::now();
     loop {
         if let Some(value) = condition().await {
             return value;
         }
-        assert!(began.elapsed() < Duration::from_mins(1), "never: {what}");
+        assert!(began.elapsed() < Duration::from_mins(1), "not within a minute: {expected}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// A merchant's server, which answers 204 or, while it is down, 503.
-struct Shop {
+/// A merchant's server. It responds 204 while `up` is true, and 503 otherwise.
+struct MerchantServer {
     url: String,
     up: Arc<AtomicBool>,
 }
 
-impl Shop {
+impl MerchantServer {
     async fn start() -> Self {
         let up = Arc::new(AtomicBool::new(false));
         let answer = {
@@ -745,10 +764,10 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn failed_deliveries_are_made_anew_once() {
-    let service = Operated::start().await;
+async fn failed_deliveries_are_redriven_once() {
+    let service = AdminFixture::start().await;
     let merchant = Merchant::of(&service);
-    let (shop, other) = (Shop::start().await, Shop::start().await);
+    let (shop, other) = (MerchantServer::start().await, MerchantServer::start().await);
     let register = |url: &str| json!({"url": url, "events": ["charge.created"]});
     let endpoint = merchant.send("POST", "/v1/webhooks/endpoints", register(&shop.url)).await;
     merchant.send("POST", "/v1/webhooks/endpoints", register(&other.url)).await;
@@ -756,7 +775,7 @@ async fn failed_deliveries_are_made_anew_once() {
         merchant.send("POST", "/v1/pix/charges", json!({"amount": 1000})).await;
     }
     for attempt in 1..=15 {
-        eventually("an attempt of each", async || {
+        eventually("each delivery's attempt ends", async || {
             let ended =
                 |delivery: &Value| delivery["attempts"] == attempt && delivery["status"] != "PROCESSING";
             let deliveries = merchant.deliveries("").await;
@@ -779,28 +798,33 @@ async fn failed_deliveries_are_made_anew_once() {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let output = service.run(&words).await;
         assert!(output.status.success(), "{output:?}");
-        let said = text(&output.stdout);
-        let (lines, sum) = said.trim_end().rsplit_once('\n').unwrap_or(("", said.trim_end()));
+        let message = text(&output.stdout);
+        let (lines, sum) = message.trim_end().rsplit_once('\n').unwrap_or(("", message.trim_end()));
         let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         (lines, sum.to_owned())
     };
     assert_eq!(run(redrive(&["--dry-run"])).await.1, "4 deliveries, 0 resent, 0 refused");
-    assert_eq!(merchant.deliveries("").await.len(), 4, "a dry run does nothing");
+    assert_eq!(merchant.deliveries("").await.len(), 4, "a dry run creates no delivery");
     let to_shop = redrive(&["--endpoint", &id]);
     let (lines, sum) = run(to_shop.clone()).await;
     assert_eq!((lines.len(), sum.as_str()), (2, "2 deliveries, 2 resent, 0 refused"));
     assert!(lines.iter().all(|line| line["endpointId"] == id.as_str() && line["resentAs"].is_string()));
-    eventually("both are delivered", async || {
+    eventually("both new deliveries are delivered", async || {
         (merchant.deliveries("&status=DELIVERED").await.len() == 2).then_some(())
     })
     .await;
-    assert_eq!(run(to_shop).await.1, "0 deliveries, 0 resent, 0 refused", "done is done");
+    assert_eq!(
+        run(to_shop).await.1,
+        "0 deliveries, 0 resent, 0 refused",
+        "a second redrive finds nothing left to resend"
+    );
     let audit = service.objects(&["audit", &account]).await;
-    let of_redrive: Vec<&Value> = audit.iter().filter(|row| row["action"] == "deliveries.redrive").collect();
-    assert_eq!(of_redrive.len(), 1);
-    assert_eq!((&of_redrive[0]["subject"], &of_redrive[0]["actor"]), (&json!(id), &json!("ana")));
-    assert!(of_redrive[0]["details"].as_str().unwrap().contains("2 deliveries since 2026-01-01"));
-    // Whoever deleted the endpoint can't be told, and that is no fault.
+    let redrive_rows: Vec<&Value> =
+        audit.iter().filter(|row| row["action"] == "deliveries.redrive").collect();
+    assert_eq!(redrive_rows.len(), 1);
+    assert_eq!((&redrive_rows[0]["subject"], &redrive_rows[0]["actor"]), (&json!(id), &json!("ana")));
+    assert!(redrive_rows[0]["details"].as_str().unwrap().contains("2 deliveries since 2026-01-01"));
+    // Deliveries to a deleted endpoint cannot be resent. They are left out, and the command still succeeds.
     let path = format!(
         "/v1/webhooks/endpoints/{}",
         failed.iter().find(|delivery| delivery["endpointId"] != id.as_str()).unwrap()["endpointId"]
@@ -817,22 +841,22 @@ async fn failed_deliveries_are_made_anew_once() {
         "0 deliveries, 0 resent, 0 refused\n2 skipped, because their endpoints are deleted\n"
     );
     let without_since = ["deliveries", "redrive", "--account", &account, "--mode", "test", "--reason", "x"];
-    assert!(service.refused(&without_since).await.contains("--since"));
+    assert!(service.failure(&without_since).await.contains("--since"));
 }
 
 #[tokio::test]
-async fn quarantined_records_are_replayed_and_removed_and_those_that_fail_stay() {
-    let service = Operated::start().await;
+async fn quarantined_records_are_replayed_and_removed_and_unreadable_records_stay() {
+    let service = AdminFixture::start().await;
     let merchant = Merchant::of(&service);
-    let shop = Shop::start().await;
+    let shop = MerchantServer::start().await;
     shop.up.store(true, Ordering::SeqCst);
     let first = merchant.send("POST", "/v1/pix/charges", json!({"amount": 1000})).await;
-    eventually("its events", async || {
+    eventually("the charge's events are stored", async || {
         let log = merchant.send("GET", "/v1/events", json!(null)).await;
         (log["data"].as_array().unwrap().len() == 3).then_some(())
     })
     .await;
-    // As if they had never been dispatched.
+    // Without its events, the charge looks as if its record was never dispatched.
     let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let store = Store::new(dynamodb.clone(), "StateTable");
     for item in store.partition(&format!("events#{account}:test", account = service.account())).await.unwrap()
@@ -845,15 +869,15 @@ async fn quarantined_records_are_replayed_and_removed_and_those_that_fail_stay()
     let records = local::event_sources::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable")
         .await
         .unwrap();
-    let of_charge = |record: &&Value| {
+    let is_new_charge = |record: &&Value| {
         record["eventName"] == "INSERT"
             && record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("charge#")
     };
-    let record = records.iter().find(of_charge).unwrap().clone();
+    let record = records.iter().find(is_new_charge).unwrap().clone();
     let mut poison = record.clone();
     poison["dynamodb"]["NewImage"]["status"] = json!({"S": "NONSENSE"});
     poison["dynamodb"]["SequenceNumber"] = json!("999");
-    let given_up = json!({
+    let failed_invocation = json!({
         "requestContext": {"condition": "RecordAgeExceeded"}, "version": "1.0",
         "payload": json!({"Records": [record]}).to_string(),
     });
@@ -863,8 +887,9 @@ async fn quarantined_records_are_replayed_and_removed_and_those_that_fail_stay()
             s3.put_object().bucket("documents-bucket").key(key).body(body.to_string().into_bytes().into());
         put.send().await.unwrap();
     };
-    let lambdas = "aws/lambda/0f1e2d3c/shardId-00000001573689847184-864758bb/2026-11-21T00.13.49-9af7";
-    put(lambdas, &given_up).await;
+    let failed_invocation_key =
+        "aws/lambda/0f1e2d3c/shardId-00000001573689847184-864758bb/2026-11-21T00.13.49-9af7";
+    put(failed_invocation_key, &failed_invocation).await;
     put("failed-stream-records/999.json", &poison).await;
     put("failed-stream-records/1000.json", &record).await;
     put("evidence/not-ours.json", &record).await;
@@ -879,13 +904,13 @@ async fn quarantined_records_are_replayed_and_removed_and_those_that_fail_stay()
     assert_eq!(before.len(), 4);
 
     let dry = service.run(&["events", "replay", "--dry-run", "--reason", "a look"]).await;
-    assert!(!dry.status.success(), "one can't be read");
+    assert!(!dry.status.success(), "one record is unreadable");
     assert!(
         text(&dry.stdout).ends_with("3 objects, 2 records could be replayed, 1 objects left\n"),
         "{dry:?}"
     );
     assert_eq!(keys().await, before);
-    // The merchant's own actions are there too.
+    // The audit also has rows of the merchant's own actions.
     let audit_of_replays = async || {
         let mut audit = service.objects(&["audit", &service.account()]).await;
         audit.retain(|row| row["action"] == "events.replay");
@@ -895,25 +920,25 @@ async fn quarantined_records_are_replayed_and_removed_and_those_that_fail_stay()
 
     let output = service.run(&["events", "replay", "--reason", "the bug is mended"]).await;
     assert!(!output.status.success());
-    let said = text(&output.stdout);
-    assert!(said.ends_with("3 objects, 2 records replayed, 1 objects left\n"), "{said}");
-    assert!(said.contains("still can't be read: 999"), "{said}");
+    let message = text(&output.stdout);
+    assert!(message.ends_with("3 objects, 2 records replayed, 1 objects left\n"), "{message}");
+    assert!(message.contains("still can't be read: 999"), "{message}");
     assert_eq!(keys().await, ["evidence/not-ours.json", "failed-stream-records/999.json"]);
-    let told = eventually("the event is delivered", async || {
+    let delivery = eventually("the event is delivered after the replay", async || {
         merchant.deliveries("&status=DELIVERED").await.into_iter().next()
     })
     .await;
-    assert_eq!(told["payload"]["data"]["object"]["id"], first["id"]);
-    assert_eq!(merchant.deliveries("").await.len(), 1, "though it was there twice");
+    assert_eq!(delivery["payload"]["data"]["object"]["id"], first["id"]);
+    assert_eq!(merchant.deliveries("").await.len(), 1, "two copies of the record cause one delivery");
     let stats = merchant.send("GET", "/v1/payments/stats", json!(null)).await;
-    assert_eq!(stats["totalTransactions"], 1, "and counted once: {stats}");
+    assert_eq!(stats["totalTransactions"], 1, "two copies of the record count once: {stats}");
     let audit = audit_of_replays().await;
     assert_eq!((audit.len(), &audit[0]["reason"]), (2, &json!("the bug is mended")));
 }
 
 #[tokio::test]
-async fn a_case_is_confirmed_proved_and_decided() {
-    let service = Operated::start().await;
+async fn an_operator_confirms_a_med_case_adds_evidence_and_decides_it() {
+    let service = AdminFixture::start().await;
     let account = service.account();
     let merchant = Merchant::of(&service);
     let post = async |path: &str, body: Value| merchant.send("POST", path, body).await;
@@ -931,7 +956,7 @@ async fn a_case_is_confirmed_proved_and_decided() {
     let run = async |words: &[&str]| service.object(&[&["med"], words, &why[..]].concat()).await;
     let confirmed = run(&["confirm", id]).await;
     assert_eq!((&confirmed["moved"], &confirmed["unconfirmed"]), (&json!(300), &json!(false)));
-    let again = service.refused(&[&["med", "confirm", id], &why[..]].concat()).await;
+    let again = service.failure(&[&["med", "confirm", id], &why[..]].concat()).await;
     assert!(again.contains("does not await confirmation"), "{again}");
     assert!(service.objects(&[&list[..], &["--unconfirmed"]].concat()).await.is_empty());
     assert!(run(&["request-evidence", id]).await["evidence_requested_at"].is_string());
@@ -958,8 +983,8 @@ async fn a_case_is_confirmed_proved_and_decided() {
         (file("long.pdf", &[&b"%PDF-"[..], &vec![0; 10_485_760]].concat()), "1 to 10485760 bytes"),
         (directory.join("absent.png").to_str().unwrap().to_owned(), "absent.png"),
     ] {
-        let said = service.refused(&[&["med", "evidence", "add", id, &path], &why[..]].concat()).await;
-        assert!(said.contains(says), "{said}");
+        let message = service.failure(&[&["med", "evidence", "add", id, &path], &why[..]].concat()).await;
+        assert!(message.contains(says), "{message}");
     }
 
     let decided = run(&["decide", id, "--decision", "closed-without-refund"]).await;
@@ -968,16 +993,16 @@ async fn a_case_is_confirmed_proved_and_decided() {
         (&json!("closed"), &json!("closed_without_refund"), &json!(1))
     );
     let again = run(&["decide", id, "--decision", "closed-without-refund"]).await;
-    assert_eq!(again, decided, "told again, it is done");
+    assert_eq!(again, decided, "the same decision again changes nothing");
     for words in [&["decide", id, "--decision", "merchant"][..], &["request-evidence", id]] {
-        let said = service.refused(&[&["med"], words, &why[..]].concat()).await;
-        assert!(said.contains("already closed"), "{said}");
+        let message = service.failure(&[&["med"], words, &why[..]].concat()).await;
+        assert!(message.contains("already closed"), "{message}");
     }
-    let late = service.refused(&[&["med", "evidence", "add", id, &picture], &why[..]].concat()).await;
-    assert!(late.contains("not over"), "{late}");
+    let late = service.failure(&[&["med", "evidence", "add", id, &picture], &why[..]].concat()).await;
+    assert!(late.contains("until the case is closed"), "{late}");
     std::fs::remove_dir_all(&directory).unwrap();
-    let nobody = "med_0000000000000000000000000000000000000000000";
-    assert!(!service.run(&["med", "show", nobody]).await.status.success());
+    let unknown_case = "med_0000000000000000000000000000000000000000000";
+    assert!(!service.run(&["med", "show", unknown_case]).await.status.success());
 
     let audit = service.objects(&["audit", &account]).await;
     let actions: Vec<&str> = audit.iter().map(|row| row["action"].as_str().unwrap()).collect();

@@ -1,5 +1,6 @@
-//! Deliveries that are abandoned, because their endpoint was deleted or its merchant set it to `INACTIVE` (contract: Delivery
-//! semantics): by themselves at once, in lists and statistics soon after, and for good.
+//! Tests of abandoned deliveries: deliveries whose endpoint was deleted or set to `INACTIVE` by its merchant (contract:
+//! Delivery semantics). Each one reads `CANCELLED` at once. Lists and statistics follow soon after, and a later
+//! `ACTIVE` revives none of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -18,31 +19,31 @@ use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::{Event, Origin};
 
-use crate::budgets::{dispatch, hand_over, stream, work};
+use crate::budgets::{dispatch, dispatch_records, run_webhook_worker, stream_records};
 use crate::seeding::write;
 use crate::support::{Client, Listener, Service, eventually, id};
-use crate::webhooks::queue_is_empty;
+use crate::webhooks::wait_for_empty_queue;
 
 const INACTIVE: &str = r#"{"status": "INACTIVE"}"#;
 const ACTIVE: &str = r#"{"status": "ACTIVE"}"#;
 
-/// How a merchant abandons what waits for an endpoint.
+/// The merchant's change that abandons an endpoint's pending deliveries.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum By {
+enum AbandonedBy {
     Deletion,
     Deactivation,
-    /// And it is `ACTIVE` again at once.
-    DeactivationAndBack,
+    /// The endpoint is set to `INACTIVE`, then at once to `ACTIVE` again.
+    DeactivationAndReactivation,
 }
 
-impl By {
-    const ALL: [Self; 3] = [Self::Deletion, Self::Deactivation, Self::DeactivationAndBack];
+impl AbandonedBy {
+    const ALL: [Self; 3] = [Self::Deletion, Self::Deactivation, Self::DeactivationAndReactivation];
 
-    async fn change(self, client: &Client, path: &str) {
+    async fn apply(self, client: &Client, path: &str) {
         let requests: &[(Method, &str)] = match self {
             Self::Deletion => &[(Method::DELETE, "")],
             Self::Deactivation => &[(Method::PATCH, INACTIVE)],
-            Self::DeactivationAndBack => &[(Method::PATCH, INACTIVE), (Method::PATCH, ACTIVE)],
+            Self::DeactivationAndReactivation => &[(Method::PATCH, INACTIVE), (Method::PATCH, ACTIVE)],
         };
         let key = client.key();
         let headers = [("apikey", key.as_str()), ("content-type", "application/json")];
@@ -54,7 +55,7 @@ impl By {
     fn reason(self) -> &'static str {
         match self {
             Self::Deletion => "the endpoint was deleted",
-            Self::Deactivation | Self::DeactivationAndBack => "the endpoint was set to INACTIVE",
+            Self::Deactivation | Self::DeactivationAndReactivation => "the endpoint was set to INACTIVE",
         }
     }
 }
@@ -63,40 +64,41 @@ fn path(endpoint: &Value) -> String {
     format!("/v1/webhooks/endpoints/{}", id(endpoint))
 }
 
-/// A service in which only requests run.
-async fn still() -> Service {
-    Service::with(Options { event_sources: false, fault_proxy: true, ..Options::in_memory() }).await
+/// Starts a service without event sources: only requests run, and a test invokes the other functions itself.
+async fn service_without_event_sources() -> Service {
+    Service::start_with(Options { event_sources: false, fault_proxy: true, ..Options::in_memory() }).await
 }
 
-async fn read(service: &Service, delivery: &Value) -> Value {
+async fn read_delivery(service: &Service, delivery: &Value) -> Value {
     service.get(&format!("/v1/webhooks/deliveries/{}", id(delivery))).await.expect(200)
 }
 
-/// The deliveries of two new charges to an endpoint that fails: one that was attempted, and one that was not.
-async fn two_waiting(service: &Service) -> [Value; 2] {
+/// Creates two charges whose endpoint fails. Returns their deliveries: one with a failed attempt, and one without an
+/// attempt.
+async fn two_pending_deliveries(service: &Service) -> [Value; 2] {
     service.charge().await;
     dispatch(service).await;
     let attempted = service.deliveries("").await.remove(0);
-    work(service, &attempted).await;
+    run_webhook_worker(service, &attempted).await;
     service.charge().await;
     dispatch(service).await;
     let new = service.deliveries("").await.remove(0);
-    [read(service, &attempted).await, new]
+    [read_delivery(service, &attempted).await, new]
 }
 
-/// The rows of abandonments.
-async fn abandonments(service: &Service) -> Vec<HashMap<String, AttributeValue>> {
+/// Reads the abandonment rows of the scope.
+async fn abandonment_rows(service: &Service) -> Vec<HashMap<String, AttributeValue>> {
     service.rows(&format!("abandonments#{}", service.scope()), "wh_").await
 }
 
-async fn scheduler(service: &Service) {
+async fn run_scheduler(service: &Service) {
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
-    // A run that fails is followed by the next.
+    // A failed run is ignored, because the schedule starts another.
     drop(scheduler(json!({})).await);
 }
 
-/// Checks that lists, filters and statistics say so of all deliveries to an endpoint that was abandoned.
-async fn expect_in_lists(service: &Service, pending: usize, cancelled: usize) {
+/// Checks the numbers of pending and cancelled deliveries in the statistics and in the filtered lists.
+async fn expect_counts(service: &Service, pending: usize, cancelled: usize) {
     let stats = service.get("/v1/webhooks/stats").await.expect(200);
     let of = |status: &str| stats[status].as_u64().unwrap();
     let expected = (u64::try_from(pending).unwrap(), u64::try_from(cancelled).unwrap());
@@ -109,30 +111,30 @@ async fn expect_in_lists(service: &Service, pending: usize, cancelled: usize) {
     }
 }
 
-/// Hands over what the stream has until abandonments have no step left that it makes.
+/// Dispatches new stream records until an abandonment writes no further step.
 async fn dispatch_all(service: &Service) {
-    let mut seen = 0;
+    let mut dispatched = 0;
     loop {
-        let records = stream(service).await;
-        if records.len() == seen {
+        let records = stream_records(service).await;
+        if records.len() == dispatched {
             return;
         }
-        hand_over(service, &records[seen..]).await;
-        seen = records.len();
+        dispatch_records(service, &records[dispatched..]).await;
+        dispatched = records.len();
     }
 }
 
 #[tokio::test]
-async fn a_delivery_whose_endpoint_is_deleted_or_deactivated_reads_cancelled_at_once() {
-    for by in By::ALL {
-        let service = still().await;
+async fn a_delivery_reads_cancelled_as_soon_as_its_endpoint_is_deleted_or_deactivated() {
+    for by in AbandonedBy::ALL {
+        let service = service_without_event_sources().await;
         let listener = Listener::answering(|_number| (StatusCode::BAD_GATEWAY, "why").into_response()).await;
-        let endpoint = service.register(&listener.url, &["charge.created"]).await;
-        let [attempted, new] = two_waiting(&service).await;
+        let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
+        let [attempted, new] = two_pending_deliveries(&service).await;
         assert_eq!((&attempted["status"], &new["status"]), (&json!("PENDING"), &json!("PENDING")));
-        by.change(&service, &path(&endpoint)).await;
+        by.apply(&service, &path(&endpoint)).await;
 
-        let read_attempted = read(&service, &attempted).await;
+        let read_attempted = read_delivery(&service, &attempted).await;
         let mut expected = attempted.clone();
         expected["status"] = json!("CANCELLED");
         expected["lastError"] = json!(format!("{}; the last attempt: answered 502", by.reason()));
@@ -140,116 +142,122 @@ async fn a_delivery_whose_endpoint_is_deleted_or_deactivated_reads_cancelled_at_
         expected["updatedAt"] = read_attempted["updatedAt"].clone();
         assert_eq!(read_attempted, expected, "{by:?}");
         assert!(read_attempted["updatedAt"].as_str() > attempted["updatedAt"].as_str(), "{by:?}");
-        let read_new = read(&service, &new).await;
+        let read_new = read_delivery(&service, &new).await;
         assert_eq!((&read_new["status"], &read_new["lastError"]), (&json!("CANCELLED"), &json!(by.reason())));
         assert_eq!((&read_new["attempts"], read_new.get("lastResponseBody")), (&json!(0), None));
 
-        // The rows do not say so yet, and reading one costs what it did.
-        expect_in_lists(&service, 2, 0).await;
+        // The rows are still pending, so lists count them as pending. Reading one delivery costs no extra request.
+        expect_counts(&service, 2, 0).await;
         let proxy = service.stack.fault_proxy.as_ref().unwrap();
         proxy.reset();
-        read(&service, &new).await;
+        read_delivery(&service, &new).await;
         assert_eq!(proxy.report().requests(), 3, "{:?}", proxy.report());
 
-        // No attempt begins.
+        // A worker that receives their messages starts no attempt.
         service.stack.clock.advance(37_000);
         for delivery in [&attempted, &new] {
-            work(&service, delivery).await;
-            let ended = read(&service, delivery).await;
+            run_webhook_worker(&service, delivery).await;
+            let ended = read_delivery(&service, delivery).await;
             assert_eq!(ended["status"], "CANCELLED", "{by:?}");
             assert_eq!(ended["attempts"], delivery["attempts"], "{by:?}");
         }
         assert_eq!(listener.hooks().len(), 1, "{by:?}");
-        expect_in_lists(&service, 0, 2).await;
+        expect_counts(&service, 0, 2).await;
     }
 }
 
 #[tokio::test]
-async fn the_rows_of_abandoned_deliveries_are_cancelled_as_they_read_and_others_are_left_alone() {
-    for by in By::ALL {
-        let service = still().await;
+async fn cancelling_the_rows_of_abandoned_deliveries_changes_no_response_and_no_other_delivery() {
+    for by in AbandonedBy::ALL {
+        let service = service_without_event_sources().await;
         let failing = || Listener::answering(|_number| (StatusCode::BAD_GATEWAY, "why").into_response());
         let (listener, other) = (failing().await, failing().await);
-        let endpoint = service.register(&listener.url, &["charge.created"]).await;
-        let waiting = two_waiting(&service).await;
-        service.register(&other.url, &["charge.paid"]).await;
+        let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
+        let pending = two_pending_deliveries(&service).await;
+        service.register_endpoint(&other.url, &["charge.paid"]).await;
         let charge = service.charge().await;
         service.sandbox(&charge, "pay", &json!({})).await;
         let own = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "own", "webhookUrl": other.url});
         service.post("/v1/payments", &own).await.expect(201);
         dispatch(&service).await;
-        by.change(&service, &path(&endpoint)).await;
-        let as_read = [read(&service, &waiting[0]).await, read(&service, &waiting[1]).await];
+        by.apply(&service, &path(&endpoint)).await;
+        let before_cancelling =
+            [read_delivery(&service, &pending[0]).await, read_delivery(&service, &pending[1]).await];
         dispatch_all(&service).await;
-        // Four to the endpoint; one to the other, two to the payment's own address.
-        expect_in_lists(&service, 3, 4).await;
-        for (before, waiting) in as_read.iter().zip(&waiting) {
-            assert_eq!(read(&service, waiting).await, *before, "{by:?}");
+        // Cancelled: four deliveries to this endpoint. Pending: one to the other endpoint and two to the payment's
+        // `webhookUrl`.
+        expect_counts(&service, 3, 4).await;
+        for (before, pending) in before_cancelling.iter().zip(&pending) {
+            assert_eq!(read_delivery(&service, pending).await, *before, "{by:?}");
         }
         for query in ["", "&eventType=charge.created"] {
             let cancelled =
                 service.deliveries(&format!("&status=CANCELLED&endpointId={}{query}", id(&endpoint))).await;
             assert_eq!(cancelled.len(), 4, "{by:?}");
         }
-        // Handed over again, as after a failed batch: nothing more happens.
-        let written = stream(&service).await.len();
+        // Dispatching the same records again, as after a failed batch, writes nothing.
+        let written = stream_records(&service).await.len();
         dispatch(&service).await;
-        assert_eq!(stream(&service).await.len(), written, "{by:?}");
-        // Each is counted once.
+        assert_eq!(stream_records(&service).await.len(), written, "{by:?}");
+        // Later counts include each delivery once.
         service.stack.clock.advance(300_000);
         for _ in 0..3 {
-            scheduler(&service).await;
+            run_scheduler(&service).await;
         }
-        expect_in_lists(&service, 3, 4).await;
+        expect_counts(&service, 3, 4).await;
     }
 }
 
 #[tokio::test]
-async fn a_later_active_revives_nothing_and_new_events_are_delivered() {
+async fn reactivating_an_endpoint_delivers_new_events_and_revives_no_cancelled_delivery() {
     let service = Service::start().await;
     let listener = Listener::answering(|number| match number {
         0 => StatusCode::BAD_GATEWAY.into_response(),
         _ => StatusCode::NO_CONTENT.into_response(),
     })
     .await;
-    let endpoint = service.register(&listener.url, &["charge.created"]).await;
+    let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    let waiting = eventually("the first failure", async || {
-        let waiting = service.deliveries("&status=PENDING").await;
-        waiting.into_iter().find(|delivery| delivery["attempts"] == 1)
+    let pending = eventually("the first attempt fails", async || {
+        let pending = service.deliveries("&status=PENDING").await;
+        pending.into_iter().find(|delivery| delivery["attempts"] == 1)
     })
     .await;
-    By::DeactivationAndBack.change(&service, &path(&endpoint)).await;
-    eventually("it is cancelled", async || {
+    AbandonedBy::DeactivationAndReactivation.apply(&service, &path(&endpoint)).await;
+    eventually("the pending delivery is cancelled", async || {
         service
             .deliveries("&status=CANCELLED")
             .await
             .into_iter()
-            .find(|delivery| delivery["id"] == waiting["id"])
+            .find(|delivery| delivery["id"] == pending["id"])
     })
     .await;
-    service.advance(37).await;
+    service.advance_seconds(37).await;
     let charge = service.charge().await;
     let hooks = listener.received(2).await;
     assert_eq!(hooks[1].json()["data"]["object"]["id"], charge["id"]);
-    service.advance(15 * 60 * 60).await;
-    assert_eq!(read(&service, &waiting).await["status"], "CANCELLED");
-    let again = format!("/v1/webhooks/deliveries/{}/resend", id(&waiting));
+    service.advance_seconds(15 * 60 * 60).await;
+    assert_eq!(read_delivery(&service, &pending).await["status"], "CANCELLED");
+    let again = format!("/v1/webhooks/deliveries/{}/resend", id(&pending));
     let resent = service.post(&again, &json!({})).await.expect(200);
     let hooks = listener.received(3).await;
     assert_eq!(hooks[2].header("x-service-delivery-id"), id(&resent));
 }
 
-/// A merchant's server that abandons what waits for its endpoint while a request to it runs, and answers so. Gives its address, and
-/// where it reads the endpoint's path from.
-async fn abandoning(service: &Service, by: By, status: StatusCode) -> (String, Arc<OnceLock<String>>) {
+/// Starts a merchant's server that abandons its endpoint's pending deliveries while it handles a webhook, then responds
+/// with `status`. Returns its URL and the cell that must hold the endpoint's path before the first webhook.
+async fn endpoint_that_abandons_its_deliveries(
+    service: &Service,
+    by: AbandonedBy,
+    status: StatusCode,
+) -> (String, Arc<OnceLock<String>>) {
     let path: Arc<OnceLock<String>> = Arc::default();
     let client = Arc::new(Client::new(&service.base_url, &service.key()));
-    let known = Arc::clone(&path);
+    let endpoint_path = Arc::clone(&path);
     let answer = move || {
-        let (client, known) = (Arc::clone(&client), Arc::clone(&known));
+        let (client, endpoint_path) = (Arc::clone(&client), Arc::clone(&endpoint_path));
         async move {
-            by.change(&client, known.get().unwrap()).await;
+            by.apply(&client, endpoint_path.get().unwrap()).await;
             (status, "late")
         }
     };
@@ -260,62 +268,62 @@ async fn abandoning(service: &Service, by: By, status: StatusCode) -> (String, A
 }
 
 #[tokio::test]
-async fn an_attempt_that_runs_meanwhile_ends_as_delivered_or_cancelled() {
-    for by in By::ALL {
+async fn an_attempt_in_flight_during_abandonment_ends_as_delivered_or_cancelled() {
+    for by in AbandonedBy::ALL {
         for (status, attempts_before) in
             [(StatusCode::NO_CONTENT, 0), (StatusCode::BAD_GATEWAY, 0), (StatusCode::BAD_GATEWAY, 14)]
         {
-            let what = format!("{by:?} {status} after {attempts_before}");
-            let service = still().await;
-            let (url, known) = abandoning(&service, by, status).await;
-            let endpoint = service.register(&url, &["charge.created"]).await;
-            known.set(path(&endpoint)).unwrap();
+            let case = format!("{by:?} {status} after {attempts_before}");
+            let service = service_without_event_sources().await;
+            let (url, endpoint_path) = endpoint_that_abandons_its_deliveries(&service, by, status).await;
+            let endpoint = service.register_endpoint(&url, &["charge.created"]).await;
+            endpoint_path.set(path(&endpoint)).unwrap();
             service.charge().await;
             dispatch(&service).await;
             let delivery = service.deliveries("").await.remove(0);
             let attempts = AttributeValue::N(attempts_before.to_string());
-            set(&service, "deliveries", id(&delivery), "attempts", attempts).await;
-            work(&service, &delivery).await;
-            let ended = read(&service, &delivery).await;
-            assert_eq!(ended["attempts"], attempts_before + 1, "{what}");
-            assert_eq!(ended["lastStatusCode"], status.as_u16(), "{what}");
+            set_attribute(&service, "deliveries", id(&delivery), "attempts", attempts).await;
+            run_webhook_worker(&service, &delivery).await;
+            let ended = read_delivery(&service, &delivery).await;
+            assert_eq!(ended["attempts"], attempts_before + 1, "{case}");
+            assert_eq!(ended["lastStatusCode"], status.as_u16(), "{case}");
             let is_delivered = status.is_success();
             if is_delivered {
                 assert_eq!(
                     (&ended["status"], &ended["lastError"]),
                     (&json!("DELIVERED"), &Value::Null),
-                    "{what}"
+                    "{case}"
                 );
             } else {
                 let error = format!("{}; the last attempt: answered 502", by.reason());
                 assert_eq!(
                     (&ended["status"], &ended["lastError"]),
                     (&json!("CANCELLED"), &json!(error)),
-                    "{what}"
+                    "{case}"
                 );
                 assert_eq!(
                     (&ended["lastResponseBody"], &ended["nextRetryAt"]),
                     (&json!("late"), &Value::Null)
                 );
             }
-            expect_in_lists(&service, 0, usize::from(!is_delivered)).await;
-            assert_eq!(dead_letters(&service).await, 0, "{what}");
-            // And the steps that follow change nothing of it.
+            expect_counts(&service, 0, usize::from(!is_delivered)).await;
+            assert_eq!(count_dead_letters(&service).await, 0, "{case}");
+            // The abandonment's steps change nothing of it afterwards.
             dispatch_all(&service).await;
-            assert_eq!(read(&service, &delivery).await, ended, "{what}");
+            assert_eq!(read_delivery(&service, &delivery).await, ended, "{case}");
         }
     }
 }
 
-async fn dead_letters(service: &Service) -> usize {
+async fn count_dead_letters(service: &Service) -> usize {
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
     let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryDeadLetterQueue");
     let received = sqs.receive_message().queue_url(url).max_number_of_messages(10).send().await.unwrap();
     received.messages().len()
 }
 
-/// Sets an attribute of a row of the scope.
-async fn set(service: &Service, partition: &str, sk: &str, name: &str, value: AttributeValue) {
+/// Sets an attribute of a row in a partition of the scope.
+async fn set_attribute(service: &Service, partition: &str, sk: &str, name: &str, value: AttributeValue) {
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let update = client.update_item().table_name("StateTable");
     update
@@ -330,21 +338,21 @@ async fn set(service: &Service, partition: &str, sk: &str, name: &str, value: At
 }
 
 #[tokio::test]
-async fn a_delivery_made_from_an_endpoint_that_was_read_before_it_was_deactivated_is_abandoned_too() {
-    let service = still().await;
+async fn a_delivery_created_from_a_stale_read_of_a_deactivated_endpoint_is_abandoned() {
+    let service = service_without_event_sources().await;
     let listener = Listener::start().await;
-    let made = service.register(&listener.url, &["charge.paid"]).await;
-    let read_before = Endpoints::new(service.store()).of(&service.scope()).await.unwrap();
-    By::DeactivationAndBack.change(&service, &path(&made)).await;
-    // The dispatcher's clock may be ahead.
+    let registered = service.register_endpoint(&listener.url, &["charge.paid"]).await;
+    let stale_endpoints = Endpoints::new(service.store()).of(&service.scope()).await.unwrap();
+    AbandonedBy::DeactivationAndReactivation.apply(&service, &path(&registered)).await;
+    // The dispatcher's clock may be a few seconds ahead.
     let now = service.stack.clock.now().plus_seconds(5).unwrap();
-    let event = event(&service, 1, now);
-    let late = Delivery::of_event(&event, &read_before, now).remove(0);
-    write(&dynamodb(&service), &[to_item(&event).unwrap(), to_item(&late).unwrap()]).await;
-    let late = json!({"id": late.id, "endpointId": made["id"]});
-    assert_eq!(read(&service, &late).await["status"], "CANCELLED");
+    let event = charge_paid_event(&service, 1, now);
+    let late_delivery = Delivery::of_event(&event, &stale_endpoints, now).remove(0);
+    write(&dynamodb(&service), &[to_item(&event).unwrap(), to_item(&late_delivery).unwrap()]).await;
+    let late_delivery = json!({"id": late_delivery.id, "endpointId": registered["id"]});
+    assert_eq!(read_delivery(&service, &late_delivery).await["status"], "CANCELLED");
     service.stack.clock.advance(6_000);
-    work(&service, &late).await;
+    run_webhook_worker(&service, &late_delivery).await;
     assert_eq!(service.deliveries("&status=CANCELLED").await.len(), 1);
     assert_eq!(listener.hooks().len(), 0);
 }
@@ -353,33 +361,36 @@ fn dynamodb(service: &Service) -> aws_sdk_dynamodb::Client {
     local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url)
 }
 
-fn event(service: &Service, number: usize, at: Timestamp) -> Event {
+fn charge_paid_event(service: &Service, number: usize, at: Timestamp) -> Event {
     let origin = Origin { scope: service.scope(), row: format!("charge#{number}"), version: 1, at };
     Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap()
 }
 
-/// So many deliveries that wait for an hour for their next attempt to the endpoint that takes `charge.paid`, every second of
-/// which is listed.
-async fn seed_waiting(service: &Service, count: usize) {
+/// Writes `count` pending deliveries to the endpoint that subscribes to `charge.paid`. Their next attempt is an hour
+/// away. Half of them had an attempt and are in the list.
+async fn seed_pending_deliveries(service: &Service, count: usize) {
     let endpoints = Endpoints::new(service.store()).of(&service.scope()).await.unwrap();
     let now = service.stack.clock.now();
     let events: Vec<Event> = (0..count)
-        .map(|number| event(service, number, now.plus_millis(-i64::try_from(number).unwrap()).unwrap()))
+        .map(|number| {
+            charge_paid_event(service, number, now.plus_millis(-i64::try_from(number).unwrap()).unwrap())
+        })
         .collect();
     let deliveries = events.iter().flat_map(|event| Delivery::of_event(event, &endpoints, now)).enumerate();
-    let waiting = deliveries.map(|(place, delivery)| Delivery {
+    let pending = deliveries.map(|(place, delivery)| Delivery {
         next_attempt_at: now.plus_seconds(3_600).unwrap(),
         attempts: u32::from(place % 4 < 2),
         listed: place % 4 < 2,
         ..delivery
     });
-    let items: Vec<_> = waiting.map(|delivery| to_item(&delivery).unwrap()).collect();
+    let items: Vec<_> = pending.map(|delivery| to_item(&delivery).unwrap()).collect();
     assert_eq!(items.len(), count);
     write(&dynamodb(service), &items).await;
 }
 
-/// How many deliveries were cancelled so far, each in its row and its place of the list.
-async fn cancelled(service: &Service) -> usize {
+/// Counts the cancelled deliveries. Checks that each row and its list key agree: only cancelled rows are listed as
+/// such, and they have left the due index.
+async fn count_cancelled_rows(service: &Service) -> usize {
     let all =
         service.store().partition_prefix(&format!("deliveries#{}", service.scope()), "wd_").await.unwrap();
     let cancelled = all.into_iter().filter(|item| {
@@ -395,129 +406,135 @@ async fn cancelled(service: &Service) -> usize {
 }
 
 #[tokio::test]
-async fn deliveries_are_cancelled_in_bounded_steps_each_safe_to_repeat() {
-    let service = still().await;
-    let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    seed_waiting(&service, 1_300).await;
-    let before = stream(&service).await.len();
-    By::Deletion.change(&service, &path(&endpoint)).await;
-    let of_abandonment =
+async fn deliveries_are_cancelled_in_bounded_idempotent_steps() {
+    let service = service_without_event_sources().await;
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    seed_pending_deliveries(&service, 1_300).await;
+    let before = stream_records(&service).await.len();
+    AbandonedBy::Deletion.apply(&service, &path(&endpoint)).await;
+    let is_abandonment =
         |record: &Value| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("abandonments#");
     let mut counts = vec![0];
-    let mut seen = before;
+    let mut dispatched = before;
     loop {
-        let records = stream(&service).await;
+        let records = stream_records(&service).await;
         let steps: Vec<Value> =
-            records[seen..].iter().filter(|record| of_abandonment(record)).cloned().collect();
+            records[dispatched..].iter().filter(|record| is_abandonment(record)).cloned().collect();
         if steps.is_empty() {
             break;
         }
-        seen = records.len();
+        dispatched = records.len();
         assert_eq!(steps.len(), 1);
-        // The first alone, for two at once may cancel twice as many; the others as several batches at once.
+        // The first step is dispatched once, because two concurrent runs may cancel up to twice the bound. Later steps
+        // are dispatched twice concurrently.
         if counts.len() == 1 {
-            hand_over(&service, &steps).await;
+            dispatch_records(&service, &steps).await;
         } else {
-            tokio::join!(hand_over(&service, &steps), hand_over(&service, &steps));
+            tokio::join!(dispatch_records(&service, &steps), dispatch_records(&service, &steps));
         }
-        let after_step = cancelled(&service).await;
-        hand_over(&service, &steps).await;
-        assert_eq!(cancelled(&service).await, after_step, "the same record once more");
+        let after_step = count_cancelled_rows(&service).await;
+        dispatch_records(&service, &steps).await;
+        assert_eq!(
+            count_cancelled_rows(&service).await,
+            after_step,
+            "dispatching the same record again cancels nothing"
+        );
         counts.push(after_step);
     }
     assert!((1..=1_000).contains(&counts[1]) && counts.len() > 3, "{counts:?}");
     assert_eq!(counts.last(), Some(&1_300));
-    expect_in_lists(&service, 0, 1_300).await;
+    expect_counts(&service, 0, 1_300).await;
 }
 
 #[tokio::test]
-async fn the_scheduler_continues_what_the_stream_lost_and_ends_it() {
-    let service = still().await;
+async fn the_scheduler_resumes_an_abandonment_whose_stream_record_failed() {
+    let service = service_without_event_sources().await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
-    let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    seed_waiting(&service, 200).await;
-    By::Deactivation.change(&service, &path(&endpoint)).await;
-    // The dispatcher's step fails: its batch is done all the same, for the stream must not wait.
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    seed_pending_deliveries(&service, 200).await;
+    AbandonedBy::Deactivation.apply(&service, &path(&endpoint)).await;
+    // The dispatcher's step fails. Its batch still succeeds, because an abandonment must not hold up the stream.
     proxy.inject_every("TransactWriteItems", 1, Fault::InternalError);
-    let records = stream(&service).await;
-    let of_abandonment: Vec<Value> = records
+    let records = stream_records(&service).await;
+    let abandonment_records: Vec<Value> = records
         .iter()
         .filter(|record| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("abandonments#"))
         .cloned()
         .collect();
-    assert_eq!(of_abandonment.len(), 1);
-    hand_over(&service, &of_abandonment).await;
+    assert_eq!(abandonment_records.len(), 1);
+    dispatch_records(&service, &abandonment_records).await;
     proxy.reset();
-    assert_eq!(cancelled(&service).await, 0);
+    assert_eq!(count_cancelled_rows(&service).await, 0);
 
-    // Others hold some of the rows: they are waited for.
+    // Half of the transactions conflict. The scheduler retries them in later runs.
     let mut seconds = 0;
-    let is_over = |rows: &[HashMap<String, AttributeValue>]| !rows[0].contains_key("due_pk");
-    while !is_over(&abandonments(&service).await) {
+    let has_ended = |rows: &[HashMap<String, AttributeValue>]| !rows[0].contains_key("due_pk");
+    while !has_ended(&abandonment_rows(&service).await) {
         seconds += 61;
         service.stack.clock.advance(61_000);
         proxy.inject_every("TransactWriteItems", 2, Fault::TransactionConflict);
-        scheduler(&service).await;
+        run_scheduler(&service).await;
         proxy.reset();
-        assert!(seconds < 20 * 61, "never over");
+        assert!(seconds < 20 * 61, "the abandonment ends within 20 runs");
     }
-    assert_eq!(cancelled(&service).await, 200);
-    expect_in_lists(&service, 0, 200).await;
-    let row = abandonments(&service).await.remove(0);
+    assert_eq!(count_cancelled_rows(&service).await, 200);
+    expect_counts(&service, 0, 200).await;
+    let row = abandonment_rows(&service).await.remove(0);
     let kept_until: i64 = row["ttl"].as_n().unwrap().parse().unwrap();
     assert!(kept_until > service.stack.clock.now().seconds() + 91 * 24 * 60 * 60);
 }
 
 #[tokio::test]
-async fn what_an_attempt_left_pending_behind_the_passes_is_cancelled_by_the_last_one() {
-    let service = still().await;
-    let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    seed_waiting(&service, 10).await;
-    By::Deactivation.change(&service, &path(&endpoint)).await;
+async fn the_last_pass_cancels_a_delivery_that_became_pending_after_the_first() {
+    let service = service_without_event_sources().await;
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    seed_pending_deliveries(&service, 10).await;
+    AbandonedBy::Deactivation.apply(&service, &path(&endpoint)).await;
     let before = Endpoints::new(service.store()).of(&service.scope()).await.unwrap();
     dispatch_all(&service).await;
-    assert_eq!(cancelled(&service).await, 10);
-    // As a worker writes it that read the endpoint just before.
+    assert_eq!(count_cancelled_rows(&service).await, 10);
+    // A worker that read the endpoint before the change writes such a delivery.
     let now = service.stack.clock.now();
-    let event = event(&service, 99, now);
+    let event = charge_paid_event(&service, 99, now);
     let endpoint = Endpoint {
         abandoned: None,
         status: shared::webhook::endpoint::EndpointStatus::Active,
         ..before[0].clone()
     };
-    let left = Delivery { listed: true, ..Delivery::of_event(&event, &[endpoint], now).remove(0) };
-    write(&dynamodb(&service), &[to_item(&event).unwrap(), to_item(&left).unwrap()]).await;
+    let pending_delivery =
+        Delivery { listed: true, ..Delivery::of_event(&event, &[endpoint], now).remove(0) };
+    write(&dynamodb(&service), &[to_item(&event).unwrap(), to_item(&pending_delivery).unwrap()]).await;
     service.stack.clock.advance(121_000);
-    scheduler(&service).await;
-    assert_eq!(cancelled(&service).await, 11);
-    assert!(!abandonments(&service).await[0].contains_key("due_pk"));
+    run_scheduler(&service).await;
+    assert_eq!(count_cancelled_rows(&service).await, 11);
+    assert!(!abandonment_rows(&service).await[0].contains_key("due_pk"));
 }
 
-/// Pending deliveries in the test of many; `cargo run` is measured with 10,000 (docs/decisions.md).
+/// The number of pending deliveries in the next test. The measurements in docs/decisions are of `cargo run` with 10,000.
 const MANY: usize = 1_500;
 
 #[tokio::test]
-async fn all_that_waits_for_a_deleted_endpoint_is_cancelled_in_lists_and_statistics() {
+async fn every_pending_delivery_of_a_deleted_endpoint_is_cancelled_in_lists_and_statistics() {
     let service = Service::start().await;
-    let other = service.register("http://127.0.0.1:9/other", &["charge.paid"]).await;
-    seed_waiting(&service, 100).await;
+    let other = service.register_endpoint("http://127.0.0.1:9/other", &["charge.paid"]).await;
+    seed_pending_deliveries(&service, 100).await;
     service.patch(&path(&other), &json!({"events": ["charge.failed"]})).await.expect(200);
-    let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    seed_waiting(&service, MANY).await;
-    // The stream is read in order: what was put there before is dispatched.
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    seed_pending_deliveries(&service, MANY).await;
+    // The stream is in order. Once this charge's event arrives, the earlier records are dispatched.
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created"]).await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
     listener.received(1).await;
-    queue_is_empty(&service).await;
+    wait_for_empty_queue(&service).await;
 
     service.delete(&path(&endpoint)).await.expect(200);
-    eventually("two passes are made", async || {
-        let row = abandonments(&service).await.remove(0);
+    eventually("the abandonment reaches its last pass", async || {
+        let row = abandonment_rows(&service).await.remove(0);
         (row["pass"].as_s().unwrap() == "last").then_some(())
     })
     .await;
-    expect_in_lists(&service, 100, MANY).await;
+    expect_counts(&service, 100, MANY).await;
     let page = async |query: &str| service.get(&format!("/v1/webhooks/deliveries?{query}")).await.expect(200);
     for (endpoint, status, count) in [(&endpoint, "CANCELLED", MANY), (&other, "PENDING", 100)] {
         assert_eq!(page(&format!("endpointId={}&status={status}", id(endpoint))).await["total"], count);
@@ -526,64 +543,65 @@ async fn all_that_waits_for_a_deleted_endpoint_is_cancelled_in_lists_and_statist
 }
 
 #[tokio::test]
-async fn an_endpoint_deactivated_before_abandonments_were_counted_revives_nothing_when_it_is_active_again() {
-    let service = still().await;
+async fn reactivating_an_endpoint_that_an_earlier_version_deactivated_revives_no_delivery() {
+    let service = service_without_event_sources().await;
     let listener = Listener::start().await;
-    let endpoint = service.register(&listener.url, &["charge.created"]).await;
+    let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
     dispatch(&service).await;
-    let waiting = service.deliveries("").await.remove(0);
-    // As an earlier version left it.
-    set(&service, "endpoints", id(&endpoint), "status", AttributeValue::S("INACTIVE".to_owned())).await;
-    assert_eq!(read(&service, &waiting).await["status"], "CANCELLED");
+    let pending = service.deliveries("").await.remove(0);
+    // An earlier version set only the status and wrote no abandonment row.
+    set_attribute(&service, "endpoints", id(&endpoint), "status", AttributeValue::S("INACTIVE".to_owned()))
+        .await;
+    assert_eq!(read_delivery(&service, &pending).await["status"], "CANCELLED");
     service.patch(&path(&endpoint), &json!({"status": "ACTIVE"})).await.expect(200);
-    assert_eq!(read(&service, &waiting).await["status"], "CANCELLED");
-    work(&service, &waiting).await;
+    assert_eq!(read_delivery(&service, &pending).await["status"], "CANCELLED");
+    run_webhook_worker(&service, &pending).await;
     assert_eq!(listener.hooks().len(), 0);
     service.charge().await;
     dispatch(&service).await;
     let new = service.deliveries("").await.remove(0);
-    work(&service, &new).await;
+    run_webhook_worker(&service, &new).await;
     assert_eq!(listener.hooks().len(), 1);
     dispatch_all(&service).await;
-    expect_in_lists(&service, 0, 1).await;
+    expect_counts(&service, 0, 1).await;
 }
 
 #[tokio::test]
-async fn a_delivery_whose_endpoint_was_deleted_without_a_tombstone_reads_cancelled() {
-    let service = still().await;
-    let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.created"]).await;
+async fn a_delivery_reads_cancelled_when_its_endpoint_was_deleted_without_a_tombstone() {
+    let service = service_without_event_sources().await;
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
     service.charge().await;
     dispatch(&service).await;
-    let waiting = service.deliveries("").await.remove(0);
+    let pending = service.deliveries("").await.remove(0);
     let key = Endpoint::key_of(&service.scope(), id(&endpoint).parse().unwrap());
     let delete =
         dynamodb(&service).delete_item().table_name("StateTable").set_key(Some(key_attributes(&key)));
     delete.send().await.unwrap();
-    let read = read(&service, &waiting).await;
+    let read = read_delivery(&service, &pending).await;
     assert_eq!(
         (&read["status"], &read["lastError"]),
         (&json!("CANCELLED"), &json!("the endpoint was deleted"))
     );
-    assert_eq!(read["updatedAt"], waiting["updatedAt"]);
+    assert_eq!(read["updatedAt"], pending["updatedAt"]);
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_inactive_already_has_nothing_to_abandon() {
-    let service = still().await;
-    let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.created"]).await;
+async fn deactivating_an_inactive_endpoint_writes_no_second_abandonment() {
+    let service = service_without_event_sources().await;
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
     for (changes, rows) in
         [(&["ACTIVE"][..], 0), (&["INACTIVE", "INACTIVE"], 1), (&["ACTIVE", "INACTIVE"], 2)]
     {
         for status in changes {
             service.patch(&path(&endpoint), &json!({"status": status})).await.expect(200);
         }
-        assert_eq!(abandonments(&service).await.len(), rows, "{changes:?}");
+        assert_eq!(abandonment_rows(&service).await.len(), rows, "{changes:?}");
     }
     service.patch(&path(&endpoint), &json!({"url": "http://127.0.0.1:9/other"})).await.expect(200);
-    assert_eq!(abandonments(&service).await.len(), 2);
+    assert_eq!(abandonment_rows(&service).await.len(), 2);
     service.delete(&path(&endpoint)).await.expect(200);
-    let rows = abandonments(&service).await;
+    let rows = abandonment_rows(&service).await;
     let of = |row: &HashMap<String, AttributeValue>| {
         row["sk"].as_s().unwrap().rsplit('#').next().unwrap().to_owned()
     };

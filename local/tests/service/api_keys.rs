@@ -1,4 +1,4 @@
-//! `/v1/api-keys` (contract: API keys; Authentication, 3 to 8).
+//! Tests of `/v1/api-keys` (contract: API keys; Authentication, 3 to 8).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,31 +19,31 @@ use shared::store::{Store, Write};
 
 use crate::support::{Answer, Client, Service, id, operator};
 
-/// Somebody who is logged in.
-struct Desk<'a> {
+/// A logged-in user of the dashboard.
+struct DashboardUser<'a> {
     service: &'a Service,
     token: String,
 }
 
-impl<'a> Desk<'a> {
-    /// The first account's owner.
+impl<'a> DashboardUser<'a> {
+    /// Returns the first account's owner.
     fn owner(service: &'a Service) -> Self {
         let seed = &service.stack.seed;
         Self { service, token: seed.owner_token(&seed.first, service.stack.clock.now()).unwrap() }
     }
 
-    /// The other account's owner.
-    fn stranger(service: &'a Service) -> Self {
+    /// Returns the other account's owner.
+    fn other_owner(service: &'a Service) -> Self {
         let seed = &service.stack.seed;
         Self { service, token: seed.owner_token(&seed.other, service.stack.clock.now()).unwrap() }
     }
 
-    /// The first account's member.
+    /// Returns the first account's member.
     fn member(service: &'a Service) -> Self {
         Self { service, token: service.stack.seed.member_token(service.stack.clock.now()).unwrap() }
     }
 
-    async fn ask(&self, method: Method, path: &str, body: &Value) -> Answer {
+    async fn send(&self, method: Method, path: &str, body: &Value) -> Answer {
         let bearer = format!("Bearer {}", self.token);
         let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
         let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -51,19 +51,19 @@ impl<'a> Desk<'a> {
     }
 
     async fn issue(&self, body: &Value) -> Answer {
-        self.ask(Method::POST, "/v1/api-keys", body).await
+        self.send(Method::POST, "/v1/api-keys", body).await
     }
 
     async fn rotate(&self, key: &str, body: &Value) -> Answer {
-        self.ask(Method::POST, &format!("/v1/api-keys/{key}/rotate"), body).await
+        self.send(Method::POST, &format!("/v1/api-keys/{key}/rotate"), body).await
     }
 
     async fn revoke(&self, key: &str) -> Answer {
-        self.ask(Method::DELETE, &format!("/v1/api-keys/{key}"), &Value::Null).await
+        self.send(Method::DELETE, &format!("/v1/api-keys/{key}"), &Value::Null).await
     }
 
     async fn list(&self) -> Value {
-        self.ask(Method::GET, "/v1/api-keys", &Value::Null).await.expect(200)
+        self.send(Method::GET, "/v1/api-keys", &Value::Null).await.expect(200)
     }
 
     async fn labels(&self) -> Vec<String> {
@@ -72,8 +72,8 @@ impl<'a> Desk<'a> {
     }
 }
 
-/// The status with which a key reads a list.
-async fn works(client: &Client, key: &str) -> u16 {
+/// Returns the status of a request with this key: 200 where the key works.
+async fn status_with_key(client: &Client, key: &str) -> u16 {
     client.get_as(key, "/v1/webhooks/endpoints").await.status.as_u16()
 }
 
@@ -82,10 +82,10 @@ fn cleartext(issued: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn an_issued_key_works_at_once_and_is_shown_once() {
+async fn an_issued_key_works_immediately_and_its_cleartext_is_shown_once() {
     let service = Service::start().await;
-    let desk = Desk::owner(&service);
-    let issued = desk.issue(&json!({"label": "Loja online", "test": true})).await.expect(201);
+    let owner = DashboardUser::owner(&service);
+    let issued = owner.issue(&json!({"label": "Loja online", "test": true})).await.expect(201);
     let names: Vec<&String> = issued.as_object().unwrap().keys().collect();
     assert_eq!(names, ["apiKey", "createdAt", "fingerprint", "id", "label", "mode", "prefix"]);
     let key = cleartext(&issued);
@@ -94,13 +94,13 @@ async fn an_issued_key_works_at_once_and_is_shown_once() {
     assert_eq!((&issued["mode"], &issued["label"]), (&json!("test"), &json!("Loja online")));
     assert_eq!(issued["prefix"], key[..12]);
     assert_eq!(issued["fingerprint"], domain::hex::encode(&Sha256::digest(key)));
-    assert_eq!(works(&service, key).await, 200);
-    // It sees what the account's other test keys see.
+    assert_eq!(status_with_key(&service, key).await, 200);
+    // The key reads the data of the account's test mode.
     let charge = service.charge().await;
     let path = format!("/v1/charges/{}", id(&charge));
     assert_eq!(service.get_as(key, &path).await.expect(200)["id"], charge["id"]);
 
-    let list = desk.list().await;
+    let list = owner.list().await;
     assert_eq!(list["access"], json!({"canManage": true}));
     let listed = &list["data"][0];
     for name in ["id", "prefix", "label", "createdAt", "mode"] {
@@ -108,13 +108,13 @@ async fn an_issued_key_works_at_once_and_is_shown_once() {
     }
     assert_eq!(listed.as_object().unwrap().len(), 5);
     assert!(!list.to_string().contains(key));
-    let tables = tables(&service).await;
-    assert!(!tables.contains(random), "a cleartext was stored");
-    assert!(tables.contains(issued["fingerprint"].as_str().unwrap()));
+    let table_contents = table_contents(&service).await;
+    assert!(!table_contents.contains(random), "no table contains the key's cleartext");
+    assert!(table_contents.contains(issued["fingerprint"].as_str().unwrap()));
 }
 
-/// All that both tables hold, as text.
-async fn tables(service: &Service) -> String {
+/// Returns the contents of both tables as text.
+async fn table_contents(service: &Service) -> String {
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let mut text = String::new();
     for table in ["StateTable", "ApiKeysTable"] {
@@ -125,17 +125,17 @@ async fn tables(service: &Service) -> String {
 }
 
 #[tokio::test]
-async fn a_key_is_live_and_without_a_label_unless_asked_otherwise() {
+async fn a_key_is_live_and_has_an_empty_label_by_default() {
     let service = Service::start().await;
-    let desk = Desk::owner(&service);
+    let owner = DashboardUser::owner(&service);
     for body in [Value::Null, json!({}), json!({"label": null, "test": null}), json!({"test": false})] {
-        let issued = desk.issue(&body).await.expect(201);
+        let issued = owner.issue(&body).await.expect(201);
         assert!(cleartext(&issued).starts_with("ak_live_"), "{body}");
         assert_eq!((&issued["mode"], &issued["label"]), (&json!("live"), &json!("")));
     }
     let longest = "é".repeat(64);
-    assert_eq!(desk.issue(&json!({"label": longest})).await.expect(201)["label"], longest);
-    let before = desk.list().await;
+    assert_eq!(owner.issue(&json!({"label": longest})).await.expect(201)["label"], longest);
+    let before = owner.list().await;
     for (body, params) in [
         (json!({"label": "x".repeat(65)}), vec!["label"]),
         (json!({"label": 1}), vec!["label"]),
@@ -144,64 +144,70 @@ async fn a_key_is_live_and_without_a_label_unless_asked_otherwise() {
         (json!({"test": "true"}), vec!["test"]),
         (json!({"test": 1, "label": []}), vec!["label", "test"]),
     ] {
-        let refused = desk.issue(&body).await;
+        let refused = owner.issue(&body).await;
         assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_request"), "{body}");
         assert_eq!(refused.params(), params);
     }
-    assert_eq!(desk.list().await, before);
+    assert_eq!(owner.list().await, before);
 }
 
 #[tokio::test]
-async fn a_rotation_ends_the_old_key_and_keeps_its_mode_and_label() {
+async fn a_rotation_revokes_the_old_key_and_copies_its_mode_and_label() {
     let service = Service::start().await;
-    let desk = Desk::owner(&service);
+    let owner = DashboardUser::owner(&service);
     for (test, mode) in [(true, "test"), (false, "live")] {
-        let old = desk.issue(&json!({"label": "caixa", "test": test})).await.expect(201);
-        let new = desk.rotate(id(&old), &Value::Null).await.expect(201);
+        let old = owner.issue(&json!({"label": "caixa", "test": test})).await.expect(201);
+        let new = owner.rotate(id(&old), &Value::Null).await.expect(201);
         assert_eq!((&new["mode"], &new["label"]), (&json!(mode), &json!("caixa")));
         assert_ne!(new["id"], old["id"]);
         assert_eq!(
-            (works(&service, cleartext(&old)).await, works(&service, cleartext(&new)).await),
+            (
+                status_with_key(&service, cleartext(&old)).await,
+                status_with_key(&service, cleartext(&new)).await
+            ),
             (401, 200)
         );
-        let renamed = desk.rotate(id(&new), &json!({"label": "caixa 2"})).await.expect(201);
+        let renamed = owner.rotate(id(&new), &json!({"label": "caixa 2"})).await.expect(201);
         assert_eq!((&renamed["mode"], &renamed["label"]), (&json!(mode), &json!("caixa 2")));
-        assert_eq!(works(&service, cleartext(&new)).await, 401);
-        // What is gone can't be rotated again, and what is wrong is told before it is tried.
-        assert_eq!(desk.rotate(id(&old), &Value::Null).await.problem().0, 404);
-        let refused = desk.rotate(id(&renamed), &json!({"label": "x".repeat(65)})).await;
+        assert_eq!(status_with_key(&service, cleartext(&new)).await, 401);
+        // A rotated key cannot be rotated again. A request with an invalid label rotates nothing.
+        assert_eq!(owner.rotate(id(&old), &Value::Null).await.problem().0, 404);
+        let refused = owner.rotate(id(&renamed), &json!({"label": "x".repeat(65)})).await;
         assert_eq!((refused.problem().0, refused.params()), (400, vec!["label"]));
-        assert_eq!(works(&service, cleartext(&renamed)).await, 200);
+        assert_eq!(status_with_key(&service, cleartext(&renamed)).await, 200);
     }
-    // Two rotated, two seeded.
-    assert_eq!(desk.labels().await, ["caixa 2", "caixa 2", "seeded", "seeded"]);
+    // Two rotated keys and two seeded keys.
+    assert_eq!(owner.labels().await, ["caixa 2", "caixa 2", "seeded", "seeded"]);
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_gone_for_good_and_the_others_stay() {
+async fn a_revoked_key_never_works_again_and_other_keys_still_work() {
     let service = Service::start().await;
-    let desk = Desk::owner(&service);
-    let [kept, revoked] =
-        [desk.issue(&json!({"test": true})).await, desk.issue(&json!({"test": true})).await]
+    let owner = DashboardUser::owner(&service);
+    let [other, revoked] =
+        [owner.issue(&json!({"test": true})).await, owner.issue(&json!({"test": true})).await]
             .map(|a| a.expect(201));
-    assert_eq!(desk.revoke(id(&revoked)).await.expect(200), json!({"revoked": true}));
+    assert_eq!(owner.revoke(id(&revoked)).await.expect(200), json!({"revoked": true}));
     assert_eq!(
-        (works(&service, cleartext(&revoked)).await, works(&service, cleartext(&kept)).await),
+        (
+            status_with_key(&service, cleartext(&revoked)).await,
+            status_with_key(&service, cleartext(&other)).await
+        ),
         (401, 200)
     );
-    for _again in 0..2 {
-        assert_eq!(desk.revoke(id(&revoked)).await.problem(), (404, "not_found_error", "not_found"));
-        assert_eq!(desk.rotate(id(&revoked), &Value::Null).await.problem().0, 404);
+    for _repeat in 0..2 {
+        assert_eq!(owner.revoke(id(&revoked)).await.problem(), (404, "not_found_error", "not_found"));
+        assert_eq!(owner.rotate(id(&revoked), &Value::Null).await.problem().0, 404);
     }
-    let list = desk.list().await;
-    assert!(!list.to_string().contains(id(&revoked)) && list.to_string().contains(id(&kept)));
+    let list = owner.list().await;
+    assert!(!list.to_string().contains(id(&revoked)) && list.to_string().contains(id(&other)));
 }
 
 #[tokio::test]
-async fn another_accounts_key_is_not_there_and_nothing_happens_to_it() {
+async fn another_accounts_key_is_not_found_and_stays_unchanged() {
     let service = Service::start().await;
-    let (desk, stranger) = (Desk::owner(&service), Desk::stranger(&service));
-    let key = desk.issue(&json!({"test": true})).await.expect(201);
+    let (owner, other_owner) = (DashboardUser::owner(&service), DashboardUser::other_owner(&service));
+    let key = owner.issue(&json!({"test": true})).await.expect(201);
     let unknown = format!("key_{}", "0".repeat(64));
     for path in [
         id(&key),
@@ -212,19 +218,21 @@ async fn another_accounts_key_is_not_there_and_nothing_happens_to_it() {
         &id(&key).to_uppercase(),
         key["fingerprint"].as_str().unwrap(),
     ] {
-        for answer in [stranger.revoke(path).await, stranger.rotate(path, &json!({"label": "mine"})).await] {
+        for answer in
+            [other_owner.revoke(path).await, other_owner.rotate(path, &json!({"label": "mine"})).await]
+        {
             assert_eq!(answer.problem(), (404, "not_found_error", "not_found"), "{path}");
         }
     }
-    assert_eq!(works(&service, cleartext(&key)).await, 200);
-    assert!(!stranger.list().await.to_string().contains(id(&key)));
-    assert_eq!(stranger.labels().await, ["seeded", "seeded"]);
+    assert_eq!(status_with_key(&service, cleartext(&key)).await, 200);
+    assert!(!other_owner.list().await.to_string().contains(id(&key)));
+    assert_eq!(other_owner.labels().await, ["seeded", "seeded"]);
 }
 
 #[tokio::test]
-async fn a_member_lists_keys_and_manages_none() {
+async fn a_member_lists_keys_but_cannot_manage_them() {
     let service = Service::start().await;
-    let (owner, member) = (Desk::owner(&service), Desk::member(&service));
+    let (owner, member) = (DashboardUser::owner(&service), DashboardUser::member(&service));
     let key = owner.issue(&json!({"test": true})).await.expect(201);
     let list = member.list().await;
     assert_eq!(list["access"], json!({"canManage": false}));
@@ -239,11 +247,11 @@ async fn a_member_lists_keys_and_manages_none() {
     ] {
         assert_eq!(answer.problem(), (403, "permission_error", "API_KEY_ROLE_REQUIRED"));
     }
-    assert_eq!(works(&service, cleartext(&key)).await, 200);
+    assert_eq!(status_with_key(&service, cleartext(&key)).await, 200);
     assert_eq!(owner.list().await["data"], list["data"]);
 }
 
-/// Changes the stored row of somebody who is logged in.
+/// Changes the stored row of a user.
 async fn change_user(store: &Store, email: &str, change: impl Fn(&mut User)) {
     let mut user: User = store.get(&User::key_of(&UserId::of_email(email))).await.unwrap().unwrap();
     let version = user.version;
@@ -254,11 +262,11 @@ async fn change_user(store: &Store, email: &str, change: impl Fn(&mut User)) {
 }
 
 #[tokio::test]
-async fn the_stored_role_counts_and_whoever_was_removed_has_none() {
+async fn the_stored_role_applies_and_a_removed_or_moved_user_gets_401() {
     let service = Service::start().await;
     let store = service.store();
     let email = &service.stack.seed.member_email;
-    let member = Desk::member(&service);
+    let member = DashboardUser::member(&service);
     assert_eq!(member.issue(&json!({})).await.problem().0, 403);
     for (role, status) in [(Role::Admin, 201), (Role::Owner, 201), (Role::Member, 403)] {
         change_user(&store, email, |user| user.role = role).await;
@@ -266,29 +274,29 @@ async fn the_stored_role_counts_and_whoever_was_removed_has_none() {
     }
     let other = service.stack.seed.other.id;
     let first = service.stack.seed.first.id;
-    // A person of another account by now: this token's account is not theirs.
+    // Once the user belongs to another account, tokens of the first account are invalid.
     change_user(&store, email, |user| user.account = other).await;
-    assert_eq!(member.ask(Method::GET, "/v1/api-keys", &Value::Null).await.problem().0, 401);
+    assert_eq!(member.send(Method::GET, "/v1/api-keys", &Value::Null).await.problem().0, 401);
     change_user(&store, email, |user| user.account = first).await;
     member.list().await;
-    // A new password ends what was issued before, also where the operator's clock is an hour behind.
+    // A new password invalidates earlier tokens, even where the operator's clock is an hour behind.
     let user: User = store.get(&User::key_of(&UserId::of_email(email))).await.unwrap().unwrap();
-    let anew = UserChange::Password(user.password_hash, TokenGeneration::new([7; 8]));
-    let behind = service.stack.clock.now().plus_seconds(-3_600).unwrap();
-    Users::new(store.clone()).change((&first, email), &anew, &operator(), behind).await.unwrap();
-    assert_eq!(member.ask(Method::GET, "/v1/api-keys", &Value::Null).await.problem().0, 401);
+    let new_password = UserChange::Password(user.password_hash, TokenGeneration::new([7; 8]));
+    let an_hour_ago = service.stack.clock.now().plus_seconds(-3_600).unwrap();
+    Users::new(store.clone()).change((&first, email), &new_password, &operator(), an_hour_ago).await.unwrap();
+    assert_eq!(member.send(Method::GET, "/v1/api-keys", &Value::Null).await.problem().0, 401);
     let user: User = store.get(&User::key_of(&UserId::of_email(email))).await.unwrap().unwrap();
     let version = i64::try_from(user.version).unwrap();
     let _ = store.commit(vec![Write::remove(user.key(), "version", version)]).await.unwrap();
-    let gone = member.ask(Method::GET, "/v1/api-keys", &Value::Null).await;
-    assert_eq!(gone.problem(), (401, "authentication_error", "unauthorized"));
+    let removed = member.send(Method::GET, "/v1/api-keys", &Value::Null).await;
+    assert_eq!(removed.problem(), (401, "authentication_error", "unauthorized"));
 }
 
 #[tokio::test]
-async fn only_a_dashboard_token_that_holds_opens_these_routes() {
+async fn these_routes_accept_only_a_valid_dashboard_token() {
     let service = Service::start().await;
-    let desk = Desk::owner(&service);
-    let (token, key) = (&desk.token, service.key());
+    let owner = DashboardUser::owner(&service);
+    let (token, key) = (&owner.token, service.key());
     let (signed, signature) = token.rsplit_once('.').unwrap();
     let claims = signed.split_once('.').unwrap().1;
     let none = "eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0";
@@ -324,34 +332,34 @@ async fn only_a_dashboard_token_that_holds_opens_these_routes() {
     }
     let lower = format!("bearer {token}");
     service.raw(Method::GET, "/v1/api-keys", &[("authorization", &lower)], "").await.expect(200);
-    assert_eq!(works(&service, token).await, 401);
+    assert_eq!(status_with_key(&service, token).await, 401);
     service.stack.clock.advance(12 * 3_600_000 - 2_000);
-    desk.list().await;
+    owner.list().await;
     service.stack.clock.advance(2_000);
-    let over = desk.ask(Method::GET, "/v1/api-keys", &Value::Null).await;
-    assert_eq!(over.problem(), (401, "authentication_error", "unauthorized"));
+    let expired = owner.send(Method::GET, "/v1/api-keys", &Value::Null).await;
+    assert_eq!(expired.problem(), (401, "authentication_error", "unauthorized"));
 }
 
 #[tokio::test]
-async fn a_token_that_was_logged_out_opens_nothing_and_others_go_on() {
+async fn logging_out_ends_one_token_and_leaves_others_valid() {
     let service = Service::start().await;
-    let (desk, other) = (Desk::owner(&service), Desk::owner(&service));
-    let answer = desk.ask(Method::POST, "/v1/auth/logout", &Value::Null).await;
+    let (owner, other) = (DashboardUser::owner(&service), DashboardUser::owner(&service));
+    let answer = owner.send(Method::POST, "/v1/auth/logout", &Value::Null).await;
     assert_eq!((answer.status.as_u16(), answer.bytes.len()), (204, 0));
     assert!(answer.header("x-request-id").is_some());
     for (method, path) in
         [(Method::GET, "/v1/api-keys"), (Method::POST, "/v1/api-keys"), (Method::POST, "/v1/auth/logout")]
     {
-        let refused = desk.ask(method, path, &Value::Null).await;
+        let refused = owner.send(method, path, &Value::Null).await;
         assert_eq!(refused.problem(), (401, "authentication_error", "unauthorized"));
     }
     other.list().await;
-    let row = service.rows(&format!("ended-token#{}", jti(&desk.token)), "").await;
+    let row = service.rows(&format!("ended-token#{}", jti(&owner.token)), "").await;
     assert_eq!(row.len(), 1);
     assert!(row[0].contains_key("ttl"));
 }
 
-/// The name of a token.
+/// Returns a token's `jti` claim.
 fn jti(token: &str) -> String {
     let claims = URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap();
     let claims: Value = serde_json::from_slice(&claims).unwrap();
@@ -359,16 +367,16 @@ fn jti(token: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_audit_says_who_issued_rotated_and_revoked_which_key() {
+async fn the_audit_names_the_user_and_the_key_of_each_issue_rotation_and_revocation() {
     let service = Service::start().await;
-    let desk = Desk::owner(&service);
-    let issued = desk.issue(&json!({"label": "caixa", "test": true})).await.expect(201);
-    let rotated = desk.rotate(id(&issued), &Value::Null).await.expect(201);
-    desk.revoke(id(&rotated)).await.expect(200);
-    // What is refused leaves nothing.
-    desk.revoke(id(&issued)).await;
-    Desk::stranger(&service).revoke(id(&rotated)).await;
-    Desk::member(&service).issue(&json!({})).await;
+    let owner = DashboardUser::owner(&service);
+    let issued = owner.issue(&json!({"label": "caixa", "test": true})).await.expect(201);
+    let rotated = owner.rotate(id(&issued), &Value::Null).await.expect(201);
+    owner.revoke(id(&rotated)).await.expect(200);
+    // Refused requests leave no audit row.
+    owner.revoke(id(&issued)).await;
+    DashboardUser::other_owner(&service).revoke(id(&rotated)).await;
+    DashboardUser::member(&service).issue(&json!({})).await;
     let (audit, has_more) = audit::page(&service.store(), &service.stack.seed.first.id, None).await.unwrap();
     assert!(!has_more);
     let actions: Vec<&str> = audit.iter().rev().map(|row| row.action.as_str()).collect();
@@ -382,7 +390,7 @@ async fn the_audit_says_who_issued_rotated_and_revoked_which_key() {
 }
 
 #[tokio::test]
-async fn the_audit_is_read_page_by_page_to_its_beginning() {
+async fn audit_pages_cover_every_row_newest_first() {
     let service = Service::start().await;
     let (store, account) = (service.store(), service.stack.seed.first.id);
     for number in 0..205 {
@@ -402,25 +410,25 @@ async fn the_audit_is_read_page_by_page_to_its_beginning() {
 }
 
 #[tokio::test]
-async fn a_label_is_a_line_that_reads_as_it_is_written() {
+async fn a_label_is_one_line_without_control_or_bidirectional_characters() {
     let service = Service::start().await;
-    let desk = Desk::owner(&service);
+    let owner = DashboardUser::owner(&service);
     for label in ["a\nb", "a\u{0}", "caixa\u{202e}gpj", "a\u{2028}b"] {
-        let refused = desk.issue(&json!({ "label": label })).await;
+        let refused = owner.issue(&json!({ "label": label })).await;
         assert_eq!((refused.code(), refused.params()), ("invalid_request", vec!["label"]), "{label:?}");
     }
-    let issued = desk.issue(&json!({"label": "Caixa nº 1 – ção 🍞"})).await;
+    let issued = owner.issue(&json!({"label": "Caixa nº 1 – ção 🍞"})).await;
     assert_eq!(issued.header("cache-control"), Some("no-store"));
     assert_eq!(issued.expect(201)["label"], "Caixa nº 1 – ção 🍞");
 }
 
 #[tokio::test]
-async fn a_key_rotated_under_load_fails_nowhere_else() {
+async fn rotating_a_key_under_load_fails_only_requests_sent_after_it() {
     const CLIENTS: usize = 8;
     const ROTATIONS: usize = 5;
     let service = Service::start().await;
-    let desk = Desk::owner(&service);
-    let mut current = desk.issue(&json!({"test": true})).await.expect(201);
+    let owner = DashboardUser::owner(&service);
+    let mut current = owner.issue(&json!({"test": true})).await.expect(201);
     for _ in 0..ROTATIONS {
         let rotated = Arc::new(AtomicBool::new(false));
         let worked = Arc::new(AtomicUsize::new(0));
@@ -431,34 +439,37 @@ async fn a_key_rotated_under_load_fails_nowhere_else() {
                 tokio::spawn(async move {
                     let key = client.key();
                     loop {
-                        // Seen before the request is sent: whatever is sent after the rotation was answered fails.
-                        let is_over = rotated.load(Ordering::SeqCst);
-                        let status = works(&client, &key).await;
-                        assert!(status == 401 || (status == 200 && !is_over), "{status}, rotated: {is_over}");
+                        // Read before the request is sent: every request sent after the rotation's response must fail.
+                        let is_rotated = rotated.load(Ordering::SeqCst);
+                        let status = status_with_key(&client, &key).await;
+                        assert!(
+                            status == 401 || (status == 200 && !is_rotated),
+                            "{status}, rotated: {is_rotated}"
+                        );
                         if status == 200 {
                             worked.fetch_add(1, Ordering::SeqCst);
                         }
-                        if is_over {
+                        if is_rotated {
                             return;
                         }
                     }
                 })
             })
             .collect();
-        crate::support::eventually("the load", async || {
+        crate::support::eventually("each client has made a request", async || {
             (worked.load(Ordering::SeqCst) >= CLIENTS).then_some(())
         })
         .await;
-        let new = desk.rotate(id(&current), &Value::Null).await.expect(201);
+        let new = owner.rotate(id(&current), &Value::Null).await.expect(201);
         rotated.store(true, Ordering::SeqCst);
         let fresh: Vec<_> = (0..CLIENTS)
             .map(|_| {
                 let client = Client::new(&service.base_url, cleartext(&new));
-                tokio::spawn(async move { works(&client, &client.key()).await })
+                tokio::spawn(async move { status_with_key(&client, &client.key()).await })
             })
             .collect();
         for task in fresh {
-            assert_eq!(task.await.unwrap(), 200, "the new key");
+            assert_eq!(task.await.unwrap(), 200, "the new key works immediately");
         }
         for task in clients {
             task.await.unwrap();
@@ -468,13 +479,13 @@ async fn a_key_rotated_under_load_fails_nowhere_else() {
 }
 
 #[tokio::test]
-async fn of_two_rotations_of_one_key_at_once_one_is_made() {
+async fn of_concurrent_rotations_of_one_key_exactly_one_succeeds() {
     let service = Service::start().await;
-    let desk = Desk::owner(&service);
-    let key = desk.issue(&json!({"label": "caixa", "test": true})).await.expect(201);
+    let owner = DashboardUser::owner(&service);
+    let key = owner.issue(&json!({"label": "caixa", "test": true})).await.expect(201);
     let rotations = (0..6).map(|_| {
         let client = Client::new(&service.base_url, "");
-        let (bearer, path) = (format!("Bearer {}", desk.token), format!("/v1/api-keys/{}/rotate", id(&key)));
+        let (bearer, path) = (format!("Bearer {}", owner.token), format!("/v1/api-keys/{}/rotate", id(&key)));
         tokio::spawn(async move { client.raw(Method::POST, &path, &[("authorization", &bearer)], "").await })
     });
     let mut statuses = Vec::new();
@@ -483,45 +494,49 @@ async fn of_two_rotations_of_one_key_at_once_one_is_made() {
     }
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 404, 404, 404, 404, 404]);
-    assert_eq!(desk.labels().await.iter().filter(|label| *label == "caixa").count(), 1);
+    assert_eq!(owner.labels().await.iter().filter(|label| *label == "caixa").count(), 1);
 }
 
 #[tokio::test]
-async fn requests_and_rotations_that_meet_wait_for_one_another() {
-    let service = Service::with(Options { fault_proxy: true, ..Options::in_memory() }).await;
+async fn a_request_and_a_rotation_that_conflict_are_retried() {
+    let service = Service::start_with(Options { fault_proxy: true, ..Options::in_memory() }).await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
-    let desk = Desk::owner(&service);
-    let key = desk.issue(&json!({"test": true})).await.expect(201);
-    // A request's counter holds the row: the rotation is tried again.
+    let owner = DashboardUser::owner(&service);
+    let key = owner.issue(&json!({"test": true})).await.expect(201);
+    // A request's counter update conflicts with the rotation. The rotation is retried.
     for _ in 0..3 {
         proxy.inject("TransactWriteItems", Fault::TransactionConflict);
     }
-    let new = desk.rotate(id(&key), &Value::Null).await.expect(201);
-    // A rotation holds the row: the request is tried again, and finds out.
+    let new = owner.rotate(id(&key), &Value::Null).await.expect(201);
+    // A rotation conflicts with the request's counter update. The request is retried and then sees whether its key was
+    // rotated.
     for (sent, status) in [(&new, 200), (&key, 401)] {
         for _ in 0..3 {
             proxy.inject("UpdateItem", Fault::TransactionConflict);
         }
-        assert_eq!(works(&service, cleartext(sent)).await, status);
+        assert_eq!(status_with_key(&service, cleartext(sent)).await, status);
     }
     assert_eq!(proxy.faults_left(), 0);
-    // The answer is lost, and the SDK asks again: one rotation.
+    // The response is lost and the SDK retries the write. The key is rotated once.
     proxy.inject("TransactWriteItems", Fault::AnswerLost);
-    let newer = desk.rotate(id(&new), &Value::Null).await.expect(201);
+    let newer = owner.rotate(id(&new), &Value::Null).await.expect(201);
     assert_eq!(
-        (works(&service, cleartext(&new)).await, works(&service, cleartext(&newer)).await),
+        (
+            status_with_key(&service, cleartext(&new)).await,
+            status_with_key(&service, cleartext(&newer)).await
+        ),
         (401, 200)
     );
-    assert_eq!(desk.list().await["data"].as_array().unwrap().len(), 3);
+    assert_eq!(owner.list().await["data"].as_array().unwrap().len(), 3);
 }
 
 #[tokio::test]
-async fn a_new_key_has_the_accounts_settings_of_now() {
+async fn issued_and_rotated_keys_follow_the_accounts_rate_limit() {
     let service = Service::start().await;
     service.change_settings(|settings| settings.rate_limit_per_minute = 77).await;
-    let desk = Desk::owner(&service);
-    let issued = desk.issue(&json!({"test": true})).await.expect(201);
-    let rotated = desk.rotate(id(&issued), &Value::Null).await.expect(201);
+    let owner = DashboardUser::owner(&service);
+    let issued = owner.issue(&json!({"test": true})).await.expect(201);
+    let rotated = owner.rotate(id(&issued), &Value::Null).await.expect(201);
     service.change_settings(|settings| settings.rate_limit_per_minute = 78).await;
     for key in [service.key(), cleartext(&rotated).to_owned()] {
         let answer = service.get_as(&key, "/v1/webhooks/endpoints").await;

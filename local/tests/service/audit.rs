@@ -1,5 +1,5 @@
-//! The audit of what an API key does with money and security (design: Authentication, rate limit, audit): one row for each
-//! action, derived from the row that it changed, however often its record comes.
+//! Tests of the audit of an API key's money and security actions (design: Authentication, rate limit, audit). Each
+//! action has one audit row, derived from the row that it changed, even when its stream record is delivered again.
 
 use shared::audit;
 use std::collections::BTreeSet;
@@ -10,46 +10,46 @@ use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::budgets::{ask_acquirer, dispatch, hand_over, stream};
+use crate::budgets::{dispatch, dispatch_records, run_acquirer_worker, stream_records};
 use crate::support::{Client, Service, eventually, id, operator};
 
-/// A row's action, subject and details.
-type Line = (String, String, String);
+/// The action, subject and details of an audit row.
+type AuditLine = (String, String, String);
 
 impl Service {
-    /// The audit of the first account, oldest first.
-    async fn audit(&self) -> Vec<Audit> {
+    /// Reads the first account's audit, oldest first.
+    async fn audit_rows(&self) -> Vec<Audit> {
         let (mut rows, has_more) = audit::page(&self.store(), &self.scope().account, None).await.unwrap();
         assert!(!has_more);
         rows.reverse();
         rows
     }
 
-    async fn lines(&self) -> Vec<Line> {
+    async fn audit_lines(&self) -> Vec<AuditLine> {
         let line = |row: Audit| (row.action, row.subject, row.details.unwrap());
-        self.audit().await.into_iter().map(line).collect()
+        self.audit_rows().await.into_iter().map(line).collect()
     }
 
-    /// Requests that are a second apart are in the audit in their order.
-    async fn a_second_later(&self) {
-        self.advance(1).await;
+    /// Advances the clock by a second, so that the audit lists the requests in their order.
+    async fn advance_one_second(&self) {
+        self.advance_seconds(1).await;
     }
 }
 
-fn raw(charge: &Value) -> &str {
+fn raw_id(charge: &Value) -> &str {
     id(charge).trim_start_matches("ch_")
 }
 
-fn line(action: &str, subject: &str, details: &str) -> Line {
+fn audit_line(action: &str, subject: &str, details: &str) -> AuditLine {
     (action.to_owned(), subject.to_owned(), details.to_owned())
 }
 
-async fn without_event_sources() -> Service {
-    Service::with(Options { event_sources: false, ..Options::in_memory() }).await
+async fn service_without_event_sources() -> Service {
+    Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await
 }
 
 #[tokio::test]
-async fn what_an_api_key_does_with_money_and_security_is_in_the_audit_with_key_and_address() {
+async fn the_audit_records_an_api_keys_money_and_security_actions_with_key_and_source_address() {
     let service = Service::start().await;
     let open = service.charge().await;
     let (refunded, contested) = (service.paid_charge(1000).await, service.paid_charge(500).await);
@@ -57,32 +57,33 @@ async fn what_an_api_key_does_with_money_and_security_is_in_the_audit_with_key_a
     let appeal = service.open_case(&contested, json!({})).await;
     let accept = service.open_case(&accepted, json!({})).await;
 
-    service.a_second_later().await;
-    let cancel = format!("/v1/payments/{}/cancel", raw(&open));
+    service.advance_one_second().await;
+    let cancel = format!("/v1/payments/{}/cancel", raw_id(&open));
     service.post(&cancel, &json!({})).await.expect(200);
-    service.a_second_later().await;
+    service.advance_one_second().await;
     let refund = json!({"idempotencyKey": "refund-01", "amount": 400, "destinationKey": "maria@example.com"});
-    let refund = service.post(&format!("/v1/payments/{}/refund", raw(&refunded)), &refund).await.expect(201);
-    service.a_second_later().await;
+    let refund =
+        service.post(&format!("/v1/payments/{}/refund", raw_id(&refunded)), &refund).await.expect(201);
+    service.advance_one_second().await;
     service.answer_case(&appeal, "appeal", json!({"reason": "Entregue a Maria"})).await.expect(200);
-    service.a_second_later().await;
+    service.advance_one_second().await;
     service.answer_case(&accept, "accept", json!({})).await.expect(200);
-    service.a_second_later().await;
+    service.advance_one_second().await;
     let url = "http://127.0.0.1:9/hook?token=s3cret";
-    let endpoint = service.register(url, &["charge.paid"]).await;
-    service.a_second_later().await;
+    let endpoint = service.register_endpoint(url, &["charge.paid"]).await;
+    service.advance_one_second().await;
     let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
     let change = json!({"url": "http://127.0.0.1:9/other", "events": ["charge.paid", "charge.failed"]});
     service.patch(&path, &change).await.expect(200);
-    service.a_second_later().await;
+    service.advance_one_second().await;
     let rotated = service.post(&format!("{path}/rotate-secret"), &json!({})).await.expect(200);
-    service.a_second_later().await;
+    service.advance_one_second().await;
     service.delete(&path).await.expect(200);
-    service.a_second_later().await;
+    service.advance_one_second().await;
     let overridden = service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
 
-    let rows = eventually("nine actions", async || {
-        let rows = service.audit().await;
+    let rows = eventually("the audit has nine rows", async || {
+        let rows = service.audit_rows().await;
         (rows.len() >= 9).then_some(rows)
     })
     .await;
@@ -90,24 +91,28 @@ async fn what_an_api_key_does_with_money_and_security_is_in_the_audit_with_key_a
     for row in &rows {
         assert_eq!((row.actor.as_str(), &json!(row.source)), (key.as_str(), &json!("127.0.0.1")), "{row:?}");
     }
-    let of_refund = format!("test BRL 400 of {}, cashout to m***@e***.com", id(&refunded));
+    let refund_details = format!("test BRL 400 of {}, cashout to m***@e***.com", id(&refunded));
     let scope = service.scope().to_string();
     assert_eq!(
-        service.lines().await,
+        service.audit_lines().await,
         [
-            line("charge.cancel", id(&open), "test BRL 1000, before: WAITING_PAYMENT"),
-            line("refund.create", id(&refund), &of_refund),
-            line("med.appeal", id(&appeal), "test BRL 500"),
-            line("med.accept", id(&accept), "test BRL 300, lost: 300"),
-            line("webhook-endpoint.register", id(&endpoint), "test http://127.0.0.1:9, events: charge.paid"),
-            line(
+            audit_line("charge.cancel", id(&open), "test BRL 1000, before: WAITING_PAYMENT"),
+            audit_line("refund.create", id(&refund), &refund_details),
+            audit_line("med.appeal", id(&appeal), "test BRL 500"),
+            audit_line("med.accept", id(&accept), "test BRL 300, lost: 300"),
+            audit_line(
+                "webhook-endpoint.register",
+                id(&endpoint),
+                "test http://127.0.0.1:9, events: charge.paid"
+            ),
+            audit_line(
                 "webhook-endpoint.change",
                 id(&endpoint),
                 "test url: another path or query at http://127.0.0.1:9; events added: charge.failed"
             ),
-            line("webhook-endpoint.rotate-secret", id(&endpoint), "test http://127.0.0.1:9"),
-            line("webhook-endpoint.delete", id(&endpoint), "test http://127.0.0.1:9"),
-            line("override-secret.rotate", &scope, "test secret for webhookUrl"),
+            audit_line("webhook-endpoint.rotate-secret", id(&endpoint), "test http://127.0.0.1:9"),
+            audit_line("webhook-endpoint.delete", id(&endpoint), "test http://127.0.0.1:9"),
+            audit_line("override-secret.rotate", &scope, "test secret for webhookUrl"),
         ]
     );
     let text = format!("{rows:?}");
@@ -118,23 +123,23 @@ async fn what_an_api_key_does_with_money_and_security_is_in_the_audit_with_key_a
 }
 
 #[tokio::test]
-async fn a_record_that_comes_again_and_a_request_that_is_repeated_leave_no_second_row() {
-    let service = without_event_sources().await;
+async fn a_repeated_stream_record_or_request_adds_no_audit_row() {
+    let service = service_without_event_sources().await;
     let open = service.charge().await;
     let paid = service.paid_charge(1000).await;
     let contested = service.paid_charge(500).await;
     let case = service.open_case(&contested, json!({})).await;
-    let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
-    let cancel = format!("/v1/payments/{}/cancel", raw(&open));
-    let refund = format!("/v1/payments/{}/refund", raw(&paid));
+    let cancel = format!("/v1/payments/{}/cancel", raw_id(&open));
+    let refund = format!("/v1/payments/{}/refund", raw_id(&paid));
     let body = json!({"idempotencyKey": "refund-01", "amount": 400});
     service.post(&cancel, &json!({})).await.expect(200);
     service.post(&refund, &body).await.expect(201);
     service.answer_case(&case, "accept", json!({})).await.expect(200);
     service.delete(&path).await.expect(200);
     dispatch(&service).await;
-    let once = service.lines().await;
+    let once = service.audit_lines().await;
     assert_eq!(once.len(), 5, "{once:?}");
 
     service.post(&cancel, &json!({})).await.expect(422);
@@ -146,19 +151,20 @@ async fn a_record_that_comes_again_and_a_request_that_is_repeated_leave_no_secon
     service.answer_case(&case, "appeal", json!({"reason": "Entregue"})).await.expect(400);
     service.delete(&path).await.expect(404);
     service.patch(&path, &json!({"status": "ACTIVE"})).await.expect(404);
-    // The whole stream once more.
-    for _again in 0..2 {
+    // Dispatch the whole stream twice more.
+    for _repeat in 0..2 {
         dispatch(&service).await;
     }
-    assert_eq!(service.lines().await, once);
+    assert_eq!(service.audit_lines().await, once);
 }
 
 #[tokio::test]
-async fn an_audit_row_that_can_not_be_written_now_is_written_when_the_record_comes_again() {
+async fn a_record_whose_audit_row_could_not_be_written_is_retried() {
     let service =
-        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
-    service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    let records = stream(&service).await;
+        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
+            .await;
+    service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let records = stream_records(&service).await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     for _ in 0..50 {
         proxy.inject("PutItem", Fault::InternalError);
@@ -166,15 +172,15 @@ async fn an_audit_row_that_can_not_be_written_now_is_written_when_the_record_com
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
     let answer = dispatcher(json!({ "Records": records })).await.unwrap();
     assert_eq!(answer["batchItemFailures"].as_array().unwrap().len(), 1, "{answer}");
-    assert_eq!(service.lines().await, []);
+    assert_eq!(service.audit_lines().await, []);
     proxy.reset();
-    hand_over(&service, &records).await;
-    assert_eq!(service.audit().await.len(), 1);
+    dispatch_records(&service, &records).await;
+    assert_eq!(service.audit_rows().await.len(), 1);
 }
 
 #[tokio::test]
-async fn forty_rotations_of_the_override_secret_at_once_all_take_effect_and_are_all_recorded() {
-    let service = without_event_sources().await;
+async fn forty_concurrent_rotations_of_the_override_secret_all_succeed_and_are_all_audited() {
+    let service = service_without_event_sources().await;
     let rotations: Vec<_> = (0..40)
         .map(|_| {
             let client = Client::new(&service.base_url, &service.key());
@@ -186,41 +192,41 @@ async fn forty_rotations_of_the_override_secret_at_once_all_take_effect_and_are_
         let answer = rotation.await.unwrap().expect(200);
         shown.insert(answer["secret"].as_str().unwrap().to_owned());
     }
-    assert_eq!((shown.len(), service.audit().await.len()), (40, 40));
+    assert_eq!((shown.len(), service.audit_rows().await.len()), (40, 40));
     let row = service.rows(&format!("override-secret#{}", service.scope()), "override-secret").await;
     assert_eq!(row[0]["version"].as_n().unwrap(), "40");
     assert!(shown.contains(row[0]["secret"].as_s().unwrap()));
 }
 
 #[tokio::test]
-async fn what_the_acquirer_the_scheduler_and_the_sandbox_do_to_a_row_is_not_the_keys_doing() {
-    let service = without_event_sources().await;
+async fn changes_by_the_acquirer_the_scheduler_and_the_sandbox_are_not_attributed_to_the_key() {
+    let service = service_without_event_sources().await;
     let paid = service.paid_charge(1000).await;
     let body = json!({"idempotencyKey": "refund-01", "amount": 400});
-    let refund = service.post(&format!("/v1/payments/{}/refund", raw(&paid)), &body).await.expect(201);
+    let refund = service.post(&format!("/v1/payments/{}/refund", raw_id(&paid)), &body).await.expect(201);
     let case = service.open_case(&service.paid_charge(500).await, json!({})).await;
-    service.a_second_later().await;
+    service.advance_one_second().await;
     service.answer_case(&case, "appeal", json!({"reason": "Entregue"})).await.expect(200);
-    // From here on rows change that carry the key as their actor.
+    // The following changes update rows that still carry the key as their actor.
     service.decide_case(&case, "payer").await.expect(200);
-    ask_acquirer(&service, &refund).await;
-    service.advance(3).await;
-    ask_acquirer(&service, &refund).await;
+    run_acquirer_worker(&service, &refund).await;
+    service.advance_seconds(3).await;
+    run_acquirer_worker(&service, &refund).await;
     for what in ["fail", "expire"] {
         let charge = service.charge().await;
         service.sandbox(&charge, what, &json!({})).await;
     }
     dispatch(&service).await;
-    let actions: Vec<String> = service.audit().await.into_iter().map(|row| row.action).collect();
+    let actions: Vec<String> = service.audit_rows().await.into_iter().map(|row| row.action).collect();
     assert_eq!(actions, ["refund.create", "med.appeal"]);
 }
 
 #[tokio::test]
-async fn the_address_is_api_gateways_whatever_the_client_says() {
-    let service = without_event_sources().await;
+async fn the_source_address_comes_from_api_gateway_and_not_from_the_clients_headers() {
+    let service = service_without_event_sources().await;
     let payments = service.stack.functions.get("PaymentsFunction").unwrap().clone();
     let charge = service.charge().await;
-    let path = format!("/v1/payments/{}/cancel", raw(&charge));
+    let path = format!("/v1/payments/{}/cancel", raw_id(&charge));
     let event = json!({
         "version": "2.0", "routeKey": "ANY /v1/payments/{proxy+}", "rawPath": path, "rawQueryString": "",
         "headers": {
@@ -236,13 +242,13 @@ async fn the_address_is_api_gateways_whatever_the_client_says() {
     assert_eq!(answer["statusCode"], 200, "{answer}");
     assert!(!answer.to_string().contains("2001:db8"), "{answer}");
     dispatch(&service).await;
-    let rows = service.audit().await;
+    let rows = service.audit_rows().await;
     assert_eq!((rows.len(), json!(rows[0].source)), (1, json!("2001:db8::7")));
 }
 
 #[tokio::test]
-async fn what_keys_and_operators_did_is_read_page_by_page_in_its_order() {
-    let service = without_event_sources().await;
+async fn audit_pages_list_the_rows_of_keys_and_operators_in_one_order() {
+    let service = service_without_event_sources().await;
     let (store, account) = (service.store(), service.scope().account);
     let mut expected = Vec::new();
     for number in 0..52 {
@@ -253,7 +259,7 @@ async fn what_keys_and_operators_did_is_read_page_by_page_in_its_order() {
         expected.push(number.to_string());
         let charge = service.charge().await;
         service.stack.clock.advance(1_000);
-        service.post(&format!("/v1/payments/{}/cancel", raw(&charge)), &json!({})).await.expect(200);
+        service.post(&format!("/v1/payments/{}/cancel", raw_id(&charge)), &json!({})).await.expect(200);
         expected.push(id(&charge).to_owned());
     }
     dispatch(&service).await;

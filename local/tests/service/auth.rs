@@ -1,4 +1,4 @@
-//! The `apikey` header (contract: Authentication) and the rate limit.
+//! Tests of the `apikey` header (contract: Authentication) and the rate limit.
 
 use axum::http::Method;
 use domain::account::{Account, AccountSettings, Contact};
@@ -10,7 +10,7 @@ use crate::query_parameters::KEYED_ROUTES;
 use crate::support::{Service, id};
 
 #[tokio::test]
-async fn a_request_without_a_valid_key_is_401_on_every_keyed_route() {
+async fn a_request_without_a_valid_key_gets_401_on_every_keyed_route() {
     let service = Service::start().await;
     let key = service.key();
     let wrong = [
@@ -52,7 +52,7 @@ async fn a_request_without_a_valid_key_is_401_on_every_keyed_route() {
 }
 
 #[tokio::test]
-async fn authentication_comes_before_every_other_check_on_every_keyed_route() {
+async fn authentication_is_checked_before_anything_else_on_every_keyed_route() {
     let service = Service::start().await;
     let live = service.stack.seed.first.live_api_key.clone();
     for (method, path) in KEYED_ROUTES {
@@ -89,13 +89,13 @@ async fn a_key_with_whitespace_around_it_is_invalid() {
 }
 
 #[tokio::test]
-async fn a_scope_sees_nothing_of_another() {
+async fn a_scope_cannot_read_or_change_another_scopes_data() {
     let service = Service::start().await;
     let charge = service.charge().await;
     let path = format!("/v1/charges/{}", id(&charge));
     let seed = &service.stack.seed;
     let strangers = [&seed.first.live_api_key, &seed.other.test_api_key, &seed.other.live_api_key];
-    service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     for key in strangers {
         assert_eq!(service.get_as(key, &path).await.problem(), (404, "not_found_error", "not_found"));
         assert_eq!(service.get_as(key, "/v1/charges").await.expect(200)["data"], json!([]));
@@ -111,15 +111,15 @@ async fn a_scope_sees_nothing_of_another() {
             .await;
         assert_eq!(answer.problem(), (404, "not_found_error", "not_found"));
     }
-    assert_eq!(service.read(&charge).await["status"], "pending");
+    assert_eq!(service.get_charge(&charge).await["status"], "pending");
 }
 
 #[tokio::test]
-async fn the_same_idempotency_key_names_another_charge_in_every_scope() {
+async fn the_same_idempotency_key_creates_a_separate_charge_in_each_scope() {
     let service = Service::start().await;
     let other = service.stack.seed.other.test_api_key.clone();
     let body = json!({"amount": 1000});
-    let mine = service.create_with("order-0001", &body).await.expect(201);
+    let mine = service.post_charge("order-0001", &body).await.expect(201);
     let theirs = service
         .post_as(&other, "/v1/pix/charges", &body, &[("idempotency-key", "order-0001")])
         .await
@@ -128,7 +128,7 @@ async fn the_same_idempotency_key_names_another_charge_in_every_scope() {
 }
 
 #[tokio::test]
-async fn live_keys_have_no_acquirer_yet_and_do_not_play_one() {
+async fn live_keys_cannot_create_charges_and_cannot_use_the_sandbox() {
     let service = Service::start().await;
     let live = service.stack.seed.first.live_api_key.clone();
     let body = json!({"amount": 1000});
@@ -144,7 +144,7 @@ async fn live_keys_have_no_acquirer_yet_and_do_not_play_one() {
 }
 
 #[tokio::test]
-async fn a_key_over_its_limit_waits_for_the_next_minute() {
+async fn a_key_over_its_rate_limit_is_refused_until_the_next_minute() {
     let service = Service::start().await;
     let now = service.stack.clock.now();
     let key = api_key::generate(Mode::Test, [3; 24]);
@@ -160,27 +160,27 @@ async fn a_key_over_its_limit_waits_for_the_next_minute() {
     let row = ApiKey::new(&key, &account, Mode::Test, "limited", now);
     ApiKeys::new(service.store(), "ApiKeysTable").put(&row).await.unwrap();
     let key = secrecy::ExposeSecret::expose_secret(&key).to_owned();
-    // To the start of a minute, so that the requests below fall into one.
-    service.advance(60 - now.seconds() % 60).await;
+    // Advances to the start of a minute, so that the requests below count in the same minute.
+    service.advance_seconds(60 - now.seconds() % 60).await;
     for left in ["2", "1", "0"] {
         let answer = service.get_as(&key, "/v1/charges/none").await;
         assert_eq!(answer.status, 404);
         assert_eq!(answer.header("x-ratelimit-limit-minute"), Some("3"));
         assert_eq!(answer.header("x-ratelimit-remaining-minute"), Some(left));
     }
-    let over = service
+    let over_limit = service
         .post_as(&key, "/v1/pix/charges", &json!({"amount": 1}), &[("idempotency-key", "order-0001")])
         .await;
-    assert_eq!(over.problem(), (429, "rate_limit_error", "rate_limited"));
-    assert_eq!(over.header("x-ratelimit-remaining-minute"), Some("0"));
-    let wait: i64 = over.header("retry-after").unwrap().parse().unwrap();
+    assert_eq!(over_limit.problem(), (429, "rate_limit_error", "rate_limited"));
+    assert_eq!(over_limit.header("x-ratelimit-remaining-minute"), Some("0"));
+    let wait: i64 = over_limit.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=60).contains(&wait));
-    service.advance(wait).await;
+    service.advance_seconds(wait).await;
     assert_eq!(service.get_as(&key, "/v1/charges").await.expect(200)["data"], json!([]));
 }
 
 #[tokio::test]
-async fn counters_left_by_a_key_used_now_and_then_do_not_pile_up() {
+async fn counters_of_past_minutes_are_removed_from_a_rarely_used_keys_row() {
     let service = Service::start().await;
     for _ in 0..50 {
         service.get("/v1/webhooks/endpoints").await.expect(200);

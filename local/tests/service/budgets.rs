@@ -1,5 +1,5 @@
-//! What requests cost, counted at the DynamoDB endpoint (design: Budgets). Counts do not depend on the machine, so
-//! they are held by tests; `cargo bench -p local` prints them beside the times of a run.
+//! Tests of the request budgets (design: Budgets). DynamoDB requests are counted at the endpoint, so the counts do not
+//! depend on the machine. `cargo bench -p local` prints them beside the times of a run.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use serde_json::{Value, json};
 
 use crate::support::{Listener, Service, id};
 
-/// How long a request takes at least where it counts which ones wait for one another: long enough that two sent side by
-/// side overlap.
+/// The minimum latency of a DynamoDB request in tests that count sequential requests. It is long enough that two
+/// concurrent requests overlap.
 const LATENCY: Duration = Duration::from_millis(100);
 
-/// A service whose functions' DynamoDB is counted, and where nothing but requests runs.
-async fn counted() -> Service {
-    Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await
+/// Starts a service that counts its functions' DynamoDB requests. It has no event sources, so only requests run.
+async fn service_with_counted_requests() -> Service {
+    Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await
 }
 
 fn proxy(service: &Service) -> &local::embedded::fault_proxy::FaultProxy {
     service.stack.fault_proxy.as_ref().unwrap()
 }
 
-/// What happens between a reset and the report.
+/// Runs `work`. Returns its result and the report of its DynamoDB requests.
 async fn cost<T>(service: &Service, work: impl Future<Output = T>) -> (T, Report) {
     proxy(service).reset();
     let value = work.await;
@@ -34,34 +34,34 @@ async fn cost<T>(service: &Service, work: impl Future<Output = T>) -> (T, Report
 }
 
 #[track_caller]
-fn within(report: &Report, requests: usize, one_after_another: usize) {
+fn assert_within_budget(report: &Report, requests: usize, sequential: usize) {
     assert!(report.requests() <= requests, "{report:?}");
-    assert!(report.one_after_another <= one_after_another, "{report:?}");
+    assert!(report.one_after_another <= sequential, "{report:?}");
 }
 
 #[tokio::test]
-async fn creating_a_charge_is_two_requests_new_or_replayed_and_five_write_units() {
-    let service = counted().await;
+async fn creating_or_replaying_a_charge_takes_two_requests_and_a_new_one_five_write_units() {
+    let service = service_with_counted_requests().await;
     let body = json!({"amount": 1000, "description": "Pedido 1"});
-    let (_, new) = cost(&service, service.create_with("order-0001", &body)).await;
-    within(&new, 2, 2);
-    // The key's row; the charge in its table and three indexes.
+    let (_, new) = cost(&service, service.post_charge("order-0001", &body)).await;
+    assert_within_budget(&new, 2, 2);
+    // One unit for the key's row and four for the charge: the table and three indexes.
     assert!((new.write_units - 5.0).abs() < f64::EPSILON, "{new:?}");
-    let (_, replayed) = cost(&service, service.create_with("order-0001", &body)).await;
-    within(&replayed, 2, 2);
+    let (_, replayed) = cost(&service, service.post_charge("order-0001", &body)).await;
+    assert_within_budget(&replayed, 2, 2);
     let full = json!({
         "amount": 1000, "description": "Pedido 1", "expected_payer_tax_id": "29537995593",
         "customer": {"name": "Maria da Silva", "document": "29537995593", "email": "maria@example.com", "phone": "+5511999999999"},
         "metadata": {"order": "2026-000001", "channel": "web"},
     });
-    let (_, full) = cost(&service, service.create_with("order-0002", &full)).await;
+    let (_, full) = cost(&service, service.post_charge("order-0002", &full)).await;
     assert!(full.write_units <= 8.0, "{full:?}");
 }
 
 /// The functions that merchants reach may not read rows with acquirers' credentials (`NoAcquirerCredentials`).
 #[tokio::test]
 async fn a_live_charge_is_refused_without_a_read_beyond_its_key() {
-    let service = counted().await;
+    let service = service_with_counted_requests().await;
     let key = service.stack.seed.first.live_api_key.clone();
     let headers = [("idempotency-key", "order-0001")];
     let body = json!({"amount": 1000});
@@ -72,8 +72,8 @@ async fn a_live_charge_is_refused_without_a_read_beyond_its_key() {
 }
 
 #[tokio::test]
-async fn a_payment_costs_what_a_charge_does() {
-    let service = counted().await;
+async fn a_payment_costs_as_much_as_a_charge() {
+    let service = service_with_counted_requests().await;
     let phone = json!({"phone": "+351912345678"});
     for body in [
         json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-0001"}),
@@ -82,39 +82,39 @@ async fn a_payment_costs_what_a_charge_does() {
                "metadata": phone, "idempotencyKey": "order-0003", "customerDocument": "PT123456789"}),
     ] {
         let (payment, new) = cost(&service, service.post("/v1/payments", &body)).await;
-        within(&new, 2, 2);
+        assert_within_budget(&new, 2, 2);
         assert!(new.write_units <= 8.0, "{new:?}");
         let (_, replayed) = cost(&service, service.post("/v1/payments", &body)).await;
-        within(&replayed, 2, 2);
+        assert_within_budget(&replayed, 2, 2);
         proxy(&service).slow_down(LATENCY);
         let path = format!("/v1/payments/{}", id(&payment.expect(201)));
         let (_, read) = cost(&service, service.get(&path)).await;
-        within(&read, 2, 1);
+        assert_within_budget(&read, 2, 1);
         proxy(&service).slow_down(Duration::ZERO);
     }
 }
 
 #[tokio::test]
-async fn reading_a_charge_is_two_requests_side_by_side() {
-    let service = counted().await;
+async fn reading_a_charge_takes_two_concurrent_requests() {
+    let service = service_with_counted_requests().await;
     let charge = service.charge().await;
     proxy(&service).slow_down(LATENCY);
-    let (_, report) = cost(&service, service.read(&charge)).await;
-    within(&report, 2, 1);
+    let (_, report) = cost(&service, service.get_charge(&charge)).await;
+    assert_within_budget(&report, 2, 1);
 }
 
 #[tokio::test]
-async fn a_settlement_is_three_requests_two_one_after_another() {
-    let service = counted().await;
+async fn a_settlement_takes_three_requests_two_of_them_sequential() {
+    let service = service_with_counted_requests().await;
     let charge = service.charge().await;
     proxy(&service).slow_down(LATENCY);
     let (_, report) = cost(&service, service.sandbox(&charge, "pay", &json!({}))).await;
-    within(&report, 3, 2);
+    assert_within_budget(&report, 3, 2);
 }
 
 #[tokio::test]
-async fn a_balance_is_two_requests_however_much_moved() {
-    let service = counted().await;
+async fn reading_a_balance_takes_two_requests_for_any_number_of_movements() {
+    let service = service_with_counted_requests().await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     let mut read_units = Vec::new();
     for settlements in [3, 150] {
@@ -124,23 +124,23 @@ async fn a_balance_is_two_requests_however_much_moved() {
         }
         for path in ["/v1/wallets", "/v1/wallets/balance", "/v1/wallets/balance?currency=BRL"] {
             let (_, report) = cost(&service, service.get(path)).await;
-            within(&report, 2, 2);
+            assert_within_budget(&report, 2, 2);
             read_units.push(report.read_units);
         }
         let (_, report) = cost(&service, service.get("/v1/wallets/transactions")).await;
-        within(&report, 2, 2);
+        assert_within_budget(&report, 2, 2);
     }
-    // Nine rows under 1 KB, and one for each day on which something is released.
+    // Nine rows under 1 KB, and one row for each day with a release.
     assert!(read_units.iter().all(|units| *units <= 2.0), "{read_units:?}");
 }
 
 #[tokio::test]
-async fn a_page_costs_the_same_however_long_the_list_and_rare_the_match() {
-    let service = counted().await;
+async fn a_page_of_charges_stays_within_its_budget_even_when_few_charges_match() {
+    let service = service_with_counted_requests().await;
     for order in 0..150 {
         let customer =
             if order < 3 { json!({"document": "29537995593"}) } else { json!({"document": "25524893033"}) };
-        let charge = service.charge_of(&json!({"amount": 1000, "customer": customer})).await;
+        let charge = service.new_charge(&json!({"amount": 1000, "customer": customer})).await;
         if order < 3 {
             service.sandbox(&charge, "pay", &json!({})).await;
         }
@@ -166,8 +166,8 @@ async fn a_page_costs_the_same_however_long_the_list_and_rare_the_match() {
 }
 
 #[tokio::test]
-async fn a_page_of_the_event_log_is_within_its_budget_by_any_filter() {
-    let service = counted().await;
+async fn a_page_of_the_event_log_stays_within_its_budget_with_any_filter() {
+    let service = service_with_counted_requests().await;
     let mut paid = Value::Null;
     for _ in 0..50 {
         paid = service.charge().await;
@@ -194,31 +194,31 @@ async fn a_page_of_the_event_log_is_within_its_budget_by_any_filter() {
     proxy(&service).slow_down(LATENCY);
     for query in queries {
         let (_, report) = cost(&service, service.get(&format!("/v1/events?{query}"))).await;
-        // Of an object its cases and its refunds are read side by side.
+        // For `object`, the object's cases and refunds are read concurrently.
         let requests = if query.starts_with("object") { 4 } else { 3 };
         assert!(report.requests() <= requests && report.one_after_another <= 3, "{query}: {report:?}");
     }
     let one = format!("/v1/events/{}", id(&first["data"][0]));
     let (_, report) = cost(&service, service.get(&one)).await;
-    within(&report, 2, 2);
+    assert_within_budget(&report, 2, 2);
 }
 
 #[tokio::test]
-async fn a_delivery_taken_at_once_is_three_requests() {
-    let service = counted().await;
+async fn a_delivery_that_succeeds_at_the_first_attempt_takes_three_requests() {
+    let service = service_with_counted_requests().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created"]).await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
     dispatch(&service).await;
     let delivery = service.deliveries("").await.remove(0);
-    let (_, report) = cost(&service, work(&service, &delivery)).await;
-    within(&report, 3, 3);
+    let (_, report) = cost(&service, run_webhook_worker(&service, &delivery)).await;
+    assert_within_budget(&report, 3, 3);
     assert_eq!(listener.hooks().len(), 1);
 }
 
 #[tokio::test]
-async fn a_delivery_to_a_transactions_own_address_costs_the_same_once_the_scope_has_a_secret() {
-    let service = counted().await;
+async fn a_delivery_to_a_webhook_url_costs_one_more_request_only_until_the_scope_has_a_secret() {
+    let service = service_with_counted_requests().await;
     let listener = Listener::start().await;
     let body = json!({
         "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "webhookUrl": listener.url,
@@ -226,25 +226,26 @@ async fn a_delivery_to_a_transactions_own_address_costs_the_same_once_the_scope_
     service.post("/v1/payments", &body).await.expect(201);
     dispatch(&service).await;
     let deliveries = service.deliveries("").await;
-    let (_, first) = cost(&service, work(&service, &deliveries[0])).await;
-    within(&first, 4, 4);
-    let (_, second) = cost(&service, work(&service, &deliveries[1])).await;
-    within(&second, 3, 3);
+    let (_, first) = cost(&service, run_webhook_worker(&service, &deliveries[0])).await;
+    assert_within_budget(&first, 4, 4);
+    let (_, second) = cost(&service, run_webhook_worker(&service, &deliveries[1])).await;
+    assert_within_budget(&second, 3, 3);
     assert_eq!(listener.hooks().len(), 2);
 }
 
 #[tokio::test]
-async fn a_charge_created_paid_and_told_of_stays_within_its_write_units() {
-    let service = counted().await;
+async fn a_charge_created_paid_and_delivered_stays_within_its_write_units() {
+    let service = service_with_counted_requests().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created", "charge.paid"]).await;
-    let before = stream(&service).await.len();
+    service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
+    let before = stream_records(&service).await.len();
     let (charge, created) = cost(&service, service.charge()).await;
     let (_, paid) = cost(&service, service.sandbox(&charge, "pay", &json!({}))).await;
-    // Each change comes alone, the dearest way: changes of one batch share the writes of their sums.
+    // Each record is dispatched in a batch of its own. This is the worst case, because the changes of one batch share
+    // the writes of their sums.
     let (_, dispatched) = cost(&service, async {
-        for record in stream(&service).await.split_off(before) {
-            hand_over(&service, &[record]).await;
+        for record in stream_records(&service).await.split_off(before) {
+            dispatch_records(&service, &[record]).await;
         }
     })
     .await;
@@ -252,7 +253,7 @@ async fn a_charge_created_paid_and_told_of_stays_within_its_write_units() {
     assert_eq!(deliveries.len(), 2);
     let (_, delivered) = cost(&service, async {
         for delivery in &deliveries {
-            work(&service, delivery).await;
+            run_webhook_worker(&service, delivery).await;
         }
     })
     .await;
@@ -262,12 +263,12 @@ async fn a_charge_created_paid_and_told_of_stays_within_its_write_units() {
 }
 
 #[tokio::test]
-async fn a_refund_through_to_its_end_stays_within_its_write_units() {
-    // To its payer, out of held money, and to a third party out of the day's limit.
+async fn a_refund_stays_within_its_write_units_until_it_is_refunded() {
+    // To the payer; to the payer from held money; to a third party, within the daily limit.
     for (hold_days, destination, most) in
         [(0, None, 23.0), (1, None, 25.0), (0, Some("maria@example.com"), 25.0)]
     {
-        let service = counted().await;
+        let service = service_with_counted_requests().await;
         service.change_settings(|settings| settings.third_party_refunds.test = Some(100_000)).await;
         service.set_terms(MethodTerms { hold_days, ..MethodTerms::default() }).await;
         let charge = service.charge().await;
@@ -276,43 +277,43 @@ async fn a_refund_through_to_its_end_stays_within_its_write_units() {
         let body = json!({
             "idempotencyKey": "refund-01", "reason": "Devolvido pelo cliente", "destinationKey": destination,
         });
-        let (refund, asked) = cost(&service, service.post(&path, &body)).await;
+        let (refund, requested) = cost(&service, service.post(&path, &body)).await;
         let refund = refund.expect(201);
-        let (_, begun) = cost(&service, ask_acquirer(&service, &refund)).await;
+        let (_, started) = cost(&service, run_acquirer_worker(&service, &refund)).await;
         service.stack.clock.advance(3_000);
-        let (_, ended) = cost(&service, ask_acquirer(&service, &refund)).await;
+        let (_, ended) = cost(&service, run_acquirer_worker(&service, &refund)).await;
         dispatch(&service).await;
         let audit = service.rows(&format!("audit#{}", service.scope().account), "aud_").await;
         let audit: Vec<usize> =
             audit.iter().filter(|row| row.contains_key("source")).map(size_of_item).collect();
-        // One put of at most a kilobyte outside a transaction is one unit.
+        // A put of at most 1 KB outside a transaction is one write unit.
         assert!(audit.len() == 1 && audit[0] <= 1024, "{audit:?}");
-        let total = asked.write_units + begun.write_units + ended.write_units + 1.0;
-        assert!(total <= most, "{total}, of 26: {asked:?} {begun:?} {ended:?}");
-        let read = service.read(&charge).await;
+        let total = requested.write_units + started.write_units + ended.write_units + 1.0;
+        assert!(total <= most, "{total}, of 26: {requested:?} {started:?} {ended:?}");
+        let read = service.get_charge(&charge).await;
         assert_eq!(read["status"], "refunded");
     }
 }
 
 #[tokio::test]
-async fn proving_and_counting_a_request_of_the_dashboard_is_two_requests_and_a_write_unit() {
-    let service = counted().await;
+async fn authenticating_and_counting_a_dashboard_request_takes_two_requests_and_one_write_unit() {
+    let service = service_with_counted_requests().await;
     let seed = &service.stack.seed;
     let bearer = format!("Bearer {}", seed.owner_token(&seed.first, service.stack.clock.now()).unwrap());
     let path = "/v1/api-keys";
     let (list, report) =
         cost(&service, service.raw(Method::GET, path, &[("authorization", &bearer)], "")).await;
     list.expect(200);
-    // The third is the list.
-    within(&report, 3, 3);
+    // The third request reads the list.
+    assert_within_budget(&report, 3, 3);
     assert!((report.write_units - 1.0).abs() < f64::EPSILON, "{report:?}");
 }
 
 #[tokio::test]
-async fn a_usual_charges_row_is_under_a_kilobyte() {
-    let service = counted().await;
+async fn a_typical_charges_row_is_at_most_one_kilobyte() {
+    let service = service_with_counted_requests().await;
     let charge = service
-        .charge_of(&json!({
+        .new_charge(&json!({
             "amount": 123_456, "description": "Pedido 2026-000001",
             "customer": {"name": "Maria da Silva", "document": "29537995593", "email": "maria@example.com"},
             "metadata": {"order": "2026-000001"},
@@ -333,8 +334,8 @@ fn size_of_item(item: &HashMap<String, AttributeValue>) -> usize {
     item.iter().map(|(name, value)| name.len() + size_of_value(value)).sum()
 }
 
-/// As DynamoDB counts an attribute's size: texts by their bytes, numbers by their digits, maps with 3 bytes of frame
-/// and one for each entry.
+/// Returns an attribute's size by DynamoDB's rules: a text's bytes, a number's digits, and 3 bytes for a map or list
+/// plus 1 for each entry.
 fn size_of_value(value: &AttributeValue) -> usize {
     use AttributeValue as Value;
     match value {
@@ -348,25 +349,25 @@ fn size_of_value(value: &AttributeValue) -> usize {
     }
 }
 
-/// Hands the stream's records to the dispatcher, as its event source would.
+/// Dispatches all records of the stream in one batch, as the event source does.
 pub(crate) async fn dispatch(service: &Service) {
-    hand_over(service, &stream(service).await).await;
+    dispatch_records(service, &stream_records(service).await).await;
 }
 
-/// All that the stream has.
-pub(crate) async fn stream(service: &Service) -> Vec<Value> {
+/// Reads all records of the stream.
+pub(crate) async fn stream_records(service: &Service) -> Vec<Value> {
     local::event_sources::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable").await.unwrap()
 }
 
-/// Hands records to the dispatcher as one batch.
-pub(crate) async fn hand_over(service: &Service, records: &[Value]) {
+/// Invokes the dispatcher with one batch of records. Fails if the dispatcher reports a failed record.
+pub(crate) async fn dispatch_records(service: &Service, records: &[Value]) {
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
     let answer = dispatcher(json!({ "Records": records })).await.unwrap();
     assert_eq!(answer["batchItemFailures"], json!([]));
 }
 
-/// Hands a delivery's message to the worker, as its event source would.
-pub(crate) async fn work(service: &Service, delivery: &Value) {
+/// Invokes the webhook worker with a delivery's message, as the event source does.
+pub(crate) async fn run_webhook_worker(service: &Service, delivery: &Value) {
     let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
     let scope = format!("{}:test", service.stack.seed.first.id);
     let body =
@@ -377,8 +378,8 @@ pub(crate) async fn work(service: &Service, delivery: &Value) {
     assert_eq!(answer["batchItemFailures"], json!([]));
 }
 
-/// Hands a refund's message to the worker, as its event source would.
-pub(crate) async fn ask_acquirer(service: &Service, refund: &Value) {
+/// Invokes the acquirer worker with a refund's message, as the event source does.
+pub(crate) async fn run_acquirer_worker(service: &Service, refund: &Value) {
     let worker = service.stack.functions.get("AcquirerWorkerFunction").unwrap().clone();
     let body = json!({ "refund": refund["id"] }).to_string();
     let answer = worker(json!({"Records": [{"messageId": "m", "body": body, "eventSource": "aws:sqs"}]}))

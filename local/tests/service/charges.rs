@@ -1,4 +1,4 @@
-//! Creating and reading charges (contract: Charges, Charge).
+//! Tests of creating and reading charges (contract: Charges, Charge).
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn keys(value: &Value) -> BTreeSet<&str> {
 }
 
 #[tokio::test]
-async fn a_charge_has_the_contracts_fields_and_no_others() {
+async fn a_charge_has_exactly_the_contracts_fields() {
     let service = Service::start().await;
     let body = json!({
         "amount": 123_456, "currency": "BRL", "payment_method": "pix", "description": "Pedido 1", "expires_in": 120,
@@ -69,21 +69,21 @@ async fn a_charge_has_the_contracts_fields_and_no_others() {
     assert_eq!(charge["created_at"].as_str().unwrap().len(), "2026-11-21T00:00:00.000Z".len());
 
     let raw = id(&charge).strip_prefix("ch_").unwrap();
-    assert_eq!(raw.as_bytes()[14], b'8', "a UUIDv8");
+    assert_eq!(raw.as_bytes()[14], b'8', "the charge id is a UUIDv8");
     let txid = charge["pix"]["txid"].as_str().unwrap();
     assert_ne!(txid, id(&charge));
     assert_eq!(ChargeId::from_txid(txid).unwrap().to_string(), id(&charge));
     assert_eq!(charge["checkout_url"], format!("{}/checkout/{raw}", service.stack.base_url));
 
-    let by_prefixed = service.read(&charge).await;
+    let by_prefixed = service.get_charge(&charge).await;
     let by_raw = service.get(&format!("/v1/charges/{raw}")).await.expect(200);
     assert_eq!((&by_prefixed, &by_raw), (&charge, &charge));
 }
 
 #[tokio::test]
-async fn the_code_can_be_paid_and_its_picture_shows_it() {
+async fn the_br_code_is_valid_and_its_qr_images_are_the_same() {
     let service = Service::start().await;
-    let charge = service.charge_of(&json!({"amount": 123_456})).await;
+    let charge = service.new_charge(&json!({"amount": 123_456})).await;
     let text = charge["pix"]["br_code"].as_str().unwrap();
     let code = BrCode::parse(text).unwrap();
     assert_eq!(code.get("01"), Some("12"));
@@ -91,7 +91,10 @@ async fn the_code_can_be_paid_and_its_picture_shows_it() {
     assert_eq!(code.merchant_name(), "Loja Exemplo");
     let location = code.location().unwrap();
     assert!(location.ends_with(charge["pix"]["txid"].as_str().unwrap()), "{location}");
-    assert!(service.stack.base_url.contains(location.split('/').next().unwrap()), "our own host: {location}");
+    assert!(
+        service.stack.base_url.contains(location.split('/').next().unwrap()),
+        "the code's location is on the service's own host: {location}"
+    );
 
     let inline = STANDARD.decode(charge["pix"]["qr_code_base64"].as_str().unwrap()).unwrap();
     let url = charge["pix"]["qr_code_url"].as_str().unwrap();
@@ -102,7 +105,7 @@ async fn the_code_can_be_paid_and_its_picture_shows_it() {
 }
 
 #[tokio::test]
-async fn a_charge_needs_only_an_amount_and_takes_the_accounts_defaults() {
+async fn a_charge_needs_only_an_amount_and_uses_the_accounts_defaults() {
     let service = Service::start().await;
     let charge = service.charge().await;
     assert_eq!(charge["currency"], "BRL");
@@ -135,12 +138,12 @@ async fn the_idempotency_key_is_required_and_has_8_to_128_characters() {
     for (key, status) in
         [("1234567", 400), ("12345678", 201), (&*"k".repeat(128), 201), (&*"k".repeat(129), 400)]
     {
-        assert_eq!(service.create_with(key, &body).await.status, status, "{key}");
+        assert_eq!(service.post_charge(key, &body).await.status, status, "{key}");
     }
 }
 
 #[tokio::test]
-async fn a_refused_request_lists_every_field_and_leaves_nothing_behind() {
+async fn a_refused_request_lists_every_invalid_field_and_stores_nothing() {
     let service = Service::start().await;
     let body = json!({"amount": -5, "currency": 986, "customer": {"document": "1"}, "expires_in": "soon"});
     let answer =
@@ -148,46 +151,46 @@ async fn a_refused_request_lists_every_field_and_leaves_nothing_behind() {
     assert_eq!(answer.problem(), (400, "invalid_request_error", "invalid_amount"));
     assert_eq!(answer.params(), ["amount", "currency", "payment_method", "expires_in", "customer.document"]);
     assert_eq!(service.get("/v1/charges").await.expect(200)["data"], json!([]));
-    // The key is free still.
-    service.create_with("order-0001", &json!({"amount": 1000})).await.expect(201);
+    // The idempotency key is still unused.
+    service.post_charge("order-0001", &json!({"amount": 1000})).await.expect(201);
 }
 
 #[tokio::test]
-async fn a_repeated_request_gets_the_same_charge_as_it_stands() {
+async fn a_replayed_request_returns_the_same_charge_in_its_current_state() {
     let service = Service::start().await;
     let first = service
-        .create_with("order-0001", &json!({"amount": 1000, "metadata": {"a": 1, "b": 2}}))
+        .post_charge("order-0001", &json!({"amount": 1000, "metadata": {"a": 1, "b": 2}}))
         .await
         .expect(201);
-    let spelled = "{ \"metadata\": {\"b\":2.0, \"\\u0061\":1}, \"description\":null, \"payment_method\":\"pix\",\"amount\":1000}";
+    let same_request_spelled_differently = "{ \"metadata\": {\"b\":2.0, \"\\u0061\":1}, \"description\":null, \"payment_method\":\"pix\",\"amount\":1000}";
     let key = service.key();
     let headers = [
         ("apikey", key.as_str()),
         ("content-type", "application/json; charset=utf-8"),
         ("idempotency-key", "order-0001"),
     ];
-    let again = service.raw(Method::POST, "/v1/charges", &headers, spelled).await;
+    let again = service.raw(Method::POST, "/v1/charges", &headers, same_request_spelled_differently).await;
     assert_eq!(again.header("idempotent-replayed"), Some("true"));
     assert_eq!(again.expect(201), first);
 
     service.sandbox(&first, "pay", &json!({})).await;
     let paid = service
-        .create_with("order-0001", &json!({"amount": 1000, "metadata": {"a": 1, "b": 2}}))
+        .post_charge("order-0001", &json!({"amount": 1000, "metadata": {"a": 1, "b": 2}}))
         .await
         .expect(201);
     assert_eq!((&paid["id"], &paid["status"]), (&first["id"], &json!("paid")));
 
     let other =
-        service.create_with("order-0001", &json!({"amount": 1001, "metadata": {"a": 1, "b": 2}})).await;
+        service.post_charge("order-0001", &json!({"amount": 1001, "metadata": {"a": 1, "b": 2}})).await;
     assert_eq!(other.problem(), (409, "conflict_error", "idempotency_key_reused"));
     assert_eq!(service.get("/v1/charges").await.expect(200)["data"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test]
-async fn fifty_concurrent_duplicates_make_one_charge_and_tell_of_one() {
+async fn fifty_concurrent_duplicates_create_one_charge_and_one_event() {
     let service = std::sync::Arc::new(Service::start().await);
     let listener = crate::support::Listener::start().await;
-    service.register(&listener.url, &["charge.created", "charge.paid"]).await;
+    service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
     let mut requests = tokio::task::JoinSet::new();
     for number in 0..50 {
         let service = service.clone();
@@ -207,10 +210,10 @@ async fn fifty_concurrent_duplicates_make_one_charge_and_tell_of_one() {
     assert_eq!(answers.iter().filter(|(_, replayed)| !replayed).count(), 1);
     assert_eq!(service.get("/v1/charges").await.expect(200)["data"].as_array().unwrap().len(), 1);
 
-    // The payment's event comes after all that the duplicates could have caused.
+    // `charge.paid` arrives after every event that the duplicates could have caused.
     let charge = json!({"id": ids.first().unwrap()});
     service.sandbox(&charge, "pay", &json!({})).await;
-    listener.event("charge.paid").await;
+    listener.wait_for_event("charge.paid").await;
     let created = listener
         .hooks()
         .iter()
@@ -220,7 +223,7 @@ async fn fifty_concurrent_duplicates_make_one_charge_and_tell_of_one() {
 }
 
 #[tokio::test]
-async fn an_unknown_charge_is_404_whatever_its_id_looks_like() {
+async fn an_unknown_or_malformed_charge_id_gets_404() {
     let service = Service::start().await;
     let missing = uuid::Uuid::new_v4();
     let ids = [
@@ -238,10 +241,10 @@ async fn an_unknown_charge_is_404_whatever_its_id_looks_like() {
 }
 
 #[tokio::test]
-async fn the_hosted_checkout_serves_the_charge_to_its_payer_without_a_key() {
+async fn the_hosted_checkout_needs_no_key_and_shows_no_payer_data() {
     let service = Service::start().await;
     let body = json!({"amount": 1990, "description": "Pedido <1>", "customer": {"name": "Maria", "document": "29537995593"}});
-    let charge = service.charge_of(&body).await;
+    let charge = service.new_charge(&body).await;
     let page = service.raw(Method::GET, charge["checkout_url"].as_str().unwrap(), &[], "").await;
     assert_eq!(page.status, 200);
     assert!(page.header("content-type").unwrap().starts_with("text/html"));
@@ -257,61 +260,61 @@ async fn the_hosted_checkout_serves_the_charge_to_its_payer_without_a_key() {
 }
 
 #[tokio::test]
-async fn a_charge_that_its_acquirer_refuses_is_created_without_a_code_and_reads_failed() {
+async fn a_charge_that_the_acquirer_refuses_is_created_as_failed_and_without_a_code() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     let events =
         ["charge.created", "charge.failed", "payment.created", "payment.failed", "payment.status_changed"];
-    service.register(&listener.url, &events).await;
+    service.register_endpoint(&listener.url, &events).await;
     let body = json!({"amount": 1000, "expires_in": 600, "metadata": {"sandbox": "finalise:refuse"}});
-    let refused = service.create_with("order-0001", &body).await.expect(201);
+    let refused = service.post_charge("order-0001", &body).await.expect(201);
     assert_eq!((&refused["status"], &refused["pix"]), (&json!("failed"), &Value::Null));
     let failure = &refused["metadata"]["failure"];
     assert_eq!((&failure["providerErrorCode"], &failure["at"]), (&json!("refused"), &refused["created_at"]));
-    let replayed = service.create_with("order-0001", &body).await;
+    let replayed = service.post_charge("order-0001", &body).await;
     assert_eq!(replayed.header("idempotent-replayed"), Some("true"));
     assert_eq!(replayed.expect(201), refused);
-    assert_eq!(service.read(&refused).await, refused);
+    assert_eq!(service.get_charge(&refused).await, refused);
 
-    let mut told: Vec<String> = listener
+    let mut event_types: Vec<String> = listener
         .received(3)
         .await
         .iter()
         .map(|hook| hook.header("x-service-event-type").to_owned())
         .collect();
-    told.sort();
-    assert_eq!(told, ["charge.failed", "payment.failed", "payment.status_changed"]);
-    let failed = listener.event("charge.failed").await.json();
+    event_types.sort();
+    assert_eq!(event_types, ["charge.failed", "payment.failed", "payment.status_changed"]);
+    let failed = listener.wait_for_event("charge.failed").await.json();
     assert_eq!(failed["data"]["object"], refused);
 
-    // Nothing can be done with it any more, and what is paid goes back.
+    // No command changes the failed charge. A late payment is returned.
     assert_eq!(service.sandbox(&refused, "expire", &json!({})).await, refused);
     assert_eq!(service.sandbox(&refused, "pay", &json!({})).await, refused);
-    assert_eq!(service.returned().await, 1);
+    assert_eq!(service.count_returned_payments().await, 1);
     let list = service.get("/v1/charges?status=failed").await.expect(200);
     assert_eq!(list["data"][0]["id"], refused["id"]);
-    eventually("the statistics", async || {
+    eventually("the statistics count the charge as created and failed", async || {
         let metrics = service.get("/v1/payments/metrics").await.expect(200);
         let funnel = &metrics["funnel"];
         (funnel["created"] == 1 && funnel["failed"] == 1).then_some(())
     })
     .await;
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn a_charge_whose_acquirer_takes_a_while_gets_its_code_later_for_the_time_that_was_asked_for() {
+async fn a_charge_with_a_slow_acquirer_gets_its_code_later_with_the_requested_validity() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created"]).await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
     let body = json!({"amount": 1000, "expires_in": 600, "metadata": {"sandbox": "finalise:later"}});
-    let pending = service.charge_of(&body).await;
+    let pending = service.new_charge(&body).await;
     assert_eq!((&pending["status"], &pending["pix"]), (&json!("pending"), &Value::Null));
-    let created = listener.event("charge.created").await.json();
-    let made = service.read(&pending).await;
-    assert_eq!(made["pix"]["br_code"], created["data"]["object"]["pix"]["br_code"]);
+    let created = listener.wait_for_event("charge.created").await.json();
+    let finalised = service.get_charge(&pending).await;
+    assert_eq!(finalised["pix"]["br_code"], created["data"]["object"]["pix"]["br_code"]);
     let at = |text: &Value| Timestamp::parse_floor(text.as_str().unwrap()).unwrap();
-    let ends_ms = at(&made["pix"]["expires_at"]).millis_since(at(&pending["created_at"]));
-    assert!((600_000..660_000).contains(&ends_ms), "{made}");
+    let ends_ms = at(&finalised["pix"]["expires_at"]).millis_since(at(&pending["created_at"]));
+    assert!((600_000..660_000).contains(&ends_ms), "{finalised}");
     assert_eq!(service.sandbox(&pending, "pay", &json!({})).await["status"], "paid");
 }

@@ -1,4 +1,4 @@
-//! The developer's commands, against a service that runs: `listen` and `trigger`.
+//! Tests of the developer's commands `listen` and `trigger` against a running service.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,22 +17,25 @@ fn running(service: &Service) -> Running {
     Running::new(serde_json::from_value::<ReadyFile>(ready).unwrap())
 }
 
-/// What a command printed.
+/// The lines that a command printed.
 #[derive(Clone, Default)]
-struct Printed(Arc<Mutex<Vec<String>>>);
+struct PrintedLines(Arc<Mutex<Vec<String>>>);
 
-impl Printed {
+impl PrintedLines {
     fn print(&self) -> Print {
         let lines = Arc::clone(&self.0);
         Arc::new(move |line: &str| lines.lock().unwrap().push(line.to_owned()))
     }
 
-    fn has(&self, words: &[&str]) -> bool {
+    fn contains_line(&self, words: &[&str]) -> bool {
         self.0.lock().unwrap().iter().any(|line| words.iter().all(|word| line.contains(word)))
     }
 
-    async fn says(&self, words: &[&str]) {
-        eventually(&words.join(" "), async || self.has(words).then_some(())).await;
+    async fn wait_for_line(&self, words: &[&str]) {
+        eventually(&format!("a line is printed with {words:?}"), async || {
+            self.contains_line(words).then_some(())
+        })
+        .await;
     }
 }
 
@@ -42,13 +45,13 @@ async fn endpoints(service: &Service) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_event_that_can_be_triggered_is_listened_to_and_forwarded_as_it_came() {
+async fn listen_receives_and_forwards_every_event_that_trigger_causes() {
     let service = Service::start().await;
     let merchant = Listener::start().await;
-    // A run that was killed left its endpoint.
-    service.register("http://127.0.0.1:9/cargo-run-listen", &["charge.paid"]).await;
-    let (end, ended) = oneshot::channel::<()>();
-    let printed = Printed::default();
+    // An earlier run that was killed has left its endpoint.
+    service.register_endpoint("http://127.0.0.1:9/cargo-run-listen", &["charge.paid"]).await;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let printed = PrintedLines::default();
     let print = printed.print();
     let options = Options {
         events: EventType::subscribable().map(|event| event.as_str().to_owned()).collect(),
@@ -57,46 +60,46 @@ async fn every_event_that_can_be_triggered_is_listened_to_and_forwarded_as_it_ca
     };
     let listening = {
         let running = running(&service);
-        tokio::spawn(async move { listen(&running, options, print, async { drop(ended.await) }).await })
+        tokio::spawn(async move { listen(&running, options, print, async { drop(stopped.await) }).await })
     };
-    printed.says(&["Listening to 20 events", "secret"]).await;
+    printed.wait_for_line(&["Listening to 20 events", "secret"]).await;
     let amount = Amount::parse(1990).unwrap();
     for (name, event) in EventType::ALL {
-        let steps = Printed::default();
+        let steps = PrintedLines::default();
         trigger::trigger(&running(&service), *event, amount, &steps.print()).await.unwrap();
-        printed.says(&[name, "-> 204 in"]).await;
-        let hook = merchant.event(name).await;
+        printed.wait_for_line(&[name, "-> 204 in"]).await;
+        let hook = merchant.wait_for_event(name).await;
         assert!(!hook.header("x-service-signature").is_empty());
         assert_eq!(hook.header("content-type"), "application/json");
     }
     let [endpoint] = endpoints(&service).await.try_into().unwrap();
     assert_ne!(endpoint["url"], "http://127.0.0.1:9/cargo-run-listen");
-    end.send(()).unwrap();
+    stop.send(()).unwrap();
     listening.await.unwrap().unwrap();
-    assert!(printed.has(&["deleted"]));
+    assert!(printed.contains_line(&["deleted"]));
     assert!(endpoints(&service).await.is_empty());
 }
 
 #[tokio::test]
-async fn an_event_that_nobody_takes_is_printed_and_comes_again() {
+async fn listen_prints_an_event_that_it_cannot_forward_and_the_delivery_is_retried() {
     let service = Service::start().await;
-    let (end, ended) = oneshot::channel::<()>();
-    let printed = Printed::default();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let printed = PrintedLines::default();
     let print = printed.print();
     let options = Options { forward_to: Some("http://127.0.0.1:9/hook".to_owned()), ..Options::default() };
     let running_service = running(&service);
     let listening =
         tokio::spawn(
-            async move { listen(&running_service, options, print, async { drop(ended.await) }).await },
+            async move { listen(&running_service, options, print, async { drop(stopped.await) }).await },
         );
-    printed.says(&["Listening to 10 events"]).await;
+    printed.wait_for_line(&["Listening to 10 events"]).await;
     service.charge().await;
-    printed.says(&["charge.created", "does not answer"]).await;
-    let delivery = eventually("the attempt", async || {
+    printed.wait_for_line(&["charge.created", "does not answer"]).await;
+    let delivery = eventually("the first attempt fails", async || {
         service.deliveries("").await.into_iter().find(|delivery| delivery["lastStatusCode"] == 502)
     })
     .await;
     assert_eq!(delivery["status"], "PENDING");
-    end.send(()).unwrap();
+    stop.send(()).unwrap();
     listening.await.unwrap().unwrap();
 }

@@ -1,5 +1,5 @@
-//! How many requests a person may make with dashboard tokens (design: Authentication, rate limit, audit): 60 a minute, on
-//! all routes but log-in.
+//! Tests of the dashboard's rate limit (design: Authentication, rate limit, audit): a user may make 60 requests a
+//! minute over all routes except log-in.
 
 use axum::http::Method;
 use domain::ids::UserId;
@@ -7,44 +7,44 @@ use serde_json::json;
 
 use crate::support::{Answer, Client, Service};
 
-/// To the start of a minute, so that the requests after it are within one.
-async fn start_a_minute(service: &Service) {
-    service.advance(60 - service.stack.clock.now().seconds() % 60).await;
+/// Advances to the start of a minute, so that the requests after it count in the same minute.
+async fn advance_to_next_minute(service: &Service) {
+    service.advance_seconds(60 - service.stack.clock.now().seconds() % 60).await;
 }
 
-/// A token of the first account's owner. Each is another one.
+/// Logs the first account's owner in. Each call returns a new token.
 async fn log_in(service: &Service) -> String {
     let seed = &service.stack.seed.first;
     let body = json!({"email": seed.owner_email, "password": seed.password});
-    let given = service.post("/v1/auth/login", &body).await.expect(200);
-    given["token"].as_str().unwrap().to_owned()
+    let session = service.post("/v1/auth/login", &body).await.expect(200);
+    session["token"].as_str().unwrap().to_owned()
 }
 
-async fn ask(client: &Client, token: &str, method: Method, path: &str) -> Answer {
+async fn send(client: &Client, token: &str, method: Method, path: &str) -> Answer {
     let bearer = format!("Bearer {token}");
     let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
     client.raw(method, path, &headers, "").await
 }
 
 async fn list(client: &Client, token: &str) -> Answer {
-    ask(client, token, Method::GET, "/v1/api-keys").await
+    send(client, token, Method::GET, "/v1/api-keys").await
 }
 
-fn left(answer: &Answer) -> (Option<&str>, Option<&str>) {
+fn rate_limit_headers(answer: &Answer) -> (Option<&str>, Option<&str>) {
     (answer.header("x-ratelimit-limit-minute"), answer.header("x-ratelimit-remaining-minute"))
 }
 
 #[tokio::test]
-async fn a_person_makes_sixty_requests_a_minute_over_all_tokens_and_routes() {
+async fn a_user_may_make_sixty_requests_a_minute_over_all_tokens_and_routes() {
     let service = Service::start().await;
     let (token, second) = (log_in(&service).await, log_in(&service).await);
     let member = service.stack.seed.member_token(service.stack.clock.now()).unwrap();
-    start_a_minute(&service).await;
+    advance_to_next_minute(&service).await;
     let first = list(&service, &token).await;
-    assert_eq!((first.status.as_u16(), left(&first)), (200, (Some("60"), Some("59"))));
+    assert_eq!((first.status.as_u16(), rate_limit_headers(&first)), (200, (Some("60"), Some("59"))));
     let unknown = format!("/v1/api-keys/key_{}", "0".repeat(64));
-    let refused = ask(&service, &second, Method::DELETE, &unknown).await;
-    assert_eq!((refused.status.as_u16(), left(&refused)), (404, (Some("60"), Some("58"))));
+    let refused = send(&service, &second, Method::DELETE, &unknown).await;
+    assert_eq!((refused.status.as_u16(), rate_limit_headers(&refused)), (404, (Some("60"), Some("58"))));
     for _ in 0..58 {
         list(&service, &token).await.expect(200);
     }
@@ -57,25 +57,25 @@ async fn a_person_makes_sixty_requests_a_minute_over_all_tokens_and_routes() {
     ];
     for (method, path) in routes {
         for token in [&token, &second] {
-            let refused = ask(&service, token, method.clone(), &path).await;
+            let refused = send(&service, token, method.clone(), &path).await;
             assert_eq!(refused.problem(), (429, "rate_limit_error", "rate_limited"), "{method} {path}");
-            assert_eq!(left(&refused), (Some("60"), Some("0")));
+            assert_eq!(rate_limit_headers(&refused), (Some("60"), Some("0")));
             let wait: i64 = refused.header("retry-after").unwrap().parse().unwrap();
             assert!((1..=60).contains(&wait), "{wait}");
         }
     }
-    // Another person of the account has a minute of their own, and log-in is no request of a token.
-    assert_eq!(left(&list(&service, &member).await), (Some("60"), Some("59")));
+    // Another user of the account has a separate limit. Log-in does not count, because it uses no token.
+    assert_eq!(rate_limit_headers(&list(&service, &member).await), (Some("60"), Some("59")));
     log_in(&service).await;
-    start_a_minute(&service).await;
-    assert_eq!(left(&list(&service, &token).await), (Some("60"), Some("59")));
+    advance_to_next_minute(&service).await;
+    assert_eq!(rate_limit_headers(&list(&service, &token).await), (Some("60"), Some("59")));
 }
 
 #[tokio::test]
-async fn of_requests_at_once_no_more_than_sixty_pass() {
+async fn of_concurrent_requests_at_most_sixty_pass() {
     let service = Service::start().await;
     let token = log_in(&service).await;
-    start_a_minute(&service).await;
+    advance_to_next_minute(&service).await;
     let requests: Vec<_> = (0..90)
         .map(|_| {
             let (client, token) = (Client::new(&service.base_url, ""), token.clone());
@@ -93,25 +93,25 @@ async fn of_requests_at_once_no_more_than_sixty_pass() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_counts_for_nobody() {
+async fn a_request_with_an_invalid_token_does_not_count() {
     let service = Service::start().await;
     let (ended, token) = (log_in(&service).await, log_in(&service).await);
-    assert_eq!(ask(&service, &ended, Method::POST, "/v1/auth/logout").await.status, 204);
-    start_a_minute(&service).await;
+    assert_eq!(send(&service, &ended, Method::POST, "/v1/auth/logout").await.status, 204);
+    advance_to_next_minute(&service).await;
     for refused in [ended.as_str(), &format!("{token}x"), ""] {
         for _ in 0..3 {
             let answer = list(&service, refused).await;
-            assert_eq!((answer.problem().0, left(&answer)), (401, (None, None)));
+            assert_eq!((answer.problem().0, rate_limit_headers(&answer)), (401, (None, None)));
         }
     }
-    assert_eq!(left(&list(&service, &token).await), (Some("60"), Some("59")));
+    assert_eq!(rate_limit_headers(&list(&service, &token).await), (Some("60"), Some("59")));
 }
 
 #[tokio::test]
-async fn the_count_of_a_minute_goes_by_its_ttl() {
+async fn a_minutes_count_expires_by_its_ttl() {
     let service = Service::start().await;
     let token = log_in(&service).await;
-    start_a_minute(&service).await;
+    advance_to_next_minute(&service).await;
     list(&service, &token).await.expect(200);
     list(&service, &token).await.expect(200);
     let person = UserId::of_email(&service.stack.seed.first.owner_email);

@@ -1,5 +1,5 @@
-//! Deliveries are counted without a write for each, and exactly, whatever becomes of them and in whatever order; and what their
-//! lists and statistics cost does not grow with their number.
+//! Tests of the list and the statistics of deliveries. The counts are exact for every order of claims, attempts and
+//! counting runs, without a counter write per delivery. The cost of a page does not grow with the number of deliveries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,20 +23,20 @@ use shared::webhook::delivery::{
 use shared::webhook::endpoint::{Endpoint, EndpointStatus};
 use shared::webhook::event::{Event, Origin};
 
-use crate::rollups::Dice;
+use crate::rollups::SeededRandom;
 use crate::seeding::{count_all, other_endpoint, seed_deliveries};
 use crate::support::{Listener, Service, eventually, id};
 
-/// Deliveries of one scope, made here and not by a dispatcher.
-struct Ground {
+/// Deliveries of one scope, written by a test and not by the dispatcher, and two endpoints that they go to.
+struct DeliveryFixture {
     service: Service,
     deliveries: Deliveries,
     scope: Scope,
     endpoints: [Endpoint; 2],
-    made: u64,
+    inserted: u64,
 }
 
-/// What a list can be filtered by.
+/// A combination of the list's filters.
 #[derive(Clone)]
 struct Filter {
     status: Option<(&'static str, DeliveryStatus)>,
@@ -70,9 +70,9 @@ impl Filter {
     }
 }
 
-impl Ground {
+impl DeliveryFixture {
     async fn new(options: Options) -> Self {
-        let service = Service::with(Options { event_sources: false, ..options }).await;
+        let service = Service::start_with(Options { event_sources: false, ..options }).await;
         let (scope, now) = (service.scope(), service.stack.clock.now());
         let endpoints = [7, 8].map(|random| Endpoint {
             id: EndpointId::new(now, [random; 10]),
@@ -90,29 +90,29 @@ impl Ground {
             actor: None,
         });
         let deliveries = Deliveries::new(service.store());
-        Self { service, deliveries, scope, endpoints, made: 0 }
+        Self { service, deliveries, scope, endpoints, inserted: 0 }
     }
 
     fn now(&self) -> Timestamp {
         self.service.stack.clock.now()
     }
 
-    /// A new delivery of an event that happened so many seconds ago, as a dispatcher makes it.
+    /// Inserts a delivery of an event that happened `seconds_ago`, as the dispatcher does.
     async fn insert(&mut self, seconds_ago: i64) -> Delivery {
-        let delivery = self.made_of(seconds_ago, |delivery| delivery).await;
+        let delivery = self.insert_changed(seconds_ago, |delivery| delivery).await;
         assert_eq!(delivery.listed, seconds_ago >= 150, "{delivery:?}");
         delivery
     }
 
-    async fn made_of(&mut self, seconds_ago: i64, change: impl Fn(Delivery) -> Delivery) -> Delivery {
-        self.made += 1;
+    async fn insert_changed(&mut self, seconds_ago: i64, change: impl Fn(Delivery) -> Delivery) -> Delivery {
+        self.inserted += 1;
         let now = self.now();
-        let (event_type, endpoint) = match self.made % 5 {
+        let (event_type, endpoint) = match self.inserted % 5 {
             0..3 => (EventType::ChargePaid, &self.endpoints[0]),
             3 => (EventType::ChargeCreated, &self.endpoints[1]),
             _ => (EventType::ChargeCreated, &self.endpoints[0]),
         };
-        let (row, at) = (format!("charge#{}", self.made), now.plus_seconds(-seconds_ago).unwrap());
+        let (row, at) = (format!("charge#{}", self.inserted), now.plus_seconds(-seconds_ago).unwrap());
         let origin = Origin { scope: self.scope, row, version: 1, at };
         let event = Event::canonical(event_type, &origin, json!({})).unwrap();
         let mut deliveries = Delivery::of_event(&event, std::slice::from_ref(endpoint), now);
@@ -126,7 +126,7 @@ impl Ground {
         format!("deliveries#{}", self.scope)
     }
 
-    /// All of the last 90 days, newest first, read from their own rows.
+    /// Reads all deliveries of the last 90 days from their own rows, newest first.
     async fn all(&self) -> Vec<Delivery> {
         let first = DeliveryId::first_at(Day::of(self.now()).back(90).starts_at());
         let rows = self.service.store().partition_prefix(&self.partition(), "wd_").await.unwrap();
@@ -141,8 +141,8 @@ impl Ground {
         (ids_of(&page), page["total"].as_u64().unwrap())
     }
 
-    /// All pages of a list, one after another by their cursors; each has the same total.
-    async fn followed(&self, deliveries: &Deliveries, query: &str) -> (Vec<String>, u64) {
+    /// Reads all pages of a list by their cursors. Checks that each page has the same total.
+    async fn all_pages(&self, deliveries: &Deliveries, query: &str) -> (Vec<String>, u64) {
         let (mut ids, mut path, mut totals) = (Vec::new(), query.to_owned(), Vec::new());
         loop {
             let page = page_of(deliveries, &self.scope, &path, self.now()).await;
@@ -158,7 +158,7 @@ impl Ground {
         (ids, totals[0])
     }
 
-    /// Everything that a list can be filtered by, in any status.
+    /// Returns each combination of the other filters with each status and with none.
     fn filters(&self, all: &[Delivery]) -> Vec<Filter> {
         let [first, second] = self.endpoints.each_ref().map(|endpoint| Some(endpoint.id));
         let [newer, older] = [4, 2].map(|part| all[all.len() / part].id.timestamp());
@@ -179,8 +179,8 @@ impl Ground {
         statuses.flat_map(of_status).collect()
     }
 
-    /// Compares all filtered lists with the rows, read by few rows at a time.
-    async fn check_filters(&self, what: &str) {
+    /// Compares all filtered lists and the statistics with the rows. Each query reads at most 25 rows.
+    async fn check_filters(&self, step: &str) {
         let (all, deliveries) = (self.all().await, self.deliveries.clone().with_rows_a_query(25));
         if all.is_empty() {
             return;
@@ -188,25 +188,26 @@ impl Ground {
         let stats = serde_json::to_value(deliveries.stats(&self.scope, self.now()).await.unwrap()).unwrap();
         for (word, status) in DeliveryStatus::vocabulary() {
             let count = all.iter().filter(|delivery| delivery.status == status).count();
-            assert_eq!(stats[word], count, "{what}: {word}");
+            assert_eq!(stats[word], count, "{step}: {word}");
         }
         for filter in self.filters(&all) {
             let query = filter.query();
             let ids: Vec<String> =
                 all.iter().filter(|one| filter.admits(one)).map(|one| one.id.to_string()).collect();
-            let (listed, total) = self.followed(&deliveries, &query).await;
-            assert_eq!(listed, ids, "{what}: {query}");
-            assert_eq!(total, u64::try_from(ids.len()).unwrap(), "{what}: {query}");
+            let (listed, total) = self.all_pages(&deliveries, &query).await;
+            assert_eq!(listed, ids, "{step}: {query}");
+            assert_eq!(total, u64::try_from(ids.len()).unwrap(), "{step}: {query}");
         }
     }
 
-    /// The row of the counts, and those by day.
+    /// Reads the row of the counts and the rows by day.
     async fn counts(&self) -> Vec<Item> {
         self.service.rows(&self.partition(), "~counts").await
     }
 
-    /// Makes what is stored what an earlier version stored: no counts by event type and endpoint, and shorter places.
-    async fn make_old(&self) {
+    /// Rewrites the rows as an earlier version stored them: no counts by event type and endpoint, and shorter list
+    /// keys.
+    async fn downgrade_rows(&self) {
         let client = local::sdk::dynamodb(&self.service.stack.endpoints.dynamodb_url);
         let counts = self.counts().await;
         let update = client.update_item().table_name("StateTable").set_key(Some(key(&counts[0])));
@@ -227,12 +228,12 @@ impl Ground {
         }
     }
 
-    /// Compares all lists and numbers with the rows.
-    async fn check(&self, what: &str) {
+    /// Compares the lists by status and the statistics with the rows.
+    async fn check_statuses(&self, step: &str) {
         let all = self.all().await;
         let stats = self.deliveries.stats(&self.scope, self.now()).await.unwrap();
         let stats = serde_json::to_value(stats).unwrap();
-        assert_eq!(stats["total"], all.len(), "{what}");
+        assert_eq!(stats["total"], all.len(), "{step}");
         let lists = DeliveryStatus::vocabulary()
             .into_iter()
             .map(|(word, status)| (format!("status={word}"), Some(status)));
@@ -242,21 +243,21 @@ impl Ground {
             let ids: Vec<String> = of_status.map(|delivery| delivery.id.to_string()).collect();
             if status.is_some() {
                 let word = query.trim_start_matches("status=");
-                assert_eq!(stats[word], ids.len(), "{what}: {query} {stats}");
+                assert_eq!(stats[word], ids.len(), "{step}: {query} {stats}");
             }
             for (query, limit) in [(&query, 100), (&query, 30)] {
                 let mut listed = Vec::new();
                 loop {
                     let (page, total) =
                         self.page(&format!("{query}&limit={limit}&offset={}", listed.len())).await;
-                    assert_eq!(total, u64::try_from(ids.len()).unwrap(), "{what}: {query}");
+                    assert_eq!(total, u64::try_from(ids.len()).unwrap(), "{step}: {query}");
                     let is_last = page.len() < limit;
                     listed.extend(page);
                     if is_last {
                         break;
                     }
                 }
-                assert_eq!(listed, ids, "{what}: {query} by {limit}");
+                assert_eq!(listed, ids, "{step}: {query} by {limit}");
             }
         }
     }
@@ -278,9 +279,9 @@ fn ids_of(page: &Value) -> Vec<String> {
     rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn end(dice: &mut Dice, now: Timestamp) -> AttemptOutcome {
+fn random_outcome(random: &mut SeededRandom, now: Timestamp) -> AttemptOutcome {
     let (status_code, error) = (Some(500), "answered 500".to_owned());
-    match dice.below(10) {
+    match random.below(10) {
         0..6 => AttemptOutcome::Delivered { status_code: 200 },
         6..8 => AttemptOutcome::Retry {
             status_code,
@@ -294,144 +295,146 @@ fn end(dice: &mut Dice, now: Timestamp) -> AttemptOutcome {
 }
 
 #[tokio::test]
-async fn whatever_becomes_of_deliveries_their_lists_and_numbers_are_those_of_their_rows() {
-    let mut ground = Ground::new(Options::in_memory()).await;
-    let mut dice = Dice(2026);
+async fn lists_and_statistics_equal_the_rows_after_any_sequence_of_changes() {
+    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
+    let mut random = SeededRandom(2026);
     let mut claimed: Vec<Delivery> = Vec::new();
     for step in 0..500_u32 {
-        match dice.below(20) {
-            0..7 => drop(ground.insert(0).await),
-            7 => drop(ground.insert(i64::try_from(dice.below(600)).unwrap()).await),
+        match random.below(20) {
+            0..7 => drop(fixture.insert(0).await),
+            7 => drop(fixture.insert(i64::try_from(random.below(600)).unwrap()).await),
             8..12 => {
-                let all = ground.all().await;
+                let all = fixture.all().await;
                 let is_open = |delivery: &&Delivery| {
                     matches!(delivery.status, DeliveryStatus::Pending | DeliveryStatus::Processing)
                 };
                 let open: Vec<&Delivery> = all.iter().filter(is_open).collect();
                 if !open.is_empty() {
-                    let id = open[dice.below(open.len())].id;
+                    let id = open[random.below(open.len())].id;
                     let claim = u64::from(step);
                     let claim =
-                        ground.deliveries.claim(&ground.scope, id, claim, ground.now()).await.unwrap();
+                        fixture.deliveries.claim(&fixture.scope, id, claim, fixture.now()).await.unwrap();
                     if let Claim::Claimed(delivery) = claim {
                         claimed.push(*delivery);
                     }
                 }
             }
             12..16 if !claimed.is_empty() => {
-                let delivery = claimed.swap_remove(dice.below(claimed.len()));
-                let end = end(&mut dice, ground.now());
-                // One whose lease was lost to another claim is not ended.
-                let _ended_or_lost = ground.deliveries.end(&delivery, &end, ground.now()).await.unwrap();
+                let delivery = claimed.swap_remove(random.below(claimed.len()));
+                let end = random_outcome(&mut random, fixture.now());
+                // An attempt whose lease another claim took over is not ended.
+                let _ended_or_lost = fixture.deliveries.end(&delivery, &end, fixture.now()).await.unwrap();
             }
             16 => {
-                // As `scheduler` does with what takes long.
-                let all = ground.all().await;
+                // The scheduler lists slow deliveries this way.
+                let all = fixture.all().await;
                 if !all.is_empty() {
-                    let delivery = &all[dice.below(all.len())];
-                    ground.deliveries.add_to_list(delivery).await.unwrap();
+                    let delivery = &all[random.below(all.len())];
+                    fixture.deliveries.add_to_list(delivery).await.unwrap();
                 }
             }
-            17 => ground.deliveries.count(&ground.scope, ground.now()).await.unwrap(),
+            17 => fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap(),
             _ => {
-                let most_ms = if dice.below(8) == 0 { 86_400_000 } else { 40_000 };
-                ground.service.stack.clock.advance(i64::try_from(dice.below(most_ms)).unwrap());
+                let max_ms = if random.below(8) == 0 { 86_400_000 } else { 40_000 };
+                fixture.service.stack.clock.advance(i64::try_from(random.below(max_ms)).unwrap());
             }
         }
         if step % 100 == 99 {
-            Box::pin(ground.check(&format!("step {step}"))).await;
+            Box::pin(fixture.check_statuses(&format!("step {step}"))).await;
         }
         if step % 250 == 249 {
-            Box::pin(ground.check_filters(&format!("step {step}"))).await;
+            Box::pin(fixture.check_filters(&format!("step {step}"))).await;
         }
     }
-    let rows = ground.counts().await;
+    let rows = fixture.counts().await;
     assert!(rows[0].contains_key("up_to"), "{rows:?}");
     assert!(rows[0]["days"].as_m().unwrap().values().any(|day| day.as_m().unwrap().len() == 3), "{rows:?}");
-    assert!(rows.len() > 2, "several days are counted by event type and endpoint: {rows:?}");
+    assert!(rows.len() > 2, "the counts by event type and endpoint cover several days: {rows:?}");
 }
 
 #[tokio::test]
-async fn what_an_earlier_version_counted_is_counted_again_by_event_type_and_endpoint() {
-    let mut ground = Ground::new(Options::in_memory()).await;
-    let mut dice = Dice(31);
+async fn counts_of_an_earlier_version_are_recounted_by_event_type_and_endpoint() {
+    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
+    let mut random = SeededRandom(31);
     for number in 0..160 {
-        let status = DeliveryStatus::all().nth(dice.below(5)).unwrap();
+        let status = DeliveryStatus::all().nth(random.below(5)).unwrap();
         let listed = status != DeliveryStatus::Delivered || number % 3 == 0;
-        ground.made_of(0, |delivery| Delivery { status, listed, ..delivery }).await;
-        ground.service.stack.clock.advance(i64::try_from(dice.below(3_600_000)).unwrap());
+        fixture.insert_changed(0, |delivery| Delivery { status, listed, ..delivery }).await;
+        fixture.service.stack.clock.advance(i64::try_from(random.below(3_600_000)).unwrap());
     }
-    ground.service.stack.clock.advance(300_000);
-    ground.deliveries.count(&ground.scope, ground.now()).await.unwrap();
-    ground.check_filters("as it is").await;
-    let counts = ground.counts().await;
+    fixture.service.stack.clock.advance(300_000);
+    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+    fixture.check_filters("current rows").await;
+    let counts = fixture.counts().await;
 
-    ground.make_old().await;
-    ground.check_filters("as it was").await;
-    // The page asked for it.
-    assert!(ground.counts().await[0].contains_key("due_pk"));
-    // A stride of 10 rows, five of them in a run: the rest is counted later.
-    let few = ground.deliveries.clone().with_rows_a_query(10);
-    few.count(&ground.scope, ground.now()).await.unwrap();
-    assert!(ground.counts().await[0].contains_key("due_pk"), "there is more to count");
-    ground.made_of(0, |delivery| Delivery { status: DeliveryStatus::Failed, listed: true, ..delivery }).await;
-    ground.check_filters("in between").await;
+    fixture.downgrade_rows().await;
+    fixture.check_filters("rows of an earlier version").await;
+    // Reading a page has scheduled the recount.
+    assert!(fixture.counts().await[0].contains_key("due_pk"));
+    // A stride is 10 rows and a run has five strides. Later runs count the rest.
+    let small_reads = fixture.deliveries.clone().with_rows_a_query(10);
+    small_reads.count(&fixture.scope, fixture.now()).await.unwrap();
+    assert!(fixture.counts().await[0].contains_key("due_pk"), "the recount continues in a later run");
+    fixture
+        .insert_changed(0, |delivery| Delivery { status: DeliveryStatus::Failed, listed: true, ..delivery })
+        .await;
+    fixture.check_filters("during the recount").await;
     for _ in 0..5 {
-        ground.service.stack.clock.advance(60_000);
-        few.count(&ground.scope, ground.now()).await.unwrap();
+        fixture.service.stack.clock.advance(60_000);
+        small_reads.count(&fixture.scope, fixture.now()).await.unwrap();
     }
-    ground.check_filters("counted again").await;
-    let again = ground.counts().await;
-    assert_eq!(again[0]["by_kind_to"], counts[0]["by_kind_to"]);
+    fixture.check_filters("after the recount").await;
+    let recounted = fixture.counts().await;
+    assert_eq!(recounted[0]["by_kind_to"], counts[0]["by_kind_to"]);
     let all_but_the_last = counts.len() - 2;
     assert_eq!(
-        again[1..=all_but_the_last].iter().map(|day| &day["done"]).collect::<Vec<_>>(),
+        recounted[1..=all_but_the_last].iter().map(|day| &day["done"]).collect::<Vec<_>>(),
         counts[1..=all_but_the_last].iter().map(|day| &day["done"]).collect::<Vec<_>>()
     );
-    for row in ground.service.rows(&ground.partition(), "wd_").await {
+    for row in fixture.service.rows(&fixture.partition(), "wd_").await {
         let place = text(&row, "list_sk");
         assert!(place.is_none_or(|place| place.split('#').count() == 5), "{row:?}");
     }
 }
 
 #[tokio::test]
-async fn entries_that_an_old_function_wrote_are_filtered_by_their_rows() {
-    let mut ground = Ground::new(Options::in_memory()).await;
+async fn list_entries_of_an_earlier_version_are_filtered_by_their_rows() {
+    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
     for number in 0..80 {
         let status = DeliveryStatus::all().nth(number % 5).unwrap();
-        ground.made_of(0, |delivery| Delivery { status, listed: true, ..delivery }).await;
+        fixture.insert_changed(0, |delivery| Delivery { status, listed: true, ..delivery }).await;
     }
-    ground.service.stack.clock.advance(300_000);
-    ground.deliveries.count(&ground.scope, ground.now()).await.unwrap();
-    let counts = ground.counts().await;
-    ground.make_old().await;
-    let client = local::sdk::dynamodb(&ground.service.stack.endpoints.dynamodb_url);
+    fixture.service.stack.clock.advance(300_000);
+    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+    let counts = fixture.counts().await;
+    fixture.downgrade_rows().await;
+    let client = local::sdk::dynamodb(&fixture.service.stack.endpoints.dynamodb_url);
     for row in counts {
         client.put_item().table_name("StateTable").set_item(Some(row)).send().await.unwrap();
     }
-    ground.check_filters("entries without an event type").await;
+    fixture.check_filters("list entries without an event type").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_are_exact_while_deliveries_are_made_retried_and_counted() {
-    let mut ground = Ground::new(Options::in_memory()).await;
+async fn totals_are_exact_while_deliveries_are_inserted_retried_and_counted() {
+    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
     for _ in 0..60 {
-        ground.insert(0).await;
+        fixture.insert(0).await;
     }
-    ground.service.stack.clock.advance(300_000);
-    let (begun, made) = (Arc::new(AtomicU64::new(60)), Arc::new(AtomicU64::new(60)));
+    fixture.service.stack.clock.advance(300_000);
+    let (insert_started, inserted) = (Arc::new(AtomicU64::new(60)), Arc::new(AtomicU64::new(60)));
     let is_over = Arc::new(AtomicBool::new(false));
     let mut others = tokio::task::JoinSet::new();
-    let (deliveries, scope, clock) = (&ground.deliveries, ground.scope, &ground.service.stack.clock);
+    let (deliveries, scope, clock) = (&fixture.deliveries, fixture.scope, &fixture.service.stack.clock);
     for reader in [deliveries.clone(), deliveries.clone().with_rows_a_query(40)] {
         for query in ["", "limit=5", "limit=5&endpointId"] {
-            let (reader, begun, made, is_over) =
-                (reader.clone(), begun.clone(), made.clone(), is_over.clone());
-            let (clock, endpoints) = (clock.clone(), ground.endpoints.each_ref().map(|one| one.id));
+            let (reader, insert_started, inserted, is_over) =
+                (reader.clone(), insert_started.clone(), inserted.clone(), is_over.clone());
+            let (clock, endpoints) = (clock.clone(), fixture.endpoints.each_ref().map(|one| one.id));
             others.spawn(async move {
                 let mut reads = 0;
                 while !is_over.load(Ordering::SeqCst) {
-                    let least = made.load(Ordering::SeqCst);
+                    let at_least = inserted.load(Ordering::SeqCst);
                     let total = match query {
                         "" => serde_json::to_value(reader.stats(&scope, clock.now()).await.unwrap()).unwrap()
                             ["total"]
@@ -441,7 +444,7 @@ async fn numbers_are_exact_while_deliveries_are_made_retried_and_counted() {
                             page_of(&reader, &scope, query, clock.now()).await["total"].as_u64().unwrap()
                         }
                         _ => {
-                            // Of the two endpoints together; each is read at a time of its own.
+                            // The sum over both endpoints. Each is read at a different time.
                             let mut sum = 0;
                             for endpoint in endpoints {
                                 let query = format!("{query}={endpoint}");
@@ -452,8 +455,11 @@ async fn numbers_are_exact_while_deliveries_are_made_retried_and_counted() {
                             sum
                         }
                     };
-                    let most = begun.load(Ordering::SeqCst);
-                    assert!((least..=most).contains(&total), "{query}: {total} of {least} to {most}");
+                    let at_most = insert_started.load(Ordering::SeqCst);
+                    assert!(
+                        (at_least..=at_most).contains(&total),
+                        "{query}: {total} of {at_least} to {at_most}"
+                    );
                     reads += 1;
                 }
                 reads
@@ -469,111 +475,112 @@ async fn numbers_are_exact_while_deliveries_are_made_retried_and_counted() {
         }
         counts
     });
-    let mut dice = Dice(7);
+    let mut random = SeededRandom(7);
     for round in 0..25_u64 {
         for _ in 0..10 {
-            begun.fetch_add(1, Ordering::SeqCst);
-            let status = DeliveryStatus::all().nth(dice.below(5)).unwrap();
-            let listed =
-                dice.below(2) == 0 || !matches!(status, DeliveryStatus::Pending | DeliveryStatus::Delivered);
-            ground.made_of(0, |delivery| Delivery { status, listed, ..delivery }).await;
-            made.fetch_add(1, Ordering::SeqCst);
+            insert_started.fetch_add(1, Ordering::SeqCst);
+            let status = DeliveryStatus::all().nth(random.below(5)).unwrap();
+            let listed = random.below(2) == 0
+                || !matches!(status, DeliveryStatus::Pending | DeliveryStatus::Delivered);
+            fixture.insert_changed(0, |delivery| Delivery { status, listed, ..delivery }).await;
+            inserted.fetch_add(1, Ordering::SeqCst);
         }
-        let all = ground.all().await;
+        let all = fixture.all().await;
         let open = all.iter().filter(|one| one.status == DeliveryStatus::Pending);
         for one in open.take(3) {
-            let claim = ground.deliveries.claim(&scope, one.id, round, ground.now()).await.unwrap();
+            let claim = fixture.deliveries.claim(&scope, one.id, round, fixture.now()).await.unwrap();
             if let Claim::Claimed(claimed) = claim {
-                let end = end(&mut dice, ground.now());
-                ground.deliveries.end(&claimed, &end, ground.now()).await.unwrap();
+                let end = random_outcome(&mut random, fixture.now());
+                fixture.deliveries.end(&claimed, &end, fixture.now()).await.unwrap();
             }
         }
-        ground.service.stack.clock.advance(300_000);
+        fixture.service.stack.clock.advance(300_000);
     }
     is_over.store(true, Ordering::SeqCst);
     let reads: Vec<u32> = others.join_all().await;
     assert!(reads.iter().all(|reads| *reads >= 5), "{reads:?}");
-    ground.check_filters("afterwards").await;
+    fixture.check_filters("after all inserts").await;
 }
 
 #[tokio::test]
-async fn a_delivery_that_was_listed_while_its_first_attempt_ran_leaves_that_list_when_it_is_delivered() {
-    let mut ground = Ground::new(Options::in_memory()).await;
-    let id = ground.insert(0).await.id;
-    let Claim::Claimed(claimed) = ground.deliveries.claim(&ground.scope, id, 1, ground.now()).await.unwrap()
+async fn a_delivery_listed_as_processing_leaves_that_list_when_it_is_delivered() {
+    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
+    let id = fixture.insert(0).await.id;
+    let Claim::Claimed(claimed) =
+        fixture.deliveries.claim(&fixture.scope, id, 1, fixture.now()).await.unwrap()
     else {
-        panic!("claimable")
+        panic!("a new delivery can be claimed")
     };
-    ground.deliveries.add_to_list(&ground.all().await[0]).await.unwrap();
-    assert_eq!(ground.page("status=PROCESSING").await.1, 1);
+    fixture.deliveries.add_to_list(&fixture.all().await[0]).await.unwrap();
+    assert_eq!(fixture.page("status=PROCESSING").await.1, 1);
     let delivered = AttemptOutcome::Delivered { status_code: 200 };
-    assert!(ground.deliveries.end(&claimed, &delivered, ground.now()).await.unwrap());
-    Box::pin(ground.check("delivered")).await;
-    // An answer that was lost is asked for again.
-    assert!(ground.deliveries.end(&claimed, &delivered, ground.now()).await.unwrap());
-    Box::pin(ground.check("delivered again")).await;
+    assert!(fixture.deliveries.end(&claimed, &delivered, fixture.now()).await.unwrap());
+    Box::pin(fixture.check_statuses("delivered")).await;
+    // The same write again, as after a lost response, changes nothing.
+    assert!(fixture.deliveries.end(&claimed, &delivered, fixture.now()).await.unwrap());
+    Box::pin(fixture.check_statuses("delivered and written again")).await;
 }
 
 #[tokio::test]
-async fn what_is_no_longer_kept_is_no_longer_counted() {
-    let mut ground = Ground::new(Options::in_memory()).await;
+async fn deliveries_past_their_retention_are_not_counted() {
+    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
     for (status, listed) in [
         (DeliveryStatus::Delivered, false),
         (DeliveryStatus::Delivered, true),
         (DeliveryStatus::Failed, true),
     ] {
-        ground.made_of(0, |delivery| Delivery { status, listed, ..delivery }).await;
+        fixture.insert_changed(0, |delivery| Delivery { status, listed, ..delivery }).await;
     }
     for (days, total) in [(1, 3), (88, 3), (3, 0)] {
-        ground.service.stack.clock.advance(days * 86_400_000);
-        ground.deliveries.count(&ground.scope, ground.now()).await.unwrap();
-        let stats = ground.deliveries.stats(&ground.scope, ground.now()).await.unwrap();
-        assert_eq!(serde_json::to_value(stats).unwrap()["total"], total, "{days} days on");
-        Box::pin(ground.check(&format!("{days} days on"))).await;
+        fixture.service.stack.clock.advance(days * 86_400_000);
+        fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+        let stats = fixture.deliveries.stats(&fixture.scope, fixture.now()).await.unwrap();
+        assert_eq!(serde_json::to_value(stats).unwrap()["total"], total, "after {days} more days");
+        Box::pin(fixture.check_statuses(&format!("after {days} more days"))).await;
     }
 }
 
 #[tokio::test]
-async fn a_delivery_that_was_left_behind_does_not_hold_up_the_count() {
-    let mut ground = Ground::new(Options::in_memory()).await;
-    // As a version that knew no list left it.
-    ground.made_of(0, |delivery| Delivery { status: DeliveryStatus::Failed, ..delivery }).await;
-    ground.made_of(0, |delivery| Delivery { status: DeliveryStatus::Delivered, ..delivery }).await;
+async fn an_unlisted_old_delivery_does_not_block_the_count() {
+    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
+    // A version without lists left such a delivery unlisted.
+    fixture.insert_changed(0, |delivery| Delivery { status: DeliveryStatus::Failed, ..delivery }).await;
+    fixture.insert_changed(0, |delivery| Delivery { status: DeliveryStatus::Delivered, ..delivery }).await;
     for _ in 0..2 {
-        ground.service.stack.clock.advance(600_000);
-        ground.deliveries.count(&ground.scope, ground.now()).await.unwrap();
+        fixture.service.stack.clock.advance(600_000);
+        fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
     }
-    Box::pin(ground.check("counted")).await;
-    let row = ground.counts().await.remove(0);
-    let newest = ground.all().await[0].id.to_string();
+    Box::pin(fixture.check_statuses("counted")).await;
+    let row = fixture.counts().await.remove(0);
+    let newest = fixture.all().await[0].id.to_string();
     assert_eq!(text(&row, "up_to"), Some(newest));
-    assert!(!row.contains_key("due_pk"), "nothing is left to count: {row:?}");
+    assert!(!row.contains_key("due_pk"), "no further count is scheduled: {row:?}");
 }
 
-/// So many deliveries over 40 days, three of which failed and a third of which were late, counted.
-async fn with(count: usize) -> Counted {
-    let ground = Ground::new(Options { fault_proxy: true, ..Options::in_memory() }).await;
-    let client = local::sdk::dynamodb(&ground.service.stack.endpoints.dynamodb_url);
-    let origin = Origin { scope: ground.scope, row: "charge#1".to_owned(), version: 1, at: ground.now() };
+/// Seeds and counts `count` deliveries over 40 days. Three failed, and a third were inserted late.
+async fn seed_counted_deliveries(count: usize) -> CountedDeliveries {
+    let fixture = DeliveryFixture::new(Options { fault_proxy: true, ..Options::in_memory() }).await;
+    let client = local::sdk::dynamodb(&fixture.service.stack.endpoints.dynamodb_url);
+    let origin = Origin { scope: fixture.scope, row: "charge#1".to_owned(), version: 1, at: fixture.now() };
     let event = Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap();
     seed_deliveries(&client, &event, count, 40, &[1, count / 2, count - 2]).await;
-    count_all(&ground.deliveries, &ground.scope, ground.now(), count).await;
-    // For some seconds after a count the lists of what was given up are read one after the other.
-    ground.service.stack.clock.advance(11_000);
-    Counted { ground, other: other_endpoint(&event) }
+    count_all(&fixture.deliveries, &fixture.scope, fixture.now(), count).await;
+    // For 10 seconds after a count, the lists of finished and of open deliveries are read sequentially.
+    fixture.service.stack.clock.advance(11_000);
+    CountedDeliveries { fixture, other: other_endpoint(&event) }
 }
 
-/// Counted deliveries, and the endpoint that every tenth went to.
-struct Counted {
-    ground: Ground,
+/// Counted deliveries, and the endpoint that every tenth of them went to.
+struct CountedDeliveries {
+    fixture: DeliveryFixture,
     other: EndpointId,
 }
 
-async fn cost(counted: &Counted, path: &str) -> (Value, Report) {
-    let service = &counted.ground.service;
+async fn cost(counted: &CountedDeliveries, path: &str) -> (Value, Report) {
+    let service = &counted.fixture.service;
     let path = path.replace("OTHER", &counted.other.to_string());
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
-    // Long enough that requests sent side by side overlap on a busy machine, too.
+    // Long enough that concurrent requests overlap even on a busy machine.
     proxy.slow_down(Duration::from_millis(400));
     proxy.reset();
     let body = service.get(&path).await.expect(200);
@@ -581,9 +588,9 @@ async fn cost(counted: &Counted, path: &str) -> (Value, Report) {
 }
 
 #[tokio::test]
-async fn a_page_of_deliveries_and_their_numbers_cost_the_same_among_few_and_many() {
-    let (few, many) = (with(200).await, with(5_000).await);
-    for (path, requests, in_a_row) in [
+async fn a_page_of_deliveries_and_the_statistics_cost_the_same_for_200_and_5000_deliveries() {
+    let (few, many) = (seed_counted_deliveries(200).await, seed_counted_deliveries(5_000).await);
+    for (path, requests, sequential) in [
         ("/v1/webhooks/deliveries", 5, 3),
         ("/v1/webhooks/deliveries?limit=100", 5, 3),
         ("/v1/webhooks/deliveries?status=DELIVERED", 5, 3),
@@ -594,7 +601,7 @@ async fn a_page_of_deliveries_and_their_numbers_cost_the_same_among_few_and_many
     ] {
         let ((_, few), (body, many)) = tokio::join!(cost(&few, path), cost(&many, path));
         for report in [&few, &many] {
-            let is_within = report.requests() <= requests && report.one_after_another <= in_a_row;
+            let is_within = report.requests() <= requests && report.one_after_another <= sequential;
             assert!(is_within, "{path}: {report:?}");
         }
         assert_eq!(few.requests(), many.requests(), "{path}: {few:?} {many:?}");
@@ -609,10 +616,11 @@ async fn a_page_of_deliveries_and_their_numbers_cost_the_same_among_few_and_many
 }
 
 #[tokio::test]
-async fn a_filtered_page_of_deliveries_is_five_requests_among_few_and_many() {
-    let (few, many) = (with(200).await, with(5_000).await);
-    // Of 5,000: 500 to the other endpoint, two of which failed, and one `payout.paid`, the oldest.
-    for (query, in_a_row, total, on_page) in [
+async fn a_filtered_page_of_deliveries_takes_at_most_five_requests_for_200_and_5000_deliveries() {
+    let (few, many) = (seed_counted_deliveries(200).await, seed_counted_deliveries(5_000).await);
+    // Of 5,000 deliveries, 500 are `charge.created` to the other endpoint, three to the first endpoint failed, and the
+    // oldest is a `payout.paid`.
+    for (query, sequential, total, on_page) in [
         ("eventType=charge.created", 3, 500, 25),
         ("eventType=charge.created&limit=100", 3, 500, 100),
         ("endpointId=OTHER&limit=100&offset=100", 4, 500, 100),
@@ -630,7 +638,7 @@ async fn a_filtered_page_of_deliveries_is_five_requests_among_few_and_many() {
         let path = format!("/v1/webhooks/deliveries?{query}");
         let ((_, few), (body, many)) = tokio::join!(cost(&few, &path), cost(&many, &path));
         for report in [&few, &many] {
-            assert!(report.requests() <= 5 && report.one_after_another <= in_a_row, "{path}: {report:?}");
+            assert!(report.requests() <= 5 && report.one_after_another <= sequential, "{path}: {report:?}");
         }
         assert_eq!(
             (&body["total"], body["data"].as_array().unwrap().len()),
@@ -642,9 +650,9 @@ async fn a_filtered_page_of_deliveries_is_five_requests_among_few_and_many() {
 }
 
 #[tokio::test]
-async fn a_page_that_begins_after_a_delivery_or_at_a_date_is_within_the_same_budget() {
-    let many = with(5_000).await;
-    let ids: Vec<DeliveryId> = many.ground.all().await.iter().map(|one| one.id).collect();
+async fn a_page_after_a_cursor_or_with_date_bounds_stays_within_its_budget() {
+    let many = seed_counted_deliveries(5_000).await;
+    let ids: Vec<DeliveryId> = many.fixture.all().await.iter().map(|one| one.id).collect();
     let created = |number: usize| ids[number].timestamp().unwrap();
     let day = Day::of(created(2_000));
     let (from, to) = (day.back(9).starts_at(), day.ends_at());
@@ -652,18 +660,18 @@ async fn a_page_that_begins_after_a_delivery_or_at_a_date_is_within_the_same_bud
         ids.iter().filter(|id| (from..=to).contains(&id.timestamp().unwrap())).count()
     };
     let (start, end) = (Timestamp::MIN, Timestamp::MAX);
-    for (query, requests, in_a_row, total) in [
+    for (query, requests, sequential, total) in [
         (format!("limit=100&starting_after={}", ids[99]), 5, 3, 5_000),
         (format!("limit=100&starting_after={}", ids[4_000]), 5, 3, 5_000),
         (format!("status=DELIVERED&starting_after={}", ids[4_000]), 5, 4, 4_997),
         (format!("status=FAILED&starting_after={}", ids[1]), 5, 3, 3),
         (format!("endpointId=OTHER&limit=100&starting_after={}", ids[4_003]), 5, 4, 500),
         (format!("eventType=payout.paid&starting_after={}", ids[100]), 5, 4, 1),
-        // Whole days of São Paulo are in the counts.
+        // The counts cover whole São Paulo days.
         (format!("created_after={from}"), 5, 3, within(from, end)),
         (format!("created_before={to}"), 5, 3, within(start, to)),
         (format!("created_after={from}&created_before={to}&limit=100"), 5, 3, within(from, to)),
-        // Of a part of a day the rows are counted, one request for each part.
+        // For each part of a day, the rows are counted with one request.
         (format!("created_after={}", created(3_000)), 5, 3, within(created(3_000), end)),
         (format!("created_before={}", created(1_000)), 6, 3, within(start, created(1_000))),
         (
@@ -675,52 +683,56 @@ async fn a_page_that_begins_after_a_delivery_or_at_a_date_is_within_the_same_bud
     ] {
         let (body, report) = cost(&many, &format!("/v1/webhooks/deliveries?{query}")).await;
         assert_eq!(body["total"], total, "{query}");
-        let is_within = report.requests() <= requests && report.one_after_another <= in_a_row;
+        let is_within = report.requests() <= requests && report.one_after_another <= sequential;
         assert!(is_within, "{query}: {report:?}");
     }
 }
 
 #[tokio::test]
-async fn a_filtered_offset_that_one_page_cannot_reach_leads_on_by_its_cursor() {
-    let mut ground = Ground::new(Options::in_memory()).await;
+async fn a_filtered_offset_beyond_one_pages_reads_continues_by_cursor() {
+    let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
     for _ in 0..150 {
-        ground.made_of(0, |delivery| Delivery { status: DeliveryStatus::Delivered, ..delivery }).await;
+        fixture
+            .insert_changed(0, |delivery| Delivery { status: DeliveryStatus::Delivered, ..delivery })
+            .await;
     }
-    ground.service.stack.clock.advance(300_000);
-    ground.deliveries.count(&ground.scope, ground.now()).await.unwrap();
-    // The newest 20 rows and 20 more are looked at, of which every fifth goes to the second endpoint.
-    let few = ground.deliveries.clone().with_rows_a_query(20);
-    let query = format!("endpointId={}", ground.endpoints[1].id);
-    let page = page_of(&few, &ground.scope, &format!("{query}&limit=10&offset=5"), ground.now()).await;
+    fixture.service.stack.clock.advance(300_000);
+    fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
+    // The page reads the newest 20 rows and 20 more. Every fifth of them goes to the second endpoint.
+    let small_reads = fixture.deliveries.clone().with_rows_a_query(20);
+    let query = format!("endpointId={}", fixture.endpoints[1].id);
+    let page =
+        page_of(&small_reads, &fixture.scope, &format!("{query}&limit=10&offset=5"), fixture.now()).await;
     assert!(page["data"].as_array().unwrap().len() <= 10 && page["total"] == 30, "{page}");
     assert_eq!(page["has_more"], true, "{page}");
-    let page = page_of(&few, &ground.scope, &format!("{query}&limit=10&offset=20"), ground.now()).await;
+    let page =
+        page_of(&small_reads, &fixture.scope, &format!("{query}&limit=10&offset=20"), fixture.now()).await;
     assert_eq!((&page["data"], &page["total"], &page["has_more"]), (&json!([]), &json!(30), &json!(true)));
-    // Nothing is skipped that follows the rows that were looked at.
+    // The cursor skips no delivery after the rows that were read.
     let cursor = page["next_cursor"].as_str().unwrap();
     let rest = page_of(
-        &ground.deliveries,
-        &ground.scope,
+        &fixture.deliveries,
+        &fixture.scope,
         &format!("{query}&limit=100&starting_after={cursor}"),
-        ground.now(),
+        fixture.now(),
     )
     .await;
     let rest = ids_of(&rest);
-    let (all, _) = ground.followed(&ground.deliveries, &query).await;
+    let (all, _) = fixture.all_pages(&fixture.deliveries, &query).await;
     assert!(all.ends_with(&rest) && rest.len() >= 20, "{rest:?}");
 }
 
 #[tokio::test]
-async fn pages_of_deliveries_follow_one_another_by_id_and_between_dates() {
+async fn cursors_and_dates_page_through_all_deliveries() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    let endpoint = service.register(&listener.url, &["charge.created", "charge.paid"]).await;
+    let endpoint = service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
     for _ in 0..4 {
         let charge = service.charge().await;
         service.sandbox(&charge, "pay", &json!({})).await;
-        service.advance(1).await;
+        service.advance_seconds(1).await;
     }
-    let all = eventually("all deliveries", async || {
+    let all = eventually("all eight deliveries exist", async || {
         Some(service.deliveries("").await).filter(|all| all.len() == 8)
     })
     .await;
@@ -728,11 +740,11 @@ async fn pages_of_deliveries_follow_one_another_by_id_and_between_dates() {
     for filter in
         ["", "&eventType=charge.paid", &format!("&endpointId={}", id(&endpoint)), "&status=DELIVERED"]
     {
-        eventually("all delivered", async || {
+        eventually("all deliveries are delivered", async || {
             service.deliveries("").await.iter().all(|one| one["status"] == "DELIVERED").then_some(())
         })
         .await;
-        let wanted: Vec<&Value> = all
+        let expected: Vec<&Value> = all
             .iter()
             .filter(|one| !filter.contains("charge.paid") || one["eventType"] == "charge.paid")
             .collect();
@@ -741,9 +753,9 @@ async fn pages_of_deliveries_follow_one_another_by_id_and_between_dates() {
         loop {
             let page = service.get(&format!("{path}?{query}")).await.expect(200);
             assert_eq!((&page["limit"], &page["offset"]), (&json!(3), &json!(0)));
-            assert_eq!(page["total"], wanted.len(), "{query}");
+            assert_eq!(page["total"], expected.len(), "{query}");
             listed.extend(page["data"].as_array().unwrap().clone());
-            assert_eq!(page["has_more"], listed.len() < wanted.len(), "{query}");
+            assert_eq!(page["has_more"], listed.len() < expected.len(), "{query}");
             if page["has_more"] == false {
                 assert_eq!(page["next_cursor"], Value::Null);
                 break;
@@ -752,7 +764,7 @@ async fn pages_of_deliveries_follow_one_another_by_id_and_between_dates() {
             query = format!("limit=3{filter}&starting_after={}", page["next_cursor"].as_str().unwrap());
         }
         let ids = |rows: &[&Value]| rows.iter().map(|one| id(one).to_owned()).collect::<Vec<_>>();
-        assert_eq!(ids(&listed.iter().collect::<Vec<_>>()), ids(&wanted), "{filter}");
+        assert_eq!(ids(&listed.iter().collect::<Vec<_>>()), ids(&expected), "{filter}");
     }
 
     // Both bounds are inclusive, to the millisecond of `createdAt`.
@@ -769,8 +781,8 @@ async fn pages_of_deliveries_follow_one_another_by_id_and_between_dates() {
 }
 
 #[tokio::test]
-async fn a_page_of_deliveries_is_asked_for_by_offset_or_by_id_and_not_by_both() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn an_invalid_offset_cursor_or_date_is_refused_and_offset_excludes_a_cursor() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let path = "/v1/webhooks/deliveries";
     let unknown = DeliveryId::first_at(service.stack.clock.now());
     for (query, param, way_out) in [
@@ -802,35 +814,35 @@ async fn a_page_of_deliveries_is_asked_for_by_offset_or_by_id_and_not_by_both() 
 }
 
 #[tokio::test]
-async fn the_service_counts_its_deliveries_as_they_are_made() {
+async fn the_service_schedules_counting_as_deliveries_are_inserted() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created"]).await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
     let partition = format!("deliveries#{}", service.scope());
-    // One in 64 deliveries has them counted.
-    let mut made = 0;
+    // One delivery in 64 schedules a count.
+    let mut created = 0;
     loop {
         for _ in 0..20 {
             service.charge().await;
-            made += 1;
+            created += 1;
         }
-        eventually("all delivered", async || {
+        eventually("all deliveries are delivered", async || {
             let stats = service.get("/v1/webhooks/stats").await.expect(200);
-            (stats["DELIVERED"] == made).then_some(())
+            (stats["DELIVERED"] == created).then_some(())
         })
         .await;
         if !service.rows(&partition, "~counts").await.is_empty() {
             break;
         }
-        assert!(made < 2_000, "none of them was");
+        assert!(created < 2_000, "none of {created} deliveries scheduled a count");
     }
-    service.advance(300).await;
-    eventually("all counted", async || {
+    service.advance_seconds(300).await;
+    eventually("all deliveries are counted", async || {
         let row = service.rows(&partition, "~counts").await.remove(0);
         let newest = service.deliveries("").await[0]["id"].clone();
         (text(&row, "up_to").as_deref() == newest.as_str() && !row.contains_key("due_pk")).then_some(())
     })
     .await;
     let stats = service.get("/v1/webhooks/stats").await.expect(200);
-    assert_eq!((&stats["DELIVERED"], &stats["total"]), (&json!(made), &json!(made)));
+    assert_eq!((&stats["DELIVERED"], &stats["total"]), (&json!(created), &json!(created)));
 }

@@ -311,7 +311,7 @@ async fn all_messages() -> Messages {
     service.sandbox(&paid, "pay", &json!({})).await;
     let case =
         service.post(&format!("/v1/sandbox/charges/{}/med-cases", id(&paid)), &json!({})).await.expect(201);
-    let endpoint = service.register("https://example.com/", &["charge.paid"]).await;
+    let endpoint = service.register_endpoint("https://example.com/", &["charge.paid"]).await;
     let settled = service.charge().await;
     service.sandbox(&settled, "pay", &json!({})).await;
 
@@ -348,7 +348,7 @@ async fn all_messages() -> Messages {
             assert!(answer.status.is_client_error(), "{path} {body}");
             messages.add_answer(&answer);
             if path == "/v1/pix/charges" {
-                messages.add_answer(&service.create_with("short", &body).await);
+                messages.add_answer(&service.post_charge("short", &body).await);
             }
         }
     }

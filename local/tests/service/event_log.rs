@@ -1,4 +1,4 @@
-//! `/v1/events`: from which a merchant catches up after an outage.
+//! Tests of `/v1/events`, the event log that a merchant reads to catch up after an outage.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use shared::store::key_attributes;
 use shared::webhook::event::Event;
 
 use crate::support::{Listener, Service, eventually, id, operator};
-use crate::webhooks::{ALL, LEGACY};
+use crate::webhooks::{CANONICAL, LEGACY};
 
-/// Every event of a query, by pages of `limit`.
-async fn all(service: &Service, query: &str, limit: usize) -> Vec<Value> {
+/// Reads all events that match a query, in pages of `limit`.
+async fn all_events(service: &Service, query: &str, limit: usize) -> Vec<Value> {
     let (mut events, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = service.get(&format!("/v1/events?limit={limit}{query}{cursor}")).await.expect(200);
@@ -28,40 +28,40 @@ async fn all(service: &Service, query: &str, limit: usize) -> Vec<Value> {
             Some(next) => cursor = format!("&starting_after={next}"),
             None => return events,
         }
-        assert!(events.len() < 2000, "pages without an end");
+        assert!(events.len() < 2000, "the pages end");
     }
 }
 
-fn name(event: &Value) -> &str {
+fn type_name(event: &Value) -> &str {
     event["type"].as_str().or_else(|| event["event"].as_str()).unwrap()
 }
 
-fn names(events: &[Value]) -> Vec<&str> {
-    events.iter().map(name).collect()
+fn type_names(events: &[Value]) -> Vec<&str> {
+    events.iter().map(type_name).collect()
 }
 
-/// Waits until so many events are in the log.
-async fn logged(service: &Service, query: &str, count: usize) -> Vec<Value> {
-    eventually("the events are in the log", async || {
-        Some(all(service, query, 100).await).filter(|events| events.len() >= count)
+/// Waits until at least `count` events are in the log.
+async fn wait_for_events(service: &Service, query: &str, count: usize) -> Vec<Value> {
+    eventually("the expected number of events is in the log", async || {
+        Some(all_events(service, query, 100).await).filter(|events| events.len() >= count)
     })
     .await
 }
 
 #[tokio::test]
-async fn what_was_told_is_in_the_log_as_it_was_sent_whoever_listened() {
+async fn the_log_has_every_event_as_it_was_sent_even_without_a_subscriber() {
     let service = Service::start().await;
     let before = service.charge().await;
-    logged(&service, "", 3).await;
+    wait_for_events(&service, "", 3).await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &[&ALL[..], &LEGACY].concat()).await;
+    service.register_endpoint(&listener.url, &[&CANONICAL[..], &LEGACY].concat()).await;
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &json!({})).await;
     let hooks = listener.received(6).await;
-    let events = logged(&service, "", 9).await;
+    let events = wait_for_events(&service, "", 9).await;
     assert_eq!(events.len(), 9);
     let missed = events.iter().filter(|event| event["data"]["object"]["id"] == before["id"]).count();
-    assert_eq!(missed, 1, "nobody listened, and it is there");
+    assert_eq!(missed, 1, "an event without a subscriber is in the log");
     for hook in &hooks {
         let sent = hook.json();
         let event = events.iter().find(|event| match sent.get("type") {
@@ -79,9 +79,9 @@ async fn what_was_told_is_in_the_log_as_it_was_sent_whoever_listened() {
     assert!(times.is_sorted_by(|left, right| left >= right), "newest first: {times:?}");
     let ids: BTreeSet<&str> = events.iter().map(id).collect();
     assert_eq!(ids.len(), 9);
-    // However it is cut into pages.
+    // The page size does not change the result.
     for limit in [1, 2, 4, 9] {
-        assert_eq!(all(&service, "", limit).await, events, "by {limit}");
+        assert_eq!(all_events(&service, "", limit).await, events, "by {limit}");
     }
     let other = service.stack.seed.other.test_api_key.clone();
     assert_eq!(service.get_as(&other, "/v1/events").await.expect(200)["data"], json!([]));
@@ -93,13 +93,13 @@ async fn what_was_told_is_in_the_log_as_it_was_sent_whoever_listened() {
 }
 
 #[tokio::test]
-async fn the_log_is_filtered_by_type_and_time_and_no_filter_is_ignored() {
+async fn the_log_is_filtered_by_type_and_time_and_refuses_invalid_filters() {
     let service = Service::start().await;
     for _ in 0..4 {
         let charge = service.charge().await;
         service.sandbox(&charge, "pay", &json!({})).await;
     }
-    let events = logged(&service, "", 24).await;
+    let events = wait_for_events(&service, "", 24).await;
     for (event_type, count) in [
         ("charge.paid", 4),
         ("payment.completed", 4),
@@ -108,21 +108,21 @@ async fn the_log_is_filtered_by_type_and_time_and_no_filter_is_ignored() {
         ("webhook.test", 0),
     ] {
         for limit in [1, 3, 100] {
-            let found = all(&service, &format!("&type={event_type}"), limit).await;
+            let found = all_events(&service, &format!("&type={event_type}"), limit).await;
             let expected: Vec<Value> =
-                events.iter().filter(|event| name(event) == event_type).cloned().collect();
+                events.iter().filter(|event| type_name(event) == event_type).cloned().collect();
             assert_eq!(found, expected, "{event_type} by {limit}");
             assert_eq!(found.len(), count, "{event_type}");
         }
     }
     let at = events[11]["created_at"].as_str().unwrap();
-    let since = all(&service, &format!("&created_after={at}"), 5).await;
-    let until = all(&service, &format!("&created_before={at}"), 5).await;
-    let both = all(&service, &format!("&created_after={at}&created_before={at}"), 5).await;
-    assert!(both.contains(&events[11]), "both bounds take in what they name");
+    let since = all_events(&service, &format!("&created_after={at}"), 5).await;
+    let until = all_events(&service, &format!("&created_before={at}"), 5).await;
+    let both = all_events(&service, &format!("&created_after={at}&created_before={at}"), 5).await;
+    assert!(both.contains(&events[11]), "both bounds are inclusive");
     assert_eq!(since.len() + until.len() - both.len(), 24);
-    let paid = all(&service, &format!("&created_after={at}&type=charge.paid"), 1).await;
-    let expected = since.iter().filter(|event| name(event) == "charge.paid").count();
+    let paid = all_events(&service, &format!("&created_after={at}&type=charge.paid"), 1).await;
+    let expected = since.iter().filter(|event| type_name(event) == "charge.paid").count();
     assert_eq!(paid.len(), expected);
     for (query, param) in [
         ("type=charge", "type"),
@@ -141,7 +141,7 @@ async fn the_log_is_filtered_by_type_and_time_and_no_filter_is_ignored() {
         let answer = service.get(&format!("/v1/events?{query}")).await;
         assert_eq!((answer.problem().0, answer.params()), (400, vec![param]), "{query}");
     }
-    // Of nobody; and of another scope.
+    // A cursor must be an existing event of the caller's scope.
     let made_up = EventId::derive(service.stack.clock.now(), "row", 1, "charge.paid").to_string();
     for (key, cursor) in
         [(service.key(), made_up.as_str()), (service.stack.seed.other.test_api_key.clone(), id(&events[3]))]
@@ -155,7 +155,7 @@ async fn the_log_is_filtered_by_type_and_time_and_no_filter_is_ignored() {
 }
 
 #[tokio::test]
-async fn an_objects_events_are_all_that_it_and_its_refunds_told() {
+async fn the_events_of_a_charge_include_those_of_its_refunds() {
     let service = Service::start().await;
     for _ in 0..3 {
         let charge = service.charge().await;
@@ -168,27 +168,27 @@ async fn an_objects_events_are_all_that_it_and_its_refunds_told() {
         let body = json!({"amount": part, "idempotencyKey": key});
         service.post(&format!("/v1/payments/{raw}/refund"), &body).await.expect(201);
     }
-    eventually("both refunds are done", async || {
-        service.advance(3).await;
-        (service.read(&charge).await["status"] == "refunded").then_some(())
+    eventually("both refunds are completed", async || {
+        service.advance_seconds(3).await;
+        (service.get_charge(&charge).await["status"] == "refunded").then_some(())
     })
     .await;
-    // Created, paid, refunded: 3 + 3 + the alias; two refunds in three steps each.
-    let events = logged(&service, &format!("&object={raw}"), 13).await;
-    assert_eq!(events.len(), 13, "{:?}", names(&events));
-    let every = logged(&service, "", 18 + 13).await;
+    // Created and paid have three events each, and refunded has one alias. Each of the two refunds has three steps.
+    let events = wait_for_events(&service, &format!("&object={raw}"), 13).await;
+    assert_eq!(events.len(), 13, "{:?}", type_names(&events));
+    let every = wait_for_events(&service, "", 18 + 13).await;
     let about = |event: &&Value| {
         event["data"]["object"]["id"] == charge["id"] || event["data"]["transactionId"] == *raw
     };
     let expected: Vec<Value> = every.iter().filter(about).cloned().collect();
-    assert_eq!(events, expected, "the same as in the whole log, in its order");
-    for spelt in [id(&charge).to_owned(), format!("tx_{raw}")] {
-        assert_eq!(all(&service, &format!("&object={spelt}"), 4).await, events);
+    assert_eq!(events, expected, "these events have the same order in the whole log");
+    for spelling in [id(&charge).to_owned(), format!("tx_{raw}")] {
+        assert_eq!(all_events(&service, &format!("&object={spelling}"), 4).await, events);
     }
-    let refunded = all(&service, &format!("&object={raw}&type=payment.refunded"), 2).await;
+    let refunded = all_events(&service, &format!("&object={raw}&type=payment.refunded"), 2).await;
     assert_eq!(refunded.len(), 6);
     let at = events[6]["created_at"].as_str().unwrap();
-    let until = all(&service, &format!("&object={raw}&created_before={at}"), 100).await;
+    let until = all_events(&service, &format!("&object={raw}&created_before={at}"), 100).await;
     assert_eq!(until, events[events.iter().position(|event| event["created_at"] == at).unwrap()..]);
 
     let other = service.stack.seed.other.test_api_key.clone();
@@ -200,7 +200,7 @@ async fn an_objects_events_are_all_that_it_and_its_refunds_told() {
 }
 
 #[tokio::test]
-async fn a_charges_events_have_those_of_its_cases_and_a_case_is_found_by_its_own_id() {
+async fn the_events_of_a_charge_include_those_of_its_med_cases_and_each_case_has_its_own() {
     let service = Service::start().await;
     let charge = service.paid_charge(1000).await;
     let won = service.open_case(&charge, json!({"reason": "Golpe"})).await;
@@ -208,8 +208,8 @@ async fn a_charges_events_have_those_of_its_cases_and_a_case_is_found_by_its_own
     let request = format!("/v1/sandbox/med/cases/{}/request-evidence", id(&won));
     for _ in 0..2 {
         service.post(&request, &json!({})).await.expect(200);
-        // Another millisecond: asked for twice within one, it is asked for once.
-        service.advance(1).await;
+        // A second request within the same millisecond would change nothing, so the clock advances.
+        service.advance_seconds(1).await;
     }
     service.answer_case(&won, "appeal", json!({"reason": "Entregue"})).await.expect(200);
     service.decide_case(&won, "merchant").await.expect(200);
@@ -218,27 +218,27 @@ async fn a_charges_events_have_those_of_its_cases_and_a_case_is_found_by_its_own
     service.open_case(&other, json!({})).await;
 
     let case_events = |events: &[Value]| -> Vec<Value> {
-        events.iter().filter(|event| name(event).starts_with("med")).cloned().collect()
+        events.iter().filter(|event| type_name(event).starts_with("med")).cloned().collect()
     };
     let about = |case: &Value, events: &[Value]| -> Vec<Value> {
         let object = |event: &&Value| event["data"]["object"]["id"] == case["id"];
         case_events(events).iter().filter(object).cloned().collect()
     };
     let path = format!("&object={}", id(&charge));
-    let every = eventually("all cases are told", async || {
-        Some(all(&service, "", 100).await).filter(|events| case_events(events).len() == 6 + 3 + 1)
+    let every = eventually("all events of the cases are in the log", async || {
+        Some(all_events(&service, "", 100).await).filter(|events| case_events(events).len() == 6 + 3 + 1)
     })
     .await;
-    let events = all(&service, &path, 100).await;
+    let events = all_events(&service, &path, 100).await;
     let expected: Vec<Value> = case_events(&every)
         .into_iter()
         .filter(|event| [&won, &lost].iter().any(|case| event["data"]["object"]["id"] == case["id"]))
         .collect();
-    assert_eq!(case_events(&events), expected, "the same as in the whole log, in its order");
-    for spelt in [id(&charge).replace("ch_", "tx_"), id(&charge).replace("ch_", "")] {
-        assert_eq!(all(&service, &format!("&object={spelt}"), 3).await, events);
+    assert_eq!(case_events(&events), expected, "these events have the same order in the whole log");
+    for spelling in [id(&charge).replace("ch_", "tx_"), id(&charge).replace("ch_", "")] {
+        assert_eq!(all_events(&service, &format!("&object={spelling}"), 3).await, events);
     }
-    for (case, told) in [
+    for (case, expected_types) in [
         (
             &won,
             vec![
@@ -253,32 +253,32 @@ async fn a_charges_events_have_those_of_its_cases_and_a_case_is_found_by_its_own
         (&lost, vec!["med.resolved", "med_case.created", "med_case.updated"]),
     ] {
         for limit in [1, 100] {
-            let found = all(&service, &format!("&object={}", id(case)), limit).await;
+            let found = all_events(&service, &format!("&object={}", id(case)), limit).await;
             assert_eq!(found, about(case, &every), "by {limit}");
-            let mut found = names(&found);
+            let mut found = type_names(&found);
             found.sort_unstable();
-            assert_eq!(found, told);
+            assert_eq!(found, expected_types);
         }
     }
-    let resolved = all(&service, &format!("{path}&type=med.resolved"), 1).await;
+    let resolved = all_events(&service, &format!("{path}&type=med.resolved"), 1).await;
     assert_eq!(resolved.len(), 2);
-    // A notification that was held back is not in the log, whatever its case remembers.
-    let held_back: EventId = id(&resolved[0]).parse().unwrap();
-    let key = Event::key_of(&service.scope(), held_back);
+    // An event that was not published is not in the log, even where its case refers to it.
+    let unpublished: EventId = id(&resolved[0]).parse().unwrap();
+    let key = Event::key_of(&service.scope(), unpublished);
     let dynamodb = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let delete = dynamodb.delete_item().table_name("StateTable").set_key(Some(key_attributes(&key)));
     delete.send().await.unwrap();
-    assert_eq!(all(&service, &format!("{path}&type=med.resolved"), 1).await, resolved[1..]);
+    assert_eq!(all_events(&service, &format!("{path}&type=med.resolved"), 1).await, resolved[1..]);
 
     let stranger = service.stack.seed.other.test_api_key.clone();
     let theirs = service.get_as(&stranger, &format!("/v1/events?object={}", id(&won))).await.expect(200);
     assert_eq!(theirs["data"], json!([]));
     let nothing = MedCaseId::derive(ChargeId::parse_any(id(&charge)).unwrap(), "another notification");
-    assert!(all(&service, &format!("&object={nothing}"), 25).await.is_empty());
+    assert!(all_events(&service, &format!("&object={nothing}"), 25).await.is_empty());
 }
 
 #[tokio::test]
-async fn a_payouts_events_are_found_by_its_id() {
+async fn the_events_of_a_payout_are_found_by_its_id() {
     let service = Service::start().await;
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &json!({})).await;
@@ -289,9 +289,9 @@ async fn a_payouts_events_are_found_by_its_id() {
     payouts.create(payout, service.scope(), money, &operator(), now).await.unwrap();
     let later = now.plus_seconds(1).unwrap();
     payouts.end(payout, &domain::payout::PayoutEnd::Paid, &operator(), later).await.unwrap();
-    let events = logged(&service, &format!("&object={payout}"), 5).await;
-    let mut told = names(&events);
-    told.sort_unstable();
+    let events = wait_for_events(&service, &format!("&object={payout}"), 5).await;
+    let mut found_types = type_names(&events);
+    found_types.sort_unstable();
     let expected = [
         "payout.created",
         "payout.paid",
@@ -299,41 +299,45 @@ async fn a_payouts_events_are_found_by_its_id() {
         "withdrawal.created",
         "withdrawal.status_changed",
     ];
-    assert_eq!(told, expected);
-    assert_eq!(all(&service, &format!("&object={payout}"), 1).await, events);
+    assert_eq!(found_types, expected);
+    assert_eq!(all_events(&service, &format!("&object={payout}"), 1).await, events);
 }
 
 #[tokio::test]
-async fn the_list_goes_back_thirty_days_and_an_event_can_be_read_for_as_long_as_it_is_kept() {
+async fn the_list_covers_thirty_days_and_an_event_is_readable_until_its_retention_ends() {
     let service = Service::start().await;
     service.charge().await;
-    let events = logged(&service, "", 3).await;
-    service.advance(29 * 24 * 60 * 60).await;
-    assert_eq!(all(&service, "", 100).await.iter().filter(|event| events.contains(event)).count(), 3);
-    service.advance(2 * 24 * 60 * 60).await;
+    let events = wait_for_events(&service, "", 3).await;
+    service.advance_seconds(29 * 24 * 60 * 60).await;
+    assert_eq!(all_events(&service, "", 100).await.iter().filter(|event| events.contains(event)).count(), 3);
+    service.advance_seconds(2 * 24 * 60 * 60).await;
     assert!(
-        !all(&service, "&created_after=2020-01-01", 100).await.iter().any(|event| events.contains(event))
+        !all_events(&service, "&created_after=2020-01-01", 100)
+            .await
+            .iter()
+            .any(|event| events.contains(event))
     );
     let path = format!("/v1/events/{}", id(&events[0]));
     assert_eq!(service.get(&path).await.expect(200), events[0]);
-    // Its row may be there for longer than it is kept.
-    service.advance(58 * 24 * 60 * 60).await;
+    // An event is hidden after its retention even where its row still exists.
+    service.advance_seconds(58 * 24 * 60 * 60).await;
     assert_eq!(service.get(&path).await.expect(200), events[0]);
-    service.advance(2 * 24 * 60 * 60).await;
+    service.advance_seconds(2 * 24 * 60 * 60).await;
     assert_eq!(service.get(&path).await.problem(), (404, "not_found_error", "not_found"));
 }
 
 #[tokio::test]
-async fn a_rare_type_is_found_by_bounded_pages_that_may_be_empty() {
+async fn a_rare_event_type_is_found_through_pages_that_may_be_empty() {
     let service = Service::start().await;
     let store = service.store();
     let now = service.stack.clock.now();
     let event = |number: i64, event_type: EventType| {
         let created_at = now.plus_millis(-number).unwrap();
-        let made = EventId::derive(created_at, "row", 1, event_type.as_str());
-        let payload = json!({"id": made.to_string(), "type": event_type.as_str(), "pad": "x".repeat(3000)});
+        let id_of_event = EventId::derive(created_at, "row", 1, event_type.as_str());
+        let payload =
+            json!({"id": id_of_event.to_string(), "type": event_type.as_str(), "pad": "x".repeat(3000)});
         Event {
-            id: made,
+            id: id_of_event,
             scope: service.scope(),
             types: vec![event_type],
             payload: payload.to_string(),
@@ -350,19 +354,19 @@ async fn a_rare_type_is_found_by_bounded_pages_that_may_be_empty() {
     store.insert(&rare).await.unwrap();
     let first = service.get("/v1/events?type=med.resolved").await.expect(200);
     assert_eq!((&first["data"], &first["has_more"]), (&json!([]), &json!(true)));
-    let found = all(&service, "&type=med.resolved", 25).await;
+    let found = all_events(&service, "&type=med.resolved", 25).await;
     assert_eq!(found.len(), 1);
     assert_eq!(id(&found[0]), rare.id.to_string());
 }
 
-/// Rows of one millisecond, as 400 boletos that expire together leave them: each with a canonical event and three legacy
-/// ones.
-async fn crowd(service: &Service) -> Vec<Event> {
+/// Inserts the event rows of 400 boletos that expire in the same millisecond. Each boleto has a canonical event and
+/// three legacy events.
+async fn insert_simultaneous_events(service: &Service) -> Vec<Event> {
     let (store, scope, now) = (service.store(), service.scope(), service.stack.clock.now());
     let event = |order: u64, types: Vec<EventType>| {
         let family = if types.len() == 1 { types[0].as_str() } else { "legacy" };
-        let made = EventId::derive(now, &format!("charge#{order}"), 2, family);
-        let id = if types.len() == 1 { made } else { made.row_of_names() };
+        let id_of_event = EventId::derive(now, &format!("charge#{order}"), 2, family);
+        let id = if types.len() == 1 { id_of_event } else { id_of_event.row_of_names() };
         let payload = json!({"id": id.to_string(), "type": types[0].as_str(), "order": order}).to_string();
         Event { id, scope, types, payload, webhook_url: None, created_at: now, kept_from: None, ttl: None }
     };
@@ -379,14 +383,15 @@ async fn crowd(service: &Service) -> Vec<Event> {
 }
 
 #[tokio::test]
-async fn pages_give_each_event_once_however_many_happened_at_one_moment() {
+async fn pages_list_each_event_once_even_when_all_have_the_same_timestamp() {
     let service = Service::start().await;
-    let rows = crowd(&service).await;
+    let rows = insert_simultaneous_events(&service).await;
     let ids = |event_type: Option<EventType>| {
-        let admits = |told: &EventType| event_type.is_none_or(|wanted| wanted == *told);
+        let admits = |candidate: &EventType| event_type.is_none_or(|wanted| wanted == *candidate);
         let of_row = |row: &Event| {
-            let told: Vec<EventType> = row.types.iter().copied().filter(|told| admits(told)).collect();
-            told.into_iter().map(|told| row.id_as(told).to_string()).collect::<Vec<_>>()
+            let matching: Vec<EventType> =
+                row.types.iter().copied().filter(|candidate| admits(candidate)).collect();
+            matching.into_iter().map(|event_type| row.id_as(event_type).to_string()).collect::<Vec<_>>()
         };
         let mut ids: Vec<String> = rows.iter().flat_map(of_row).collect();
         ids.sort_unstable_by(|left, right| right.cmp(left));
@@ -401,7 +406,7 @@ async fn pages_give_each_event_once_however_many_happened_at_one_moment() {
     };
     assert_eq!(ids(None).len(), 1600);
     for limit in [7, 33, 100] {
-        assert_eq!(listed(&all(&service, "", limit).await), ids(None), "by {limit}");
+        assert_eq!(listed(&all_events(&service, "", limit).await), ids(None), "by {limit}");
     }
     for (event_type, limit) in [
         (EventType::ChargeExpired, 9),
@@ -410,9 +415,13 @@ async fn pages_give_each_event_once_however_many_happened_at_one_moment() {
         (EventType::PaymentStatusChanged, 1),
     ] {
         let query = format!("&type={}", event_type.as_str());
-        assert_eq!(listed(&all(&service, &query, limit).await), ids(Some(event_type)), "{query} by {limit}");
+        assert_eq!(
+            listed(&all_events(&service, &query, limit).await),
+            ids(Some(event_type)),
+            "{query} by {limit}"
+        );
     }
-    // After any event come those that stand after it, whatever its name and whatever is asked for.
+    // A page after any event's cursor continues with the events that follow it, with or without a filter.
     let every = ids(None);
     for (place, cursor) in every.iter().enumerate().step_by(53) {
         for more in ["", "&type=charge.expired"] {
@@ -424,12 +433,12 @@ async fn pages_give_each_event_once_however_many_happened_at_one_moment() {
             assert_eq!(page, expected.take(5).cloned().collect::<Vec<_>>(), "{path}");
         }
     }
-    // Each is found by its id, and a legacy row has none of its own.
+    // Each event is found by its id. The id of a row with several legacy events is not an event id.
     for row in rows.iter().step_by(97) {
         for event_type in &row.types {
             let event = row.id_as(*event_type).to_string();
             let found = service.get(&format!("/v1/events/{event}")).await.expect(200);
-            assert_eq!((id(&found), name(&found)), (event.as_str(), event_type.as_str()));
+            assert_eq!((id(&found), type_name(&found)), (event.as_str(), event_type.as_str()));
         }
         let own = service.get(&format!("/v1/events/{}", row.id)).await;
         assert_eq!(own.status.as_u16(), if row.types.len() == 1 { 200 } else { 404 });
@@ -437,15 +446,15 @@ async fn pages_give_each_event_once_however_many_happened_at_one_moment() {
 }
 
 #[tokio::test]
-async fn an_event_is_found_among_all_that_happened_at_its_moment() {
+async fn an_event_is_found_by_id_among_events_with_the_same_timestamp() {
     let service = Service::start().await;
-    // The boletos of a day expire together: 40 rows of one millisecond.
+    // Boletos of one day expire together: 40 event rows have the same millisecond.
     for order in 0..20 {
         let key = format!("boleto-{order}");
         let body = json!({"amount": 1000, "paymentMethods": ["BOLETO"], "idempotencyKey": key});
         service.post("/v1/payments", &body).await.expect(201);
     }
-    service.advance(5 * 86_400).await;
+    service.advance_seconds(5 * 86_400).await;
     for (name, count) in [("charge.expired", 20), ("payment.expired", 20)] {
         let events = eventually(name, async || {
             let page = service.get(&format!("/v1/events?limit=100&type={name}")).await.expect(200);

@@ -1,4 +1,5 @@
-//! Evidence of MED cases (contract: MED evidence, Evidence upload), with a plain HTTP client for the files.
+//! Tests of the evidence of MED cases (contract: MED evidence, Evidence upload). Files are sent with a plain HTTP
+//! client.
 
 use axum::body::{Body, Bytes};
 use axum::http::{Method, Request};
@@ -21,24 +22,24 @@ impl Service {
         self.open_case(&charge, json!({})).await
     }
 
-    /// A case and a ticket for a file of it.
+    /// Opens a case and requests an upload for one file. Returns the case and the upload ticket.
     async fn ticket(&self, bytes: &[u8], mime_type: &str) -> (Value, Value) {
         let case = self.case().await;
-        let ticket = self.announce(&case, bytes, mime_type).await;
+        let ticket = self.request_upload(&case, bytes, mime_type).await;
         (case, ticket)
     }
 
-    async fn announce(&self, case: &Value, bytes: &[u8], mime_type: &str) -> Value {
+    async fn request_upload(&self, case: &Value, bytes: &[u8], mime_type: &str) -> Value {
         let body = json!({"file_name": "prova.bin", "file_size": bytes.len(), "mime_type": mime_type});
         self.post(&evidence_path(case), &body).await.expect(201)
     }
 
-    async fn send(&self, ticket: &Value, bytes: &[u8]) {
+    async fn upload(&self, ticket: &Value, bytes: &[u8]) {
         let sent = self.put(ticket, &[], bytes).await;
         assert_eq!(sent.status, 200, "{:?}", sent.bytes);
     }
 
-    /// With the ticket's own type, unless another is given.
+    /// Sends the file to the ticket's URL, with the ticket's content type unless `more` has another.
     async fn put(&self, ticket: &Value, more: &[(&str, &str)], bytes: &[u8]) -> Answer {
         let own = [("content-type", ticket["upload_headers"]["Content-Type"].as_str().unwrap())];
         let is_own = !more.iter().any(|(name, _)| *name == "content-type");
@@ -47,7 +48,7 @@ impl Service {
         self.raw(Method::PUT, url, &headers, bytes.to_vec()).await
     }
 
-    async fn count(&self, case: &Value) -> Value {
+    async fn evidence_count(&self, case: &Value) -> Value {
         self.get(&format!("/v1/med/cases/{}", id(case))).await.expect(200)["evidence_count"].clone()
     }
 
@@ -55,7 +56,8 @@ impl Service {
         local::sdk::s3(&self.stack.endpoints.s3_url)
     }
 
-    /// Uploads a ticket's file with credentials instead of the signed URL, so that S3 does not check its conditions.
+    /// Uploads a ticket's file with credentials instead of the signed URL, so that S3 does not check the URL's
+    /// conditions.
     async fn upload_unchecked(&self, case: &Value, ticket: &Value, bytes: &'static [u8]) {
         let key = format!("{PENDING_PREFIX}{}/{}", id(case), id(ticket));
         let put = self.s3().put_object().bucket("documents-bucket").key(key).body(bytes.to_vec().into());
@@ -80,10 +82,10 @@ fn evidence_path(case: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_file_of_10_mb_goes_up_in_three_steps_and_comes_back_whole() {
+async fn a_10_mb_file_is_uploaded_in_three_steps_and_downloaded_unchanged() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["med_case.created", "med_case.updated"]).await;
+    service.register_endpoint(&listener.url, &["med_case.created", "med_case.updated"]).await;
     let case = service.case().await;
     let file: Vec<u8> = b"%PDF-1.7\n"
         .iter()
@@ -104,17 +106,17 @@ async fn a_file_of_10_mb_goes_up_in_three_steps_and_comes_back_whole() {
         })
     );
     assert!(id(&ticket).starts_with("mev_"));
-    // A plain client knows of nothing but type and size.
+    // A plain HTTP client sends no signed headers other than type and size.
     let url = Url::parse(ticket["upload_url"].as_str().unwrap()).unwrap();
     let query: Vec<(String, String)> = url.query_pairs().into_owned().collect();
-    let value = |name: &str| &query.iter().find(|(given, _)| given == name).unwrap().1;
+    let value = |name: &str| &query.iter().find(|(key, _)| key == name).unwrap().1;
     assert_eq!(value("X-Amz-SignedHeaders"), "content-length;content-type;host");
     assert_eq!(value("X-Amz-Expires"), "900");
     assert!(query.iter().all(|(name, _)| !name.to_lowercase().contains("checksum")), "{url}");
 
-    assert_eq!((service.evidence(&case).await, service.count(&case).await), (vec![], json!(0)));
-    service.send(&ticket, &file).await;
-    assert_eq!((service.evidence(&case).await, service.count(&case).await), (vec![], json!(0)));
+    assert_eq!((service.evidence(&case).await, service.evidence_count(&case).await), (vec![], json!(0)));
+    service.upload(&ticket, &file).await;
+    assert_eq!((service.evidence(&case).await, service.evidence_count(&case).await), (vec![], json!(0)));
     let evidence = service.complete(&case, &ticket).await.expect(200);
     assert_eq!(
         evidence,
@@ -125,19 +127,19 @@ async fn a_file_of_10_mb_goes_up_in_three_steps_and_comes_back_whole() {
             "view_url": evidence["view_url"],
         })
     );
-    assert_eq!(service.count(&case).await, json!(1));
+    assert_eq!(service.evidence_count(&case).await, json!(1));
 
-    let seen = service.raw(Method::GET, evidence["view_url"].as_str().unwrap(), &[], "").await;
-    assert_eq!((seen.status.as_u16(), seen.bytes == file), (200, true));
-    assert_eq!(seen.header("content-type"), Some("application/pdf"));
+    let downloaded = service.raw(Method::GET, evidence["view_url"].as_str().unwrap(), &[], "").await;
+    assert_eq!((downloaded.status.as_u16(), downloaded.bytes == file), (200, true));
+    assert_eq!(downloaded.header("content-type"), Some("application/pdf"));
     assert_eq!(
-        seen.header("content-disposition"),
+        downloaded.header("content-disposition"),
         Some(
             "attachment; filename=\"nota _fiscal_ n_ 1.pdf\"; filename*=UTF-8''nota%20%22fiscal%22%20n%C2%BA%201.pdf"
         )
     );
-    // The link ends after five minutes; the list has another.
-    service.advance(301).await;
+    // The download URL expires after five minutes. The list has a new one.
+    service.advance_seconds(301).await;
     let late = service.raw(Method::GET, evidence["view_url"].as_str().unwrap(), &[], "").await;
     assert_eq!(late.status, 403);
     let listed = &service.evidence(&case).await[0];
@@ -145,16 +147,16 @@ async fn a_file_of_10_mb_goes_up_in_three_steps_and_comes_back_whole() {
     let fresh = service.raw(Method::GET, listed["view_url"].as_str().unwrap(), &[], "").await;
     assert_eq!(fresh.status, 200);
 
-    // Of evidence nobody is told; of the appeal they are, and with the count.
+    // Evidence emits no event. The appeal emits one, with the evidence count.
     service.answer_case(&case, "appeal", json!({"reason": "Entregue"})).await.expect(200);
-    let updated = listener.event("med_case.updated").await.json();
+    let updated = listener.wait_for_event("med_case.updated").await.json();
     assert_eq!(updated["data"]["object"]["evidence_count"], 1);
     assert_eq!(updated["data"]["object"]["status"], "appealed");
     assert_eq!(listener.hooks().len(), 2);
 }
 
 #[tokio::test]
-async fn the_storage_refuses_what_was_not_signed() {
+async fn the_storage_refuses_requests_that_differ_from_the_signed_upload() {
     let service = Service::start().await;
     let (case, ticket) = service.ticket(PNG, "image/png").await;
     let url = ticket["upload_url"].as_str().unwrap();
@@ -168,33 +170,33 @@ async fn the_storage_refuses_what_was_not_signed() {
     assert_eq!(refused(&[("x-amz-meta-name", "x")], PNG).await, 403);
     assert_eq!(refused(&[("authorization", "Bearer x")], PNG).await, 400);
     let at = |url: &str| json!({"upload_url": url, "upload_headers": ticket["upload_headers"]});
-    let other_place = url.replace(PENDING_PREFIX, KEPT_PREFIX);
+    let other_prefix = url.replace(PENDING_PREFIX, KEPT_PREFIX);
     let (start, signature) = url.split_once("X-Amz-Signature=").unwrap();
     let other_digit = if signature.starts_with('0') { '1' } else { '0' };
     let other_signature = format!("{start}X-Amz-Signature={other_digit}{}", &signature[1..]);
     let longer = url.replace("X-Amz-Expires=900", "X-Amz-Expires=9000");
     let unsigned = url.split_once('?').unwrap().0;
-    for url in [&other_place, &other_signature, &longer, unsigned] {
+    for url in [&other_prefix, &other_signature, &longer, unsigned] {
         assert_eq!(service.put(&at(url), &[], PNG).await.status, 403, "{url}");
     }
-    // Neither the address is one to read from.
+    // The upload URL cannot be used to download.
     assert_eq!(service.raw(Method::GET, url, &[("content-type", "image/png")], "").await.status, 403);
     assert_eq!(service.complete(&case, &ticket).await.code(), "EVIDENCE_NOT_UPLOADED");
 
-    service.advance(800).await;
-    service.send(&ticket, PNG).await;
-    service.advance(101).await;
+    service.advance_seconds(800).await;
+    service.upload(&ticket, PNG).await;
+    service.advance_seconds(101).await;
     assert_eq!(service.put(&ticket, &[], PNG).await.status, 403);
-    // It came in time, but nobody said so in time: a new address, and again.
+    // The file arrived in time but was not confirmed in time. The client must request a new upload.
     let late = service.complete(&case, &ticket).await;
     assert_eq!(late.problem(), (409, "conflict_error", "EVIDENCE_NOT_UPLOADED"));
-    let ticket = service.announce(&case, PNG, "image/png").await;
-    service.send(&ticket, PNG).await;
+    let ticket = service.request_upload(&case, PNG, "image/png").await;
+    service.upload(&ticket, PNG).await;
     service.complete(&case, &ticket).await.expect(200);
 }
 
 #[tokio::test]
-async fn what_did_not_arrive_as_declared_is_no_evidence() {
+async fn a_file_that_differs_from_its_declaration_is_not_accepted() {
     let service = Service::start().await;
     let (case, ticket) = service.ticket(PNG, "image/png").await;
     let missing = service.complete(&case, &ticket).await;
@@ -204,14 +206,14 @@ async fn what_did_not_arrive_as_declared_is_no_evidence() {
         let mismatch = service.complete(&case, &ticket).await;
         assert_eq!(mismatch.problem(), (409, "conflict_error", "EVIDENCE_SIZE_MISMATCH"));
     }
-    let lies: Vec<u8> = PNG.iter().rev().copied().collect();
-    service.send(&ticket, &lies).await;
-    let belied = service.complete(&case, &ticket).await;
-    assert_eq!(belied.problem(), (400, "invalid_request_error", "invalid_request"));
-    assert_eq!(belied.params(), ["mime_type"]);
-    assert_eq!((service.evidence(&case).await, service.count(&case).await), (vec![], json!(0)));
-    // The address still takes the right one.
-    service.send(&ticket, PNG).await;
+    let wrong_content: Vec<u8> = PNG.iter().rev().copied().collect();
+    service.upload(&ticket, &wrong_content).await;
+    let refused = service.complete(&case, &ticket).await;
+    assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_request"));
+    assert_eq!(refused.params(), ["mime_type"]);
+    assert_eq!((service.evidence(&case).await, service.evidence_count(&case).await), (vec![], json!(0)));
+    // The upload URL still accepts the correct file.
+    service.upload(&ticket, PNG).await;
     service.complete(&case, &ticket).await.expect(200);
     for (bytes, mime_type) in [
         (&b"\xff\xd8\xff\xe0"[..], "image/jpeg"),
@@ -219,52 +221,52 @@ async fn what_did_not_arrive_as_declared_is_no_evidence() {
         (b"GIF89a", "image/gif"),
         (b"%PDF-1.4", "application/pdf"),
     ] {
-        let ticket = service.announce(&case, bytes, mime_type).await;
-        service.send(&ticket, bytes).await;
+        let ticket = service.request_upload(&case, bytes, mime_type).await;
+        service.upload(&ticket, bytes).await;
         service.complete(&case, &ticket).await.expect(200);
     }
-    assert_eq!(service.count(&case).await, json!(5));
+    assert_eq!(service.evidence_count(&case).await, json!(5));
 }
 
 #[tokio::test]
-async fn what_was_confirmed_stays_whatever_comes_after() {
+async fn confirmed_evidence_is_unchanged_by_later_uploads_and_decisions() {
     let service = Service::start().await;
     let (case, ticket) = service.ticket(PNG, "image/png").await;
-    service.send(&ticket, PNG).await;
+    service.upload(&ticket, PNG).await;
     let complete = async || without_url(service.complete(&case, &ticket).await.expect(200));
     let (one, two, three, four) = tokio::join!(complete(), complete(), complete(), complete());
     let answers = [one, two, three, four];
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
-    assert_eq!((service.evidence(&case).await.len(), service.count(&case).await), (1, json!(1)));
+    assert_eq!((service.evidence(&case).await.len(), service.evidence_count(&case).await), (1, json!(1)));
 
-    // The address takes another file for as long as it takes any; what is kept is what was checked.
+    // The upload URL accepts another file until it expires. The confirmed file stays.
     let other: Vec<u8> = PNG.iter().map(u8::to_ascii_uppercase).collect();
-    service.send(&ticket, &other).await;
+    service.upload(&ticket, &other).await;
     let again = service.complete(&case, &ticket).await.expect(200);
-    let seen = service.raw(Method::GET, again["view_url"].as_str().unwrap(), &[], "").await;
-    assert_eq!(seen.bytes, PNG);
+    let downloaded = service.raw(Method::GET, again["view_url"].as_str().unwrap(), &[], "").await;
+    assert_eq!(downloaded.bytes, PNG);
 
-    let unused = service.announce(&case, PNG, "image/png").await;
-    service.send(&unused, PNG).await;
+    let unused = service.request_upload(&case, PNG, "image/png").await;
+    service.upload(&unused, PNG).await;
     service.decide_case(&case, "payer").await.expect(200);
     for ends in [0, 901, 90 * 86_400] {
-        service.advance(ends).await;
+        service.advance_seconds(ends).await;
         assert_eq!(without_url(service.complete(&case, &ticket).await.expect(200)), answers[0]);
     }
-    // What is over takes no more.
+    // A closed case accepts no more evidence.
     let late = service.complete(&case, &unused).await;
     assert_eq!(late.problem(), (400, "invalid_request_error", "invalid_request"));
     let body = json!({"file_name": "a.png", "file_size": 10, "mime_type": "image/png"});
     let late = service.post(&evidence_path(&case), &body).await;
     assert_eq!(late.problem(), (400, "invalid_request_error", "invalid_request"));
-    assert_eq!((service.evidence(&case).await.len(), service.count(&case).await), (1, json!(1)));
+    assert_eq!((service.evidence(&case).await.len(), service.evidence_count(&case).await), (1, json!(1)));
 }
 
 #[tokio::test]
-async fn what_replaces_a_file_while_it_is_checked_is_not_kept_for_it() {
+async fn a_file_replaced_during_its_check_is_not_stored_as_evidence() {
     let service = Service::start().await;
     let (case, ticket) = service.ticket(PNG, "image/png").await;
-    service.send(&ticket, PNG).await;
+    service.upload(&ticket, PNG).await;
     let evidence = CaseEvidence::new(service.store(), EvidenceFiles::new(service.s3(), "documents-bucket"));
     let ids = (id(&case).parse().unwrap(), id(&ticket).parse().unwrap());
     let Some(Found::Announced(upload)) = evidence.find(Some(ids)).await.unwrap() else { panic!() };
@@ -274,36 +276,36 @@ async fn what_replaces_a_file_while_it_is_checked_is_not_kept_for_it() {
     service.upload_unchecked(&case, &ticket, b"MZ and so on, not a picture").await;
     let refused = evidence.files.keep(&upload, &arrived, &checked).await.unwrap_err();
     assert!(matches!(refused, ObjectStoreError::Unavailable(_)), "{refused:?}");
-    let kept =
+    let stored =
         service.s3().list_objects_v2().bucket("documents-bucket").prefix(KEPT_PREFIX).send().await.unwrap();
-    assert!(kept.contents().is_empty(), "{kept:?}");
+    assert!(stored.contents().is_empty(), "{stored:?}");
     assert_eq!(service.complete(&case, &ticket).await.code(), "EVIDENCE_SIZE_MISMATCH");
 }
 
 #[tokio::test]
-async fn evidence_is_listed_newest_first_and_by_its_case_alone() {
+async fn evidence_is_listed_newest_first_and_only_under_its_case() {
     let service = Service::start().await;
     let charge = service.paid_charge(1000).await;
     let (case, twin) =
         (service.open_case(&charge, json!({})).await, service.open_case(&charge, json!({})).await);
     let mut ids = Vec::new();
     for _ in 0..3 {
-        let ticket = service.announce(&case, PNG, "image/png").await;
-        service.send(&ticket, PNG).await;
+        let ticket = service.request_upload(&case, PNG, "image/png").await;
+        service.upload(&ticket, PNG).await;
         service.complete(&case, &ticket).await.expect(200);
         ids.insert(0, id(&ticket).to_owned());
-        service.advance(1).await;
+        service.advance_seconds(1).await;
     }
-    let ticket = service.announce(&twin, PNG, "image/png").await;
-    service.send(&ticket, PNG).await;
+    let ticket = service.request_upload(&twin, PNG, "image/png").await;
+    service.upload(&ticket, PNG).await;
     service.complete(&twin, &ticket).await.expect(200);
     let listed: Vec<String> = service.evidence(&case).await.iter().map(|one| id(one).to_owned()).collect();
     assert_eq!(listed, ids);
     let alias = service.get(&format!("/v1/infractions/{}/evidence", id(&case))).await.expect(200);
     assert_eq!(alias["data"].as_array().unwrap().len(), 3);
-    assert_eq!((service.evidence(&twin).await.len(), service.count(&twin).await), (1, json!(1)));
+    assert_eq!((service.evidence(&twin).await.len(), service.evidence_count(&twin).await), (1, json!(1)));
 
-    // Neither another case's ticket nor another's case is there.
+    // A ticket of another case and a case of another scope are not found.
     for unknown in [&ticket, &json!({"id": "mev_1"}), &json!({"id": "mev_00000000000000000000000000"})] {
         assert_eq!(service.complete(&case, unknown).await.problem(), (404, "not_found_error", "not_found"));
     }
@@ -316,13 +318,13 @@ async fn evidence_is_listed_newest_first_and_by_its_case_alone() {
         assert_eq!(stranger.get(&evidence_path(&case)).await.code(), "not_found");
     }
     for path in [evidence_path(&case), "/v1/med/cases/med_1/evidence".to_owned()] {
-        let nobody = service.raw(Method::GET, &path, &[], "").await;
-        assert_eq!(nobody.problem(), (401, "authentication_error", "unauthorized"));
+        let unauthenticated = service.raw(Method::GET, &path, &[], "").await;
+        assert_eq!(unauthenticated.problem(), (401, "authentication_error", "unauthorized"));
     }
 }
 
 #[tokio::test]
-async fn a_file_is_declared_within_the_contracts_limits() {
+async fn an_upload_request_is_refused_beyond_the_contracts_limits() {
     let service = Service::start().await;
     let case = service.case().await;
     let nothing = service.post(&evidence_path(&case), &json!({})).await;
@@ -354,10 +356,10 @@ async fn a_file_is_declared_within_the_contracts_limits() {
 }
 
 #[tokio::test]
-async fn without_storage_a_confirmation_waits() {
+async fn a_confirmation_gets_503_while_the_storage_is_down_and_succeeds_later() {
     let service = Service::start().await;
     let (case, ticket) = service.ticket(PNG, "image/png").await;
-    service.send(&ticket, PNG).await;
+    service.upload(&ticket, PNG).await;
     let endpoints = &service.stack.endpoints;
     let var = |name: &str| {
         let value = match name {
@@ -365,7 +367,7 @@ async fn without_storage_a_confirmation_waits() {
             "AWS_ACCESS_KEY_ID" => "local",
             "AWS_SECRET_ACCESS_KEY" => "local-secret",
             "AWS_ENDPOINT_URL_DYNAMODB" => endpoints.dynamodb_url.as_str(),
-            // Nobody listens there.
+            // Nothing listens on this port.
             "AWS_ENDPOINT_URL_S3" => "http://127.0.0.1:1",
             "TABLE_NAME" => "StateTable",
             "API_KEYS_TABLE_NAME" => "ApiKeysTable",
@@ -387,7 +389,7 @@ async fn without_storage_a_confirmation_waits() {
 }
 
 #[test]
-fn the_template_empties_the_pending_place_and_lets_the_function_reach_no_other() {
+fn the_template_expires_pending_uploads_and_limits_the_function_to_both_prefixes() {
     let template: serde_yaml_ng::Value = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();
     let resources = &template["Resources"];
     let rules =
@@ -395,11 +397,11 @@ fn the_template_empties_the_pending_place_and_lets_the_function_reach_no_other()
     let rule = rules.iter().find(|rule| rule["Prefix"].as_str() == Some(PENDING_PREFIX)).unwrap();
     assert_eq!(rule["ExpirationInDays"], PENDING_DAYS);
     assert_eq!(rule["NoncurrentVersionExpiration"]["NoncurrentDays"], PENDING_DAYS);
-    // Nothing that is kept is under it.
+    // Confirmed evidence is outside that prefix.
     assert!(!KEPT_PREFIX.starts_with(PENDING_PREFIX));
     assert!(rules.iter().all(|rule| rule.get("ExpirationInDays").is_none() || rule.get("Prefix").is_some()));
 
-    // The first is a managed policy, which only denies.
+    // The first policy is a managed one that only denies.
     let statements = &resources["MedFunction"]["Properties"]["Policies"][1]["Statement"];
     let allowed: Vec<(String, Vec<&str>)> = statements
         .as_sequence()

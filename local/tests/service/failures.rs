@@ -1,5 +1,5 @@
-//! What goes wrong beneath the service and beside it: lost answers, conflicts, rows that can't be read, endpoints that
-//! never answer. Nothing of it may lose a change, or harm what has nothing to do with it.
+//! Tests of failures around the service: lost responses, conflicts, unreadable rows and endpoints that never respond.
+//! No failure may lose a change or affect unrelated work.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use shared::charge::{ChargeError, Charges};
 use shared::refund::Refunds;
 use shared::store::{Committed, Write};
 
-use crate::budgets::{dispatch, work};
+use crate::budgets::{dispatch, run_webhook_worker};
 use crate::support::{Listener, Service, eventually, id};
 
 async fn service_with_fault_proxy() -> Service {
-    Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await
+    Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await
 }
 
 fn proxy(service: &Service) -> &FaultProxy {
@@ -28,35 +28,35 @@ fn proxy(service: &Service) -> &FaultProxy {
 }
 
 #[tokio::test]
-async fn a_lost_answer_makes_no_second_charge_and_no_second_settlement() {
+async fn a_lost_database_response_causes_no_second_charge_and_no_second_settlement() {
     let service = service_with_fault_proxy().await;
     proxy(&service).inject("PutItem", Fault::AnswerLost);
-    let charge = service.create_with("order-0001", &json!({"amount": 1000})).await.expect(201);
-    let again = service.create_with("order-0001", &json!({"amount": 1000})).await.expect(201);
+    let charge = service.post_charge("order-0001", &json!({"amount": 1000})).await.expect(201);
+    let again = service.post_charge("order-0001", &json!({"amount": 1000})).await.expect(201);
     assert_eq!(charge, again);
 
-    // What the lost answer told of is this request's own doing, whatever the row says by now.
-    let unwanted = service.charge().await;
+    // The retried write finds the row already changed and recognises its own change.
+    let to_cancel = service.charge().await;
     proxy(&service).inject("PutItem", Fault::AnswerLost);
-    let path = format!("/v1/payments/{}/cancel", id(&unwanted).trim_start_matches("ch_"));
+    let path = format!("/v1/payments/{}/cancel", id(&to_cancel).trim_start_matches("ch_"));
     assert_eq!(service.post(&path, &json!({})).await.expect(200)["status"], "CANCELLED");
     proxy(&service).inject("TransactWriteItems", Fault::AnswerLost);
-    service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
 
     proxy(&service).inject("TransactWriteItems", Fault::AnswerLost);
     let paid = service.sandbox(&charge, "pay", &json!({})).await;
     assert_eq!(paid["status"], "paid");
-    assert_eq!(service.returned().await, 0);
+    assert_eq!(service.count_returned_payments().await, 0);
     assert_eq!(proxy(&service).faults_left(), 0);
 }
 
 #[tokio::test]
-async fn of_callers_that_write_the_same_row_in_the_same_millisecond_one_wins() {
+async fn of_two_writes_of_one_row_in_the_same_millisecond_one_succeeds() {
     let service = service_with_fault_proxy().await;
     let (store, now) = (service.store(), service.stack.clock.now());
     let charges = Charges::new(store.clone());
-    let unwanted = id(&service.charge().await).parse().ok();
-    let charge = charges.find(unwanted).await.unwrap().unwrap();
+    let charge_id = id(&service.charge().await).parse().ok();
+    let charge = charges.find(charge_id).await.unwrap().unwrap();
     let cancel = async || charges.apply(charge.clone(), &Command::Cancel, now).await;
     assert_eq!(cancel().await.unwrap().status, TransactionStatus::Cancelled);
     assert!(matches!(
@@ -79,17 +79,17 @@ async fn of_callers_that_write_the_same_row_in_the_same_millisecond_one_wins() {
     assert_eq!(start().await, Committed::Done);
     assert_eq!(start().await, Committed::Overtaken { at: vec![0] });
 
-    // Of two that create the same, one finds what the other made.
+    // Of two concurrent identical creations, one is a replay of the other.
     let body = json!({"amount": 1000});
     let twins =
-        tokio::join!(service.create_with("order-twin", &body), service.create_with("order-twin", &body));
+        tokio::join!(service.post_charge("order-twin", &body), service.post_charge("order-twin", &body));
     let replayed = [&twins.0, &twins.1].map(|twin| twin.header("idempotent-replayed").is_some());
     assert_eq!(replayed.iter().filter(|replayed| **replayed).count(), 1);
     assert_eq!(twins.0.body, twins.1.body);
 }
 
 #[tokio::test]
-async fn conflicts_and_throttling_are_waited_out() {
+async fn conflicts_throttling_and_server_errors_are_retried() {
     let service = service_with_fault_proxy().await;
     for fault in [Fault::TransactionConflict, Fault::Throttled, Fault::InternalError] {
         let charge = service.charge().await;
@@ -104,7 +104,7 @@ async fn conflicts_and_throttling_are_waited_out() {
 }
 
 #[tokio::test]
-async fn a_database_that_stays_away_is_503_and_nothing_half_done() {
+async fn a_persistent_database_failure_is_a_503_and_changes_nothing() {
     let service = service_with_fault_proxy().await;
     let charge = service.charge().await;
     for _ in 0..50 {
@@ -113,54 +113,57 @@ async fn a_database_that_stays_away_is_503_and_nothing_half_done() {
     }
     let refused = service.sandbox_answer(&charge, "pay", &json!({})).await;
     assert_eq!(refused.problem(), (503, "api_error", "service_unavailable"));
-    let refused = service.create_with("order-0009", &json!({"amount": 1000})).await;
+    let refused = service.post_charge("order-0009", &json!({"amount": 1000})).await;
     assert_eq!(refused.problem(), (503, "api_error", "service_unavailable"));
-    assert!(!refused.body.to_string().contains("injected"), "what the database said stays inside");
+    assert!(
+        !refused.body.to_string().contains("injected"),
+        "the response does not contain the database's error text"
+    );
     proxy(&service).reset();
-    assert_eq!(service.read(&charge).await["status"], "pending");
+    assert_eq!(service.get_charge(&charge).await["status"], "pending");
     assert_eq!(service.sandbox(&charge, "pay", &json!({})).await["status"], "paid");
-    assert_eq!(service.create_with("order-0009", &json!({"amount": 1000})).await.status, 201);
+    assert_eq!(service.post_charge("order-0009", &json!({"amount": 1000})).await.status, 201);
 }
 
 #[tokio::test]
-async fn a_claim_whose_answer_is_lost_is_still_the_workers_own() {
+async fn a_worker_keeps_its_claim_when_the_claims_response_is_lost() {
     let service = service_with_fault_proxy().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created"]).await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
     dispatch(&service).await;
     let delivery = service.deliveries("").await.remove(0);
     proxy(&service).inject("UpdateItem", Fault::AnswerLost);
-    work(&service, &delivery).await;
+    run_webhook_worker(&service, &delivery).await;
     let done = service.deliveries("&status=DELIVERED").await.remove(0);
     assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(1), 1));
 }
 
 #[tokio::test]
-async fn a_delivery_that_a_transaction_holds_is_waited_for() {
+async fn a_conflict_on_a_deliverys_row_is_retried() {
     let service = service_with_fault_proxy().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created"]).await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
     dispatch(&service).await;
     let delivery = service.deliveries("").await.remove(0);
-    // The claim goes through at once, the attempt's end the second time.
+    // The claim succeeds at the first try, and the write of the attempt's outcome at the second.
     proxy(&service).inject_every("UpdateItem", 2, Fault::TransactionConflict);
-    work(&service, &delivery).await;
+    run_webhook_worker(&service, &delivery).await;
     proxy(&service).reset();
     let done = service.deliveries("&status=DELIVERED").await.remove(0);
     assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(1), 1));
 }
 
 #[tokio::test]
-async fn a_delivery_that_kills_its_worker_each_time_ends_some_day() {
+async fn a_delivery_that_crashes_its_worker_every_time_fails_after_its_last_attempt() {
     let service = service_with_fault_proxy().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created"]).await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
     dispatch(&service).await;
     let delivery = service.deliveries("").await.remove(0);
-    // As fifteen workers left it that died before they could end their attempt.
+    // The state after fifteen workers died during their attempts.
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let scope = format!("deliveries#{}:test", service.stack.seed.first.id);
     client
@@ -176,14 +179,14 @@ async fn a_delivery_that_kills_its_worker_each_time_ends_some_day() {
         .send()
         .await
         .unwrap();
-    work(&service, &delivery).await;
+    run_webhook_worker(&service, &delivery).await;
     let failed = service.deliveries("&status=FAILED").await.remove(0);
     assert!(failed["lastError"].as_str().unwrap().contains("cut short"), "{failed}");
     assert_eq!(listener.hooks().len(), 0);
 }
 
-/// A row of the state table that nothing can read.
-async fn put_garbage(service: &Service, pk: &str, sk: &str, more: &[(&str, &str)]) {
+/// Writes a row to the state table that cannot be parsed.
+async fn put_unreadable_row(service: &Service, pk: &str, sk: &str, more: &[(&str, &str)]) {
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let mut item = HashMap::from([("pk".to_owned(), text(pk)), ("sk".to_owned(), text(sk))]);
     item.extend(more.iter().map(|(name, value)| ((*name).to_owned(), text(value))));
@@ -192,12 +195,12 @@ async fn put_garbage(service: &Service, pk: &str, sk: &str, more: &[(&str, &str)
 }
 
 #[tokio::test]
-async fn an_unreadable_change_is_quarantined_and_its_neighbours_are_processed() {
+async fn an_unreadable_record_is_quarantined_and_the_other_records_are_dispatched() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created"]).await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    put_garbage(&service, "charge#poison", "charge", &[("status", "NONSENSE")]).await;
+    put_unreadable_row(&service, "charge#poison", "charge", &[("status", "NONSENSE")]).await;
     service.charge().await;
     listener.received(2).await;
     let s3 = local::sdk::s3(&service.stack.endpoints.s3_url);
@@ -209,16 +212,16 @@ async fn an_unreadable_change_is_quarantined_and_its_neighbours_are_processed() 
     })
     .await;
     assert!(record.contains("charge#poison"), "{record}");
-    // And the stream goes on.
+    // The stream is not blocked.
     service.charge().await;
     listener.received(3).await;
 }
 
 #[tokio::test]
-async fn a_payment_whose_id_is_the_name_of_another_kind_of_row_is_a_payment() {
+async fn an_incoming_payment_whose_id_equals_a_row_type_is_dispatched_as_a_payment() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.paid"]).await;
+    service.register_endpoint(&listener.url, &["charge.paid"]).await;
     for (number, name) in ["charge", "payout", "account"].into_iter().enumerate() {
         let charge = service.charge().await;
         assert_eq!(service.sandbox(&charge, "pay", &json!({"end_to_end_id": name})).await["status"], "paid");
@@ -230,52 +233,52 @@ async fn a_payment_whose_id_is_the_name_of_another_kind_of_row_is_a_payment() {
 }
 
 #[tokio::test]
-async fn due_rows_that_can_not_be_read_do_not_stand_before_the_others() {
+async fn unreadable_due_rows_do_not_block_the_others() {
     let service = Service::start().await;
     for number in 0..150 {
         for shard in 0..4 {
             let pk = format!("charge#garbage-{shard}-{number}");
             let due =
                 [("due_pk", &*format!("due#{shard}")), ("due_sk", &*format!("000000000000001#{pk}#charge"))];
-            put_garbage(&service, &pk, "charge", &due).await;
+            put_unreadable_row(&service, &pk, "charge", &due).await;
         }
     }
-    let charge = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
-    service.advance(61).await;
-    eventually("the charge's expiry is written", async || {
+    let charge = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
+    service.advance_seconds(61).await;
+    eventually("the scheduler persists the charge's expiry", async || {
         let page = service.get("/v1/charges?status=expired").await.expect(200);
         (page["data"].as_array().unwrap().len() == 1).then_some(())
     })
     .await;
-    assert_eq!(service.read(&charge).await["status"], "expired");
+    assert_eq!(service.get_charge(&charge).await["status"], "expired");
 }
 
 #[tokio::test]
-async fn an_endpoint_that_never_answers_does_not_starve_the_others() {
+async fn an_endpoint_that_never_responds_does_not_delay_the_others() {
     let service = Service::start().await;
-    // Nobody accepts there: connections stay in the listener's backlog.
+    // No connection is accepted here, so connections stay in the listener's backlog.
     let hanging = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", hanging.local_addr().unwrap());
-    service.register(&url, &["charge.created"]).await;
+    service.register_endpoint(&url, &["charge.created"]).await;
     let healthy = Listener::answering(|_number| StatusCode::OK.into_response()).await;
-    service.register(&healthy.url, &["charge.paid"]).await;
+    service.register_endpoint(&healthy.url, &["charge.paid"]).await;
     let mut last = json!(null);
     for _ in 0..300 {
         last = service.charge().await;
     }
     service.sandbox(&last, "pay", &json!({})).await;
-    // Far below the 30 s that each of the hanging ones takes.
-    let told = tokio::time::timeout(Duration::from_secs(15), healthy.received(1)).await;
-    assert!(told.is_ok(), "the healthy endpoint waits for the hanging one");
+    // Each delivery to the hanging endpoint takes 30 s, so 15 s prove that the healthy one does not wait.
+    let received = tokio::time::timeout(Duration::from_secs(15), healthy.received(1)).await;
+    assert!(received.is_ok(), "the healthy endpoint does not wait for the hanging endpoint");
 }
 
 #[tokio::test]
-async fn an_endpoint_that_can_not_be_read_keeps_nothing_from_the_others() {
+async fn an_unreadable_endpoint_row_does_not_block_deliveries_to_the_others() {
     let service = service_with_fault_proxy().await;
     let listener = Listener::start().await;
-    let broken = service.register("http://127.0.0.1:9/hook", &["charge.created"]).await;
-    service.register(&listener.url, &["charge.created"]).await;
-    // As a version left it that knew another event.
+    let broken = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
+    // Another version with an unknown event type wrote the row.
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let update = client.update_item().table_name("StateTable");
     update
@@ -292,7 +295,7 @@ async fn an_endpoint_that_can_not_be_read_keeps_nothing_from_the_others() {
     service.charge().await;
     dispatch(&service).await;
     let [delivery] = service.deliveries("").await.try_into().unwrap();
-    work(&service, &delivery).await;
+    run_webhook_worker(&service, &delivery).await;
     assert_eq!(listener.hooks().len(), 1);
     let listed = service.get("/v1/webhooks/endpoints").await.expect(200);
     assert_eq!(listed["data"].as_array().unwrap().len(), 1);

@@ -1,5 +1,5 @@
-//! A bare date in a query string is a day in São Paulo (design: Settled where the contract is silent), on every list with
-//! bounds in time.
+//! Tests of dates in query strings, on every list with time bounds. A bare date is a day in São Paulo (design: Settled
+//! where the contract is silent).
 
 use domain::calendar::Day;
 use domain::charge::{Charge, StoredCharge};
@@ -13,8 +13,9 @@ use shared::webhook::event::Event;
 
 use crate::support::{Client, Service, eventually};
 
-/// Around the day before yesterday in São Paulo: the millisecond before it, its first, its last, the one after it.
-fn moments(service: &Service) -> (Day, [Timestamp; 4]) {
+/// Returns the day before yesterday in São Paulo and four times around it: the last millisecond before the day, its
+/// first, its last, and the first millisecond after the day.
+fn day_boundaries(service: &Service) -> (Day, [Timestamp; 4]) {
     let day = Day::of(service.stack.clock.now()).back(2);
     let (first, last) = (day.starts_at(), day.ends_at());
     (day, [first.plus_millis(-1).unwrap(), first, last, last.plus_millis(1).unwrap()])
@@ -24,13 +25,13 @@ async fn insert<R: Row>(store: &Store, row: &R) {
     assert_eq!(store.commit(vec![Write::insert(row).unwrap()]).await.unwrap(), Committed::Done);
 }
 
-/// The only row of a partition whose sort key begins so, once it is there.
+/// Waits for a row of a partition whose sort key starts with `prefix`, and returns it.
 async fn row(service: &Service, pk: &str, prefix: &str) -> Item {
     let what = format!("{pk} {prefix}");
     eventually(&what, async || service.store().partition_prefix(pk, prefix).await.unwrap().pop()).await
 }
 
-/// Which of the ids a list has, as their places.
+/// Returns the indices of the ids that a list contains, in ascending order.
 async fn listed(client: &Client, path: &str, ids: &[String; 4]) -> Vec<usize> {
     let page = client.get(path).await.expect(200);
     let data = page["data"].as_array().unwrap();
@@ -40,7 +41,7 @@ async fn listed(client: &Client, path: &str, ids: &[String; 4]) -> Vec<usize> {
     places
 }
 
-/// Holds a list with inclusive bounds against the four moments.
+/// Checks a list with inclusive bounds against the four times.
 async fn check_inclusive(
     client: &Client,
     path: &str,
@@ -59,16 +60,16 @@ async fn check_inclusive(
 }
 
 #[tokio::test]
-async fn a_bare_date_takes_in_its_whole_day_in_sao_paulo() {
+async fn a_bare_date_as_an_inclusive_bound_includes_the_whole_day_in_sao_paulo() {
     let service = Service::start().await;
-    let (day, moments) = moments(&service);
+    let (day, times) = day_boundaries(&service);
     let (store, scope) = (service.store(), service.scope());
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &serde_json::json!({})).await;
 
     let key = Charge::key_of(ChargeId::parse_any(charge["id"].as_str().unwrap()).unwrap());
     let template: StoredCharge = store.get(&key).await.unwrap().unwrap();
-    let charges = moments.map(|at| Charge {
+    let charges = times.map(|at| Charge {
         id: ChargeId::derive(b"salt", Mode::Test, "charges", &at.to_iso()),
         created_at: at,
         ..template.as_stored().clone()
@@ -83,7 +84,7 @@ async fn a_bare_date_takes_in_its_whole_day_in_sao_paulo() {
 
     let template: Posting =
         from_item(row(&service, &format!("ledger#{scope}"), "wallet#BRL#").await).unwrap();
-    let postings = moments.map(|at| Posting { id: PostingId::new(at, [7; 10]), at, ..template.clone() });
+    let postings = times.map(|at| Posting { id: PostingId::new(at, [7; 10]), at, ..template.clone() });
     for posting in &postings {
         insert(&store, posting).await;
     }
@@ -93,9 +94,9 @@ async fn a_bare_date_takes_in_its_whole_day_in_sao_paulo() {
 
     let template: Event = from_item(row(&service, &format!("events#{scope}"), "evt_").await).unwrap();
     let name = template.types[0];
-    let events = moments.map(|at| {
+    let events = times.map(|at| {
         let id = EventId::derive(at, "row", 1, name.as_str());
-        // A canonical event is shown as its body has it.
+        // A canonical event is returned as its stored payload, which contains the id.
         let payload = template.payload.replace(&template.id.to_string(), &id.to_string());
         Event { id, payload, created_at: at, ..template.clone() }
     });
@@ -107,9 +108,9 @@ async fn a_bare_date_takes_in_its_whole_day_in_sao_paulo() {
 }
 
 #[tokio::test]
-async fn the_exclusive_bounds_of_cases_are_the_first_millisecond_of_a_bare_date() {
+async fn a_bare_date_as_an_exclusive_bound_of_med_cases_is_the_days_first_millisecond() {
     let service = Service::start().await;
-    let (day, moments) = moments(&service);
+    let (day, times) = day_boundaries(&service);
     let store = service.store();
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &serde_json::json!({})).await;
@@ -118,7 +119,7 @@ async fn the_exclusive_bounds_of_cases_are_the_first_millisecond_of_a_bare_date(
 
     let key = MedCase::key_of(case["id"].as_str().unwrap().parse().unwrap());
     let template: MedCase = store.get(&key).await.unwrap().unwrap();
-    let cases = moments.map(|at| MedCase {
+    let cases = times.map(|at| MedCase {
         id: MedCaseId::derive(template.id.charge(), &at.to_iso()),
         created_at: at,
         ..template.clone()
@@ -130,8 +131,8 @@ async fn the_exclusive_bounds_of_cases_are_the_first_millisecond_of_a_bare_date(
     for (query, expected) in [
         (format!("created_after={day}"), vec![2, 3]),
         (format!("created_before={day}"), vec![0]),
-        (format!("created_after={}", moments[0]), vec![1, 2, 3]),
-        (format!("created_before={}", moments[2]), vec![0, 1]),
+        (format!("created_after={}", times[0]), vec![1, 2, 3]),
+        (format!("created_before={}", times[2]), vec![0, 1]),
     ] {
         for path in ["/v1/med/cases", "/v1/infractions"] {
             let path = format!("{path}?limit=100&{query}");
@@ -141,7 +142,7 @@ async fn the_exclusive_bounds_of_cases_are_the_first_millisecond_of_a_bare_date(
 }
 
 #[tokio::test]
-async fn the_forms_of_a_date_time_that_clients_print_are_accepted() {
+async fn common_date_time_formats_are_accepted_and_others_are_refused() {
     let service = Service::start().await;
     let charge = service.charge().await;
     for text in [

@@ -1,4 +1,5 @@
-//! The routes of one machine alone: programs on it may use them, pages that its browser shows may not.
+//! Tests of the routes that exist only on one machine. Programs on the machine may call them. Pages of other sites in
+//! its browser may not.
 
 use axum::http::Method;
 use local::stack::Options;
@@ -8,7 +9,7 @@ use crate::support::Service;
 const PATH: &str = "/_local/clock/advance";
 
 #[tokio::test]
-async fn a_page_of_another_site_can_not_move_the_clock() {
+async fn a_page_of_another_site_cannot_move_the_clock() {
     let service = Service::start().await;
     let before = service.stack.clock.offset_ms();
     let json = ("content-type", "application/json");
@@ -41,9 +42,9 @@ async fn a_page_of_another_site_can_not_move_the_clock() {
 }
 
 #[tokio::test]
-async fn a_host_that_was_allowed_may_call() {
+async fn a_host_allowed_by_option_may_call_the_local_routes() {
     let options = Options { allowed_hosts: vec!["dev.example".parse().unwrap()], ..Options::in_memory() };
-    let service = Service::with(options).await;
+    let service = Service::start_with(options).await;
     for (host, status) in [("dev.example:3000", 200), ("DEV.example", 200), ("other.example", 403)] {
         let headers = [("content-type", "application/json"), ("host", host)];
         let answer = service.raw(Method::POST, PATH, &headers, r#"{"seconds": 0}"#).await;

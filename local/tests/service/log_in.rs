@@ -1,4 +1,4 @@
-//! `POST /v1/auth/login` (design: Authentication).
+//! Tests of `POST /v1/auth/login` (design: Authentication).
 
 use std::time::{Duration, Instant};
 
@@ -13,17 +13,17 @@ async fn log_in(client: &Client, email: &str, password: &str) -> Answer {
     client.raw(Method::POST, "/v1/auth/login", &headers, body).await
 }
 
-/// To the start of a quarter of the hour, so that what follows falls into one.
-async fn start_a_window(service: &Service) {
-    service.advance(900 - service.stack.clock.now().seconds() % 900).await;
+/// Advances to the start of a quarter-hour, so that what follows counts in one rate-limit window.
+async fn advance_to_next_window(service: &Service) {
+    service.advance_seconds(900 - service.stack.clock.now().seconds() % 900).await;
 }
 
-/// A log-in as API Gateway hands it over from that address.
+/// Invokes the function with a log-in request from this source address, as API Gateway does.
 async fn log_in_from(service: &Service, address: &str, email: &str, password: &str) -> Value {
-    let desk = service.stack.functions.get("ApiKeysFunction").unwrap().clone();
+    let api_keys = service.stack.functions.get("ApiKeysFunction").unwrap().clone();
     let event = json!({
         "version": "2.0", "routeKey": "ANY /v1/auth/{proxy+}", "rawPath": "/v1/auth/login", "rawQueryString": "",
-        // What a client says of itself does not count.
+        // The client's own header must be ignored.
         "headers": {"host": "localhost", "content-type": "application/json", "x-forwarded-for": "192.0.2.1"},
         "requestContext": {
             "http": {"method": "POST", "path": "/v1/auth/login", "protocol": "HTTP/1.1", "sourceIp": address, "userAgent": ""},
@@ -32,24 +32,30 @@ async fn log_in_from(service: &Service, address: &str, email: &str, password: &s
         "body": json!({"email": email, "password": password}).to_string(),
         "isBase64Encoded": false,
     });
-    desk(event).await.unwrap()
+    api_keys(event).await.unwrap()
 }
 
 #[tokio::test]
-async fn a_password_gives_a_token_of_twelve_hours() {
+async fn a_correct_password_returns_a_token_valid_for_twelve_hours() {
     let service = Service::start().await;
     let owner = &service.stack.seed.first;
     for email in [owner.owner_email.clone(), owner.owner_email.to_uppercase()] {
         let before = service.stack.clock.now();
         let answer = log_in(&service, &email, &owner.password).await;
         assert_eq!(answer.header("cache-control"), Some("no-store"));
-        let given = answer.expect(200);
-        let names: Vec<&str> = given.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!((names, &given["tokenType"]), (vec!["expiresAt", "token", "tokenType"], &json!("Bearer")));
-        let ends: domain::time::Timestamp = serde_json::from_value(given["expiresAt"].clone()).unwrap();
-        let holds = ends.millis_since(before);
-        assert!((12 * 3_600_000 - 1_000..=12 * 3_600_000 + 60_000).contains(&holds), "{holds} ms");
-        let bearer = format!("Bearer {}", given["token"].as_str().unwrap());
+        let session = answer.expect(200);
+        let names: Vec<&str> = session.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(
+            (names, &session["tokenType"]),
+            (vec!["expiresAt", "token", "tokenType"], &json!("Bearer"))
+        );
+        let ends: domain::time::Timestamp = serde_json::from_value(session["expiresAt"].clone()).unwrap();
+        let validity_ms = ends.millis_since(before);
+        assert!(
+            (12 * 3_600_000 - 1_000..=12 * 3_600_000 + 60_000).contains(&validity_ms),
+            "{validity_ms} ms"
+        );
+        let bearer = format!("Bearer {}", session["token"].as_str().unwrap());
         let list = service.raw(Method::GET, "/v1/api-keys", &[("authorization", &bearer)], "").await;
         assert_eq!(list.expect(200)["access"], json!({"canManage": true}));
     }
@@ -60,7 +66,7 @@ async fn a_password_gives_a_token_of_twelve_hours() {
 }
 
 #[tokio::test]
-async fn an_unknown_address_and_a_wrong_password_are_answered_alike() {
+async fn an_unknown_email_and_a_wrong_password_get_the_same_response() {
     let service = Service::start().await;
     let (owner, other) = (&service.stack.seed.first, &service.stack.seed.other);
     let wrong = log_in(&service, &owner.owner_email, &other.password).await;
@@ -78,9 +84,9 @@ async fn an_unknown_address_and_a_wrong_password_are_answered_alike() {
 }
 
 #[tokio::test]
-async fn an_unknown_address_takes_as_long_as_a_wrong_password() {
+async fn an_unknown_email_takes_as_long_as_a_wrong_password() {
     let service = Service::start().await;
-    start_a_window(&service).await;
+    advance_to_next_window(&service).await;
     let email = service.stack.seed.first.owner_email.clone();
     let quickest = async |email: &str| {
         let mut quickest = Duration::MAX;
@@ -92,13 +98,13 @@ async fn an_unknown_address_takes_as_long_as_a_wrong_password() {
         quickest
     };
     let (known, unknown) = (quickest(&email).await, quickest("nobody@loja.example").await);
-    // The hash is most of the time, so without it the answer would come several times sooner.
+    // The hash takes most of the time. Without it, the response would be several times faster.
     let ratio = known.as_secs_f64() / unknown.as_secs_f64();
     assert!((0.5..2.0).contains(&ratio), "known {known:?}, unknown {unknown:?}");
 }
 
 #[tokio::test]
-async fn a_request_that_is_no_log_in_is_400() {
+async fn an_invalid_log_in_request_gets_400() {
     let service = Service::start().await;
     for (body, params) in [
         (json!({}), vec!["email", "password"]),
@@ -113,7 +119,7 @@ async fn a_request_that_is_no_log_in_is_400() {
             .await;
         assert_eq!(answer.problem(), (400, "invalid_request_error", "invalid_request"), "{body}");
         assert_eq!(answer.params(), params);
-        assert!(!answer.body.to_string().contains("xxx"), "a password was echoed");
+        assert!(!answer.body.to_string().contains("xxx"), "the response does not contain the password");
     }
     for (headers, body) in [(vec![], "{}"), (vec![("content-type", "application/json")], "[")] {
         let answer = service.raw(Method::POST, "/v1/auth/login", &headers, body).await;
@@ -123,10 +129,10 @@ async fn a_request_that_is_no_log_in_is_400() {
 }
 
 #[tokio::test]
-async fn failures_of_an_address_are_bounded_however_many_come_at_once() {
+async fn failed_log_ins_per_email_are_limited_even_when_concurrent() {
     const AT_ONCE: usize = 30;
     let service = Service::start().await;
-    start_a_window(&service).await;
+    advance_to_next_window(&service).await;
     let owner = service.stack.seed.first.clone();
     for email in [owner.owner_email.clone(), "nobody@loja.example".to_owned()] {
         let attempts: Vec<_> = (0..AT_ONCE)
@@ -135,11 +141,11 @@ async fn failures_of_an_address_are_bounded_however_many_come_at_once() {
                 tokio::spawn(async move { log_in(&client, &email, "not the password").await })
             })
             .collect();
-        let mut looked_at = 0;
+        let mut checked = 0;
         for attempt in attempts {
             let answer = attempt.await.unwrap();
             if answer.status == 401 {
-                looked_at += 1;
+                checked += 1;
                 continue;
             }
             assert_eq!(answer.problem(), (429, "rate_limit_error", "rate_limited"));
@@ -148,21 +154,21 @@ async fn failures_of_an_address_are_bounded_however_many_come_at_once() {
             assert_eq!(answer.header("x-ratelimit-limit-minute"), Some("10"));
             assert_eq!(answer.header("x-ratelimit-remaining-minute"), Some("0"));
         }
-        assert_eq!(looked_at, 10, "{email}");
+        assert_eq!(checked, 10, "{email}");
     }
-    // The right password too, until the window is over; others log in meanwhile.
+    // Even the correct password is refused until the window ends. Other users can log in meanwhile.
     let refused = log_in(&service, &owner.owner_email, &owner.password).await;
     assert_eq!(refused.problem().0, 429);
     let other = service.stack.seed.other.clone();
     log_in(&service, &other.owner_email, &other.password).await.expect(200);
-    service.advance(refused.header("retry-after").unwrap().parse().unwrap()).await;
+    service.advance_seconds(refused.header("retry-after").unwrap().parse().unwrap()).await;
     log_in(&service, &owner.owner_email, &owner.password).await.expect(200);
 }
 
 #[tokio::test]
-async fn log_ins_that_succeed_do_not_count() {
+async fn successful_log_ins_do_not_count_towards_the_limit() {
     let service = Service::start().await;
-    start_a_window(&service).await;
+    advance_to_next_window(&service).await;
     let owner = service.stack.seed.first.clone();
     for _ in 0..9 {
         assert_eq!(log_in(&service, &owner.owner_email, "not the password").await.status, 401);
@@ -175,12 +181,12 @@ async fn log_ins_that_succeed_do_not_count() {
 }
 
 #[tokio::test]
-async fn one_password_can_not_be_tried_on_everybody_from_one_place() {
+async fn failed_log_ins_from_one_network_are_limited_across_emails() {
     let service = Service::start().await;
-    start_a_window(&service).await;
+    advance_to_next_window(&service).await;
     let owner = service.stack.seed.first.clone();
     for person in 0..100 {
-        // An IPv6 customer has many addresses.
+        // One IPv6 customer has many addresses, so the limit is per network.
         let address = format!("2001:db8::{person:x}");
         let answer = log_in_from(&service, &address, &format!("{person}@loja.example"), "password1").await;
         assert_eq!(answer["statusCode"], 401);
@@ -190,7 +196,7 @@ async fn one_password_can_not_be_tried_on_everybody_from_one_place() {
         (&refused["statusCode"], &refused["headers"]["x-ratelimit-limit-minute"]),
         (&json!(429), &json!("100"))
     );
-    // Whoever is refused for where they are keeps nobody out elsewhere.
+    // Attempts refused by the network's limit do not count against the email, so its owner can log in from elsewhere.
     for _ in 0..20 {
         log_in_from(&service, "2001:db8::1", &owner.owner_email, "password1").await;
     }

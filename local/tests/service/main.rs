@@ -1,5 +1,5 @@
-//! The whole service over HTTP: the gateway, the functions, the embedded DynamoDB, SQS and S3. Each test has a
-//! service of its own.
+//! Tests of the whole service over HTTP: the gateway, the functions and the embedded DynamoDB, SQS and S3. Each test
+//! starts its own service, so tests share no state.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -19,22 +19,22 @@ mod api_keys;
 mod audit;
 mod auth;
 mod budgets;
+mod charge_list;
 mod charges;
 mod commands;
 mod contention;
 mod dashboard_limit;
 mod delivery_list;
-mod endpoints_that_misbehave;
+mod emails;
 mod error_messages;
 mod event_log;
 mod evidence;
+mod failing_endpoints;
 mod failures;
-mod growth;
+mod list_costs;
 mod list_dates;
-mod listing;
 mod local_routes;
 mod log_in;
-mod mails;
 mod med;
 mod payment_list;
 mod payments;

@@ -1,5 +1,5 @@
-//! MED cases (contract: MED case, MED case status, MED cases, MED events): money is retained once and given back once, and
-//! every step is told.
+//! Tests of MED cases (contract: MED case, MED case status, MED cases, MED events). Money is retained once and released
+//! once, and every step emits its events.
 
 use axum::http::Method;
 use domain::ids::MedCaseId;
@@ -22,7 +22,7 @@ const ALL_EVENTS: [&str; 9] = [
 
 impl Service {
     pub(crate) async fn paid_charge(&self, amount: i64) -> Value {
-        let charge = self.charge_of(&json!({"amount": amount})).await;
+        let charge = self.new_charge(&json!({"amount": amount})).await;
         self.sandbox(&charge, "pay", &json!({})).await
     }
 
@@ -30,14 +30,14 @@ impl Service {
         self.sandbox_answer(charge, "med-cases", &body).await.expect(201)
     }
 
-    /// What can be spent, and what is retained.
+    /// Returns the wallet's available and retained balances.
     async fn available_and_retained(&self) -> (i64, i64) {
         let balance = self.get("/v1/wallets/balance").await.expect(200);
         (balance["available"].as_i64().unwrap(), balance["retained"].as_i64().unwrap())
     }
 
     async fn status_of(&self, charge: &Value) -> Value {
-        self.read(charge).await["status"].clone()
+        self.get_charge(charge).await["status"].clone()
     }
 
     async fn cases(&self, query: &str) -> Vec<String> {
@@ -56,7 +56,7 @@ impl Client {
         self.post(&path, &json!({ "decision": decision })).await
     }
 
-    async fn refund_of(&self, charge: &Value, key: &str, body: Value) -> Answer {
+    async fn refund_with_key(&self, charge: &Value, key: &str, body: Value) -> Answer {
         let mut body = body;
         body["idempotencyKey"] = json!(key);
         self.post(&format!("/v1/payments/{}/refund", id(charge).trim_start_matches("ch_")), &body).await
@@ -64,10 +64,10 @@ impl Client {
 }
 
 #[tokio::test]
-async fn a_case_retains_the_money_until_it_is_won() {
+async fn a_case_retains_the_money_until_it_is_decided_for_the_merchant() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &ALL_EVENTS).await;
+    service.register_endpoint(&listener.url, &ALL_EVENTS).await;
     let charge = service.paid_charge(1000).await;
     let notification =
         json!({"reason": "Golpe", "method": "scam", "response_deadline": "2026-12-01T00:00:00Z"});
@@ -84,21 +84,21 @@ async fn a_case_retains_the_money_until_it_is_won() {
     );
     assert!(id(&case).starts_with("med_"));
     assert_eq!(service.available_and_retained().await, (0, 1000));
-    let disputed = service.read(&charge).await;
+    let disputed = service.get_charge(&charge).await;
     assert_eq!(disputed["status"], "disputed");
     let med = &disputed["metadata"]["med"];
     assert_eq!(
         (&med["referenceId"], &med["status"], &med["method"], &med["amountMismatch"]),
         (&disputed["settlement"]["end_to_end_id"], &json!("created"), &json!("scam"), &Value::Null)
     );
-    let refused = service.refund_of(&charge, "refund-01", json!({})).await;
+    let refused = service.refund_with_key(&charge, "refund-01", json!({})).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "charge_disputed"));
 
     let evidence = format!("/v1/sandbox/med/cases/{}/request-evidence", id(&case));
     assert!(service.post(&evidence, &json!({})).await.expect(200)["evidence_requested_at"].is_string());
-    let noted = service.read(&charge).await["metadata"]["med"].clone();
-    assert!(noted["lastEventAt"].as_str() > med["lastEventAt"].as_str(), "{noted}");
-    // There is one appeal: what says nothing does not use it up.
+    let updated = service.get_charge(&charge).await["metadata"]["med"].clone();
+    assert!(updated["lastEventAt"].as_str() > med["lastEventAt"].as_str(), "{updated}");
+    // A case has only one appeal. A request without readable text is refused and does not use it up.
     for reason in ["oi", "      ", " \n\t\r  ", "\u{200b}\u{200b}\u{3164}\u{feff}\u{a0}", "Entregue\u{0}"] {
         let nothing = service.answer_case(&case, "appeal", json!({ "reason": reason })).await;
         assert_eq!((nothing.status.as_u16(), nothing.params()), (400, vec!["reason"]), "{reason:?}");
@@ -114,16 +114,16 @@ async fn a_case_retains_the_money_until_it_is_won() {
     let won = service.decide_case(&case, "merchant").await.expect(200);
     assert_eq!((&won["status"], &won["money_outcome"]), (&json!("closed"), &json!("refunded_to_merchant")));
     assert_eq!(service.available_and_retained().await, (1000, 0));
-    let paid = service.read(&charge).await;
+    let paid = service.get_charge(&charge).await;
     assert_eq!((&paid["status"], &paid["metadata"]["med"]["result"]), (&json!("paid"), &json!("disagreed")));
-    // A decision that comes again, or another that comes late, changes nothing.
+    // The same decision again changes nothing, nor does another one later.
     for decision in ["merchant", "payer"] {
         assert_eq!(service.decide_case(&case, decision).await.expect(200), won);
     }
     assert_eq!(service.post(&evidence, &json!({})).await.expect(200), won);
-    service.verified().await;
+    service.check_ledger().await;
 
-    let resolved = listener.event("med.resolved").await.json();
+    let resolved = listener.wait_for_event("med.resolved").await.json();
     assert_eq!(
         resolved["data"]["object"],
         json!({
@@ -131,10 +131,11 @@ async fn a_case_retains_the_money_until_it_is_won() {
             "money_outcome": "refunded_to_merchant", "resolved_at": won["closed_at"],
         })
     );
-    let created = listener.event("med_case.created").await;
+    let created = listener.wait_for_event("med_case.created").await;
     assert_eq!(created.json()["data"]["object"], case);
     assert!(created.header("x-service-signature").starts_with("t="));
-    // Asked for evidence, appealed, closed; created, paid, disputed and undisputed for the alias, and no charge.* but the payment's.
+    // `med_case.updated`: evidence requested, appealed, closed. `payment.status_changed`: created, paid, disputed, paid
+    // again. `charge.*`: only the payment's.
     let hooks = listener.received(12).await;
     let count = |name: &str| hooks.iter().filter(|hook| hook.header("x-service-event-type") == name).count();
     let counts: Vec<usize> = ALL_EVENTS.iter().map(|name| count(name)).collect();
@@ -142,7 +143,7 @@ async fn a_case_retains_the_money_until_it_is_won() {
 }
 
 #[tokio::test]
-async fn each_end_of_a_case_leaves_the_money_where_it_says() {
+async fn each_decision_moves_the_retained_money_as_its_outcome_says() {
     let service = Service::start().await;
     let mut available = 0;
     for (decision, status, outcome, charge_status) in [
@@ -169,27 +170,34 @@ async fn each_end_of_a_case_leaves_the_money_where_it_says() {
         available += if outcome == "refunded_to_merchant" { 1000 } else { 0 };
         assert_eq!(service.available_and_retained().await, (available, 0), "{decision}");
         assert_eq!(service.status_of(&charge).await, charge_status, "{decision}");
-        let block = &service.read(&charge).await["metadata"]["med"];
+        let block = &service.get_charge(&charge).await["metadata"]["med"];
         assert_eq!(block["status"], if decision == "withdrawn" { "canceled" } else { "closed" });
         let refused = service.answer_case(&case, "accept", json!({})).await;
         assert_eq!(refused.status, 400);
         if charge_status == "disputed" {
-            assert_eq!(service.refund_of(&charge, "refund-01", json!({})).await.code(), "charge_disputed");
+            assert_eq!(
+                service.refund_with_key(&charge, "refund-01", json!({})).await.code(),
+                "charge_disputed"
+            );
         } else {
-            service.refund_of(&charge, "refund-01", json!({"reason": "sandbox:hold"})).await.expect(201);
+            service
+                .refund_with_key(&charge, "refund-01", json!({"reason": "sandbox:hold"}))
+                .await
+                .expect(201);
             available -= 1000;
         }
     }
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn refunds_and_cases_never_take_the_same_money_twice() {
+async fn refunds_and_cases_never_debit_the_same_money_twice() {
     let service = Service::start().await;
-    // A cash-out was another Pix: the payment can still be contested, all of it, below zero.
+    // A cash-out is a separate Pix, so the whole payment can still be contested. The available balance may go below
+    // zero.
     let charge = service.paid_charge(1000).await;
     let refund =
-        service.refund_of(&charge, "refund-01", json!({"amount": 400, "reason": "sandbox:hold"})).await;
+        service.refund_with_key(&charge, "refund-01", json!({"amount": 400, "reason": "sandbox:hold"})).await;
     let refund = refund.expect(201);
     let case = service.open_case(&charge, json!({})).await;
     assert_eq!(service.available_and_retained().await, (-400, 1000));
@@ -201,27 +209,29 @@ async fn refunds_and_cases_never_take_the_same_money_twice() {
     service.post(&path, &body).await.expect(200);
     assert_eq!(service.available_and_retained().await, (1000, 0));
 
-    // A devolution gives the contested payment back: what is under way and done is not retained again.
+    // A devolution returns the contested payment itself, so its amount is not retained again, whether in progress or
+    // done.
     let body = json!({"amount": 300, "strategy": "devolution", "reason": "sandbox:hold"});
-    let refund = service.refund_of(&charge, "refund-02", body).await.expect(201);
+    let refund = service.refund_with_key(&charge, "refund-02", body).await.expect(201);
     let case = service.open_case(&charge, json!({})).await;
     assert_eq!(service.available_and_retained().await, (0, 700));
     let (path, body) = resolve(&refund, "REFUNDED");
     service.post(&path, &body).await.expect(200);
     assert_eq!(service.status_of(&charge).await, "disputed");
 
-    // A second case finds nothing left, and the charge stays disputed until the last of them ends.
+    // Nothing is left for a second case to retain. The charge stays disputed until the last case ends.
     let second = service.open_case(&charge, json!({"type": "fraud"})).await;
     assert_eq!(service.available_and_retained().await, (0, 700));
     service.decide_case(&case, "withdrawn").await.expect(200);
-    assert_eq!(service.available_and_retained().await, (0, 700), "the other claims it");
+    assert_eq!(service.available_and_retained().await, (0, 700), "the other case still claims the money");
     assert_eq!(service.status_of(&charge).await, "disputed");
     service.decide_case(&second, "merchant").await.expect(200);
     assert_eq!(service.available_and_retained().await, (700, 0));
     assert_eq!(service.status_of(&charge).await, "paid");
 
-    // Refunded whole by devolution: a case on it retains nothing, and leaves it refunded.
-    let refund = service.refund_of(&charge, "refund-03", json!({"strategy": "devolution"})).await.expect(201);
+    // The charge is fully refunded by devolutions. A case on it retains nothing and leaves it refunded.
+    let refund =
+        service.refund_with_key(&charge, "refund-03", json!({"strategy": "devolution"})).await.expect(201);
     let (path, body) = resolve(&refund, "REFUNDED");
     service.post(&path, &body).await.expect(200);
     assert_eq!(service.status_of(&charge).await, "refunded");
@@ -231,11 +241,11 @@ async fn refunds_and_cases_never_take_the_same_money_twice() {
     service.decide_case(&late, "payer").await.expect(200);
     assert_eq!(service.status_of(&charge).await, "refunded");
     assert_eq!(service.available_and_retained().await, (0, 0));
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn of_two_cases_the_one_that_is_lost_takes_the_money_whichever_ends_first() {
+async fn when_one_of_two_cases_is_lost_the_money_is_lost_in_either_order() {
     let service = Service::start().await;
     for (first_ends, second_ends, order) in [
         ("merchant", "payer", [0, 1]),
@@ -248,26 +258,30 @@ async fn of_two_cases_the_one_that_is_lost_takes_the_money_whichever_ends_first(
         let charge = service.paid_charge(1000).await;
         let cases =
             [service.open_case(&charge, json!({})).await, service.open_case(&charge, json!({})).await];
-        assert_eq!(service.available_and_retained().await, (before.0, 1000), "claimed twice, retained once");
+        assert_eq!(
+            service.available_and_retained().await,
+            (before.0, 1000),
+            "two cases retain the money once"
+        );
         for place in order {
             service.decide_case(&cases[place], [first_ends, second_ends][place]).await.expect(200);
         }
         assert_eq!(service.available_and_retained().await, before, "{first_ends}, {second_ends}, {order:?}");
         assert_eq!(service.status_of(&charge).await, "disputed");
-        let refused = service.refund_of(&charge, "refund-01", json!({})).await;
+        let refused = service.refund_with_key(&charge, "refund-01", json!({})).await;
         assert_eq!(refused.code(), "charge_disputed");
         assert!(refused.body["error"]["message"].as_str().unwrap().contains("was lost"), "{refused:?}");
     }
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn a_refund_that_fails_leaves_its_money_to_the_case_that_claims_it() {
+async fn the_money_of_a_failed_refund_goes_to_the_case_that_claims_it() {
     let service = Service::start().await;
     for (ends_before, left) in [(false, 0), (true, 0)] {
         let charge = service.paid_charge(1000).await;
         let body = json!({"amount": 400, "strategy": "devolution", "reason": "sandbox:hold"});
-        let refund = service.refund_of(&charge, "refund-01", body).await.expect(201);
+        let refund = service.refund_with_key(&charge, "refund-01", body).await.expect(201);
         let case = service.open_case(&charge, json!({})).await;
         assert_eq!(service.available_and_retained().await, (0, 600));
         if ends_before {
@@ -285,11 +299,11 @@ async fn a_refund_that_fails_leaves_its_money_to_the_case_that_claims_it() {
     let movements = service.movements("").await;
     let nets = movements.iter().map(|movement| movement["net"].as_i64().unwrap());
     assert_eq!(nets.sum::<i64>(), 0, "{movements:?}");
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn a_notice_that_is_told_again_is_one_case() {
+async fn a_repeated_case_notification_opens_one_case() {
     let service = Service::start().await;
     let charge = service.paid_charge(1000).await;
     let notification = json!({"notice_id": "bank-0001"});
@@ -310,22 +324,22 @@ async fn a_notice_that_is_told_again_is_one_case() {
 }
 
 #[tokio::test]
-async fn a_case_that_claims_another_amount_waits_for_somebody_to_confirm_it() {
+async fn a_case_with_another_amount_moves_no_money_until_it_is_confirmed_or_accepted() {
     let service = Service::start().await;
     let charge = service.paid_charge(1000).await;
     let case = service.open_case(&charge, json!({"amount": 300})).await;
     assert_eq!((&case["status"], &case["amount"]), (&json!("open"), &json!(300)));
     assert_eq!(service.available_and_retained().await, (1000, 0));
-    let read = service.read(&charge).await;
+    let read = service.get_charge(&charge).await;
     assert_eq!((&read["status"], &read["metadata"]["med"]["amountMismatch"]), (&json!("paid"), &json!(true)));
-    assert_eq!(service.refund_of(&charge, "refund-01", json!({})).await.code(), "charge_disputed");
+    assert_eq!(service.refund_with_key(&charge, "refund-01", json!({})).await.code(), "charge_disputed");
     service.decide_case(&case, "merchant").await.expect(200);
     assert_eq!(
         (service.status_of(&charge).await, service.available_and_retained().await),
         (json!("paid"), (1000, 0))
     );
 
-    // Accepted before anybody confirmed it: what it claims is gone at once, and no more.
+    // Accepting an unconfirmed case debits exactly the claimed amount.
     let case = service.open_case(&charge, json!({"amount": 300})).await;
     service.answer_case(&case, "accept", json!({})).await.expect(200);
     assert_eq!(
@@ -333,7 +347,7 @@ async fn a_case_that_claims_another_amount_waits_for_somebody_to_confirm_it() {
         (json!("paid"), (700, 0))
     );
 
-    // Confirmed by an operator: from then on it is as any other.
+    // After an operator confirms it, the case behaves like any other.
     let case = service.open_case(&charge, json!({"amount": 200})).await;
     let cases = MedCases::new(service.store());
     let row = cases.find(id(&case).parse::<MedCaseId>().ok()).await.unwrap().unwrap();
@@ -344,11 +358,11 @@ async fn a_case_that_claims_another_amount_waits_for_somebody_to_confirm_it() {
     );
     service.decide_case(&case, "merchant").await.expect(200);
     assert_eq!(service.available_and_retained().await, (700, 0));
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn a_chargeback_disputes_a_card_payment() {
+async fn a_chargeback_case_disputes_a_card_payment() {
     let service = Service::start().await;
     let body = json!({"amount": 1000, "paymentMethods": ["CREDIT_CARD"], "idempotencyKey": "card-1"});
     let card = service.post("/v1/payments", &body).await.expect(201);
@@ -363,7 +377,7 @@ async fn a_chargeback_disputes_a_card_payment() {
 }
 
 #[tokio::test]
-async fn what_was_never_credited_is_not_contested() {
+async fn an_unpaid_charge_cannot_have_a_case() {
     let service = Service::start().await;
     let charge = service.charge().await;
     let refused = service.sandbox_answer(&charge, "med-cases", &json!({})).await;
@@ -377,12 +391,12 @@ async fn what_was_never_credited_is_not_contested() {
 }
 
 #[tokio::test]
-async fn cases_are_listed_by_any_filter_and_nothing_is_ignored() {
+async fn cases_are_listed_by_every_filter_and_invalid_filters_are_refused() {
     let service = Service::start().await;
     let mut cases = Vec::new();
     for kind in ["med", "fraud", "med", "chargeback", "med"] {
         let charge = service.paid_charge(1000).await;
-        service.advance(1).await;
+        service.advance_seconds(1).await;
         cases.push(service.open_case(&charge, json!({ "type": kind })).await);
     }
     service.answer_case(&cases[0], "accept", json!({})).await.expect(200);
@@ -407,13 +421,13 @@ async fn cases_are_listed_by_any_filter_and_nothing_is_ignored() {
     ] {
         eventually(query, async || Some(service.cases(query).await).filter(|found| *found == expected)).await;
     }
-    // Page by page, on both paths.
+    // Cursors page through the list on both paths.
     for path in ["/v1/med/cases", "/v1/infractions"] {
         for (filter, expected) in [("", ids(&[4, 3, 2, 1, 0])), ("&type=med&status=open", ids(&[4, 2]))] {
-            let (mut seen, mut cursor) = (Vec::new(), String::new());
+            let (mut listed, mut cursor) = (Vec::new(), String::new());
             loop {
                 let page = service.get(&format!("{path}?limit=1{filter}{cursor}")).await.expect(200);
-                seen.extend(page["data"].as_array().unwrap().iter().map(|case| id(case).to_owned()));
+                listed.extend(page["data"].as_array().unwrap().iter().map(|case| id(case).to_owned()));
                 let Some(next) = page["next_cursor"].as_str() else {
                     assert_eq!(page["has_more"], false);
                     break;
@@ -421,7 +435,7 @@ async fn cases_are_listed_by_any_filter_and_nothing_is_ignored() {
                 assert_eq!(page["has_more"], true);
                 cursor = format!("&starting_after={next}");
             }
-            assert_eq!(seen, expected, "{path} {filter}");
+            assert_eq!(listed, expected, "{path} {filter}");
         }
     }
     for (query, param) in [
@@ -438,7 +452,7 @@ async fn cases_are_listed_by_any_filter_and_nothing_is_ignored() {
         assert_eq!((refused.status.as_u16(), refused.params()), (400, vec![param]), "{query}");
     }
 
-    // Nobody else sees them.
+    // Other scopes cannot read or change the cases.
     let other = Client::new(&service.base_url, &service.stack.seed.other.test_api_key);
     let live = Client::new(&service.base_url, &service.stack.seed.first.live_api_key);
     for stranger in [&other, &live] {
@@ -454,6 +468,6 @@ async fn cases_are_listed_by_any_filter_and_nothing_is_ignored() {
         assert_eq!(by_charge["data"], json!([]));
     }
     assert_eq!(live.decide_case(&cases[2], "payer").await.status, 403);
-    let nobody = service.raw(Method::GET, "/v1/med/cases", &[], "").await;
-    assert_eq!(nobody.problem(), (401, "authentication_error", "unauthorized"));
+    let unauthenticated = service.raw(Method::GET, "/v1/med/cases", &[], "").await;
+    assert_eq!(unauthenticated.problem(), (401, "authentication_error", "unauthorized"));
 }

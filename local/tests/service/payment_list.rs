@@ -1,4 +1,4 @@
-//! `GET /v1/payments` (contract: Payments).
+//! Tests of `GET /v1/payments` (contract: Payments).
 
 use serde_json::{Value, json};
 
@@ -12,54 +12,54 @@ async fn list(service: &Service, query: &str) -> Value {
     service.get(&format!("/v1/payments?{query}")).await.expect(200)
 }
 
-fn raw(charge: &Value) -> String {
+fn raw_id(charge: &Value) -> String {
     id(charge).trim_start_matches("ch_").to_owned()
 }
 
-/// Payments and charges, some milliseconds apart, oldest first.
-async fn made(service: &Service, count: usize) -> Vec<String> {
-    let mut made = Vec::new();
+/// Creates payments and charges 10 ms apart. Returns their ids, oldest first.
+async fn create_payments(service: &Service, count: usize) -> Vec<String> {
+    let mut created = Vec::new();
     for number in 0..count {
         if number % 3 == 0 {
-            made.push(raw(&service.charge().await));
+            created.push(raw_id(&service.charge().await));
         } else {
             let body = json!({"amount": 1000 + number, "paymentMethods": ["PIX"], "idempotencyKey": format!("key-{number}")});
-            made.push(id(&service.post("/v1/payments", &body).await.expect(201)).to_owned());
+            created.push(id(&service.post("/v1/payments", &body).await.expect(201)).to_owned());
         }
         service.stack.clock.advance(10);
     }
-    made
+    created
 }
 
 #[tokio::test]
-async fn pages_go_by_number_newest_first_and_know_the_total() {
+async fn numbered_pages_list_payments_newest_first_with_the_total() {
     let service = Service::start().await;
-    let mut made = made(&service, 25).await;
+    let mut created = create_payments(&service, 25).await;
     let oldest_first = list(&service, "sortOrder=asc&limit=100").await;
-    assert_eq!(ids(&oldest_first), made);
-    made.reverse();
+    assert_eq!(ids(&oldest_first), created);
+    created.reverse();
     let first = list(&service, "").await;
     assert_eq!(
         (ids(&first), &first["total"], &first["page"], &first["limit"]),
-        (made[..20].to_vec(), &json!(25), &json!(1), &json!(20))
+        (created[..20].to_vec(), &json!(25), &json!(1), &json!(20))
     );
     let second = list(&service, "page=2").await;
     assert_eq!(
         (ids(&second), &second["total"], &second["page"]),
-        (made[20..].to_vec(), &json!(25), &json!(2))
+        (created[20..].to_vec(), &json!(25), &json!(2))
     );
     let beyond = list(&service, "page=3").await;
     assert_eq!((&beyond["data"], &beyond["total"]), (&json!([]), &json!(25)));
-    for (page, expected) in made.chunks(7).enumerate() {
+    for (page, expected) in created.chunks(7).enumerate() {
         let query = format!("limit=7&page={}&sortBy=createdAt&sortOrder=desc", page + 1);
         assert_eq!(ids(&list(&service, &query).await), expected);
     }
 }
 
 #[tokio::test]
-async fn an_item_has_the_fields_of_get() {
+async fn a_list_item_equals_the_response_of_get() {
     let service = Service::start().await;
-    let charge = service.charge_of(&json!({"amount": 1000, "description": "Pedido 1"})).await;
+    let charge = service.new_charge(&json!({"amount": 1000, "description": "Pedido 1"})).await;
     service.sandbox(&charge, "pay", &json!({})).await;
     let page = list(&service, "").await;
     let payment = service.get(&format!("/v1/payments/{}", id(&charge))).await.expect(200);
@@ -68,7 +68,7 @@ async fn an_item_has_the_fields_of_get() {
 }
 
 #[tokio::test]
-async fn an_empty_list_has_a_total_of_nothing() {
+async fn an_empty_list_has_a_total_of_zero() {
     let service = Service::start().await;
     let empty =
         json!({"data": [], "total": 0, "page": 1, "limit": 20, "has_more": false, "next_cursor": null});
@@ -84,7 +84,7 @@ async fn an_empty_list_has_a_total_of_nothing() {
 }
 
 #[tokio::test]
-async fn filters_narrow_the_list_and_its_total() {
+async fn filters_apply_to_the_list_and_its_total() {
     let service = Service::start().await;
     let mut charges = Vec::new();
     for what in ["pay", "fail", "pay", "expire", ""] {
@@ -95,8 +95,9 @@ async fn filters_narrow_the_list_and_its_total() {
         charges.push(charge);
         service.stack.clock.advance(10);
     }
-    let nth =
-        |numbers: &[usize]| -> Vec<String> { numbers.iter().map(|number| raw(&charges[*number])).collect() };
+    let nth = |numbers: &[usize]| -> Vec<String> {
+        numbers.iter().map(|number| raw_id(&charges[*number])).collect()
+    };
     let at = |number: usize| charges[number]["created_at"].as_str().unwrap();
     let cases = [
         ("status=PAID".to_owned(), nth(&[2, 0])),
@@ -119,18 +120,18 @@ async fn filters_narrow_the_list_and_its_total() {
 }
 
 #[tokio::test]
-async fn any_field_sorts_and_what_has_none_comes_last() {
+async fn any_field_sorts_and_payments_without_it_come_last() {
     let service = Service::start().await;
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for (number, amount) in [300, 100, 200, 100].into_iter().enumerate() {
-        let charge = service.charge_of(&json!({"amount": amount})).await;
+        let charge = service.new_charge(&json!({"amount": amount})).await;
         service.stack.clock.advance(1_000);
         if number % 2 == 0 {
             service.sandbox(&charge, "pay", &json!({})).await;
         }
-        made.push(raw(&charge));
+        created.push(raw_id(&charge));
     }
-    let nth = |numbers: [usize; 4]| numbers.map(|number| made[number].clone()).to_vec();
+    let nth = |numbers: [usize; 4]| numbers.map(|number| created[number].clone()).to_vec();
     for (query, expected) in [
         ("sortBy=amount&sortOrder=asc", [1, 3, 2, 0]),
         ("sortBy=amount&sortOrder=desc", [0, 2, 3, 1]),
@@ -144,14 +145,14 @@ async fn any_field_sorts_and_what_has_none_comes_last() {
         assert_eq!(ids(&list(&service, query).await), nth(expected), "{query}");
     }
     let page = list(&service, "sortBy=amount&sortOrder=asc&limit=3&page=2").await;
-    assert_eq!((ids(&page), &page["total"]), (vec![made[0].clone()], &json!(4)));
-    let mut by_id = made.clone();
+    assert_eq!((ids(&page), &page["total"]), (vec![created[0].clone()], &json!(4)));
+    let mut by_id = created.clone();
     by_id.sort();
     assert_eq!(ids(&list(&service, "sortBy=id&sortOrder=asc").await), by_id);
 }
 
 #[tokio::test]
-async fn a_parameter_that_is_not_understood_is_refused_never_ignored() {
+async fn an_invalid_or_unknown_query_parameter_is_refused() {
     let service = Service::start().await;
     let cases = [
         ("page=0", "page"),
@@ -193,22 +194,22 @@ async fn a_parameter_that_is_not_understood_is_refused_never_ignored() {
 }
 
 #[tokio::test]
-async fn a_payment_past_its_time_is_not_listed_as_waiting() {
+async fn a_payment_past_its_expiry_is_not_listed_as_waiting() {
     let service = Service::start().await;
-    service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
+    service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
     service.stack.clock.advance(60_001);
     for query in ["status=WAITING_PAYMENT", "status=WAITING_PAYMENT&sortBy=amount"] {
         assert_eq!(list(&service, query).await["data"], json!([]), "{query}");
     }
     assert_eq!(list(&service, "").await["data"][0]["status"], "EXPIRED");
-    eventually("the clock writes it down", async || {
+    eventually("the scheduler persists the expiry", async || {
         (list(&service, "status=EXPIRED").await["total"] == 1).then_some(())
     })
     .await;
 }
 
 #[tokio::test]
-async fn another_scopes_payments_are_not_listed() {
+async fn payments_of_another_scope_are_not_listed() {
     let service = Service::start().await;
     service.charge().await;
     let seed = &service.stack.seed;
@@ -221,48 +222,48 @@ async fn another_scopes_payments_are_not_listed() {
 }
 
 #[tokio::test]
-async fn a_cursor_goes_through_all_payments_in_either_order() {
+async fn cursors_page_through_all_payments_in_both_orders() {
     let service = Service::start().await;
-    let mut made = made(&service, 12).await;
+    let mut created = create_payments(&service, 12).await;
     for order in ["asc", "desc"] {
-        let mut seen = Vec::new();
+        let mut listed = Vec::new();
         let mut page = list(&service, &format!("limit=5&sortOrder={order}")).await;
         assert_eq!(page["page"], 1);
         loop {
-            seen.extend(ids(&page));
+            listed.extend(ids(&page));
             let Some(cursor) = page["next_cursor"].as_str() else { break };
             assert_eq!(page["has_more"], true);
             page = list(&service, &format!("limit=5&sortOrder={order}&starting_after={cursor}")).await;
             assert_eq!(page["page"], Value::Null);
         }
         assert_eq!(
-            (&seen, &page["has_more"], &page["next_cursor"]),
-            (&made, &json!(false), &Value::Null),
+            (&listed, &page["has_more"], &page["next_cursor"]),
+            (&created, &json!(false), &Value::Null),
             "{order}"
         );
-        made.reverse();
+        created.reverse();
     }
-    // The cursor is an id in any of its spellings, of a payment that need not match the filters.
-    let at = |number: usize| format!("starting_after=ch_{}", made[number]);
+    // A cursor is an id in any spelling. Its payment need not match the filters.
+    let at = |number: usize| format!("starting_after=ch_{}", created[number]);
     assert_eq!(
         ids(&list(&service, &format!("{}&limit=2", at(3))).await),
-        [made[2].as_str(), made[1].as_str()]
+        [created[2].as_str(), created[1].as_str()]
     );
     assert_eq!(ids(&list(&service, &format!("{}&status=PAID", at(3))).await), Vec::<String>::new());
     let last_page = list(&service, &at(0)).await;
     assert_eq!((&last_page["data"], &last_page["has_more"]), (&json!([]), &json!(false)));
     let before_all = list(&service, &format!("{}&endDate=2020-01-01", at(3))).await;
     assert_eq!((&before_all["data"], &before_all["total"]), (&json!([]), &json!(0)));
-    eventually("the sums have all payments", async || {
+    eventually("the total counts all payments", async || {
         (list(&service, &at(3)).await["total"] == 12).then_some(())
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_cursor_of_another_scope_or_beside_what_it_replaces_is_refused() {
+async fn a_cursor_of_another_scope_or_with_page_or_sort_by_is_refused() {
     let service = Service::start().await;
-    let payment = raw(&service.charge().await);
+    let payment = raw_id(&service.charge().await);
     let cursor = format!("starting_after={payment}");
     for query in [
         format!("{cursor}&page=2"),

@@ -1,4 +1,4 @@
-//! The payments surface (contract: Payments): the same object as a charge, in the transaction wire format.
+//! Tests of the payments surface (contract: Payments): the same object as a charge, in the transaction wire format.
 
 use std::sync::Arc;
 
@@ -54,14 +54,14 @@ impl Service {
         self.raw(Method::GET, url, &[], "").await
     }
 
-    async fn step(&self, url: &str, step: &str) -> Answer {
+    async fn post_card_step(&self, url: &str, step: &str) -> Answer {
         let form = [("content-type", "application/x-www-form-urlencoded")];
         self.raw(Method::POST, url, &form, format!("step={step}")).await
     }
 }
 
-/// The method fields that are not null.
-fn filled(payment: &Value) -> Vec<&'static str> {
+/// Returns the names of the method fields that are not null.
+fn filled_method_fields(payment: &Value) -> Vec<&'static str> {
     METHOD_FIELDS.into_iter().filter(|field| !payment[field].is_null()).collect()
 }
 
@@ -84,18 +84,18 @@ async fn a_payment_is_created_and_read_in_the_transaction_format() {
     );
     let read = service.read_payment(&created).await;
     for field in METHOD_FIELDS {
-        assert!(read.get(field).is_some(), "{field} is there, null or not");
+        assert!(read.get(field).is_some(), "{field} is present even when null");
     }
-    assert_eq!(filled(&read), ["pixQrCode", "pixCopyPaste", "pixExpiresAt"]);
+    assert_eq!(filled_method_fields(&read), ["pixQrCode", "pixCopyPaste", "pixExpiresAt"]);
     assert!(read["pixQrCode"].as_str().unwrap().starts_with("data:image/png;base64,iVBOR"));
     assert_eq!(
         (&read["paidWith"], &read["paidAt"], &read["providerFee"], &read["platformFee"], &read["netAmount"]),
         (&json!(null), &json!(null), &json!(0), &json!(0), &json!(1990))
     );
-    // The same object by each spelling of its id, and on the other surface.
+    // Each spelling of the id returns the same object, also on the charges surface.
     let raw = id(&created);
-    for spelt in [raw.to_owned(), format!("ch_{raw}"), format!("tx_{raw}")] {
-        assert_eq!(service.get(&format!("/v1/payments/{spelt}")).await.expect(200), read);
+    for spelling in [raw.to_owned(), format!("ch_{raw}"), format!("tx_{raw}")] {
+        assert_eq!(service.get(&format!("/v1/payments/{spelling}")).await.expect(200), read);
     }
     let charge = service.get(&format!("/v1/charges/{raw}")).await.expect(200);
     assert_eq!((&charge["status"], &charge["payment_method"]), (&json!("pending"), &json!("pix")));
@@ -103,7 +103,7 @@ async fn a_payment_is_created_and_read_in_the_transaction_format() {
 }
 
 #[tokio::test]
-async fn a_paid_payment_shows_its_fees_and_what_is_left() {
+async fn a_paid_payment_shows_its_fees_and_its_net_amount() {
     let service = Service::start().await;
     let terms = MethodTerms {
         acquirer_fee: Fee::new(5, 99).unwrap(),
@@ -122,53 +122,62 @@ async fn a_paid_payment_shows_its_fees_and_what_is_left() {
 }
 
 #[tokio::test]
-async fn each_method_makes_what_it_is_paid_by_and_settles() {
+async fn each_method_creates_its_payment_details_and_settles() {
     let service = Service::start().await;
     let fields = |payment: &Value, names: &[&str]| {
         names.iter().map(|name| payment[name].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
     let card = service.payment(json!({"paymentMethods": ["CREDIT_CARD"], "currency": "USD"})).await;
-    assert_eq!(filled(&service.read_payment(&card).await), ["cardRedirectUrl"]);
+    assert_eq!(filled_method_fields(&service.read_payment(&card).await), ["cardRedirectUrl"]);
 
     let phone = json!({"phone": "+351912345678"});
     let mbway = json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "metadata": phone});
     let mbway = service.payment(mbway).await;
-    assert_eq!(filled(&service.read_payment(&mbway).await), [""; 0]);
+    assert_eq!(filled_method_fields(&service.read_payment(&mbway).await), [""; 0]);
     assert_eq!(mbway["metadata"], phone);
 
     let multibanco = json!({"paymentMethods": ["MULTIBANCO"], "currency": "EUR", "amount": 43_211});
     let multibanco = service.payment(multibanco).await;
     let read = service.read_payment(&multibanco).await;
-    assert_eq!(filled(&read), ["mbEntity", "mbReference", "mbExpiresAt"]);
+    assert_eq!(filled_method_fields(&read), ["mbEntity", "mbReference", "mbExpiresAt"]);
     let [entity, reference] = fields(&read, &["mbEntity", "mbReference"]).try_into().unwrap();
     assert!(multibanco::holds(&Digits::parse(&entity).unwrap(), &Digits::parse(&reference).unwrap(), 43_211));
 
     let boleto = service.payment(json!({"paymentMethods": ["BOLETO"], "customerName": "Maria"})).await;
     let read = service.read_payment(&boleto).await;
-    assert_eq!(filled(&read), ["boletoBarcode", "boletoLine", "boletoPdfUrl", "boletoExpiresAt"]);
+    assert_eq!(
+        filled_method_fields(&read),
+        ["boletoBarcode", "boletoLine", "boletoPdfUrl", "boletoExpiresAt"]
+    );
     let [barcode, line, url] =
         fields(&read, &["boletoBarcode", "boletoLine", "boletoPdfUrl"]).try_into().unwrap();
     let today = service.stack.clock.now().to_chrono().date_naive();
     let slip = Boleto::from_line(&line, today).unwrap();
     assert_eq!((slip.barcode().to_string(), slip.amount_centavos()), (barcode, 1000));
     let expires_at = read["boletoExpiresAt"].as_str().unwrap();
-    assert!(expires_at.ends_with("T02:59:59.999Z"), "the end of a day in São Paulo: {expires_at}");
+    assert!(
+        expires_at.ends_with("T02:59:59.999Z"),
+        "a boleto expires at the end of a day in São Paulo: {expires_at}"
+    );
     let pdf = service.page(&url).await;
     assert_eq!((pdf.status.as_u16(), pdf.header("content-type")), (200, Some("application/pdf")));
     assert!(pdf.bytes.starts_with(b"%PDF-") && pdf.bytes.len() < 20_000);
     let boleto_url = url;
 
-    for (currency, amount, asked, network, token) in [
+    for (currency, amount, token_amount, network, token) in [
         ("BRL", 1_000, "2.000000", Network::Tron, "USDT"),
         ("USDT", 1_234_567, "1.234567", Network::Tron, "USDT"),
-        // 0.90 EUR a token, rounded up.
+        // One token costs 0.90 EUR. The token amount is rounded up.
         ("EUR", 100, "1.111112", Network::Tron, "USDT"),
         ("BTC", 1, "0.00000001", Network::BitcoinTestnet, "BTC"),
     ] {
         let body = json!({"paymentMethods": ["CRYPTO"], "currency": currency, "amount": amount});
         let read = service.read_payment(&service.payment(body).await).await;
-        assert_eq!(filled(&read), ["cryptoAddress", "cryptoAmount", "cryptoNetwork", "cryptoCurrency"]);
-        assert_eq!((&read["cryptoAmount"], &read["cryptoCurrency"]), (&json!(asked), &json!(token)));
+        assert_eq!(
+            filled_method_fields(&read),
+            ["cryptoAddress", "cryptoAmount", "cryptoNetwork", "cryptoCurrency"]
+        );
+        assert_eq!((&read["cryptoAmount"], &read["cryptoCurrency"]), (&json!(token_amount), &json!(token)));
         assert!(crypto::is_well_formed(read["cryptoAddress"].as_str().unwrap(), network));
     }
     let crypto = service.payment(json!({"paymentMethods": ["CRYPTO"], "currency": "USDT"})).await;
@@ -189,7 +198,7 @@ async fn each_method_makes_what_it_is_paid_by_and_settles() {
         let paid = service.read_payment(&payment).await;
         assert_eq!((&paid["status"], &paid["paidWith"]), (&json!(status), &json!(method)));
     }
-    // Nobody is to print what is paid.
+    // The PDF of a paid boleto is no longer available.
     assert_eq!(service.page(&boleto_url).await.status, 404);
     let wallets = service.get("/v1/wallets").await.expect(200);
     let codes: Vec<&str> =
@@ -203,14 +212,14 @@ async fn paying_by_one_method_closes_the_others() {
     let methods = json!({"paymentMethods": ["BOLETO", "PIX", "CREDIT_CARD"]});
     let payment = service.payment(methods).await;
     let charge = service.get(&format!("/v1/charges/{}", id(&payment))).await.expect(200);
-    assert_eq!(charge["payment_method"], "boleto", "the first that was asked for");
+    assert_eq!(charge["payment_method"], "boleto", "`payment_method` is the first requested method");
     let refused = service.sandbox_answer(&payment, "pay", &json!({"method": "MBWAY"})).await;
     assert_eq!((refused.problem().0, refused.params()), (400, vec!["method"]));
     let paid = service.sandbox(&payment, "pay", &json!({"method": "PIX"})).await;
     assert_eq!((&paid["status"], &paid["payment_method"]), (&json!("paid"), &json!("pix")));
     let again = service.sandbox(&payment, "pay", &json!({"method": "BOLETO"})).await;
     assert_eq!(again, paid);
-    assert_eq!(service.returned().await, 1);
+    assert_eq!(service.count_returned_payments().await, 1);
     let url = service.read_payment(&payment).await["cardRedirectUrl"].as_str().unwrap().to_owned();
     assert!(
         String::from_utf8_lossy(&service.page(&url).await.bytes)
@@ -219,7 +228,7 @@ async fn paying_by_one_method_closes_the_others() {
 }
 
 #[tokio::test]
-async fn one_idempotency_key_is_one_payment() {
+async fn one_idempotency_key_creates_one_payment() {
     let service = Arc::new(Service::start().await);
     let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "same-key-1"});
     let mut clients = JoinSet::new();
@@ -228,21 +237,22 @@ async fn one_idempotency_key_is_one_payment() {
         clients.spawn(async move { service.payment_answer(&body).await });
     }
     let answers = clients.join_all().await;
-    let fresh = answers.iter().filter(|answer| answer.header("idempotent-replayed").is_none()).count();
-    assert_eq!(fresh, 1);
+    let created_count =
+        answers.iter().filter(|answer| answer.header("idempotent-replayed").is_none()).count();
+    assert_eq!(created_count, 1);
     let ids: std::collections::BTreeSet<String> =
         answers.into_iter().map(|answer| id(&answer.expect(201)).to_owned()).collect();
     assert_eq!(ids.len(), 1);
     let other = json!({"amount": 1001, "paymentMethods": ["PIX"], "idempotencyKey": "same-key-1"});
     let reused = service.payment_answer(&other).await;
     assert_eq!(reused.problem(), (409, "conflict_error", "idempotency_key_reused"));
-    // The charges surface has keys of its own.
-    let charge = service.create_with("same-key-1", &json!({"amount": 1000})).await.expect(201);
+    // The charges surface has a separate idempotency namespace.
+    let charge = service.post_charge("same-key-1", &json!({"amount": 1000})).await.expect(201);
     assert!(!ids.contains(id(&charge).trim_start_matches("ch_")));
 }
 
 #[tokio::test]
-async fn what_is_not_a_payment_is_refused_with_every_reason() {
+async fn an_invalid_payment_is_refused_with_every_reason() {
     let service = Service::start().await;
     let body = json!({"amount": -1, "paymentMethods": ["PIX", "MBWAY"], "customerEmail": "x", "webhookUrl": "ftp://x"});
     let refused = service.payment_answer(&body).await;
@@ -280,10 +290,10 @@ async fn what_is_not_a_payment_is_refused_with_every_reason() {
 }
 
 #[tokio::test]
-async fn what_waits_is_cancelled_once_and_what_is_settled_is_not() {
+async fn a_waiting_or_held_payment_can_be_cancelled_once_and_a_settled_one_cannot() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.failed"]).await;
+    service.register_endpoint(&listener.url, &["charge.failed"]).await;
     let cancel = async |payment: &Value| {
         service.post(&format!("/v1/payments/{}/cancel", id(payment)), &json!({})).await
     };
@@ -292,32 +302,32 @@ async fn what_waits_is_cancelled_once_and_what_is_settled_is_not() {
     assert_eq!((&cancelled["status"], &cancelled["id"]), (&json!("CANCELLED"), &payment["id"]));
     assert_eq!(cancelled["metadata"]["failure"]["providerErrorCode"], "canceled");
     assert_eq!(cancelled, service.read_payment(&payment).await);
-    let told = listener.event("charge.failed").await.json();
-    assert_eq!(told["data"]["object"]["status"], "cancelled");
+    let event = listener.wait_for_event("charge.failed").await.json();
+    assert_eq!(event["data"]["object"]["status"], "cancelled");
     let again = cancel(&payment).await;
     assert_eq!(again.problem(), (422, "invalid_request_error", "payment_not_cancellable"));
-    // Whoever pays all the same gets it back.
+    // A payment after the cancellation is returned to its payer.
     service.sandbox(&payment, "pay", &json!({})).await;
-    assert_eq!(service.returned().await, 1);
+    assert_eq!(service.count_returned_payments().await, 1);
 
     let paid = service.payment(json!({})).await;
     service.sandbox(&paid, "pay", &json!({})).await;
     assert_eq!(cancel(&paid).await.code(), "payment_not_cancellable");
 
-    // What is held for review goes back to its payer.
+    // Cancelling a charge that is held for review returns its payment to the payer.
     let locked =
         json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
-    let held = service.charge_of(&locked).await;
+    let held = service.new_charge(&locked).await;
     service.sandbox(&held, "pay", &json!({"payer_tax_id": null})).await;
     assert_eq!(cancel(&held).await.expect(200)["status"], "CANCELLED");
-    assert_eq!(service.returned().await, 2);
+    assert_eq!(service.count_returned_payments().await, 2);
     let review = service.sandbox_answer(&held, "review", &json!({"decision": "approve"})).await;
     assert_eq!(review.code(), "unprocessable_entity");
     assert_eq!(service.get("/v1/wallets/balance").await.expect(200)["available"], 1000);
 }
 
 #[tokio::test]
-async fn the_3_d_secure_page_approves_or_declines_and_returns() {
+async fn the_3_d_secure_page_approves_or_declines_a_payment_and_links_back_to_the_shop() {
     let service = Service::start().await;
     for (step, status, title) in
         [("approve", "APPROVED", "Pagamento aprovado"), ("decline", "REFUSED", "Pagamento recusado")]
@@ -333,21 +343,21 @@ async fn the_3_d_secure_page_approves_or_declines_and_returns() {
         let policy = first.header("content-security-policy").unwrap();
         assert!(policy.contains("form-action 'self';"), "{policy}");
         assert!(String::from_utf8_lossy(&first.bytes).contains(r#"value="begin""#));
-        // Nothing is decided before the holder is asked.
-        assert_eq!(service.step(&url, step).await.status, 303);
+        // A decision before the step `begin` has no effect.
+        assert_eq!(service.post_card_step(&url, step).await.status, 303);
         assert_eq!(service.read_payment(&payment).await["status"], "WAITING_PAYMENT");
 
-        let begun = service.step(&url, "begin").await;
-        assert_eq!((begun.status.as_u16(), begun.header("location")), (303, Some("card")));
+        let started = service.post_card_step(&url, "begin").await;
+        assert_eq!((started.status.as_u16(), started.header("location")), (303, Some("card")));
         assert_eq!(service.read_payment(&payment).await["status"], "PROCESSING");
-        let asked = String::from_utf8_lossy(&service.page(&url).await.bytes).into_owned();
-        assert!(asked.contains(r#"value="approve""#) && asked.contains(r#"value="decline""#));
-        let decided = service.step(&url, step).await;
+        let page = String::from_utf8_lossy(&service.page(&url).await.bytes).into_owned();
+        assert!(page.contains(r#"value="approve""#) && page.contains(r#"value="decline""#));
+        let decided = service.post_card_step(&url, step).await;
         assert_eq!((decided.status.as_u16(), decided.header("location")), (303, Some("card")));
         assert_eq!(service.read_payment(&payment).await["status"], status);
-        // What was decided stays.
+        // Later steps do not change the decision.
         for other in ["approve", "decline", "begin", ""] {
-            assert_eq!(service.step(&url, other).await.status, 303);
+            assert_eq!(service.post_card_step(&url, other).await.status, 303);
         }
         assert_eq!(service.read_payment(&payment).await["status"], status);
         let last = String::from_utf8_lossy(&service.page(&url).await.bytes).into_owned();
@@ -363,7 +373,7 @@ async fn the_3_d_secure_page_approves_or_declines_and_returns() {
         (garbled.status.as_u16(), garbled.header("content-type")),
         (404, Some("text/html; charset=utf-8"))
     );
-    let unknown = service.step("/checkout/none/card", "approve").await;
+    let unknown = service.post_card_step("/checkout/none/card", "approve").await;
     assert_eq!(
         (unknown.status.as_u16(), unknown.header("content-type")),
         (404, Some("text/html; charset=utf-8"))
@@ -371,30 +381,30 @@ async fn the_3_d_secure_page_approves_or_declines_and_returns() {
 }
 
 #[tokio::test]
-async fn a_payment_ends_when_the_last_of_its_methods_does() {
-    let service = Service::with(Options { event_sources: true, ..Options::in_memory() }).await;
+async fn a_payment_expires_when_its_last_method_expires() {
+    let service = Service::start_with(Options { event_sources: true, ..Options::in_memory() }).await;
     let body =
         json!({"paymentMethods": ["MBWAY"], "currency": "EUR", "metadata": {"phone": "+351912345678"}});
     let short = service.payment(body).await;
     let long = service.payment(json!({"paymentMethods": ["PIX", "BOLETO"]})).await;
-    service.advance(241).await;
+    service.advance_seconds(241).await;
     assert_eq!(service.read_payment(&short).await["status"], "EXPIRED");
-    service.advance(3_600).await;
-    // The code's time is over, the boleto's is not.
+    service.advance_seconds(3_600).await;
+    // The Pix code has expired and the boleto has not.
     assert_eq!(service.read_payment(&long).await["status"], "WAITING_PAYMENT");
     service.sandbox(&long, "pay", &json!({"method": "PIX"})).await;
     assert_eq!(
-        (service.returned().await, service.read_payment(&long).await["status"].clone()),
+        (service.count_returned_payments().await, service.read_payment(&long).await["status"].clone()),
         (1, json!("WAITING_PAYMENT"))
     );
-    service.advance(5 * 86_400).await;
+    service.advance_seconds(5 * 86_400).await;
     assert_eq!(service.read_payment(&long).await["status"], "EXPIRED");
-    // A card that was left in flight ends too.
+    // A card payment left in `PROCESSING` expires too.
     let card = service.payment(json!({"paymentMethods": ["CREDIT_CARD"]})).await;
     let url = service.read_payment(&card).await["cardRedirectUrl"].as_str().unwrap().to_owned();
-    service.step(&url, "begin").await;
-    service.advance(86_401).await;
-    eventually("the expiry is written", async || {
+    service.post_card_step(&url, "begin").await;
+    service.advance_seconds(86_401).await;
+    eventually("the scheduler persists all three expiries", async || {
         let page = service.get("/v1/charges?status=expired").await.expect(200);
         (page["data"].as_array().unwrap().len() == 3).then_some(())
     })
@@ -421,7 +431,7 @@ async fn a_settled_payment_has_a_receipt_without_the_payers_document() {
 }
 
 #[tokio::test]
-async fn the_acquirer_says_how_a_payment_stands() {
+async fn provider_status_returns_the_acquirers_status_of_a_payment() {
     let service = Service::start().await;
     let payment = service.payment(json!({"customerDocument": "29537995593"})).await;
     let path = format!("/v1/payments/{}/provider-status", id(&payment));
@@ -438,43 +448,45 @@ async fn the_acquirer_says_how_a_payment_stands() {
 }
 
 #[tokio::test]
-async fn a_card_that_is_approved_twice_or_too_late_is_no_second_payment() {
+async fn a_card_approved_twice_or_too_late_causes_no_second_payment() {
     let service = Arc::new(Service::start().await);
     let card_url = async |payment: &Value| {
         service.read_payment(payment).await["cardRedirectUrl"].as_str().unwrap().to_owned()
     };
     let payment = service.payment(json!({"paymentMethods": ["CREDIT_CARD"]})).await;
     let url = card_url(&payment).await;
-    service.step(&url, "begin").await;
+    service.post_card_step(&url, "begin").await;
     let mut clicks = JoinSet::new();
     for _ in 0..8 {
         let (service, url) = (Arc::clone(&service), url.clone());
-        clicks.spawn(async move { service.step(&url, "approve").await.status });
+        clicks.spawn(async move { service.post_card_step(&url, "approve").await.status });
     }
     assert!(clicks.join_all().await.iter().all(|status| *status == 303));
     assert_eq!(service.read_payment(&payment).await["status"], "APPROVED");
-    assert_eq!(service.returned().await, 0);
+    assert_eq!(service.count_returned_payments().await, 0);
 
-    // The card's own time is over, the boleto's is not.
+    // The card has expired and the boleto has not.
     let payment = service.payment(json!({"paymentMethods": ["CREDIT_CARD", "BOLETO"]})).await;
-    let begun = service.payment(json!({"paymentMethods": ["CREDIT_CARD", "BOLETO"]})).await;
-    let (url, begun_url) = (card_url(&payment).await, card_url(&begun).await);
-    service.step(&begun_url, "begin").await;
-    service.advance(86_401).await;
-    for (payment, url, status) in [(&payment, &url, "WAITING_PAYMENT"), (&begun, &begun_url, "PROCESSING")] {
+    let started = service.payment(json!({"paymentMethods": ["CREDIT_CARD", "BOLETO"]})).await;
+    let (url, started_url) = (card_url(&payment).await, card_url(&started).await);
+    service.post_card_step(&started_url, "begin").await;
+    service.advance_seconds(86_401).await;
+    for (payment, url, status) in
+        [(&payment, &url, "WAITING_PAYMENT"), (&started, &started_url, "PROCESSING")]
+    {
         let page = String::from_utf8_lossy(&service.page(url).await.bytes).into_owned();
         assert!(page.contains("não pode mais ser paga com cartão") && !page.contains("<button"), "{page}");
         for step in ["begin", "approve", "decline"] {
-            assert_eq!(service.step(url, step).await.status, 303);
+            assert_eq!(service.post_card_step(url, step).await.status, 303);
         }
         assert_eq!(service.read_payment(payment).await["status"], status);
         assert_eq!(service.sandbox(payment, "pay", &json!({"method": "BOLETO"})).await["status"], "paid");
     }
-    assert_eq!(service.returned().await, 0);
+    assert_eq!(service.count_returned_payments().await, 0);
 }
 
 #[tokio::test]
-async fn charges_are_found_by_any_tax_id_as_it_was_sent() {
+async fn charges_are_found_by_a_foreign_tax_id_as_it_was_sent() {
     let service = Service::start().await;
     let payment = service.payment(json!({"customerDocument": "PT 123456789"})).await;
     service.payment(json!({"customerDocument": "29537995593"})).await;
@@ -484,10 +496,10 @@ async fn charges_are_found_by_any_tax_id_as_it_was_sent() {
 }
 
 #[tokio::test]
-async fn what_takes_its_acquirer_a_while_is_pending_until_it_is_finalised() {
+async fn a_payment_with_a_slow_acquirer_is_pending_until_it_is_finalised_or_refused() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created", "charge.failed"]).await;
+    service.register_endpoint(&listener.url, &["charge.created", "charge.failed"]).await;
     let methods = json!({"paymentMethods": ["PIX", "CREDIT_CARD"]});
     let later = |sandbox: &str| {
         let mut body = methods.clone();
@@ -496,27 +508,30 @@ async fn what_takes_its_acquirer_a_while_is_pending_until_it_is_finalised() {
     };
     let payment = service.payment(later("finalise:later")).await;
     assert_eq!(payment["status"], "PENDING");
-    let finalised = eventually("the artefacts", async || {
+    let finalised = eventually("the payment is finalised", async || {
         Some(service.read_payment(&payment).await).filter(|payment| payment["status"] == "WAITING_PAYMENT")
     })
     .await;
-    assert_eq!(filled(&finalised), ["pixQrCode", "pixCopyPaste", "pixExpiresAt", "cardRedirectUrl"]);
-    let created = listener.event("charge.created").await.json();
+    assert_eq!(
+        filled_method_fields(&finalised),
+        ["pixQrCode", "pixCopyPaste", "pixExpiresAt", "cardRedirectUrl"]
+    );
+    let created = listener.wait_for_event("charge.created").await.json();
     assert_eq!(created["data"]["object"]["pix"]["br_code"], finalised["pixCopyPaste"]);
     service.sandbox(&payment, "pay", &json!({})).await;
     assert_eq!(service.read_payment(&payment).await["status"], "PAID");
 
     let refused = service.payment(later("finalise:refuse")).await;
-    eventually("the refusal", async || {
+    eventually("the payment is refused", async || {
         Some(service.read_payment(&refused).await).filter(|payment| payment["status"] == "REFUSED")
     })
     .await;
-    let failed = listener.event("charge.failed").await.json();
+    let failed = listener.wait_for_event("charge.failed").await.json();
     assert_eq!(failed["data"]["object"]["metadata"]["failure"]["providerErrorCode"], "refused");
     let status = service.get(&format!("/v1/payments/{}/provider-status", id(&refused))).await.expect(200);
     assert_eq!(status["error"], "TRANSACTION_HAS_NO_PROVIDER_REFERENCE");
 
-    // It can be cancelled while nobody made anything of it.
+    // A payment can be cancelled before the acquirer has finalised it.
     let cancelled = service.payment(later("finalise:unavailable")).await;
     let cancel =
         service.post(&format!("/v1/payments/{}/cancel", id(&cancelled)), &json!({})).await.expect(200);
@@ -524,14 +539,14 @@ async fn what_takes_its_acquirer_a_while_is_pending_until_it_is_finalised() {
 }
 
 #[tokio::test]
-async fn a_payment_whose_acquirer_is_away_is_refused_in_the_end() {
+async fn a_payment_whose_acquirer_stays_unavailable_is_refused() {
     let service = Service::start().await;
     let away = service.payment(json!({"metadata": {"sandbox": "finalise:unavailable"}})).await;
     assert_eq!(service.read_payment(&away).await["status"], "PENDING");
     let page = format!("{}/checkout/{}", service.base_url, id(&away));
     assert_eq!(service.page(&page).await.status, 200);
-    service.advance(601).await;
-    let refused = eventually("the refusal", async || {
+    service.advance_seconds(601).await;
+    let refused = eventually("the payment is refused", async || {
         Some(service.read_payment(&away).await).filter(|payment| payment["status"] == "REFUSED")
     })
     .await;

@@ -1,5 +1,5 @@
-//! What the functions may do in a stack (template.yaml) is what they do: every DynamoDB operation that a request or an
-//! event causes here is one that its function's policy allows there, and none is allowed that is not used.
+//! Tests that the policies in template.yaml allow exactly the DynamoDB operations that the functions use. Each
+//! operation of these requests and events must be allowed, and each allowed operation must occur.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use serde_json::json;
 use serde_yaml_ng::Value;
 use shared::webhook::delivery::Deliveries;
 
-use crate::budgets::{ask_acquirer, dispatch, work};
+use crate::budgets::{dispatch, run_acquirer_worker, run_webhook_worker};
 use crate::support::{Listener, Service, id};
 
-/// The DynamoDB actions that a function's statements allow, each with the table or index that it is for.
+/// Returns the DynamoDB actions that a function's statements allow, each with its table or index.
 fn allowed(function: &str) -> BTreeSet<String> {
     let template: Value = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();
     let policies = &template["Resources"][function]["Properties"]["Policies"];
     let mut actions = BTreeSet::new();
-    // A managed policy, which is named, only denies.
+    // Managed policies are given by name. They only deny, so they are skipped.
     for policy in policies.as_sequence().unwrap().iter().filter(|policy| policy.is_mapping()) {
         for statement in policy["Statement"].as_sequence().unwrap() {
             for action in one_or_several(&statement["Action"]) {
@@ -36,7 +36,7 @@ fn one_or_several(value: &Value) -> Vec<Value> {
     value.as_sequence().cloned().unwrap_or_else(|| vec![value.clone()])
 }
 
-/// The name of a resource's table, with its index: of `!GetAtt X.Arn` and `!Sub ${X.Arn}/index/y`.
+/// Returns the table name, with its index, of a resource given as `!GetAtt X.Arn` or `!Sub ${X.Arn}/index/y`.
 fn table(resource: &Value) -> String {
     let text = match resource {
         Value::Tagged(tagged) => tagged.value.as_str().unwrap(),
@@ -45,66 +45,67 @@ fn table(resource: &Value) -> String {
     text.replace("${", "").replace('}', "").replace(".Arn", "")
 }
 
-/// The actions that requests need.
+/// Returns the DynamoDB actions that the reported requests need.
 fn needed(report: &Report) -> BTreeSet<String> {
     report.actions.iter().map(|action| format!("dynamodb:{action}")).collect()
 }
 
 #[tokio::test]
-async fn a_function_is_allowed_what_it_does_and_nothing_else() {
+async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     let service =
-        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
+        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
+            .await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
-    let used = || {
+    let take_used_actions = || {
         let needed = needed(&proxy.report());
         proxy.reset();
         needed
     };
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created", "charge.paid"]).await;
+    service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
     service.get("/v1/webhooks/endpoints").await.expect(200);
-    used();
+    take_used_actions();
 
     let charge = service.charge().await;
     let locked =
         json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
-    let held = service.charge_of(&locked).await;
-    service.read(&charge).await;
+    let held = service.new_charge(&locked).await;
+    service.get_charge(&charge).await;
     for query in ["", "?status=pending", "?customer_id=29537995593"] {
         service.get(&format!("/v1/charges{query}")).await.expect(200);
     }
-    assert_eq!(used(), allowed("ChargesFunction"));
+    assert_eq!(take_used_actions(), allowed("ChargesFunction"));
 
     service.sandbox(&charge, "pay", &json!({})).await;
     service.sandbox(&held, "pay", &json!({"payer_tax_id": null})).await;
     service.sandbox(&held, "review", &json!({"decision": "return"})).await;
     for what in ["fail", "expire"] {
         let charge = service.charge().await;
-        used();
+        take_used_actions();
         service.sandbox(&charge, what, &json!({})).await;
     }
     service.sandbox(&charge, "pay", &json!({})).await;
-    assert_eq!(used(), allowed("AcquirerEventsFunction"));
+    assert_eq!(take_used_actions(), allowed("AcquirerEventsFunction"));
 
     let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "k"});
     let payment = service.post("/v1/payments", &body).await.expect(201);
     service.get(&format!("/v1/payments/{}", id(&payment))).await.expect(200);
     service.post(&format!("/v1/payments/{}/cancel", id(&payment)), &json!({})).await.expect(200);
-    let held = service.charge_of(&locked).await;
+    let held = service.new_charge(&locked).await;
     service.sandbox(&held, "pay", &json!({"payer_tax_id": null})).await;
-    used();
+    take_used_actions();
     service.get(&format!("/v1/payments/{}", id(&held))).await.expect(200);
     service.post(&format!("/v1/payments/{}/cancel", id(&held)), &json!({})).await.expect(200);
     let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "l"});
     service.post("/v1/payments", &body).await.expect(201);
-    let mut payments = used();
-    // A refund of held money whose day has come.
+    let mut payments = take_used_actions();
+    // Refund held money after its release date.
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
-    let held = service.charge_of(&json!({"amount": 100_000})).await;
+    let held = service.new_charge(&json!({"amount": 100_000})).await;
     service.sandbox(&held, "pay", &json!({})).await;
     service.set_terms(MethodTerms::default()).await;
     service.stack.clock.advance(2 * 86_400_000);
-    used();
+    take_used_actions();
     let raw = id(&held).trim_start_matches("ch_");
     let body = json!({"idempotencyKey": "refund-01"});
     let refund = service.post(&format!("/v1/payments/{raw}/refund"), &body).await.expect(201);
@@ -113,16 +114,16 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     service.get("/v1/payments?status=REFUSED").await.expect(200);
     service.get("/v1/payments/stats").await.expect(200);
     service.post(&format!("/v1/payments/{raw}/resend-webhook"), &json!({})).await.expect(200);
-    payments.extend(used());
+    payments.extend(take_used_actions());
     assert_eq!(payments, allowed("PaymentsFunction"));
 
-    ask_acquirer(&service, &refund).await;
+    run_acquirer_worker(&service, &refund).await;
     service.stack.clock.advance(3_000);
-    ask_acquirer(&service, &refund).await;
+    run_acquirer_worker(&service, &refund).await;
     let refunds = service.get(&format!("/v1/payments/{raw}/refunds")).await.expect(200);
     assert_eq!(refunds["data"][0]["status"], "REFUNDED");
-    let mut worker = used();
-    // The test's own reading.
+    let mut worker = take_used_actions();
+    // The test's own requests, not the worker's.
     worker.remove("dynamodb:Query StateTable");
     worker.remove("dynamodb:UpdateItem ApiKeysTable");
     assert_eq!(worker, allowed("AcquirerWorkerFunction"));
@@ -130,12 +131,12 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
         "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "m", "webhookUrl": listener.url,
     });
     service.post("/v1/payments", &body).await.expect(201);
-    used();
+    take_used_actions();
 
     let contested = service.charge().await;
     service.sandbox(&contested, "pay", &json!({})).await;
     let case = service.sandbox_answer(&contested, "med-cases", &json!({})).await.expect(201);
-    used();
+    take_used_actions();
     let path = format!("/v1/med/cases/{}", id(&case));
     service.get(&path).await.expect(200);
     for query in ["", "?status=open", "?type=med", "?charge_id=ch_00000000-0000-8000-8000-000000000000"] {
@@ -148,52 +149,52 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     service.post(&format!("{path}/evidence/{}/complete", id(&ticket)), &json!({})).await.expect(200);
     service.get(&format!("{path}/evidence")).await.expect(200);
     service.post(&format!("{path}/accept"), &json!({})).await.expect(200);
-    assert_eq!(used(), allowed("MedFunction"));
+    assert_eq!(take_used_actions(), allowed("MedFunction"));
 
     service.get("/v1/wallets").await.expect(200);
     service.get("/v1/wallets/balance?currency=BRL").await.expect(200);
     service.get("/v1/wallets/transactions").await.expect(200);
-    assert_eq!(used(), allowed("WalletsFunction"));
+    assert_eq!(take_used_actions(), allowed("WalletsFunction"));
 
     service.raw(Method::GET, charge["checkout_url"].as_str().unwrap(), &[], "").await;
     service.raw(Method::GET, charge["pix"]["qr_code_url"].as_str().unwrap(), &[], "").await;
-    assert_eq!(used(), allowed("CheckoutFunction"));
+    assert_eq!(take_used_actions(), allowed("CheckoutFunction"));
 
-    let gone = service.register(&listener.url, &["charge.paid"]).await;
-    service.delete(&format!("/v1/webhooks/endpoints/{}", id(&gone))).await.expect(200);
-    used();
+    let deleted = service.register_endpoint(&listener.url, &["charge.paid"]).await;
+    service.delete(&format!("/v1/webhooks/endpoints/{}", id(&deleted))).await.expect(200);
+    take_used_actions();
     dispatch(&service).await;
-    // What it began comes through the stream again.
+    // The abandonment's next step arrives through the stream.
     dispatch(&service).await;
-    assert_eq!(used(), allowed("EventDispatcherFunction"));
+    assert_eq!(take_used_actions(), allowed("EventDispatcherFunction"));
 
-    let message = service.emails().await.remove(0);
-    used();
-    assert!(service.tell(&message).await);
-    assert_eq!(used(), allowed("MailerFunction"));
+    let message = service.take_queued_emails().await.remove(0);
+    take_used_actions();
+    assert!(service.run_mailer(&message).await);
+    assert_eq!(take_used_actions(), allowed("MailerFunction"));
 
     let deliveries = service.deliveries("").await;
-    used();
+    take_used_actions();
     for delivery in &deliveries {
-        work(&service, delivery).await;
+        run_webhook_worker(&service, delivery).await;
     }
-    assert_eq!(used(), allowed("WebhookWorkerFunction"));
+    assert_eq!(take_used_actions(), allowed("WebhookWorkerFunction"));
 
     let seed = &service.stack.seed;
     let token = format!("Bearer {}", seed.owner_token(&seed.first, service.stack.clock.now()).unwrap());
-    let desk = [("authorization", token.as_str())];
-    let issued = service.raw(Method::POST, "/v1/api-keys", &desk, "").await.expect(201);
+    let dashboard = [("authorization", token.as_str())];
+    let issued = service.raw(Method::POST, "/v1/api-keys", &dashboard, "").await.expect(201);
     let rotate = format!("/v1/api-keys/{}/rotate", id(&issued));
-    let rotated = service.raw(Method::POST, &rotate, &desk, "").await.expect(201);
-    service.raw(Method::DELETE, &format!("/v1/api-keys/{}", id(&rotated)), &desk, "").await.expect(200);
-    service.raw(Method::GET, "/v1/api-keys", &desk, "").await.expect(200);
+    let rotated = service.raw(Method::POST, &rotate, &dashboard, "").await.expect(201);
+    service.raw(Method::DELETE, &format!("/v1/api-keys/{}", id(&rotated)), &dashboard, "").await.expect(200);
+    service.raw(Method::GET, "/v1/api-keys", &dashboard, "").await.expect(200);
     let credentials = json!({"email": seed.first.owner_email, "password": seed.first.password});
     service.post("/v1/auth/login", &credentials).await.expect(200);
-    assert_eq!(service.raw(Method::POST, "/v1/auth/logout", &desk, "").await.status, 204);
-    assert_eq!(used(), allowed("ApiKeysFunction"));
+    assert_eq!(service.raw(Method::POST, "/v1/auth/logout", &dashboard, "").await.status, 204);
+    assert_eq!(take_used_actions(), allowed("ApiKeysFunction"));
 
     let mut webhooks = BTreeSet::new();
-    let endpoint = service.register(&listener.url, &["charge.created"]).await;
+    let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
     service.patch(&path, &json!({"events": ["charge.paid"]})).await.expect(200);
     service.post(&format!("{path}/test"), &json!({})).await.expect(200);
@@ -205,24 +206,24 @@ async fn a_function_is_allowed_what_it_does_and_nothing_else() {
     service.get("/v1/events").await.expect(200);
     service.get(&format!("/v1/events?object={}", id(&charge))).await.expect(200);
     service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
-    webhooks.extend(used());
+    webhooks.extend(take_used_actions());
     assert_eq!(webhooks, allowed("WebhooksFunction"));
 
-    // One row of each kind that becomes due: a charge, a tranche of held money, a delivery whose message was lost, an abandonment,
-    // and the count of those that are done.
+    // One row of each kind that becomes due: a charge, a tranche of held money, a delivery whose message was lost, an
+    // abandonment and a scope's delivery count.
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     let held = service.charge().await;
     service.sandbox(&held, "pay", &json!({})).await;
     service.stack.clock.advance(86_400_000);
-    let waiting = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
+    let waiting = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
     dispatch(&service).await;
     let deliveries = Deliveries::new(service.store());
     deliveries.schedule_counting(&service.scope(), service.stack.clock.now()).await.unwrap();
     service.stack.clock.advance(300_000);
-    used();
+    take_used_actions();
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
     let answer = scheduler(json!({})).await.unwrap();
     assert!(answer["moved"].as_u64().unwrap() >= 3, "{answer}");
-    assert_eq!(used(), allowed("SchedulerFunction"));
-    assert_eq!(service.read(&waiting).await["status"], "expired", "{}", id(&waiting));
+    assert_eq!(take_used_actions(), allowed("SchedulerFunction"));
+    assert_eq!(service.get_charge(&waiting).await["status"], "expired", "{}", id(&waiting));
 }

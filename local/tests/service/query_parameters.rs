@@ -1,10 +1,10 @@
-//! One rule for query parameters that a route does not know (contract: filters are never silently ignored).
+//! Tests that every route refuses unknown query parameters (contract: filters are never silently ignored).
 
 use axum::http::Method;
 
 use crate::support::Service;
 
-/// A route for each handler, with ids that lead nowhere: parameters are refused before anything is looked up.
+/// One route for each handler. The ids do not exist, because parameters are checked before anything is read.
 pub(crate) const KEYED_ROUTES: [(Method, &str); 50] = [
     (Method::POST, "/v1/charges"),
     (Method::GET, "/v1/charges"),
@@ -59,7 +59,7 @@ pub(crate) const KEYED_ROUTES: [(Method, &str); 50] = [
 ];
 
 #[tokio::test]
-async fn a_query_parameter_that_a_route_does_not_know_is_refused_on_every_route() {
+async fn every_route_refuses_an_unknown_query_parameter() {
     let service = Service::start().await;
     let key = service.key();
     let seed = &service.stack.seed;
@@ -81,7 +81,7 @@ async fn a_query_parameter_that_a_route_does_not_know_is_refused_on_every_route(
         let answer = service.raw(method.clone(), &path, &[credential], "").await;
         assert_eq!((answer.problem().0, answer.params()), (400, vec!["nothing"]), "{method} {path}");
     }
-    // Nobody learns of parameters without a key.
+    // Without a key, the response does not reveal that the parameter is unknown.
     let answer = service.raw(Method::GET, "/v1/wallets?nothing=1", &[], "").await;
     assert_eq!(answer.problem(), (401, "authentication_error", "unauthorized"));
     assert_eq!(service.get("/v1/payments/x/refunds?limit=1").await.params(), ["limit"]);

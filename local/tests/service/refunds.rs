@@ -1,4 +1,5 @@
-//! Refunds (contract: Refund, Refund status): taken once, whoever asks how often, and given back whole when they fail.
+//! Tests of refunds (contract: Refund, Refund status). A refund is debited once under any number of replays, and a
+//! failed refund is credited back in full.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +11,13 @@ use local::stack::Options;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::budgets::ask_acquirer;
+use crate::budgets::run_acquirer_worker;
 use crate::support::{Answer, Client, Listener, Service, eventually, id};
 
 impl Service {
-    /// A charge of this many centavos, paid.
+    /// Creates a charge of `amount` centavos and pays it. Returns the charge as it was before the payment.
     async fn paid(&self, amount: i64) -> Value {
-        let charge = self.charge_of(&json!({"amount": amount})).await;
+        let charge = self.new_charge(&json!({"amount": amount})).await;
         self.sandbox(&charge, "pay", &json!({})).await;
         charge
     }
@@ -25,14 +26,14 @@ impl Service {
         self.get("/v1/wallets/balance?currency=BRL").await.expect(200)["available"].as_i64().unwrap()
     }
 
-    /// The wallet's available and pending money.
-    async fn spendable_and_held(&self) -> (i64, i64) {
+    /// Returns the wallet's available and pending balances.
+    async fn available_and_pending(&self) -> (i64, i64) {
         let balance = self.get("/v1/wallets/balance?currency=BRL").await.expect(200);
         (balance["available"].as_i64().unwrap(), balance["pending"].as_i64().unwrap())
     }
 }
 
-fn raw(charge: &Value) -> &str {
+fn raw_id(charge: &Value) -> &str {
     id(charge).trim_start_matches("ch_")
 }
 
@@ -40,11 +41,11 @@ impl Client {
     async fn refund(&self, charge: &Value, key: &str, extra: Value) -> Answer {
         let mut body = json!({ "idempotencyKey": key });
         body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-        self.post(&format!("/v1/payments/{}/refund", raw(charge)), &body).await
+        self.post(&format!("/v1/payments/{}/refund", raw_id(charge)), &body).await
     }
 
     async fn refunds(&self, charge: &Value) -> Vec<Value> {
-        let list = self.get(&format!("/v1/payments/{}/refunds", raw(charge))).await.expect(200);
+        let list = self.get(&format!("/v1/payments/{}/refunds", raw_id(charge))).await.expect(200);
         list["data"].as_array().unwrap().clone()
     }
 
@@ -53,47 +54,47 @@ impl Client {
     }
 
     /// Waits until the newest refund of a charge has this status.
-    async fn refund_becomes(&self, charge: &Value, status: &str) -> Value {
-        eventually(status, async || {
+    async fn wait_for_refund_status(&self, charge: &Value, status: &str) -> Value {
+        eventually(&format!("the refund becomes {status}"), async || {
             self.refunds(charge).await.into_iter().next().filter(|refund| refund["status"] == status)
         })
         .await
     }
 
-    async fn status(&self, charge: &Value) -> (String, String) {
-        let payment = self.get(&format!("/v1/payments/{}", raw(charge))).await.expect(200);
-        let status = self.read(charge).await["status"].as_str().unwrap().to_owned();
+    async fn payment_and_charge_status(&self, charge: &Value) -> (String, String) {
+        let payment = self.get(&format!("/v1/payments/{}", raw_id(charge))).await.expect(200);
+        let status = self.get_charge(charge).await["status"].as_str().unwrap().to_owned();
         (payment["status"].as_str().unwrap().to_owned(), status)
     }
 }
 
-fn both(transaction: &str, public: &str) -> (String, String) {
+fn statuses(transaction: &str, public: &str) -> (String, String) {
     (transaction.to_owned(), public.to_owned())
 }
 
 #[tokio::test]
-async fn a_refund_is_asked_for_and_reaches_the_payer_by_itself() {
+async fn a_refund_is_created_pending_and_completed_by_the_worker() {
     let service = Service::start().await;
     let charge = service.paid(1000).await;
     let refund = service.refund(&charge, "refund-01", json!({"reason": "Devolvido"})).await.expect(201);
     assert_eq!(
         refund,
         json!({
-            "id": refund["id"], "transactionId": raw(&charge), "amount": 1000, "currency": "BRL",
+            "id": refund["id"], "transactionId": raw_id(&charge), "amount": 1000, "currency": "BRL",
             "status": "PENDING", "reason": "Devolvido", "strategy": "cashout", "destinationKey": null,
             "createdAt": refund["createdAt"],
         })
     );
     assert!(id(&refund).starts_with("re_"));
     assert_eq!(service.available().await, 0);
-    let done = service.refund_becomes(&charge, "REFUNDED").await;
+    let done = service.wait_for_refund_status(&charge, "REFUNDED").await;
     assert_eq!(done["id"], refund["id"]);
-    assert_eq!(service.status(&charge).await, both("REFUNDED", "refunded"));
-    service.verified().await;
+    assert_eq!(service.payment_and_charge_status(&charge).await, statuses("REFUNDED", "refunded"));
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn a_refund_that_fails_gives_all_of_it_back() {
+async fn a_failed_refund_is_credited_back_in_full() {
     let service = Service::start().await;
     let terms = MethodTerms {
         acquirer_fee: Fee::new(5, 99).unwrap(),
@@ -102,20 +103,20 @@ async fn a_refund_that_fails_gives_all_of_it_back() {
     };
     service.set_terms(terms).await;
     let charge = service.paid(10_000).await;
-    let before = service.spendable_and_held().await;
+    let before = service.available_and_pending().await;
     service
         .refund(&charge, "refund-01", json!({"amount": 3_333, "reason": "sandbox:fail"}))
         .await
         .expect(201);
-    assert!(service.spendable_and_held().await < before);
-    service.refund_becomes(&charge, "FAILED").await;
-    assert_eq!(service.spendable_and_held().await, before);
-    assert_eq!(service.status(&charge).await, both("PAID", "paid"));
-    // What was taken and given back can be taken again.
+    assert!(service.available_and_pending().await < before);
+    service.wait_for_refund_status(&charge, "FAILED").await;
+    assert_eq!(service.available_and_pending().await, before);
+    assert_eq!(service.payment_and_charge_status(&charge).await, statuses("PAID", "paid"));
+    // The amount of a failed refund can be refunded again.
     service.refund(&charge, "refund-02", json!({})).await.expect(201);
-    service.refund_becomes(&charge, "REFUNDED").await;
-    assert_eq!(service.spendable_and_held().await, (0, 0));
-    service.verified().await;
+    service.wait_for_refund_status(&charge, "REFUNDED").await;
+    assert_eq!(service.available_and_pending().await, (0, 0));
+    service.check_ledger().await;
 }
 
 #[tokio::test]
@@ -124,7 +125,7 @@ async fn partial_refunds_add_up_and_are_listed_newest_first() {
     let charge = service.paid(1000).await;
     let hold = |amount: i64| json!({"amount": amount, "reason": "sandbox:hold"});
     let first = service.refund(&charge, "refund-01", hold(300)).await.expect(201);
-    service.advance(1).await;
+    service.advance_seconds(1).await;
     let second = service.refund(&charge, "refund-02", hold(700)).await.expect(201);
     let exceeding = service.refund(&charge, "refund-03", hold(1)).await;
     assert_eq!(exceeding.problem(), (422, "invalid_request_error", "refund_exceeds_remaining"));
@@ -133,25 +134,25 @@ async fn partial_refunds_add_up_and_are_listed_newest_first() {
     assert_eq!(listed, [second["id"].clone(), first["id"].clone()]);
 
     assert_eq!(service.resolve(&first, "REFUNDED").await.expect(200)["status"], "REFUNDED");
-    assert_eq!(service.status(&charge).await, both("PAID", "paid"));
-    // The same end again, and another one, change nothing.
+    assert_eq!(service.payment_and_charge_status(&charge).await, statuses("PAID", "paid"));
+    // A repeated or different final status changes nothing.
     for status in ["REFUNDED", "FAILED"] {
         assert_eq!(service.resolve(&first, status).await.expect(200)["status"], "REFUNDED");
     }
     service.resolve(&second, "REFUNDED").await.expect(200);
-    assert_eq!(service.status(&charge).await, both("REFUNDED", "refunded"));
+    assert_eq!(service.payment_and_charge_status(&charge).await, statuses("REFUNDED", "refunded"));
     let again = service.refund(&charge, "refund-03", json!({})).await;
     assert_eq!(again.problem(), (422, "invalid_request_error", "payment_not_refundable"));
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn a_replay_is_recognised_before_state_and_balance() {
+async fn a_replay_is_recognised_before_the_state_and_the_balance_are_checked() {
     let service = Service::start().await;
     let charge = service.paid(1000).await;
     let refund = service.refund(&charge, "refund-01", json!({})).await.expect(201);
-    service.refund_becomes(&charge, "REFUNDED").await;
-    // Neither the balance nor the status would allow it now.
+    service.wait_for_refund_status(&charge, "REFUNDED").await;
+    // Neither the balance nor the status allows another refund now.
     let replay = service.refund(&charge, "refund-01", json!({})).await;
     assert_eq!(replay.header("idempotent-replayed"), Some("true"));
     let replay = replay.expect(201);
@@ -159,23 +160,23 @@ async fn a_replay_is_recognised_before_state_and_balance() {
     let reused = service.refund(&charge, "refund-01", json!({"amount": 5})).await;
     assert_eq!(reused.problem(), (409, "conflict_error", "idempotency_key_reused"));
     assert_eq!(service.refunds(&charge).await.len(), 1);
-    // Each payment has its own keys.
+    // Each payment has its own idempotency namespace.
     let other = service.paid(1000).await;
     let other = service.refund(&other, "refund-01", json!({})).await.expect(201);
     assert_ne!(other["id"], refund["id"]);
 }
 
 #[tokio::test]
-async fn however_many_ask_at_once_no_more_is_taken_than_there_is() {
+async fn concurrent_refunds_never_exceed_the_charges_amount() {
     let service = Service::start().await;
-    // Another charge's money is in the wallet, so that only the charge itself bounds its refunds.
+    // Another charge's money is in the wallet, so only the charge's own amount limits the refunds.
     service.paid(5000).await;
     let charge = service.paid(1000).await;
     let (base_url, key) = (service.base_url.clone(), service.key());
     let mut requests = JoinSet::new();
     for number in 0..24 {
         let (client, charge) = (Client::new(&base_url, &key), charge.clone());
-        // Every key is sent twice at once.
+        // Each idempotency key is sent twice concurrently.
         let idempotency_key = format!("refund-{:02}", number / 2);
         let body = json!({"amount": 100, "reason": "sandbox:hold"});
         requests.spawn(async move { (number, client.refund(&charge, &idempotency_key, body).await) });
@@ -196,17 +197,17 @@ async fn however_many_ask_at_once_no_more_is_taken_than_there_is() {
     assert_eq!(refunds.len(), 10);
     assert_eq!(service.refunds(&charge).await.len(), 10);
     assert_eq!(service.available().await, 5000);
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn a_refund_takes_only_what_the_wallet_has() {
+async fn a_refund_is_limited_by_the_wallets_available_balance() {
     let service = Service::start().await;
     let fee = MethodTerms { platform_fee: Fee::new(100, 0).unwrap(), ..MethodTerms::default() };
     service.set_terms(fee).await;
     let charge = service.paid(1000).await;
     let other = service.paid(1000).await;
-    // 900 each. The fee of a partial refund comes back in proportion.
+    // Each charge has a net of 900. A partial refund returns its share of the fee.
     service.refund(&other, "refund-01", json!({"amount": 500, "reason": "sandbox:hold"})).await.expect(201);
     assert_eq!(service.available().await, 1350);
     let body = json!({"strategy": "cashout", "passFeeToTenant": true, "reason": "sandbox:hold"});
@@ -215,57 +216,57 @@ async fn a_refund_takes_only_what_the_wallet_has() {
     assert_eq!(short.problem(), (422, "invalid_request_error", "insufficient_balance"));
     let message = short.body["error"]["message"].as_str().unwrap();
     assert!(message.contains("takes 1351 ") && message.contains("has 1350 "), "{message}");
-    // What was refused stored nothing: the same key serves.
+    // A refused refund stores nothing, so its key can be used again.
     service.change_settings(|settings| settings.pix_out_fee = MinorUnits::new(450)).await;
     let refund = service.refund(&charge, "refund-01", body).await.expect(201);
     assert_eq!(service.available().await, 0);
     service.resolve(&refund, "FAILED").await.expect(200);
     assert_eq!(service.available().await, 1350);
-    // Unless the merchant bears it, the Pix out is the platform's expense.
+    // Without `passFeeToTenant`, the Pix-out fee is a platform expense.
     service.refund(&charge, "refund-02", json!({"reason": "sandbox:hold"})).await.expect(201);
     assert_eq!(service.available().await, 450);
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn held_money_is_refunded_from_its_own_tranche_first() {
+async fn a_refund_debits_the_charges_own_held_tranche_first() {
     let service = Service::start().await;
     service.set_terms(MethodTerms { hold_days: 2, ..MethodTerms::default() }).await;
     let charge = service.paid(1000).await;
-    assert_eq!(service.spendable_and_held().await, (0, 1000));
+    assert_eq!(service.available_and_pending().await, (0, 1000));
     let refund = service.refund(&charge, "refund-01", json!({"amount": 400, "reason": "sandbox:hold"})).await;
     let refund = refund.expect(201);
-    assert_eq!(service.spendable_and_held().await, (0, 600));
+    assert_eq!(service.available_and_pending().await, (0, 600));
     service.resolve(&refund, "FAILED").await.expect(200);
-    assert_eq!(service.spendable_and_held().await, (0, 1000));
+    assert_eq!(service.available_and_pending().await, (0, 1000));
     let refund = service.refund(&charge, "refund-02", json!({"amount": 400, "reason": "sandbox:hold"})).await;
     let refund = refund.expect(201);
-    service.advance(3 * 86_400).await;
-    eventually("the release", async || {
-        Some(service.spendable_and_held().await).filter(|balance| balance.1 == 0)
+    service.advance_seconds(3 * 86_400).await;
+    eventually("the tranche is released", async || {
+        Some(service.available_and_pending().await).filter(|balance| balance.1 == 0)
     })
     .await;
-    assert_eq!(service.spendable_and_held().await, (600, 0));
-    // Its day has passed: what failed is given back where it can be spent.
+    assert_eq!(service.available_and_pending().await, (600, 0));
+    // The tranche's release date has passed, so the failed refund is credited to the available balance.
     service.resolve(&refund, "FAILED").await.expect(200);
-    assert_eq!(service.spendable_and_held().await, (1000, 0));
-    service.verified().await;
+    assert_eq!(service.available_and_pending().await, (1000, 0));
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn a_tranche_whose_day_has_come_can_be_refunded_before_anybody_released_it() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn a_due_tranche_can_be_refunded_before_the_scheduler_releases_it() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     let charge = service.paid(1000).await;
     service.stack.clock.advance(2 * 86_400_000);
-    assert_eq!(service.spendable_and_held().await, (0, 1000));
+    assert_eq!(service.available_and_pending().await, (0, 1000));
     service.refund(&charge, "refund-01", json!({})).await.expect(201);
-    assert_eq!(service.spendable_and_held().await, (0, 0));
-    service.verified().await;
+    assert_eq!(service.available_and_pending().await, (0, 0));
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn what_is_not_settled_or_not_supported_is_not_refunded() {
+async fn an_unsettled_unsupported_invalid_or_foreign_refund_is_refused() {
     let service = Service::start().await;
     let pending = service.charge().await;
     let refused = service.refund(&pending, "refund-01", json!({})).await;
@@ -279,15 +280,16 @@ async fn what_is_not_settled_or_not_supported_is_not_refunded() {
     let refused = service.refund(&paid, "short", json!({"amount": 0, "strategy": "pix"})).await;
     assert_eq!(refused.problem(), (400, "invalid_request_error", "invalid_amount"));
     assert_eq!(refused.params(), ["amount", "idempotencyKey", "strategy"]);
-    let nobody = service.raw(Method::POST, &format!("/v1/payments/{}/refund", raw(&paid)), &[], "").await;
-    assert_eq!(nobody.problem(), (401, "authentication_error", "unauthorized"));
-    // Nothing of it is there for another account, or for a live key.
+    let unauthenticated =
+        service.raw(Method::POST, &format!("/v1/payments/{}/refund", raw_id(&paid)), &[], "").await;
+    assert_eq!(unauthenticated.problem(), (401, "authentication_error", "unauthorized"));
+    // Another account's key and a live key cannot see the payment or its refunds.
     let refund = service.refund(&paid, "refund-01", json!({"reason": "sandbox:hold"})).await.expect(201);
     let other = &service.stack.seed.other;
     for key in [&other.test_api_key, &service.stack.seed.first.live_api_key] {
         let stranger = Client::new(&service.base_url, key);
         assert_eq!(stranger.refund(&paid, "refund-02", json!({})).await.code(), "not_found");
-        let listed = stranger.get(&format!("/v1/payments/{}/refunds", raw(&paid))).await;
+        let listed = stranger.get(&format!("/v1/payments/{}/refunds", raw_id(&paid))).await;
         assert_eq!(listed.code(), "not_found");
     }
     let stranger = Client::new(&service.base_url, &other.test_api_key);
@@ -299,42 +301,43 @@ async fn what_is_not_settled_or_not_supported_is_not_refunded() {
 }
 
 #[tokio::test]
-async fn a_card_payment_is_refunded() {
+async fn a_card_payment_can_be_refunded_in_parts() {
     let service = Service::start().await;
     let body = json!({"amount": 1000, "currency": "USD", "paymentMethods": ["CREDIT_CARD"], "idempotencyKey": "card-1"});
     let card = service.post("/v1/payments", &body).await.expect(201);
     service.sandbox(&card, "pay", &json!({})).await;
-    assert_eq!(service.status(&card).await, both("APPROVED", "paid"));
+    assert_eq!(service.payment_and_charge_status(&card).await, statuses("APPROVED", "paid"));
     let refused = service.refund(&card, "refund-01", json!({"strategy": "cashout"})).await;
     assert_eq!(refused.params(), ["strategy"]);
     service.refund(&card, "refund-01", json!({"amount": 400})).await.expect(201);
-    service.refund_becomes(&card, "REFUNDED").await;
-    assert_eq!(service.status(&card).await, both("APPROVED", "paid"));
+    service.wait_for_refund_status(&card, "REFUNDED").await;
+    assert_eq!(service.payment_and_charge_status(&card).await, statuses("APPROVED", "paid"));
     service.refund(&card, "refund-02", json!({})).await.expect(201);
-    service.refund_becomes(&card, "REFUNDED").await;
-    assert_eq!(service.status(&card).await, both("REFUNDED", "refunded"));
+    service.wait_for_refund_status(&card, "REFUNDED").await;
+    assert_eq!(service.payment_and_charge_status(&card).await, statuses("REFUNDED", "refunded"));
     let wallet = service.wallets().in_currency(&service.scope(), Currency::USD).await.unwrap();
     assert_eq!(wallet.available().unwrap(), 0);
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn a_refund_whose_message_was_lost_is_asked_about_again() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn a_refund_whose_message_was_lost_is_resumed_by_the_scheduler() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let charge = service.paid(1000).await;
     service.refund(&charge, "refund-01", json!({})).await.expect(201);
     service.stack.clock.advance(130_000);
     let queue = local::template::queue_url(&service.stack.endpoints.sqs_url, "AcquirerQueue");
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
     let invoke = |name: &str| service.stack.functions.get(name).unwrap().clone();
-    // Nobody handed the change on; the row alone says that it is due. Its first message claims it, the next ends it.
+    // No stream record was dispatched, so only the row's due index entry leads to the refund. The first message starts
+    // the refund and the next completes it.
     for (status, wait) in [("IN_PROGRESS", 0), ("REFUNDED", 600_000)] {
         service.stack.clock.advance(wait);
         invoke("SchedulerFunction")(json!({})).await.unwrap();
         let received = sqs.receive_message().queue_url(&queue).send().await.unwrap().messages.unwrap();
         let [message] = received.as_slice() else { panic!("{received:?}") };
         let body = message.body.as_deref().unwrap();
-        // Twice: a message too many does nothing.
+        // Deliver each message twice. The duplicate does nothing.
         for _ in 0..2 {
             let batch = json!({"Records": [{"messageId": "1", "body": body}]});
             let answer = invoke("AcquirerWorkerFunction")(batch).await.unwrap();
@@ -343,37 +346,37 @@ async fn a_refund_whose_message_was_lost_is_asked_about_again() {
         sqs.purge_queue().queue_url(&queue).send().await.unwrap();
         assert_eq!(service.refunds(&charge).await[0]["status"], status);
     }
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn the_end_of_a_refund_gives_way_while_clients_change_its_charge() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn completing_a_refund_is_postponed_for_a_bounded_time_while_clients_change_its_charge() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let charge = service.paid(1000).await;
     let part = json!({"amount": 100});
     let first = service.refund(&charge, "refund-01", part.clone()).await.expect(201);
-    ask_acquirer(&service, &first).await;
+    run_acquirer_worker(&service, &first).await;
     let status = async || service.refunds(&charge).await.last().unwrap()["status"].clone();
     service.stack.clock.advance(10_000);
     service.refund(&charge, "refund-02", part.clone()).await.expect(201);
-    ask_acquirer(&service, &first).await;
+    run_acquirer_worker(&service, &first).await;
     assert_eq!(status().await, "IN_PROGRESS");
-    // Not for ever, however busy the charge is.
+    // The postponement is bounded even on a busy charge.
     service.stack.clock.advance(60_000);
     service.refund(&charge, "refund-03", part).await.expect(201);
-    ask_acquirer(&service, &first).await;
+    run_acquirer_worker(&service, &first).await;
     assert_eq!(status().await, "REFUNDED");
 }
 
 #[tokio::test]
-async fn each_step_of_a_refund_is_told() {
+async fn each_step_of_a_refund_emits_an_event() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["payment.refunded", "payment.status_changed"]).await;
+    service.register_endpoint(&listener.url, &["payment.refunded", "payment.status_changed"]).await;
     let charge = service.paid(1000).await;
     service.refund(&charge, "refund-01", json!({})).await.expect(201);
-    service.refund_becomes(&charge, "REFUNDED").await;
-    // The charge waits, is paid and is refunded; the refund has three steps.
+    service.wait_for_refund_status(&charge, "REFUNDED").await;
+    // Three events are for the charge (waiting, paid, refunded) and three for the refund's steps.
     let hooks = listener.received(6).await;
     let steps: BTreeSet<(String, i64, String, String)> = hooks
         .iter()
@@ -381,7 +384,7 @@ async fn each_step_of_a_refund_is_told() {
         .map(|hook| {
             let data = hook.json()["data"].clone();
             let text = |value: &Value| value.as_str().unwrap().to_owned();
-            assert_eq!(data["transactionId"], raw(&charge));
+            assert_eq!(data["transactionId"], raw_id(&charge));
             assert_eq!(data["refund"]["amount"], 1000);
             (
                 text(&data["refund"]["status"]),
@@ -405,7 +408,7 @@ async fn each_step_of_a_refund_is_told() {
 }
 
 #[tokio::test]
-async fn fees_come_back_whole_however_a_payment_is_refunded_in_parts() {
+async fn partial_refunds_return_the_fees_exactly() {
     let service = Service::start().await;
     for (points, amount, parts) in
         [(100, 199, vec![99, 99, 1]), (1_000, 1_000, [vec![9; 111], vec![1]].concat())]
@@ -419,12 +422,12 @@ async fn fees_come_back_whole_however_a_payment_is_refunded_in_parts() {
         }
         assert_eq!(service.available().await, 0, "{points} of {amount}");
     }
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn refunds_at_the_instant_a_hold_ends_find_the_money_that_another_released() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn concurrent_refunds_after_a_hold_ends_see_the_money_that_one_of_them_released() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     for _round in 0..10 {
         let charge = service.paid(1000).await;
@@ -439,12 +442,12 @@ async fn refunds_at_the_instant_a_hold_ends_find_the_money_that_another_released
         let statuses = [statuses.0, statuses.1, statuses.2, statuses.3].map(|status| status.as_u16());
         assert_eq!(statuses, [201; 4]);
     }
-    assert_eq!(service.spendable_and_held().await, (0, 0));
-    service.verified().await;
+    assert_eq!(service.available_and_pending().await, (0, 0));
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn a_refund_shows_how_it_travels_and_its_destination_masked() {
+async fn a_refund_shows_its_strategy_and_its_masked_destination() {
     let service = Service::start().await;
     let charge = service.paid(1000).await;
     for (number, (extra, strategy, destination)) in [
@@ -479,19 +482,19 @@ async fn a_refund_shows_how_it_travels_and_its_destination_masked() {
     assert_eq!((&refund["strategy"], &refund["destinationKey"]), (&Value::Null, &Value::Null));
 }
 
-/// The payer of these tests, and a key of someone else.
+/// The tax id of the payer in these tests, and a third party's Pix key.
 const PAYER: &str = "29537995593";
 const OTHER: &str = "maria@example.com";
 
 impl Service {
-    /// A charge that this payer paid, as the bank reports it.
+    /// Creates a charge and pays it, with the payer's tax id as the bank reports it. Null means not reported.
     async fn paid_by(&self, payer: Value, amount: i64) -> Value {
-        let charge = self.charge_of(&json!({ "amount": amount })).await;
+        let charge = self.new_charge(&json!({ "amount": amount })).await;
         self.sandbox(&charge, "pay", &json!({ "payer_tax_id": payer })).await;
         charge
     }
 
-    /// What a day's refunds to third parties took.
+    /// Returns the amount that refunds to third parties have reserved on a day.
     async fn reserved(&self, day: Day) -> i64 {
         let rows = self.rows(&format!("third-party-refunds#{}", self.scope()), &day.to_string()).await;
         rows.first().map_or(0, |row| row["reserved"].as_n().unwrap().parse().unwrap())
@@ -502,79 +505,82 @@ impl Service {
     }
 }
 
-fn to(key: &str, amount: i64) -> Value {
+fn refund_to(key: &str, amount: i64) -> Value {
     json!({"amount": amount, "destinationKey": key, "reason": "sandbox:hold"})
 }
 
 #[tokio::test]
-async fn an_account_may_refund_to_payers_only() {
+async fn an_account_can_be_limited_to_refunds_to_the_payer() {
     let service = Service::start().await;
     let known = service.paid_by(json!(PAYER), 1000).await;
     let unknown = service.paid_by(Value::Null, 1000).await;
-    let earlier = service.refund(&known, "refund-00", to(OTHER, 100)).await.expect(201);
+    let earlier = service.refund(&known, "refund-00", refund_to(OTHER, 100)).await.expect(201);
     service.change_settings(|settings| settings.refunds_to_payer_only = true).await;
     for (charge, key) in [(&known, OTHER), (&known, "25524893033"), (&unknown, PAYER)] {
-        let refused = service.refund(charge, "refund-01", to(key, 100)).await;
+        let refused = service.refund(charge, "refund-01", refund_to(key, 100)).await;
         assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
         assert_eq!(refused.body["error"]["param"], "destinationKey");
     }
-    // A replay is answered first.
-    assert_eq!(service.refund(&known, "refund-00", to(OTHER, 100)).await.expect(201)["id"], earlier["id"]);
-    service.refund(&known, "refund-01", to(PAYER, 100)).await.expect(201);
+    // A replay is recognised before this rule is checked.
+    assert_eq!(
+        service.refund(&known, "refund-00", refund_to(OTHER, 100)).await.expect(201)["id"],
+        earlier["id"]
+    );
+    service.refund(&known, "refund-01", refund_to(PAYER, 100)).await.expect(201);
     service.refund(&known, "refund-02", json!({"amount": 100})).await.expect(201);
     service.refund(&unknown, "refund-02", json!({"strategy": "devolution"})).await.expect(201);
 }
 
 #[tokio::test]
-async fn refunds_to_third_parties_take_no_more_of_a_day_than_its_limit() {
+async fn refunds_to_third_parties_stay_within_the_daily_limit() {
     let service = Service::start().await;
     service.change_settings(|settings| settings.third_party_refunds.live = Some(0)).await;
     let charge = service.paid_by(json!(PAYER), 10_000).await;
-    service.refund(&charge, "refund-00", to(OTHER, 100)).await.expect(201);
+    service.refund(&charge, "refund-00", refund_to(OTHER, 100)).await.expect(201);
     let today = Day::of(service.stack.clock.now());
-    assert_eq!(service.reserved(today).await, 0, "without a limit nothing is counted");
+    assert_eq!(service.reserved(today).await, 0, "without a limit, refunds reserve nothing");
     service.limit_third_party_refunds(500).await;
-    let first = service.refund(&charge, "refund-01", to(OTHER, 300)).await.expect(201);
+    let first = service.refund(&charge, "refund-01", refund_to(OTHER, 300)).await.expect(201);
     for (key, amount) in [("refund-02", 201), ("refund-03", 501)] {
-        let refused = service.refund(&charge, key, to("25524893033", amount)).await;
+        let refused = service.refund(&charge, key, refund_to("25524893033", amount)).await;
         assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
         assert_eq!(refused.body["error"]["param"], "amount");
         let message = refused.body["error"]["message"].as_str().unwrap();
         assert!(message.contains("limited to 500 ") && message.contains("of which 200 is left"), "{message}");
     }
-    service.refund(&charge, "refund-02", to("25524893033", 200)).await.expect(201);
-    // The payer is no third party, and a replay is answered first.
-    service.refund(&charge, "refund-04", to(PAYER, 1000)).await.expect(201);
+    service.refund(&charge, "refund-02", refund_to("25524893033", 200)).await.expect(201);
+    // Refunds to the payer do not count, and a replay is recognised before the limit is checked.
+    service.refund(&charge, "refund-04", refund_to(PAYER, 1000)).await.expect(201);
     service.refund(&charge, "refund-05", json!({"amount": 1000})).await.expect(201);
-    let replay = service.refund(&charge, "refund-01", to(OTHER, 300)).await;
+    let replay = service.refund(&charge, "refund-01", refund_to(OTHER, 300)).await;
     assert_eq!((replay.header("idempotent-replayed"), replay.status.as_u16()), (Some("true"), 201));
-    // What fails makes room again, what reached its payer does not.
+    // A failed refund frees its share of the limit. A completed refund does not.
     service.resolve(&first, "FAILED").await.expect(200);
     service.resolve(&first, "FAILED").await.expect(200);
     assert_eq!(service.reserved(today).await, 200);
-    let second = service.refund(&charge, "refund-06", to(OTHER, 300)).await.expect(201);
+    let second = service.refund(&charge, "refund-06", refund_to(OTHER, 300)).await.expect(201);
     service.resolve(&second, "REFUNDED").await.expect(200);
-    assert_eq!(service.refund(&charge, "refund-07", to(OTHER, 1)).await.status, 422);
+    assert_eq!(service.refund(&charge, "refund-07", refund_to(OTHER, 1)).await.status, 422);
 }
 
 #[tokio::test]
-async fn a_refund_that_fails_gives_room_to_the_day_that_it_was_taken_from() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn a_failed_refund_frees_the_limit_of_the_day_on_which_it_was_created() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.limit_third_party_refunds(500).await;
     let charge = service.paid_by(json!(PAYER), 10_000).await;
-    let first = service.refund(&charge, "refund-01", to(OTHER, 500)).await.expect(201);
+    let first = service.refund(&charge, "refund-01", refund_to(OTHER, 500)).await.expect(201);
     let day = Day::of(service.stack.clock.now());
     service.stack.clock.advance(86_400_000);
-    service.refund(&charge, "refund-02", to(OTHER, 400)).await.expect(201);
+    service.refund(&charge, "refund-02", refund_to(OTHER, 400)).await.expect(201);
     service.resolve(&first, "FAILED").await.expect(200);
     assert_eq!((service.reserved(day).await, service.reserved(day.on(1)).await), (0, 400));
-    assert_eq!(service.refund(&charge, "refund-03", to(OTHER, 101)).await.status, 422);
-    service.refund(&charge, "refund-03", to(OTHER, 100)).await.expect(201);
+    assert_eq!(service.refund(&charge, "refund-03", refund_to(OTHER, 101)).await.status, 422);
+    service.refund(&charge, "refund-03", refund_to(OTHER, 100)).await.expect(201);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fifty_refunds_at_once_never_exceed_the_limit_of_the_day() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn fifty_concurrent_refunds_never_exceed_the_daily_limit() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.limit_third_party_refunds(1_050).await;
     let mut charges = Vec::new();
     for _ in 0..10 {
@@ -585,12 +591,12 @@ async fn fifty_refunds_at_once_never_exceed_the_limit_of_the_day() {
         let client = Client::new(&service.base_url, &service.key());
         let charge = charges[number % charges.len()].clone();
         let key = format!("refund-{number:02}");
-        requests.spawn(async move { client.refund(&charge, &key, to(OTHER, 100)).await });
+        requests.spawn(async move { client.refund(&charge, &key, refund_to(OTHER, 100)).await });
     }
     let answers = requests.join_all().await;
-    let taken = answers.iter().filter(|answer| answer.status == 201).count();
+    let accepted = answers.iter().filter(|answer| answer.status == 201).count();
     for answer in answers.iter().filter(|answer| answer.status != 201) {
         assert_eq!(answer.problem(), (422, "invalid_request_error", "unprocessable_entity"));
     }
-    assert_eq!((taken, service.reserved(Day::of(service.stack.clock.now())).await), (10, 1_000));
+    assert_eq!((accepted, service.reserved(Day::of(service.stack.clock.now())).await), (10, 1_000));
 }

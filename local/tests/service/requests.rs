@@ -1,4 +1,5 @@
-//! What holds of every request: its id, unknown routes, unreadable bodies (contract: Errors, General conventions).
+//! Tests of the rules for every request: request ids, unknown routes and unreadable bodies (contract: Errors, General
+//! conventions).
 
 use axum::http::Method;
 use serde_json::json;
@@ -6,10 +7,10 @@ use serde_json::json;
 use crate::support::Service;
 
 #[tokio::test]
-async fn every_answer_carries_a_request_id_and_echoes_a_sound_one() {
+async fn every_response_has_a_request_id_and_echoes_a_valid_one_from_the_client() {
     let service = Service::start().await;
-    let made = service.raw(Method::GET, "/v1/charges", &[], "").await;
-    assert!(made.header("x-request-id").unwrap().starts_with("req_"));
+    let generated = service.raw(Method::GET, "/v1/charges", &[], "").await;
+    assert!(generated.header("x-request-id").unwrap().starts_with("req_"));
 
     let longest = "é".repeat(256);
     for sent in ["a", "order 17/retry-2", "~!@", "pedido nº 7 – ação", longest.as_str()] {
@@ -27,7 +28,8 @@ async fn every_answer_carries_a_request_id_and_echoes_a_sound_one() {
         assert!(answer.header("x-request-id").unwrap().starts_with("req_"), "{sent}");
     }
     let url = format!("{}/v1/charges", service.base_url);
-    let latin = service.raw_with(Method::GET, &url, &[("x-request-id", b"caf\xe9")], "".into()).await;
+    let latin =
+        service.send_with_byte_headers(Method::GET, &url, &[("x-request-id", b"caf\xe9")], "".into()).await;
     assert!(latin.header("x-request-id").unwrap().starts_with("req_"), "{latin:?}");
     let good = service
         .raw(Method::GET, "/v1/charges", &[("x-request-id", "mine"), ("apikey", &service.key())], "")
@@ -36,7 +38,7 @@ async fn every_answer_carries_a_request_id_and_echoes_a_sound_one() {
 }
 
 #[tokio::test]
-async fn unknown_routes_and_wrong_methods_answer_in_the_contracts_shape() {
+async fn unknown_routes_and_wrong_methods_get_404_in_the_contracts_shape() {
     let service = Service::start().await;
     let routes = [
         (Method::GET, "/"),
@@ -63,7 +65,7 @@ async fn unknown_routes_and_wrong_methods_answer_in_the_contracts_shape() {
 }
 
 #[tokio::test]
-async fn an_unreadable_body_is_refused_with_its_reason_and_writes_nothing() {
+async fn an_unreadable_body_is_refused_with_the_reason_and_stores_nothing() {
     let service = Service::start().await;
     let key = service.key();
     let headers =
@@ -105,7 +107,7 @@ async fn an_unreadable_body_is_refused_with_its_reason_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_that_an_object_has_twice_is_refused_with_its_path_on_every_route_that_takes_a_body() {
+async fn a_duplicate_json_key_is_refused_with_its_path() {
     let service = Service::start().await;
     let key = service.key();
     let headers =
@@ -124,7 +126,7 @@ async fn a_key_that_an_object_has_twice_is_refused_with_its_path_on_every_route_
 }
 
 #[tokio::test]
-async fn two_requests_that_differ_in_a_digit_are_two_requests() {
+async fn requests_that_differ_in_one_digit_of_a_number_are_different_requests() {
     let service = Service::start().await;
     let key = service.key();
     let create = async |order: &str, body: String| {
@@ -137,7 +139,7 @@ async fn two_requests_that_differ_in_a_digit_are_two_requests() {
         let answer = create(&format!("metadata-{number}"), body).await;
         assert_eq!((answer.code(), answer.params()), ("invalid_request", vec!["metadata.a[0].b"]), "{value}");
     }
-    // What is not kept is still a part of the request.
+    // An unknown field is not stored but is part of the request hash.
     let unknown = |value: &str| format!(r#"{{"amount":1000,"unknown":{value}}}"#);
     create("unknown-0001", unknown("18446744073709551616")).await.expect(201);
     create("unknown-0001", unknown("18446744073709551616.0")).await.expect(201);
@@ -148,7 +150,7 @@ async fn two_requests_that_differ_in_a_digit_are_two_requests() {
     assert_eq!((answer.code(), answer.params()), ("invalid_amount", vec!["amount"]));
     let capped = create("capped-0001", r#"{"amount":1000,"expires_in":36893488147419103232}"#.to_owned());
     let capped = capped.await.expect(201);
-    let longest = service.charge_of(&json!({"amount": 1000, "expires_in": 86_400})).await;
+    let longest = service.new_charge(&json!({"amount": 1000, "expires_in": 86_400})).await;
     let seconds = |charge: &serde_json::Value| {
         let time =
             |text: &serde_json::Value| domain::time::Timestamp::parse_floor(text.as_str().unwrap()).unwrap();
@@ -158,15 +160,15 @@ async fn two_requests_that_differ_in_a_digit_are_two_requests() {
 }
 
 #[tokio::test]
-async fn both_surfaces_refuse_text_that_does_not_read_as_it_is_written() {
+async fn both_surfaces_refuse_text_with_control_bidirectional_or_only_invisible_characters() {
     let service = Service::start().await;
     let key = service.key();
     let texts = [
-        ("Maria\u{202e}ailraM", "it turns around"),
-        ("Maria\u{2066}", "it isolates what follows"),
-        ("Maria\u{0}", "a control character"),
-        ("Maria\nSilva", "two lines"),
-        ("\u{200b}\u{feff}", "nothing is visible"),
+        ("Maria\u{202e}ailraM", "it reverses the text's direction"),
+        ("Maria\u{2066}", "it isolates the following text"),
+        ("Maria\u{0}", "it contains a control character"),
+        ("Maria\nSilva", "it has two lines"),
+        ("\u{200b}\u{feff}", "it has no visible character"),
     ];
     for (text, why) in texts {
         let charge =
@@ -182,12 +184,12 @@ async fn both_surfaces_refuse_text_that_does_not_read_as_it_is_written() {
         assert_eq!(answer.status, 400, "{why}");
         assert!(answer.params().starts_with(&["customerId", "customerName"]), "{why}: {answer:?}");
     }
-    for (description, is_taken) in
+    for (description, is_accepted) in
         [("Pedido 7\r\nà tarde", true), ("a\u{202e}b", false), ("a\u{7f}", false), ("a\tb", false)]
     {
         let body = json!({"amount": 1000, "description": description});
         let more = [("idempotency-key", "order-0001")];
         let answer = service.post_as(&key, "/v1/pix/charges", &body, &more).await;
-        assert_eq!(answer.status == 201, is_taken, "{description:?} {answer:?}");
+        assert_eq!(answer.status == 201, is_accepted, "{description:?} {answer:?}");
     }
 }

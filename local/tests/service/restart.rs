@@ -1,4 +1,4 @@
-//! State survives: a restart, and a process that is killed in the middle of its work.
+//! Tests that state survives a restart and a process that is killed during its work.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 
 use crate::support::{Client, Listener, eventually, id};
 
-/// A service in a process of its own, in a directory of its own.
+/// A service that runs as a separate process in its own directory.
 struct Process {
     child: Child,
     client: Client,
@@ -29,23 +29,24 @@ impl Process {
             .kill_on_drop(true)
             .spawn()
             .unwrap();
-        let ready: Value =
-            eventually("ready", async || serde_json::from_slice(&std::fs::read(&ready_file).ok()?).ok())
-                .await;
+        let ready: Value = eventually("the service writes its ready file", async || {
+            serde_json::from_slice(&std::fs::read(&ready_file).ok()?).ok()
+        })
+        .await;
         let text = |name: &str| ready[name].as_str().unwrap().to_owned();
         Self { child, client: Client::new(&text("base_url"), &text("test_api_key")) }
     }
 
-    /// `kill -9`.
+    /// Kills the process with `SIGKILL`.
     async fn kill(mut self) {
         self.child.kill().await.unwrap();
     }
 }
 
-/// A directory that goes when the test ends.
-struct Scratch(PathBuf);
+/// A temporary directory that is removed on drop.
+struct TemporaryDirectory(PathBuf);
 
-impl Scratch {
+impl TemporaryDirectory {
     fn new() -> Self {
         let directory = std::env::temp_dir().join(format!("service-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir_all(&directory).unwrap();
@@ -53,36 +54,36 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 #[tokio::test]
-async fn a_killed_service_loses_nothing_that_it_answered() {
-    let scratch = Scratch::new();
-    let process = Process::start(&scratch.0).await;
-    let paid = process.client.charge_of("order-0001", &json!({"amount": 1000})).await;
+async fn a_killed_service_loses_no_confirmed_change() {
+    let directory = TemporaryDirectory::new();
+    let process = Process::start(&directory.0).await;
+    let paid = process.client.new_charge("order-0001", &json!({"amount": 1000})).await;
     let paid =
         process.client.post(&format!("/v1/sandbox/charges/{}/pay", id(&paid)), &json!({})).await.expect(200);
-    let waiting = process.client.charge_of("order-0002", &json!({"amount": 2000, "expires_in": 60})).await;
-    process.client.advance(30).await;
+    let waiting = process.client.new_charge("order-0002", &json!({"amount": 2000, "expires_in": 60})).await;
+    process.client.advance_seconds(30).await;
     process.kill().await;
 
-    let process = Process::start(&scratch.0).await;
-    // The same key works, and knows the same charges.
-    assert_eq!(process.client.read(&paid).await, relinked(&process, paid.clone()));
-    assert_eq!(process.client.read(&waiting).await["status"], "pending");
-    let again = process.client.charge_of("order-0001", &json!({"amount": 1000})).await;
+    let process = Process::start(&directory.0).await;
+    // The same key works and reads the same charges.
+    assert_eq!(process.client.get_charge(&paid).await, with_urls_of(&process, paid.clone()));
+    assert_eq!(process.client.get_charge(&waiting).await["status"], "pending");
+    let again = process.client.new_charge("order-0001", &json!({"amount": 1000})).await;
     assert_eq!((&again["id"], &again["status"]), (&paid["id"], &json!("paid")));
-    // The clock stays where it was moved to.
-    process.client.advance(31).await;
-    assert_eq!(process.client.read(&waiting).await["status"], "expired");
+    // The restarted service keeps its clock's offset.
+    process.client.advance_seconds(31).await;
+    assert_eq!(process.client.get_charge(&waiting).await["status"], "expired");
 }
 
-/// A charge's addresses name the port that the service has now.
-fn relinked(process: &Process, mut charge: Value) -> Value {
+/// Replaces a charge's URLs with those of the restarted service, because its port differs.
+fn with_urls_of(process: &Process, mut charge: Value) -> Value {
     let raw = id(&charge).trim_start_matches("ch_").to_owned();
     charge["checkout_url"] = format!("{}/checkout/{raw}", process.client.base_url).into();
     charge["pix"]["qr_code_url"] = format!("{}/checkout/{raw}/qr.png", process.client.base_url).into();
@@ -90,8 +91,8 @@ fn relinked(process: &Process, mut charge: Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_was_not_told_before_the_kill_is_told_after() {
-    let scratch = Scratch::new();
+async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_restart() {
+    let directory = TemporaryDirectory::new();
     let is_up = std::sync::Arc::new(AtomicBool::new(false));
     let reply = {
         let is_up = is_up.clone();
@@ -104,11 +105,11 @@ async fn what_was_not_told_before_the_kill_is_told_after() {
         }
     };
     let listener = Listener::answering(reply).await;
-    let process = Process::start(&scratch.0).await;
-    process.client.register(&listener.url, &["charge.created", "charge.paid"]).await;
+    let process = Process::start(&directory.0).await;
+    process.client.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
     let mut charges = Vec::new();
     for order in 0..20 {
-        let charge = process.client.charge_of(&format!("order-{order:04}"), &json!({"amount": 1000})).await;
+        let charge = process.client.new_charge(&format!("order-{order:04}"), &json!({"amount": 1000})).await;
         process
             .client
             .post(&format!("/v1/sandbox/charges/{}/pay", id(&charge)), &json!({}))
@@ -116,34 +117,37 @@ async fn what_was_not_told_before_the_kill_is_told_after() {
             .expect(200);
         charges.push(id(&charge).to_owned());
     }
-    // In the middle of the work: some events are not even dispatched, some were refused, all messages are lost.
+    // The kill interrupts the work: some events are not dispatched, some deliveries have failed, and all queued
+    // messages are lost.
     process.kill().await;
     is_up.store(true, Ordering::SeqCst);
 
-    let process = Process::start(&scratch.0).await;
-    let told = |name: &str| {
+    let process = Process::start(&directory.0).await;
+    let delivered_charges = |name: &str| {
         let hooks = listener.hooks();
-        let told = hooks
+        let events = hooks
             .iter()
             .filter(|hook| hook.header("x-service-event-type") == name)
             .map(crate::support::Hook::json);
-        told.map(|event| id(&event["data"]["object"]).to_owned())
+        events
+            .map(|event| id(&event["data"]["object"]).to_owned())
             .collect::<std::collections::BTreeSet<String>>()
     };
-    eventually("every event", async || {
-        process.client.advance(180).await;
-        let all = charges
-            .iter()
-            .all(|charge| told("charge.created").contains(charge) && told("charge.paid").contains(charge));
+    eventually("every charge has both events", async || {
+        process.client.advance_seconds(180).await;
+        let all = charges.iter().all(|charge| {
+            delivered_charges("charge.created").contains(charge)
+                && delivered_charges("charge.paid").contains(charge)
+        });
         all.then_some(())
     })
     .await;
-    eventually("every delivery done", async || {
+    eventually("all 40 deliveries are delivered", async || {
         let page = process.client.get("/v1/webhooks/deliveries?status=DELIVERED").await.expect(200);
         (page["total"] == 40).then_some(())
     })
     .await;
-    // One event id for each change, however often it was sent.
+    // Each change has one event id, even where its event was sent several times.
     let ids: std::collections::BTreeSet<String> =
         listener.hooks().iter().map(|hook| id(&hook.json()).to_owned()).collect();
     assert_eq!(ids.len(), 40);
@@ -151,33 +155,33 @@ async fn what_was_not_told_before_the_kill_is_told_after() {
 
 #[tokio::test]
 async fn a_second_service_on_the_same_state_is_refused_with_the_reason() {
-    let scratch = Scratch::new();
-    let process = Process::start(&scratch.0).await;
+    let directory = TemporaryDirectory::new();
+    let process = Process::start(&directory.0).await;
     let second = Command::new(env!("CARGO_BIN_EXE_local"))
         .args(["--port", "0"])
-        .current_dir(&scratch.0)
+        .current_dir(&directory.0)
         .output()
         .await
         .unwrap();
     assert!(!second.status.success());
     assert!(String::from_utf8_lossy(&second.stderr).contains("already runs"));
     let port = process.client.base_url.rsplit(':').next().unwrap().to_owned();
-    let taken = Command::new(env!("CARGO_BIN_EXE_local"))
+    let on_used_port = Command::new(env!("CARGO_BIN_EXE_local"))
         .args(["--in-memory", "--port", &port])
-        .current_dir(&scratch.0)
+        .current_dir(&directory.0)
         .output()
         .await
         .unwrap();
-    assert!(!taken.status.success());
-    assert!(String::from_utf8_lossy(&taken.stderr).contains("in use"));
+    assert!(!on_used_port.status.success());
+    assert!(String::from_utf8_lossy(&on_used_port.stderr).contains("in use"));
 }
 
 #[tokio::test]
-async fn the_first_lines_hold_a_command_that_works_when_pasted() {
-    let scratch = Scratch::new();
+async fn the_greeting_contains_a_curl_command_that_works() {
+    let directory = TemporaryDirectory::new();
     let mut child = Command::new(env!("CARGO_BIN_EXE_local"))
         .args(["--in-memory", "--port", "0", "--ready-file", "ready.json"])
-        .current_dir(&scratch.0)
+        .current_dir(&directory.0)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .kill_on_drop(true)
@@ -194,7 +198,8 @@ async fn the_first_lines_hold_a_command_that_works_when_pasted() {
         greeting.push_str(&line);
     };
     assert!(greeting.len() < 600, "{greeting}");
-    let ready: Value = serde_json::from_slice(&std::fs::read(scratch.0.join("ready.json")).unwrap()).unwrap();
+    let ready: Value =
+        serde_json::from_slice(&std::fs::read(directory.0.join("ready.json")).unwrap()).unwrap();
     let expected = [
         "base_url",
         "bucket",
@@ -209,7 +214,7 @@ async fn the_first_lines_hold_a_command_that_works_when_pasted() {
         "test_api_key",
     ];
     assert_eq!(ready.as_object().unwrap().keys().map(String::as_str).collect::<Vec<_>>(), expected);
-    // What the line says, sent as it says it.
+    // Sends the request of the printed command.
     let words: Vec<&str> = command.split('\'').collect();
     let url = words[0].split_whitespace().find(|word| word.starts_with("http")).unwrap();
     let header =

@@ -1,5 +1,5 @@
-//! The rollups are kept exactly once, however the stream hands its records over: replayed, split, interleaved, and with
-//! answers lost.
+//! Tests that rollups count each change exactly once when stream records are replayed, split, interleaved or reordered,
+//! and when database responses are lost.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,27 @@ use serde_json::{Value, json};
 use shared::rollup::Rollups;
 use shared::store::{Item, text};
 
-use crate::budgets::{dispatch, hand_over, stream};
+use crate::budgets::{dispatch, dispatch_records, stream_records};
 use crate::support::{Service, eventually, id};
 
-/// A row's sums, by its sort key and attribute; those that are 0 left out.
+/// The sums of all rollup rows, by sort key and attribute. Sums of 0 are left out.
 type Sums = BTreeMap<(String, String), i64>;
 
-/// What tests draw from: the same for the same seed (Knuth's MMIX generator).
-pub(crate) struct Dice(pub(crate) u64);
+/// A pseudo-random generator with a fixed sequence for each seed (Knuth's MMIX generator).
+pub(crate) struct SeededRandom(pub(crate) u64);
 
-impl Dice {
+impl SeededRandom {
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % bound
     }
 }
 
-/// What is done with a charge by the sandbox's routes, with their bodies.
+/// The sandbox actions on a charge, each with its body. `cancel` is the payments route.
 type Steps = &'static [(&'static str, &'static str)];
 
-/// What becomes of a charge, and what of it must be counted beside what its row says.
-const FATES: [(Steps, &[&str]); 8] = [
+/// The histories of a charge, each with the attributes that it must count in addition to those of the charge's row.
+const HISTORIES: [(Steps, &[&str]); 8] = [
     (&[], &[]),
     (&[("pay", "{}")], &["tried"]),
     (&[("pay", r#"{"amount": 1}"#), ("pay", "{}"), ("pay", "{}")], &["tried"]),
@@ -43,9 +43,9 @@ const FATES: [(Steps, &[&str]); 8] = [
     (&[("pay", r#"{"payer_tax_id": "25524893033"}"#)], &["tried", "b_re"]),
 ];
 
-async fn live(service: &Service, steps: Steps) -> Value {
+async fn create_charge_with_history(service: &Service, steps: Steps) -> Value {
     let charge = service
-        .charge_of(
+        .new_charge(
             &json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"}),
         )
         .await;
@@ -60,21 +60,21 @@ async fn live(service: &Service, steps: Steps) -> Value {
     charge
 }
 
-/// Charges of every fate over some days, and what they come to.
-async fn history(service: &Service, charges: usize) -> Sums {
+/// Creates charges with every history over several days. Returns the expected sums.
+async fn create_histories(service: &Service, charges: usize) -> Sums {
     let mut expected = Sums::new();
     for number in 0..charges {
-        let (steps, beside) = FATES[number % FATES.len()];
-        let charge = live(service, steps).await;
-        add(&mut expected, service, &charge, beside).await;
-        // Across hours and days.
+        let (steps, additional) = HISTORIES[number % HISTORIES.len()];
+        let charge = create_charge_with_history(service, steps).await;
+        add(&mut expected, service, &charge, additional).await;
+        // Spread the charges over hours and days.
         service.stack.clock.advance(9_000_000);
     }
     expected.retain(|_, sum| *sum != 0);
     expected
 }
 
-async fn add(sums: &mut Sums, service: &Service, charge: &Value, beside: &[&str]) {
+async fn add(sums: &mut Sums, service: &Service, charge: &Value, additional: &[&str]) {
     let key = Charge::key_of(ChargeId::parse_any(id(charge)).unwrap());
     let charge: StoredCharge = service.store().get(&key).await.unwrap().unwrap();
     let charge = charge.as_stored();
@@ -97,7 +97,7 @@ async fn add(sums: &mut Sums, service: &Service, charge: &Value, beside: &[&str]
         add(row, &format!("s_{status}"), 1);
     }
     add(&day, &format!("c{}", local.format("%-H")), 1);
-    for attribute in beside {
+    for attribute in additional {
         add(&day, attribute, 1);
     }
     if charge.settlement.is_some() {
@@ -114,7 +114,7 @@ async fn rows(service: &Service) -> Vec<Item> {
     service.store().partition(&format!("rollup#{}", service.scope())).await.unwrap()
 }
 
-async fn kept(service: &Service) -> Sums {
+async fn stored_sums(service: &Service) -> Sums {
     let mut sums = Sums::new();
     for row in rows(service).await {
         let sort = text(&row, "sk").unwrap();
@@ -128,8 +128,8 @@ async fn kept(service: &Service) -> Sums {
     sums
 }
 
-/// Forgets what was counted.
-async fn forget(service: &Service) {
+/// Deletes all rollups and markers.
+async fn delete_rollups(service: &Service) {
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let scan = client.scan().table_name("StateTable").send().await.unwrap();
     for item in scan.items.unwrap() {
@@ -142,83 +142,86 @@ async fn forget(service: &Service) {
     }
 }
 
-/// Batches that together hold every record at least once: cut anywhere, some handed over again, in any order.
-fn batches(records: &[Value], dice: &mut Dice) -> Vec<Vec<Value>> {
+/// Cuts the records into random batches that together contain each record at least once. Some records repeat, and the
+/// batches are shuffled.
+fn batches(records: &[Value], random: &mut SeededRandom) -> Vec<Vec<Value>> {
     let mut batches = Vec::new();
     let mut begin = 0;
     while begin < records.len() {
-        let end = (begin + 1 + dice.below(60)).min(records.len());
+        let end = (begin + 1 + random.below(60)).min(records.len());
         let mut batch = records[begin..end].to_vec();
-        if dice.below(3) == 0 {
-            // The same record twice in a batch.
+        if random.below(3) == 0 {
+            // The same record appears twice in one batch.
             batch.extend_from_slice(&records[begin..(begin + 3).min(end)]);
         }
         batches.push(batch);
-        if dice.below(2) == 0 {
-            let again = begin.saturating_sub(dice.below(30));
+        if random.below(2) == 0 {
+            let again = begin.saturating_sub(random.below(30));
             batches.push(records[again..end].to_vec());
         }
         begin = end;
     }
     for place in (1..batches.len()).rev() {
-        batches.swap(place, dice.below(place + 1));
+        batches.swap(place, random.below(place + 1));
     }
     batches
 }
 
 #[tokio::test]
-async fn sums_equal_a_recount_however_batches_are_cut_repeated_and_interleaved() {
+async fn sums_equal_a_recount_for_any_cut_repetition_and_interleaving_of_batches() {
     let service =
-        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
-    let expected = history(&service, 24).await;
-    let mut records = stream(&service).await;
+        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
+            .await;
+    let expected = create_histories(&service, 24).await;
+    let mut records = stream_records(&service).await;
     dispatch(&service).await;
-    assert_eq!(kept(&service).await, expected, "all at once");
-    // The records of the rows that this made come by too.
-    records.extend(stream(&service).await.split_off(records.len()));
+    assert_eq!(stored_sums(&service).await, expected, "all records in one batch");
+    // The dispatcher's own writes are in the stream too.
+    records.extend(stream_records(&service).await.split_off(records.len()));
     for seed in 0..6 {
-        forget(&service).await;
+        delete_rollups(&service).await;
         let proxy = service.stack.fault_proxy.as_ref().unwrap();
         match seed % 3 {
             0 => proxy.inject_every("TransactWriteItems", 3, Fault::AnswerLost),
             1 => proxy.inject_every("TransactWriteItems", 2, Fault::TransactionConflict),
             _ => {}
         }
-        let mut dice = Dice(seed);
-        let batches = batches(&records, &mut dice);
-        // Two shards at once.
+        let mut random = SeededRandom(seed);
+        let batches = batches(&records, &mut random);
+        // Two shards are dispatched concurrently.
         let (left, right) = batches.split_at(batches.len() / 2);
-        let work = async |batches: &[Vec<Value>]| {
+        let dispatch_all = async |batches: &[Vec<Value>]| {
             for batch in batches {
-                hand_over(&service, batch).await;
+                dispatch_records(&service, batch).await;
             }
         };
-        tokio::join!(work(left), work(right));
+        tokio::join!(dispatch_all(left), dispatch_all(right));
         proxy.reset();
-        assert_eq!(kept(&service).await, expected, "seed {seed}");
+        assert_eq!(stored_sums(&service).await, expected, "seed {seed}");
     }
 }
 
 #[tokio::test]
-async fn changes_of_many_charges_fit_their_transactions() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn the_sums_of_ninety_charges_are_split_over_transactions() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let mut expected = Sums::new();
     for _ in 0..90 {
         let charge = service.charge().await;
         add(&mut expected, &service, &charge, &[]).await;
-        // Each on a day of its own.
+        // Each charge is on a separate day.
         service.stack.clock.advance(86_400_000);
     }
     dispatch(&service).await;
-    assert_eq!(kept(&service).await, expected);
+    assert_eq!(stored_sums(&service).await, expected);
 }
 
 #[tokio::test]
-async fn what_could_not_be_counted_is_handed_over_again() {
+async fn a_record_that_could_not_be_counted_is_reported_as_failed_and_counted_on_retry() {
     let service =
-        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
+        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
+            .await;
     let charge = service.charge().await;
-    let records = stream(&service).await;
+    let records = stream_records(&service).await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     proxy.inject_every("TransactWriteItems", 1, Fault::InternalError);
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
@@ -227,14 +230,14 @@ async fn what_could_not_be_counted_is_handed_over_again() {
     let expected = json!([{"itemIdentifier": number["dynamodb"]["SequenceNumber"]}]);
     assert_eq!(answer["batchItemFailures"], expected);
     proxy.reset();
-    hand_over(&service, &records).await;
+    dispatch_records(&service, &records).await;
     let mut expected = Sums::new();
     add(&mut expected, &service, &charge, &[]).await;
-    assert_eq!(kept(&service).await, expected);
+    assert_eq!(stored_sums(&service).await, expected);
 }
 
 #[tokio::test]
-async fn scopes_are_counted_apart() {
+async fn scopes_have_separate_counts() {
     let service = Service::start().await;
     service.charge().await;
     let other = &service.stack.seed.other.test_api_key;
@@ -246,19 +249,19 @@ async fn scopes_are_counted_apart() {
     let rollups = Rollups::new(service.store());
     let mine = service.scope();
     let theirs = domain::ids::Scope { account: service.stack.seed.other.id, ..mine };
-    eventually("the counts", async || {
-        let made = async |scope| {
+    eventually("the counts are one and two", async || {
+        let created = async |scope| {
             let sums = rollups.of_all_time(scope).await.unwrap();
             sums.get(domain::rollup::Counter::Created)
         };
-        ((made(&mine).await, made(&theirs).await) == (1, 2)).then_some(())
+        ((created(&mine).await, created(&theirs).await) == (1, 2)).then_some(())
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_marker_is_kept_as_long_as_events() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn a_marker_expires_with_the_events_after_ninety_days_and_a_sum_never() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let charge = service.charge().await;
     dispatch(&service).await;
     let marker =

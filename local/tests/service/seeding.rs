@@ -1,5 +1,5 @@
-//! Payments put straight into the store, with their sums, as if each had been made and counted, and deliveries: for tests and
-//! benchmarks of what lists and statistics cost when there are many.
+//! Writes many payments and deliveries straight into the store, with their sums, as if each had been created and
+//! counted. Tests and benchmarks use them to measure the cost of long lists and statistics.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,14 +13,14 @@ use shared::store::{Item, to_item};
 use shared::webhook::delivery::{Deliveries, Delivery, DeliveryStatus};
 use shared::webhook::event::Event;
 
-/// Rows of one `BatchWriteItem`.
+/// The number of rows in one `BatchWriteItem`.
 const BATCH: usize = 25;
 
-/// Batches that are written at the same time.
+/// The number of batches written concurrently.
 const AT_ONCE: usize = 8;
 
-/// Payments one after another up to an instant, spread over so many days, all like `template` but for ids and times. Those
-/// of the places in `refused` are refused.
+/// Writes `count` copies of `template` with distinct ids, evenly spread over the `days` before its creation, and their
+/// sums. The payments at the indices in `refused` are refused.
 pub(crate) async fn seed(
     client: &aws_sdk_dynamodb::Client,
     template: &Charge,
@@ -32,11 +32,11 @@ pub(crate) async fn seed(
     let mut sums: BTreeMap<String, BTreeMap<String, i64>> = BTreeMap::new();
     let mut items = Vec::with_capacity(count);
     for number in 0..count {
-        let back = step * i64::try_from(count - number).unwrap();
+        let age_ms = step * i64::try_from(count - number).unwrap();
         let charge = Charge {
             id: ChargeId::derive(b"seed", Mode::Test, "seed", &number.to_string()),
             status: if refused.contains(&number) { TransactionStatus::Refused } else { template.status },
-            created_at: template.created_at.plus_millis(-back).unwrap(),
+            created_at: template.created_at.plus_millis(-age_ms).unwrap(),
             ..template.clone()
         };
         let added_by = counted(None, &charge).unwrap();
@@ -60,13 +60,14 @@ pub(crate) async fn seed(
     write(client, &items).await;
 }
 
-/// The other endpoint of [`seed_deliveries`].
+/// Returns the second endpoint of [`seed_deliveries`].
 pub(crate) fn other_endpoint(event: &Event) -> EndpointId {
     EndpointId::new(event.created_at, [8; 10])
 }
 
-/// Deliveries of an event one after another, spread over so many days before it; those of the places in `failed` failed, and every
-/// third was late. Every tenth is a `charge.created` to another endpoint, and the oldest a `payout.paid`.
+/// Writes `count` deliveries of an event, evenly spread over the `days` before it. Those at the indices in `failed`
+/// have failed, and every third was inserted late. Every tenth is a `charge.created` to another endpoint, and the
+/// oldest is a `payout.paid`.
 pub(crate) async fn seed_deliveries(
     client: &aws_sdk_dynamodb::Client,
     event: &Event,
@@ -77,19 +78,19 @@ pub(crate) async fn seed_deliveries(
     let step = i64::try_from(days * 86_400_000 / count).unwrap();
     let endpoint = EndpointId::new(event.created_at, [7; 10]);
     let delivery = |number: usize| {
-        let back = step * i64::try_from(number).unwrap() + 300_000;
-        let at = event.created_at.plus_millis(-back).unwrap();
-        let asked = ResendId::new(at, [u8::try_from(number % 251).unwrap(); 10]);
+        let age_ms = step * i64::try_from(number).unwrap() + 300_000;
+        let at = event.created_at.plus_millis(-age_ms).unwrap();
+        let resend = ResendId::new(at, [u8::try_from(number % 251).unwrap(); 10]);
         let (event_type, endpoint) = match number {
             _ if number + 1 == count => (EventType::PayoutPaid, endpoint),
             _ if number % 10 == 3 => (EventType::ChargeCreated, other_endpoint(event)),
             _ => (event.types[0], endpoint),
         };
-        let made = Delivery::again(event, event_type, Some(endpoint), &asked, at);
+        let delivery_of_event = Delivery::again(event, event_type, Some(endpoint), &resend, at);
         let has_failed = failed.contains(&number);
         let status = if has_failed { DeliveryStatus::Failed } else { DeliveryStatus::Delivered };
         let listed = has_failed || number.is_multiple_of(3);
-        let mut item = to_item(&Delivery { status, listed, ..made }).unwrap();
+        let mut item = to_item(&Delivery { status, listed, ..delivery_of_event }).unwrap();
         item.retain(|name, _| !name.starts_with("due_"));
         item
     };
@@ -97,7 +98,7 @@ pub(crate) async fn seed_deliveries(
     write(client, &items).await;
 }
 
-/// Counts so many deliveries to the last, as `scheduler` does in one run after another: 1,800 that were late in each.
+/// Runs the scheduler's count until all `count` deliveries are counted. One run counts at most 1,800 late deliveries.
 pub(crate) async fn count_all(deliveries: &Deliveries, scope: &Scope, now: Timestamp, count: usize) {
     for _ in 0..=count / 3 / 1_800 {
         deliveries.count(scope, now).await.unwrap();

@@ -1,4 +1,4 @@
-//! What a payment makes of a charge (contract: Charge status; design: Money, playing the acquirer).
+//! Tests of what an incoming payment does to a charge (contract: Charge status; design: Money, playing the acquirer).
 
 use domain::time::Timestamp;
 use local::stack::Options;
@@ -9,14 +9,14 @@ use crate::support::{Listener, Service, eventually, id};
 const CPF: &str = "29537995593";
 const OTHER_CPF: &str = "25524893033";
 
-async fn locked(service: &Service) -> Value {
+async fn charge_locked_to_payer(service: &Service) -> Value {
     service
-        .charge_of(&json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": CPF}))
+        .new_charge(&json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": CPF}))
         .await
 }
 
 #[tokio::test]
-async fn the_exact_amount_pays_the_charge() {
+async fn a_payment_of_the_exact_amount_settles_the_charge() {
     let service = Service::start().await;
     let charge = service.charge().await;
     let paid = service
@@ -25,77 +25,77 @@ async fn the_exact_amount_pays_the_charge() {
     assert_eq!(paid["status"], "paid");
     let end_to_end_id = paid["settlement"]["end_to_end_id"].as_str().unwrap();
     assert_eq!((end_to_end_id.len(), &end_to_end_id[..1]), (32, "E"));
-    assert_eq!(service.read(&charge).await, paid);
-    assert_eq!(service.returned().await, 0);
+    assert_eq!(service.get_charge(&charge).await, paid);
+    assert_eq!(service.count_returned_payments().await, 0);
 }
 
 #[tokio::test]
-async fn the_same_payment_told_twice_is_one_payment() {
+async fn a_repeated_notification_of_a_payment_changes_nothing() {
     let service = Service::start().await;
     let charge = service.charge().await;
-    let told = json!({"end_to_end_id": "E0000000020261121120000000000abc"});
-    let first = service.sandbox(&charge, "pay", &told).await;
-    assert_eq!(service.sandbox(&charge, "pay", &told).await, first);
-    assert_eq!(service.returned().await, 0);
+    let notification = json!({"end_to_end_id": "E0000000020261121120000000000abc"});
+    let first = service.sandbox(&charge, "pay", &notification).await;
+    assert_eq!(service.sandbox(&charge, "pay", &notification).await, first);
+    assert_eq!(service.count_returned_payments().await, 0);
 }
 
 #[tokio::test]
-async fn a_payment_is_applied_or_returned_once_whatever_is_told_of_it_later() {
+async fn a_payment_is_applied_or_returned_once_even_if_a_later_notification_differs() {
     let service = Service::start().await;
-    let told = |id: &str, amount: i64| json!({"end_to_end_id": id, "amount": amount});
-    // Sent back for its amount; the same payment can't be credited after.
+    let notification = |id: &str, amount: i64| json!({"end_to_end_id": id, "amount": amount});
+    // A payment returned for its amount cannot be credited later.
     let charge = service.charge().await;
-    service.sandbox(&charge, "pay", &told("E1", 999)).await;
-    assert_eq!(service.sandbox(&charge, "pay", &told("E1", 1000)).await, charge);
-    // Credited to one charge; the same payment can't pay another.
-    service.sandbox(&charge, "pay", &told("E2", 1000)).await;
+    service.sandbox(&charge, "pay", &notification("E1", 999)).await;
+    assert_eq!(service.sandbox(&charge, "pay", &notification("E1", 1000)).await, charge);
+    // A payment credited to one charge cannot pay another.
+    service.sandbox(&charge, "pay", &notification("E2", 1000)).await;
     let other = service.charge().await;
-    assert_eq!(service.sandbox(&other, "pay", &told("E2", 1000)).await, other);
-    // Sent back; then told with another payer.
-    let locked = locked(&service).await;
-    service.sandbox(&locked, "pay", &told("E3", 999)).await;
+    assert_eq!(service.sandbox(&other, "pay", &notification("E2", 1000)).await, other);
+    // A returned payment stays returned when a later notification names another payer.
+    let locked = charge_locked_to_payer(&service).await;
+    service.sandbox(&locked, "pay", &notification("E3", 999)).await;
     let mismatch = json!({"end_to_end_id": "E3", "payer_tax_id": OTHER_CPF});
     assert_eq!(service.sandbox(&locked, "pay", &mismatch).await, locked);
-    assert_eq!(service.returned().await, 2);
-    // Payments are known within their scope alone.
+    assert_eq!(service.count_returned_payments().await, 2);
+    // The end-to-end id is unique within a scope only.
     let seed = &service.stack.seed.other;
     let body = json!({"amount": 1000});
     let theirs = service
         .post_as(&seed.test_api_key, "/v1/pix/charges", &body, &[("idempotency-key", "order-0001")])
         .await;
     let path = format!("/v1/sandbox/charges/{}/pay", id(&theirs.expect(201)));
-    let paid = service.post_as(&seed.test_api_key, &path, &told("E2", 1000), &[]).await.expect(200);
+    let paid = service.post_as(&seed.test_api_key, &path, &notification("E2", 1000), &[]).await.expect(200);
     assert_eq!(paid["status"], "paid");
 }
 
 #[tokio::test]
-async fn what_reads_as_expired_stays_so() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
-    let charge = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
+async fn a_charge_that_reads_expired_stays_expired() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let charge = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
     let in_time = charge["created_at"].clone();
     service.stack.clock.advance(61_000);
-    let expired = service.read(&charge).await;
+    let expired = service.get_charge(&charge).await;
     assert_eq!(expired["status"], "expired");
     assert_eq!(service.sandbox(&charge, "pay", &json!({ "paid_at": in_time })).await, expired);
     assert_eq!(service.sandbox(&charge, "fail", &json!({})).await, expired);
-    assert_eq!(service.returned().await, 1);
+    assert_eq!(service.count_returned_payments().await, 1);
     assert_eq!(service.sandbox(&charge, "expire", &json!({})).await, expired);
-    assert_eq!(service.read(&charge).await, expired);
+    assert_eq!(service.get_charge(&charge).await, expired);
 }
 
 #[tokio::test]
-async fn another_amount_goes_back_and_the_charge_stays_payable() {
+async fn a_payment_of_another_amount_is_returned_and_the_charge_stays_payable() {
     let service = Service::start().await;
     let charge = service.charge().await;
     for amount in [1, 999, 1001] {
         assert_eq!(service.sandbox(&charge, "pay", &json!({"amount": amount})).await, charge);
     }
-    assert_eq!(service.returned().await, 3);
+    assert_eq!(service.count_returned_payments().await, 3);
     assert_eq!(service.sandbox(&charge, "pay", &json!({})).await["status"], "paid");
 }
 
 #[tokio::test]
-async fn many_payers_at_once_settle_once_and_the_rest_goes_back() {
+async fn of_concurrent_payments_one_settles_and_the_rest_are_returned() {
     let service = std::sync::Arc::new(Service::start().await);
     let charge = service.charge().await;
     let mut payers = tokio::task::JoinSet::new();
@@ -104,72 +104,75 @@ async fn many_payers_at_once_settle_once_and_the_rest_goes_back() {
         payers.spawn(async move { service.sandbox(&charge, "pay", &json!({})).await });
     }
     let paid = payers.join_all().await;
-    let settled = service.read(&charge).await;
+    let settled = service.get_charge(&charge).await;
     for answer in paid {
         assert_eq!(answer, settled);
     }
-    assert_eq!(service.returned().await, 19);
+    assert_eq!(service.count_returned_payments().await, 19);
 }
 
 #[tokio::test]
-async fn a_payment_after_the_end_goes_back() {
+async fn a_payment_after_a_final_status_is_returned() {
     let service = Service::start().await;
     for (end, status) in [("fail", "failed"), ("expire", "expired")] {
         let charge = service.charge().await;
         let ended = service.sandbox(&charge, end, &json!({})).await;
         assert_eq!(ended["status"], status);
-        let before = service.returned().await;
+        let before = service.count_returned_payments().await;
         assert_eq!(service.sandbox(&charge, "pay", &json!({})).await, ended);
-        assert_eq!(service.returned().await, before + 1);
+        assert_eq!(service.count_returned_payments().await, before + 1);
     }
-    let charge = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
+    let charge = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
     service.stack.clock.advance(61_000);
     assert_eq!(service.sandbox(&charge, "pay", &json!({})).await["status"], "expired");
-    assert_eq!(service.returned().await, 3);
+    assert_eq!(service.count_returned_payments().await, 3);
 }
 
 #[tokio::test]
-async fn a_payment_made_in_time_settles_though_its_notice_is_late() {
+async fn a_payment_made_in_time_settles_even_if_its_notification_is_late() {
     let service = Service::start().await;
-    let charge = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
+    let charge = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
     service.stack.clock.advance(30_000);
     let in_time = charge["pix"]["expires_at"].clone();
-    let ended = Timestamp::parse_floor(in_time.as_str().unwrap()).unwrap().plus_millis(1).unwrap();
-    let late = service.sandbox(&charge, "pay", &json!({"paid_at": ended.to_iso()})).await;
+    let after_expiry = Timestamp::parse_floor(in_time.as_str().unwrap()).unwrap().plus_millis(1).unwrap();
+    let late = service.sandbox(&charge, "pay", &json!({"paid_at": after_expiry.to_iso()})).await;
     assert_eq!(late["status"], "pending");
-    assert_eq!(service.returned().await, 1);
+    assert_eq!(service.count_returned_payments().await, 1);
     assert_eq!(service.sandbox(&charge, "pay", &json!({ "paid_at": in_time })).await["status"], "paid");
 }
 
 #[tokio::test]
-async fn the_payer_lock_credits_only_the_expected_payer() {
+async fn a_charge_locked_to_a_payer_is_settled_only_by_that_payer() {
     let service = Service::start().await;
-    let charge = locked(&service).await;
+    let charge = charge_locked_to_payer(&service).await;
     let paid = service.sandbox(&charge, "pay", &json!({"payer_tax_id": CPF})).await;
     assert_eq!((&paid["status"], &paid["expected_payer_tax_id"]), (&json!("paid"), &json!(CPF)));
 
-    let charge = locked(&service).await;
+    let charge = charge_locked_to_payer(&service).await;
     let refunded = service.sandbox(&charge, "pay", &json!({"payer_tax_id": OTHER_CPF})).await;
     assert_eq!((&refunded["status"], &refunded["settlement"]), (&json!("refunded"), &json!({})));
-    assert_eq!(service.returned().await, 1);
-    assert!(!refunded.to_string().contains(OTHER_CPF), "the payer's document is never shown");
+    assert_eq!(service.count_returned_payments().await, 1);
+    assert!(
+        !refunded.to_string().contains(OTHER_CPF),
+        "the response does not show the other payer's document"
+    );
 
-    let charge = locked(&service).await;
+    let charge = charge_locked_to_payer(&service).await;
     let held = service.sandbox(&charge, "pay", &json!({"payer_tax_id": null})).await;
     assert_eq!((&held["status"], &held["settlement"]), (&json!("processing"), &json!({})));
-    assert_eq!(service.returned().await, 1);
+    assert_eq!(service.count_returned_payments().await, 1);
 }
 
 #[tokio::test]
-async fn a_review_ends_what_is_held_once() {
+async fn a_review_decides_a_held_charge_once() {
     let service = Service::start().await;
     for (decision, status, returned) in [("approve", "paid", 0), ("return", "refunded", 1)] {
-        let charge = locked(&service).await;
+        let charge = charge_locked_to_payer(&service).await;
         let early = service.sandbox_answer(&charge, "review", &json!({"decision": decision})).await;
         assert_eq!(early.problem(), (422, "invalid_request_error", "unprocessable_entity"));
         service.sandbox(&charge, "pay", &json!({"payer_tax_id": null})).await;
-        // Time does not end a review.
-        service.advance(86_400).await;
+        // Neither time nor the acquirer ends a review.
+        service.advance_seconds(86_400).await;
         for what in ["expire", "fail"] {
             assert_eq!(service.sandbox(&charge, what, &json!({})).await["status"], "processing");
         }
@@ -177,12 +180,12 @@ async fn a_review_ends_what_is_held_once() {
             service.sandbox(&charge, "review", &json!({"decision": decision})).await["status"],
             status
         );
-        assert_eq!(service.returned().await, returned);
+        assert_eq!(service.count_returned_payments().await, returned);
         assert_eq!(
-            service.read(&charge).await["settlement"].get("end_to_end_id").is_some(),
+            service.get_charge(&charge).await["settlement"].get("end_to_end_id").is_some(),
             status == "paid"
         );
-        // The same decision again is the same decision; the other one comes too late.
+        // A repeated decision changes nothing, and a different one is refused.
         assert_eq!(
             service.sandbox(&charge, "review", &json!({ "decision": decision })).await["status"],
             status
@@ -194,10 +197,10 @@ async fn a_review_ends_what_is_held_once() {
 }
 
 #[tokio::test]
-async fn a_failure_is_told_in_the_metadata() {
+async fn a_failure_is_described_in_the_metadata() {
     let service = Service::start().await;
     let body = json!({"amount": 1000, "expires_in": 300, "metadata": {"order": 1}});
-    let charge = service.charge_of(&body).await;
+    let charge = service.new_charge(&body).await;
     let failed =
         service.sandbox(&charge, "fail", &json!({"reason": "Saldo insuficiente", "code": "canceled"})).await;
     let failure = &failed["metadata"]["failure"];
@@ -207,31 +210,35 @@ async fn a_failure_is_told_in_the_metadata() {
     assert_eq!(failure["ttlSeconds"], 300);
     assert!(failure["at"].as_str().unwrap().ends_with('Z'));
 
-    let charge = service.charge_of(&body).await;
+    let charge = service.new_charge(&body).await;
     let expired = service.sandbox(&charge, "expire", &json!({})).await;
     assert_eq!(expired["metadata"]["failure"]["providerErrorCode"], "expired");
 }
 
 #[tokio::test]
-async fn a_charge_expires_by_the_clock_and_is_told_of_once() {
+async fn a_charge_expires_at_its_time_and_emits_one_event() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.expired", "charge.failed"]).await;
-    let charge = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
-    service.advance(40).await;
-    assert_eq!(service.read(&charge).await["status"], "pending");
-    service.advance(21).await;
-    let seen = service.read(&charge).await;
-    assert_eq!(seen["status"], "expired");
-    assert_eq!(seen["metadata"]["failure"]["at"], charge["pix"]["expires_at"]);
-    let told = listener.event("charge.expired").await.json();
-    assert_eq!(told["data"]["object"]["id"], charge["id"]);
-    assert_eq!(service.read(&charge).await, seen, "what was shown is what was written");
+    service.register_endpoint(&listener.url, &["charge.expired", "charge.failed"]).await;
+    let charge = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
+    service.advance_seconds(40).await;
+    assert_eq!(service.get_charge(&charge).await["status"], "pending");
+    service.advance_seconds(21).await;
+    let expired = service.get_charge(&charge).await;
+    assert_eq!(expired["status"], "expired");
+    assert_eq!(expired["metadata"]["failure"]["at"], charge["pix"]["expires_at"]);
+    let event = listener.wait_for_event("charge.expired").await.json();
+    assert_eq!(event["data"]["object"]["id"], charge["id"]);
+    assert_eq!(
+        service.get_charge(&charge).await,
+        expired,
+        "the persisted expiry equals the one shown before"
+    );
     assert_eq!(listener.hooks().len(), 1);
 }
 
 #[tokio::test]
-async fn the_sandbox_refuses_what_it_does_not_understand() {
+async fn the_sandbox_refuses_invalid_fields() {
     let service = Service::start().await;
     let charge = service.charge().await;
     let ahead = |seconds: i64| service.stack.clock.now().plus_seconds(seconds).unwrap().to_iso();
@@ -254,28 +261,28 @@ async fn the_sandbox_refuses_what_it_does_not_understand() {
         let answer = service.sandbox_answer(&charge, what, &body).await;
         assert_eq!((answer.status.as_u16(), answer.params()), (400, vec![param]), "{what} {body}");
     }
-    assert_eq!(service.read(&charge).await, charge);
-    // A bank's clock may be somewhat ahead.
+    assert_eq!(service.get_charge(&charge).await, charge);
+    // A bank's clock may be up to a minute ahead.
     assert_eq!(service.sandbox(&charge, "pay", &json!({"paid_at": ahead(50)})).await["status"], "paid");
     let missing = json!({"id": format!("ch_{}", uuid::Uuid::new_v4())});
     assert_eq!(service.sandbox_answer(&missing, "pay", &json!({})).await.code(), "not_found");
 }
 
 #[tokio::test]
-async fn hundreds_of_charges_that_are_due_at_once_expire() {
+async fn hundreds_of_charges_due_at_the_same_time_expire() {
     let service = std::sync::Arc::new(Service::start().await);
     let mut requests = tokio::task::JoinSet::new();
     for _ in 0..300 {
         let service = service.clone();
-        requests.spawn(async move { service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await });
+        requests.spawn(async move { service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await });
     }
     let charges = requests.join_all().await;
-    service.advance(61).await;
-    eventually("all expire", async || {
+    service.advance_seconds(61).await;
+    eventually("all charges are listed as expired", async || {
         let page = service.get("/v1/charges?status=expired&limit=100").await.expect(200);
         let last = service.get("/v1/charges?status=pending").await.expect(200);
         (page["has_more"] == true && last["data"] == json!([])).then_some(())
     })
     .await;
-    assert_eq!(service.read(&charges[299]).await["status"], "expired", "{}", id(&charges[299]));
+    assert_eq!(service.get_charge(&charges[299]).await["status"], "expired", "{}", id(&charges[299]));
 }

@@ -1,12 +1,12 @@
-//! `GET /v1/payments/stats` and `GET /v1/payments/metrics` (contract: Payments).
+//! Tests of `GET /v1/payments/stats` and `GET /v1/payments/metrics` (contract: Payments).
 
 use serde_json::{Value, json};
 
 use crate::support::{Service, eventually, id};
 
-/// Reads until so many payments are counted as made and paid.
-async fn counted(service: &Service, path: &str, made: i64, paid: i64) -> Value {
-    eventually("the counts", async || {
+/// Reads a path until it counts this many created and paid payments. Returns its body.
+async fn wait_for_counts(service: &Service, path: &str, created: i64, paid: i64) -> Value {
+    eventually("the expected payments are counted", async || {
         let body = service.get(path).await.expect(200);
         let funnel = &body["funnel"];
         let found = if funnel.is_null() {
@@ -14,16 +14,16 @@ async fn counted(service: &Service, path: &str, made: i64, paid: i64) -> Value {
         } else {
             (&funnel["created"], &funnel["paid"])
         };
-        (found == (&json!(made), &json!(paid))).then_some(body)
+        (found == (&json!(created), &json!(paid))).then_some(body)
     })
     .await
 }
 
-/// Moves the clock to an instant.
-fn go_to(service: &Service, at: &str) {
+/// Advances the clock to an instant.
+fn advance_clock_to(service: &Service, at: &str) {
     let at: domain::time::Timestamp = at.parse().unwrap();
     let by = at.millis_since(service.stack.clock.now());
-    assert!(by >= 0, "{at} is over");
+    assert!(by >= 0, "{at} is not in the past");
     service.stack.clock.advance(by);
 }
 
@@ -58,15 +58,15 @@ async fn stats_of_an_account_without_payments_are_zeros() {
 #[tokio::test]
 async fn payments_count_on_the_day_of_their_creation_in_sao_paulo() {
     let service = Service::start().await;
-    // A Thursday, one minute before midnight in São Paulo; the Friday after it is no holiday.
-    go_to(&service, "2099-03-06T02:59:00Z");
+    // A Thursday, one minute before midnight in São Paulo. The next day is a business day.
+    advance_clock_to(&service, "2099-03-06T02:59:00Z");
     let late = payment(&service, "key-1", 1000, "BRL", "PIX").await;
     payment(&service, "key-2", 5000, "BRL", "PIX").await;
     service.stack.clock.advance(120_000);
     let early = payment(&service, "key-3", 250, "EUR", "CREDIT_CARD").await;
     service.sandbox(&late, "pay", &json!({})).await;
     service.sandbox(&early, "pay", &json!({})).await;
-    let stats = counted(&service, "/v1/payments/stats?days=2", 3, 2).await;
+    let stats = wait_for_counts(&service, "/v1/payments/stats?days=2", 3, 2).await;
     assert_eq!(
         stats,
         json!({
@@ -98,7 +98,7 @@ async fn payments_count_on_the_day_of_their_creation_in_sao_paulo() {
 }
 
 #[tokio::test]
-async fn the_funnel_counts_what_became_of_payments() {
+async fn the_funnel_counts_the_outcomes_of_payments() {
     let service = Service::start().await;
     for what in ["fail", "expire", "pay"] {
         let charge = service.charge().await;
@@ -108,10 +108,10 @@ async fn the_funnel_counts_what_became_of_payments() {
     service.post(&format!("/v1/payments/{}/cancel", id(&cancelled)), &json!({})).await.expect(200);
     let locked =
         json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
-    let locked = service.charge_of(&locked).await;
+    let locked = service.new_charge(&locked).await;
     service.sandbox(&locked, "pay", &json!({"payer_tax_id": "25524893033"})).await;
     let expected = json!({"created": 5, "attempted": 3, "paid": 1, "failed": 1, "expired": 1, "cancelled": 1, "refunded": 1, "disputed": 0});
-    eventually("the funnel", async || {
+    eventually("the funnel counts all five payments", async || {
         let metrics = service.get("/v1/payments/metrics").await.expect(200);
         (metrics["funnel"] == expected).then_some(())
     })
@@ -119,10 +119,10 @@ async fn the_funnel_counts_what_became_of_payments() {
 }
 
 #[tokio::test]
-async fn a_window_is_of_business_days() {
+async fn the_window_of_the_statistics_is_in_business_days() {
     let service = Service::start().await;
-    // The Wednesday after Carnival.
-    go_to(&service, "2099-02-25T15:00:00Z");
+    // The Wednesday after Carnival. Monday and Tuesday are holidays.
+    advance_clock_to(&service, "2099-02-25T15:00:00Z");
     let dates = async |days: u32| {
         let stats = service.get(&format!("/v1/payments/stats?days={days}")).await.expect(200);
         let points = stats["dailyVolume"].as_array().unwrap();
@@ -135,7 +135,7 @@ async fn a_window_is_of_business_days() {
 }
 
 #[tokio::test]
-async fn a_parameter_that_is_not_understood_is_refused() {
+async fn an_invalid_or_unknown_query_parameter_is_refused() {
     let service = Service::start().await;
     for (path, param) in [
         ("stats?days=0", "days"),

@@ -1,5 +1,5 @@
-//! What the event dispatcher is not invoked for (template.yaml, `FilterCriteria`): the filter and the function are two lists
-//! of the same rows.
+//! Tests of the stream filter of the event dispatcher (template.yaml, `FilterCriteria`). The filter passes every record
+//! that the dispatcher acts on and drops the others, so that it is invoked less often.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use shared::payout::Payouts;
 use shared::random;
 
-use crate::budgets::{dispatch, hand_over, stream, work};
+use crate::budgets::{dispatch, dispatch_records, run_webhook_worker, stream_records};
 use crate::support::{Listener, Service, id, operator};
 
-/// What kind of row a record is of: what its keys begin with.
+/// Returns the kind of row that a record changes: the prefix of its keys.
 fn kind(record: &Value) -> String {
     let key = |name: &str| {
         let text = record["dynamodb"]["Keys"][name]["S"].as_str().unwrap();
@@ -27,8 +27,8 @@ fn kind(record: &Value) -> String {
     }
 }
 
-/// Whether the dispatcher is invoked for a record.
-fn passes(record: &Value) -> bool {
+/// Checks whether the filter passes a record to the dispatcher.
+fn passes_filter(record: &Value) -> bool {
     let template = Template::deployed().unwrap();
     template.function("EventDispatcherFunction").unwrap().streams[0]
         .filters
@@ -36,11 +36,12 @@ fn passes(record: &Value) -> bool {
         .any(|filter| filter.takes(record))
 }
 
-/// A service in which one of everything happened, and nothing was dispatched since.
-async fn lived_in() -> Service {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+/// Starts a service, makes a change of each kind and dispatches the stream. Then it attempts a delivery and requests a
+/// resend, whose records are not dispatched.
+async fn service_with_one_row_of_each_kind() -> Service {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let listener = Listener::answering(|_| StatusCode::BAD_GATEWAY.into_response()).await;
-    service.register(&listener.url, &["charge.paid"]).await;
+    service.register_endpoint(&listener.url, &["charge.paid"]).await;
     let charge = service.paid_charge(1000).await;
     let raw = id(&charge).trim_start_matches("ch_").to_owned();
     let refund = json!({"amount": 300, "idempotencyKey": "refund-01"});
@@ -49,29 +50,29 @@ async fn lived_in() -> Service {
     let case = service.open_case(&contested, json!({})).await;
     let file = json!({"file_name": "a.png", "file_size": 10, "mime_type": "image/png"});
     service.answer_case(&case, "evidence", file).await.expect(201);
-    let gone = service.register("http://127.0.0.1:9/hook", &["payout.failed"]).await;
-    let gone = format!("/v1/webhooks/endpoints/{}", id(&gone));
-    service.patch(&gone, &json!({"status": "INACTIVE"})).await.expect(200);
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["payout.failed"]).await;
+    let endpoint_path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
+    service.patch(&endpoint_path, &json!({"status": "INACTIVE"})).await.expect(200);
     let payout = PayoutId::new(service.stack.clock.now(), random::bytes().unwrap());
     let money = (domain::money::Amount::parse(100).unwrap(), domain::money::Currency::BRL);
     let now = service.stack.clock.now();
     Payouts::new(service.store()).create(payout, service.scope(), money, &operator(), now).await.unwrap();
     dispatch(&service).await;
     let delivery = service.deliveries("").await.remove(0);
-    work(&service, &delivery).await;
+    run_webhook_worker(&service, &delivery).await;
     let again = format!("/v1/payments/{raw}/resend-webhook");
     assert_eq!(service.post(&again, &json!({})).await.expect(200)["resent"], true);
     service
 }
 
 #[tokio::test]
-async fn the_dispatcher_is_invoked_for_the_rows_that_it_reads_and_what_is_held_back_asks_for_nothing() {
-    let service = lived_in().await;
-    let records = stream(&service).await;
-    let (passed, held_back): (Vec<Value>, Vec<Value>) = records.iter().cloned().partition(passes);
+async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() {
+    let service = service_with_one_row_of_each_kind().await;
+    let records = stream_records(&service).await;
+    let (passing, filtered_out): (Vec<Value>, Vec<Value>) = records.iter().cloned().partition(passes_filter);
     let kinds = |records: &[Value]| records.iter().map(kind).collect::<BTreeSet<String>>();
     assert_eq!(
-        kinds(&passed).into_iter().collect::<Vec<_>>(),
+        kinds(&passing).into_iter().collect::<Vec<_>>(),
         [
             "abandonments",
             "charge/case",
@@ -83,7 +84,7 @@ async fn the_dispatcher_is_invoked_for_the_rows_that_it_reads_and_what_is_held_b
             "resends",
         ]
     );
-    let never = kinds(&held_back);
+    let filtered_out_kinds = kinds(&filtered_out);
     for kind in [
         "account",
         "audit",
@@ -97,74 +98,74 @@ async fn the_dispatcher_is_invoked_for_the_rows_that_it_reads_and_what_is_held_b
         "user",
         "wallet",
     ] {
-        assert!(never.contains(kind), "{kind} is not among {never:?}");
+        assert!(filtered_out_kinds.contains(kind), "{kind} is not among {filtered_out_kinds:?}");
     }
     assert_eq!(
-        never.intersection(&kinds(&passed)).collect::<Vec<_>>(),
+        filtered_out_kinds.intersection(&kinds(&passing)).collect::<Vec<_>>(),
         ["deliveries"],
-        "of these only what is new starts"
+        "only new deliveries pass the filter"
     );
-    let starts = |record: &&Value| kind(record) == "deliveries" && passes(record);
-    assert!(records.iter().filter(starts).all(|record| record["eventName"] == "INSERT"));
-    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
-    for record in &passed {
-        *names.entry(record["eventName"].as_str().unwrap()).or_default() += 1;
+    let is_new_delivery = |record: &&Value| kind(record) == "deliveries" && passes_filter(record);
+    assert!(records.iter().filter(is_new_delivery).all(|record| record["eventName"] == "INSERT"));
+    let mut event_names: BTreeMap<&str, usize> = BTreeMap::new();
+    for record in &passing {
+        *event_names.entry(record["eventName"].as_str().unwrap()).or_default() += 1;
     }
-    assert!(names.contains_key("MODIFY") && !names.contains_key("REMOVE"), "{names:?}");
+    assert!(event_names.contains_key("MODIFY") && !event_names.contains_key("REMOVE"), "{event_names:?}");
 
-    // As if all of it came first now: nothing is written, so nothing was asked for.
-    hand_over(&service, &held_back).await;
-    assert_eq!(stream(&service).await.len(), records.len());
-    // And what passes is all that anybody is told.
-    let told = service.deliveries("").await.len();
-    hand_over(&service, &passed).await;
-    assert!(service.deliveries("").await.len() > told, "the resend");
+    // Dispatching the filtered-out records writes nothing, so the filter loses nothing.
+    dispatch_records(&service, &filtered_out).await;
+    assert_eq!(stream_records(&service).await.len(), records.len());
+    // Dispatching the passing records creates the delivery of the resend.
+    let before = service.deliveries("").await.len();
+    dispatch_records(&service, &passing).await;
+    assert!(service.deliveries("").await.len() > before, "the resend creates a delivery");
 }
 
 #[tokio::test]
-async fn what_is_removed_is_held_back_whatever_it_was() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
-    let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+async fn a_removed_rows_record_is_filtered_out() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
-    let records = stream(&service).await;
+    let records = stream_records(&service).await;
     let removed: Vec<&Value> = records.iter().filter(|record| record["eventName"] == "REMOVE").collect();
     assert_eq!(removed.len(), 1);
-    assert!(!passes(removed[0]));
+    assert!(!passes_filter(removed[0]));
 }
 
 #[tokio::test]
-async fn a_delivery_that_is_cancelled_before_any_attempt_is_held_back() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
-    let endpoint = service.register("http://127.0.0.1:9/hook", &["charge.created"]).await;
+async fn the_record_of_a_delivery_cancelled_before_any_attempt_is_filtered_out() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
     service.charge().await;
     dispatch(&service).await;
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
-    let before = stream(&service).await.len();
+    let before = stream_records(&service).await.len();
     dispatch(&service).await;
     assert_eq!(service.deliveries("&status=CANCELLED").await.len(), 1);
-    let records = stream(&service).await;
+    let records = stream_records(&service).await;
     let cancelled: Vec<&Value> =
         records[before..].iter().filter(|record| kind(record) == "deliveries").collect();
     assert!(cancelled.iter().any(|record| record["dynamodb"]["NewImage"]["attempts"]["N"] == "0"));
-    assert!(!cancelled.into_iter().any(passes));
+    assert!(!cancelled.into_iter().any(passes_filter));
 }
 
 #[tokio::test]
-async fn of_the_changes_of_a_charge_that_is_paid_and_told_of_few_invoke_it() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn four_of_the_21_records_of_a_paid_and_delivered_charge_pass_the_filter() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created", "charge.paid"]).await;
-    // The endpoint's audit row is not a change of the charge.
+    service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
+    // Dispatch the endpoint's records first: its audit row does not belong to the charge.
     dispatch(&service).await;
-    let before = stream(&service).await.len();
+    let before = stream_records(&service).await.len();
     let charge = service.charge().await;
     dispatch(&service).await;
     service.sandbox(&charge, "pay", &json!({})).await;
     dispatch(&service).await;
     for delivery in service.deliveries("").await {
-        work(&service, &delivery).await;
+        run_webhook_worker(&service, &delivery).await;
     }
-    let records = &stream(&service).await[before..];
-    let passed = records.iter().filter(|record| passes(record)).count();
-    assert_eq!((passed, records.len()), (4, 21));
+    let records = &stream_records(&service).await[before..];
+    let passing = records.iter().filter(|record| passes_filter(record)).count();
+    assert_eq!((passing, records.len()), (4, 21));
 }

@@ -1,4 +1,4 @@
-//! What the tests have in common: a service of their own each, a client, a merchant's listener.
+//! Fixtures that the tests share: a service for each test, a merchant's HTTP client and a merchant's webhook receiver.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -31,14 +31,14 @@ use shared::store::Store;
 use shared::wallet::Wallets;
 use shared::wallet::verify::Verification;
 
-/// A merchant's client: an address and a key.
+/// A merchant's HTTP client: the base URL of a service and an API key.
 pub(crate) struct Client {
     pub(crate) base_url: String,
     key: String,
     http: HttpClient<HttpConnector, Full<Bytes>>,
 }
 
-/// A running service, with a client of its first account. It reads as that client.
+/// A running service with a client that uses the first account's test key. It dereferences to that client.
 pub(crate) struct Service {
     pub(crate) stack: Stack,
     client: Client,
@@ -53,7 +53,7 @@ impl Deref for Service {
     }
 }
 
-/// What a request came back with.
+/// A response. `body` is the parsed JSON, or null where `bytes` are not JSON.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -67,7 +67,7 @@ impl Answer {
         self.headers.get(name).map(|value| std::str::from_utf8(value.as_bytes()).unwrap())
     }
 
-    /// The error's code, after checking the whole shape of an error.
+    /// Returns the error's code. Checks first that the body has exactly the contract's error shape.
     pub(crate) fn code(&self) -> &str {
         let error = &self.body["error"];
         assert_eq!(self.body.as_object().unwrap().len(), 2, "{self:?}");
@@ -77,12 +77,12 @@ impl Answer {
         error["code"].as_str().unwrap()
     }
 
-    /// The status, type and code of an error.
+    /// Returns the status, type and code of an error.
     pub(crate) fn problem(&self) -> (u16, &str, &str) {
         (self.status.as_u16(), self.body["error"]["type"].as_str().unwrap(), self.code())
     }
 
-    /// The failing fields of a refused request.
+    /// Returns the names of the fields that the error's details list, in their order.
     pub(crate) fn params(&self) -> Vec<&str> {
         let details = self.body["error"]["details"].as_array().map(Vec::as_slice).unwrap_or_default();
         details.iter().map(|detail| detail["param"].as_str().unwrap()).collect()
@@ -104,7 +104,7 @@ impl Client {
         self.key.clone()
     }
 
-    /// Sends a request as it is; `path` may be a whole URL.
+    /// Sends a request with exactly these headers, without the client's key. `path` may be a whole URL.
     pub(crate) async fn raw(
         &self,
         method: Method,
@@ -115,11 +115,11 @@ impl Client {
         let url = if path.starts_with("http") { path.to_owned() } else { format!("{}{path}", self.base_url) };
         let headers: Vec<(&str, &[u8])> =
             headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect();
-        self.raw_with(method, &url, &headers, body.into()).await
+        self.send_with_byte_headers(method, &url, &headers, body.into()).await
     }
 
-    /// Sends a request whose headers need not be text.
-    pub(crate) async fn raw_with(
+    /// Sends a request whose header values need not be UTF-8.
+    pub(crate) async fn send_with_byte_headers(
         &self,
         method: Method,
         url: &str,
@@ -163,26 +163,26 @@ impl Client {
         self.raw(Method::DELETE, path, &[("apikey", &self.key)], "").await
     }
 
-    pub(crate) async fn create_with(&self, idempotency_key: &str, body: &Value) -> Answer {
+    pub(crate) async fn post_charge(&self, idempotency_key: &str, body: &Value) -> Answer {
         self.post_as(&self.key, "/v1/pix/charges", body, &[("idempotency-key", idempotency_key)]).await
     }
 
-    pub(crate) async fn charge_of(&self, idempotency_key: &str, body: &Value) -> Value {
-        self.create_with(idempotency_key, body).await.expect(201)
+    pub(crate) async fn new_charge(&self, idempotency_key: &str, body: &Value) -> Value {
+        self.post_charge(idempotency_key, body).await.expect(201)
     }
 
-    pub(crate) async fn read(&self, charge: &Value) -> Value {
+    pub(crate) async fn get_charge(&self, charge: &Value) -> Value {
         self.get(&format!("/v1/charges/{}", id(charge))).await.expect(200)
     }
 
-    pub(crate) async fn advance(&self, seconds: i64) {
+    pub(crate) async fn advance_seconds(&self, seconds: i64) {
         let headers = [("content-type", "application/json")];
         let body = json!({ "seconds": seconds }).to_string();
         self.raw(Method::POST, "/_local/clock/advance", &headers, body).await.expect(200);
     }
 
-    /// Registers a listener for events.
-    pub(crate) async fn register(&self, url: &str, events: &[&str]) -> Value {
+    /// Registers a webhook endpoint that subscribes to events.
+    pub(crate) async fn register_endpoint(&self, url: &str, events: &[&str]) -> Value {
         self.post("/v1/webhooks/endpoints", &json!({"url": url, "events": events})).await.expect(201)
     }
 
@@ -194,12 +194,13 @@ impl Client {
 
 impl Service {
     pub(crate) async fn start() -> Self {
-        Self::with(Options::in_memory()).await
+        Self::start_with(Options::in_memory()).await
     }
 
-    pub(crate) async fn with(options: Options) -> Self {
-        // A test that fails shows what went wrong behind the answers. Others have set it before, all but once.
-        let _set_before = tracing_subscriber::fmt()
+    pub(crate) async fn start_with(options: Options) -> Self {
+        // Shows the warnings that the service logs in the output of a failed test. Only the first call in this process
+        // installs the subscriber.
+        let _is_installed = tracing_subscriber::fmt()
             .compact()
             .with_max_level(tracing::Level::WARN)
             .with_test_writer()
@@ -209,37 +210,38 @@ impl Service {
         Self { stack, client, orders: AtomicU32::new(0) }
     }
 
-    /// A new charge of these fields.
-    pub(crate) async fn charge_of(&self, body: &Value) -> Value {
+    /// Creates a charge with these fields under the next unused idempotency key.
+    pub(crate) async fn new_charge(&self, body: &Value) -> Value {
         let order = self.orders.fetch_add(1, Ordering::Relaxed);
-        self.client.charge_of(&format!("order-{order:06}"), body).await
+        self.client.new_charge(&format!("order-{order:06}"), body).await
     }
 
-    /// A new charge of 1000 centavos.
+    /// Creates a charge of 1000 centavos.
     pub(crate) async fn charge(&self) -> Value {
-        self.charge_of(&json!({"amount": 1000})).await
+        self.new_charge(&json!({"amount": 1000})).await
     }
 
-    /// Plays the acquirer.
-    pub(crate) async fn sandbox(&self, charge: &Value, what: &str, body: &Value) -> Value {
-        self.sandbox_answer(charge, what, body).await.expect(200)
+    /// Plays the acquirer: calls a sandbox route of a charge and expects 200. `action` is the route's last segment,
+    /// such as `pay` or `fail`.
+    pub(crate) async fn sandbox(&self, charge: &Value, action: &str, body: &Value) -> Value {
+        self.sandbox_answer(charge, action, body).await.expect(200)
     }
 
-    pub(crate) async fn sandbox_answer(&self, charge: &Value, what: &str, body: &Value) -> Answer {
-        self.post(&format!("/v1/sandbox/charges/{}/{what}", id(charge)), body).await
+    pub(crate) async fn sandbox_answer(&self, charge: &Value, action: &str, body: &Value) -> Answer {
+        self.post(&format!("/v1/sandbox/charges/{}/{action}", id(charge)), body).await
     }
 
-    /// The state table, as whoever has credentials sees it.
+    /// Returns a store on the state table that bypasses the functions and the fault proxy.
     pub(crate) fn store(&self) -> Store {
         Store::new(local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url), "StateTable")
     }
 
-    /// The first account's test data.
+    /// Returns the scope of the first account's test key.
     pub(crate) fn scope(&self) -> Scope {
         Scope { account: self.stack.seed.first.id, mode: Mode::Test }
     }
 
-    /// Sets the first account's terms for Pix, as an operator does.
+    /// Sets the first account's Pix terms, as the operator's command does.
     pub(crate) async fn set_terms(&self, terms: MethodTerms) {
         self.change_settings(|settings| {
             settings.terms.0.insert(PaymentMethod::Pix, terms);
@@ -247,7 +249,7 @@ impl Service {
         .await;
     }
 
-    /// Changes the first account's settings, as an operator does.
+    /// Changes the first account's settings, as the operator's command does.
     pub(crate) async fn change_settings(&self, change: impl Fn(&mut AccountSettings)) {
         let (accounts, api_keys) = (Accounts::new(self.store()), ApiKeys::new(self.store(), "ApiKeysTable"));
         let now = self.stack.clock.now();
@@ -257,13 +259,14 @@ impl Service {
             .unwrap();
     }
 
-    /// The wallets of all scopes.
+    /// Returns the wallets of all scopes.
     pub(crate) fn wallets(&self) -> Wallets {
         Wallets::new(self.store())
     }
 
-    /// The first account's ledger, whose postings and balances agree.
-    pub(crate) async fn verified(&self) -> Verification {
+    /// Verifies the first account's test ledger. Fails where a posting and a balance differ, or where the ledger
+    /// changed during the check.
+    pub(crate) async fn check_ledger(&self) -> Verification {
         let charges = Charges::new(self.store());
         let read = (&self.wallets(), &charges);
         let found = verify_ledger(read, &self.scope(), self.stack.clock.now(), &|_count| {}).await.unwrap();
@@ -271,7 +274,7 @@ impl Service {
         found
     }
 
-    /// The rows of a partition of the state table whose sort keys begin so.
+    /// Reads the rows of a state table partition whose sort keys start with a prefix.
     pub(crate) async fn rows(&self, pk: &str, sk_prefix: &str) -> Vec<HashMap<String, AttributeValue>> {
         let client = local::sdk::dynamodb(&self.stack.endpoints.dynamodb_url);
         let text = |text: &str| AttributeValue::S(text.to_owned());
@@ -285,14 +288,14 @@ impl Service {
         query.send().await.unwrap().items.unwrap()
     }
 
-    /// Payments of the first account's test charges that went back to their payers.
-    pub(crate) async fn returned(&self) -> usize {
+    /// Counts the incoming payments of the first account's test charges that were returned to their payers.
+    pub(crate) async fn count_returned_payments(&self) -> usize {
         let incoming = self.store().partition(&format!("receipts#{}", self.scope())).await.unwrap();
         incoming.iter().filter(|payment| payment.contains_key("returned")).count()
     }
 }
 
-/// Who acts for the operator's part.
+/// The actor and the reason of an operator's change in these tests.
 pub(crate) fn operator() -> Operator {
     Operator { actor: "tester".to_owned(), reason: "because it is tested".to_owned() }
 }
@@ -301,19 +304,19 @@ pub(crate) fn id(object: &Value) -> &str {
     object["id"].as_str().unwrap()
 }
 
-/// Waits until a condition holds; fails after a minute.
-pub(crate) async fn eventually<T, F: AsyncFnMut() -> Option<T>>(what: &str, mut condition: F) -> T {
+/// Polls until `condition` returns a value. Fails after a minute with the text `expected`.
+pub(crate) async fn eventually<T, F: AsyncFnMut() -> Option<T>>(expected: &str, mut condition: F) -> T {
     let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         if let Some(value) = condition().await {
             return value;
         }
-        assert!(Instant::now() < deadline, "never: {what}");
+        assert!(Instant::now() < deadline, "not within a minute: {expected}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-/// A webhook as it arrived.
+/// A webhook request as the merchant's server received it.
 #[derive(Clone, Debug)]
 pub(crate) struct Hook {
     pub(crate) headers: HeaderMap,
@@ -322,7 +325,7 @@ pub(crate) struct Hook {
 
 impl Hook {
     pub(crate) fn header(&self, name: &str) -> &str {
-        self.headers.get(name).unwrap_or_else(|| panic!("no {name}")).to_str().unwrap()
+        self.headers.get(name).unwrap_or_else(|| panic!("the webhook has no header {name}")).to_str().unwrap()
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -332,7 +335,7 @@ impl Hook {
 
 type Reply = Arc<dyn Fn(usize) -> Response + Send + Sync>;
 
-/// A merchant's server: keeps what arrives, answers as told by the number of requests so far.
+/// A merchant's server that records each request. `reply` builds the response from the number of earlier requests.
 pub(crate) struct Listener {
     pub(crate) url: String,
     hooks: Arc<Mutex<Vec<Hook>>>,
@@ -347,9 +350,9 @@ impl Listener {
     pub(crate) async fn answering(reply: impl Fn(usize) -> Response + Send + Sync + 'static) -> Self {
         let hooks: Arc<Mutex<Vec<Hook>>> = Arc::default();
         let state: (Arc<Mutex<Vec<Hook>>>, Reply) = (hooks.clone(), Arc::new(reply));
-        let keep = |Shared((hooks, reply)): Shared<(Arc<Mutex<Vec<Hook>>>, Reply)>,
-                    headers: HeaderMap,
-                    body: Bytes| async move {
+        let record_and_reply = |Shared((hooks, reply)): Shared<(Arc<Mutex<Vec<Hook>>>, Reply)>,
+                                headers: HeaderMap,
+                                body: Bytes| async move {
             let number = {
                 let mut hooks = hooks.lock().unwrap();
                 hooks.push(Hook { headers, body });
@@ -357,7 +360,7 @@ impl Listener {
             };
             reply(number)
         };
-        let router = Router::new().fallback(keep).with_state(state);
+        let router = Router::new().fallback(record_and_reply).with_state(state);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/hook", listener.local_addr().unwrap());
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
@@ -368,13 +371,14 @@ impl Listener {
         self.hooks.lock().unwrap().clone()
     }
 
-    /// Waits for this many webhooks.
+    /// Waits until at least `count` webhooks have arrived. Returns all of them.
     pub(crate) async fn received(&self, count: usize) -> Vec<Hook> {
-        eventually("the webhooks", async || Some(self.hooks()).filter(|hooks| hooks.len() >= count)).await
+        eventually("the webhooks arrive", async || Some(self.hooks()).filter(|hooks| hooks.len() >= count))
+            .await
     }
 
-    /// Waits for the webhook of an event.
-    pub(crate) async fn event(&self, name: &str) -> Hook {
+    /// Waits for a webhook of this event type. Returns the first.
+    pub(crate) async fn wait_for_event(&self, name: &str) -> Hook {
         eventually(name, async || {
             self.hooks().into_iter().find(|hook| hook.header("x-service-event-type") == name)
         })

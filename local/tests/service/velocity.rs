@@ -1,4 +1,5 @@
-//! The velocity guard (contract: Errors, fraud guard), at the store: live keys have no acquirer yet.
+//! Tests of the velocity guard (contract: Errors, fraud guard). They call the store directly, because live keys have no
+//! acquirer yet.
 
 use domain::account::VelocityLimits;
 use domain::charge::transition::Command;
@@ -16,74 +17,81 @@ use crate::support::{Service, id};
 const MARIA: &str = "29537995593";
 const JOAO: &str = "25524893033";
 
-/// Ten of a customer, as in a new account; of the account as many as there are tests for.
+/// Ten charges per customer, as in a new account. The account's limit is too high to be reached.
 const LIMITS: VelocityLimits = VelocityLimits { per_customer: 10, per_account: 1_000 };
 
-/// A merchant with a live key.
-struct Merchant {
+/// Inserts live charges of one account, with the velocity guard.
+struct VelocityFixture {
     service: Service,
     charges: Charges,
     now: Timestamp,
-    pattern: Charge,
+    template: Charge,
 }
 
-impl Merchant {
+impl VelocityFixture {
     async fn start() -> Self {
         let service = Service::start().await;
         let charges = Charges::new(service.store());
-        let made = service.charge().await;
-        let charge = charges.find(id(&made).parse::<ChargeId>().ok()).await.unwrap().unwrap();
-        // In the middle of a minute.
+        let created = service.charge().await;
+        let charge = charges.find(id(&created).parse::<ChargeId>().ok()).await.unwrap().unwrap();
+        // The middle of a minute, so that the test's charges count in one minute.
         let now = service.stack.clock.now();
         let now = now.plus_seconds(30 - now.seconds() % 60).unwrap();
         let charge = charge.at(now);
         let scope = Scope { mode: Mode::Live, ..charge.scope };
-        Self { charges, now, pattern: Charge { scope, created_at: now, ..charge }, service }
+        Self { charges, now, template: Charge { scope, created_at: now, ..charge }, service }
     }
 
-    /// The live charge that an idempotency key stands for.
+    /// Returns the live charge of an idempotency key.
     fn charge(&self, key: &str, document: Option<&str>) -> Charge {
-        let mut charge = self.pattern.clone();
+        let mut charge = self.template.clone();
         charge.id = ChargeId::derive(b"salt", Mode::Live, "charges", key);
         charge.customer.document = document.and_then(Document::parse);
         charge
     }
 
-    async fn ask(
+    async fn insert(
         &self,
         charge: &Charge,
         limits: VelocityLimits,
         at: Timestamp,
     ) -> Result<bool, &'static str> {
-        asked(self.charges.insert_guarded(charge, limits, at).await)
+        is_new_or_code(self.charges.insert_guarded(charge, limits, at).await)
     }
 
-    async fn ask_for(&self, key: &str, document: &str) -> Result<bool, &'static str> {
-        self.ask(&self.charge(key, Some(document)), LIMITS, self.now).await
+    async fn insert_with_default_limits(&self, key: &str, document: &str) -> Result<bool, &'static str> {
+        self.insert(&self.charge(key, Some(document)), LIMITS, self.now).await
     }
 
-    /// Many at once; how many were made, and the codes of the others.
-    async fn at_once(&self, charges: Vec<Charge>, limits: VelocityLimits) -> (usize, Vec<&'static str>) {
+    /// Inserts charges concurrently. Returns the number that succeeded, replays included, and the error codes of the
+    /// others.
+    async fn insert_concurrently(
+        &self,
+        charges: Vec<Charge>,
+        limits: VelocityLimits,
+    ) -> (usize, Vec<&'static str>) {
         let tasks: Vec<_> = charges
             .into_iter()
             .map(|charge| {
                 let (charges, now) = (self.charges.clone(), self.now);
-                tokio::spawn(async move { asked(charges.insert_guarded(&charge, limits, now).await) })
+                tokio::spawn(
+                    async move { is_new_or_code(charges.insert_guarded(&charge, limits, now).await) },
+                )
             })
             .collect();
-        let (mut made, mut refused) = (0, Vec::new());
+        let (mut accepted, mut refused) = (0, Vec::new());
         for task in tasks {
             match task.await.unwrap() {
-                Ok(_) => made += 1,
+                Ok(_) => accepted += 1,
                 Err(code) => refused.push(code),
             }
         }
-        (made, refused)
+        (accepted, refused)
     }
 }
 
-/// Whether it is new, or the code of its refusal.
-fn asked(answer: Result<Inserted<StoredCharge>, ChargeError>) -> Result<bool, &'static str> {
+/// Returns whether the charge is new, or the code of its refusal.
+fn is_new_or_code(answer: Result<Inserted<StoredCharge>, ChargeError>) -> Result<bool, &'static str> {
     match answer {
         Ok(Inserted::New) => Ok(true),
         Ok(Inserted::Existing(_)) => Ok(false),
@@ -99,86 +107,87 @@ const CUSTOMER: &str = "fraud.customer_velocity_exceeded";
 const ACCOUNT: &str = "fraud.account_velocity_exceeded";
 
 #[tokio::test]
-async fn of_a_hundred_charges_of_a_customer_at_once_ten_pass() {
-    let merchant = Merchant::start().await;
+async fn of_a_hundred_concurrent_charges_of_a_customer_ten_are_accepted() {
+    let fixture = VelocityFixture::start().await;
     let charges: Vec<Charge> =
-        (0..100).map(|order| merchant.charge(&format!("order-{order}"), Some(MARIA))).collect();
-    let (made, refused) = merchant.at_once(charges.clone(), LIMITS).await;
-    assert_eq!((made, refused.len()), (10, 90));
+        (0..100).map(|order| fixture.charge(&format!("order-{order}"), Some(MARIA))).collect();
+    let (accepted, refused) = fixture.insert_concurrently(charges.clone(), LIMITS).await;
+    assert_eq!((accepted, refused.len()), (10, 90));
     assert!(refused.iter().all(|code| *code == CUSTOMER));
-    // Replays are told from new ones: all again, and still the same ten.
-    let (made, refused) = merchant.at_once(charges.clone(), LIMITS).await;
-    assert_eq!((made, refused.len()), (10, 90));
-    let mut there = 0;
+    // Replays are recognised: with all charges sent again, the same ten succeed.
+    let (accepted, refused) = fixture.insert_concurrently(charges.clone(), LIMITS).await;
+    assert_eq!((accepted, refused.len()), (10, 90));
+    let mut stored = 0;
     for charge in &charges {
-        there += usize::from(merchant.charges.find(Some(charge.id)).await.unwrap().is_some());
+        stored += usize::from(fixture.charges.find(Some(charge.id)).await.unwrap().is_some());
     }
-    assert_eq!(there, 10);
-    // Others are asked as before: another customer, nobody by name, test data.
-    assert_eq!(merchant.ask_for("other-1", JOAO).await, Ok(true));
-    let unnamed = merchant.charge("other-2", None);
-    assert_eq!(merchant.ask(&unnamed, LIMITS, merchant.now).await, Ok(true));
+    assert_eq!(stored, 10);
+    // The limit does not affect another customer, a charge without a document, or test data.
+    assert_eq!(fixture.insert_with_default_limits("other-1", JOAO).await, Ok(true));
+    let unnamed = fixture.charge("other-2", None);
+    assert_eq!(fixture.insert(&unnamed, LIMITS, fixture.now).await, Ok(true));
     let customer = json!({"amount": 1000, "customer": {"document": MARIA}});
     for _ in 0..12 {
-        merchant.service.charge_of(&customer).await;
+        fixture.service.new_charge(&customer).await;
     }
 }
 
 #[tokio::test]
-async fn of_a_hundred_charges_of_an_account_at_once_as_many_pass_as_may() {
-    let merchant = Merchant::start().await;
+async fn of_a_hundred_concurrent_charges_of_an_account_ten_are_accepted() {
+    let fixture = VelocityFixture::start().await;
     let limits = VelocityLimits { per_account: 10, ..LIMITS };
     let charges: Vec<Charge> =
-        (0..100).map(|order| merchant.charge(&format!("order-{order}"), None)).collect();
-    let (made, refused) = merchant.at_once(charges.clone(), limits).await;
-    assert_eq!((made, refused.len()), (10, 90));
+        (0..100).map(|order| fixture.charge(&format!("order-{order}"), None)).collect();
+    let (accepted, refused) = fixture.insert_concurrently(charges.clone(), limits).await;
+    assert_eq!((accepted, refused.len()), (10, 90));
     assert!(refused.iter().all(|code| *code == ACCOUNT));
-    // A replay is never refused, and takes no place in the minute after.
-    let (made, _) = merchant.at_once(charges.clone(), limits).await;
-    assert_eq!(made, 10);
-    let minute_after = merchant.now.plus_seconds(60).unwrap();
+    // A replay is never refused, and it does not count in the next minute.
+    let (accepted, _) = fixture.insert_concurrently(charges.clone(), limits).await;
+    assert_eq!(accepted, 10);
+    let minute_after = fixture.now.plus_seconds(60).unwrap();
     let mut replayed = None;
     for charge in &charges {
-        replayed = replayed.or(merchant.charges.find(Some(charge.id)).await.unwrap());
+        replayed = replayed.or(fixture.charges.find(Some(charge.id)).await.unwrap());
     }
-    // As the merchant asks again: the same request, at another time.
+    // A replay of an accepted charge in the next minute.
     let replayed = Charge { created_at: minute_after, ..replayed.unwrap().at(minute_after) };
     for _ in 0..20 {
-        assert_eq!(merchant.ask(&replayed, limits, minute_after).await, Ok(false));
+        assert_eq!(fixture.insert(&replayed, limits, minute_after).await, Ok(false));
     }
     for order in 0..10 {
-        let new = merchant.charge(&format!("later-{order}"), None);
-        assert_eq!(merchant.ask(&new, limits, minute_after).await, Ok(true), "{order}");
+        let new = fixture.charge(&format!("later-{order}"), None);
+        assert_eq!(fixture.insert(&new, limits, minute_after).await, Ok(true), "{order}");
     }
 }
 
 #[tokio::test]
-async fn a_charge_that_expires_or_is_cancelled_gives_its_place_back() {
-    let merchant = Merchant::start().await;
+async fn an_expired_or_cancelled_charge_no_longer_counts() {
+    let fixture = VelocityFixture::start().await;
     let limits = VelocityLimits { per_customer: 2, per_account: 2 };
-    let ask = async |key: &str| merchant.ask(&merchant.charge(key, Some(MARIA)), limits, merchant.now).await;
-    assert_eq!((ask("first").await, ask("second").await), (Ok(true), Ok(true)));
-    assert_eq!(ask("third").await, Err(ACCOUNT));
-    let end = async |key: &str, command: Command| {
-        let charge = merchant.charges.find(Some(merchant.charge(key, None).id)).await.unwrap().unwrap();
-        merchant.charges.apply(charge, &command, merchant.now).await.unwrap().status
+    let insert =
+        async |key: &str| fixture.insert(&fixture.charge(key, Some(MARIA)), limits, fixture.now).await;
+    assert_eq!((insert("first").await, insert("second").await), (Ok(true), Ok(true)));
+    assert_eq!(insert("third").await, Err(ACCOUNT));
+    let apply = async |key: &str, command: Command| {
+        let charge = fixture.charges.find(Some(fixture.charge(key, None).id)).await.unwrap().unwrap();
+        fixture.charges.apply(charge, &command, fixture.now).await.unwrap().status
     };
-    assert_eq!(end("first", Command::Cancel).await, TransactionStatus::Cancelled);
-    assert_eq!(ask("third").await, Ok(true));
-    assert_eq!(ask("fourth").await, Err(ACCOUNT));
-    assert_eq!(end("second", Command::Expire { at: merchant.now }).await, TransactionStatus::Expired);
-    // Told again, it gives nothing back again.
-    assert_eq!(end("second", Command::Expire { at: merchant.now }).await, TransactionStatus::Expired);
-    assert_eq!((ask("fourth").await, ask("fifth").await), (Ok(true), Err(ACCOUNT)));
+    assert_eq!(apply("first", Command::Cancel).await, TransactionStatus::Cancelled);
+    assert_eq!(insert("third").await, Ok(true));
+    assert_eq!(insert("fourth").await, Err(ACCOUNT));
+    assert_eq!(apply("second", Command::Expire { at: fixture.now }).await, TransactionStatus::Expired);
+    // A repeated expiry frees nothing more.
+    assert_eq!(apply("second", Command::Expire { at: fixture.now }).await, TransactionStatus::Expired);
+    assert_eq!((insert("fourth").await, insert("fifth").await), (Ok(true), Err(ACCOUNT)));
     let decline = Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() };
-    assert_eq!(end("third", decline).await, TransactionStatus::Refused);
-    assert_eq!(ask("fifth").await, Err(ACCOUNT), "a declined charge was an attempt");
-    // The minute after it is the customer's turn.
-    let later = merchant.now.plus_seconds(60).unwrap();
-    let fifth = merchant.charge("fifth", Some(MARIA));
-    assert_eq!(merchant.ask(&fifth, limits, later).await, Err(CUSTOMER));
-    assert_eq!(merchant.ask(&merchant.charge("sixth", Some(JOAO)), limits, later).await, Ok(true));
-    assert_eq!(merchant.ask(&merchant.charge("seventh", Some(JOAO)), limits, later).await, Ok(true));
-    let ten_minutes_on = merchant.now.plus_seconds(600).unwrap();
-    assert_eq!(merchant.ask(&fifth, limits, ten_minutes_on).await, Ok(true));
+    assert_eq!(apply("third", decline).await, TransactionStatus::Refused);
+    assert_eq!(insert("fifth").await, Err(ACCOUNT), "a declined charge still counts");
+    // In the next minute the account's limit is free again, and the customer's limit of ten minutes still applies.
+    let later = fixture.now.plus_seconds(60).unwrap();
+    let fifth = fixture.charge("fifth", Some(MARIA));
+    assert_eq!(fixture.insert(&fifth, limits, later).await, Err(CUSTOMER));
+    assert_eq!(fixture.insert(&fixture.charge("sixth", Some(JOAO)), limits, later).await, Ok(true));
+    assert_eq!(fixture.insert(&fixture.charge("seventh", Some(JOAO)), limits, later).await, Ok(true));
+    let ten_minutes_on = fixture.now.plus_seconds(600).unwrap();
+    assert_eq!(fixture.insert(&fifth, limits, ten_minutes_on).await, Ok(true));
 }

@@ -1,4 +1,4 @@
-//! What a merchant has, and where it came from (contract: Wallets; design: Money).
+//! Tests of the wallets, the statement and the ledger behind them (contract: Wallets; design: Money).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::support::{Answer, Listener, Service, eventually, id, operator};
 
 const CPF: &str = "29537995593";
 
-/// 0.99 % and 5 for the acquirer, 1 % for the platform.
+/// Returns terms with an acquirer fee of 0.99 % plus 5 and a platform fee of 1 %.
 fn fees() -> MethodTerms {
     MethodTerms {
         acquirer_fee: Fee::new(5, 99).unwrap(),
@@ -47,11 +47,11 @@ impl Service {
     }
 
     async fn pay(&self, amount: i64) -> Value {
-        let charge = self.charge_of(&json!({ "amount": amount })).await;
+        let charge = self.new_charge(&json!({ "amount": amount })).await;
         self.sandbox(&charge, "pay", &json!({})).await
     }
 
-    /// An operator's correction, as it is told to the merchant.
+    /// Adjusts the balance as an operator does. `note` is shown to the merchant.
     async fn adjust(&self, minor: i64, note: &str) -> PostingId {
         let now = self.stack.clock.now();
         let id = PostingId::new(now, shared::random::bytes().unwrap());
@@ -69,7 +69,7 @@ impl Service {
 }
 
 #[tokio::test]
-async fn a_wallet_in_which_nothing_moved_has_nothing_in_both_shapes() {
+async fn a_new_wallet_is_zero_in_every_representation() {
     let service = Service::start().await;
     let zero = json!({"currency": "BRL", "available": 0, "pending": 0, "total": 0});
     assert_eq!(
@@ -96,7 +96,7 @@ async fn a_wallet_in_which_nothing_moved_has_nothing_in_both_shapes() {
 }
 
 #[tokio::test]
-async fn a_bad_question_is_refused_with_what_is_wrong() {
+async fn an_invalid_query_parameter_is_refused_with_its_name() {
     let service = Service::start().await;
     for query in ["currency=brl", "currency=BLR", "currency=", "currency=BRL&currency=EUR", "curency=EUR"] {
         let refused = service.get(&format!("/v1/wallets/balance?{query}")).await;
@@ -110,19 +110,19 @@ async fn a_bad_question_is_refused_with_what_is_wrong() {
         assert_eq!(refused.params(), [query.split('=').next().unwrap()]);
     }
     for path in ["/v1/wallets", "/v1/wallets/balance", "/v1/wallets/transactions"] {
-        let nobody = service.raw(Method::GET, path, &[], "").await;
-        assert_eq!(nobody.problem(), (401, "authentication_error", "unauthorized"));
+        let unauthenticated = service.raw(Method::GET, path, &[], "").await;
+        assert_eq!(unauthenticated.problem(), (401, "authentication_error", "unauthorized"));
         let wrong = service.get_as("ak_test_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", path).await;
         assert_eq!(wrong.problem(), (401, "authentication_error", "unauthorized"));
     }
 }
 
 #[tokio::test]
-async fn a_settlement_credits_its_net_and_is_in_the_statement() {
+async fn a_settlement_credits_its_net_amount_and_appears_in_the_statement() {
     let service = Service::start().await;
     service.set_terms(fees()).await;
     let charge = service.pay(10_000).await;
-    // 0.99 % of 10000 and 5; 1 %.
+    // 0.99 % of 10,000 plus 5 for the acquirer, and 1 % for the platform.
     let (acquirer, platform) = (104, 100);
     let balance = service.balance().await;
     assert_eq!(
@@ -145,16 +145,16 @@ async fn a_settlement_credits_its_net_and_is_in_the_statement() {
     assert_eq!(service.balance_of(LedgerAccount::AcquirerFees).await, acquirer);
     assert_eq!(service.balance_of(LedgerAccount::PlatformFees).await, platform);
     assert_eq!(service.balance_of(LedgerAccount::AcquirerClearing).await, -10_000);
-    // No field of a charge's response is a fee.
+    // A charge's response contains no fee.
     for object in [&charge, &charge["pix"], &charge["settlement"], &charge["customer"]] {
         let names: Vec<&String> = object.as_object().unwrap().keys().collect();
         assert!(!names.iter().any(|name| name.to_lowercase().contains("fee")), "{names:?}");
     }
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn a_payment_that_fees_eat_whole_is_credited_with_nothing() {
+async fn a_payment_smaller_than_its_fees_credits_zero() {
     let service = Service::start().await;
     service.set_terms(MethodTerms { platform_fee: Fee::new(500, 0).unwrap(), ..fees() }).await;
     service.pay(100).await;
@@ -164,11 +164,11 @@ async fn a_payment_that_fees_eat_whole_is_credited_with_nothing() {
         (&movement["amount"], &movement["fee"], &movement["net"]),
         (&json!(100), &json!(100), &json!(0))
     );
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn test_money_and_live_money_and_accounts_never_meet() {
+async fn the_wallets_of_accounts_and_modes_are_separate() {
     let service = Service::start().await;
     service.pay(1_000).await;
     let seed = &service.stack.seed;
@@ -181,7 +181,7 @@ async fn test_money_and_live_money_and_accounts_never_meet() {
 }
 
 #[tokio::test]
-async fn held_money_is_pending_until_its_day_and_then_released_once() {
+async fn held_money_is_pending_until_its_release_date_and_is_released_once() {
     let service = Service::start().await;
     let held = |hold_days| MethodTerms { hold_days, ..fees() };
     service.set_terms(held(2)).await;
@@ -189,14 +189,14 @@ async fn held_money_is_pending_until_its_day_and_then_released_once() {
     service.pay(2_000).await;
     service.set_terms(held(1)).await;
     service.pay(4_000).await;
-    // 15 and 10, 25 and 20, 45 and 40.
+    // The acquirer and platform fees are 15 and 10, 25 and 20, 45 and 40.
     let (two_days, one_day) = (975 + 1_955, 3_915);
     let flat = service.get("/v1/wallets/balance?currency=BRL").await.expect(200);
     let at = |name: &str| flat[name].clone();
     assert_eq!((at("available"), at("pending")), (json!(0), json!(two_days + one_day)));
     assert_eq!(at("next_release_amount"), one_day);
     let first_release = at("next_release_at").as_str().unwrap().to_owned();
-    // A day begins in São Paulo.
+    // A release date starts at midnight in São Paulo.
     assert!(first_release.ends_with("T03:00:00.000Z"), "{first_release}");
     let balance = service.balance().await;
     assert_eq!(
@@ -204,10 +204,10 @@ async fn held_money_is_pending_until_its_day_and_then_released_once() {
         (&json!(two_days + one_day), &json!(first_release))
     );
     assert_eq!(service.get("/v1/wallets").await.expect(200)[0]["pendingBalance"], two_days + one_day);
-    service.verified().await;
+    service.check_ledger().await;
 
-    service.advance(86_400).await;
-    let balance = eventually("the first release", async || {
+    service.advance_seconds(86_400).await;
+    let balance = eventually("the first tranche is released", async || {
         Some(service.balance().await).filter(|balance| balance["available"] != 0)
     })
     .await;
@@ -221,20 +221,20 @@ async fn held_money_is_pending_until_its_day_and_then_released_once() {
     );
     assert_eq!(release["changes"], json!({"available": one_day, "pending": -one_day, "retained": 0}));
 
-    service.advance(30 * 86_400).await;
-    let balance = eventually("the second release", async || {
+    service.advance_seconds(30 * 86_400).await;
+    let balance = eventually("the second tranche is released", async || {
         Some(service.balance().await).filter(|balance| balance["pending"] == 0)
     })
     .await;
     assert_eq!(balance["available"], one_day + two_days);
     assert_eq!((&balance["next_release_at"], &balance["next_release_amount"]), (&Value::Null, &Value::Null));
     assert_eq!(service.movements("").await.len(), 5);
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn two_schedulers_that_release_at_once_release_once() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn concurrent_schedulers_release_a_tranche_once() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     service.pay(1_000).await;
     service.stack.clock.advance(86_400_000);
@@ -246,42 +246,42 @@ async fn two_schedulers_that_release_at_once_release_once() {
     schedulers.join_all().await;
     let balance = service.balance().await;
     assert_eq!((&balance["available"], &balance["pending"]), (&json!(1_000), &json!(0)));
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn money_that_is_not_credited_is_in_accounts_of_its_own() {
+async fn money_that_is_not_credited_is_posted_to_separate_ledger_accounts() {
     let service = Service::start().await;
     service.set_terms(fees()).await;
     let locked = json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": CPF});
-    let (kept, returned) = (service.charge_of(&locked).await, service.charge_of(&locked).await);
-    for charge in [&kept, &returned] {
+    let (approved, returned) = (service.new_charge(&locked).await, service.new_charge(&locked).await);
+    for charge in [&approved, &returned] {
         service.sandbox(charge, "pay", &json!({"payer_tax_id": null})).await;
     }
     assert_eq!(service.balance_of(LedgerAccount::HeldForReview).await, 2_000);
     assert_eq!(service.balance().await["total"], 0);
     service.sandbox(&returned, "review", &json!({"decision": "return"})).await;
-    service.sandbox(&kept, "review", &json!({"decision": "approve"})).await;
+    service.sandbox(&approved, "review", &json!({"decision": "approve"})).await;
     assert_eq!(service.balance_of(LedgerAccount::HeldForReview).await, 0);
-    // Fees are those of the moment of settlement: 15 and 10.
+    // Fees are fixed at settlement: 15 and 10.
     assert_eq!(service.balance().await["available"], 975);
-    // A wrong amount, a second payment, the wrong payer: they came, and went back.
+    // A wrong amount, a second payment and a wrong payer are each recorded as unapplied and returned.
     let open = service.charge().await;
     service.sandbox(&open, "pay", &json!({"amount": 999})).await;
-    service.sandbox(&kept, "pay", &json!({})).await;
-    let wrong = service.charge_of(&locked).await;
+    service.sandbox(&approved, "pay", &json!({})).await;
+    let wrong = service.new_charge(&locked).await;
     service.sandbox(&wrong, "pay", &json!({"payer_tax_id": "25524893033"})).await;
     let wallet = service.wallets().in_currency(&service.scope(), Currency::BRL).await.unwrap();
     let unapplied = wallet.totals(LedgerAccount::UnappliedReceipts);
     assert_eq!((unapplied.credits.get(), unapplied.debits.get()), (2_999, 2_999));
     assert_eq!(wallet.balance(LedgerAccount::AcquirerClearing).unwrap(), -1_000);
     assert_eq!((wallet.available().unwrap().get(), service.movements("").await.len()), (975, 1));
-    service.verified().await;
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn the_statement_is_read_by_pages_and_dates_and_currencies() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn the_statement_is_read_by_page_date_and_currency() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let mut charges = Vec::new();
     for amount in 1..=7 {
         charges.push(service.pay(amount).await["id"].clone());
@@ -291,25 +291,22 @@ async fn the_statement_is_read_by_pages_and_dates_and_currencies() {
     let of = |page: &Value| -> Vec<Value> {
         page["data"].as_array().unwrap().iter().map(|movement| movement["charge_id"].clone()).collect()
     };
-    let (mut seen, mut path) = (Vec::new(), "/v1/wallets/transactions?limit=3".to_owned());
+    let (mut listed, mut path) = (Vec::new(), "/v1/wallets/transactions?limit=3".to_owned());
     loop {
         let page = service.get(&path).await.expect(200);
-        seen.extend(of(&page));
+        listed.extend(of(&page));
         assert_eq!(page["has_more"], json!(page["next_cursor"].is_string()));
         let Some(cursor) = page["next_cursor"].as_str() else { break };
         assert_eq!(page["data"].as_array().unwrap().len(), 3);
         path = format!("/v1/wallets/transactions?limit=3&starting_after={cursor}");
     }
-    assert_eq!(seen, charges);
+    assert_eq!(listed, charges);
     let all = service.movements("").await;
-    assert!(
-        all.windows(2).all(|pair| pair[0]["id"].as_str() > pair[1]["id"].as_str()),
-        "ids sort as time does"
-    );
+    assert!(all.windows(2).all(|pair| pair[0]["id"].as_str() > pair[1]["id"].as_str()), "ids sort by time");
     let (second, fifth) = (all[5]["created_at"].as_str().unwrap(), all[2]["created_at"].as_str().unwrap());
     let within = service.movements(&format!("?created_after={second}&created_before={fifth}")).await;
     assert_eq!(within, all[2..=5]);
-    // A cursor is a movement of this wallet, or nothing.
+    // A cursor must be a movement of the same wallet.
     for query in [
         format!("?currency=EUR&starting_after={}", id(&all[0])),
         format!("?starting_after=mv_{}", "0".repeat(26)),
@@ -327,7 +324,7 @@ async fn csv(service: &Service, path: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn the_statement_as_csv_is_the_same_statement() {
+async fn the_csv_statement_has_the_same_movements_and_escapes_formulas() {
     let service = Service::start().await;
     service.set_terms(fees()).await;
     let charge = service.pay(1_000).await;
@@ -356,7 +353,7 @@ async fn the_statement_as_csv_is_the_same_statement() {
             ),
         ]
     );
-    // The next page's place is in a header.
+    // The next page's cursor is in a header.
     let first = csv(&service, "/v1/wallets/transactions?limit=1").await;
     let cursor = first.header("x-next-cursor").unwrap();
     let second = csv(&service, &format!("/v1/wallets/transactions?limit=1&starting_after={cursor}")).await;
@@ -367,9 +364,10 @@ async fn the_statement_as_csv_is_the_same_statement() {
 }
 
 #[tokio::test]
-async fn a_thousand_settlements_by_32_clients_told_twice_under_conflicts_are_exact() {
+async fn a_thousand_settlements_with_duplicate_notifications_and_conflicts_are_exact() {
     let service =
-        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
+        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
+            .await;
     service.set_terms(fees()).await;
     let service = Arc::new(service);
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
@@ -379,11 +377,11 @@ async fn a_thousand_settlements_by_32_clients_told_twice_under_conflicts_are_exa
         let service = Arc::clone(&service);
         clients.spawn(async move {
             for number in (client..1_000).step_by(32) {
-                let charge = service.charge_of(&json!({"amount": 1_000 + number})).await;
-                let told = json!({"end_to_end_id": format!("E{number}")});
+                let charge = service.new_charge(&json!({"amount": 1_000 + number})).await;
+                let notification = json!({"end_to_end_id": format!("E{number}")});
                 let (first, second) = tokio::join!(
-                    service.sandbox(&charge, "pay", &told),
-                    service.sandbox(&charge, "pay", &told)
+                    service.sandbox(&charge, "pay", &notification),
+                    service.sandbox(&charge, "pay", &notification)
                 );
                 assert_eq!((&first["status"], &first), (&json!("paid"), &second));
             }
@@ -395,21 +393,21 @@ async fn a_thousand_settlements_by_32_clients_told_twice_under_conflicts_are_exa
     let net: i64 = amounts.map(|amount| terms.fees(amount).net_of(amount).get()).sum();
     let balance = service.balance().await;
     assert_eq!((&balance["available"], &balance["pending"]), (&json!(net), &json!(0)));
-    assert_eq!(service.verified().await.postings, 1_000);
-    assert_eq!(service.returned().await, 0);
+    assert_eq!(service.check_ledger().await.postings, 1_000);
+    assert_eq!(service.count_returned_payments().await, 0);
 }
 
 #[tokio::test]
-async fn debits_that_race_each_other_and_credits_never_overdraw() {
-    let service = Arc::new(Service::with(Options { fault_proxy: true, ..Options::in_memory() }).await);
-    // Through the front, so that debits meet conflicts as settlements do.
+async fn concurrent_debits_and_credits_never_overdraw_a_wallet() {
+    let service = Arc::new(Service::start_with(Options { fault_proxy: true, ..Options::in_memory() }).await);
+    // Payouts go through the fault proxy, so that debits conflict as settlements do.
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     proxy.inject_every("TransactWriteItems", 5, Fault::TransactionConflict);
     let payouts = Payouts::new(shared::store::Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable"));
-    let mut work = JoinSet::new();
+    let mut tasks = JoinSet::new();
     for _ in 0..8 {
         let service = Arc::clone(&service);
-        work.spawn(async move {
+        tasks.spawn(async move {
             for _ in 0..10 {
                 service.pay(100).await;
             }
@@ -418,8 +416,8 @@ async fn debits_that_race_each_other_and_credits_never_overdraw() {
     }
     for _ in 0..16 {
         let (service, payouts) = (Arc::clone(&service), payouts.clone());
-        work.spawn(async move {
-            let (mut taken, mut refused) = (0, 0);
+        tasks.spawn(async move {
+            let (mut created, mut refused) = (0, 0);
             for _ in 0..20 {
                 let amount = Amount::parse(70).unwrap();
                 let now = service.stack.clock.now();
@@ -427,7 +425,7 @@ async fn debits_that_race_each_other_and_credits_never_overdraw() {
                     .create(payout_id(&service), service.scope(), (amount, Currency::BRL), &operator(), now)
                     .await
                 {
-                    Ok(_) => taken += 1,
+                    Ok(_) => created += 1,
                     Err(PayoutRefused::InsufficientBalance { available }) => {
                         assert!(available < 70);
                         refused += 1;
@@ -436,13 +434,14 @@ async fn debits_that_race_each_other_and_credits_never_overdraw() {
                 }
                 assert!(service.balance().await["available"].as_i64().unwrap() >= 0);
             }
-            (taken, refused)
+            (created, refused)
         });
     }
-    let ends = work.join_all().await;
-    let (mut taken, refused) = ends.iter().fold((0, 0), |sum, end| (sum.0 + end.0, sum.1 + end.1));
-    assert!(refused > 0, "320 payouts of 70 ask for more than 8,000");
-    // Whatever is left is less than one more; and nobody was refused what was there.
+    let outcomes = tasks.join_all().await;
+    let (mut created, refused) =
+        outcomes.iter().fold((0, 0), |sum, outcome| (sum.0 + outcome.0, sum.1 + outcome.1));
+    assert!(refused > 0, "320 payouts of 70 exceed the 8,000 credited, so some are refused");
+    // Further payouts succeed until less than one amount is left, so no refusal was wrong.
     let mut left = service.balance().await["available"].as_i64().unwrap();
     while left >= 70 {
         let amount = Amount::parse(70).unwrap();
@@ -456,20 +455,20 @@ async fn debits_that_race_each_other_and_credits_never_overdraw() {
             )
             .await
             .unwrap();
-        (taken, left) = (taken + 1, left - 70);
+        (created, left) = (created + 1, left - 70);
     }
-    assert_eq!((taken, left), (8_000 / 70, 8_000 % 70));
-    service.verified().await;
+    assert_eq!((created, left), (8_000 / 70, 8_000 % 70));
+    service.check_ledger().await;
 }
 
 #[tokio::test]
-async fn payouts_move_money_and_are_told_of() {
+async fn payouts_move_money_and_emit_events() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["payout.created", "payout.paid", "payout.failed"]).await;
+    service.register_endpoint(&listener.url, &["payout.created", "payout.paid", "payout.failed"]).await;
     let legacy = Listener::start().await;
     let names = ["created", "completed", "failed", "status_changed"].map(|name| format!("withdrawal.{name}"));
-    service.register(&legacy.url, &names.each_ref().map(String::as_str)).await;
+    service.register_endpoint(&legacy.url, &names.each_ref().map(String::as_str)).await;
     service.pay(1_000).await;
     let payouts = Payouts::new(service.store());
     let now = || service.stack.clock.now();
@@ -490,10 +489,10 @@ async fn payouts_move_money_and_are_told_of() {
     assert_eq!(service.balance().await["available"], 0);
     assert_eq!(service.balance_of(LedgerAccount::Payouts).await, 1_000);
     payouts.end(paid.id, &PayoutEnd::Paid, &operator(), now()).await.unwrap();
-    let why = PayoutEnd::Failed { reason: "account closed".to_owned() };
-    // Told twice, it fails once.
+    let failed_outcome = PayoutEnd::Failed { reason: "account closed".to_owned() };
+    // A repeated outcome changes nothing.
     for _ in 0..2 {
-        payouts.end(failed.id, &why, &operator(), now()).await.unwrap();
+        payouts.end(failed.id, &failed_outcome, &operator(), now()).await.unwrap();
     }
     assert!(payouts.end(failed.id, &PayoutEnd::Paid, &operator(), now()).await.is_err());
     assert_eq!(service.balance().await["available"], 400);
@@ -501,10 +500,10 @@ async fn payouts_move_money_and_are_told_of() {
     let kinds: Vec<Value> =
         service.movements("").await.iter().map(|movement| movement["type"].clone()).collect();
     assert_eq!(kinds, ["payout_failed", "payout", "payout", "settlement"]);
-    service.verified().await;
+    service.check_ledger().await;
 
     let hooks = listener.received(4).await;
-    let told: BTreeSet<(String, String)> = hooks
+    let published: BTreeSet<(String, String)> = hooks
         .iter()
         .map(|hook| {
             let body = hook.json();
@@ -521,13 +520,13 @@ async fn payouts_move_money_and_are_told_of() {
         ("payout.paid", paid.id),
         ("payout.failed", failed.id),
     ];
-    assert_eq!(told, expected.map(|(name, id)| (name.to_owned(), id.to_string())).into_iter().collect());
-    let failure = listener.event("payout.failed").await.json()["data"]["object"].clone();
+    assert_eq!(published, expected.map(|(name, id)| (name.to_owned(), id.to_string())).into_iter().collect());
+    let failure = listener.wait_for_event("payout.failed").await.json()["data"]["object"].clone();
     assert_eq!(
         (&failure["status"], &failure["failure_reason"]),
         (&json!("failed"), &json!("account closed"))
     );
-    let told: BTreeSet<(String, String, String)> = legacy
+    let published: BTreeSet<(String, String, String)> = legacy
         .received(6)
         .await
         .iter()
@@ -554,9 +553,9 @@ async fn payouts_move_money_and_are_told_of() {
         ("withdrawal.status_changed", failed.id, "PENDING FAILED"),
     ];
     let expected = expected.map(|(name, id, moved)| (name.to_owned(), id.to_string(), moved.to_owned()));
-    assert_eq!(told, expected.into_iter().collect());
+    assert_eq!(published, expected.into_iter().collect());
     let mut audit = service.rows(&format!("audit#{}", service.scope().account), "aud_").await;
-    // The listeners' endpoints are there too.
+    // The audit also has rows of the registered endpoints.
     audit.retain(|row| row["action"].as_s().unwrap().starts_with("payout."));
     assert_eq!(audit.len(), 4, "{audit:?}");
 }
@@ -566,9 +565,10 @@ fn payout_id(service: &Service) -> PayoutId {
 }
 
 #[tokio::test]
-async fn an_operators_change_asked_for_again_by_its_id_is_done_once() {
+async fn an_operators_change_repeated_under_its_id_is_applied_once() {
     let service =
-        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
+        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
+            .await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     let store = shared::store::Store::new(local::sdk::dynamodb(&proxy.url()), "StateTable");
     let now = service.stack.clock.now();
@@ -602,13 +602,14 @@ async fn an_operators_change_asked_for_again_by_its_id_is_done_once() {
     assert_eq!(service.balance().await["available"], 400);
     let audit = service.rows(&format!("audit#{}", service.scope().account), "aud_").await;
     assert_eq!(audit.len(), 2, "{audit:?}");
-    service.verified().await;
+    service.check_ledger().await;
 }
 
-/// What refunds and cases post goes through the store as it will: with conditions, in one transaction.
+/// Commits the postings of refunds and MED cases directly to the store, with the conditions of the product's
+/// transactions.
 #[tokio::test]
-async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothing() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     service.pay(1_000).await;
     service.adjust(300, "goodwill").await;
@@ -642,40 +643,41 @@ async fn refunds_and_cases_take_from_where_money_is_or_not_at_all() {
         let writes: Vec<Write> = counters::posting_writes(&posting, Cover::NotNeeded).unwrap();
         store.commit(writes).await.unwrap()
     };
-    let now_has = async || {
-        service.verified().await;
+    let balances = async || {
+        service.check_ledger().await;
         let balance = service.balance().await;
         ["available", "pending", "retained"].map(|name| balance[name].as_i64().unwrap())
     };
     assert_eq!(refund(&share(900, 0)).await, Ok(Committed::Done));
-    assert_eq!(now_has().await, [300, 100, 0]);
-    // More than the tranche holds, and more than is available: nothing is written.
+    assert_eq!(balances().await, [300, 100, 0]);
+    // A refund above the tranche and one above the available balance write nothing.
     assert!(matches!(refund(&share(101, 0)).await, Ok(Committed::Overtaken { .. })));
     assert_eq!(refund(&share(100, 301)).await, Err((301, 300)));
-    assert_eq!(now_has().await, [300, 100, 0]);
+    assert_eq!(balances().await, [300, 100, 0]);
     assert_eq!(refund(&share(100, 200)).await, Ok(Committed::Done));
-    assert_eq!(now_has().await, [100, 0, 0]);
+    assert_eq!(balances().await, [100, 0, 0]);
     let failed = rules::refund_failed(cause(), &share(900, 0), Some(held.day), Retaken::default());
     assert_eq!(commit(failed.unwrap()).await, Committed::Done);
-    assert_eq!(now_has().await, [100, 900, 0]);
+    assert_eq!(balances().await, [100, 900, 0]);
     assert_eq!(commit(rules::case_opened(cause(), minor(1_000)).unwrap()).await, Committed::Done);
-    assert_eq!(now_has().await, [-900, 900, 1_000]);
+    assert_eq!(balances().await, [-900, 900, 1_000]);
     assert_eq!(refund(&share(0, 1)).await, Err((1, -900)));
     assert_eq!(commit(rules::case_won(cause(), minor(400))).await, Committed::Done);
     assert_eq!(commit(rules::case_lost(cause(), minor(0), minor(600)).unwrap()).await, Committed::Done);
-    assert_eq!(now_has().await, [-500, 900, 0]);
-    // Its day comes, and with it what was given back; after that there is no tranche to take from.
+    assert_eq!(balances().await, [-500, 900, 0]);
+    // The tranche is released on its date, with the amount of the failed refund. After that there is no tranche to
+    // debit.
     service.stack.clock.advance(86_400_000);
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
     scheduler(json!({})).await.unwrap();
-    assert_eq!(now_has().await, [400, 0, 0]);
+    assert_eq!(balances().await, [400, 0, 0]);
     assert!(matches!(refund(&share(1, 0)).await, Ok(Committed::Overtaken { .. })));
     let nets: i64 =
         service.movements("").await.iter().map(|movement| movement["net"].as_i64().unwrap()).sum();
     assert_eq!(nets, 400);
 }
 
-/// Changes a row behind the service's back.
+/// Changes a stored row directly, as an incorrect write would.
 async fn tamper(service: &Service, pk: &str, sk: &str, expression: &str) {
     use aws_sdk_dynamodb::types::AttributeValue;
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
@@ -690,14 +692,14 @@ async fn tamper(service: &Service, pk: &str, sk: &str, expression: &str) {
 }
 
 #[tokio::test]
-async fn a_ledger_that_was_tampered_with_does_not_verify() {
+async fn verification_finds_changed_and_missing_counters_tranches_and_postings() {
     let service = Service::start().await;
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     service.pay(1_000).await;
     let scope = service.scope();
     let release =
         service.wallets().in_currency(&scope, Currency::BRL).await.unwrap().releases().next().unwrap();
-    service.verified().await;
+    service.check_ledger().await;
     let found = async || {
         let found = service
             .wallets()
@@ -719,7 +721,7 @@ async fn a_ledger_that_was_tampered_with_does_not_verify() {
     assert_eq!(held.len(), 3, "{held:?}");
     assert!(held.contains(&("merchant_pending against its tranches".to_owned(), 1_000, 1_001)), "{held:?}");
     assert!(held.contains(&(format!("held until {}", release.at()), 1_000, 1_001)), "{held:?}");
-    // Everything that is kept is gone: the postings say what there was.
+    // With all counter rows deleted, the postings still show the expected totals.
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let delete = async |pk: &str, sk: &str| {
         let text = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
@@ -738,9 +740,9 @@ async fn a_ledger_that_was_tampered_with_does_not_verify() {
     for row in service.rows(&wallet, "BRL#").await {
         delete(&wallet, &sort(&row)).await;
     }
-    let gone = found().await;
-    assert!(gone.contains(&("merchant_pending credits".to_owned(), 1_000, 0)), "{gone:?}");
-    // And a posting that is gone is missed by the counters.
+    let differences = found().await;
+    assert!(differences.contains(&("merchant_pending credits".to_owned(), 1_000, 0)), "{differences:?}");
+    // A deleted posting shows as a difference of the counters.
     let other = Service::start().await;
     other.pay(1_000).await;
     let ledger = format!("ledger#{}", other.scope());
@@ -756,13 +758,13 @@ async fn a_ledger_that_was_tampered_with_does_not_verify() {
 }
 
 #[tokio::test]
-async fn verification_compares_the_funds_of_charges_with_the_postings() {
+async fn verification_compares_the_funds_of_each_charge_with_the_postings() {
     let service = Service::start().await;
     let charge = service.pay(1_000).await;
     let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
-    let asked = json!({"amount": 400, "idempotencyKey": "partial-1", "reason": "sandbox:hold"});
-    assert_eq!(service.post(&path, &asked).await.status, 201);
-    service.verified().await;
+    let refund = json!({"amount": 400, "idempotencyKey": "partial-1", "reason": "sandbox:hold"});
+    assert_eq!(service.post(&path, &refund).await.status, 201);
+    service.check_ledger().await;
     let (wallets, charges) = (service.wallets(), Charges::new(service.store()));
     let key = Charge::key_of(id(&charge).parse().unwrap());
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
@@ -791,7 +793,7 @@ async fn verification_compares_the_funds_of_charges_with_the_postings() {
 }
 
 #[tokio::test]
-async fn a_ledger_in_use_verifies() {
+async fn a_ledger_verifies_while_it_is_in_use() {
     let service = Arc::new(Service::start().await);
     let mut payers = JoinSet::new();
     for _ in 0..4 {
@@ -813,5 +815,5 @@ async fn a_ledger_in_use_verifies() {
         while payers.try_join_next().is_some() {}
     }
     assert!(checks > 1 && counted > 0, "{checks} checks of {counted} postings");
-    assert_eq!(service.verified().await.postings, 160);
+    assert_eq!(service.check_ledger().await.postings, 160);
 }

@@ -1,4 +1,4 @@
-//! Changing endpoints, and what becomes of what is on its way to them (contract: Webhooks).
+//! Tests of changes to endpoints and of their effect on pending deliveries (contract: Webhooks).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,20 +15,21 @@ use shared::audit;
 use shared::webhook::delivery::AttemptOutcome;
 use shared::webhook::endpoint::{Endpoint, EndpointStatus, Endpoints};
 
-use crate::budgets::{dispatch, work};
+use crate::budgets::{dispatch, run_webhook_worker};
 use crate::support::{Listener, Service, eventually, id};
-use crate::webhooks::{queue_is_empty, secret, verify};
+use crate::webhooks::{secret, verify, wait_for_empty_queue};
 
 fn path(endpoint: &Value) -> String {
     format!("/v1/webhooks/endpoints/{}", id(endpoint))
 }
 
-/// A listener that fails each time, and a delivery that waits for its second attempt to it.
-async fn with_a_waiting_delivery(service: &Service) -> (Listener, Value) {
+/// Starts a listener that always fails, and waits until a delivery to it has failed once. Returns the listener and the
+/// endpoint.
+async fn with_a_failed_attempt(service: &Service) -> (Listener, Value) {
     let listener = Listener::answering(|_number| (StatusCode::BAD_GATEWAY, "why").into_response()).await;
-    let endpoint = service.register(&listener.url, &["charge.created"]).await;
+    let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    eventually("the first failure", async || {
+    eventually("the first attempt fails", async || {
         let waiting = service.deliveries("&status=PENDING").await;
         waiting.into_iter().find(|delivery| delivery["attempts"] == 1)
     })
@@ -36,25 +37,25 @@ async fn with_a_waiting_delivery(service: &Service) -> (Listener, Value) {
     (listener, endpoint)
 }
 
-async fn is_cancelled(service: &Service, listener: &Listener, reason: &str) {
-    let cancelled = eventually("it is cancelled", async || {
+async fn expect_cancelled(service: &Service, listener: &Listener, reason: &str) {
+    let cancelled = eventually("the pending delivery is cancelled", async || {
         service.deliveries("&status=CANCELLED").await.into_iter().next()
     })
     .await;
-    // What was attempted stays on record.
+    // The outcome of the failed attempt stays in the delivery.
     assert_eq!(cancelled["lastError"], format!("{reason}; the last attempt: answered 502"));
     assert_eq!((&cancelled["lastStatusCode"], &cancelled["attempts"]), (&json!(502), &json!(1)));
     assert_eq!((&cancelled["lastResponseBody"], &cancelled["nextRetryAt"]), (&json!("why"), &Value::Null));
-    service.advance(37).await;
-    queue_is_empty(service).await;
+    service.advance_seconds(37).await;
+    wait_for_empty_queue(service).await;
     assert_eq!(listener.hooks().len(), 1);
 }
 
 #[tokio::test]
-async fn a_change_takes_only_the_fields_that_are_sent() {
+async fn a_patch_changes_only_the_fields_in_its_body() {
     let service = Service::start().await;
-    let made = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    let mut expected = made.clone();
+    let registered = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let mut expected = registered.clone();
     expected.as_object_mut().unwrap().remove("secret");
     for (change, field, value) in [
         (json!({"url": "http://127.0.0.1:9/other"}), "url", json!("http://127.0.0.1:9/other")),
@@ -66,7 +67,7 @@ async fn a_change_takes_only_the_fields_that_are_sent() {
         (json!({"status": "INACTIVE", "url": null}), "status", json!("INACTIVE")),
         (json!({}), "status", json!("INACTIVE")),
     ] {
-        let changed = service.patch(&path(&made), &change).await.expect(200);
+        let changed = service.patch(&path(&registered), &change).await.expect(200);
         expected[field] = value;
         expected["updatedAt"] = changed["updatedAt"].clone();
         assert_eq!(changed, expected, "{change}");
@@ -75,9 +76,9 @@ async fn a_change_takes_only_the_fields_that_are_sent() {
 }
 
 #[tokio::test]
-async fn a_change_is_held_to_the_rules_of_registration() {
+async fn a_patch_follows_the_rules_of_registration() {
     let service = Service::start().await;
-    let made = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let registered = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     for (change, params) in [
         (json!({"url": "http://example.com/hook"}), vec!["url"]),
         (json!({"url": "https://printer.home.arpa/hook"}), vec!["url"]),
@@ -86,7 +87,7 @@ async fn a_change_is_held_to_the_rules_of_registration() {
         (json!({"events": ["charge.paid", "webhook.test"]}), vec!["events[1]"]),
         (json!({"status": true}), vec!["status"]),
     ] {
-        let answer = service.patch(&path(&made), &change).await;
+        let answer = service.patch(&path(&registered), &change).await;
         assert_eq!(answer.problem(), (400, "invalid_request_error", "invalid_request"), "{change}");
         assert_eq!(answer.params(), params, "{change}");
     }
@@ -95,12 +96,12 @@ async fn a_change_is_held_to_the_rules_of_registration() {
 #[tokio::test]
 async fn another_scopes_endpoint_is_not_found() {
     let service = Service::start().await;
-    let made = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let registered = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let strangers = [&service.stack.seed.other.test_api_key, &service.stack.seed.first.live_api_key];
     let own = service.key();
     let mut cases = Vec::new();
     for stranger in strangers {
-        cases.push((stranger.as_str(), path(&made)));
+        cases.push((stranger.as_str(), path(&registered)));
     }
     cases.push((own.as_str(), "/v1/webhooks/endpoints/wh_00000000000000000000000000".to_owned()));
     cases.push((own.as_str(), "/v1/webhooks/endpoints/nothing".to_owned()));
@@ -118,29 +119,29 @@ async fn another_scopes_endpoint_is_not_found() {
     }
     let listed = service.get("/v1/webhooks/endpoints").await.expect(200);
     assert_eq!(listed["data"][0]["status"], "ACTIVE");
-    assert_eq!(service.get(&path(&made)).await.expect(200), listed["data"][0]);
+    assert_eq!(service.get(&path(&registered)).await.expect(200), listed["data"][0]);
 }
 
 #[tokio::test]
-async fn what_waits_for_an_endpoint_that_its_merchant_sets_to_inactive_is_cancelled() {
+async fn setting_an_endpoint_to_inactive_cancels_its_pending_deliveries() {
     let service = Service::start().await;
-    let (listener, endpoint) = with_a_waiting_delivery(&service).await;
+    let (listener, endpoint) = with_a_failed_attempt(&service).await;
     service.patch(&path(&endpoint), &json!({"status": "INACTIVE"})).await.expect(200);
-    is_cancelled(&service, &listener, "the endpoint was set to INACTIVE").await;
-    // And nothing new is made for it.
+    expect_cancelled(&service, &listener, "the endpoint was set to INACTIVE").await;
+    // New events create no delivery to it.
     service.charge().await;
-    let told = Listener::start().await;
-    service.register(&told.url, &["charge.created"]).await;
+    let other = Listener::start().await;
+    service.register_endpoint(&other.url, &["charge.created"]).await;
     service.charge().await;
-    told.received(1).await;
+    other.received(1).await;
     assert_eq!(service.deliveries(&format!("&endpointId={}", id(&endpoint))).await.len(), 1);
 }
 
-/// One attempt of a delivery to an endpoint that fails each time; gives the delivery after it.
+/// Makes one more attempt of a delivery. Returns the delivery afterwards.
 async fn another_attempt(service: &Service, delivery: &Value) -> Value {
-    // Longer than the longest pause between two attempts.
+    // Longer than the longest retry delay.
     service.stack.clock.advance(15 * 60 * 60 * 1000);
-    work(service, delivery).await;
+    run_webhook_worker(service, delivery).await;
     service.deliveries("").await.into_iter().find(|other| other["id"] == delivery["id"]).unwrap()
 }
 
@@ -149,8 +150,8 @@ async fn only_endpoint(service: &Service) -> Value {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_failed_everything_for_five_days_is_switched_off_and_says_why() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn an_endpoint_that_fails_every_attempt_for_five_days_is_disabled_with_the_reason() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let is_up = Arc::new(AtomicBool::new(false));
     let reply = {
         let is_up = is_up.clone();
@@ -160,15 +161,15 @@ async fn an_endpoint_that_failed_everything_for_five_days_is_switched_off_and_sa
         }
     };
     let listener = Listener::answering(reply).await;
-    let made = service.register(&listener.url, &["charge.created"]).await;
+    let registered = service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
     dispatch(&service).await;
     let first = service.deliveries("").await.remove(0);
     another_attempt(&service, &first).await;
     let failing = only_endpoint(&service).await;
-    assert_eq!((&failing["status"], &failing["updatedAt"]), (&json!("ACTIVE"), &made["updatedAt"]));
+    assert_eq!((&failing["status"], &failing["updatedAt"]), (&json!("ACTIVE"), &registered["updatedAt"]));
     assert!(failing["failingSince"].is_string(), "{failing}");
-    // A success in between, and it begins anew.
+    // A success resets `failingSince`.
     is_up.store(true, Ordering::SeqCst);
     assert_eq!(another_attempt(&service, &first).await["status"], "DELIVERED");
     assert_eq!(only_endpoint(&service).await.get("failingSince"), None);
@@ -178,7 +179,7 @@ async fn an_endpoint_that_failed_everything_for_five_days_is_switched_off_and_sa
         dispatch(&service).await;
         service.deliveries("").await.remove(0)
     };
-    // The first of an outage gets all its attempts, however long they take.
+    // The first delivery of an outage gets all its attempts before the endpoint is disabled.
     let second = charge().await;
     for _ in 0..5 {
         another_attempt(&service, &second).await;
@@ -193,14 +194,14 @@ async fn an_endpoint_that_failed_everything_for_five_days_is_switched_off_and_sa
     for _ in 0..15 {
         another_attempt(&service, &third).await;
     }
-    let off = only_endpoint(&service).await;
-    assert_eq!((&off["status"], &off["disabledAt"]), (&json!("INACTIVE"), &off["updatedAt"]));
-    let reason = off["disabledReason"].as_str().unwrap();
+    let disabled = only_endpoint(&service).await;
+    assert_eq!((&disabled["status"], &disabled["disabledAt"]), (&json!("INACTIVE"), &disabled["updatedAt"]));
+    let reason = disabled["disabledReason"].as_str().unwrap();
     assert!(reason.contains("answered 502"), "{reason}");
     let (audit, _) = audit::page(&service.store(), &service.scope().account, None).await.unwrap();
-    assert_eq!((audit[0].subject.as_str(), audit[0].reason.as_str()), (id(&made), reason));
+    assert_eq!((audit[0].subject.as_str(), audit[0].reason.as_str()), (id(&registered), reason));
 
-    // What was made before is attempted to its end, and then in the dead-letter queue.
+    // A delivery created before the endpoint was disabled gets all its attempts and then goes to the dead-letter queue.
     let arrived = listener.hooks().len();
     assert_eq!(another_attempt(&service, &fourth).await["status"], "PENDING");
     assert_eq!(listener.hooks().len(), arrived + 1);
@@ -215,7 +216,7 @@ async fn an_endpoint_that_failed_everything_for_five_days_is_switched_off_and_sa
     let names_it = |message: &Message| message.body().unwrap().contains(id(&fourth));
     assert_eq!(dead.messages().iter().filter(|message| names_it(message)).count(), 1);
 
-    // Nothing new is sent to it, and what was missed is in the log.
+    // A disabled endpoint gets no new deliveries. The missed events are in the event log.
     let resend = format!("/v1/webhooks/deliveries/{}/resend", id(&fourth));
     assert_eq!(service.post(&resend, &json!({})).await.status, 422);
     let missed = service.charge().await;
@@ -224,47 +225,50 @@ async fn an_endpoint_that_failed_everything_for_five_days_is_switched_off_and_sa
     let logged = service.get(&format!("/v1/events?object={}", id(&missed))).await.expect(200);
     assert_eq!(logged["data"].as_array().unwrap().len(), 3);
 
-    let on = service.patch(&path(&made), &json!({"status": "ACTIVE"})).await.expect(200);
-    let mut expected = made.clone();
+    let reactivated = service.patch(&path(&registered), &json!({"status": "ACTIVE"})).await.expect(200);
+    let mut expected = registered.clone();
     expected.as_object_mut().unwrap().remove("secret");
-    expected["updatedAt"] = on["updatedAt"].clone();
-    assert_eq!(on, expected, "as if nothing had been");
+    expected["updatedAt"] = reactivated["updatedAt"].clone();
+    assert_eq!(reactivated, expected, "reactivation clears every trace of the failures");
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_switched_off_is_abandoned_by_its_merchant_alone() {
-    let noted = Noted::start().await;
-    let service = &noted.service;
+async fn only_its_merchants_change_abandons_the_deliveries_of_a_disabled_endpoint() {
+    let fixture = OutcomeFixture::start().await;
+    let service = &fixture.service;
     service.charge().await;
     dispatch(service).await;
     let waiting = service.deliveries("").await.remove(0);
-    let seen = noted.failing().await;
+    let worker_view = fixture.failing().await;
     service.stack.clock.advance(5 * DAY * 1_000);
-    noted.note(&seen, &Noted::given_up(), 5 * DAY).await;
-    let off = only_endpoint(service).await;
-    assert_eq!((&off["status"], off["disabledAt"].is_string()), (&json!("INACTIVE"), true));
+    fixture.record(&worker_view, &OutcomeFixture::given_up(), 5 * DAY).await;
+    let disabled = only_endpoint(service).await;
+    assert_eq!((&disabled["status"], disabled["disabledAt"].is_string()), (&json!("INACTIVE"), true));
     let read = async || {
         let read = service.get(&format!("/v1/webhooks/deliveries/{}", id(&waiting))).await.expect(200);
         read["status"].as_str().unwrap().to_owned()
     };
     assert_eq!(read().await, "PENDING");
-    // A change of something else leaves it so.
-    noted.change(json!({"events": ["charge.created", "charge.paid"]})).await;
+    // A change of other fields abandons nothing.
+    fixture.change(json!({"events": ["charge.created", "charge.paid"]})).await;
     assert_eq!(read().await, "PENDING");
-    noted.change(json!({"status": "INACTIVE"})).await;
+    fixture.change(json!({"status": "INACTIVE"})).await;
     assert_eq!(read().await, "CANCELLED");
     let abandoned = only_endpoint(service).await;
-    assert_eq!((&abandoned["status"], &abandoned["disabledAt"]), (&json!("INACTIVE"), &off["disabledAt"]));
-    noted.change(json!({"status": "ACTIVE"})).await;
-    let on = only_endpoint(service).await;
-    assert_eq!((&on["status"], on.get("disabledAt")), (&json!("ACTIVE"), None));
+    assert_eq!(
+        (&abandoned["status"], &abandoned["disabledAt"]),
+        (&json!("INACTIVE"), &disabled["disabledAt"])
+    );
+    fixture.change(json!({"status": "ACTIVE"})).await;
+    let reactivated = only_endpoint(service).await;
+    assert_eq!((&reactivated["status"], reactivated.get("disabledAt")), (&json!("ACTIVE"), None));
     assert_eq!(read().await, "CANCELLED");
-    work(service, &waiting).await;
+    run_webhook_worker(service, &waiting).await;
     assert_eq!(service.deliveries("&status=CANCELLED").await.len(), 1);
 }
 
-/// A registered endpoint, as workers read it, and how their attempts end.
-struct Noted {
+/// A registered endpoint and helpers that record attempt outcomes for it, as workers do. Times are relative to `at`.
+struct OutcomeFixture {
     service: Service,
     endpoints: Endpoints,
     at: Timestamp,
@@ -272,10 +276,10 @@ struct Noted {
 
 const DAY: i64 = 24 * 60 * 60;
 
-impl Noted {
+impl OutcomeFixture {
     async fn start() -> Self {
-        let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
-        service.register("http://127.0.0.1:9/hook", &["charge.created"]).await;
+        let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+        service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
         let endpoints = Endpoints::new(service.store());
         Self { at: service.stack.clock.now(), service, endpoints }
     }
@@ -288,9 +292,9 @@ impl Noted {
         self.endpoints.of(&self.service.scope()).await.unwrap().remove(0)
     }
 
-    async fn note(&self, seen: &Endpoint, end: &AttemptOutcome, seconds: i64) {
-        // Of a delivery that was made two days after all began.
-        self.endpoints.note(seen, (end, self.after(2 * DAY)), self.after(seconds)).await.unwrap();
+    async fn record(&self, worker_view: &Endpoint, end: &AttemptOutcome, seconds: i64) {
+        // The attempt's delivery was created two days after `at`.
+        self.endpoints.note(worker_view, (end, self.after(2 * DAY)), self.after(seconds)).await.unwrap();
     }
 
     fn failed() -> AttemptOutcome {
@@ -303,9 +307,9 @@ impl Noted {
         AttemptOutcome::Exhausted { status_code: None, error: "timeout".to_owned(), response_body: None }
     }
 
-    /// Failing since the first moment, as workers read it then.
+    /// Records a failure at `at`. Returns the endpoint as a worker then reads it.
     async fn failing(&self) -> Endpoint {
-        self.note(&self.read().await, &Self::failed(), 0).await;
+        self.record(&self.read().await, &Self::failed(), 0).await;
         let failing = self.read().await;
         assert_eq!(failing.failing_since, Some(self.at));
         failing
@@ -319,81 +323,83 @@ impl Noted {
 const DELIVERED: AttemptOutcome = AttemptOutcome::Delivered { status_code: 204 };
 
 #[tokio::test]
-async fn a_success_is_noted_whoever_changed_the_endpoint_meanwhile() {
-    let noted = Noted::start().await;
-    let seen = noted.failing().await;
-    noted.change(json!({"events": ["charge.paid"]})).await;
-    noted.note(&seen, &DELIVERED, 60).await;
-    let now = noted.read().await;
+async fn a_success_is_recorded_despite_a_concurrent_change_and_an_older_failure_is_not() {
+    let fixture = OutcomeFixture::start().await;
+    let worker_view = fixture.failing().await;
+    fixture.change(json!({"events": ["charge.paid"]})).await;
+    fixture.record(&worker_view, &DELIVERED, 60).await;
+    let now = fixture.read().await;
     assert_eq!((now.failing_since, now.events), (None, vec![EventType::ChargePaid]));
-    // A failure that began before, and ends now, is older than what is known by now.
-    noted.note(&seen, &Noted::given_up(), 5 * DAY).await;
-    assert_eq!(noted.read().await.failing_since, None);
-    assert_eq!(noted.read().await.version, now.version);
+    // A failure whose worker read the endpoint before the success is stale and is not recorded.
+    fixture.record(&worker_view, &OutcomeFixture::given_up(), 5 * DAY).await;
+    assert_eq!(fixture.read().await.failing_since, None);
+    assert_eq!(fixture.read().await.version, now.version);
 }
 
 #[tokio::test]
-async fn an_endpoint_is_not_switched_off_for_what_a_success_made_untrue() {
-    let noted = Noted::start().await;
-    let seen = noted.failing().await;
-    // Two workers read it so. One delivers just before the other gives up.
-    noted.note(&seen, &DELIVERED, 5 * DAY).await;
-    noted.note(&seen, &Noted::given_up(), 5 * DAY).await;
-    let now = noted.read().await;
+async fn a_success_prevents_a_stale_failure_from_disabling_the_endpoint() {
+    let fixture = OutcomeFixture::start().await;
+    let worker_view = fixture.failing().await;
+    // Two workers read the endpoint as failing. One delivers just before the other gives up.
+    fixture.record(&worker_view, &DELIVERED, 5 * DAY).await;
+    fixture.record(&worker_view, &OutcomeFixture::given_up(), 5 * DAY).await;
+    let now = fixture.read().await;
     assert_eq!((now.status, now.failing_since, now.disabled), (EndpointStatus::Active, None, None));
-    // And it failed again meanwhile: it fails since then.
-    let again = noted.read().await;
-    noted.note(&again, &Noted::failed(), 5 * DAY + 1).await;
-    noted.note(&seen, &Noted::given_up(), 6 * DAY).await;
-    let now = noted.read().await;
-    assert_eq!((now.status, now.failing_since), (EndpointStatus::Active, Some(noted.after(5 * DAY + 1))));
+    // The endpoint then fails again, so `failing_since` is the time of that failure.
+    let again = fixture.read().await;
+    fixture.record(&again, &OutcomeFixture::failed(), 5 * DAY + 1).await;
+    fixture.record(&worker_view, &OutcomeFixture::given_up(), 6 * DAY).await;
+    let now = fixture.read().await;
+    assert_eq!((now.status, now.failing_since), (EndpointStatus::Active, Some(fixture.after(5 * DAY + 1))));
 }
 
 #[tokio::test]
-async fn an_endpoint_is_switched_off_once_though_somebody_changed_it_meanwhile() {
-    let noted = Noted::start().await;
-    let seen = noted.failing().await;
-    noted.change(json!({"events": ["charge.paid"]})).await;
-    let end = Noted::given_up();
-    let note = || noted.note(&seen, &end, 5 * DAY);
-    tokio::join!(note(), note(), note(), note());
-    let off = noted.read().await;
-    assert_eq!((off.status, off.events), (EndpointStatus::Inactive, vec![EventType::ChargePaid]));
-    let (audit, _) = audit::page(&noted.service.store(), &noted.service.scope().account, None).await.unwrap();
+async fn an_endpoint_is_disabled_once_despite_concurrent_workers_and_a_concurrent_change() {
+    let fixture = OutcomeFixture::start().await;
+    let worker_view = fixture.failing().await;
+    fixture.change(json!({"events": ["charge.paid"]})).await;
+    let end = OutcomeFixture::given_up();
+    let record = || fixture.record(&worker_view, &end, 5 * DAY);
+    tokio::join!(record(), record(), record(), record());
+    let disabled = fixture.read().await;
+    assert_eq!((disabled.status, disabled.events), (EndpointStatus::Inactive, vec![EventType::ChargePaid]));
+    let (audit, _) =
+        audit::page(&fixture.service.store(), &fixture.service.scope().account, None).await.unwrap();
     assert_eq!(audit.len(), 1, "{audit:?}");
 }
 
 #[tokio::test]
-async fn what_was_posted_to_another_address_or_a_deleted_endpoint_is_not_noted() {
-    let noted = Noted::start().await;
-    let seen = noted.failing().await;
-    noted.change(json!({"url": "http://127.0.0.1:9/new"})).await;
-    noted.note(&noted.read().await, &Noted::failed(), 60).await;
-    for end in [DELIVERED, Noted::given_up()] {
-        noted.note(&seen, &end, 9 * DAY).await;
-        let now = noted.read().await;
-        assert_eq!((now.status, now.failing_since), (EndpointStatus::Active, Some(noted.after(60))));
+async fn the_outcome_of_an_attempt_at_an_earlier_url_or_a_deleted_endpoint_is_not_recorded() {
+    let fixture = OutcomeFixture::start().await;
+    let worker_view = fixture.failing().await;
+    fixture.change(json!({"url": "http://127.0.0.1:9/new"})).await;
+    fixture.record(&fixture.read().await, &OutcomeFixture::failed(), 60).await;
+    for end in [DELIVERED, OutcomeFixture::given_up()] {
+        fixture.record(&worker_view, &end, 9 * DAY).await;
+        let now = fixture.read().await;
+        assert_eq!((now.status, now.failing_since), (EndpointStatus::Active, Some(fixture.after(60))));
     }
-    let path = path(&only_endpoint(&noted.service).await);
-    noted.service.delete(&path).await.expect(200);
-    noted.note(&seen, &DELIVERED, 9 * DAY).await;
-    assert_eq!(noted.service.get("/v1/webhooks/endpoints").await.expect(200)["data"], json!([]));
+    let path = path(&only_endpoint(&fixture.service).await);
+    fixture.service.delete(&path).await.expect(200);
+    fixture.record(&worker_view, &DELIVERED, 9 * DAY).await;
+    assert_eq!(fixture.service.get("/v1/webhooks/endpoints").await.expect(200)["data"], json!([]));
 }
 
 #[tokio::test]
-async fn a_success_is_noted_before_its_delivery_is_done() {
+async fn a_success_is_recorded_in_the_endpoint_before_its_delivery_is_marked_delivered() {
     let service =
-        Service::with(Options { event_sources: false, fault_proxy: true, ..Options::in_memory() }).await;
+        Service::start_with(Options { event_sources: false, fault_proxy: true, ..Options::in_memory() })
+            .await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created"]).await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
     dispatch(&service).await;
     let delivery = service.deliveries("").await.remove(0);
     let endpoints = Endpoints::new(service.store());
-    let seen = endpoints.of(&service.scope()).await.unwrap().remove(0);
+    let worker_view = endpoints.of(&service.scope()).await.unwrap().remove(0);
     let now = service.stack.clock.now();
-    endpoints.note(&seen, (&Noted::failed(), now), now).await.unwrap();
-    // The note does not go through: the delivery is not done, and comes again.
+    endpoints.note(&worker_view, (&OutcomeFixture::failed(), now), now).await.unwrap();
+    // The write to the endpoint fails, so the delivery stays undelivered and its message is retried.
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     proxy.inject_every("PutItem", 1, Fault::InternalError);
     let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
@@ -405,35 +411,35 @@ async fn a_success_is_noted_before_its_delivery_is_done() {
     assert_eq!(service.deliveries("").await[0]["status"], "PROCESSING");
     proxy.inject_every("PutItem", usize::MAX, Fault::InternalError);
     service.stack.clock.advance(61_000);
-    work(&service, &delivery).await;
+    run_webhook_worker(&service, &delivery).await;
     assert_eq!(service.deliveries("").await[0]["status"], "DELIVERED");
     assert_eq!(only_endpoint(&service).await.get("failingSince"), None);
 }
 
 #[tokio::test]
-async fn what_waits_for_a_deleted_endpoint_is_cancelled() {
+async fn deleting_an_endpoint_cancels_its_pending_deliveries() {
     let service = Service::start().await;
-    let (listener, endpoint) = with_a_waiting_delivery(&service).await;
+    let (listener, endpoint) = with_a_failed_attempt(&service).await;
     let deleted = service.delete(&path(&endpoint)).await.expect(200);
     assert_eq!(deleted, json!({"deleted": true}));
     assert_eq!(service.get("/v1/webhooks/endpoints").await.expect(200), json!({"data": []}));
     assert_eq!(service.delete(&path(&endpoint)).await.status, 404);
-    is_cancelled(&service, &listener, "the endpoint was deleted").await;
+    expect_cancelled(&service, &listener, "the endpoint was deleted").await;
 }
 
 #[tokio::test]
 async fn a_rotated_secret_signs_the_next_delivery() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    let made = service.register(&listener.url, &["charge.created"]).await;
+    let registered = service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    verify(&listener.received(1).await[0], secret(&made));
-    let path = format!("{}/rotate-secret", path(&made));
-    let rotated = service.post(&path, &json!({"id": made["id"]})).await.expect(200);
+    verify(&listener.received(1).await[0], secret(&registered));
+    let path = format!("{}/rotate-secret", path(&registered));
+    let rotated = service.post(&path, &json!({"id": registered["id"]})).await.expect(200);
     assert_eq!(rotated.as_object().unwrap().len(), 2);
-    assert_eq!(rotated["id"], made["id"]);
+    assert_eq!(rotated["id"], registered["id"]);
     assert_eq!(secret(&rotated).len(), 64);
-    assert_ne!(secret(&rotated), secret(&made));
+    assert_ne!(secret(&rotated), secret(&registered));
     service.charge().await;
     verify(&listener.received(2).await[1], secret(&rotated));
 
@@ -448,15 +454,15 @@ async fn a_rotated_secret_signs_the_next_delivery() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_changes_its_events_hears_the_new_ones() {
+async fn an_endpoint_receives_the_events_of_its_latest_subscription() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    let made = service.register(&listener.url, &["charge.created"]).await;
-    service.patch(&path(&made), &json!({"events": ["payment.completed"]})).await.expect(200);
+    let registered = service.register_endpoint(&listener.url, &["charge.created"]).await;
+    service.patch(&path(&registered), &json!({"events": ["payment.completed"]})).await.expect(200);
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &json!({})).await;
-    listener.event("payment.completed").await;
-    queue_is_empty(&service).await;
+    listener.wait_for_event("payment.completed").await;
+    wait_for_empty_queue(&service).await;
     assert_eq!(listener.hooks().len(), 1);
 }
 
@@ -499,12 +505,13 @@ async fn the_catalog_is_public_and_lists_what_can_be_subscribed_to() {
         assert_eq!(entry.get("legacy"), is_legacy.then_some(&json!(true)), "{name}");
         assert!(!entry["description"].as_str().unwrap().is_empty());
     }
-    service.register("http://127.0.0.1:9/hook", &names).await;
+    service.register_endpoint("http://127.0.0.1:9/hook", &names).await;
 }
 
 #[tokio::test]
-async fn of_many_endpoints_that_are_registered_at_once_fifty_are() {
-    let service = Arc::new(Service::with(Options { event_sources: false, ..Options::in_memory() }).await);
+async fn a_scope_may_have_fifty_endpoints_even_when_they_are_registered_concurrently() {
+    let service =
+        Arc::new(Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await);
     let body = json!({"url": "https://shop.example.com/hook", "events": ["charge.paid"]});
     let mut answers = tokio::task::JoinSet::new();
     for _ in 0..60 {
@@ -512,13 +519,13 @@ async fn of_many_endpoints_that_are_registered_at_once_fifty_are() {
         answers.spawn(async move { service.post("/v1/webhooks/endpoints", &body).await });
     }
     let answers = answers.join_all().await;
-    let of = |status| answers.iter().filter(|answer| answer.status == status).count();
+    let count = |status| answers.iter().filter(|answer| answer.status == status).count();
     let listed = async || {
         let page = service.get("/v1/webhooks/endpoints").await.expect(200);
         page["data"].as_array().unwrap().clone()
     };
-    // One that met the others too often is told to try again.
-    assert_eq!((of(201) + of(422) + of(503), of(201)), (60, listed().await.len()));
+    // A request that conflicted too often gets 503 and may retry.
+    assert_eq!((count(201) + count(422) + count(503), count(201)), (60, listed().await.len()));
     while listed().await.len() < 50 {
         service.post("/v1/webhooks/endpoints", &body).await.expect(201);
     }
@@ -529,36 +536,36 @@ async fn of_many_endpoints_that_are_registered_at_once_fifty_are() {
     assert_eq!(service.delete(&path(&first)).await.status, 404);
     service.post("/v1/webhooks/endpoints", &body).await.expect(201);
     assert_eq!(service.post("/v1/webhooks/endpoints", &body).await.status, 422);
-    // Each scope has its own.
+    // Each scope has a separate limit.
     let other = &service.stack.seed.first.live_api_key;
     let live = service.post_as(other, "/v1/webhooks/endpoints", &body, &[]).await;
     assert_eq!(live.status, 201);
 }
 
 #[tokio::test]
-async fn a_success_is_noted_also_when_somebody_changed_the_endpoint_meanwhile() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
-    let made = service.register("https://shop.example.com/hook", &["charge.created"]).await;
+async fn an_outcome_after_a_concurrent_change_is_recorded_unless_the_url_changed_or_the_endpoint_is_gone() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
+    let registered = service.register_endpoint("https://shop.example.com/hook", &["charge.created"]).await;
     let endpoints = Endpoints::new(service.store());
-    let read = async || endpoints.find(&service.scope(), id(&made).parse().unwrap()).await.unwrap();
+    let read = async || endpoints.find(&service.scope(), id(&registered).parse().unwrap()).await.unwrap();
     let now = service.stack.clock.now();
     let failed =
         AttemptOutcome::Exhausted { status_code: None, error: "no answer".to_owned(), response_body: None };
     let delivered = AttemptOutcome::Delivered { status_code: 200 };
     endpoints.note(&read().await, (&failed, now), now).await.unwrap();
-    let seen = read().await;
-    assert_eq!(seen.failing_since, Some(now));
-    service.patch(&path(&made), &json!({"events": ["charge.paid"]})).await.expect(200);
-    endpoints.note(&seen, (&delivered, now), now).await.unwrap();
+    let worker_view = read().await;
+    assert_eq!(worker_view.failing_since, Some(now));
+    service.patch(&path(&registered), &json!({"events": ["charge.paid"]})).await.expect(200);
+    endpoints.note(&worker_view, (&delivered, now), now).await.unwrap();
     assert_eq!(read().await.failing_since, None);
 
-    // A failure of the address before says nothing of the new one; and of a deleted endpoint nothing is noted.
-    let seen = read().await;
-    service.patch(&path(&made), &json!({"url": "https://shop.example.com/other"})).await.expect(200);
-    endpoints.note(&seen, (&failed, now), now).await.unwrap();
+    // A failure at the earlier URL does not apply to the new one, and nothing is recorded for a deleted endpoint.
+    let worker_view = read().await;
+    service.patch(&path(&registered), &json!({"url": "https://shop.example.com/other"})).await.expect(200);
+    endpoints.note(&worker_view, (&failed, now), now).await.unwrap();
     assert_eq!(read().await.failing_since, None);
-    let seen = read().await;
-    service.delete(&path(&made)).await.expect(200);
-    endpoints.note(&seen, (&failed, now), now).await.unwrap();
+    let worker_view = read().await;
+    service.delete(&path(&registered)).await.expect(200);
+    endpoints.note(&worker_view, (&failed, now), now).await.unwrap();
     assert!(service.get("/v1/webhooks/endpoints").await.expect(200)["data"].as_array().unwrap().is_empty());
 }

@@ -1,4 +1,4 @@
-//! Endpoints, events and their delivery (contract: Webhooks, Events).
+//! Tests of webhook endpoints, events and deliveries (contract: Webhooks, Events).
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use axum::http::{Method, StatusCode};
@@ -10,7 +10,7 @@ use sha2::Sha256;
 
 use crate::support::{Hook, Listener, Service, eventually, id};
 
-pub(crate) const ALL: [&str; 4] = ["charge.created", "charge.paid", "charge.failed", "charge.expired"];
+pub(crate) const CANONICAL: [&str; 4] = ["charge.created", "charge.paid", "charge.failed", "charge.expired"];
 
 pub(crate) const LEGACY: [&str; 6] = [
     "payment.created",
@@ -30,7 +30,8 @@ fn hmac(secret: &str, parts: &[&[u8]]) -> String {
     digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Verifies a signature as a merchant would, from the contract's text alone.
+/// Verifies the signature of a canonical event as a merchant does, from the contract's text alone. Returns its
+/// timestamp in seconds.
 pub(crate) fn verify(hook: &Hook, secret: &str) -> i64 {
     let signature = hook.header("x-service-signature");
     let (t, v1) = signature.split_once(",v1=").unwrap();
@@ -39,7 +40,7 @@ pub(crate) fn verify(hook: &Hook, secret: &str) -> i64 {
     t.parse().unwrap()
 }
 
-/// The same for the legacy family.
+/// Verifies the signature of a legacy event.
 pub(crate) fn verify_legacy(hook: &Hook, secret: &str) {
     let expected = format!("sha256={}", hmac(secret, &[&hook.body]));
     assert_eq!(hook.header("x-service-signature"), expected);
@@ -52,22 +53,26 @@ pub(crate) fn secret(endpoint: &Value) -> &str {
 #[tokio::test]
 async fn an_endpoint_is_registered_with_a_secret_that_is_shown_once() {
     let service = Service::start().await;
-    let made =
-        service.register("http://127.0.0.1:9/hook", &["charge.paid", "charge.paid", "charge.created"]).await;
-    let secret = made["secret"].as_str().unwrap();
+    let registered = service
+        .register_endpoint("http://127.0.0.1:9/hook", &["charge.paid", "charge.paid", "charge.created"])
+        .await;
+    let secret = registered["secret"].as_str().unwrap();
     assert_eq!(secret.len(), 64);
     assert!(secret.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)));
-    assert!(id(&made).starts_with("wh_"));
-    assert_eq!(made["events"], json!(["charge.paid", "charge.created"]));
-    assert_eq!((&made["url"], &made["status"]), (&json!("http://127.0.0.1:9/hook"), &json!("ACTIVE")));
+    assert!(id(&registered).starts_with("wh_"));
+    assert_eq!(registered["events"], json!(["charge.paid", "charge.created"]));
+    assert_eq!(
+        (&registered["url"], &registered["status"]),
+        (&json!("http://127.0.0.1:9/hook"), &json!("ACTIVE"))
+    );
 
-    let mut listed = made.clone();
+    let mut listed = registered.clone();
     listed.as_object_mut().unwrap().remove("secret");
     assert_eq!(service.get("/v1/webhooks/endpoints").await.expect(200), json!({"data": [listed]}));
 }
 
 #[tokio::test]
-async fn an_endpoint_that_can_not_be_told_is_refused_with_the_reason() {
+async fn an_invalid_endpoint_is_refused_with_the_invalid_fields() {
     let service = Service::start().await;
     let events = json!(["charge.paid"]);
     let cases = [
@@ -98,7 +103,7 @@ async fn an_endpoint_that_can_not_be_told_is_refused_with_the_reason() {
         assert_eq!(answer.params(), params, "{body}");
     }
     assert_eq!(service.get("/v1/webhooks/endpoints").await.expect(200)["data"], json!([]));
-    // However much is wrong, the answer is one that can be carried.
+    // The number of reported fields is limited, so the response stays small.
     let many = json!({"url": "https://example.com/", "events": vec!["x"; 40_000]});
     let answer = service.post("/v1/webhooks/endpoints", &many).await;
     assert_eq!((answer.code(), answer.params().len()), ("invalid_request", 100));
@@ -107,26 +112,26 @@ async fn an_endpoint_that_can_not_be_told_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn hosts_that_are_named_as_local_can_be_told_by_plain_http() {
+async fn hosts_allowed_as_local_names_may_use_plain_http() {
     let options = Options { webhook_local_names: "host.docker.internal".to_owned(), ..Options::in_memory() };
-    let service = Service::with(options).await;
+    let service = Service::start_with(options).await;
     let url = "http://host.docker.internal:81/hook";
-    let made = service.register(url, &["charge.paid"]).await;
-    assert_eq!(made["url"], url);
+    let registered = service.register_endpoint(url, &["charge.paid"]).await;
+    assert_eq!(registered["url"], url);
     let payment =
         json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "p-1", "webhookUrl": url});
     service.post("/v1/payments", &payment).await.expect(201);
 }
 
 #[tokio::test]
-async fn each_change_is_told_in_the_canonical_envelope_and_signed() {
+async fn each_change_emits_a_signed_event_in_the_canonical_envelope() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    let endpoint = service.register(&listener.url, &ALL).await;
-    let charge = service.charge_of(&json!({"amount": 1990, "metadata": {"order": "é"}})).await;
-    listener.event("charge.created").await;
+    let endpoint = service.register_endpoint(&listener.url, &CANONICAL).await;
+    let charge = service.new_charge(&json!({"amount": 1990, "metadata": {"order": "é"}})).await;
+    listener.wait_for_event("charge.created").await;
     let paid = service.sandbox(&charge, "pay", &json!({})).await;
-    let hook = listener.event("charge.paid").await;
+    let hook = listener.wait_for_event("charge.paid").await;
 
     let secret = endpoint["secret"].as_str().unwrap();
     let signed_at = verify(&hook, secret);
@@ -145,50 +150,50 @@ async fn each_change_is_told_in_the_canonical_envelope_and_signed() {
     assert!(event["created_at"].as_str().unwrap().ends_with('Z'));
     assert_eq!(event.as_object().unwrap().len(), 6);
 
-    let created = listener.event("charge.created").await;
+    let created = listener.wait_for_event("charge.created").await;
     verify(&created, secret);
     assert_eq!(created.json()["data"]["object"]["status"], "pending");
     assert_eq!(listener.hooks().len(), 2);
 }
 
 #[tokio::test]
-async fn every_outcome_has_its_event_and_only_subscribers_hear_it() {
+async fn every_outcome_emits_its_event_and_only_subscribers_receive_it() {
     let service = Service::start().await;
     let all = Listener::start().await;
     let paid_only = Listener::start().await;
     let strangers = Listener::start().await;
-    service.register(&all.url, &ALL).await;
-    service.register(&paid_only.url, &["charge.paid"]).await;
+    service.register_endpoint(&all.url, &CANONICAL).await;
+    service.register_endpoint(&paid_only.url, &["charge.paid"]).await;
     let other = service.stack.seed.other.test_api_key.clone();
-    let body = json!({"url": strangers.url, "events": ALL});
+    let body = json!({"url": strangers.url, "events": CANONICAL});
     service.post_as(&other, "/v1/webhooks/endpoints", &body, &[]).await.expect(201);
 
     for (what, event) in [("fail", "charge.failed"), ("expire", "charge.expired"), ("pay", "charge.paid")] {
         let charge = service.charge().await;
         service.sandbox(&charge, what, &json!({})).await;
-        let hook = all.event(event).await;
+        let hook = all.wait_for_event(event).await;
         assert_eq!(hook.json()["data"]["object"]["id"], charge["id"]);
     }
-    paid_only.event("charge.paid").await;
+    paid_only.wait_for_event("charge.paid").await;
     all.received(6).await;
-    queue_is_empty(&service).await;
+    wait_for_empty_queue(&service).await;
     assert_eq!(paid_only.hooks().len(), 1);
     assert_eq!(strangers.hooks().len(), 0);
 }
 
 #[tokio::test]
-async fn a_return_or_a_hold_is_told_by_no_canonical_event() {
+async fn a_return_and_a_hold_emit_no_canonical_event() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &ALL).await;
+    service.register_endpoint(&listener.url, &CANONICAL).await;
     let locked =
         json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
-    let mismatch = service.charge_of(&locked).await;
+    let mismatch = service.new_charge(&locked).await;
     service.sandbox(&mismatch, "pay", &json!({"payer_tax_id": "25524893033"})).await;
-    let held = service.charge_of(&locked).await;
+    let held = service.new_charge(&locked).await;
     service.sandbox(&held, "pay", &json!({"payer_tax_id": null})).await;
     service.sandbox(&held, "review", &json!({"decision": "approve"})).await;
-    let paid = listener.event("charge.paid").await;
+    let paid = listener.wait_for_event("charge.paid").await;
     assert_eq!(paid.json()["data"]["object"]["id"], held["id"]);
     let names: Vec<String> = listener
         .received(3)
@@ -201,18 +206,18 @@ async fn a_return_or_a_hold_is_told_by_no_canonical_event() {
 }
 
 #[tokio::test]
-async fn each_change_is_told_in_the_legacy_envelope_and_signed_over_the_body() {
+async fn each_change_emits_a_legacy_event_signed_over_its_body() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    let endpoint = service.register(&listener.url, &LEGACY).await;
+    let endpoint = service.register_endpoint(&listener.url, &LEGACY).await;
     let body = json!({
         "amount": 1990, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "customerId": "user-7",
         "metadata": {"order": "é"},
     });
     let payment = service.post("/v1/payments", &body).await.expect(201);
-    let created = listener.event("payment.created").await;
+    let created = listener.wait_for_event("payment.created").await;
     service.sandbox(&payment, "pay", &json!({})).await;
-    let hook = listener.event("payment.completed").await;
+    let hook = listener.wait_for_event("payment.completed").await;
     verify_legacy(&hook, secret(&endpoint));
     verify_legacy(&created, secret(&endpoint));
     assert_eq!(hook.header("content-type"), "application/json");
@@ -249,10 +254,10 @@ async fn each_change_is_told_in_the_legacy_envelope_and_signed_over_the_body() {
 }
 
 #[tokio::test]
-async fn every_outcome_has_its_legacy_events() {
+async fn every_outcome_emits_its_legacy_events() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &LEGACY).await;
+    service.register_endpoint(&listener.url, &LEGACY).await;
     let locked =
         json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
     let cases = [
@@ -262,12 +267,12 @@ async fn every_outcome_has_its_legacy_events() {
         ("pay", json!({"payer_tax_id": null}), vec![]),
     ];
     for (what, body, mut expected) in cases {
-        let charge = service.charge_of(&locked).await;
+        let charge = service.new_charge(&locked).await;
         service.sandbox(&charge, what, &body).await;
         expected.extend(["payment.created", "payment.status_changed", "payment.status_changed"]);
         expected.sort_unstable();
         let raw = id(&charge).trim_start_matches("ch_");
-        let told = eventually("the events", async || {
+        let names = eventually("the charge's events arrive", async || {
             let hooks = listener.hooks().into_iter().map(|hook| hook.json());
             let mut names: Vec<String> = hooks
                 .filter(|hook| hook["data"]["transactionId"] == raw)
@@ -277,16 +282,16 @@ async fn every_outcome_has_its_legacy_events() {
             (names.len() >= expected.len()).then_some(names)
         })
         .await;
-        assert_eq!(told, expected, "{what} {body}");
+        assert_eq!(names, expected, "{what} {body}");
     }
 }
 
 #[tokio::test]
-async fn a_transactions_own_address_gets_its_legacy_events_instead_of_the_subscribed_endpoints() {
+async fn a_payments_webhook_url_receives_its_legacy_events_instead_of_the_subscribed_endpoints() {
     let service = Service::start().await;
     let own = Listener::start().await;
     let subscribed = Listener::start().await;
-    let endpoint = service.register(&subscribed.url, &[&ALL[..], &LEGACY].concat()).await;
+    let endpoint = service.register_endpoint(&subscribed.url, &[&CANONICAL[..], &LEGACY].concat()).await;
     let rotate = async || {
         let answer = service.post("/v1/webhooks/override-secret/rotate", &json!({})).await.expect(200);
         assert_eq!(answer.as_object().unwrap().len(), 1);
@@ -306,13 +311,13 @@ async fn a_transactions_own_address_gets_its_legacy_events_instead_of_the_subscr
     let second = rotate().await;
     assert_ne!(first, second);
     service.sandbox(&payment, "pay", &json!({})).await;
-    let completed = own.event("payment.completed").await;
+    let completed = own.wait_for_event("payment.completed").await;
     verify_legacy(&completed, &second);
     assert_eq!(completed.json()["data"]["transactionId"], payment["id"]);
 
     own.received(4).await;
     subscribed.received(2).await;
-    queue_is_empty(&service).await;
+    wait_for_empty_queue(&service).await;
     let mut names: Vec<String> =
         own.hooks().iter().map(|hook| hook.header("x-service-event-type").to_owned()).collect();
     names.sort_unstable();
@@ -323,7 +328,7 @@ async fn a_transactions_own_address_gets_its_legacy_events_instead_of_the_subscr
     names.sort_unstable();
     assert_eq!(names, ["charge.created", "charge.paid"]);
 
-    let deliveries = eventually("all delivered", async || {
+    let deliveries = eventually("all deliveries are delivered", async || {
         Some(service.deliveries("&status=DELIVERED").await).filter(|deliveries| deliveries.len() == 6)
     })
     .await;
@@ -336,7 +341,7 @@ async fn a_transactions_own_address_gets_its_legacy_events_instead_of_the_subscr
 }
 
 #[tokio::test]
-async fn a_secret_for_own_addresses_is_made_when_the_first_delivery_needs_one() {
+async fn the_override_secret_is_created_when_the_first_delivery_needs_it() {
     let service = Service::start().await;
     let own = Listener::start().await;
     let body = json!({
@@ -345,14 +350,14 @@ async fn a_secret_for_own_addresses_is_made_when_the_first_delivery_needs_one() 
     service.post("/v1/payments", &body).await.expect(201);
     let hooks = own.received(2).await;
     let rows = service.rows(&format!("override-secret#{}", service.scope()), "").await;
-    let made = rows[0]["secret"].as_s().unwrap();
+    let secret = rows[0]["secret"].as_s().unwrap();
     for hook in &hooks {
-        verify_legacy(hook, made);
+        verify_legacy(hook, secret);
     }
 }
 
 #[tokio::test]
-async fn a_failed_attempt_is_repeated_on_schedule_with_the_same_ids_until_it_is_taken() {
+async fn a_failed_delivery_is_retried_on_schedule_with_the_same_ids_until_it_succeeds() {
     let service = Service::start().await;
     let listener = Listener::answering(|number| match number {
         0 => (StatusCode::INTERNAL_SERVER_ERROR, "no\u{0}thing <works>").into_response(),
@@ -360,9 +365,9 @@ async fn a_failed_attempt_is_repeated_on_schedule_with_the_same_ids_until_it_is_
         _ => StatusCode::OK.into_response(),
     })
     .await;
-    let endpoint = service.register(&listener.url, &["charge.created"]).await;
+    let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     let charge = service.charge().await;
-    let failed = eventually("the first failure", async || {
+    let failed = eventually("the first attempt fails", async || {
         service
             .deliveries("")
             .await
@@ -383,8 +388,8 @@ async fn a_failed_attempt_is_repeated_on_schedule_with_the_same_ids_until_it_is_
     };
     assert!((24_000..=36_000).contains(&wait(&failed)), "{failed}");
 
-    service.advance(37).await;
-    let again = eventually("the second failure", async || {
+    service.advance_seconds(37).await;
+    let again = eventually("the second attempt fails", async || {
         service
             .deliveries("")
             .await
@@ -395,10 +400,11 @@ async fn a_failed_attempt_is_repeated_on_schedule_with_the_same_ids_until_it_is_
     assert_eq!(again["lastStatusCode"], 301);
     assert!((48_000..=72_000).contains(&wait(&again)), "{again}");
 
-    service.advance(73).await;
-    let done =
-        eventually("delivered", async || service.deliveries("&status=DELIVERED").await.into_iter().next())
-            .await;
+    service.advance_seconds(73).await;
+    let done = eventually("the third attempt succeeds", async || {
+        service.deliveries("&status=DELIVERED").await.into_iter().next()
+    })
+    .await;
     assert_eq!((&done["attempts"], &done["lastStatusCode"]), (&json!(3), &json!(200)));
     assert_eq!((&done["nextRetryAt"], &done["lastError"]), (&Value::Null, &Value::Null));
     assert!(done["deliveredAt"].is_string());
@@ -412,42 +418,42 @@ async fn a_failed_attempt_is_repeated_on_schedule_with_the_same_ids_until_it_is_
 }
 
 #[tokio::test]
-async fn a_busy_endpoint_is_left_alone_for_as_long_as_it_asks() {
+async fn a_429_with_retry_after_postpones_the_next_attempt() {
     let service = Service::start().await;
     let listener = Listener::answering(|number| match number {
         0 => (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "7200")]).into_response(),
         _ => StatusCode::NO_CONTENT.into_response(),
     })
     .await;
-    service.register(&listener.url, &["charge.created"]).await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    let waiting = eventually("the refusal", async || {
+    let waiting = eventually("the first attempt gets 429", async || {
         service.deliveries("").await.into_iter().find(|delivery| delivery["lastStatusCode"] == 429)
     })
     .await;
     let next: chrono::DateTime<chrono::Utc> = waiting["nextRetryAt"].as_str().unwrap().parse().unwrap();
     let updated: chrono::DateTime<chrono::Utc> = waiting["updatedAt"].as_str().unwrap().parse().unwrap();
-    // From the answer, which came somewhat before it was written down.
-    let asked = (next - updated).num_seconds();
-    assert!((7_190..=7_200).contains(&asked), "{asked}");
-    service.advance(7201).await;
+    // The delay counts from the response, which arrived shortly before the row was updated.
+    let delay_seconds = (next - updated).num_seconds();
+    assert!((7_190..=7_200).contains(&delay_seconds), "{delay_seconds}");
+    service.advance_seconds(7201).await;
     listener.received(2).await;
 }
 
 #[tokio::test]
-async fn after_the_last_attempt_a_delivery_is_failed_and_in_the_dead_letter_queue() {
+async fn after_its_last_attempt_a_delivery_is_failed_and_goes_to_the_dead_letter_queue() {
     let service = Service::start().await;
-    // Nothing listens there.
-    service.register("http://127.0.0.1:9/hook", &["charge.created"]).await;
+    // Nothing listens on this port.
+    service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
     service.charge().await;
     for attempt in 1..=15 {
-        eventually("an attempt", async || {
+        eventually("the attempt ends", async || {
             let delivery = service.deliveries("").await.into_iter().next()?;
             let ended = delivery["status"] == "PENDING" || delivery["status"] == "FAILED";
             (delivery["attempts"] == attempt && ended).then_some(())
         })
         .await;
-        service.advance(15 * 60 * 60).await;
+        service.advance_seconds(15 * 60 * 60).await;
     }
     let failed = service.deliveries("&status=FAILED").await.remove(0);
     assert_eq!(
@@ -463,42 +469,45 @@ async fn after_the_last_attempt_a_delivery_is_failed_and_in_the_dead_letter_queu
 }
 
 #[tokio::test]
-async fn a_change_handed_over_again_writes_nothing_twice_and_tells_nothing_twice() {
+async fn redispatching_records_writes_no_row_and_sends_no_webhook_again() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &[&ALL[..], &LEGACY].concat()).await;
+    service.register_endpoint(&listener.url, &[&CANONICAL[..], &LEGACY].concat()).await;
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &json!({})).await;
     listener.received(6).await;
-    eventually("all done", async || (service.deliveries("&status=DELIVERED").await.len() == 6).then_some(()))
-        .await;
+    eventually("all six deliveries are delivered", async || {
+        (service.deliveries("&status=DELIVERED").await.len() == 6).then_some(())
+    })
+    .await;
 
     let records = local::event_sources::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable")
         .await
         .unwrap();
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
-    // Whole, in pieces, and backwards: batches are cut anew on a retry, and shards interleave.
+    // Dispatch the records whole, reversed and one by one, because batches are cut anew on a retry and shards
+    // interleave.
     let mut batches = vec![records.clone(), records.iter().rev().cloned().collect()];
     batches.extend(records.chunks(1).map(<[Value]>::to_vec));
     for batch in batches {
         let answer = dispatcher(json!({ "Records": batch })).await.unwrap();
         assert_eq!(answer["batchItemFailures"], json!([]));
     }
-    // Every message that the repeated records could have caused is worked on before anything is counted.
-    queue_is_empty(&service).await;
+    // Every message that the repeated records could have caused is handled before the deliveries are counted.
+    wait_for_empty_queue(&service).await;
     let deliveries = service.deliveries("").await;
     assert_eq!(deliveries.len(), 6);
     assert!(deliveries.iter().all(|delivery| delivery["attempts"] == 1), "{deliveries:?}");
     assert_eq!(listener.hooks().len(), 6);
     let scope = format!("events#{}:test", service.stack.seed.first.id);
-    assert_eq!(service.rows(&scope, "evt_").await.len(), 4, "a row for each change and family");
+    assert_eq!(service.rows(&scope, "evt_").await.len(), 4, "one event row per change and family");
 }
 
-/// Waits until no message is in the delivery queue, nor with a worker.
-pub(crate) async fn queue_is_empty(service: &Service) {
+/// Waits until the delivery queue has no visible message and none in flight.
+pub(crate) async fn wait_for_empty_queue(service: &Service) {
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
     let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryQueue");
-    eventually("an empty queue", async || {
+    eventually("the delivery queue is empty", async || {
         let known =
             sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::All).send().await;
         let known = known.unwrap().attributes.unwrap();
@@ -509,16 +518,16 @@ pub(crate) async fn queue_is_empty(service: &Service) {
 }
 
 #[tokio::test]
-async fn a_message_that_comes_twice_or_early_makes_no_second_attempt() {
+async fn a_duplicate_or_early_message_causes_no_second_attempt() {
     let service = Service::start().await;
     let listener = Listener::answering(|number| match number {
         0 => StatusCode::BAD_GATEWAY.into_response(),
         _ => StatusCode::NO_CONTENT.into_response(),
     })
     .await;
-    let endpoint = service.register(&listener.url, &["charge.created"]).await;
+    let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    let waiting = eventually("the failure", async || {
+    let waiting = eventually("the first attempt fails", async || {
         service.deliveries("&status=PENDING").await.into_iter().find(|delivery| delivery["attempts"] == 1)
     })
     .await;
@@ -529,7 +538,7 @@ async fn a_message_that_comes_twice_or_early_makes_no_second_attempt() {
     let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
     let answer = worker(json!({"Records": [record(0), record(1)]})).await.unwrap();
     assert_eq!(answer["batchItemFailures"], json!([]));
-    assert_eq!(listener.hooks().len(), 1, "not yet due");
+    assert_eq!(listener.hooks().len(), 1, "a message before the retry's due time is ignored");
 
     service.stack.clock.advance(37_000);
     worker(json!({"Records": [record(0), record(1), record(2)]})).await.unwrap();
@@ -541,16 +550,16 @@ async fn a_message_that_comes_twice_or_early_makes_no_second_attempt() {
 }
 
 #[tokio::test]
-async fn a_lost_message_is_sent_again_by_the_clock() {
+async fn the_scheduler_replaces_a_lost_message() {
     let service = Service::start().await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created"]).await;
-    // Nobody reads the queue but this test, which takes the message and loses it.
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
+    // No worker reads the queue. The test receives the message and deletes it.
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
     let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryQueue");
     service.stack.stop_queues().await;
     service.charge().await;
-    eventually("the delivery's message", async || {
+    eventually("the delivery's message is queued", async || {
         let got = sqs.receive_message().queue_url(&url).send().await.unwrap();
         let message = got.messages().first()?;
         sqs.delete_message().queue_url(&url).receipt_handle(message.receipt_handle()?).send().await.unwrap();
@@ -558,8 +567,8 @@ async fn a_lost_message_is_sent_again_by_the_clock() {
     })
     .await;
     let lost = service.deliveries("&status=PENDING").await.remove(0);
-    service.advance(121).await;
-    eventually("another message", async || {
+    service.advance_seconds(121).await;
+    eventually("the scheduler sends another message", async || {
         let got = sqs.receive_message().queue_url(&url).send().await.unwrap();
         let message: Value = serde_json::from_str(got.messages().first()?.body()?).unwrap();
         (message["delivery"] == lost["id"]).then_some(())
@@ -571,11 +580,11 @@ async fn a_lost_message_is_sent_again_by_the_clock() {
 async fn deliveries_are_listed_newest_first_with_every_filter() {
     let service = Service::start().await;
     let up = Listener::start().await;
-    let alive = service.register(&up.url, &ALL).await;
-    let dead = service.register("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let alive = service.register_endpoint(&up.url, &CANONICAL).await;
+    let dead = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &json!({})).await;
-    eventually("all attempted", async || {
+    eventually("all three deliveries were attempted", async || {
         let all = service.deliveries("").await;
         (all.len() == 3
             && all.iter().all(|delivery| delivery["attempts"] == 1 && delivery["status"] != "PROCESSING"))
@@ -584,7 +593,7 @@ async fn deliveries_are_listed_newest_first_with_every_filter() {
     .await;
     let page = service.get("/v1/webhooks/deliveries").await.expect(200);
     assert_eq!((&page["total"], &page["limit"], &page["offset"]), (&json!(3), &json!(25), &json!(0)));
-    assert_eq!(page["data"][2]["eventType"], "charge.created", "newest first");
+    assert_eq!(page["data"][2]["eventType"], "charge.created", "the list is newest first");
     let fields = [
         "id",
         "endpointId",

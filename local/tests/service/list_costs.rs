@@ -1,5 +1,5 @@
-//! What lists and statistics cost does not grow with the account (design: Budgets). A hundred thousand payments are in
-//! `cargo bench -p local`, which prints the figures.
+//! Tests that the cost of lists and statistics does not grow with the account (design: Budgets). `cargo bench -p local`
+//! measures 100,000 payments and prints the figures.
 
 use std::time::Duration;
 
@@ -13,14 +13,15 @@ use shared::store::key_attributes;
 use crate::seeding::seed;
 use crate::support::{Service, id};
 
-/// Long enough that requests sent side by side are seen to overlap.
+/// The latency of each DynamoDB request. It is long enough that concurrent requests overlap.
 const LATENCY: Duration = Duration::from_millis(100);
 
-/// A service with so many payments over 40 days, three of them refused, and none past its time.
-async fn with(payments: usize) -> Service {
+/// Starts a service with `payments` payments over 40 days. Three are refused and none is past its expiry.
+async fn service_with_payments(payments: usize) -> Service {
     let service =
-        Service::with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
-    let first = service.charge_of(&json!({"amount": 1000, "expires_in": 86_400})).await;
+        Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
+            .await;
+    let first = service.new_charge(&json!({"amount": 1000, "expires_in": 86_400})).await;
     let key = Charge::key_of(ChargeId::parse_any(id(&first)).unwrap());
     let template: StoredCharge = service.store().get(&key).await.unwrap().unwrap();
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
@@ -48,8 +49,8 @@ const STATISTICS: [&str; 3] =
     ["/v1/payments/stats?days=7", "/v1/payments/metrics?days=366", "/v1/payments/stats?days=366"];
 
 #[tokio::test]
-async fn a_page_and_a_statistic_cost_the_same_among_few_and_many() {
-    let (few, many) = (with(100).await, with(5_000).await);
+async fn pages_and_statistics_cost_the_same_for_100_and_5000_payments() {
+    let (few, many) = (service_with_payments(100).await, service_with_payments(5_000).await);
     for service in [&few, &many] {
         service.stack.fault_proxy.as_ref().unwrap().slow_down(LATENCY);
     }
@@ -57,21 +58,21 @@ async fn a_page_and_a_statistic_cost_the_same_among_few_and_many() {
         let ((_, few), (_, many)) = tokio::join!(cost(&few, path), cost(&many, path));
         let is_list = LISTS.contains(&path);
         for report in [&few, &many] {
-            let (requests, in_a_row) = if is_list { (5, 3) } else { (3, 2) };
+            let (requests, sequential) = if is_list { (5, 3) } else { (3, 2) };
             assert!(
-                report.requests() <= requests && report.one_after_another <= in_a_row,
+                report.requests() <= requests && report.one_after_another <= sequential,
                 "{path}: {report:?}"
             );
         }
-        // A page beyond the end has no rows to read.
+        // A page beyond the end reads no rows, which saves one request.
         let is_beyond = path.contains("page=40");
         assert_eq!(few.requests() + usize::from(is_beyond), many.requests(), "{path}: {few:?} {many:?}");
     }
 }
 
 #[tokio::test]
-async fn a_page_after_a_cursor_costs_the_same_wherever_it_begins() {
-    let service = with(5_500).await;
+async fn a_page_after_a_cursor_costs_the_same_at_both_ends_of_the_list() {
+    let service = service_with_payments(5_500).await;
     service.stack.fault_proxy.as_ref().unwrap().slow_down(LATENCY);
     let newest = service.get("/v1/payments?limit=100").await.expect(200);
     let oldest = service.get("/v1/payments?limit=100&sortOrder=asc").await.expect(200);
@@ -84,8 +85,8 @@ async fn a_page_after_a_cursor_costs_the_same_wherever_it_begins() {
 }
 
 #[tokio::test]
-async fn a_long_list_has_its_total_from_the_sums() {
-    let service = with(1_500).await;
+async fn the_total_of_a_long_list_is_exact_with_and_without_filters() {
+    let service = service_with_payments(1_500).await;
     let total = async |query: &str| {
         let page = service.get(&format!("/v1/payments?{query}")).await.expect(200);
         (page["total"].as_u64().unwrap(), page["data"].as_array().unwrap().len())
@@ -96,7 +97,7 @@ async fn a_long_list_has_its_total_from_the_sums() {
     assert_eq!(total("limit=100&page=15").await, (1_500, 100));
     assert_eq!(total("limit=100&page=16").await, (1_500, 0));
 
-    // Whole days, and parts of days at either end.
+    // The range covers whole days and a part of a day at each end.
     let all = service.get("/v1/payments?limit=100&page=1").await.expect(200);
     let newest = all["data"][10]["createdAt"].as_str().unwrap();
     let oldest = service.get("/v1/payments?limit=100&sortOrder=asc").await.expect(200);
@@ -114,8 +115,8 @@ async fn a_long_list_has_its_total_from_the_sums() {
 }
 
 #[tokio::test]
-async fn a_sort_that_would_take_too_much_is_refused() {
-    let service = with(1_003).await;
+async fn sorting_more_than_1000_payments_is_refused() {
+    let service = service_with_payments(1_003).await;
     let refused = service.get("/v1/payments?sortBy=amount").await;
     assert_eq!(
         (refused.problem(), refused.params()),

@@ -1,5 +1,5 @@
-//! E-mails to an account's contact (contract: MED events): each told once, to whoever wants it, and nothing waits
-//! for a mail that fails.
+//! Tests of emails to an account's contact (contract: MED events). Each email is sent once, and only where the contact
+//! has an address and mail is on. A failing mail delays nothing else.
 
 use std::path::PathBuf;
 
@@ -23,19 +23,19 @@ use crate::support::{Listener, Service, eventually, id, operator};
 
 const DAY: i64 = 24 * 60 * 60;
 
-/// A directory of mails of its own.
-struct Mails(PathBuf);
+/// A directory that receives the mails of one test. It is removed on drop.
+struct MailDirectory(PathBuf);
 
-impl Drop for Mails {
+impl Drop for MailDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// A mail as its recipient reads it.
+/// A parsed mail.
 #[derive(Debug)]
-struct Read {
+struct ParsedMail {
     from: String,
     to: String,
     subject: String,
@@ -43,25 +43,25 @@ struct Read {
     headers: Vec<String>,
 }
 
-impl Mails {
+impl MailDirectory {
     fn new() -> Self {
         Self(std::env::temp_dir().join(format!("mails-{}", uuid::Uuid::new_v4())))
     }
 
-    /// What came so far, the oldest first.
-    fn all(&self) -> Vec<Read> {
+    /// Returns the mails received so far, oldest first.
+    fn all(&self) -> Vec<ParsedMail> {
         let Ok(files) = std::fs::read_dir(&self.0) else { return Vec::new() };
         let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
         files.retain(|file| file.extension().is_some_and(|extension| extension == "eml"));
         files.sort();
-        files.iter().map(|file| read(&std::fs::read(file).unwrap())).collect()
+        files.iter().map(|file| parse_mail(&std::fs::read(file).unwrap())).collect()
     }
 
-    async fn received(&self, count: usize) -> Vec<Read> {
+    async fn received(&self, count: usize) -> Vec<ParsedMail> {
         eventually("the mails", async || Some(self.all()).filter(|mails| mails.len() >= count)).await
     }
 
-    /// From now on no mail can be put there.
+    /// Makes every following mail fail: a file takes the directory's place.
     fn block(&self) {
         std::fs::write(&self.0, "not a directory").unwrap();
     }
@@ -75,14 +75,14 @@ impl Mails {
     }
 }
 
-fn read(bytes: &[u8]) -> Read {
+fn parse_mail(bytes: &[u8]) -> ParsedMail {
     let mail = MessageParser::default().parse(bytes).unwrap();
     let only = |addresses: Option<&mail_parser::Address<'_>>| {
         let addresses: Vec<&str> = addresses.unwrap().iter().filter_map(|one| one.address()).collect();
         let [address] = addresses.as_slice() else { panic!("{addresses:?}") };
         (*address).to_owned()
     };
-    Read {
+    ParsedMail {
         from: only(mail.from()),
         to: only(mail.to()),
         subject: mail.subject().unwrap().to_owned(),
@@ -92,9 +92,9 @@ fn read(bytes: &[u8]) -> Read {
 }
 
 impl Service {
-    /// A service where a test hands over what the stream and the queue have.
-    async fn by_hand(mails: &Mails) -> Self {
-        Self::with(Options { event_sources: false, ..mails.options() }).await
+    /// Starts a service without event sources. The test itself dispatches the stream and runs the mailer.
+    async fn start_without_event_sources(mails: &MailDirectory) -> Self {
+        Self::start_with(Options { event_sources: false, ..mails.options() }).await
     }
 
     fn mail_queue(&self, name: &str) -> (aws_sdk_sqs::Client, String) {
@@ -102,8 +102,8 @@ impl Service {
         (local::sdk::sqs(url), queue_url(url, name))
     }
 
-    /// What the queue of emails has now, taken out of it.
-    pub(crate) async fn emails(&self) -> Vec<String> {
+    /// Receives and deletes all messages of the mail queue. Returns their bodies.
+    pub(crate) async fn take_queued_emails(&self) -> Vec<String> {
         let (sqs, url) = self.mail_queue("MailQueue");
         let mut bodies = Vec::new();
         loop {
@@ -119,30 +119,30 @@ impl Service {
         }
     }
 
-    /// Hands a message to the mailer; says whether it was done.
-    pub(crate) async fn tell(&self, body: &str) -> bool {
+    /// Invokes the mailer with a message. Returns whether it succeeded.
+    pub(crate) async fn run_mailer(&self, body: &str) -> bool {
         let mailer = self.stack.functions.get("MailerFunction").unwrap().clone();
         let record = json!({"messageId": "m", "body": body, "eventSource": "aws:sqs"});
         let answer = mailer(json!({ "Records": [record] })).await.unwrap();
         answer["batchItemFailures"] == json!([])
     }
 
-    /// Hands the whole stream over, and then what it put onto the queue.
-    async fn tell_all(&self) {
+    /// Dispatches the stream, then runs the mailer for each queued message.
+    async fn dispatch_and_run_mailer(&self) {
         dispatch(self).await;
-        for body in self.emails().await {
-            assert!(self.tell(&body).await, "{body}");
+        for body in self.take_queued_emails().await {
+            assert!(self.run_mailer(&body).await, "{body}");
         }
     }
 
-    async fn contact(&self, change: impl Fn(&mut Contact)) {
+    async fn change_contact(&self, change: impl Fn(&mut Contact)) {
         let accounts = Accounts::new(self.store());
         let (account, now) = (self.scope().account, self.stack.clock.now());
         accounts.change_contact(&account, "test", change, &operator(), now).await.unwrap();
     }
 
-    /// What is noted of the first account's emails.
-    async fn noted(&self) -> Vec<Value> {
+    /// Reads the rows of the first account's emails.
+    async fn email_rows(&self) -> Vec<Value> {
         let rows = self.rows(&format!("notices#{}", self.scope().account), "ntc_").await;
         let rows: Vec<Sending> = rows.into_iter().map(|row| from_item(row).unwrap()).collect();
         rows.iter().map(|row| serde_json::to_value(row).unwrap()).collect()
@@ -150,15 +150,15 @@ impl Service {
 }
 
 #[tokio::test]
-async fn a_case_is_told_when_it_opens_and_when_it_is_over() {
-    let mails = Mails::new();
-    let service = Service::with(mails.options()).await;
+async fn the_contact_gets_an_email_when_a_case_opens_and_when_it_ends() {
+    let mails = MailDirectory::new();
+    let service = Service::start_with(mails.options()).await;
     let charge = service
-        .charge_of(&json!({"amount": 123_456, "customer": {"name": "Maria", "document": "29537995593"}}))
+        .new_charge(&json!({"amount": 123_456, "customer": {"name": "Maria", "document": "29537995593"}}))
         .await;
     service.sandbox(&charge, "pay", &json!({"payer_tax_id": "29537995593", "payer_name": "Maria"})).await;
-    let email = json!({"reason": "Golpe, 29537995593", "response_deadline": "2026-12-01T00:00:00Z"});
-    let case = service.open_case(&charge, email).await;
+    let notification = json!({"reason": "Golpe, 29537995593", "response_deadline": "2026-12-01T00:00:00Z"});
+    let case = service.open_case(&charge, notification).await;
     let opened = mails.received(1).await.remove(0);
     let owner = &service.stack.seed.first.owner_email;
     assert_eq!((opened.from.as_str(), &opened.to), ("avisos@pagamentos.example", owner));
@@ -178,13 +178,13 @@ async fn a_case_is_told_when_it_opens_and_when_it_is_over() {
         "[teste] Caso encerrado, a seu favor: contestação de Pix (MED) de R$ 1.234,56"
     );
     assert!(resolved.text.contains("R$ 1.234,56, que estava retido, voltou ao seu saldo disponível."));
-    // No payer's document, no key.
+    // The mails contain no payer document and no API key.
     for mail in mails.all() {
         let whole = format!("{mail:?}");
         assert!(!whole.contains("29537995593") && !whole.contains("ak_test_"), "{whole}");
     }
-    // Nothing is left to be told, and each was told once.
-    eventually("an empty queue", async || {
+    // The queue becomes empty, and each email was sent once.
+    eventually("the mail queue is empty", async || {
         let (sqs, url) = service.mail_queue("MailQueue");
         let counts = sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
         let counts = counts.send().await.unwrap().attributes.unwrap();
@@ -194,43 +194,43 @@ async fn a_case_is_told_when_it_opens_and_when_it_is_over() {
     })
     .await;
     assert_eq!(mails.all().len(), 2);
-    let noted = service.noted().await;
-    assert!(noted.len() == 2 && noted.iter().all(|row| row["sent_at"].is_i64()), "{noted:?}");
+    let rows = service.email_rows().await;
+    assert!(rows.len() == 2 && rows.iter().all(|row| row["sent_at"].is_i64()), "{rows:?}");
 }
 
 #[tokio::test]
-async fn a_live_case_is_told_without_the_mark_of_a_test() {
-    let mails = Mails::new();
-    let service = Service::by_hand(&mails).await;
+async fn an_email_about_a_live_case_has_no_test_mark() {
+    let mails = MailDirectory::new();
+    let service = Service::start_without_event_sources(&mails).await;
     let paid = service.paid_charge(1000).await;
     let test = service.open_case(&paid, json!({})).await;
     let id: MedCaseId = id(&test).parse().unwrap();
     let case: MedCase = service.store().get(&MedCase::key_of(id)).await.unwrap().unwrap();
-    // No acquirer makes live cases yet.
+    // No acquirer opens live cases yet, so the test inserts one.
     let scope = Scope { mode: Mode::Live, ..case.scope };
     let live =
         MedCase { id: MedCaseId::derive(ChargeId::derive(b"s", Mode::Live, "x", "y"), "1"), scope, ..case };
     let _written = service.store().commit(vec![Write::insert(&live).unwrap()]).await.unwrap();
-    service.tell_all().await;
+    service.dispatch_and_run_mailer().await;
     let subjects: Vec<bool> = mails.all().iter().map(|mail| mail.subject.starts_with("[teste] ")).collect();
     assert_eq!(subjects.iter().filter(|is_test| **is_test).count(), 1);
     assert_eq!(subjects.len(), 2);
 }
 
 #[tokio::test]
-async fn a_change_or_message_that_comes_again_is_told_once() {
-    let mails = Mails::new();
-    let service = Service::by_hand(&mails).await;
+async fn a_repeated_record_or_message_sends_one_email() {
+    let mails = MailDirectory::new();
+    let service = Service::start_without_event_sources(&mails).await;
     let charge = service.paid_charge(1000).await;
     let case = service.open_case(&charge, json!({})).await;
     service.answer_case(&case, "accept", json!({})).await.expect(200);
-    // The stream is handed over three times, and each of its messages twice.
+    // The stream is dispatched three times, and each message is handled twice.
     for _ in 0..3 {
         dispatch(&service).await;
-        let messages = service.emails().await;
-        assert_eq!(messages.len(), 2, "one for the opening, one for the end: {messages:?}");
+        let messages = service.take_queued_emails().await;
+        assert_eq!(messages.len(), 2, "one message for the opening and one for the end: {messages:?}");
         for body in messages.iter().chain(&messages) {
-            assert!(service.tell(body).await);
+            assert!(service.run_mailer(body).await);
         }
     }
     let subjects: Vec<String> = mails.all().into_iter().map(|mail| mail.subject).collect();
@@ -244,103 +244,104 @@ async fn a_change_or_message_that_comes_again_is_told_once() {
 }
 
 #[tokio::test]
-async fn messages_at_once_send_one_mail() {
-    let mails = Mails::new();
-    let service = Service::by_hand(&mails).await;
+async fn concurrent_messages_of_one_email_send_one_mail() {
+    let mails = MailDirectory::new();
+    let service = Service::start_without_event_sources(&mails).await;
     let charge = service.paid_charge(1000).await;
     service.open_case(&charge, json!({})).await;
     dispatch(&service).await;
-    let message = service.emails().await.remove(0);
-    let tell = || service.tell(&message);
-    assert_eq!(tokio::join!(tell(), tell(), tell(), tell(), tell()), (true, true, true, true, true));
+    let message = service.take_queued_emails().await.remove(0);
+    let run = || service.run_mailer(&message);
+    assert_eq!(tokio::join!(run(), run(), run(), run(), run()), (true, true, true, true, true));
     assert_eq!(mails.all().len(), 1);
-    // Those that met another's claim come again when it would have ended, and find that the mail was sent.
+    // A message that found another worker's claim is redelivered after the lease. It then finds that the mail was sent.
     service.stack.clock.advance(61_000);
-    assert!(service.tell(&message).await);
+    assert!(service.run_mailer(&message).await);
     assert_eq!(mails.all().len(), 1);
 }
 
 #[tokio::test]
-async fn a_mail_whose_worker_died_is_sent_when_its_lease_ends() {
-    let mails = Mails::new();
-    let service = Service::by_hand(&mails).await;
+async fn a_mail_whose_worker_died_is_sent_after_the_lease_expires() {
+    let mails = MailDirectory::new();
+    let service = Service::start_without_event_sources(&mails).await;
     let charge = service.paid_charge(1000).await;
     service.open_case(&charge, json!({})).await;
     dispatch(&service).await;
-    let message = service.emails().await.remove(0);
-    // What a worker does first, and then nothing any more.
+    let message = service.take_queued_emails().await.remove(0);
+    // A worker claims the email and then dies.
     let email: Email = serde_json::from_str(&message).unwrap();
     let emails = Emails::new(service.store());
     let claimed = emails.claim(&email, 7, service.stack.clock.now()).await.unwrap();
     assert!(matches!(claimed, Claim::Claimed(_)));
-    assert!(service.tell(&message).await, "it is left to another message");
+    assert!(service.run_mailer(&message).await, "a message that finds a claim is acknowledged");
     assert!(mails.all().is_empty());
     let (sqs, url) = service.mail_queue("MailQueue");
     let delayed = QueueAttributeName::ApproximateNumberOfMessagesDelayed;
     let counts =
         sqs.get_queue_attributes().queue_url(url).attribute_names(delayed.clone()).send().await.unwrap();
-    assert_eq!(counts.attributes.unwrap()[&delayed], "1", "which comes when the lease is over");
+    assert_eq!(counts.attributes.unwrap()[&delayed], "1", "a delayed message retries after the lease");
     service.stack.clock.advance(61_000);
-    assert!(service.tell(&message).await);
-    assert_eq!((mails.all().len(), &service.noted().await[0]["attempts"]), (1, &json!(2)));
+    assert!(service.run_mailer(&message).await);
+    assert_eq!((mails.all().len(), &service.email_rows().await[0]["attempts"]), (1, &json!(2)));
 }
 
 #[tokio::test]
-async fn nobody_is_told_who_has_no_address_or_wants_no_mail() {
-    let mails = Mails::new();
-    let service = Service::by_hand(&mails).await;
+async fn a_contact_without_an_address_or_with_mail_off_gets_no_email() {
+    let mails = MailDirectory::new();
+    let service = Service::start_without_event_sources(&mails).await;
     let address = service.stack.seed.first.owner_email.parse().unwrap();
-    service.contact(|contact| contact.mail_off = true).await;
+    service.change_contact(|contact| contact.mail_off = true).await;
     service.open_case(&service.paid_charge(1000).await, json!({})).await;
-    service.tell_all().await;
-    service.contact(|contact| *contact = Contact::default()).await;
+    service.dispatch_and_run_mailer().await;
+    service.change_contact(|contact| *contact = Contact::default()).await;
     service.open_case(&service.paid_charge(1000).await, json!({})).await;
-    service.tell_all().await;
-    assert!(mails.all().is_empty() && service.noted().await.is_empty());
-    // Where neither holds any more, what comes next is told.
-    service.contact(|contact| contact.address = Some(Clone::clone(&address))).await;
-    service.emails().await;
+    service.dispatch_and_run_mailer().await;
+    assert!(mails.all().is_empty() && service.email_rows().await.is_empty());
+    // Once the contact has an address and mail is on, later emails are sent.
+    service.change_contact(|contact| contact.address = Some(Clone::clone(&address))).await;
+    service.take_queued_emails().await;
     let case = service.open_case(&service.paid_charge(1000).await, json!({})).await;
     dispatch(&service).await;
-    for body in service.emails().await.iter().filter(|body| body.contains(id(&case))) {
-        assert!(service.tell(body).await);
+    for body in service.take_queued_emails().await.iter().filter(|body| body.contains(id(&case))) {
+        assert!(service.run_mailer(body).await);
     }
     assert_eq!(mails.all().len(), 1);
 }
 
 #[tokio::test]
-async fn a_stack_sends_what_its_parameters_let_it_send() {
-    let mails = Mails::new();
+async fn the_stacks_parameters_switch_emails_off() {
+    let mails = MailDirectory::new();
     for (parameter, value, expected) in [("MailFrom", "", 0), ("MedOutcomeNotices", "off", 1)] {
         let parameters = [(parameter.to_owned(), value.to_owned())].into();
-        let service = Service::with(Options { event_sources: false, parameters, ..mails.options() }).await;
+        let service =
+            Service::start_with(Options { event_sources: false, parameters, ..mails.options() }).await;
         let case = service.open_case(&service.paid_charge(1000).await, json!({})).await;
         service.decide_case(&case, "payer").await.expect(200);
-        service.tell_all().await;
+        service.dispatch_and_run_mailer().await;
         assert_eq!(mails.all().len(), expected, "{parameter}");
     }
     assert!(mails.all()[0].subject.starts_with("[teste] Caso aberto"));
 }
 
 #[tokio::test]
-async fn a_mail_that_fails_holds_nothing_up_and_goes_when_it_can() {
-    let mails = Mails::new();
+async fn a_failing_mail_delays_nothing_else_and_is_retried() {
+    let mails = MailDirectory::new();
     mails.block();
-    let service = Service::with(mails.options()).await;
+    let service = Service::start_with(mails.options()).await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["med_case.created", "med.resolved"]).await;
+    service.register_endpoint(&listener.url, &["med_case.created", "med.resolved"]).await;
     let case = service.open_case(&service.paid_charge(1000).await, json!({})).await;
-    let attempts = async |least: i64| {
-        eventually("failed attempts", async || {
-            let noted = service.noted().await;
-            noted.iter().any(|row| row["attempts"].as_i64() >= Some(least)).then_some(())
+    let attempts = async |at_least: i64| {
+        eventually("the mailer has failed attempts", async || {
+            let rows = service.email_rows().await;
+            rows.iter().any(|row| row["attempts"].as_i64() >= Some(at_least)).then_some(())
         })
         .await;
     };
     attempts(1).await;
-    // The case goes on, and is told by webhook.
+    // The case proceeds and its webhook is delivered.
     service.decide_case(&case, "merchant").await.expect(200);
-    listener.event("med.resolved").await;
+    listener.wait_for_event("med.resolved").await;
     assert_eq!(service.get("/v1/wallets/balance").await.expect(200)["available"], 1000);
     attempts(2).await;
     mails.unblock();
@@ -350,10 +351,10 @@ async fn a_mail_that_fails_holds_nothing_up_and_goes_when_it_can() {
 }
 
 #[tokio::test]
-async fn a_mail_that_keeps_failing_goes_to_the_dead_letter_queue_and_can_be_sent_from_there() {
-    let mails = Mails::new();
+async fn a_mail_that_fails_five_times_goes_to_the_dead_letter_queue_and_can_be_sent_from_it() {
+    let mails = MailDirectory::new();
     mails.block();
-    let service = Service::by_hand(&mails).await;
+    let service = Service::start_without_event_sources(&mails).await;
     service.open_case(&service.paid_charge(1000).await, json!({})).await;
     dispatch(&service).await;
     let (sqs, url) = service.mail_queue("MailQueue");
@@ -361,7 +362,7 @@ async fn a_mail_that_keeps_failing_goes_to_the_dead_letter_queue_and_can_be_sent
     loop {
         let got = sqs.receive_message().queue_url(&url).send().await.unwrap();
         let Some(message) = got.messages().first() else { break };
-        assert!(!service.tell(message.body().unwrap()).await);
+        assert!(!service.run_mailer(message.body().unwrap()).await);
         attempts += 1;
         let again = sqs.change_message_visibility().queue_url(&url).visibility_timeout(0);
         again.receipt_handle(message.receipt_handle().unwrap()).send().await.unwrap();
@@ -370,95 +371,96 @@ async fn a_mail_that_keeps_failing_goes_to_the_dead_letter_queue_and_can_be_sent
     let (sqs, url) = service.mail_queue("MailDeadLetterQueue");
     let dead = sqs.receive_message().queue_url(&url).send().await.unwrap();
     let dead = dead.messages()[0].body().unwrap().to_owned();
-    assert_eq!(service.noted().await[0]["attempts"], 5);
+    assert_eq!(service.email_rows().await[0]["attempts"], 5);
     mails.unblock();
-    assert!(service.tell(&dead).await);
+    assert!(service.run_mailer(&dead).await);
     assert_eq!(mails.all().len(), 1);
 }
 
 #[tokio::test]
-async fn an_endpoint_that_was_switched_off_is_told_once() {
-    let mails = Mails::new();
-    let service = Service::by_hand(&mails).await;
-    let made = service.register("https://shop.example.com/hook?token=s3cret", &["charge.created"]).await;
-    let endpoint_id = id(&made).parse().unwrap();
+async fn disabling_a_failing_endpoint_sends_one_email() {
+    let mails = MailDirectory::new();
+    let service = Service::start_without_event_sources(&mails).await;
+    let registered =
+        service.register_endpoint("https://shop.example.com/hook?token=s3cret", &["charge.created"]).await;
+    let endpoint_id = id(&registered).parse().unwrap();
     let endpoints = Endpoints::new(service.store());
-    let begun = service.stack.clock.now();
+    let started_at = service.stack.clock.now();
     let error = || "answered 502".to_owned();
     let failed = AttemptOutcome::Retry {
         status_code: Some(502),
         error: error(),
         response_body: None,
-        next_attempt_at: begun,
+        next_attempt_at: started_at,
     };
     let given_up = AttemptOutcome::Exhausted { status_code: Some(502), error: error(), response_body: None };
-    let note = async |end: &AttemptOutcome, began: Timestamp, now: Timestamp| {
+    let record_outcome = async |end: &AttemptOutcome, began: Timestamp, now: Timestamp| {
         let endpoint = endpoints.find(&service.scope(), endpoint_id).await.unwrap();
         endpoints.note(&endpoint, (end, began), now).await.unwrap();
     };
-    let after = |days: i64| begun.plus_seconds(days * DAY).unwrap();
-    note(&failed, begun, begun).await;
-    service.tell_all().await;
-    assert!(mails.all().is_empty(), "it only fails");
+    let after = |days: i64| started_at.plus_seconds(days * DAY).unwrap();
+    record_outcome(&failed, started_at, started_at).await;
+    service.dispatch_and_run_mailer().await;
+    assert!(mails.all().is_empty(), "a failing endpoint that is still active sends no email");
     service.stack.clock.advance(5 * DAY * 1_000);
-    note(&given_up, after(2), after(5)).await;
+    record_outcome(&given_up, after(2), after(5)).await;
     for _ in 0..2 {
-        service.tell_all().await;
+        service.dispatch_and_run_mailer().await;
     }
-    let told = mails.all();
-    let [mail] = told.as_slice() else { panic!("{told:?}") };
+    let sent = mails.all();
+    let [mail] = sent.as_slice() else { panic!("{sent:?}") };
     assert_eq!(mail.subject, "[teste] Endpoint de webhooks desativado: shop.example.com");
-    assert!(mail.text.contains(id(&made)) && mail.text.contains("answered 502"), "{}", mail.text);
-    assert!(!mail.text.contains("s3cret") && !mail.text.contains(made["secret"].as_str().unwrap()));
-    // What its merchant does to it is told by no mail, nor is what was before told again.
-    let path = format!("/v1/webhooks/endpoints/{}", id(&made));
+    assert!(mail.text.contains(id(&registered)) && mail.text.contains("answered 502"), "{}", mail.text);
+    assert!(!mail.text.contains("s3cret") && !mail.text.contains(registered["secret"].as_str().unwrap()));
+    // The merchant's own changes send no email, and the earlier email is not sent again.
+    let path = format!("/v1/webhooks/endpoints/{}", id(&registered));
     service.patch(&path, &json!({"events": ["charge.paid"]})).await.expect(200);
-    service.tell_all().await;
+    service.dispatch_and_run_mailer().await;
     assert_eq!(mails.all().len(), 1);
     service.patch(&path, &json!({"status": "ACTIVE"})).await.expect(200);
-    service.tell_all().await;
+    service.dispatch_and_run_mailer().await;
     assert_eq!(mails.all().len(), 1);
-    // Another outage is another email.
-    note(&failed, after(6), after(6)).await;
+    // Another outage sends another email.
+    record_outcome(&failed, after(6), after(6)).await;
     service.stack.clock.advance(6 * DAY * 1_000);
-    note(&given_up, after(8), after(11)).await;
-    service.tell_all().await;
+    record_outcome(&given_up, after(8), after(11)).await;
+    service.dispatch_and_run_mailer().await;
     assert_eq!(mails.all().len(), 2);
-    let abouts = service.noted().await;
-    assert_eq!(abouts.len(), 2, "{abouts:?}");
+    let emails = service.email_rows().await;
+    assert_eq!(emails.len(), 2, "{emails:?}");
 }
 
 #[tokio::test]
-async fn an_endpoint_that_was_switched_on_again_before_its_mail_went_is_not_told_of() {
-    let mails = Mails::new();
-    let service = Service::by_hand(&mails).await;
-    let made = service.register("https://shop.example.com/hook", &["charge.created"]).await;
-    let about = About::EndpointDisabled(id(&made).parse().unwrap());
+async fn no_email_is_sent_for_an_endpoint_that_is_active_again_or_deleted() {
+    let mails = MailDirectory::new();
+    let service = Service::start_without_event_sources(&mails).await;
+    let registered = service.register_endpoint("https://shop.example.com/hook", &["charge.created"]).await;
+    let about = About::EndpointDisabled(id(&registered).parse().unwrap());
     let email = Email { scope: service.scope(), about, version: 2, at: service.stack.clock.now() };
-    assert!(service.tell(&serde_json::to_string(&email).unwrap()).await);
-    service.delete(&format!("/v1/webhooks/endpoints/{}", id(&made))).await.expect(200);
-    assert!(service.tell(&serde_json::to_string(&email).unwrap()).await);
+    assert!(service.run_mailer(&serde_json::to_string(&email).unwrap()).await);
+    service.delete(&format!("/v1/webhooks/endpoints/{}", id(&registered))).await.expect(200);
+    assert!(service.run_mailer(&serde_json::to_string(&email).unwrap()).await);
     assert!(mails.all().is_empty());
 }
 
 #[tokio::test]
-async fn no_text_of_a_merchant_or_payer_adds_a_header() {
-    let mails = Mails::new();
-    let service = Service::by_hand(&mails).await;
+async fn texts_of_merchants_and_payers_cannot_inject_mail_headers() {
+    let mails = MailDirectory::new();
+    let service = Service::start_without_event_sources(&mails).await;
     let evil = "Loja\r\nBcc: eva@outra.example\r\n\r\nOutro corpo";
     service.open_case(&service.paid_charge(1000).await, json!({"reason": "Golpe"})).await;
     service.change_settings(|settings| evil.clone_into(&mut settings.merchant_name)).await;
     let charge = service
-        .charge_of(&json!({"amount": 1000, "description": evil, "customer": {"name": "Bcc: eva@outra.example"}, "metadata": {"a": evil}}))
+        .new_charge(&json!({"amount": 1000, "description": evil, "customer": {"name": "Bcc: eva@outra.example"}, "metadata": {"a": evil}}))
         .await;
     service.sandbox(&charge, "pay", &json!({"payer_name": evil})).await;
     let case = service.open_case(&charge, json!({ "reason": evil })).await;
     service.answer_case(&case, "appeal", json!({ "reason": evil })).await.expect(200);
     service.decide_case(&case, "payer").await.expect(200);
-    service.tell_all().await;
-    let told = mails.all();
-    assert_eq!(told.len(), 3);
-    for mail in told {
+    service.dispatch_and_run_mailer().await;
+    let sent = mails.all();
+    assert_eq!(sent.len(), 3);
+    for mail in sent {
         assert_eq!(mail.to, service.stack.seed.first.owner_email);
         assert_eq!(
             mail.headers,
@@ -479,17 +481,18 @@ async fn no_text_of_a_merchant_or_payer_adds_a_header() {
 }
 
 #[tokio::test]
-async fn a_tests_mail_is_five_requests_and_three_write_units() {
-    let mails = Mails::new();
-    let service = Service::with(Options { fault_proxy: true, event_sources: false, ..mails.options() }).await;
+async fn a_mail_in_test_mode_takes_five_requests_and_three_write_units() {
+    let mails = MailDirectory::new();
+    let service =
+        Service::start_with(Options { fault_proxy: true, event_sources: false, ..mails.options() }).await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     let charge = service.paid_charge(1000).await;
     proxy.reset();
     let case = service.open_case(&charge, json!({})).await;
     dispatch(&service).await;
-    let message = service.emails().await.remove(0);
+    let message = service.take_queued_emails().await.remove(0);
     proxy.reset();
-    assert!(service.tell(&message).await);
+    assert!(service.run_mailer(&message).await);
     let report = proxy.report();
     assert!(report.requests() <= 5 && report.one_after_another <= 4, "{report:?}");
     assert!(report.write_units <= 3.0 && report.read_units <= 2.0, "{report:?}");
@@ -498,9 +501,9 @@ async fn a_tests_mail_is_five_requests_and_three_write_units() {
 }
 
 #[tokio::test]
-async fn tests_have_a_hundred_mails_a_day_so_that_live_notices_always_go() {
-    let mails = Mails::new();
-    let service = Service::with(mails.options()).await;
+async fn test_mode_sends_at_most_a_hundred_mails_a_day() {
+    let mails = MailDirectory::new();
+    let service = Service::start_with(mails.options()).await;
     let emails = Emails::new(service.store());
     let now = service.stack.clock.now();
     for _ in 0..99 {
@@ -509,22 +512,23 @@ async fn tests_have_a_hundred_mails_a_day_so_that_live_notices_always_go() {
     let first = service.open_case(&service.paid_charge(1000).await, json!({})).await;
     assert!(mails.received(1).await[0].text.contains(id(&first)));
     service.open_case(&service.paid_charge(1000).await, json!({})).await;
-    eventually("the second is noted, though it was not sent", async || {
-        (service.noted().await.iter().filter(|noted| noted["sent_at"].is_number()).count() == 2).then_some(())
+    eventually("the second email is recorded as done without a mail", async || {
+        (service.email_rows().await.iter().filter(|row| row["sent_at"].is_number()).count() == 2)
+            .then_some(())
     })
     .await;
     assert_eq!(mails.all().len(), 1);
-    service.advance(DAY).await;
+    service.advance_seconds(DAY).await;
     let tomorrow = service.open_case(&service.paid_charge(1000).await, json!({})).await;
     assert!(mails.received(2).await[1].text.contains(id(&tomorrow)));
 }
 
 #[tokio::test]
-async fn a_new_destination_of_refunds_is_told_once_and_masked() {
-    let mails = Mails::new();
-    let service = Service::by_hand(&mails).await;
+async fn the_first_refund_to_a_new_pix_key_sends_one_email_with_the_key_masked() {
+    let mails = MailDirectory::new();
+    let service = Service::start_without_event_sources(&mails).await;
     let (payer, other) = ("29537995593", "maria.souza@example.com");
-    let charge = service.charge_of(&json!({"amount": 1000})).await;
+    let charge = service.new_charge(&json!({"amount": 1000})).await;
     service.sandbox(&charge, "pay", &json!({"payer_tax_id": payer})).await;
     let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
     let refund = async |number: u8, destination: Option<&str>| {
@@ -536,36 +540,36 @@ async fn a_new_destination_of_refunds_is_told_once_and_masked() {
     // A refund to the payer sends no mail, whether its key is named or not.
     refund(1, None).await;
     refund(2, Some(payer)).await;
-    service.tell_all().await;
+    service.dispatch_and_run_mailer().await;
     assert!(mails.all().is_empty());
 
     let first = refund(3, Some(other)).await;
     refund(4, Some(other)).await;
     for _ in 0..2 {
-        service.tell_all().await;
+        service.dispatch_and_run_mailer().await;
     }
     let [mail] = mails.all().try_into().unwrap();
     assert_eq!(mail.subject, "[teste] Estorno para uma nova chave Pix: m***@e***.com");
     for said in ["Chave Pix: m***@e***.com", "Valor: R$ 1,23", id(&charge), "revogue as suas chaves de API"] {
         assert!(mail.text.contains(said), "{said}: {}", mail.text);
     }
-    // The queue may hand over either of the two first.
+    // The mail may be about either of the first two refunds, because the queue does not preserve order.
     assert!(mail.text.contains("re_") && id(&first).starts_with("re_"));
     assert!(!format!("{mail:?}").contains(other), "{mail:?}");
 
     refund(5, Some("25524893033")).await;
-    service.tell_all().await;
+    service.dispatch_and_run_mailer().await;
     assert_eq!(mails.all().len(), 2);
-    // A key that was first used while mails were off stays known.
-    service.contact(|contact| contact.mail_off = true).await;
+    // A key first used while mail was off is no longer new afterwards.
+    service.change_contact(|contact| contact.mail_off = true).await;
     refund(6, Some("+5511987654321")).await;
-    service.tell_all().await;
-    service.contact(|contact| contact.mail_off = false).await;
+    service.dispatch_and_run_mailer().await;
+    service.change_contact(|contact| contact.mail_off = false).await;
     let last = refund(7, Some("+5511987654321")).await;
     dispatch(&service).await;
-    let messages = service.emails().await;
-    let of_last: Vec<&String> = messages.iter().filter(|body| body.contains(id(&last))).collect();
-    assert_eq!(of_last.len(), 1);
-    assert!(service.tell(of_last[0]).await);
+    let messages = service.take_queued_emails().await;
+    let last_messages: Vec<&String> = messages.iter().filter(|body| body.contains(id(&last))).collect();
+    assert_eq!(last_messages.len(), 1);
+    assert!(service.run_mailer(last_messages[0]).await);
     assert_eq!(mails.all().len(), 2);
 }

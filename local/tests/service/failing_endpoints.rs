@@ -1,5 +1,6 @@
-//! Endpoints that fail in every way that there is, each on record for its merchant; and one that is dead among healthy
-//! ones. What the sender does with each is in its own tests, hangs too, which take 30 s here.
+//! Tests of endpoints that fail. Each kind of failure is recorded in its delivery, and a failing endpoint does not
+//! delay healthy ones. The sender's own tests cover each failure in detail, including a hanging server, which would
+//! take 30 s here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +16,10 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::budgets::{dispatch, work};
+use crate::budgets::{dispatch, run_webhook_worker};
 use crate::support::{Listener, Service, eventually, id};
 
-/// What an endpoint writes after it read a request.
+/// The bytes that an endpoint sends after it has read a request.
 #[derive(Clone, Copy)]
 struct Script {
     head: &'static str,
@@ -34,8 +35,8 @@ async fn play<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, script: Script) 
     let _ = stream.shutdown().await;
 }
 
-/// Where an endpoint of that script listens.
-async fn endpoint(script: Script, tls: Option<TlsAcceptor>) -> String {
+/// Starts an endpoint that plays a script. Returns its URL.
+async fn start_endpoint(script: Script, tls: Option<TlsAcceptor>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let scheme = if tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}/hook", listener.local_addr().unwrap());
@@ -58,56 +59,56 @@ async fn endpoint(script: Script, tls: Option<TlsAcceptor>) -> String {
     url
 }
 
-/// A certificate that nobody signed but itself.
+/// Returns a TLS acceptor with a self-signed certificate.
 fn self_signed() -> TlsAcceptor {
-    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
-    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let certificate = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(certificate.signing_key.serialize_der().into());
     let config =
         ServerConfig::builder_with_provider(Arc::new(tokio_rustls::rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
+            .with_single_cert(vec![certificate.cert.der().clone()], key)
             .unwrap();
     TlsAcceptor::from(Arc::new(config))
 }
 
 #[tokio::test]
-async fn whatever_an_endpoint_does_wrong_is_on_record() {
+async fn each_kind_of_endpoint_failure_is_recorded_in_its_delivery() {
     let service = Service::start().await;
-    let whole = |head, body| Script { head, body, is_endless: false };
+    let response = |head, body| Script { head, body, is_endless: false };
     let gzip: &[u8] = &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0xed, 0xc1, 1, 1];
     let endless = Script { head: "HTTP/1.1 500 No\r\n\r\n", body: &[b'x'; 4096], is_endless: true };
     let bomb =
         Script { head: "HTTP/1.1 500 No\r\nContent-Encoding: gzip\r\n\r\n", body: gzip, is_endless: true };
     let cases = [
         (
-            whole("HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\n", b"no"),
+            response("HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\n", b"no"),
             None,
             json!(500),
             "answered 500",
             "no",
         ),
         (
-            whole("HTTP/1.1 308 Moved\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", b""),
+            response("HTTP/1.1 308 Moved\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", b""),
             None,
             json!(308),
             "redirects are not followed",
             "",
         ),
         (
-            whole("HTTP/1.1 429 Wait\r\nRetry-After: 600\r\nContent-Length: 0\r\n\r\n", b""),
+            response("HTTP/1.1 429 Wait\r\nRetry-After: 600\r\nContent-Length: 0\r\n\r\n", b""),
             None,
             json!(429),
             "answered 429",
             "",
         ),
-        (whole("", b""), None, Value::Null, "connection closed", ""),
-        (whole("SSH-2.0-OpenSSH\r\n", b""), None, Value::Null, "not HTTP", ""),
+        (response("", b""), None, Value::Null, "connection closed", ""),
+        (response("SSH-2.0-OpenSSH\r\n", b""), None, Value::Null, "not HTTP", ""),
         (endless, None, json!(500), "answered 500", "xxxx"),
         (bomb, None, json!(500), "answered 500", "content-encoding gzip"),
         (
-            whole("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b""),
+            response("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b""),
             Some(self_signed()),
             Value::Null,
             "TLS certificate not valid",
@@ -116,12 +117,12 @@ async fn whatever_an_endpoint_does_wrong_is_on_record() {
     ];
     let mut expected = Vec::new();
     for (script, tls, status_code, error, body) in cases {
-        let url = endpoint(script, tls).await;
-        let registered = service.register(&url, &["charge.created"]).await;
+        let url = start_endpoint(script, tls).await;
+        let registered = service.register_endpoint(&url, &["charge.created"]).await;
         expected.push((id(&registered).to_owned(), status_code, error, body));
     }
     service.charge().await;
-    let deliveries = eventually("an attempt of each", async || {
+    let deliveries = eventually("the first attempt of each delivery fails", async || {
         let ended = |delivery: &Value| delivery["attempts"] == 1 && delivery["status"] == "PENDING";
         let deliveries = service.deliveries("").await;
         (deliveries.len() == expected.len() && deliveries.iter().all(ended)).then_some(deliveries)
@@ -132,58 +133,62 @@ async fn whatever_an_endpoint_does_wrong_is_on_record() {
             deliveries.iter().find(|delivery| delivery["endpointId"] == endpoint.as_str()).unwrap();
         assert_eq!(delivery["lastStatusCode"], status_code, "{error}: {delivery}");
         assert!(delivery["lastError"].as_str().unwrap().contains(error), "{error}: {delivery}");
-        let kept = delivery["lastResponseBody"].as_str().unwrap_or_else(|| panic!("{error}: {delivery}"));
-        assert!(kept.contains(body) && kept.is_empty() == body.is_empty(), "{error}: {delivery}");
-        assert!(kept.chars().count() <= 1024);
+        let recorded_body =
+            delivery["lastResponseBody"].as_str().unwrap_or_else(|| panic!("{error}: {delivery}"));
+        assert!(
+            recorded_body.contains(body) && recorded_body.is_empty() == body.is_empty(),
+            "{error}: {delivery}"
+        );
+        assert!(recorded_body.chars().count() <= 1024);
         assert!(delivery["nextRetryAt"].is_string());
     }
 }
 
 #[tokio::test]
-async fn a_claim_whose_worker_died_is_taken_up_when_its_lease_ends() {
-    let service = Service::with(Options { event_sources: false, ..Options::in_memory() }).await;
+async fn a_delivery_whose_worker_died_is_retried_after_its_lease_expires() {
+    let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let listener = Listener::start().await;
-    service.register(&listener.url, &["charge.created"]).await;
+    service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
     dispatch(&service).await;
     let delivery = service.deliveries("").await.remove(0);
-    // What a worker does first, and then nothing any more.
+    // A worker claims the delivery and then dies.
     let deliveries = Deliveries::new(service.store());
     let claimed = deliveries
         .claim(&service.scope(), id(&delivery).parse().unwrap(), 7, service.stack.clock.now())
         .await;
     assert!(matches!(claimed.unwrap(), Claim::Claimed(_)));
     service.stack.clock.advance(55_000);
-    work(&service, &delivery).await;
-    assert_eq!(listener.hooks().len(), 0, "another worker has it still");
+    run_webhook_worker(&service, &delivery).await;
+    assert_eq!(listener.hooks().len(), 0, "the other worker's lease still holds");
     assert_eq!(service.deliveries("&status=PROCESSING").await.len(), 1);
-    // Its message is gone with the worker: `scheduler` sends another.
+    // The worker's message is lost. The scheduler sends another.
     service.stack.clock.advance(70_000);
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
     scheduler(json!({})).await.unwrap();
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
     let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryQueue");
-    let named = eventually("another message", async || {
+    let message = eventually("the scheduler sends another message", async || {
         let got = sqs.receive_message().queue_url(&url).send().await.unwrap();
         got.messages().first()?.body().map(str::to_owned)
     })
     .await;
-    assert!(named.contains(id(&delivery)), "{named}");
-    work(&service, &delivery).await;
+    assert!(message.contains(id(&delivery)), "{message}");
+    run_webhook_worker(&service, &delivery).await;
     let done = service.deliveries("&status=DELIVERED").await.remove(0);
     assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(2), 1));
 }
 
-/// Few enough for a debug build: `cargo bench -p local` has 2,000.
+/// The number of charges in the next test, small enough for a debug build. `cargo bench -p local` uses 2,000.
 const CHARGES: usize = 150;
 
 #[tokio::test]
-async fn healthy_endpoints_hear_everything_once_beside_a_dead_one() {
+async fn healthy_endpoints_receive_every_event_once_beside_a_dead_endpoint() {
     let service = Service::start().await;
     let healthy = [Listener::start().await, Listener::start().await];
     let dead = Listener::answering(|_number| StatusCode::SERVICE_UNAVAILABLE.into_response()).await;
     for listener in healthy.iter().chain([&dead]) {
-        service.register(&listener.url, &["charge.created"]).await;
+        service.register_endpoint(&listener.url, &["charge.created"]).await;
     }
     let mut charges = Vec::new();
     for _ in 0..CHARGES {
@@ -192,19 +197,22 @@ async fn healthy_endpoints_hear_everything_once_beside_a_dead_one() {
     charges.sort();
     for listener in &healthy {
         let hooks = listener.received(CHARGES).await;
-        let mut told: Vec<String> =
+        let mut notified: Vec<String> =
             hooks.iter().map(|hook| id(&hook.json()["data"]["object"]).to_owned()).collect();
-        told.sort();
-        assert_eq!(told, charges, "each once");
+        notified.sort();
+        assert_eq!(notified, charges, "one webhook per charge");
         let ids: BTreeMap<String, usize> = hooks.iter().fold(BTreeMap::new(), |mut ids, hook| {
             *ids.entry(id(&hook.json()).to_owned()).or_default() += 1;
             ids
         });
         assert!(ids.len() == CHARGES && ids.values().all(|times| *times == 1));
     }
-    eventually("every one was tried", async || (dead.hooks().len() >= CHARGES).then_some(())).await;
-    // A hook arrives before its delivery's row says so.
-    eventually("all are counted", async || {
+    eventually("every delivery to the dead endpoint is attempted", async || {
+        (dead.hooks().len() >= CHARGES).then_some(())
+    })
+    .await;
+    // A webhook arrives before its delivery's row is updated.
+    eventually("the statistics count all deliveries", async || {
         let stats = service.get("/v1/webhooks/stats").await.expect(200);
         let expected = (&json!(2 * CHARGES), &json!(3 * CHARGES));
         ((&stats["DELIVERED"], &stats["total"]) == expected).then_some(())

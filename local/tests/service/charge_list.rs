@@ -1,4 +1,4 @@
-//! `GET /v1/charges` (contract: Charges, list).
+//! Tests of `GET /v1/charges` (contract: Charges, list).
 
 use serde_json::{Value, json};
 
@@ -8,8 +8,8 @@ fn ids(page: &Value) -> Vec<String> {
     page["data"].as_array().unwrap().iter().map(|charge| id(charge).to_owned()).collect()
 }
 
-/// Walks a whole list by its cursors.
-async fn walk(service: &Service, query: &str) -> Vec<String> {
+/// Reads a whole list by its cursors.
+async fn all_pages(service: &Service, query: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut cursor = String::new();
     loop {
@@ -24,60 +24,60 @@ async fn walk(service: &Service, query: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn pages_follow_each_other_newest_first_without_gap_or_repeat() {
+async fn pages_list_every_charge_once_newest_first() {
     let service = Service::start().await;
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for _ in 0..30 {
-        made.push(id(&service.charge().await).to_owned());
-        // Creation times that differ give an order to compare with.
+        created.push(id(&service.charge().await).to_owned());
+        // Distinct creation times define the expected order.
         service.stack.clock.advance(1);
     }
-    made.reverse();
+    created.reverse();
     let first = service.get("/v1/charges").await.expect(200);
     assert_eq!(
         (first["object"].as_str(), ids(&first).len(), &first["has_more"]),
         (Some("list"), 25, &json!(true))
     );
-    assert_eq!(first["next_cursor"], made[24]);
+    assert_eq!(first["next_cursor"], created[24]);
     for limit in [1, 7, 10, 30, 100] {
-        assert_eq!(walk(&service, &format!("limit={limit}")).await, made, "limit {limit}");
+        assert_eq!(all_pages(&service, &format!("limit={limit}")).await, created, "limit {limit}");
     }
-    let after_last = service.get(&format!("/v1/charges?starting_after={}", made[29])).await.expect(200);
+    let after_last = service.get(&format!("/v1/charges?starting_after={}", created[29])).await.expect(200);
     assert_eq!(after_last, json!({"object": "list", "data": [], "has_more": false, "next_cursor": null}));
 }
 
 #[tokio::test]
-async fn charges_of_one_millisecond_are_all_listed() {
+async fn charges_created_in_the_same_millisecond_are_all_listed() {
     let service = Service::start().await;
     let body = json!({"amount": 1000});
     let orders: Vec<String> = (0..12).map(|order| format!("order-{order:04}")).collect();
-    let answers = futures(&service, &orders, &body).await;
-    let mut listed = walk(&service, "limit=5").await;
+    let answers = create_charges_concurrently(&service, &orders, &body).await;
+    let mut listed = all_pages(&service, "limit=5").await;
     listed.sort();
-    let mut made = answers;
-    made.sort();
-    assert_eq!(listed, made);
+    let mut created = answers;
+    created.sort();
+    assert_eq!(listed, created);
 }
 
-async fn futures(service: &Service, orders: &[String], body: &Value) -> Vec<String> {
-    let mut made = Vec::new();
+async fn create_charges_concurrently(service: &Service, orders: &[String], body: &Value) -> Vec<String> {
+    let mut created = Vec::new();
     for pair in orders.chunks(4) {
         let [a, b, c, d] = pair else { unreachable!() };
         let answers = tokio::join!(
-            service.create_with(a, body),
-            service.create_with(b, body),
-            service.create_with(c, body),
-            service.create_with(d, body)
+            service.post_charge(a, body),
+            service.post_charge(b, body),
+            service.post_charge(c, body),
+            service.post_charge(d, body)
         );
-        made.extend(
+        created.extend(
             [answers.0, answers.1, answers.2, answers.3].map(|answer| id(&answer.expect(201)).to_owned()),
         );
     }
-    made
+    created
 }
 
 #[tokio::test]
-async fn a_listed_charge_is_the_charge_with_its_picture_by_address() {
+async fn a_listed_charge_equals_the_charge_without_its_inline_qr_code() {
     let service = Service::start().await;
     let mut charge = service.charge().await;
     let page = service.get("/v1/charges").await.expect(200);
@@ -86,13 +86,13 @@ async fn a_listed_charge_is_the_charge_with_its_picture_by_address() {
 }
 
 #[tokio::test]
-async fn filters_narrow_the_list_alone_and_together() {
+async fn filters_apply_alone_and_combined() {
     let service = Service::start().await;
     let maria = json!({"amount": 1000, "customer": {"document": "29537995593"}});
     let loja = json!({"amount": 1000, "customer": {"document": "12ABC34501DE35"}});
     let mut charges = Vec::new();
     for body in [&maria, &loja, &maria, &loja, &json!({"amount": 1000})] {
-        charges.push(service.charge_of(body).await);
+        charges.push(service.new_charge(body).await);
         service.stack.clock.advance(10);
     }
     service.sandbox(&charges[0], "pay", &json!({})).await;
@@ -123,13 +123,13 @@ async fn filters_narrow_the_list_alone_and_together() {
         (format!("created_before={}&customer_id=29537995593", at(1)), nth(&[0])),
     ];
     for (query, expected) in cases {
-        assert_eq!(walk(&service, &format!("limit=1&{query}")).await, expected, "{query}");
+        assert_eq!(all_pages(&service, &format!("limit=1&{query}")).await, expected, "{query}");
         assert_eq!(ids(&service.get(&format!("/v1/charges?{query}")).await.expect(200)), expected, "{query}");
     }
 }
 
 #[tokio::test]
-async fn a_parameter_that_is_not_understood_is_refused_never_ignored() {
+async fn an_invalid_or_unknown_query_parameter_is_refused() {
     let service = Service::start().await;
     let cases = [
         ("limit=0", "limit"),
@@ -167,14 +167,14 @@ async fn a_parameter_that_is_not_understood_is_refused_never_ignored() {
 }
 
 #[tokio::test]
-async fn a_charge_past_its_time_is_not_listed_as_pending() {
+async fn a_charge_past_its_expiry_is_not_listed_as_pending() {
     let service = Service::start().await;
-    let charge = service.charge_of(&json!({"amount": 1000, "expires_in": 60})).await;
+    let charge = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
     service.stack.clock.advance(60_001);
-    assert_eq!(service.read(&charge).await["status"], "expired");
+    assert_eq!(service.get_charge(&charge).await["status"], "expired");
     assert_eq!(service.get("/v1/charges?status=pending").await.expect(200)["data"], json!([]));
     assert_eq!(service.get("/v1/charges").await.expect(200)["data"][0]["status"], "expired");
-    eventually("the clock writes it down", async || {
+    eventually("the scheduler persists the expiry", async || {
         let page = service.get("/v1/charges?status=expired").await.expect(200);
         (ids(&page) == [id(&charge)]).then_some(())
     })
