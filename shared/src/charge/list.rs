@@ -1,5 +1,5 @@
-//! Lists of charges: newest first, by cursor, with filters. A page costs at most five requests, three of them
-//! one after another, however many charges there are.
+//! Lists charges newest first, with filters and a cursor (contract: `GET /v1/charges`). A page costs at most five
+//! DynamoDB requests, at most three of them in sequence, for any number of charges.
 
 use domain::charge::{Charge, PublicStatus, StoredCharge};
 use domain::ids::{ChargeId, Scope};
@@ -12,22 +12,22 @@ use crate::charge::Charges;
 use crate::http::{Fields, Problem, Query};
 use crate::store::{ListIndex, Listed, Order, PageError, StoreError};
 
-/// Charges on a page, unless asked otherwise, and at most (contract: Limits).
+/// The page size without a `limit`, and the largest page (contract: Limits).
 const DEFAULT_LIMIT: u32 = 25;
 const MAX_LIMIT: u32 = 100;
 
-/// Entries looked at for a page that is filtered after it was read (by status and customer at once): such a
-/// page may hold fewer charges than asked for and still have more to come.
+/// Index entries read for one page that is filtered by both status and customer. No index covers both, so the status
+/// is checked after the rows are read. Such a page may hold fewer charges than `limit` although more follow.
 const FILTERED_WINDOW: usize = 200;
 
 const PARAMETERS: [&str; 6] =
     ["limit", "starting_after", "status", "created_after", "created_before", "customer_id"];
 
-/// What a client asks of the list.
+/// The query parameters of the list, validated.
 #[derive(Clone, Debug)]
 pub struct ChargeFilter {
     limit: usize,
-    /// The last charge of the page before.
+    /// The cursor: the last charge of the previous page.
     pub starting_after: Option<ChargeId>,
     status: Option<PublicStatus>,
     created_after: Option<Timestamp>,
@@ -38,14 +38,18 @@ pub struct ChargeFilter {
 /// A page of charges, newest first.
 #[derive(Debug)]
 pub struct ChargePage {
-    /// The charges.
+    /// The charges, at most `limit`.
     pub charges: Vec<Charge>,
-    /// Where the next page starts; `None` on the last one.
+    /// The `starting_after` of the next page; `None` on the last page.
     pub next_cursor: Option<ChargeId>,
 }
 
 impl ChargeFilter {
-    /// Reads a query string; every failing parameter is reported, an unknown one too.
+    /// Parses a query string.
+    ///
+    /// # Errors
+    ///
+    /// Reports every failing parameter at once; an unknown parameter fails too.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, &PARAMETERS);
@@ -65,7 +69,7 @@ impl ChargeFilter {
         fields.finish(Some(filter))
     }
 
-    fn admits(&self, charge: &Charge) -> bool {
+    fn matches(&self, charge: &Charge) -> bool {
         self.status.is_none_or(|status| charge.status.public() == status)
             && self.customer.as_ref().is_none_or(|customer| charge.payer() == Some(customer.as_str()))
     }
@@ -87,20 +91,20 @@ impl ChargeFilter {
     }
 }
 
-/// The places in a list from one instant to another, both taken in.
+/// The range of list sort keys from one instant to another, both inclusive. `None` leaves that end open.
 pub(crate) fn sort_range(from: Option<Timestamp>, to: Option<Timestamp>) -> (String, String) {
-    // DynamoDB takes no empty text in a key condition; '0' sorts before every time.
+    // DynamoDB refuses an empty string in a key condition; '0' sorts before every time.
     let from = from.map_or_else(|| "0".to_owned(), sortable);
-    // '$' sorts after the '#' that follows the time in an entry, so this bound takes in all of `to`.
+    // In an entry, '#' follows the time. '$' sorts after '#', so this bound includes every entry of the instant `to`.
     (from, format!("{}$", sortable(to.unwrap_or(Timestamp::MAX))))
 }
 
 impl Charges {
-    /// A page of a scope's charges. `cursor` is the charge that `starting_after` names, read beforehand.
+    /// Reads a page of a scope's charges. `cursor` is the charge that `starting_after` names; the caller has read it.
     ///
     /// # Errors
     ///
-    /// When `starting_after` names no charge of this scope.
+    /// [`PageError::UnknownCursor`] when `starting_after` names no charge of this scope.
     pub async fn list(
         &self,
         scope: &Scope,
@@ -120,9 +124,9 @@ impl Charges {
         }
         let window =
             if filter.customer.is_some() && filter.status.is_some() { FILTERED_WINDOW } else { filter.limit };
-        // One more to know whether there is more, one for the cursor itself, whose entry the bound takes in.
-        let wanted = window.saturating_add(2);
-        let mut entries = self.entries(scope, filter, (&from, &to), wanted).await?;
+        // One extra entry shows whether more follow. The other is the cursor's own entry, which the range includes.
+        let limit = window.saturating_add(2);
+        let mut entries = self.entries(scope, filter, (&from, &to), limit).await?;
         entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
         let more_entries = entries.len() > window;
         entries.truncate(window);
@@ -134,14 +138,14 @@ impl Charges {
         scope: &Scope,
         filter: &ChargeFilter,
         (from, to): (&str, &str),
-        wanted: usize,
+        limit: usize,
     ) -> Result<Vec<Listed>, StoreError> {
         let (index, partitions) = filter.partitions(scope);
         let mut entries = match partitions.as_slice() {
             [first, second] => {
                 let (first, second) = tokio::try_join!(
-                    self.store.list(index, first, (from, to), Order::NewestFirst, wanted),
-                    self.store.list(index, second, (from, to), Order::NewestFirst, wanted)
+                    self.store.list(index, first, (from, to), Order::NewestFirst, limit),
+                    self.store.list(index, second, (from, to), Order::NewestFirst, limit)
                 )?;
                 [first, second].concat()
             }
@@ -149,14 +153,14 @@ impl Charges {
                 let mut entries = Vec::new();
                 for partition in partitions {
                     entries.extend(
-                        self.store.list(index, partition, (from, to), Order::NewestFirst, wanted).await?,
+                        self.store.list(index, partition, (from, to), Order::NewestFirst, limit).await?,
                     );
                 }
                 entries
             }
         };
         entries.sort_by(|left, right| right.sort.cmp(&left.sort));
-        // A charge that moves between two partitions may be seen in both.
+        // A charge whose status changes between the two queries may appear in both partitions.
         entries.dedup();
         Ok(entries)
     }
@@ -171,15 +175,16 @@ impl Charges {
         let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
         let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;
         let in_order: Vec<Charge> = rows.into_iter().map(|charge| charge.at(now)).collect();
-        let last_seen = in_order.last().map(|charge| charge.id);
-        let mut admitted: Vec<Charge> = in_order.into_iter().filter(|charge| filter.admits(charge)).collect();
-        let cut = admitted.len() > filter.limit;
-        admitted.truncate(filter.limit);
+        let last_read = in_order.last().map(|charge| charge.id);
+        let mut matching: Vec<Charge> =
+            in_order.into_iter().filter(|charge| filter.matches(charge)).collect();
+        let cut = matching.len() > filter.limit;
+        matching.truncate(filter.limit);
         let next_cursor = match (cut, more_entries) {
-            (true, _) => admitted.last().map(|charge| charge.id),
-            (false, true) => last_seen,
+            (true, _) => matching.last().map(|charge| charge.id),
+            (false, true) => last_read,
             (false, false) => None,
         };
-        Ok(ChargePage { charges: admitted, next_cursor })
+        Ok(ChargePage { charges: matching, next_cursor })
     }
 }

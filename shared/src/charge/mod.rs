@@ -1,7 +1,7 @@
-//! Charges outside their rules: what clients send and read, lists, reads and writes, the velocity guard. The rules are in
-//! [`domain::charge`].
+//! Charges: request validation, wire formats, lists, reads and writes, and the velocity guard. The type and its state
+//! machine are in [`domain::charge`].
 //!
-//! Charges and payments are the same object; the surfaces differ in their wire format alone.
+//! A charge and a payment are the same object; the two surfaces differ only in their wire format.
 
 mod error;
 pub(crate) mod list;

@@ -1,4 +1,4 @@
-//! A charge's id in a path.
+//! Extracts a charge's id from a request's path.
 
 use std::convert::Infallible;
 
@@ -7,8 +7,8 @@ use axum::http::request::Parts;
 
 use domain::ids::ChargeId;
 
-/// The id that a path's only variable holds: with `ch_` or `tx_`, or raw. Whatever else stands there names no
-/// charge, which is for the handler to say, after it knows who asks.
+/// The charge id in a path's only variable: raw, or with the prefix `ch_` or `tx_`. `None` when the variable is no
+/// charge id. The extractor does not reject it, so that the handler authenticates the caller before it answers 404.
 #[derive(Clone, Copy, Debug)]
 pub struct ChargePath(pub Option<ChargeId>);
 

@@ -1,4 +1,4 @@
-//! Reads and writes of charges.
+//! Reads charges and writes their changes.
 
 use domain::charge::transition::{self, Command, IncomingPaymentWrite, Outcome};
 use domain::charge::{Charge, StoredCharge};
@@ -11,24 +11,24 @@ use crate::charge::ChargeError;
 use crate::store::{Inserted, Store, StoreError, Write, just_read_or};
 use crate::wallet::counters::{self, Cover};
 
-/// The charges of all scopes.
+/// The repository of charges, over all scopes.
 #[derive(Clone, Debug)]
 pub struct Charges {
     pub(super) store: Store,
 }
 
 impl Charges {
-    /// Charges in a store.
+    /// Creates a repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Inserts a charge, or finds the one that was there.
+    /// Inserts a charge, or returns the stored charge that has the same id.
     pub async fn insert(&self, charge: &Charge) -> Result<Inserted<StoredCharge>, StoreError> {
         self.store.insert_or_read(charge).await
     }
 
-    /// Reads a charge, whatever its scope; none has no id.
+    /// Reads a charge of any scope; the caller checks the scope. Without an id the result is `None`, and nothing is read.
     pub async fn find(&self, id: Option<ChargeId>) -> Result<Option<StoredCharge>, StoreError> {
         match id {
             Some(id) => self.store.get(&Charge::key_of(id)).await,
@@ -36,14 +36,18 @@ impl Charges {
         }
     }
 
-    /// Reads many charges, whatever their scope, in the order of their ids; those that do not exist are left out.
+    /// Reads charges of any scope, in the order of `ids`. Missing charges are left out.
     pub async fn find_all(&self, ids: &[ChargeId]) -> Result<Vec<StoredCharge>, StoreError> {
         let keys: Vec<Key> = ids.iter().map(|id| Charge::key_of(*id)).collect();
         self.store.get_in_order(&keys).await
     }
 
-    /// Applies what happened to a charge that was just read: one write, tried anew on the newer row when
-    /// somebody else was first. Gives the charge as it stands after.
+    /// Applies a command to a charge that was just read, in one write. When another write changed the row first, reads the
+    /// newer row and retries. Returns the charge after the change.
+    ///
+    /// # Errors
+    ///
+    /// [`ChargeError::Rejected`] when the state machine refuses the command.
     pub async fn apply(
         &self,
         charge: StoredCharge,
@@ -53,11 +57,11 @@ impl Charges {
         self.apply_by(None, charge, command, now).await
     }
 
-    /// The merchant cancels a charge that was just read.
+    /// Cancels a charge that was just read, at the merchant's request.
     ///
     /// # Errors
     ///
-    /// [`ChargeError::Rejected`] when it is settled or has ended.
+    /// [`ChargeError::Rejected`] when the charge is settled or has ended.
     pub async fn cancel(
         &self,
         charge: StoredCharge,
@@ -74,17 +78,18 @@ impl Charges {
         command: &Command,
         now: Timestamp,
     ) -> Result<Charge, ChargeError> {
-        let (id, mut just_read, mut told) = (charge.as_stored().id, Some(charge), None);
+        let (id, mut just_read) = (charge.as_stored().id, Some(charge));
+        let mut payment_insert = None;
         let mut update = self.store.start_update("a charge");
         loop {
             update.next_attempt().await?;
             let charge = just_read_or(&mut just_read, self.get_existing(id)).await?;
-            // The payment was reported before; what it meant is done.
-            if told.is_some_and(|place| update.failed().contains(&place)) {
+            // The payment's row exists already: the payment was applied when it was first reported.
+            if payment_insert.is_some_and(|place| update.failed().contains(&place)) {
                 return Ok(charge.at(now));
             }
             let shown = match command {
-                // What writes an expiry down must see that it is not written yet.
+                // To persist an expiry, the state machine needs the stored status, without the expiry applied.
                 Command::Expire { .. } => charge.as_stored().clone(),
                 Command::Finalise { .. }
                 | Command::Pay { .. }
@@ -97,17 +102,18 @@ impl Charges {
                 .map_err(|rejection| ChargeError::Rejected { rejection, status: shown.status })?;
             let mut planned = match outcome {
                 Outcome::Unchanged => return Ok(shown),
-                outcome => WritePlan::of(made_by(by, outcome), &shown)?,
+                outcome => WritePlan::from_outcome(with_actor(by, outcome), &shown)?,
             };
             planned.writes.extend(self.places_given_back(&shown, &planned.next, now).await?);
-            told = planned.told;
+            payment_insert = planned.payment_insert;
             if update.commit(planned.writes).await? {
                 return Ok(planned.next);
             }
         }
     }
 
-    /// The charge with its expiry written down, where it reads as expired and `scheduler` did not come by yet.
+    /// Persists the expiry of a charge whose time has passed but whose row the scheduler has not updated yet. Returns the
+    /// charge as it is at `now`.
     pub async fn with_expiry_persisted(
         &self,
         charge: StoredCharge,
@@ -122,12 +128,14 @@ impl Charges {
     }
 
     pub(super) async fn get_existing(&self, id: ChargeId) -> Result<StoredCharge, StoreError> {
-        self.find(Some(id)).await?.ok_or_else(|| StoreError::Corrupt("a charge vanished".to_owned()))
+        let missing = || StoreError::Corrupt(format!("the charge {id} no longer exists"));
+        self.find(Some(id)).await?.ok_or_else(missing)
     }
 }
 
-/// The outcome with the API key that caused it, where one did.
-fn made_by(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
+/// Records the caller in the charge that an outcome writes, so that an audit row can be derived from it. Without a caller
+/// the outcome is unchanged.
+fn with_actor(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
     let Some(caller) = caller else { return outcome };
     let by = |next: Box<Charge>| {
         let actor = Some(caller.actor(next.version));
@@ -138,24 +146,24 @@ fn made_by(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
         Outcome::Changed(next) => Outcome::Changed(by(next)),
         Outcome::Paid { charge, moved } => Outcome::Paid { charge: by(charge), moved },
         Outcome::Credited { charge, posting } => Outcome::Credited { charge: by(charge), posting },
-        // The charge stays as it is.
+        // The charge's row is not written.
         Outcome::Unapplied(moved) => Outcome::Unapplied(moved),
     }
 }
 
-/// What an outcome writes.
+/// The rows that an outcome writes.
 struct WritePlan {
     writes: Vec<Write>,
-    /// The charge after it.
+    /// The charge after the write.
     next: Charge,
-    /// The place of the write that fails where the payment was told before.
-    told: Option<usize>,
+    /// The index in `writes` of the incoming payment's insert. That insert fails when the payment was reported before.
+    payment_insert: Option<usize>,
 }
 
 impl WritePlan {
-    fn of(outcome: Outcome, shown: &Charge) -> Result<Self, StoreError> {
+    fn from_outcome(outcome: Outcome, shown: &Charge) -> Result<Self, StoreError> {
         let replace = |next: &Charge| Write::replace(next, shown.version);
-        let mut planned = Self { writes: Vec::new(), next: shown.clone(), told: None };
+        let mut planned = Self { writes: Vec::new(), next: shown.clone(), payment_insert: None };
         let (posting, incoming) = match outcome {
             Outcome::Unchanged => return Ok(planned),
             Outcome::Changed(next) => {
@@ -178,7 +186,7 @@ impl WritePlan {
         match incoming {
             None => {}
             Some(IncomingPaymentWrite::Insert(incoming)) => {
-                planned.told = Some(planned.writes.len());
+                planned.payment_insert = Some(planned.writes.len());
                 planned.writes.push(Write::insert(&incoming)?);
             }
             Some(IncomingPaymentWrite::Replace(incoming)) => {

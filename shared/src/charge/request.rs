@@ -1,4 +1,5 @@
-//! What a client sends to create a charge (contract: Charges): its validation and its hash.
+//! Validates and hashes the request that creates a charge (contract: `POST /v1/charges`). The hash tells a replay of an
+//! idempotency key from its reuse with a different body.
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -12,56 +13,57 @@ use domain::tax_id::{Document, TaxId};
 use crate::http::json::JsonPath;
 use crate::http::{Fields, JsonObject, JsonValue, Object};
 
-/// The shortest and longest life of a Pix charge, in seconds (contract: Limits).
+/// The bounds of `expires_in`, in seconds (contract: Limits). A larger value is capped, a smaller one is rejected.
 const EXPIRES_IN_SECONDS: std::ops::RangeInclusive<i64> = 60..=86_400;
 
 const MAX_DESCRIPTION_CHARS: usize = 500;
 
-/// API Pix takes a payer's name of at most 200 characters.
+/// The longest customer name, in characters: the limit of `devedor.nome` in API Pix.
 pub(super) const MAX_NAME_CHARS: usize = 200;
 
 const MAX_PHONE_CHARS: usize = 32;
 
-/// What is said of a number in `metadata` that would come back as another one.
+/// The message for a number in `metadata` that JSON clients would read back as a different number.
 const UNFIT_NUMBER: &str = "must be an integer of at most 64 bits or a decimal of at most 15 significant digits; send any other number as a string";
 
-/// Bytes of a request's hash that are kept: 128 bits tell any two requests apart.
+/// The bytes of SHA-256 that a request's hash keeps. At 128 bits a collision is not a practical risk.
 const HASH_BYTES: usize = 16;
 
-/// The route that a request came by.
+/// The route that received a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Surface {
-    /// `POST /v1/charges`: the method must be given.
+    /// `POST /v1/charges`: `payment_method` is required.
     Charges,
-    /// `POST /v1/pix/charges`: the method is Pix.
+    /// `POST /v1/pix/charges`: `payment_method` is optional, since the method is always Pix.
     PixCharges,
 }
 
-/// A valid request for a charge by either surface, before the account's defaults.
+/// A valid request for a charge, from the charges or the payments surface. The account's defaults are not applied yet.
 #[derive(Clone, Debug)]
 pub struct NewCharge {
-    /// Asked, in minor units.
+    /// The amount to be paid, in minor units.
     pub amount: Amount,
-    /// One that every method takes.
+    /// The currency; every method of the request supports it.
     pub currency: Currency,
-    /// How it can be paid; at least one.
+    /// The methods that the charge can be paid by, at least one.
     pub methods: Vec<PaymentMethod>,
-    /// Seconds until its Pix code expires, within the limits; `None`: the account's default.
+    /// Seconds until the Pix code expires, within the contract's limits; `None` means the account's default.
     pub pix_expires_in_seconds: Option<i64>,
-    /// Who is asked to pay.
+    /// The customer who is to pay.
     pub customer: Customer,
-    /// The payer lock.
+    /// The payer lock: the only tax id whose payment is credited (contract: `expected_payer_tax_id`).
     pub expected_payer: Option<TaxId>,
-    /// The merchant's map, the description folded in.
+    /// The merchant's metadata, with the description folded in.
     pub metadata: Metadata,
-    /// What was sent on the payments surface alone.
+    /// The fields that only the payments surface has; `None` on the charges surface.
     pub payment_details: Option<PaymentDetails>,
-    /// Hash of the normalised request: the same JSON spelled otherwise has the same one.
+    /// The hash of the normalised request: 128 bits in hex. Equal JSON in a different spelling has the same hash.
     pub hash: String,
 }
 
 impl NewCharge {
-    /// Takes a request from its body; `fields` gets every failing field.
+    /// Validates a request's body. Adds every failing field to `fields`; returns `None` when `amount` is invalid. The
+    /// request is valid only if `fields` has no failure.
     pub fn take(fields: &mut Fields, body: &JsonObject, surface: Surface) -> Option<Self> {
         let root = Object::root(body);
         let amount = fields.amount(&root, "amount");
@@ -156,15 +158,15 @@ pub(super) fn metadata(fields: &mut Fields, root: &Object<'_>, description: Opti
     Metadata::fold(&sent, description)
 }
 
-/// The hash of a charge's request, the method that the route implies filled in.
+/// Hashes a request to create a charge. The method is filled in first, so that both routes hash an equal request alike.
 fn hash(body: &JsonObject) -> String {
-    let mut asked = body.clone();
-    asked.insert("payment_method".to_owned(), JsonValue::String("pix".to_owned()));
-    canonical_hash(asked)
+    let mut normalised = body.clone();
+    normalised.insert("payment_method".to_owned(), JsonValue::String("pix".to_owned()));
+    canonical_hash(normalised)
 }
 
-/// SHA-256 over a body in a canonical form, cut to 128 bits, in hex. Canonical: keys in order, absent and
-/// `null` fields the same, numbers by their value.
+/// Computes SHA-256 over a body in canonical form, truncated to 128 bits, in hex. In the canonical form keys are sorted,
+/// numbers compare by value, and a `null` field of the body or of `customer` counts as absent.
 pub(crate) fn canonical_hash(body: JsonObject) -> String {
     let mut present = body;
     present.retain(|_, value| !value.is_null());
@@ -218,10 +220,10 @@ mod tests {
     use crate::http::json::{self, testing::object};
 
     fn parse(body: &Value) -> Result<NewCharge, Problem> {
-        take(&object(body), Surface::Charges)
+        parse_from(&object(body), Surface::Charges)
     }
 
-    fn take(body: &JsonObject, surface: Surface) -> Result<NewCharge, Problem> {
+    fn parse_from(body: &JsonObject, surface: Surface) -> Result<NewCharge, Problem> {
         let mut fields = Fields::new();
         let request = NewCharge::take(&mut fields, body, surface);
         fields.finish(request)
@@ -248,11 +250,11 @@ mod tests {
     }
 
     fn failing_text(text: &str) -> (&'static str, Vec<String>) {
-        failure(take(&json::read(text.as_bytes()).unwrap(), Surface::Charges))
+        failure(parse_from(&json::read(text.as_bytes()).unwrap(), Surface::Charges))
     }
 
     fn hash(text: &str) -> String {
-        take(&json::read(text.as_bytes()).unwrap(), Surface::Charges).unwrap().hash
+        parse_from(&json::read(text.as_bytes()).unwrap(), Surface::Charges).unwrap().hash
     }
 
     #[test]
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule_of_a_field_has_its_error() {
+    fn each_violation_names_its_field() {
         let cases = [
             (json!({"currency": "USD"}), "currency"),
             (json!({"payment_method": null}), "payment_method"),
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn stripped_keys_of_the_metadata_do_not_count_toward_its_limits() {
+    fn stripped_metadata_keys_do_not_count_toward_the_limits() {
         let mut sent: Map<String, Value> = (0..50).map(|key| (key.to_string(), json!(1))).collect();
         for key in ["_a", "_b", "med", "failure"] {
             sent.insert(key.to_owned(), json!("x".repeat(16 * 1024)));
@@ -349,7 +351,7 @@ mod tests {
         let kept = parse(&with(json!({ "metadata": sent }))).unwrap().metadata.to_map();
         assert_eq!(kept.len(), 50);
         let stripped = r#"{"amount":1000,"payment_method":"pix","metadata":{"_n":1e400}}"#;
-        take(&json::read(stripped.as_bytes()).unwrap(), Surface::Charges).unwrap();
+        parse_from(&json::read(stripped.as_bytes()).unwrap(), Surface::Charges).unwrap();
     }
 
     #[test]
@@ -362,21 +364,21 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_life_than_a_day_is_capped_and_the_bounds_are_taken() {
+    fn expires_in_is_capped_at_a_day_and_its_bounds_are_inclusive() {
         for (sent, kept) in [(60, 60), (86_400, 86_400), (86_401, 86_400), (i64::MAX, 86_400)] {
             assert_eq!(parse(&with(json!({"expires_in": sent}))).unwrap().pix_expires_in_seconds, Some(kept));
         }
         assert_eq!(parse(&with(json!({}))).unwrap().pix_expires_in_seconds, None);
         let text = r#"{"amount":1000,"payment_method":"pix","expires_in":99999999999999999999999999}"#;
         let body = json::read(text.as_bytes()).unwrap();
-        let capped = take(&body, Surface::Charges).unwrap().pix_expires_in_seconds;
+        let capped = parse_from(&body, Surface::Charges).unwrap().pix_expires_in_seconds;
         assert_eq!(capped, Some(86_400));
         let below = r#"{"amount":1000,"payment_method":"pix","expires_in":-99999999999999999999999999}"#;
         assert_eq!(failing_text(below).1, ["expires_in"]);
     }
 
     #[test]
-    fn a_number_of_the_metadata_that_would_come_back_as_another_is_named_by_its_path() {
+    fn a_metadata_number_that_loses_precision_is_reported_by_its_path() {
         let text = r#"{"amount":1000,"payment_method":"pix","metadata":{
             "order":18446744073709551616,"fits":18446744073709551615,"price":1.50,
             "lines":[{"price":0.1},{"price":0.1000000000000000055}],"deep":{"a":{"b":1e400}}}}"#;
@@ -393,12 +395,12 @@ mod tests {
     #[test]
     fn the_pix_route_fills_in_the_method() {
         let body = json!({"amount": 1000});
-        let pix = take(&object(&body), Surface::PixCharges).unwrap();
+        let pix = parse_from(&object(&body), Surface::PixCharges).unwrap();
         assert_eq!(pix.hash, hash(r#"{"amount": 1000, "payment_method": "pix"}"#));
     }
 
     #[test]
-    fn the_same_json_spelled_otherwise_is_the_same_body() {
+    fn equal_json_in_another_spelling_has_the_same_hash() {
         let plain = hash(
             r#"{"amount":1000,"payment_method":"pix","metadata":{"a":1,"b":["é",100]},"customer":{"name":"A"}}"#,
         );
@@ -410,13 +412,13 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_that_rows_hold_is_still_the_hash_of_their_request() {
+    fn the_hash_of_a_request_matches_hashes_stored_earlier() {
         let text = r#"{"payment_method":"pix","amount":1000,"metadata":{"c":18446744073709551615,"b":["é",1e2,null],"a":1.50}}"#;
         insta::assert_snapshot!(hash(text), @"f867c26e94fa72dfec1e4826a1fed912");
     }
 
     #[test]
-    fn any_difference_is_another_body() {
+    fn any_difference_in_the_body_changes_the_hash() {
         let bodies = [
             r#"{"amount":1000,"payment_method":"pix"}"#,
             r#"{"amount":1001,"payment_method":"pix"}"#,

@@ -1,4 +1,4 @@
-//! A charge as clients see it (contract: Charge). An allowlist: what is not named here never leaves.
+//! The wire format of a charge (contract: Charge). It is an allowlist: a response contains only the fields named here.
 
 use artefacts::qr;
 use serde::Serialize;
@@ -13,16 +13,16 @@ use domain::time::Timestamp;
 
 use crate::config::PublicUrls;
 
-/// How the QR image is given.
+/// How a response carries the QR image.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum QrImage {
-    /// By its address, and inline as base64 of a PNG: one charge, read or created.
+    /// Its URL, and the PNG inline as base64. For a single charge that is created or read.
     Inline,
-    /// By its address alone: lists and events, whose size counts.
+    /// Only its URL. For lists and events, which would grow too large with inline images.
     ByUrl,
 }
 
-/// A charge on the wire.
+/// A charge on the wire (contract: Charge).
 #[derive(Debug, Serialize)]
 pub struct ChargeView<'a> {
     id: String,
@@ -64,10 +64,10 @@ struct SettlementView<'a> {
 }
 
 impl<'a> ChargeView<'a> {
-    /// The charge as it stands in its row; callers pass it through [`Charge::as_of`] first.
+    /// Serialises a charge. Its expiry must be applied already: see [`domain::charge::StoredCharge::at`].
     pub fn new(charge: &'a Charge, public_urls: &PublicUrls, image: QrImage) -> Self {
         let settled = charge.settlement.and(charge.applied_payment.as_ref());
-        // Others than Pix have no end-to-end id.
+        // Only a Pix has an end-to-end id.
         let settled = settled.filter(|applied| applied.method == PaymentMethod::Pix);
         Self {
             id: charge.id.to_string(),
@@ -122,7 +122,7 @@ fn failure_block(failure: &Failure) -> Value {
     block
 }
 
-/// A page of charges on the wire.
+/// A page of charges on the wire (contract: Charge list response).
 #[derive(Debug, Serialize)]
 pub struct ChargeListView<'a> {
     object: &'static str,
@@ -132,7 +132,7 @@ pub struct ChargeListView<'a> {
 }
 
 impl<'a> ChargeListView<'a> {
-    /// The page as the list gives it.
+    /// Serialises a page, with QR images by URL.
     pub fn new(page: &'a super::ChargePage, public_urls: &PublicUrls) -> Self {
         Self {
             object: "list",

@@ -1,4 +1,4 @@
-//! A charge in the transaction wire format (contract: Payments): what a client sends, and what it reads.
+//! Payments: a charge in the transaction wire format (contract: Payments), as request and response.
 
 pub mod request;
 pub mod view;

@@ -1,4 +1,4 @@
-//! What a client sends to create a payment (contract: `POST /v1/payments`).
+//! Validates and hashes the request that creates a payment (contract: `POST /v1/payments`).
 
 use domain::charge::{Customer, Metadata, PaymentDetails};
 use domain::money::{Amount, Currency};
@@ -10,10 +10,10 @@ use domain::vocabulary::Vocabulary;
 use crate::charge::request::{MAX_NAME_CHARS, NewCharge, canonical_hash, metadata};
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 
-/// Characters of an `idempotencyKey` (design: Identity and idempotency).
+/// The length of an `idempotencyKey` in characters (design: Identity and idempotency).
 const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (1, 255);
 
-/// The key of the metadata that says where a payer by card comes back to.
+/// The metadata key of the URL that a card payer's browser returns to.
 const RETURN_URL: &str = "returnUrl";
 
 const MAX_CUSTOMER_ID_CHARS: usize = 200;
@@ -21,14 +21,18 @@ const MAX_CUSTOMER_ID_CHARS: usize = 200;
 /// A valid request for a payment.
 #[derive(Clone, Debug)]
 pub struct NewPayment {
-    /// Unique per intended request.
+    /// The idempotency key: unique per intended request, 1 to 255 characters.
     pub idempotency_key: String,
-    /// What is asked.
+    /// The charge to create.
     pub asked: NewCharge,
 }
 
 impl NewPayment {
-    /// Reads a request's body; every failing field is reported.
+    /// Validates a request's body.
+    ///
+    /// # Errors
+    ///
+    /// Reports every failing field at once.
     pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
@@ -36,10 +40,10 @@ impl NewPayment {
         let currency = currency(&mut fields, &root);
         let methods = methods(&mut fields, &root);
         if let (Some(currency), Some(methods)) = (currency, &methods) {
-            fit_currency(&mut fields, methods, currency);
+            check_currency(&mut fields, methods, currency);
         }
         if let (Some(amount), Some(methods)) = (amount, &methods) {
-            fit_amount(&mut fields, methods, amount);
+            check_amount(&mut fields, methods, amount);
         }
         let (min, max) = IDEMPOTENCY_KEY_CHARS;
         if root.get("idempotencyKey").is_none() {
@@ -58,9 +62,9 @@ impl NewPayment {
         let payment_details =
             PaymentDetails { customer_id, webhook_url: webhook_url(&mut fields, &root, policy) };
         let sent = fields.object(&root, "metadata");
-        let is_asked = |method| methods.as_ref().is_some_and(|methods| methods.contains(&method));
-        let phone = phone(&mut fields, &sent, is_asked(PaymentMethod::Mbway));
-        let return_url = return_url(&mut fields, &sent, is_asked(PaymentMethod::CreditCard));
+        let is_requested = |method| methods.as_ref().is_some_and(|methods| methods.contains(&method));
+        let phone = phone(&mut fields, &sent, is_requested(PaymentMethod::Mbway));
+        let return_url = return_url(&mut fields, &sent, is_requested(PaymentMethod::CreditCard));
         let customer = Customer {
             name: fields.line(&root, "customerName", 1, MAX_NAME_CHARS).map(str::to_owned),
             document,
@@ -125,8 +129,8 @@ fn methods(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<PaymentMethod>>
     Some(methods)
 }
 
-/// All methods of a payment take its currency (design: Money).
-fn fit_currency(fields: &mut Fields, methods: &[PaymentMethod], currency: Currency) {
+/// Checks that every method supports the currency (design: Incoming payments, currencies, payouts).
+fn check_currency(fields: &mut Fields, methods: &[PaymentMethod], currency: Currency) {
     let unfit: Vec<&str> =
         methods.iter().filter(|method| !method.takes(currency)).map(|method| method.as_str()).collect();
     if !unfit.is_empty() {
@@ -137,7 +141,7 @@ fn fit_currency(fields: &mut Fields, methods: &[PaymentMethod], currency: Curren
     }
 }
 
-fn fit_amount(fields: &mut Fields, methods: &[PaymentMethod], amount: Amount) {
+fn check_amount(fields: &mut Fields, methods: &[PaymentMethod], amount: Amount) {
     let most = |method: &PaymentMethod| method.facts().max_amount;
     if let Some(method) = methods.iter().find(|method| amount.minor() > most(method)) {
         fields.reject(
@@ -147,7 +151,7 @@ fn fit_amount(fields: &mut Fields, methods: &[PaymentMethod], amount: Amount) {
     }
 }
 
-/// E.164: a plus, a country code that does not begin with 0, at most 15 digits in all.
+/// Reads the phone number of an MB WAY payer. E.164: a plus, then 8 to 15 digits that do not begin with 0.
 fn phone(fields: &mut Fields, metadata: &Object<'_>, is_required: bool) -> Option<String> {
     let Some(value) = metadata.get("phone") else {
         if is_required {
@@ -163,25 +167,26 @@ fn phone(fields: &mut Fields, metadata: &Object<'_>, is_required: bool) -> Optio
     if is_number {
         return Some(text.to_owned());
     }
-    // Without MB WAY it is the merchant's own key, and may be anything.
+    // Without MB WAY, `phone` is the merchant's own metadata and may hold any value.
     if is_required {
         fields.reject("metadata.phone", "must be a phone number in E.164 form, such as +351912345678");
     }
     None
 }
 
-/// Where a payer by card comes back to, normalised: what is stored is what a browser is sent to. Without a card it is the
-/// merchant's own key, and may be anything.
+/// Reads and normalises the URL that a card payer's browser returns to. The normalised form is stored, so the browser is
+/// sent to exactly the URL that was checked. Without a card, `returnUrl` is the merchant's own metadata and may hold any
+/// value.
 fn return_url(fields: &mut Fields, metadata: &Object<'_>, by_card: bool) -> Option<String> {
     let value = metadata.get(RETURN_URL).filter(|_| by_card)?;
-    // The parser drops or escapes white space and control characters silently.
+    // Rejected before parsing: the URL parser silently drops or escapes white space and control characters.
     let text = value.as_str().filter(|text| !text.contains(|c: char| c.is_whitespace() || c.is_control()));
     let url = text.and_then(|text| url::Url::parse(text).ok());
     let url = url.filter(|url| {
         matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
     });
     let url = url.map(String::from).filter(|url| {
-        // Escaping makes it longer.
+        // The limit applies to both forms, because escaping lengthens the URL.
         url.len().max(text.map_or(0, str::len)) <= MAX_URL_LENGTH
     });
     if url.is_none() {
@@ -204,11 +209,11 @@ fn webhook_url(fields: &mut Fields, root: &Object<'_>, policy: &AddressPolicy) -
     }
 }
 
-/// The key names the request, and is no part of what it asks.
+/// Hashes a request without its idempotency key, which identifies the request and is not part of its content.
 fn hash(body: &JsonObject) -> String {
-    let mut asked = body.clone();
-    asked.remove("idempotencyKey");
-    canonical_hash(asked)
+    let mut content = body.clone();
+    content.remove("idempotencyKey");
+    canonical_hash(content)
 }
 
 #[cfg(test)]
@@ -317,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_is_taken() {
+    fn valid_requests_are_accepted() {
         for extra in [
             json!({}),
             json!({"paymentMethods": ["PIX", "CREDIT_CARD", "BOLETO"], "currency": "BRL"}),
@@ -331,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_address_is_stored_normalised() {
+    fn a_return_url_is_stored_normalised() {
         let sent = "HTTPS://Shop.example:443/a/../obrigado?pedido=\"7\"";
         let by = |method: &str| {
             let extra = json!({"paymentMethods": [method], "metadata": {"returnUrl": sent, "order": 7}});
@@ -339,11 +344,11 @@ mod tests {
         };
         let normalised = "https://shop.example/obrigado?pedido=%227%22";
         assert_eq!(Value::Object(by("CREDIT_CARD")), json!({"returnUrl": normalised, "order": 7}));
-        assert_eq!(by("PIX")["returnUrl"], sent, "without a card it is the merchant's own");
+        assert_eq!(by("PIX")["returnUrl"], sent, "without a card, returnUrl is the merchant's own metadata");
     }
 
     #[test]
-    fn the_key_is_no_part_of_what_is_asked() {
+    fn the_hash_leaves_out_the_idempotency_key() {
         let hash = |extra| parse(&with(extra)).unwrap().asked.hash;
         assert_eq!(hash(json!({})), hash(json!({"idempotencyKey": "other", "customerName": null})));
         assert_ne!(hash(json!({})), hash(json!({"amount": 1001})));

@@ -1,4 +1,4 @@
-//! A payment as clients see it (contract: Payment). An allowlist: what is not named here never leaves.
+//! The wire format of a payment (contract: Payment). It is an allowlist: a response contains only the fields named here.
 
 use artefacts::qr;
 use base64::Engine as _;
@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 use crate::charge::view::metadata;
 use crate::config::PublicUrls;
 
-/// What `POST /v1/payments` answers.
+/// The response of `POST /v1/payments`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CreatedPaymentView<'a> {
@@ -36,7 +36,7 @@ fn methods(charge: &Charge) -> Vec<&'static str> {
 }
 
 impl<'a> CreatedPaymentView<'a> {
-    /// As its row stands.
+    /// Serialises a charge that was just created, or that an idempotent replay returns.
     pub fn new(charge: &'a Charge) -> Self {
         Self {
             id: charge.id.raw(),
@@ -53,7 +53,7 @@ impl<'a> CreatedPaymentView<'a> {
     }
 }
 
-/// A payment that is read. What does not apply to its methods is `null`.
+/// The response of `GET /v1/payments/{id}`. Fields that do not apply to the payment's methods are `null`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentView<'a> {
@@ -87,7 +87,7 @@ pub struct PaymentView<'a> {
 }
 
 impl<'a> PaymentView<'a> {
-    /// Its fields on the wire: what a list can be sorted by.
+    /// The names of the fields on the wire. A list of payments can be sorted by any of them.
     pub const FIELDS: [&'static str; 27] = [
         "id",
         "status",
@@ -118,16 +118,16 @@ impl<'a> PaymentView<'a> {
         "paidAt",
     ];
 
-    /// The payment as it stands in its row; callers pass it through [`Charge::as_of`] first. Fees are those of its
-    /// settlement, and 0 before.
+    /// Serialises a charge as a payment. Its expiry must be applied already: see
+    /// [`domain::charge::StoredCharge::at`]. Fees are fixed at settlement and are 0 before it.
     pub fn new(charge: &'a Charge, public_urls: &PublicUrls) -> Self {
         let pix = charge.artefacts.pix.as_ref();
         let png = pix.and_then(|pix| qr::png_base64(&pix.br_code).ok());
-        let picture = png.map(|png| format!("data:image/png;base64,{png}"));
-        Self { pix_qr_code: picture, ..Self::without_picture(charge, public_urls) }
+        let data_uri = png.map(|png| format!("data:image/png;base64,{png}"));
+        Self { pix_qr_code: data_uri, ..Self::without_picture(charge, public_urls) }
     }
 
-    /// As [`PaymentView::new`], but without the QR image, which takes longer than all the rest.
+    /// As [`PaymentView::new`], but without the QR image, which takes longer to make than all other fields together.
     pub(crate) fn without_picture(charge: &'a Charge, public_urls: &PublicUrls) -> Self {
         let artefacts = &charge.artefacts;
         let (pix, boleto) = (artefacts.pix.as_ref(), artefacts.boleto.as_ref());
@@ -165,7 +165,7 @@ impl<'a> PaymentView<'a> {
     }
 }
 
-/// A document on the wire: `GET /v1/payments/{id}/receipt`.
+/// The response of `GET /v1/payments/{id}/receipt`: a document in base64.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DocumentView {
@@ -174,7 +174,7 @@ pub struct DocumentView {
 }
 
 impl DocumentView {
-    /// A PDF.
+    /// Wraps the bytes of a PDF.
     pub fn pdf(bytes: &[u8]) -> Self {
         Self { content_type: "application/pdf", base64: STANDARD.encode(bytes) }
     }
@@ -186,7 +186,7 @@ mod tests {
     use crate::charge::testing::waiting;
 
     #[test]
-    fn the_fields_are_those_on_the_wire() {
+    fn the_list_of_fields_matches_the_serialised_payment() {
         let public_urls = PublicUrls::new("https://pay.example.com/checkout").unwrap();
         let view = serde_json::to_value(PaymentView::new(&waiting(), &public_urls)).unwrap();
         let fields: Vec<&String> = view.as_object().unwrap().keys().collect();
