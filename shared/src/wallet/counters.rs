@@ -1,16 +1,16 @@
-//! The counters that balances are read from. They only grow, so that whoever adds to them waits for nobody's read: what
-//! came into an account and what went out of it are counted apart, and a balance is the difference.
+//! The counters that balances are computed from. Credits and debits of an account are separate counters, and its balance is
+//! credits minus debits. The counters only grow, so a write adds to them without reading them first.
 //!
-//! A scope's counters are one partition, `wallet#<scope>`, read in one query however many payments there were:
+//! A scope's counters form one partition, `wallet#<scope>`. One query reads them, for any number of payments:
 //!
 //! | sort key | counters |
 //! | --- | --- |
 //! | `BRL#shard#0` … `7` | credits and debits of every account, spread over the shards |
-//! | `BRL#debits` | all debits of what is available, so that one can be conditional on their sum, and what else their postings move |
-//! | `BRL#release#20778` | what is held until a day, and is gone once it was released |
+//! | `BRL#debits` | every posting that debits the available balance, whole; a debit can be conditional on their sum |
+//! | `BRL#release#20778` | the tranche held until a day; the release deletes the row |
 //!
-//! A checked debit is conditional on `debits <= credits read − amount`. Credits only grow, so credits that were read a
-//! while ago only make it stricter.
+//! A checked debit is conditional on `debits <= credits read − amount`. Credits only grow, so a stale value makes the
+//! condition stricter and never lets the balance fall below zero.
 
 use std::collections::BTreeMap;
 
@@ -22,55 +22,55 @@ use domain::wallet::{LedgerAccount, Posting, grow};
 
 use crate::store::{Bound, Item, StoreError, Write, due_attributes};
 
-/// Rows over which an account's counters are spread: transactions that meet on one row wait for one another.
+/// The number of rows that an account's counters are spread over. Concurrent transactions on one row conflict.
 const SHARDS: u8 = 8;
 
-/// The counter of what a tranche still holds.
+/// The attribute of a tranche's row: the money it still holds, in minor units.
 pub const HELD: &str = "held";
 
 const SHARD_SORT: &str = "shard#";
 const DEBITS_SORT: &str = "debits";
 const RELEASE_SORT: &str = "release#";
 
-/// Whether what is available may go below zero.
+/// Whether a posting's debit of the available balance is checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Cover {
-    /// It may, or nothing is taken from it.
+    /// No check: the posting does not debit the available balance, or may take it below zero.
     NotNeeded,
-    /// What is taken must be there: the account's credits, as they were read.
+    /// The debit must be covered by these credits of the available balance, which may be stale.
     Credits(MinorUnits),
 }
 
-/// What a row of the partition counts.
+/// The kind of a row in the partition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum CounterRow {
     /// Credits and debits of accounts.
     Totals,
-    /// What is held until a day.
+    /// The tranche that is held until a day.
     Release(Day),
 }
 
-/// A scope's partition.
+/// Returns the partition key of a scope's counters.
 pub fn partition(scope: &Scope) -> String {
     format!("wallet#{scope}")
 }
 
-/// The beginning of the sort keys of one currency.
+/// Returns the common prefix of the sort keys of one currency.
 pub fn currency_prefix(currency: Currency) -> String {
     format!("{currency}#")
 }
 
-/// The counter of an account's credits.
+/// Returns the attribute name of an account's credits.
 pub fn credits(account: LedgerAccount) -> String {
     format!("cr_{}", account.as_str())
 }
 
-/// The counter of an account's debits.
+/// Returns the attribute name of an account's debits.
 pub fn debits(account: LedgerAccount) -> String {
     format!("dr_{}", account.as_str())
 }
 
-/// The row of what is held until a day.
+/// Returns the key of the tranche that is held until a day.
 pub fn release_key(scope: &Scope, currency: Currency, day: Day) -> Key {
     row(scope, currency, &format!("{RELEASE_SORT}{}", day.sortable_number()))
 }
@@ -79,7 +79,7 @@ fn row(scope: &Scope, currency: Currency, name: &str) -> Key {
     Key { pk: partition(scope), sk: format!("{}{name}", currency_prefix(currency)) }
 }
 
-/// Reads a key back: whose, in which currency, what it counts. `None`: it is none of these rows.
+/// Parses the key of a counter row into its scope, its currency and its kind. `None` for any other row.
 pub fn parse(key: &Key) -> Option<(Scope, Currency, CounterRow)> {
     let scope = key.pk.strip_prefix("wallet#")?.parse().ok()?;
     let (currency, name) = key.sk.split_once('#')?;
@@ -92,27 +92,27 @@ pub fn parse(key: &Key) -> Option<(Scope, Currency, CounterRow)> {
     Some((scope, currency, row))
 }
 
-/// What a posting adds to counters, all in one row, to be written with the posting: the row of debits where it takes from
-/// what is available, else the shard that the posting's id picks.
+/// Returns the write that adds a posting to the counters, at most one. A posting that debits the available balance goes to
+/// the row of debits. Any other goes to the shard that its id selects. The write belongs in the posting's transaction.
 pub(super) fn writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, StoreError> {
     let mut counters: BTreeMap<String, MinorUnits> = BTreeMap::new();
-    let mut taken = MinorUnits::ZERO;
+    let mut debit = MinorUnits::ZERO;
     for transfer in &posting.transfers {
         grow(counters.entry(credits(transfer.to)).or_default(), transfer.minor)?;
         grow(counters.entry(debits(transfer.from)).or_default(), transfer.minor)?;
         if transfer.from == LedgerAccount::MerchantAvailable {
-            grow(&mut taken, transfer.minor)?;
+            grow(&mut debit, transfer.minor)?;
         }
     }
     if counters.is_empty() {
         return Ok(Vec::new());
     }
     let shard = posting.id.spread().checked_rem(SHARDS).unwrap_or_default();
-    let name = if taken.is_positive() { DEBITS_SORT.to_owned() } else { format!("{SHARD_SORT}{shard}") };
+    let name = if debit.is_positive() { DEBITS_SORT.to_owned() } else { format!("{SHARD_SORT}{shard}") };
     let bound = match cover {
-        Cover::Credits(read) if taken.is_positive() => Some(Bound::AtMost {
+        Cover::Credits(read) if debit.is_positive() => Some(Bound::AtMost {
             counter: debits(LedgerAccount::MerchantAvailable),
-            most: read.checked_sub(taken)?.get(),
+            most: read.checked_sub(debit)?.get(),
         }),
         Cover::Credits(_) | Cover::NotNeeded => None,
     };
@@ -121,19 +121,19 @@ pub(super) fn writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, Stor
     Ok(vec![Write::add(key, counters, Item::new(), bound)])
 }
 
-/// A posting's row and what it adds to counters, to be committed with the change that causes it. The debit of what is
-/// available, where there is one, comes last.
+/// Returns the writes of a posting: its row, its tranche and its counters. They belong in the transaction of the change
+/// that causes the posting. The checked debit of the available balance, if there is one, is the last write.
 pub fn posting_writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, StoreError> {
     let mut rows = vec![Write::insert(posting)?];
     if let Some(day) = posting.release_on {
-        rows.push(hold(posting, day, posting.change(LedgerAccount::MerchantPending)?)?);
+        rows.push(tranche_write(posting, day, posting.change(LedgerAccount::MerchantPending)?)?);
     }
     rows.extend(writes(posting, cover)?);
     Ok(rows)
 }
 
-/// Puts money into a tranche, or takes it out while it is held.
-fn hold(posting: &Posting, day: Day, by: MinorUnits) -> Result<Write, MoneyError> {
+/// Returns the write that adds `by` to a tranche. A negative `by` is conditional on the tranche still holding that much.
+fn tranche_write(posting: &Posting, day: Day, by: MinorUnits) -> Result<Write, MoneyError> {
     let key = release_key(&posting.scope, posting.currency, day);
     let bound = if by.is_negative() {
         Some(Bound::AtLeast { counter: HELD.to_owned(), least: by.checked_neg()?.get() })

@@ -1,5 +1,5 @@
-//! Wallets in the store: the counters that balances are read from, statements, and the check of both against the
-//! postings. The ledger's rules are in [`domain::wallet`].
+//! Wallets: balance counters, statements, adjustments, releases of held money, and the verification of the counters
+//! against the postings. The ledger's rules are in [`domain::wallet`].
 
 pub mod counters;
 mod repository;

@@ -1,4 +1,4 @@
-//! Reads and writes of wallets.
+//! Reads wallets, and writes the changes of money that no charge, refund or MED case causes: adjustments and releases.
 
 use std::collections::BTreeMap;
 
@@ -16,86 +16,86 @@ use crate::random::{self, RandomError};
 use crate::store::{Item, Store, StoreError, Update, Write, key_of_item};
 use crate::wallet::counters::{self, CounterRow, Cover, HELD};
 
-/// What a change with a debit that must be covered writes.
+/// Whether the available balance covers a change's debit.
 #[derive(Debug)]
 #[must_use]
 pub enum Covered {
-    /// The rows of the change, then those of the posting.
+    /// It does: the writes of the change, then those of the posting.
     Writes(Vec<Write>),
-    /// Less is available than the debit takes.
+    /// The available balance is less than the debit.
     Short {
-        /// What the debit takes, in minor units.
+        /// The debit, in minor units.
         needed: i64,
-        /// What there is, in minor units; it may be below zero.
+        /// The available balance, in minor units; it may be below zero.
         available: i64,
     },
 }
 
-/// A wallet's credits to what is available, as one update last read them. They only grow, so older ones make a debit's bound
-/// only stricter, and serve for further attempts.
+/// The credits of a wallet's available balance, as an update last read them. Credits only grow, so a stale value makes the
+/// debit's condition stricter. Later attempts of the update can therefore reuse it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CreditsRead(Option<MinorUnits>);
 
-/// Why money was not moved.
+/// Why a change of a wallet failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WalletError {
-    /// DynamoDB.
+    /// A read or write of DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A posting or an audit row has no id.
+    /// No random id could be made for a posting or an audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
-/// An operator's correction.
+/// An operator's correction of a wallet.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Adjustment {
-    /// Names it: asked for twice, it is one.
+    /// The id of the posting; it makes the adjustment idempotent.
     pub id: PostingId,
-    /// Whose wallet.
+    /// The scope of the wallet.
     pub scope: Scope,
-    /// Which of them.
+    /// The currency of the wallet.
     pub currency: Currency,
-    /// Minor units: above zero the merchant gets it, below zero it is taken.
+    /// The change of the available balance in minor units: a credit above zero, a debit below.
     pub minor: i64,
-    /// What the merchant reads of it in the statement.
+    /// The text that the merchant's statement shows.
     pub note: Option<String>,
 }
 
-/// How a correction ended.
+/// The outcome of an adjustment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Adjusted {
-    /// It is written.
+    /// The posting is written, now or by an earlier call with the same id.
     Done(Box<Posting>),
-    /// Less is available than would be taken.
+    /// The available balance is less than the debit.
     Short {
-        /// What there is, in minor units.
+        /// The available balance, in minor units.
         available: i64,
     },
-    /// There is another posting of that id.
+    /// The id belongs to a different posting.
     IdTaken,
-    /// Nothing was done under this id, and it is not of the day before.
+    /// No posting has this id, and the id's timestamp is more than a day old or in the future.
     IdOutOfTime,
 }
 
-/// The answer to a correction of an id that was used before.
-fn asked_again(earlier: Posting, again: &Posting) -> Adjusted {
-    if earlier.transfers == again.transfers { Adjusted::Done(Box::new(earlier)) } else { Adjusted::IdTaken }
+/// Returns the outcome for an id that a posting has already: a replay if both move the same money, else a conflict.
+fn replayed(stored: Posting, requested: &Posting) -> Adjusted {
+    if stored.transfers == requested.transfers { Adjusted::Done(Box::new(stored)) } else { Adjusted::IdTaken }
 }
 
-/// The wallets of all scopes.
+/// The repository of wallets, over all scopes.
 #[derive(Clone, Debug)]
 pub struct Wallets {
     pub(super) store: Store,
 }
 
 impl Wallets {
-    /// Wallets in a store.
+    /// Creates a repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// All wallets of a scope by currency, in one query, however much moved.
+    /// Reads all wallets of a scope by currency, in one query, for any number of movements.
     pub async fn of(&self, scope: &Scope) -> Result<BTreeMap<Currency, Wallet>, StoreError> {
         let mut wallets = BTreeMap::new();
         for item in self.store.partition(&counters::partition(scope)).await? {
@@ -106,7 +106,7 @@ impl Wallets {
         Ok(wallets)
     }
 
-    /// A scope's wallet in one currency, in one query.
+    /// Reads a scope's wallet in one currency, in one query. A wallet without movements is empty.
     pub async fn in_currency(&self, scope: &Scope, currency: Currency) -> Result<Wallet, StoreError> {
         let mut wallet = Wallet::empty(currency);
         let prefix = counters::currency_prefix(currency);
@@ -117,8 +117,8 @@ impl Wallets {
         Ok(wallet)
     }
 
-    /// The rows of a change with those of a posting whose debit must be covered, for one attempt of an update. The wallet is
-    /// read in the first attempt, and again when the bound by what was read failed.
+    /// Returns the writes of a change and of its posting, for one attempt of `update`. The posting's debit is conditional on
+    /// the available balance covering it. Reads the wallet in the first attempt, and again after that condition failed.
     pub async fn covered(
         &self,
         update: &mut Update<'_>,
@@ -150,7 +150,7 @@ impl Wallets {
         Ok(Covered::Writes(writes))
     }
 
-    /// Corrects what can be spent of a wallet, with an audit row. The same one asked for again, by its id, is one.
+    /// Corrects the available balance of a wallet, and writes an audit row with it. Idempotent by the adjustment's id.
     pub async fn adjust(
         &self,
         adjustment: &Adjustment,
@@ -159,7 +159,7 @@ impl Wallets {
     ) -> Result<Adjusted, WalletError> {
         let Adjustment { id, scope, currency, minor, note } = adjustment.clone();
         let subject = Subject { note, ..Subject::default() };
-        // Its place in the statement is its id's; one that is asked for again keeps it.
+        // The id's timestamp orders the statement, so a retry of the adjustment keeps its place.
         let at = id.timestamp().unwrap_or(now);
         let cause = Cause { id, scope, currency, at, subject };
         let posting = rules::adjusted(cause, MinorUnits::new(minor)).map_err(StoreError::from)?;
@@ -167,8 +167,8 @@ impl Wallets {
         let mut update = self.store.start_update("a wallet");
         loop {
             update.next_attempt().await?;
-            if let Some(earlier) = self.store.get::<Posting>(&posting.key()).await? {
-                return Ok(asked_again(earlier, &posting));
+            if let Some(stored) = self.store.get::<Posting>(&posting.key()).await? {
+                return Ok(replayed(stored, &posting));
             }
             if !id.is_of_late(now) {
                 return Ok(Adjusted::IdOutOfTime);
@@ -187,8 +187,8 @@ impl Wallets {
         }
     }
 
-    /// Releases what is held until a day that has come: pending money becomes available, and the tranche is gone. Gives
-    /// whether there was one. Two that release at once release once.
+    /// Releases the tranche of a day: its pending money becomes available, and its row is deleted. The caller checks that the
+    /// day has come. `false` means that there is no such tranche. Concurrent calls release it once.
     pub async fn release(
         &self,
         scope: Scope,
@@ -204,7 +204,7 @@ impl Wallets {
             let held = counter(&item, HELD)?;
             let mut writes = vec![Write::remove(key.clone(), HELD, held.get())];
             if held.is_positive() {
-                // The removal is what makes it happen once; so any new id will do.
+                // The conditional delete ensures a single release, so the posting's id can be random.
                 let id = PostingId::new(now, random::bytes()?);
                 let cause = Cause { id, scope, currency, at: now, subject: Subject::default() };
                 let posting = rules::released(cause, day, held);
@@ -223,7 +223,8 @@ fn counter_key(item: &Item) -> Result<Key, StoreError> {
 }
 
 fn parse(key: &Key) -> Result<(Scope, Currency, CounterRow), StoreError> {
-    counters::parse(key).ok_or_else(|| StoreError::Corrupt(format!("{} is no counter of a wallet", key.sk)))
+    counters::parse(key)
+        .ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter row of a wallet", key.sk)))
 }
 
 fn add_up(wallet: &mut Wallet, row: &CounterRow, item: &Item) -> Result<(), StoreError> {
@@ -239,7 +240,7 @@ fn add_up(wallet: &mut Wallet, row: &CounterRow, item: &Item) -> Result<(), Stor
     }
 }
 
-/// A counter of a row; one that is not there was never added to.
+/// Reads a counter of a row. An absent counter is 0.
 fn counter(item: &Item, name: &str) -> Result<MinorUnits, StoreError> {
     let Some(value) = item.get(name) else { return Ok(MinorUnits::ZERO) };
     let number = value.as_n().ok().and_then(|text| text.parse().ok());

@@ -1,5 +1,5 @@
-//! The statement of a wallet: every posting that moves the merchant's money, newest first. One query a page, by the
-//! postings' own keys; ids sort as time does, and an id alone says where the next page begins.
+//! The statement of a wallet: every posting that moves the merchant's money, newest first. Posting ids are ULIDs, so the
+//! rows' own keys sort by time. A page is one query on these keys, and the cursor is a posting's id.
 
 use domain::ids::{PostingId, Scope};
 use domain::money::{Currency, MinorUnits, MoneyError};
@@ -12,7 +12,7 @@ use crate::wallet::Wallets;
 
 const PARAMETERS: [&str; 5] = ["currency", "limit", "starting_after", "created_after", "created_before"];
 
-/// What a client asks of the statement.
+/// The query parameters of a statement, validated.
 #[derive(Clone, Debug)]
 pub struct StatementFilter {
     currency: Currency,
@@ -25,23 +25,27 @@ pub struct StatementFilter {
 /// A page of a statement, newest first.
 #[derive(Debug)]
 pub struct StatementPage {
-    /// The movements.
+    /// The movements, at most `limit`.
     pub postings: Vec<Posting>,
-    /// Where the next page starts; `None` on the last one.
+    /// The `starting_after` of the next page; `None` on the last page.
     pub next_cursor: Option<PostingId>,
 }
 
-/// How many movements a page has, unless asked otherwise, and at most.
+/// The number of movements on a page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageSize {
-    /// Unless asked otherwise.
+    /// The number without a `limit`.
     pub default: u32,
-    /// At most.
+    /// The largest `limit`.
     pub max: u32,
 }
 
 impl StatementFilter {
-    /// Reads a query string; every failing parameter is reported, an unknown one too.
+    /// Parses a query string.
+    ///
+    /// # Errors
+    ///
+    /// Reports every failing parameter at once; an unknown parameter fails too.
     pub fn parse(query: &Query, size: PageSize) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, &PARAMETERS);
@@ -62,11 +66,12 @@ impl StatementFilter {
 }
 
 impl Wallets {
-    /// A page of a wallet's statement.
+    /// Reads a page of a wallet's statement.
     ///
     /// # Errors
     ///
-    /// When `starting_after` names no movement of this wallet.
+    /// [`PageError::UnknownCursor`] when `starting_after` names no movement of this wallet. A cursor newer than
+    /// `created_before` is not looked up.
     pub async fn statement(
         &self,
         scope: &Scope,
@@ -80,37 +85,41 @@ impl Wallets {
         if from > to {
             return Ok(StatementPage { postings: Vec::new(), next_cursor: None });
         }
-        // One more to know whether there is more, one for the cursor itself, which the bound takes in.
-        let wanted = filter.limit.saturating_add(2);
+        // One extra posting shows whether more follow. The other is the cursor itself, which the range includes.
+        let limit = filter.limit.saturating_add(2);
         let [from, to] = [from, to].map(|id| Posting::wallet_sort(filter.currency, id));
         let partition = Posting::partition(scope);
-        let items = self.store.range(&partition, (&from, &to), Order::NewestFirst, wanted).await?;
+        let items = self.store.range(&partition, (&from, &to), Order::NewestFirst, limit).await?;
         let postings: Vec<Posting> = items.into_iter().map(from_item).collect::<Result<_, _>>()?;
         if is_bounded_by_cursor && postings.first().map(|posting| posting.id) != cursor {
             return Err(PageError::UnknownCursor("a movement of this wallet"));
         }
         let mut postings: Vec<Posting> =
             postings.into_iter().filter(|posting| Some(posting.id) != cursor).collect();
-        let more = postings.len() > filter.limit;
+        let has_more = postings.len() > filter.limit;
         postings.truncate(filter.limit);
-        let next_cursor = postings.last().filter(|_| more).map(|posting| posting.id);
+        let next_cursor = postings.last().filter(|_| has_more).map(|posting| posting.id);
         Ok(StatementPage { postings, next_cursor })
     }
 }
 
-/// What a movement changed in a wallet.
+/// The changes that a movement makes to a wallet, in minor units.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize)]
 pub struct Changes {
-    /// Of what can be spent.
+    /// The change of the available balance.
     pub available: MinorUnits,
-    /// Of what is held.
+    /// The change of the pending balance: settled money that is still held.
     pub pending: MinorUnits,
-    /// Of what is retained.
+    /// The change of the money retained for MED cases.
     pub retained: MinorUnits,
 }
 
 impl Changes {
-    /// Of a posting.
+    /// Sums the transfers of a posting.
+    ///
+    /// # Errors
+    ///
+    /// When a sum does not fit 64 bits.
     pub fn of(posting: &Posting) -> Result<Self, MoneyError> {
         Ok(Self {
             available: posting.change(LedgerAccount::MerchantAvailable)?,

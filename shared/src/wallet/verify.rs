@@ -1,11 +1,11 @@
-//! Checks a ledger: adds up every posting again, and compares with the counters that balances are read from.
+//! Verifies a ledger: sums all postings again and compares the sums with the counters that balances are computed from.
 //!
-//! A ledger that is in use moves meanwhile. So the postings are read once, whole, and then only the newest ones again,
-//! between two reads of the counters, until nothing moved in between. On a ledger that never rests the two reads are bounds,
-//! milliseconds apart: counters only grow, and a posting is written with them.
+//! Postings may be written during the verification. So all postings are read once. Then the newest are read again between
+//! two reads of the counters, until both reads of the counters are equal. On a ledger that never pauses, the two reads serve
+//! as lower and upper bounds: counters only grow, and each posting is written together with them.
 //!
-//! A transaction's rows need not become visible to queries at one moment. So a difference counts when it is still there a
-//! moment later.
+//! Queries may see the rows of one transaction at different moments. So a difference is reported only if it persists over
+//! several comparisons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,48 +19,49 @@ use domain::wallet::{Kind, LedgerAccount, Posting, Transfer, Wallet, grow};
 use crate::store::{Item, Order, StoreError, from_item};
 use crate::wallet::Wallets;
 
-/// How often the newest postings are read again for a moment of rest.
-const MAX_TAILS: usize = 10;
+/// How often the newest postings are read again, to find a moment without writes.
+const MAX_TAIL_READS: usize = 10;
 
-/// How often a difference is looked at again, and after how long, before it counts.
-const SECOND_LOOKS: usize = 3;
-const BEFORE_SECOND_LOOK: Duration = Duration::from_millis(250);
+/// How often a difference is compared again before it is reported, and the pause before each comparison.
+const RECHECKS: usize = 3;
+const BEFORE_RECHECK: Duration = Duration::from_millis(250);
 
-/// A posting is named by the time at which its change began, and is written somewhat later: a function ends after 60 s.
+/// The age, in seconds, up to which postings are read again. A posting carries the time at which its change began, and is
+/// written later: up to 60 s, the time limit of a function.
 const TAIL_SECONDS: i64 = 120;
 
-/// The newest postings that are read at once.
+/// The most postings that one read of the tail returns.
 const TAIL_PAGE: usize = 100_000;
 
-/// What a check found.
+/// The result of a verification.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Verification {
-    /// Postings that were added up.
+    /// The number of postings that were summed.
     pub postings: u64,
-    /// Where they and the counters disagree.
+    /// The differences between the postings and the counters.
     pub differences: Vec<Difference>,
-    /// Whether the ledger never rested, so that counters were compared with bounds, and tranches were not.
+    /// True when postings kept arriving. Then counters were compared with bounds, and tranches were not compared.
     pub moved: bool,
-    /// What the postings say of each charge that they are about.
+    /// The sums of the postings of each charge.
     pub charges: BTreeMap<ChargeId, ChargeSums>,
 }
 
-/// What the postings about one charge add up to: what refunds and MED cases took of its money.
+/// The sums of one charge's postings: the money that refunds and MED cases took, in minor units.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ChargeSums {
     /// The currency of the charge.
     pub currency: Currency,
-    /// In refunds under way.
+    /// The amount of refunds in progress.
     pub refunds_in_progress: MinorUnits,
-    /// Refunded.
+    /// The amount of completed refunds.
     pub refunded: MinorUnits,
-    /// The acquirer's fee that refunds returned, under way and done.
+    /// The acquirer's fees that refunds returned, in progress or completed.
     pub acquirer_fee_returned: MinorUnits,
-    /// The platform's fee that they did.
+    /// The platform's fees that refunds returned, in progress or completed.
     pub platform_fee_returned: MinorUnits,
-    /// Retained for MED cases.
+    /// The amount retained for MED cases.
     pub med_held: MinorUnits,
-    /// Lost to them.
+    /// The amount lost to MED cases.
     pub med_lost: MinorUnits,
 }
 
@@ -80,9 +81,9 @@ impl ChargeSums {
     fn add(&mut self, posting: &Posting) -> Result<(), MoneyError> {
         use LedgerAccount::{AcquirerClearing, AcquirerFees, MedLosses, PlatformFees, RefundsInFlight};
         let moved = |from, to| {
-            let is_such = |transfer: &&Transfer| transfer.from == from && transfer.to == to;
-            let such = posting.transfers.iter().filter(is_such);
-            MinorUnits::checked_sum(such.map(|transfer| transfer.minor))
+            let matches = |transfer: &&Transfer| transfer.from == from && transfer.to == to;
+            let transfers = posting.transfers.iter().filter(matches);
+            MinorUnits::checked_sum(transfers.map(|transfer| transfer.minor))
         };
         grow(&mut self.med_held, posting.change(LedgerAccount::MerchantRetained)?)?;
         grow(&mut self.med_lost, posting.change(MedLosses)?)?;
@@ -118,30 +119,31 @@ impl ChargeSums {
     }
 }
 
-/// Something that does not add up, in minor units.
+/// A counter or tranche that differs from the sum of its postings, in minor units.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Difference {
-    /// In which currency.
+    /// The currency of the wallet.
     pub currency: Currency,
-    /// What: `merchant_available credits`.
+    /// The name of the counter or tranche, such as `merchant_available credits`.
     pub what: String,
-    /// What the postings add up to.
+    /// The sum of the postings.
     pub posted: i64,
-    /// What is kept.
+    /// The stored value, or the bound of it that the sum exceeds.
     pub kept: i64,
 }
 
-/// Wallets as the postings alone make them.
+/// Wallets and charges rebuilt from the postings alone.
 #[derive(Default)]
-struct Posted {
+struct Rebuilt {
     wallets: BTreeMap<Currency, Wallet>,
     charges: BTreeMap<ChargeId, ChargeSums>,
+    /// The number of postings added.
     count: u64,
-    /// Those since the tail begins: they may be read again.
+    /// The postings of the tail that were added, so that a further read does not add them twice.
     recent: BTreeSet<PostingId>,
 }
 
-impl Posted {
+impl Rebuilt {
     fn add(&mut self, item: Item, tail_from: Timestamp) -> Result<(), StoreError> {
         let posting: Posting = from_item(item)?;
         if posting.at >= tail_from && !self.recent.insert(posting.id) {
@@ -158,11 +160,12 @@ impl Posted {
 }
 
 impl Wallets {
-    /// Checks all ledgers of a scope, at `now`. `progress` is told the number of postings so far.
+    /// Verifies the ledgers of all currencies of a scope, at `now`. Calls `progress` with the number of postings read so
+    /// far.
     ///
     /// # Errors
     ///
-    /// When the database does not answer, or a row can't be read.
+    /// When the database does not answer, or a row can't be decoded.
     pub async fn verify(
         &self,
         scope: &Scope,
@@ -170,7 +173,7 @@ impl Wallets {
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<Verification, StoreError> {
         let tail_from = now.plus_seconds(-TAIL_SECONDS).unwrap_or(Timestamp::MIN);
-        let mut posted = Posted::default();
+        let mut posted = Rebuilt::default();
         let mut after = None;
         loop {
             let (items, next) = self.store.page(&Posting::partition(scope), after).await?;
@@ -184,11 +187,11 @@ impl Wallets {
             }
         }
         let mut found = self.compare(scope, &mut posted, tail_from).await?;
-        for _look in 0..SECOND_LOOKS {
+        for _recheck in 0..RECHECKS {
             if found.differences.is_empty() {
                 break;
             }
-            tokio::time::sleep(BEFORE_SECOND_LOOK).await;
+            tokio::time::sleep(BEFORE_RECHECK).await;
             found = self.compare(scope, &mut posted, tail_from).await?;
         }
         Ok(found)
@@ -197,11 +200,11 @@ impl Wallets {
     async fn compare(
         &self,
         scope: &Scope,
-        posted: &mut Posted,
+        posted: &mut Rebuilt,
         tail_from: Timestamp,
     ) -> Result<Verification, StoreError> {
         let mut before = self.of(scope).await?;
-        for _tail in 0..MAX_TAILS {
+        for _tail in 0..MAX_TAIL_READS {
             self.add_tail(scope, &before, posted, tail_from).await?;
             let after = self.of(scope).await?;
             if before == after {
@@ -214,17 +217,17 @@ impl Wallets {
         Ok(verification(&before, posted, &after)?)
     }
 
-    /// Reads the newest postings again, and adds those that were not seen before.
+    /// Reads the newest postings again, and adds those that are new.
     async fn add_tail(
         &self,
         scope: &Scope,
-        kept: &BTreeMap<Currency, Wallet>,
-        posted: &mut Posted,
+        counted: &BTreeMap<Currency, Wallet>,
+        posted: &mut Rebuilt,
         tail_from: Timestamp,
     ) -> Result<(), StoreError> {
         let (from, to) = (PostingId::first_at(tail_from), PostingId::last_at(Timestamp::MAX));
-        // A currency in which nothing was posted and nothing is kept has no postings.
-        let currencies: BTreeSet<Currency> = kept.keys().chain(posted.wallets.keys()).copied().collect();
+        // A currency without counters and without postings so far has no postings to read.
+        let currencies: BTreeSet<Currency> = counted.keys().chain(posted.wallets.keys()).copied().collect();
         for currency in currencies {
             for sort in [Posting::wallet_sort, Posting::other_sort] {
                 let range = (sort(currency, from), sort(currency, to));
@@ -241,7 +244,7 @@ impl Wallets {
 
 fn verification(
     before: &BTreeMap<Currency, Wallet>,
-    posted: &Posted,
+    posted: &Rebuilt,
     after: &BTreeMap<Currency, Wallet>,
 ) -> Result<Verification, MoneyError> {
     let currencies: BTreeSet<Currency> = before.keys().chain(posted.wallets.keys()).copied().collect();

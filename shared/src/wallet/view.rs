@@ -1,4 +1,4 @@
-//! Wallets as clients see them (contract: Wallet balance; wallet list item), and the statement, as JSON and as CSV.
+//! The wire formats of wallets (contract: Wallet balance, Wallet list item), and of the statement as JSON and CSV.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use domain::wallet::{PRIMARY_CURRENCY, Posting, Wallet};
 
 use crate::wallet::statement::{Changes, StatementPage};
 
-/// The flat, single-currency shape of a balance.
+/// A balance in the flat, single-currency shape (contract: `GET /v1/wallets/balance` with `currency`).
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct FlatBalanceView {
     available: MinorUnits,
@@ -22,7 +22,11 @@ pub struct FlatBalanceView {
 }
 
 impl FlatBalanceView {
-    /// Of one wallet.
+    /// Serialises the balance of one wallet.
+    ///
+    /// # Errors
+    ///
+    /// When a balance does not fit 64 bits.
     pub fn new(wallet: &Wallet) -> Result<Self, MoneyError> {
         let next = wallet.releases().next();
         Ok(Self {
@@ -35,7 +39,7 @@ impl FlatBalanceView {
     }
 }
 
-/// The multi-currency shape of a balance. Its top-level fields are the primary currency's.
+/// A balance in the multi-currency shape. Its top-level fields describe the primary currency.
 #[derive(Clone, Debug, Serialize)]
 pub struct BalanceView {
     #[serde(flatten)]
@@ -65,17 +69,21 @@ impl CurrencyBalanceView {
     }
 }
 
-/// The wallets to show: the primary one first, whether or not anything moved in it, then the others by their code.
-fn in_order(wallets: &BTreeMap<Currency, Wallet>) -> (Wallet, Vec<&Wallet>) {
+/// Splits wallets into the primary one, empty if it has no movements, and the others in the order of their currency codes.
+fn primary_and_others(wallets: &BTreeMap<Currency, Wallet>) -> (Wallet, Vec<&Wallet>) {
     let primary = wallets.get(&PRIMARY_CURRENCY).cloned();
     let primary = primary.unwrap_or_else(|| Wallet::empty(PRIMARY_CURRENCY));
     (primary, wallets.values().filter(|wallet| wallet.currency != PRIMARY_CURRENCY).collect())
 }
 
 impl BalanceView {
-    /// Of all wallets of a scope.
+    /// Serialises the balances of all wallets of a scope.
+    ///
+    /// # Errors
+    ///
+    /// When a balance does not fit 64 bits.
     pub fn new(wallets: &BTreeMap<Currency, Wallet>) -> Result<Self, MoneyError> {
-        let (primary, others) = in_order(wallets);
+        let (primary, others) = primary_and_others(wallets);
         let balances = std::iter::once(&primary).chain(others).map(CurrencyBalanceView::new);
         Ok(Self {
             flat: FlatBalanceView::new(&primary)?,
@@ -87,7 +95,7 @@ impl BalanceView {
     }
 }
 
-/// An item of the list of wallets.
+/// An item of the list of wallets (contract: `GET /v1/wallets`).
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WalletView {
@@ -98,9 +106,13 @@ pub struct WalletView {
 }
 
 impl WalletView {
-    /// The list of a scope's wallets.
+    /// Serialises all wallets of a scope, the primary one first.
+    ///
+    /// # Errors
+    ///
+    /// When a balance does not fit 64 bits.
     pub fn list(wallets: &BTreeMap<Currency, Wallet>) -> Result<Vec<Self>, MoneyError> {
-        let (primary, others) = in_order(wallets);
+        let (primary, others) = primary_and_others(wallets);
         let view = |wallet: &Wallet| {
             Ok(Self {
                 currency: wallet.currency,
@@ -113,8 +125,8 @@ impl WalletView {
     }
 }
 
-/// A movement on the wire. `amount` is what moved, before `fee`; `net` is what it changed of all that the merchant has,
-/// so that nets add up; `changes` says of what.
+/// A movement on the wire. `amount` is the gross amount, before `fee`. `net` is the change of the merchant's total money:
+/// available, pending and retained together. `changes` splits `net` by these three.
 #[derive(Debug, Serialize)]
 pub struct MovementView<'a> {
     id: PostingId,
@@ -135,7 +147,11 @@ pub struct MovementView<'a> {
 }
 
 impl<'a> MovementView<'a> {
-    /// Of a posting.
+    /// Serialises a posting.
+    ///
+    /// # Errors
+    ///
+    /// When a sum does not fit 64 bits.
     pub fn new(posting: &'a Posting) -> Result<Self, MoneyError> {
         let subject = &posting.subject;
         Ok(Self {
@@ -157,7 +173,7 @@ impl<'a> MovementView<'a> {
     }
 }
 
-/// A page of the statement on the wire.
+/// A page of the statement as JSON.
 #[derive(Debug, Serialize)]
 pub struct StatementView<'a> {
     object: &'static str,
@@ -167,7 +183,11 @@ pub struct StatementView<'a> {
 }
 
 impl<'a> StatementView<'a> {
-    /// Of a page.
+    /// Serialises a page.
+    ///
+    /// # Errors
+    ///
+    /// When a sum of a movement does not fit 64 bits.
     pub fn new(page: &'a StatementPage) -> Result<Self, MoneyError> {
         Ok(Self {
             object: "list",
@@ -178,7 +198,7 @@ impl<'a> StatementView<'a> {
     }
 }
 
-/// The columns of the statement as CSV: the fields of a movement.
+/// The columns of the CSV statement: the fields of a movement.
 const CSV_COLUMNS: [&str; 15] = [
     "id",
     "created_at",
@@ -197,22 +217,22 @@ const CSV_COLUMNS: [&str; 15] = [
     "note",
 ];
 
-/// Why a statement is not written as CSV.
+/// Why a statement was not written as CSV. Both cases are defects of the service.
 #[derive(Debug, thiserror::Error)]
 pub enum CsvError {
-    /// What a movement changed does not fit 64 bits.
+    /// A sum of a movement does not fit 64 bits.
     #[error(transparent)]
     Money(#[from] MoneyError),
-    /// The text can't be made.
+    /// The CSV writer failed.
     #[error(transparent)]
     Csv(#[from] csv::Error),
 }
 
-/// A page of the statement as CSV (RFC 4180), with a line of column names.
+/// Writes a page of the statement as CSV (RFC 4180), with a header line.
 ///
 /// # Errors
 ///
-/// See [`CsvError`]; either takes a defect.
+/// See [`CsvError`].
 pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, CsvError> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     writer.write_record(CSV_COLUMNS)?;
@@ -234,14 +254,14 @@ pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, CsvError> {
             movement.refund_id.map(|id| id.to_string()).unwrap_or_default(),
             movement.med_case_id.map(|id| id.to_string()).unwrap_or_default(),
             movement.payout_id.map(|id| id.to_string()).unwrap_or_default(),
-            no_formula(movement.note.unwrap_or_default()),
+            escape_formula(movement.note.unwrap_or_default()),
         ])?;
     }
     Ok(writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))?)
 }
 
-/// A text that no spreadsheet takes for a formula (OWASP: CSV injection).
-fn no_formula(text: &str) -> String {
+/// Escapes a text that a spreadsheet would run as a formula (OWASP: CSV injection).
+fn escape_formula(text: &str) -> String {
     match text.chars().next() {
         Some('=' | '+' | '-' | '@' | '\t' | '\r') => format!("'{text}"),
         _ => text.to_owned(),
