@@ -1,4 +1,4 @@
-//! Why a refund is not made.
+//! Errors of refund requests and of refund writes.
 
 use domain::charge::{FundsError, RefundRefused, TransactionStatus};
 use domain::payment_method::PaymentMethod;
@@ -6,69 +6,69 @@ use domain::payment_method::PaymentMethod;
 use crate::store::StoreError;
 use crate::wallet::WalletError;
 
-/// Why a refund is not made, or did not end.
+/// Why a refund was not created or not ended.
 #[derive(Debug, thiserror::Error)]
 pub enum RefundError {
-    /// The idempotency key belongs to another body.
+    /// The idempotency key was used with a different body.
     #[error("the idempotency key was used with another body")]
     IdempotencyKeyReused,
-    /// The charge allows no refund of that amount.
+    /// The charge's status, MED cases or remaining amount forbid the refund.
     #[error("the charge is {}: {why}", .status.as_str())]
     Refused {
-        /// Which rule forbids it.
+        /// The rule that forbids the refund.
         why: RefundRefused,
         /// The charge's status.
         status: TransactionStatus,
     },
-    /// The wallet has less than the refund takes from it.
+    /// The wallet's available balance does not cover the refund's debit.
     #[error(
         "the refund needs {needed} of the wallet's available balance, which is {available} (minor units)"
     )]
     InsufficientBalance {
-        /// What the refund takes, in minor units.
+        /// The refund's debit, in minor units.
         needed: i64,
-        /// What is available, in minor units; it may be below zero.
+        /// The available balance, in minor units; it may be below zero.
         available: i64,
     },
-    /// The acquirer has no refunds of this method.
+    /// The acquirer cannot refund payments by this method.
     #[error("The acquirer can't refund payments by {}.", .0.as_str())]
     MethodNotSupported(PaymentMethod),
-    /// The acquirer has no refunds by cash-out.
+    /// The acquirer cannot send a Pix, so it cannot refund by cash-out.
     #[error(
         "The acquirer does not support refunds by cashout. Use strategy devolution, without `destinationKey` and `passFeeToTenant`."
     )]
     CashoutNotSupported,
-    /// These fields are for payments by Pix.
+    /// The request has these fields, which only a payment by Pix allows.
     #[error("fields are for payments by Pix: {}", .0.join(", "))]
     OnlyForPix(Vec<&'static str>),
-    /// The account's settings allow refunds to the payer alone.
+    /// The account's settings allow refunds to the payer only.
     #[error(
         "This account refunds only to the payer. Leave `destinationKey` out, or send the payer's document as their bank reported it."
     )]
     PayerOnly,
-    /// The day's limit for refunds to third parties has no room.
+    /// The refund would exceed the day's limit of refunds to third parties.
     #[error(
         "Refunds to Pix keys of third parties are limited to {limit} a day (minor units), of which {left} is left today. Refund to the payer (without `destinationKey`) or wait until tomorrow."
     )]
     OverThirdPartyLimit {
         /// The limit, in minor units.
         limit: i64,
-        /// What is left today, in minor units.
+        /// The part of the limit that is left today, in minor units.
         left: i64,
     },
-    /// The charge's funds have no such refund under way.
+    /// The charge's funds do not contain this refund. This is a defect, or a row that was edited by hand.
     #[error(transparent)]
     Funds(#[from] FundsError),
-    /// Held money could not be released.
+    /// A held tranche could not be released.
     #[error(transparent)]
     Wallet(#[from] WalletError),
-    /// DynamoDB.
+    /// A read or write of DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl RefundError {
-    /// Whether a rule forbids the refund; otherwise it may succeed later.
+    /// Returns whether a rule forbids the refund. If not, the failure is technical, and a retry may succeed.
     pub(super) fn is_refusal(&self) -> bool {
         !matches!(self, Self::Funds(_) | Self::Wallet(_) | Self::Store(_))
     }

@@ -1,4 +1,4 @@
-//! Reads and writes of refunds.
+//! Reads refunds and writes their steps.
 
 use domain::acquirer::RefundCapabilities;
 use domain::calendar::Day;
@@ -15,22 +15,22 @@ use crate::store::{Committed, Store, StoreError, Update, Write, just_read_or};
 use crate::wallet::counters::{self, Cover};
 use crate::wallet::{Covered, CreditsRead, Wallets};
 
-/// How long a charge that changed counts as busy, in milliseconds.
+/// How long a charge counts as busy after a change, in milliseconds.
 const BUSY_FOR_MS: i64 = 250;
 
-/// The refunds of all scopes.
+/// The repository of refunds, over all scopes.
 #[derive(Clone, Debug)]
 pub struct Refunds {
     store: Store,
 }
 
 impl Refunds {
-    /// Refunds in a store.
+    /// Creates a repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Reads a refund, whatever its scope; none has no id.
+    /// Reads a refund of any scope; the caller checks the scope. Without an id the result is `None`, and nothing is read.
     pub async fn find(&self, id: Option<RefundId>) -> Result<Option<Refund>, StoreError> {
         match id {
             Some(id) => self.store.get(&Refund::key_of(id)).await,
@@ -38,7 +38,7 @@ impl Refunds {
         }
     }
 
-    /// The refunds of a charge, whatever its scope, newest first.
+    /// Reads the refunds of a charge of any scope, newest first. Without an id the result is empty, and nothing is read.
     pub async fn of_charge(&self, charge: Option<ChargeId>) -> Result<Vec<Refund>, StoreError> {
         let Some(charge) = charge else { return Ok(Vec::new()) };
         let pk = Charge::key_of(charge).pk;
@@ -47,19 +47,20 @@ impl Refunds {
         Ok(refunds)
     }
 
-    /// The refund that made a charge refunded: the last that reached its payer. `None`: it is not refunded, or was never
-    /// credited.
+    /// Returns the refund that moved a charge to `REFUNDED`: the last one that reached the payer. `None` when the charge is
+    /// not refunded, or was refunded without ever being credited.
     pub async fn that_completed(&self, charge: &Charge) -> Result<Option<Refund>, StoreError> {
         if charge.status != TransactionStatus::Refunded || charge.settlement.is_none() {
             return Ok(None);
         }
         let refunds = self.of_charge(Some(charge.id)).await?.into_iter();
-        let reached = refunds.filter(|refund| refund.status == RefundStatus::Refunded);
-        Ok(reached.max_by_key(|refund| refund.updated_at))
+        let completed = refunds.filter(|refund| refund.status == RefundStatus::Refunded);
+        Ok(completed.max_by_key(|refund| refund.updated_at))
     }
 
-    /// Takes a refund out of a charge that was just read, or finds the one that its idempotency key made. However many are
-    /// asked for at once, they take no more than there is, of the charge and of the wallet.
+    /// Creates a refund of a charge that was just read. `stored` is the refund that the caller has read under the request's
+    /// idempotency key; then the request is a replay. Concurrent refunds together never exceed the charge's remaining amount
+    /// or the wallet's available balance.
     ///
     /// # Errors
     ///
@@ -67,39 +68,39 @@ impl Refunds {
     pub async fn create(
         &self,
         caller: &Caller,
-        (charge, earlier): (StoredCharge, Option<Refund>),
-        asked: &NewRefund,
+        (charge, stored): (StoredCharge, Option<Refund>),
+        request: &NewRefund,
         capabilities: RefundCapabilities,
         clock: &Clock,
     ) -> Result<Created<Refund>, RefundError> {
-        // Before state and balance: whatever became of the charge since, a replay is a replay.
-        if let Some(earlier) = earlier {
-            return replayed(earlier, asked);
+        // A replay returns the stored refund even if the charge or the balance no longer allows it, so it is checked first.
+        if let Some(stored) = stored {
+            return replayed(stored, request);
         }
-        let id = asked.id(charge.as_stored().id);
+        let id = request.id(charge.as_stored().id);
         let (mut just_read, mut credits) = (Some(charge), CreditsRead::default());
         let mut update = self.store.start_update("the charge of a refund");
         loop {
             update.next_attempt().await?;
-            // The same request, sent twice at one moment, made the refund.
-            if update.failed().contains(&REFUND_PLACE) {
-                return replayed(self.get_existing(id).await?, asked);
+            // A concurrent request with the same idempotency key created the refund.
+            if update.failed().contains(&REFUND_WRITE) {
+                return replayed(self.get_existing(id).await?, request);
             }
             let charge = just_read_or(&mut just_read, self.charge(id)).await?;
-            // The time of this attempt: a tranche may be released meanwhile, because its day has come.
+            // Each attempt reads the clock: a tranche's release day may begin between two attempts.
             let now = clock.now();
             let read = (&mut update, &mut credits);
-            match self.take(caller, &charge.at(now), (asked, capabilities), read, now).await {
-                Ok(Taken::Planned(writes, refund)) => {
+            match self.plan_writes(caller, &charge.at(now), (request, capabilities), read, now).await {
+                Ok(Attempt::Planned(writes, refund)) => {
                     if update.commit(writes).await? {
                         return Ok(Created::New(*refund));
                     }
                 }
-                Ok(Taken::Stale) => {}
-                // The same request, sent twice at one moment, may have taken the money.
+                Ok(Attempt::Stale) => {}
+                // A concurrent request with the same idempotency key may have created the refund and used the money.
                 Err(error) if error.is_refusal() => {
                     return match self.find(Some(id)).await? {
-                        Some(twin) => replayed(twin, asked),
+                        Some(stored) => replayed(stored, request),
                         None => Err(error),
                     };
                 }
@@ -108,59 +109,62 @@ impl Refunds {
         }
     }
 
-    async fn take(
+    /// Plans the writes of one attempt: the charge, the refund, the reservation in the day's limit if there is one, and the
+    /// posting.
+    async fn plan_writes(
         &self,
         caller: &Caller,
         charge: &Charge,
-        (asked, capabilities): (&NewRefund, RefundCapabilities),
+        (request, capabilities): (&NewRefund, RefundCapabilities),
         (update, credits): (&mut Update<'_>, &mut CreditsRead),
         now: Timestamp,
-    ) -> Result<Taken, RefundError> {
+    ) -> Result<Attempt, RefundError> {
         let refused = |why| RefundError::Refused { why, status: charge.status };
         if charge.settlement.is_none() {
             return Err(refused(RefundRefused::NotSettled));
         }
-        let plan = asked.plan(charge, capabilities, &caller.settings, now)?;
+        let plan = request.plan(charge, capabilities, &caller.settings, now)?;
         let limit = plan.limit;
         let RefundStep { refund, charge: next, posting } =
-            Refund::request(asked.id(charge.id), charge, plan, now).map_err(refused)?;
+            Refund::request(request.id(charge.id), charge, plan, now).map_err(refused)?;
         let refund = Refund { actor: Some(caller.actor(refund.version)), ..refund };
         let mut rows = vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?];
         if let Some((limit, day)) = limit.zip(refund.limited_on) {
             let failed = update.failed();
-            let is_over = failed.contains(&LIMIT_PLACE) && !failed.contains(&CHARGE_PLACE);
+            let is_exceeded = failed.contains(&LIMIT_WRITE) && !failed.contains(&CHARGE_WRITE);
             match third_party::reserve(&refund, day, limit) {
-                Some(reservation) if !is_over => rows.push(reservation),
+                Some(reservation) if !is_exceeded => rows.push(reservation),
                 Some(_) | None => return Err(self.over_limit(&refund, limit, day).await?),
             }
         }
         let wallets = Wallets::new(self.store.clone());
         match wallets.covered(update, credits, &posting, rows).await? {
-            Covered::Writes(writes) => Ok(Taken::Planned(writes, Box::new(refund))),
+            Covered::Writes(writes) => Ok(Attempt::Planned(writes, Box::new(refund))),
             Covered::Short { needed, .. } => {
-                // Its own money may lie in a tranche whose day has come and that is not released yet.
+                // The charge's own money may be in a tranche whose release is due but has not run yet.
                 if let Some(day) = charge.release_on().filter(|day| now >= day.starts_at()) {
                     wallets.release(charge.scope, charge.currency, day, now).await?;
                 }
-                // Another caller may have released it, or credited the wallet, since the wallet was read.
+                // Another caller may have released the tranche, or credited the wallet, since the wallet was read.
                 let wallet = wallets.in_currency(&charge.scope, charge.currency).await?;
                 let available = wallet.available().map_err(StoreError::from)?.get();
                 if available < needed {
                     return Err(RefundError::InsufficientBalance { needed, available });
                 }
-                Ok(Taken::Stale)
+                Ok(Attempt::Stale)
             }
         }
     }
 
-    /// The refusal of a refund that its day's limit has no room for.
+    /// Builds the error of a refund that exceeds the day's limit, with the part of the limit that is left.
     async fn over_limit(&self, refund: &Refund, limit: i64, day: Day) -> Result<RefundError, StoreError> {
         let reserved = third_party::reserved(&self.store, &refund.scope, day).await?;
         let left = limit.saturating_sub(reserved).max(0);
         Ok(RefundError::OverThirdPartyLimit { limit, left })
     }
 
-    /// Claims a refund that is to be asked of its acquirer. Gives the refund as it stands after.
+    /// Moves a pending refund to `IN_PROGRESS`, which claims it: only the caller whose write succeeds requests it from the
+    /// acquirer. Returns the refund as it is afterwards, also when another caller claimed it.
     pub async fn start(&self, refund: Refund, now: Timestamp) -> Result<Refund, StoreError> {
         if refund.status != RefundStatus::Pending {
             return Ok(refund);
@@ -173,12 +177,12 @@ impl Refunds {
         }
     }
 
-    /// Whether a refund's charge changed just now, and may change again in a moment.
+    /// Returns whether a refund's charge changed within the last 250 ms, so that further changes are likely.
     pub async fn is_busy(&self, id: RefundId, now: Timestamp) -> Result<bool, StoreError> {
         Ok(now.millis_since(self.charge(id).await?.at(now).updated_at) < BUSY_FOR_MS)
     }
 
-    /// Ends a refund, by way of `IN_PROGRESS`. One that ended before stays as it is.
+    /// Ends a refund. A pending refund first moves to `IN_PROGRESS`. A refund that has ended is returned unchanged.
     pub async fn end(&self, refund: Refund, end: RefundEnd, now: Timestamp) -> Result<Refund, RefundError> {
         let (id, mut just_read) = (refund.id, Some(refund));
         let mut update = self.store.start_update("a refund");
@@ -204,32 +208,34 @@ impl Refunds {
 
     async fn charge(&self, refund: RefundId) -> Result<StoredCharge, StoreError> {
         let charge = self.store.get(&Charge::key_of(refund.charge())).await?;
-        charge.ok_or_else(|| StoreError::Corrupt("a refund has no charge".to_owned()))
+        charge.ok_or_else(|| StoreError::Corrupt(format!("the charge of the refund {refund} does not exist")))
     }
 
     async fn get_existing(&self, id: RefundId) -> Result<Refund, StoreError> {
-        self.find(Some(id)).await?.ok_or_else(|| StoreError::Corrupt("a refund vanished".to_owned()))
+        let missing = || StoreError::Corrupt(format!("the refund {id} no longer exists"));
+        self.find(Some(id)).await?.ok_or_else(missing)
     }
 }
 
-/// Places among the rows that taking a refund writes.
-const CHARGE_PLACE: usize = 0;
+/// The indexes of the writes that create a refund.
+const CHARGE_WRITE: usize = 0;
 
-const REFUND_PLACE: usize = 1;
+const REFUND_WRITE: usize = 1;
 
-/// Where there is a limit.
-const LIMIT_PLACE: usize = 2;
+/// The reservation in the day's limit, when the refund is limited.
+const LIMIT_WRITE: usize = 2;
 
-/// What an attempt to take a refund out of a charge decided.
-enum Taken {
+/// The result of an attempt to create a refund.
+enum Attempt {
     Planned(Vec<Write>, Box<Refund>),
-    /// The wallet changed since it was read.
+    /// The wallet changed since it was read; the update must try again.
     Stale,
 }
 
-fn replayed(earlier: Refund, asked: &NewRefund) -> Result<Created<Refund>, RefundError> {
-    if asked.is_replay_of(&earlier.request_hash) {
-        Ok(Created::Replayed(earlier))
+/// Returns a stored refund if the request is a replay of its request, else the error for a reused idempotency key.
+fn replayed(stored: Refund, request: &NewRefund) -> Result<Created<Refund>, RefundError> {
+    if request.is_replay_of(&stored.request_hash) {
+        Ok(Created::Replayed(stored))
     } else {
         Err(RefundError::IdempotencyKeyReused)
     }

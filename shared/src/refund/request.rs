@@ -1,4 +1,5 @@
-//! What a client sends to refund a payment (contract: `POST /v1/payments/{id}/refund`).
+//! Validates and hashes the request that refunds a payment (contract: `POST /v1/payments/{id}/refund`), and plans the
+//! refund by the charge, the acquirer's capabilities and the account's settings.
 
 use domain::account::AccountSettings;
 use domain::acquirer::RefundCapabilities;
@@ -17,7 +18,7 @@ use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::refund::RefundError;
 use crate::refund::third_party::is_third_party;
 
-/// Characters of an `idempotencyKey` (contract: Limits).
+/// The length of an `idempotencyKey` in characters (contract: Limits).
 const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (8, 128);
 
 /// The longest reason, in characters (contract: Limits).
@@ -36,7 +37,11 @@ pub struct NewRefund {
 }
 
 impl NewRefund {
-    /// Reads a request's body; every failing field is reported.
+    /// Validates a request's body.
+    ///
+    /// # Errors
+    ///
+    /// Reports every failing field at once.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
@@ -59,8 +64,8 @@ impl NewRefund {
                 fields.reject("passFeeToTenant", only_cashout);
             }
         }
-        let mut asked = body.clone();
-        asked.remove("idempotencyKey");
+        let mut content = body.clone();
+        content.remove("idempotencyKey");
         fields.finish(idempotency_key.map(|idempotency_key| Self {
             idempotency_key: idempotency_key.to_owned(),
             amount,
@@ -68,26 +73,27 @@ impl NewRefund {
             strategy,
             pass_fee_to_tenant,
             destination,
-            hash: canonical_hash(asked),
+            hash: canonical_hash(content),
         }))
     }
 
-    /// The refund that it asks for.
+    /// Derives the refund's id from the charge and the idempotency key.
     pub fn id(&self, charge: ChargeId) -> RefundId {
         RefundId::derive(charge, &self.idempotency_key)
     }
 
-    /// Whether an earlier request asked for the same.
+    /// Returns whether this request is a replay of the request with that hash: the bodies are equal.
     pub fn is_replay_of(&self, request_hash: &str) -> bool {
         self.hash == request_hash
     }
 
-    /// How it travels from this charge.
+    /// Plans the refund of a charge: its strategy, its fee and its limit.
     ///
     /// # Errors
     ///
-    /// Where its acquirer has no such refund, a strategy, destination or fee is not the method's, or the account does not allow
-    /// the destination.
+    /// [`RefundError::MethodNotSupported`] and [`RefundError::CashoutNotSupported`] when the acquirer cannot make the refund;
+    /// [`RefundError::OnlyForPix`] when the payment was not by Pix; [`RefundError::PayerOnly`] when the account's settings
+    /// forbid the destination.
     pub fn plan(
         &self,
         charge: &Charge,
@@ -102,7 +108,7 @@ impl NewRefund {
         let strategy = if method == PaymentMethod::Pix {
             self.strategy_of_pix(capabilities.cashout)?
         } else {
-            self.only_back()?
+            self.strategy_of_other_method()?
         };
         let third_party = self.destination.as_ref().is_some_and(|key| is_third_party(charge, key));
         if third_party && settings.refunds_to_payer_only {
@@ -127,7 +133,8 @@ impl NewRefund {
         })
     }
 
-    /// A cash-out, unless asked otherwise; a devolution where the acquirer sends none.
+    /// Returns the strategy for a payment by Pix: the requested one, or a cash-out by default. With an acquirer that cannot
+    /// send a Pix, it is a devolution, and a request that needs a cash-out fails.
     pub(super) fn strategy_of_pix(&self, cashout: bool) -> Result<RefundStrategy, RefundError> {
         if cashout {
             return Ok(self.strategy.unwrap_or(RefundStrategy::Cashout));
@@ -139,16 +146,17 @@ impl NewRefund {
         Ok(RefundStrategy::Devolution)
     }
 
-    /// What is no Pix goes back the way it came.
-    fn only_back(&self) -> Result<RefundStrategy, RefundError> {
-        let given = [
+    /// Returns the strategy for a payment by another method than Pix: always a devolution. Fails when the request has a field
+    /// that only a payment by Pix allows.
+    fn strategy_of_other_method(&self) -> Result<RefundStrategy, RefundError> {
+        let sent = [
             ("strategy", self.strategy.is_some()),
             ("destinationKey", self.destination.is_some()),
             ("passFeeToTenant", self.pass_fee_to_tenant),
         ];
-        let given = given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name);
-        let given: Vec<&'static str> = given.collect();
-        if given.is_empty() { Ok(RefundStrategy::Devolution) } else { Err(RefundError::OnlyForPix(given)) }
+        let sent = sent.into_iter().filter(|(_, is_sent)| *is_sent).map(|(name, _)| name);
+        let sent: Vec<&'static str> = sent.collect();
+        if sent.is_empty() { Ok(RefundStrategy::Devolution) } else { Err(RefundError::OnlyForPix(sent)) }
     }
 }
 

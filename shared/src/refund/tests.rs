@@ -1,4 +1,4 @@
-//! A refund's moves, and what may be asked. What they do to wallets is in the wallet's tests.
+//! Tests the state machine of refunds and the validation of requests. Effects on wallets are in the wallet's tests.
 
 use serde_json::{Value, json};
 
@@ -37,9 +37,9 @@ fn settings(pix_out_fee: i64) -> AccountSettings {
 fn requested(charge: &Charge, key: &str, extra: Value) -> Result<RefundStep, RefundRefused> {
     let mut extra = extra;
     extra["idempotencyKey"] = json!(key);
-    let asked = parse(extra).unwrap();
-    let plan = asked.plan(charge, Acquirer::Sandbox.refund_capabilities(), &settings(0), at(100)).unwrap();
-    Refund::request(asked.id(charge.id), charge, plan, at(100))
+    let request = parse(extra).unwrap();
+    let plan = request.plan(charge, Acquirer::Sandbox.refund_capabilities(), &settings(0), at(100)).unwrap();
+    Refund::request(request.id(charge.id), charge, plan, at(100))
 }
 
 fn ended(refund: &Refund, charge: &Charge, end: RefundEnd) -> RefundStep {
@@ -63,15 +63,15 @@ fn a_refund_goes_through_in_progress_and_ends_once() {
         let done = started.ended(&step.charge, end, at(103)).unwrap().unwrap();
         assert_eq!((done.refund.status, done.refund.version, done.charge.status), (status, 3, charge_status));
         assert!(done.refund.indexes().due.is_none() && started.indexes().due.is_some());
-        for again in [RefundEnd::Refunded, RefundEnd::Failed] {
-            assert_eq!(done.refund.ended(&done.charge, again, at(104)).unwrap(), None);
+        for repeated in [RefundEnd::Refunded, RefundEnd::Failed] {
+            assert_eq!(done.refund.ended(&done.charge, repeated, at(104)).unwrap(), None);
         }
         assert_eq!(done.refund.started(&done.charge, at(104)), Ok(None));
     }
 }
 
 #[test]
-fn the_steps_of_a_refund_are_told_in_their_order_though_asked_for_in_another() {
+fn step_times_increase_even_when_the_clock_goes_back() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
     let started = step.refund.started(&step.charge, at(90)).unwrap().unwrap();
     let done = started.ended(&step.charge, RefundEnd::Refunded, at(80)).unwrap().unwrap();
@@ -84,23 +84,23 @@ fn partial_refunds_leave_a_payment_paid_until_they_reach_its_amount() {
     let first = requested(&paid(), "refund-01", json!({"amount": 400})).unwrap();
     let first = ended(&first.refund, &first.charge, RefundEnd::Refunded);
     assert_eq!(first.charge.status, TransactionStatus::Paid);
-    let told =
+    let charge_of =
         |refund: &Refund| (refund.charge.previous_status, refund.charge.status, refund.charge.refunded.get());
-    assert_eq!(told(&first.refund), (TransactionStatus::Paid, TransactionStatus::Paid, 400));
+    assert_eq!(charge_of(&first.refund), (TransactionStatus::Paid, TransactionStatus::Paid, 400));
     let exceeding = requested(&first.charge, "refund-02", json!({"amount": 601}));
     assert_eq!(exceeding, Err(RefundRefused::ExceedsRemaining { remaining: MinorUnits::new(600) }));
     let rest = requested(&first.charge, "refund-02", json!({})).unwrap();
     assert_eq!(rest.refund.share.gross.minor(), 600);
-    // All of it is under way, and none of it is left.
+    // The whole amount is in refunds in progress.
     let more = requested(&rest.charge, "refund-03", json!({"amount": 1}));
     assert_eq!(more, Err(RefundRefused::ExceedsRemaining { remaining: MinorUnits::ZERO }));
     let rest = ended(&rest.refund, &rest.charge, RefundEnd::Refunded);
-    assert_eq!(told(&rest.refund), (TransactionStatus::Paid, TransactionStatus::Refunded, 1000));
+    assert_eq!(charge_of(&rest.refund), (TransactionStatus::Paid, TransactionStatus::Refunded, 1000));
     assert_eq!(requested(&rest.charge, "refund-03", json!({})), Err(RefundRefused::NotSettled));
 }
 
 #[test]
-fn a_refund_that_fails_leaves_what_it_took_to_others() {
+fn a_failed_refund_returns_its_amount_for_further_refunds() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
     let failed = ended(&step.refund, &step.charge, RefundEnd::Failed);
     assert!(failed.charge.funds.is_whole());
@@ -108,7 +108,7 @@ fn a_refund_that_fails_leaves_what_it_took_to_others() {
 }
 
 #[test]
-fn only_what_is_settled_and_not_disputed_is_refunded() {
+fn only_a_settled_and_undisputed_charge_can_be_refunded() {
     for (status, refused) in [
         (TransactionStatus::WaitingPayment, RefundRefused::NotSettled),
         (TransactionStatus::Processing, RefundRefused::NotSettled),
@@ -140,7 +140,7 @@ fn a_refund_that_ends_during_a_dispute_leaves_it_disputed() {
         (done.charge.status, done.charge.funds.refunded().unwrap().get()),
         (TransactionStatus::Dispute, 1000)
     );
-    // However its case ends, all went back by the refund.
+    // The refund returned the whole amount, so the charge ends as refunded for every decision of the case.
     for decision in Decision::all() {
         let over = case.case.decided(&done.charge, decision, at(104)).unwrap().unwrap();
         assert_eq!((over.charge.status, over.posting), (TransactionStatus::Refunded, None));
@@ -151,10 +151,10 @@ fn a_refund_that_ends_during_a_dispute_leaves_it_disputed() {
 }
 
 #[test]
-fn what_refunds_gave_back_whole_is_refunded_though_a_case_was_lost() {
+fn a_fully_refunded_charge_is_refunded_even_if_a_case_was_lost() {
     let step = requested(&paid(), "refund-01", json!({"strategy": "cashout"})).unwrap();
     let case = disputed(&step.charge);
-    assert_eq!(case.case.moved, 1000, "a cash-out is another payment");
+    assert_eq!(case.case.moved, 1000, "a cash-out is a payment of its own and does not shield the charge");
     let done = ended(&step.refund, &case.charge, RefundEnd::Refunded);
     let lost = case.case.accepted(&done.charge, at(104)).unwrap().unwrap();
     assert_eq!(
@@ -167,13 +167,13 @@ fn what_refunds_gave_back_whole_is_refunded_though_a_case_was_lost() {
 }
 
 #[test]
-fn what_a_refund_fails_to_give_back_is_the_cases_that_claimed_it() {
+fn the_amount_of_a_failed_refund_goes_to_the_case_that_claimed_it() {
     let step = devolution(400);
     let case = disputed(&step.charge);
     assert_eq!(case.case.moved, 600);
     assert_eq!(requested(&case.charge, "refund-02", json!({})), Err(RefundRefused::Disputed));
     let change = |step: &RefundStep, account| step.posting.change(account).unwrap();
-    // The case is open: it retains the rest of what it claims.
+    // The case is open: it retains the rest of its claim.
     let failed = ended(&step.refund, &case.charge, RefundEnd::Failed);
     assert_eq!(change(&failed, LedgerAccount::MerchantRetained), 400);
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 0);
@@ -181,7 +181,7 @@ fn what_a_refund_fails_to_give_back_is_the_cases_that_claimed_it() {
     assert_eq!((lost.case.moved.get(), lost.charge.funds.med_lost.get()), (1000, 1000));
     let won = case.case.decided(&failed.charge, Decision::Merchant, at(104)).unwrap().unwrap();
     assert_eq!((won.case.moved.get(), won.charge.status), (1000, TransactionStatus::Paid));
-    // It was lost before: it takes the rest.
+    // The case was lost before the refund failed: the loss takes the rest of its claim.
     let lost = case.case.accepted(&case.charge, at(102)).unwrap().unwrap();
     let failed = ended(&step.refund, &lost.charge, RefundEnd::Failed);
     assert_eq!(change(&failed, LedgerAccount::MedLosses), 400);
@@ -189,7 +189,7 @@ fn what_a_refund_fails_to_give_back_is_the_cases_that_claimed_it() {
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 0);
     assert_eq!(failed.posting.amount.checked_sub(failed.posting.fee), failed.posting.net());
     assert_eq!((failed.charge.status, failed.charge.funds.med_unmet.get()), (TransactionStatus::Dispute, 0));
-    // It was won before: the merchant has it.
+    // The case was won before the refund failed: the merchant gets the amount.
     let won = case.case.decided(&case.charge, Decision::Merchant, at(102)).unwrap().unwrap();
     let failed = ended(&step.refund, &won.charge, RefundEnd::Failed);
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 400);
@@ -198,10 +198,10 @@ fn what_a_refund_fails_to_give_back_is_the_cases_that_claimed_it() {
 }
 
 #[test]
-fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
+fn the_merchant_chooses_the_strategy_of_a_pix_refund() {
     let strategy = |extra: Value| {
-        let asked = parse(extra).unwrap();
-        asked
+        let request = parse(extra).unwrap();
+        request
             .plan(&paid(), Acquirer::Sandbox.refund_capabilities(), &settings(25), at(100))
             .map(|plan| (plan.asked.strategy, plan.asked.pix_out_fee.get()))
     };
@@ -212,7 +212,7 @@ fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
         cashout
     );
     assert_eq!(strategy(json!({"strategy": "devolution"})).unwrap(), (RefundStrategy::Devolution, 0));
-    // Where the acquirer sends no Pix, what asks for one is refused.
+    // An acquirer that cannot send a Pix refuses a request that needs a cash-out.
     let without = |extra: Value| parse(extra).unwrap().strategy_of_pix(false);
     assert_eq!(without(json!({})).unwrap(), RefundStrategy::Devolution);
     for extra in [
@@ -252,7 +252,7 @@ fn how_a_refund_travels_is_the_merchants_choice_where_there_is_one() {
 }
 
 #[test]
-fn every_failing_field_of_a_request_is_reported() {
+fn each_failing_field_of_a_request_is_reported() {
     let failing = |extra: Value| match parse(extra).unwrap_err() {
         Problem::Invalid(details) | Problem::InvalidAmount(details) => {
             details.into_iter().map(|detail| detail.param).collect::<Vec<_>>()
@@ -280,7 +280,7 @@ fn every_failing_field_of_a_request_is_reported() {
 }
 
 #[test]
-fn each_step_tells_the_transaction_as_it_is_then() {
+fn each_step_carries_the_charge_of_that_moment() {
     let first = requested(&paid(), "refund-01", json!({"amount": 300})).unwrap();
     let second = requested(&first.charge, "refund-02", json!({"amount": 500})).unwrap();
     let ended = ended(&second.refund, &second.charge, RefundEnd::Refunded);
@@ -294,7 +294,7 @@ fn each_step_tells_the_transaction_as_it_is_then() {
 }
 
 #[test]
-fn a_refund_to_its_payer_has_the_row_that_refunds_had_before_there_were_limits() {
+fn a_refund_to_the_payer_has_no_third_party_attributes_in_its_row() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
     let row = serde_json::to_value(&step.refund).unwrap();
     for name in ["destination", "third_party", "limited_on"] {

@@ -1,5 +1,6 @@
-//! Refunds to a Pix key that is not the payer's own document as its bank reported it: money that leaves to someone else.
-//! What a day may send so is limited by the account's settings, and each new key is remembered, for a notice.
+//! Limits refunds to third parties. A refund counts as one when its Pix key is not the payer's document as the payer's bank
+//! reported it, because its money may go to someone else. The account's settings limit the amount of a day. Each new key is
+//! recorded, so that an email can warn of its first use.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -15,55 +16,56 @@ use domain::time::Timestamp;
 
 use crate::store::{Bound, Inserted, Store, StoreError, Write, ttl};
 
-/// The counter of what refunds of a day took.
+/// The attribute that sums a day's refunds to third parties, in minor units.
 const RESERVED: &str = "reserved";
 
-/// How long a day's row is kept after it, in days. Whatever is added to it then keeps it no longer.
+/// How long a day's row is kept after the day, in days. Later changes do not extend this time.
 const KEPT_DAYS: u64 = 2;
 
-/// Whether money that a charge gives back to this key leaves to someone else than its payer. Where the bank did not report
-/// the payer, any key may be someone else's.
+/// Returns whether a refund of a charge to this key may go to someone else than the payer. Without a payer document from the
+/// bank, every key counts as a third party's.
 pub(super) fn is_third_party(charge: &Charge, destination: &PixKey) -> bool {
     let payer = charge.applied_payment.as_ref().and_then(|applied| applied.payer_document);
     payer.is_none_or(|payer| payer.as_str() != destination.as_str())
 }
 
-/// The row of a day: what its refunds to third parties took, less what those that failed gave back.
+/// The key of a day's row, which sums the refunds to third parties of that day without those that failed.
 fn key_of(scope: &Scope, day: Day) -> Key {
     Key { pk: format!("third-party-refunds#{scope}"), sk: day.to_string() }
 }
 
 fn add(refund: &Refund, day: Day, minor: i64, bound: Option<Bound>) -> Write {
-    let kept_until = ttl(day.on(KEPT_DAYS).ends_at().seconds());
-    Write::add(key_of(&refund.scope, day), vec![(RESERVED.to_owned(), minor)], kept_until, bound)
+    let ttl = ttl(day.on(KEPT_DAYS).ends_at().seconds());
+    Write::add(key_of(&refund.scope, day), vec![(RESERVED.to_owned(), minor)], ttl, bound)
 }
 
-/// Takes a refund out of its day's limit; `None`: it is more than the limit.
+/// Returns the write that reserves a refund's amount in the day's limit. The write is conditional on the limit. `None` means
+/// that the refund alone exceeds the limit.
 pub(super) fn reserve(refund: &Refund, day: Day, limit: i64) -> Option<Write> {
     let minor = refund.share.gross.minor();
     let most = limit.checked_sub(minor).filter(|most| *most >= 0)?;
     Some(add(refund, day, minor, Some(Bound::AtMost { counter: RESERVED.to_owned(), most })))
 }
 
-/// Gives a failed refund back to the limit of the day that it was taken out of, if there was one.
+/// Returns the write that returns a failed refund's amount to the limit of its day. `None` when the refund was not limited.
 pub(super) fn release(refund: &Refund) -> Option<Write> {
     let day = refund.limited_on?;
     Some(add(refund, day, refund.share.gross.minor().saturating_neg(), None))
 }
 
-/// What refunds of a day took so far, in centavos.
+/// Reads the amount that refunds of a day have reserved so far, in minor units.
 pub(super) async fn reserved(store: &Store, scope: &Scope, day: Day) -> Result<i64, StoreError> {
     let item = store.get_item(&key_of(scope, day)).await?.unwrap_or_default();
     let reserved = item.get(RESERVED).and_then(|value| value.as_n().ok()?.parse().ok());
     Ok(reserved.unwrap_or_default())
 }
 
-/// A third party's key that a scope refunded to: kept for good, by a hash of the key.
+/// The row of a third party's Pix key that a scope has refunded to. It is kept permanently and holds only a hash of the key.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 struct Destination {
     scope: Scope,
     key_hash: String,
-    /// The refund that was its first.
+    /// The first refund to the key.
     refund: RefundId,
     #[serde(with = "domain::time::millis")]
     created_at: Timestamp,
@@ -75,8 +77,8 @@ impl Row for Destination {
     }
 }
 
-/// Remembers the third party's key that a refund goes to; says whether the refund is its first in the scope, however often
-/// it asks.
+/// Records the third party's key of a refund. Returns whether the refund is the first to that key in its scope. Repeated
+/// calls for one refund return the same. For a refund that goes to no third party it is false.
 pub async fn is_first_to(store: &Store, refund: &Refund) -> Result<bool, StoreError> {
     let Some(destination) = refund.destination.as_ref().filter(|_| refund.third_party) else {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! What clients read of a refund.
+//! The wire format of a refund.
 
 use domain::ids::RefundId;
 use domain::money::{Amount, Currency};
@@ -9,7 +9,8 @@ use domain::time::Timestamp;
 use domain::wallet::RefundStrategy;
 use serde::Serialize;
 
-/// A refund on the wire (contract: Refund), with how a Pix travels and, where the merchant named one, its masked key.
+/// A refund on the wire (contract: Refund). Beyond the contract it has `strategy`, for a payment by Pix, and the masked
+/// `destinationKey`, when the request named one.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RefundView<'a> {
@@ -25,7 +26,7 @@ pub struct RefundView<'a> {
 }
 
 impl<'a> RefundView<'a> {
-    /// As its row stands.
+    /// Serialises a refund.
     pub fn new(refund: &'a Refund) -> Self {
         Self {
             id: refund.id,
