@@ -1,9 +1,9 @@
-//! Sends e-mail to an account's contact when a MED case opens or ends, an endpoint is switched off, or a refund goes to a
-//! new Pix key.
+//! Sends an email to an account's contact when a MED case opens or ends, when the service disables an endpoint, and when a
+//! refund goes to a new Pix key of a third party.
 //!
-//! A message names a change. What the mail says follows from the rows as they are now; a row of the email's own keeps it
-//! from being sent twice ([`shared::email`]). A mail that fails is received again, and goes to the dead-letter queue in the
-//! end; nothing but the mail waits for it. `text` has what mails say, `mail` their form, `sender` the ways that they go.
+//! A queue message names the change. The text is written from the rows as they are when the message is handled. A claim in
+//! the email's own row prevents a second sending ([`shared::email`]). SQS retries a message that fails, and then moves it to
+//! the dead-letter queue. `text` writes subject and body, `mail` encodes the message, `sender` sends it.
 
 pub mod mail;
 pub mod sender;
@@ -37,21 +37,21 @@ pub struct Mailer {
     emails: Emails,
     queue: EmailQueue,
     clock: Clock,
-    /// Who mails are from; `None`: there are none in this stack.
+    /// The sender's address; `None` when this stack sends no emails.
     from: Option<MailAddress>,
     sender: Sender,
 }
 
-/// Why a mail was not sent.
+/// Why an email was not sent.
 #[derive(Debug, thiserror::Error)]
 enum MailerError {
-    /// A table or queue did not answer, or a row can't be read.
+    /// A table or queue did not answer, or a row is missing or can't be decoded.
     #[error(transparent)]
     Work(#[from] WorkError),
-    /// The mail can't be written.
+    /// The message can't be encoded.
     #[error(transparent)]
-    Mail(#[from] MailError),
-    /// The mail did not go.
+    Encode(#[from] MailError),
+    /// The sender failed.
     #[error(transparent)]
     Send(#[from] SendError),
 }
@@ -75,7 +75,11 @@ impl From<RandomError> for MailerError {
 }
 
 impl Mailer {
-    /// Reads `TABLE_NAME`, `MAIL_QUEUE_URL` and `MAIL_FROM` (empty: no mail is sent).
+    /// Reads `TABLE_NAME`, `MAIL_QUEUE_URL` and `MAIL_FROM`. When `MAIL_FROM` is empty or absent, no email is sent.
+    ///
+    /// # Errors
+    ///
+    /// When a required variable is missing, or `MAIL_FROM` is not an email address.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -94,7 +98,7 @@ impl Mailer {
         })
     }
 
-    /// Works on a batch. Reports the messages that were not done.
+    /// Handles a batch of messages concurrently. Reports the messages that failed, so that only they are retried.
     pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
         let mailer = self.clone();
         queue::work_on(batch, move |email: Email| {
@@ -108,48 +112,49 @@ impl Mailer {
         let Some(from) = &self.from else { return Ok(()) };
         let now = self.clock.now();
         let Some((to, text)) = self.compose(&email).await? else { return Ok(()) };
-        let mail = Mail::new(email.id(), (from, &to), &text, now)?;
+        let message = Mail::new(email.id(), (from, &to), &text, now)?;
         let claim = u64::from_le_bytes(random::bytes()?);
         match self.emails.claim(&email, claim, now).await? {
             Claim::Sent => Ok(()),
-            // Whoever has it may still fail.
+            // The worker that holds the lease may still fail, so the message comes back when the lease expires.
             Claim::Busy { until } => Ok(self.queue.send_later(&email, until.until_from(now)).await?),
             Claim::Claimed(claimed) => {
                 let is_test = email.scope.mode == Mode::Test;
                 if is_test && !self.emails.take_test_mail(&email.scope, now).await? {
-                    tracing::warn!(email = %claimed.id, scope = %claimed.scope, "no more mails for tests today");
+                    tracing::warn!(email = %claimed.id, scope = %claimed.scope, "the daily limit of test emails is reached; the email is dropped");
                     self.emails.sent(&claimed, now).await?;
                     return Ok(());
                 }
-                self.send(&claimed, &mail).await
+                self.send(&claimed, &message).await
             }
         }
     }
 
-    /// Whom to tell what; `None`: nobody, or what there was to tell is no more.
+    /// Returns the recipient and the text of an email. `None` when the account has no contact that accepts emails, or when
+    /// the change no longer needs one.
     async fn compose(&self, email: &Email) -> Result<Option<(MailAddress, Text)>, WorkError> {
         let account = Account::key_of(&email.scope.account);
         let (account, text) = tokio::join!(self.store.get::<Account>(&account), self.text(email));
-        let account = account?.ok_or(WorkError::Missing("an email has no account"))?;
+        let account = account?.ok_or(WorkError::Missing("the account of an email does not exist"))?;
         let name = &account.settings.merchant_name;
         let text = text?.map(|text| text.addressed(name, email.scope.mode).signed(email.id()));
         Ok(account.contact.recipient().cloned().zip(text))
     }
 
-    /// What an email says, by the row that it is about as it stands now.
+    /// Writes an email's text from the current row of its topic. `None` when no email is needed.
     async fn text(&self, email: &Email) -> Result<Option<Text>, WorkError> {
         Ok(match email.about {
             About::MedOpened(id) => Some(text::opened(&self.case(id).await?)),
             About::MedResolved(id) => text::resolved(&self.case(id).await?),
-            // Whoever deleted it or switched it on again needs no telling.
+            // No email when the merchant has deleted or reactivated the endpoint meanwhile.
             About::EndpointDisabled(id) => {
                 let endpoint: Option<Endpoint> = self.store.get(&Endpoint::key_of(&email.scope, id)).await?;
                 endpoint.and_then(|endpoint| text::disabled(&endpoint, email.at))
             }
-            // The key is remembered whether or not the contact wants mails, so that a known one is never called new.
+            // The key is recorded even if the contact accepts no emails, so that a known key is never reported as new.
             About::RefundDestination(id) => {
                 let refund: Option<Refund> = self.store.get(&Refund::key_of(id)).await?;
-                let refund = refund.ok_or(WorkError::Missing("an email has no refund"))?;
+                let refund = refund.ok_or(WorkError::Missing("the refund of an email does not exist"))?;
                 let is_first = third_party::is_first_to(&self.store, &refund).await?;
                 text::destination(&refund).filter(|_| is_first)
             }
@@ -158,26 +163,28 @@ impl Mailer {
 
     async fn case(&self, id: MedCaseId) -> Result<MedCase, WorkError> {
         let case = self.store.get(&MedCase::key_of(id)).await?;
-        case.ok_or(WorkError::Missing("an email has no case"))
+        case.ok_or(WorkError::Missing("the MED case of an email does not exist"))
     }
 
-    async fn send(&self, claimed: &Sending, mail: &Mail) -> Result<(), MailerError> {
-        if let Err(error) = self.sender.send(mail).await {
-            // What can't be given back is taken up again when its lease ends.
+    async fn send(&self, claimed: &Sending, message: &Mail) -> Result<(), MailerError> {
+        if let Err(error) = self.sender.send(message).await {
+            // If the release fails too, a retry claims the email when the lease expires.
             if let Err(error) = self.emails.release(claimed).await {
-                tracing::warn!(email = %claimed.id, %error, "an email was not given back");
+                tracing::warn!(email = %claimed.id, %error, "the claim of an email was not released");
             }
             return Err(error.into());
         }
-        // Told is told: to try this message again would tell it twice.
+        // The email is sent, so a failure to record it is only logged: a retry of the message would send it again.
         match self.emails.sent(claimed, self.clock.now()).await {
             Ok(true) => {}
-            Ok(false) => tracing::warn!(email = %claimed.id, "the lease ended before the mail was sent"),
+            Ok(false) => {
+                tracing::warn!(email = %claimed.id, "another worker claimed the email before it was marked as sent")
+            }
             Err(error) => {
-                tracing::error!(email = %claimed.id, %error, "a mail was sent, which was not noted");
+                tracing::error!(email = %claimed.id, %error, "an email was sent, but its row was not updated");
             }
         }
-        tracing::info!(email = %claimed.id, scope = %claimed.scope, attempt = claimed.attempts, subject = mail.subject, "mail sent");
+        tracing::info!(email = %claimed.id, scope = %claimed.scope, attempt = claimed.attempts, subject = message.subject, "email sent");
         Ok(())
     }
 }

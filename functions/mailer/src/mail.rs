@@ -1,4 +1,5 @@
-//! The form of a mail (RFC 5322): plain text in UTF-8. `lettre` encodes what is in headers, so that no text can add one.
+//! Encodes an email as a message (RFC 5322): plain text in UTF-8. `lettre` encodes header values, so that no text can inject
+//! a header.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -11,33 +12,34 @@ use lettre::message::header::{ContentType, HeaderName, HeaderValue, MIME_VERSION
 
 use crate::text::Text;
 
-/// RFC 3834: whoever answers automatically must not answer this.
+/// Marks the email as automatic, so that automatic responders do not answer it (RFC 3834).
 const AUTO_SUBMITTED: HeaderName = HeaderName::new_from_ascii_str("Auto-Submitted");
 
-/// A mail, ready to go.
+/// An email, encoded for sending.
 #[derive(Clone, Debug)]
 pub struct Mail {
-    /// The email that it is.
+    /// The email's id.
     pub id: EmailId,
-    /// Who it is from.
+    /// The sender's address.
     pub from: MailAddress,
-    /// Who it goes to.
+    /// The recipient's address.
     pub to: MailAddress,
-    /// Its subject.
+    /// The subject.
     pub subject: String,
-    /// When it was written.
+    /// The time in the `Date` header.
     pub at: Timestamp,
-    /// All of it, as it is sent.
+    /// The encoded message, with headers and body.
     pub bytes: Vec<u8>,
 }
 
-/// A mail that can't be written.
+/// Why an email can't be encoded.
 #[derive(Debug, thiserror::Error)]
-#[error("a mail can't be written: {0}")]
+#[error("an email can't be encoded: {0}")]
 pub struct MailError(String);
 
 impl Mail {
-    /// Writes a mail. An email that is told again has the same `Message-ID`.
+    /// Encodes an email. The `Message-ID` depends on the email's id and the sender's domain, so a second sending has the
+    /// same one.
     pub(crate) fn new(
         id: EmailId,
         (from, to): (&MailAddress, &MailAddress),
@@ -76,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    fn mail(subject: &str, body: &str) -> Mail {
+    fn message(subject: &str, body: &str) -> Mail {
         let at: Timestamp = "2026-11-21T18:04:05.678Z".parse().unwrap();
         let id = EmailId::derive(at, "row", 1, "kind");
         let (from, to) = ("avisos@pagamentos.example".parse().unwrap(), "ana@loja.example".parse().unwrap());
@@ -84,16 +86,16 @@ mod tests {
         Mail::new(id, (&from, &to), &text, at).unwrap()
     }
 
-    /// The names of the headers, in order, as whoever receives the mail reads them.
-    fn headers(mail: &Mail) -> Vec<String> {
-        let parsed = MessageParser::default().parse(&mail.bytes).unwrap();
+    /// Parses a message as a recipient does, and returns the names of its headers in order.
+    fn headers(message: &Mail) -> Vec<String> {
+        let parsed = MessageParser::default().parse(&message.bytes).unwrap();
         parsed.headers_raw().map(|(name, _)| name.to_owned()).collect()
     }
 
     #[test]
-    fn a_mail_is_plain_text_in_utf_8_with_an_id_of_its_own() {
-        let mail = mail("Contestação aberta", "Olá.\nAté amanhã.\n");
-        let text = String::from_utf8(mail.bytes.clone()).unwrap();
+    fn an_email_is_plain_text_in_utf_8_with_a_message_id() {
+        let message = message("Contestação aberta", "Olá.\nAté amanhã.\n");
+        let text = String::from_utf8(message.bytes.clone()).unwrap();
         insta::assert_snapshot!(text.replace("\r\n", "\n"), @r"
         From: avisos@pagamentos.example
         To: ana@loja.example
@@ -107,15 +109,15 @@ mod tests {
 
         T2zDoS4NCkF0w6kgYW1hbmjDoy4NCg==
         ");
-        let parsed = MessageParser::default().parse(&mail.bytes).unwrap();
+        let parsed = MessageParser::default().parse(&message.bytes).unwrap();
         assert_eq!(parsed.subject(), Some("Contestação aberta"));
         assert_eq!(parsed.body_text(0).unwrap().replace("\r\n", "\n"), "Olá.\nAté amanhã.\n");
         assert_eq!(parsed.date().unwrap().to_rfc3339(), "2026-11-21T18:04:05Z");
     }
 
     #[test]
-    fn no_text_adds_a_header_or_ends_the_headers() {
-        let plain = headers(&mail("Assunto", "Texto"));
+    fn no_text_can_inject_or_end_headers() {
+        let plain = headers(&message("Assunto", "Texto"));
         for evil in [
             "a\r\nBcc: eva@outra.example",
             "a\nBcc: eva@outra.example",
@@ -126,12 +128,15 @@ mod tests {
             "a\u{2028}Bcc: eva@outra.example",
             "a\0b",
         ] {
-            let mail = mail(evil, evil);
-            assert_eq!(headers(&mail), plain, "{evil:?}");
-            let head = String::from_utf8(mail.bytes.clone()).unwrap();
+            let message = message(evil, evil);
+            assert_eq!(headers(&message), plain, "{evil:?}");
+            let head = String::from_utf8(message.bytes.clone()).unwrap();
             let head = head.split("\r\n\r\n").next().unwrap().to_owned();
             assert!(head.split("\r\n").all(|line| !line.contains(['\r', '\n'])), "{head:?}");
-            assert_eq!(MessageParser::default().parse(&mail.bytes).unwrap().to().unwrap().iter().count(), 1);
+            assert_eq!(
+                MessageParser::default().parse(&message.bytes).unwrap().to().unwrap().iter().count(),
+                1
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The Lambda's entry: wires and does nothing else.
+//! The entry point of the Lambda function: builds the mailer and runs it.
 
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, service_fn};

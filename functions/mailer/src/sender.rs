@@ -1,49 +1,50 @@
-//! The ways that mails go: by SES in a stack, as files on one machine, where nobody's inbox is to be troubled.
+//! The ways to send an email. A stack sends by SES. The service on one machine writes files, so that no real inbox receives
+//! emails from development.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::mail::Mail;
 
-/// How mails are sent. Clones share what they have.
+/// A way to send emails. Clones share the SES client.
 #[derive(Clone, Debug)]
 pub enum Sender {
-    /// By SES.
+    /// Sends by SES.
     Ses(crate::ses::Ses),
-    /// Into this directory, each a file that any mail program opens: `<time>-<id>.eml`.
+    /// Writes each email to this directory, as a file that email programs open: `<time>-<id>.eml`.
     Directory(PathBuf),
-    /// Nowhere: the log has the subject of each.
+    /// Sends nothing; only the log shows the subject.
     Nowhere,
 }
 
-/// Why a mail did not go.
+/// Why an email was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
-    /// SES refused it, or did not answer.
-    #[error("SES did not take a mail: {0}")]
+    /// SES refused the email, or did not answer.
+    #[error("SES did not accept an email: {0}")]
     Ses(String),
-    /// It can't be written as a file.
-    #[error("a mail can't be written as a file: {0}")]
+    /// The file could not be written.
+    #[error("an email can't be written as a file: {0}")]
     Directory(io::Error),
 }
 
 impl Sender {
-    /// Sends a mail, once.
-    pub async fn send(&self, mail: &Mail) -> Result<(), SendError> {
+    /// Sends an email, without retries.
+    pub async fn send(&self, message: &Mail) -> Result<(), SendError> {
         match self {
-            Self::Ses(ses) => ses.send(mail).await.map_err(SendError::Ses),
-            Self::Directory(directory) => write(directory, mail).await.map_err(SendError::Directory),
+            Self::Ses(ses) => ses.send(message).await.map_err(SendError::Ses),
+            Self::Directory(directory) => write(directory, message).await.map_err(SendError::Directory),
             Self::Nowhere => Ok(()),
         }
     }
 }
 
-/// Writes a mail so that it is there whole or not at all.
-async fn write(directory: &Path, mail: &Mail) -> io::Result<()> {
+/// Writes an email to a file atomically: under a temporary name first, then renamed.
+async fn write(directory: &Path, message: &Mail) -> io::Result<()> {
     tokio::fs::create_dir_all(directory).await?;
-    // Not every file system takes a colon.
-    let name = format!("{}-{}", mail.at.to_iso().replace(':', "-"), mail.id);
-    let beside = directory.join(format!("{name}.new"));
-    tokio::fs::write(&beside, &mail.bytes).await?;
-    tokio::fs::rename(&beside, directory.join(format!("{name}.eml"))).await
+    // Some file systems do not allow a colon in a file name.
+    let name = format!("{}-{}", message.at.to_iso().replace(':', "-"), message.id);
+    let temporary = directory.join(format!("{name}.new"));
+    tokio::fs::write(&temporary, &message.bytes).await?;
+    tokio::fs::rename(&temporary, directory.join(format!("{name}.eml"))).await
 }

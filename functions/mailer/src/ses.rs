@@ -1,4 +1,5 @@
-//! Sending by Amazon SES (API version 1, whose library is half as large as version 2's and sends a raw mail as well).
+//! Sends emails by Amazon SES, with version 1 of its API: that library is half as large as version 2's and can also send a
+//! raw message.
 
 use aws_sdk_ses::config::retry::RetryConfig;
 use aws_sdk_ses::config::{BehaviorVersion, Config};
@@ -10,12 +11,12 @@ use shared::store::{Aws, timeouts};
 
 use crate::mail::Mail;
 
-/// SES. Clones share one client.
+/// A client of SES. Clones share one connection pool.
 #[derive(Clone, Debug)]
 pub struct Ses(aws_sdk_ses::Client);
 
 impl Ses {
-    /// Reads `AWS_ENDPOINT_URL_SES`, where it is set.
+    /// Creates a client. `AWS_ENDPOINT_URL_SES` replaces the regional endpoint when it is set.
     pub fn from_vars(aws: &Aws, var: &dyn Fn(&str) -> Option<String>) -> Self {
         let mut config = Config::builder()
             .behavior_version(BehaviorVersion::latest())
@@ -23,18 +24,23 @@ impl Ses {
             .credentials_provider(aws.credentials())
             .http_client(aws.http())
             .timeout_config(timeouts())
-            // A mail whose answer was lost may have gone: the queue tries again, later and less often.
+            // An email whose response was lost may have been sent. The client does not retry; the queue does, later and
+            // less often.
             .retry_config(RetryConfig::disabled());
         config.set_endpoint_url(var("AWS_ENDPOINT_URL_SES").filter(|url| !url.is_empty()));
         Self(aws_sdk_ses::Client::from_conf(config.build()))
     }
 
-    /// Sends a mail to whom it names, and to nobody whom its headers name.
-    pub(crate) async fn send(&self, mail: &Mail) -> Result<(), String> {
-        let raw = RawMessage::builder().data(Blob::new(mail.bytes.clone())).build();
+    /// Sends an email to its `to` address. The recipients are given explicitly, so SES ignores those in the headers.
+    ///
+    /// # Errors
+    ///
+    /// The code of a refusal by SES, or the cause of a failed request.
+    pub(crate) async fn send(&self, message: &Mail) -> Result<(), String> {
+        let raw = RawMessage::builder().data(Blob::new(message.bytes.clone())).build();
         let raw = raw.map_err(|error| error.to_string())?;
-        let send = self.0.send_raw_email().source(mail.from.as_str()).destinations(mail.to.as_str());
-        // What SES says of a refusal may name the recipient, which is not for the log: its code is enough.
+        let send = self.0.send_raw_email().source(message.from.as_str()).destinations(message.to.as_str());
+        // The text of a refusal may contain the recipient's address, which must not be logged. The code is enough.
         let refusal = |error: SdkError<SendRawEmailError>| match error.as_service_error() {
             Some(refused) => refused.code().unwrap_or("refused").to_owned(),
             None => DisplayErrorContext(error).to_string(),
@@ -57,7 +63,7 @@ mod tests {
     use super::*;
     use crate::text::Text;
 
-    fn mail() -> Mail {
+    fn message() -> Mail {
         let at = "2026-11-21T18:04:05.678Z".parse().unwrap();
         let id = EmailId::derive(at, "row", 1, "kind");
         let (from, to) = ("avisos@pagamentos.example".parse().unwrap(), "ana@loja.example".parse().unwrap());
@@ -65,7 +71,7 @@ mod tests {
         Mail::new(id, (&from, &to), &text, at).unwrap()
     }
 
-    /// SES that answers one request so, and gives the request; and a client of it.
+    /// Starts a server that answers one request with `answer`, and a client of it. The task returns the request it received.
     async fn ses(answer: String) -> (Ses, JoinHandle<(String, TcpListener)>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -73,7 +79,7 @@ mod tests {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut request = Vec::new();
             let mut part = [0; 4096];
-            // The body is a form, whose last field is the mail.
+            // The body is a form; both of these fields must have arrived.
             while !String::from_utf8_lossy(&request).contains("RawMessage.Data=")
                 || !String::from_utf8_lossy(&request).contains("Destinations.member.1=")
             {
@@ -98,11 +104,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_mail_goes_to_its_recipient_as_it_was_written() {
+    async fn an_email_is_sent_from_and_to_its_addresses() {
         let body = "<SendRawEmailResponse xmlns=\"http://ses.amazonaws.com/doc/2010-12-01/\"><SendRawEmailResult>\
                     <MessageId>1</MessageId></SendRawEmailResult></SendRawEmailResponse>";
         let (ses, server) = ses(answer("200 OK", body)).await;
-        ses.send(&mail()).await.unwrap();
+        ses.send(&message()).await.unwrap();
         let (request, _) = server.await.unwrap();
         for part in [
             "Action=SendRawEmail&",
@@ -114,18 +120,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_refusal_is_told_by_its_code_and_names_nobody() {
+    async fn a_refusal_is_reported_by_its_code_without_the_recipient() {
         let body = "<ErrorResponse xmlns=\"http://ses.amazonaws.com/doc/2010-12-01/\"><Error><Type>Sender</Type>\
                     <Code>MessageRejected</Code><Message>Email address is not verified: ana@loja.example</Message>\
                     </Error><RequestId>1</RequestId></ErrorResponse>";
         let (ses, _server) = ses(answer("400 Bad Request", body)).await;
-        assert_eq!(ses.send(&mail()).await, Err("MessageRejected".to_owned()));
+        assert_eq!(ses.send(&message()).await, Err("MessageRejected".to_owned()));
     }
 
     #[tokio::test]
-    async fn a_mail_whose_answer_is_lost_is_not_sent_again_by_the_client() {
+    async fn the_client_does_not_retry_when_the_response_is_lost() {
         let (ses, server) = ses(String::new()).await;
-        let lost = ses.send(&mail()).await.unwrap_err();
+        let lost = ses.send(&message()).await.unwrap_err();
         assert!(!lost.contains("ana@"), "{lost}");
         let (_, listener) = server.await.unwrap();
         assert!(timeout(Duration::ZERO, listener.accept()).await.is_err(), "another request");

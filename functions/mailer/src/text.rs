@@ -1,6 +1,8 @@
-//! What mails say, in the language of the merchants: pure functions of a row. Money and times are written as Brazilians write
-//! them. Nothing that a payer wrote is in a mail, for it may hold a document, nor the whole address of an endpoint, which may
-//! hold a secret: both are a request away.
+//! Writes the texts of emails in Brazilian Portuguese, as pure functions of a row. Amounts and times have the Brazilian
+//! format.
+//!
+//! An email contains no text written by a payer, because it may contain a document. It contains only the host of an endpoint's
+//! URL, because the URL may contain a secret. The merchant can read both by the API.
 
 use domain::ids::{EmailId, Mode};
 use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
@@ -11,25 +13,25 @@ use domain::time::Timestamp;
 use shared::webhook::endpoint::Endpoint;
 use url::Url;
 
-/// A mail's subject and body.
+/// The subject and body of an email.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Text {
-    /// A line.
+    /// The subject: a single line.
     pub(crate) subject: String,
-    /// Lines, each with its end.
+    /// The body; every line ends with a line break.
     pub(crate) body: String,
 }
 
 impl Text {
-    /// Of paragraphs.
+    /// Joins paragraphs to a body.
     fn new(subject: String, paragraphs: &[String]) -> Self {
         Self { subject, body: format!("{}\n", paragraphs.join("\n\n")) }
     }
 
-    /// To whom it is told, and whether it is only a test.
+    /// Adds a greeting, and in test mode a note that no real money moved.
     pub(crate) fn addressed(self, merchant_name: &str, mode: Mode) -> Self {
         let Self { subject, body } = self;
-        // A name is one line.
+        // The name must stay on one line.
         let name: String = merchant_name.chars().filter(|letter| !letter.is_control()).collect();
         match mode {
             Mode::Live => Self { subject, body: format!("Olá, {name}.\n\n{body}") },
@@ -42,7 +44,7 @@ impl Text {
         }
     }
 
-    /// With what support may be asked by.
+    /// Adds a footer with the email's id, which a merchant can quote to the support.
     pub(crate) fn signed(self, id: EmailId) -> Self {
         Self {
             body: format!("{}\nAviso automático {id}. Não responda a este e-mail.\n", self.body), ..self
@@ -50,7 +52,7 @@ impl Text {
     }
 }
 
-/// A case opened. Who reads of it late reads how it stands now.
+/// Writes the email for a case that opened. When the email is sent late, it describes the case's current status.
 pub(crate) fn opened(case: &MedCase) -> Text {
     let deadline = case.response_deadline.filter(|_| case.status == CaseStatus::Open);
     let until = deadline.map(|at| format!(", responder até {}", pt_br::moment(at))).unwrap_or_default();
@@ -83,7 +85,7 @@ pub(crate) fn opened(case: &MedCase) -> Text {
             format!("Você já contestou o caso. Pela API, ainda pode:\n{evidence}\n{read}"),
         ),
         CaseStatus::Accepted | CaseStatus::Rejected | CaseStatus::Closed => {
-            // How it ended is not for this mail to say, and may be for none.
+            // This email does not report the outcome: outcome notices have an email of their own and can be turned off.
             (None, format!("O caso não espera mais resposta. Pela API: GET {path}."))
         }
     };
@@ -92,7 +94,7 @@ pub(crate) fn opened(case: &MedCase) -> Text {
     Text::new(subject, &paragraphs)
 }
 
-/// What an open case did to the wallet.
+/// Describes the effect of an open case on the wallet.
 fn retained(case: &MedCase) -> String {
     let no_refunds = "Enquanto isso, a cobrança não pode ser estornada.";
     if case.unconfirmed {
@@ -110,7 +112,7 @@ fn retained(case: &MedCase) -> String {
     }
 }
 
-/// A case is over; `None`: it is not.
+/// Writes the email for a case that ended. `None` when the case has no outcome.
 pub(crate) fn resolved(case: &MedCase) -> Option<Text> {
     let outcome = case.money_outcome?;
     let (how, result) = match outcome {
@@ -150,7 +152,8 @@ pub(crate) fn resolved(case: &MedCase) -> Option<Text> {
     Some(Text::new(format!("Caso encerrado, {how}: {}", contested(case)), &paragraphs))
 }
 
-/// An endpoint was switched off at that moment; `None`: it is on again, was switched off anew, or has another address by now.
+/// Writes the email for an endpoint that the service disabled at `at`. `None` when the endpoint is active again, was disabled
+/// once more later, or has a new URL.
 pub(crate) fn disabled(endpoint: &Endpoint, at: Timestamp) -> Option<Text> {
     let disabled = endpoint.disabled.as_ref().filter(|disabled| disabled.at == at)?;
     let failing_since = endpoint.failing_since?;
@@ -178,7 +181,8 @@ pub(crate) fn disabled(endpoint: &Endpoint, at: Timestamp) -> Option<Text> {
     Some(Text::new(format!("Endpoint de webhooks desativado: {host}"), &paragraphs))
 }
 
-/// A refund to a Pix key that no refund went to before. The mail shows the masked key only, for it is personal data.
+/// Writes the email for a refund to a Pix key that no refund went to before. The key is masked, because it is personal data.
+/// `None` when the refund has no key.
 pub(crate) fn destination(refund: &Refund) -> Option<Text> {
     let key = refund.destination.as_ref()?.masked();
     let fields = [
@@ -200,7 +204,7 @@ pub(crate) fn destination(refund: &Refund) -> Option<Text> {
     Some(Text::new(format!("Estorno para uma nova chave Pix: {key}"), &paragraphs))
 }
 
-/// What a case is, of how much.
+/// Names a case by its type and amount.
 fn contested(case: &MedCase) -> String {
     format!("{} de {}", kind(case.kind), pt_br::amount(case.amount, case.currency))
 }
@@ -214,7 +218,7 @@ fn kind(kind: CaseKind) -> &'static str {
     }
 }
 
-/// What a case retains, gave back or took; `None`: nothing.
+/// Formats the amount that a case retains, returned or took. `None` when the case moved no money.
 fn moved(case: &MedCase) -> Option<String> {
     Amount::parse(case.moved).ok().map(|moved| pt_br::amount(moved, case.currency))
 }
@@ -223,7 +227,7 @@ fn moment(at: Timestamp) -> String {
     format!("{} (horário de Brasília)", pt_br::moment(at))
 }
 
-/// A line for each field.
+/// Writes one line for each field.
 fn lines(fields: &[(&str, String)]) -> String {
     let lines: Vec<String> = fields.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     lines.join("\n")
@@ -280,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opened_case_says_what_happened_until_when_and_what_to_do() {
+    fn the_email_of_an_opened_case_has_its_deadline_and_next_steps() {
         insta::assert_snapshot!(whole(&opened(&case())), @r#"
         Caso aberto: contestação de Pix (MED) de R$ 1.234,56, responder até 30/11/2026 às 21:00
 
@@ -304,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_payer_wrote_is_in_a_mail() {
+    fn an_email_contains_no_text_of_a_payer() {
         for case in [case(), over(CaseStatus::Rejected, MoneyOutcome::Lost)] {
             let texts = [Some(opened(&case)), resolved(&case)];
             assert!(texts.into_iter().flatten().all(|text| !whole(&text).contains("295")));
@@ -312,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_retained_is_not_said_to_be() {
+    fn a_case_that_retained_nothing_says_so() {
         let unconfirmed =
             MedCase { moved: MinorUnits::ZERO, unconfirmed: true, response_deadline: None, ..case() };
         insta::assert_snapshot!(whole(&opened(&unconfirmed)), @r#"
@@ -340,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hears_late_that_a_case_opened_hears_how_it_stands() {
+    fn a_late_email_of_an_opened_case_describes_its_current_status() {
         let appealed = MedCase { status: CaseStatus::Appealed, ..case() };
         let text = opened(&appealed);
         assert!(text.body.contains("Você já contestou o caso."), "{}", text.body);
@@ -351,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_is_over_says_where_the_money_is() {
+    fn the_email_of_an_ended_case_says_where_the_money_went() {
         assert_eq!(resolved(&case()), None);
         let won = over(CaseStatus::Closed, MoneyOutcome::RefundedToMerchant);
         insta::assert_snapshot!(whole(&resolved(&won).unwrap()), @r"
@@ -406,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_that_was_switched_off_says_how_to_switch_it_on() {
+    fn the_email_of_a_disabled_endpoint_says_how_to_reactivate_it() {
         let off_at = at("2026-11-26T18:04:05Z");
         let endpoint = Endpoint {
             id: EndpointId::new(at("2026-01-01T00:00:00Z"), [7; 10]),
@@ -442,17 +446,17 @@ mod tests {
         - Ler o que foi perdido: GET /v1/events
         "#);
         assert!(!text.contains("s3cret"));
-        assert_eq!(disabled(&endpoint, at("2026-11-01T00:00:00Z")), None, "it is told of by another mail");
+        assert_eq!(disabled(&endpoint, at("2026-11-01T00:00:00Z")), None, "it was disabled at another time");
         assert_eq!(
             disabled(&Endpoint { failing_since: None, ..endpoint.clone() }, off_at),
             None,
-            "its address changed"
+            "its URL changed"
         );
         assert_eq!(disabled(&Endpoint { disabled: None, ..endpoint }, off_at), None);
     }
 
     #[test]
-    fn a_mail_is_to_somebody_and_a_test_says_so() {
+    fn an_email_greets_the_merchant_and_marks_a_test() {
         let text = Text::new("Assunto".to_owned(), &["Um.".to_owned(), "Dois.".to_owned()]);
         let id = EmailId::derive(at("2026-11-21T00:00:00Z"), "row", 1, "kind");
         let live = text.clone().addressed("Loja\r\n Exemplo", Mode::Live).signed(id);

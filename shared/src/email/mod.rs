@@ -1,10 +1,9 @@
-//! E-mails to an account's contact (contract: MED events): which changes are worth one, what their queue carries,
-//! and that each is sent once. The type and its rules, with no I/O; reads and writes are in [`repository`]. What a mail
-//! says, and how it is sent, is `functions/mailer`'s.
+//! Emails to an account's contact (contract: MED events): which changes cause one, the queue message, and the state of each
+//! email. This module has no I/O; reads and writes are in [`repository`]. `functions/mailer` writes and sends the texts.
 //!
-//! The change's row is the truth: a message only names it. A worker claims an email by inserting its row, with a lease, sends,
-//! and marks it as sent. If it dies before it sent, the queue's next try finds the lease over; if it dies between sending and
-//! marking, that try sends the mail again.
+//! A queue message only names a change; the changed row is the source of truth. A worker inserts the email's row with a
+//! lease to claim it, sends the email, and marks the row as sent. If the worker dies before sending, a retry claims the
+//! email once the lease has expired. If it dies between sending and marking, the retry sends the email a second time.
 
 mod repository;
 
@@ -24,25 +23,25 @@ use crate::queue::{Message, Queue};
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
 
-/// How long a worker's claim holds, in seconds. Sending takes 6 at most.
+/// The lease of a claim, in seconds. Sending times out after 6.
 const LEASE_SECONDS: i64 = 60;
 
-/// What an email tells of.
+/// The topic of an email, with the id of the row that changed.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
-    /// A case opened.
+    /// A MED case opened.
     MedOpened(MedCaseId),
-    /// A case is over.
+    /// A MED case ended.
     MedResolved(MedCaseId),
-    /// An endpoint to which nothing was delivered for long was switched off.
+    /// The service disabled an endpoint, because nothing could be delivered to it for days.
     EndpointDisabled(EndpointId),
-    /// A refund goes to a third party's key, perhaps for the first time.
+    /// A refund goes to a third party's key. The email is sent only if the key is new to the scope.
     RefundDestination(RefundId),
 }
 
 impl About {
-    /// Its name, in rows and ids.
+    /// The topic's name in rows and ids.
     fn as_str(self) -> &'static str {
         match self {
             Self::MedOpened(_) => "med_opened",
@@ -52,8 +51,8 @@ impl About {
         }
     }
 
-    /// The row that changed.
-    fn row(self, scope: &Scope) -> Key {
+    /// The key of the row that changed.
+    fn row_key(self, scope: &Scope) -> Key {
         match self {
             Self::MedOpened(id) | Self::MedResolved(id) => MedCase::key_of(id),
             Self::EndpointDisabled(id) => Endpoint::key_of(scope, id),
@@ -62,16 +61,16 @@ impl About {
     }
 }
 
-/// A change that an account's contact is told of: what travels on the queue.
+/// The queue message for an email: it names the change that the contact is informed of.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Email {
-    /// Whose row changed.
+    /// The scope of the row that changed.
     pub scope: Scope,
-    /// What happened to it.
+    /// The topic.
     pub about: About,
-    /// The version that the change made.
+    /// The row's version after the change.
     pub version: u64,
-    /// When it changed.
+    /// The time of the change.
     pub at: Timestamp,
 }
 
@@ -79,20 +78,20 @@ pub struct Email {
 pub type EmailQueue = Queue<Email>;
 
 impl Message for Email {
-    /// By account: a contact that can't be reached keeps no other from being told.
+    /// The message group is the account, so that one unreachable contact does not delay the emails of other accounts.
     fn group(&self) -> String {
         self.scope.account.to_string()
     }
 }
 
 impl Email {
-    /// What a case's change is worth: a mail goes with the event that opens a case, and with the one that says where its money
-    /// ended. `told`: the change's events.
-    pub fn of_case(case: &MedCase, told: &[Event]) -> Option<Self> {
-        let is_told = |name| told.iter().any(|event| event.types.contains(&name));
-        let about = if is_told(EventType::MedCaseCreated) {
+    /// Returns the email of a case's change. An email accompanies the events `med_case.created` and `med.resolved`; `events`
+    /// are the events of the change. Other changes cause none.
+    pub fn of_case(case: &MedCase, events: &[Event]) -> Option<Self> {
+        let has_event = |name| events.iter().any(|event| event.types.contains(&name));
+        let about = if has_event(EventType::MedCaseCreated) {
             About::MedOpened(case.id)
-        } else if is_told(EventType::MedResolved) {
+        } else if has_event(EventType::MedResolved) {
             About::MedResolved(case.id)
         } else {
             return None;
@@ -100,7 +99,7 @@ impl Email {
         Some(Self { scope: case.scope, about, version: case.version, at: case.updated_at })
     }
 
-    /// What an endpoint's change is worth: a mail when the service switched it off.
+    /// Returns the email of an endpoint's change: only a change by which the service disables the endpoint causes one.
     pub fn of_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Self> {
         let before = old.and_then(|endpoint| endpoint.disabled.as_ref());
         let disabled = new.disabled.as_ref().filter(|now| Some(*now) != before)?;
@@ -108,69 +107,75 @@ impl Email {
         Some(Self { scope: new.scope, about, version: new.version, at: disabled.at })
     }
 
-    /// What a refund's row is worth: where it is new and goes to a third party, a mail if its key is new to the scope too.
+    /// Returns the email of a refund's change: only a new refund to a third party causes one. The mailer sends it only if the
+    /// key is new to the scope.
     pub fn of_refund(old: Option<&Refund>, new: &Refund) -> Option<Self> {
         let about = About::RefundDestination(new.id);
-        let is_worth_it = old.is_none() && new.third_party;
-        is_worth_it.then_some(Self { scope: new.scope, about, version: new.version, at: new.created_at })
+        let is_new_third_party = old.is_none() && new.third_party;
+        is_new_third_party.then_some(Self {
+            scope: new.scope,
+            about,
+            version: new.version,
+            at: new.created_at,
+        })
     }
 
-    /// Its id, the same whenever the change is seen.
+    /// Derives the email's id from the change, so that repeated stream records yield the same id.
     pub fn id(&self) -> EmailId {
-        let row = self.about.row(&self.scope).whole();
+        let row = self.about.row_key(&self.scope).whole();
         EmailId::derive(self.at, &row, self.version, self.about.as_str())
     }
 }
 
-/// An email's row: that somebody is sending it, or that it was sent.
+/// The row of an email: its claim while a worker sends it, then the time at which it was sent.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Sending {
-    /// `ntc_…`; begins with the time of the change.
+    /// The id, `ntc_…`: a ULID with the time of the change.
     pub id: EmailId,
-    /// Whose row changed.
+    /// The scope of the row that changed.
     pub scope: Scope,
-    /// What happened to it.
+    /// The topic.
     pub about: About,
-    /// Attempts begun.
+    /// The number of attempts started.
     pub attempts: u32,
-    /// Names the claim, so that a worker whose answer was lost knows its own.
+    /// The random id of the latest claim, in hex. It makes the rows of two concurrent claims different.
     claim: String,
-    /// Until when it holds; `None`: nobody is sending it.
+    /// The end of the lease; `None` when no worker is sending the email.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     leased_until: Option<Timestamp>,
-    /// When it was sent.
+    /// The time at which the email was sent; `None` before.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<Timestamp>,
-    /// When it was first claimed.
+    /// The time of the first claim.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// Counts the row's changes, from 1.
+    /// The number of writes of this row, from 1.
     version: u64,
 }
 
-/// How a claim ended.
+/// The result of a claim.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Claim {
-    /// The mail is the caller's to send, until the lease ends.
+    /// The caller holds the lease and may send the email until the lease expires.
     Claimed(Box<Sending>),
-    /// Another worker is sending it, until its lease ends.
+    /// Another worker holds the lease.
     Busy {
-        /// When that is.
+        /// The end of the lease.
         until: Timestamp,
     },
-    /// It was sent.
+    /// The email was sent.
     Sent,
 }
 
 impl Sending {
-    /// The first claim of an email. `claim` names it: 64 random bits.
-    fn first(email: &Email, claim: u64, now: Timestamp) -> Self {
+    /// Builds the row of the first claim. `claim` is a random id.
+    fn first_claim(email: &Email, claim: u64, now: Timestamp) -> Self {
         Self {
             id: email.id(),
             scope: email.scope,
             about: email.about,
             attempts: 1,
-            claim: name_of(claim),
+            claim: claim_id(claim),
             leased_until: Some(lease_from(now)),
             sent_at: None,
             created_at: now,
@@ -178,14 +183,14 @@ impl Sending {
         }
     }
 
-    /// What another claim comes to, before it is written.
-    fn again(&self, claim: u64, now: Timestamp) -> Claim {
+    /// Decides a further claim. `Claimed` holds the row to write; the claim succeeds only if that write does.
+    fn claim_again(&self, claim: u64, now: Timestamp) -> Claim {
         match (self.sent_at, self.leased_until) {
             (Some(_), _) => Claim::Sent,
             (None, Some(until)) if until > now => Claim::Busy { until },
             (None, _) => Claim::Claimed(Box::new(Self {
                 attempts: self.attempts.saturating_add(1),
-                claim: name_of(claim),
+                claim: claim_id(claim),
                 leased_until: Some(lease_from(now)),
                 ..self.next_version()
             })),
@@ -204,13 +209,13 @@ impl Sending {
         Self { version: self.version.saturating_add(1), ..self.clone() }
     }
 
-    /// An account's emails share a partition, in the order of what they tell of.
+    /// Returns the partition key of an account's emails. They sort by the time of their changes.
     pub fn partition(account: &AccountId) -> String {
         format!("notices#{account}")
     }
 }
 
-fn name_of(claim: u64) -> String {
+fn claim_id(claim: u64) -> String {
     format!("{claim:016x}")
 }
 
@@ -223,7 +228,7 @@ impl Row for Sending {
         Key { pk: Self::partition(&self.scope.account), sk: self.id.to_string() }
     }
 
-    /// As long as events are kept, so that a stream record that comes back late is told no second time.
+    /// The row is kept as long as events are, so that a stream record replayed late does not send the email again.
     fn removable_at(&self) -> Option<Timestamp> {
         self.created_at.plus_seconds(EVENTS_KEPT_SECONDS).ok()
     }
@@ -253,13 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn a_case_is_worth_an_email_when_it_opens_and_when_its_end_is_told() {
+    fn a_case_causes_an_email_when_it_opens_and_when_its_outcome_is_published() {
         let claim = crate::med::request::case_notification(&JsonObject::new()).unwrap();
         let step = MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &claim, at(100)).unwrap();
         let opened = step.case.clone();
         let of = |old: Option<&MedCase>, new: &MedCase, outcome_notices| {
-            let told = Event::of_case(old, new, outcome_notices).unwrap();
-            Email::of_case(new, &told)
+            let events = Event::of_case(old, new, outcome_notices).unwrap();
+            Email::of_case(new, &events)
         };
         let first = of(None, &opened, false).unwrap();
         assert_eq!((first.about, first.version, first.at), (About::MedOpened(opened.id), 1, at(100)));
@@ -270,7 +275,7 @@ mod tests {
             let last = of(Some(&asked), &over, true).unwrap();
             assert_eq!((last.about, last.version, last.at), (About::MedResolved(opened.id), 3, at(120)));
             assert_ne!(last.id(), first.id());
-            assert_eq!(of(Some(&asked), &over, false), None, "the platform tells nobody of ends");
+            assert_eq!(of(Some(&asked), &over, false), None, "outcome notices are turned off");
         }
     }
 
@@ -295,17 +300,17 @@ mod tests {
     }
 
     #[test]
-    fn a_refund_to_a_third_party_is_worth_an_email_when_it_is_new() {
+    fn a_new_refund_to_a_third_party_causes_an_email() {
         let refund = refund();
         assert_eq!(Email::of_refund(None, &refund), None);
-        let to_other = Refund { third_party: true, ..refund };
-        let told = Email::of_refund(None, &to_other).unwrap();
-        assert_eq!((told.about, told.version), (About::RefundDestination(to_other.id), 1));
-        assert_eq!(Email::of_refund(Some(&to_other), &to_other), None);
+        let to_third_party = Refund { third_party: true, ..refund };
+        let email = Email::of_refund(None, &to_third_party).unwrap();
+        assert_eq!((email.about, email.version), (About::RefundDestination(to_third_party.id), 1));
+        assert_eq!(Email::of_refund(Some(&to_third_party), &to_third_party), None);
     }
 
     #[test]
-    fn a_message_names_the_change_and_nothing_else() {
+    fn a_message_holds_only_the_name_of_the_change() {
         let body = email().body().unwrap();
         insta::assert_snapshot!(body, @r#"{"scope":"acc_0123456789abcdef:test","about":{"endpoint_disabled":"wh_01m7yzmhg00w3ge1r70w3ge1r7"},"version":3,"at":"2026-11-21T12:00:00.000Z"}"#);
         assert_eq!(serde_json::from_str::<Email>(&body).unwrap(), email());
@@ -313,38 +318,40 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_holds_until_its_lease_ends_or_is_given_back() {
-        let first = Sending::first(&email(), 1, at(0));
-        assert_eq!(first.again(2, at(59)), Claim::Busy { until: at(60) });
-        let Claim::Claimed(second) = first.again(2, at(60)) else { panic!("the lease is over") };
+    fn a_claim_holds_until_its_lease_expires_or_is_released() {
+        let first = Sending::first_claim(&email(), 1, at(0));
+        assert_eq!(first.claim_again(2, at(59)), Claim::Busy { until: at(60) });
+        let Claim::Claimed(second) = first.claim_again(2, at(60)) else { panic!("the lease has expired") };
         assert_eq!((second.attempts, second.leased_until, second.version), (2, Some(at(120)), 2));
         assert_ne!(second.claim, first.claim);
-        let Claim::Claimed(third) = second.released().again(3, at(61)) else { panic!("it was given back") };
+        let Claim::Claimed(third) = second.released().claim_again(3, at(61)) else {
+            panic!("the lease was released")
+        };
         assert_eq!((third.attempts, third.version), (3, 4));
     }
 
     #[test]
-    fn what_was_sent_is_claimed_by_nobody() {
-        let sent = Sending::first(&email(), 1, at(0)).sent(at(1));
+    fn a_sent_email_cannot_be_claimed() {
+        let sent = Sending::first_claim(&email(), 1, at(0)).sent(at(1));
         assert_eq!((sent.sent_at, sent.leased_until), (Some(at(1)), None));
         for now in [at(1), at(1_000_000)] {
-            assert_eq!(sent.again(2, now), Claim::Sent);
+            assert_eq!(sent.claim_again(2, now), Claim::Sent);
         }
     }
 
     #[test]
-    fn an_endpoint_that_the_service_switched_off_is_worth_one_email() {
+    fn an_endpoint_that_the_service_disables_causes_one_email() {
         let on = endpoint();
         let disabled = Some(Disabled { at: at(9), reason: "nothing was delivered".to_owned() });
         let off = Endpoint { disabled, version: 3, updated_at: at(9), ..on.clone() };
-        let told = Email::of_endpoint(Some(&on), &off).unwrap();
-        assert_eq!((told.version, told.at), (3, at(9)));
+        let email = Email::of_endpoint(Some(&on), &off).unwrap();
+        assert_eq!((email.version, email.at), (3, at(9)));
         let edited = Endpoint { url: "https://new.example.com/".to_owned(), version: 4, ..off.clone() };
-        assert_eq!(Email::of_endpoint(Some(&off), &edited), None, "it was told of");
-        assert_eq!(Email::of_endpoint(Some(&off), &on), None, "it is on again");
+        assert_eq!(Email::of_endpoint(Some(&off), &edited), None, "it was disabled before");
+        assert_eq!(Email::of_endpoint(Some(&off), &on), None, "it is active again");
         assert_eq!(Email::of_endpoint(None, &on), None);
-        let again = Some(Disabled { at: at(99), reason: "nothing was delivered".to_owned() });
-        let again = Endpoint { disabled: again, version: 7, ..on.clone() };
-        assert_ne!(Email::of_endpoint(Some(&on), &again).unwrap().id(), told.id());
+        let disabled_again = Some(Disabled { at: at(99), reason: "nothing was delivered".to_owned() });
+        let off_again = Endpoint { disabled: disabled_again, version: 7, ..on.clone() };
+        assert_ne!(Email::of_endpoint(Some(&on), &off_again).unwrap().id(), email.id());
     }
 }

@@ -1,4 +1,4 @@
-//! Reads and writes of emails.
+//! Claims emails, and records that they were sent.
 
 use domain::calendar::Day;
 use domain::ids::Scope;
@@ -8,57 +8,60 @@ use domain::time::Timestamp;
 use super::{Claim, Email, Sending, lease_from};
 use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
 
-/// Mails of an account's test cases and endpoints in a day in São Paulo, at most: what a test suite opens must not use up the
-/// quota that live emails need.
-const TEST_MAILS_A_DAY: i64 = 100;
+/// The most emails that an account's test data may cause in a day (America/Sao_Paulo). A test suite must not use up the
+/// sending quota that live emails need.
+const TEST_EMAILS_PER_DAY: i64 = 100;
 
+/// The attribute that counts a day's test emails.
 const COUNTER: &str = "mails";
 
-/// The emails of all accounts.
+/// The repository of emails, over all accounts.
 #[derive(Clone, Debug)]
 pub struct Emails {
     store: Store,
 }
 
 impl Emails {
-    /// Emails in a store.
+    /// Creates a repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Claims an email for one attempt. `claim` names it: 64 random bits.
+    /// Claims an email for one attempt. `claim` is a random id of the claim.
     pub async fn claim(&self, email: &Email, claim: u64, now: Timestamp) -> Result<Claim, StoreError> {
-        let first = Sending::first(email, claim, now);
-        let known = match self.store.insert(&first).await? {
+        let first = Sending::first_claim(email, claim, now);
+        let stored = match self.store.insert(&first).await? {
             Inserted::New => return Ok(Claim::Claimed(Box::new(first))),
-            Inserted::Existing(known) => known,
+            Inserted::Existing(stored) => stored,
         };
-        let next = match known.again(claim, now) {
+        let next = match stored.claim_again(claim, now) {
             Claim::Claimed(next) => next,
-            done_or_busy @ (Claim::Busy { .. } | Claim::Sent) => return Ok(done_or_busy),
+            sent_or_busy @ (Claim::Busy { .. } | Claim::Sent) => return Ok(sent_or_busy),
         };
-        if self.replace(&next, &known).await? {
+        if self.replace(&next, &stored).await? {
             return Ok(Claim::Claimed(next));
         }
-        // Somebody else claimed it just now.
+        // Another worker claimed the email since it was read.
         Ok(Claim::Busy { until: lease_from(now) })
     }
 
-    /// Takes one of a test scope's mails of the day; `false`: there are none left.
+    /// Counts one email against a test scope's daily limit. `false` means that the limit is reached.
     pub async fn take_test_mail(&self, scope: &Scope, now: Timestamp) -> Result<bool, StoreError> {
         let day = Day::of(now);
         let key = Key { pk: format!("mails#{scope}"), sk: day.to_string() };
-        let bound = Bound::AtMost { counter: COUNTER.to_owned(), most: TEST_MAILS_A_DAY.saturating_sub(1) };
-        let kept_until = ttl(day.on(2).ends_at().seconds());
-        self.store.count_within(&key, (COUNTER, 1), kept_until, Some(bound)).await
+        let bound =
+            Bound::AtMost { counter: COUNTER.to_owned(), most: TEST_EMAILS_PER_DAY.saturating_sub(1) };
+        let ttl = ttl(day.on(2).ends_at().seconds());
+        self.store.count_within(&key, (COUNTER, 1), ttl, Some(bound)).await
     }
 
-    /// Notes that a claimed email was sent. `false`: the lease was lost meanwhile, and another may have sent it too.
+    /// Marks a claimed email as sent. `false` means that another worker claimed it meanwhile, so it may be sent twice.
     pub async fn sent(&self, claimed: &Sending, now: Timestamp) -> Result<bool, StoreError> {
         self.replace(&claimed.sent(now), claimed).await
     }
 
-    /// Gives a claimed email back, for another attempt. `false`: the lease was lost meanwhile.
+    /// Releases the claim of an email, so that a retry can claim it at once. `false` means that another worker claimed it
+    /// meanwhile.
     pub async fn release(&self, claimed: &Sending) -> Result<bool, StoreError> {
         self.replace(&claimed.released(), claimed).await
     }
