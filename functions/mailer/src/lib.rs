@@ -178,7 +178,7 @@ impl Mailer {
         match self.emails.sent(claimed, self.clock.now()).await {
             Ok(true) => {}
             Ok(false) => {
-                tracing::warn!(email = %claimed.id, "another worker claimed the email before it was marked as sent")
+                tracing::warn!(email = %claimed.id, "another worker claimed the email before it was marked as sent");
             }
             Err(error) => {
                 tracing::error!(email = %claimed.id, %error, "an email was sent, but its row was not updated");

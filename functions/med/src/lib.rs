@@ -19,20 +19,24 @@ use shared::med::request::appeal_reason;
 use shared::med::{CaseFilter, CaseListView, CaseView};
 use shared::store::{Aws, Store};
 
-/// The canonical path, and the alias that serves the same routes.
+/// The canonical path and its alias; both serve the same routes.
 const PATHS: [&str; 2] = ["/v1/med/cases", "/v1/infractions"];
 
 /// The function's state.
 #[derive(Clone, Debug)]
 pub struct Med {
-    /// What every HTTP function is made of.
+    /// The state that all HTTP functions share.
     pub app: App,
-    /// Evidence of cases.
+    /// The repository of evidence.
     pub evidence: CaseEvidence,
 }
 
 impl Med {
-    /// Reads what [`App::from_vars`] does, and `DOCUMENTS_BUCKET`.
+    /// Reads the variables of [`App::from_vars`], and `DOCUMENTS_BUCKET`.
+    ///
+    /// # Errors
+    ///
+    /// When a required variable is missing or invalid.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -56,7 +60,7 @@ impl FromRef<Med> for CaseEvidence {
     }
 }
 
-/// The function's routes.
+/// Builds the function's routes.
 pub fn router(med: Med) -> Router {
     let mut routes = Router::new();
     for path in PATHS {

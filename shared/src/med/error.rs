@@ -1,4 +1,4 @@
-//! Why a MED case does not change.
+//! Errors of writes of MED cases and of their evidence.
 
 use domain::charge::FundsError;
 use domain::med::{CaseRefused, CaseStatus, EvidenceRefused};
@@ -7,19 +7,19 @@ use crate::object_store::ObjectStoreError;
 use crate::random::RandomError;
 use crate::store::StoreError;
 
-/// Why a case is not opened or changed.
+/// Why a case was not opened or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
-    /// Only an open case can be answered.
+    /// The case is not open, so the merchant can neither appeal nor accept it.
     #[error("The MED case is {}. Only an open case can be appealed or accepted.", .0.as_str())]
     NotOpen(CaseStatus),
-    /// Nothing was credited for the charge, or its funds do not allow what the case takes.
+    /// Nothing was credited for the charge, or its funds do not contain the amount that the case takes.
     #[error(transparent)]
     Refused(#[from] CaseRefused),
-    /// DynamoDB.
+    /// A read or write of DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An audit row has no id.
+    /// No random id could be made for an audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
@@ -30,38 +30,38 @@ impl From<FundsError> for CaseError {
     }
 }
 
-/// Why evidence is not taken.
+/// Why evidence was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
-    /// The case is over, or has as many files as it may have.
+    /// The case has ended, or has reached its limit of files.
     #[error(transparent)]
     Refused(#[from] EvidenceRefused),
-    /// The file has a name, size or type that evidence must not have.
+    /// The file's name, size or type is not allowed.
     #[error("{param}: {message}")]
     InvalidFile {
-        /// The field that says so.
+        /// The field with the invalid value.
         param: &'static str,
-        /// The rule.
+        /// The rule that it breaks.
         message: String,
     },
-    /// Nothing arrived, or the upload URL has expired.
+    /// No file was uploaded, or the upload URL has expired.
     #[error("the file did not arrive, or its upload URL has expired")]
     NotUploaded,
-    /// A file of another size arrived.
+    /// The uploaded file has another size than the declared one.
     #[error("the file that arrived has {stored} bytes; {declared} were declared")]
     SizeMismatch {
-        /// In bytes.
+        /// The declared size, in bytes.
         declared: u32,
-        /// In bytes.
+        /// The size of the uploaded file, in bytes.
         stored: u64,
     },
-    /// S3.
+    /// A request to S3 failed.
     #[error(transparent)]
     Files(#[from] ObjectStoreError),
-    /// DynamoDB.
+    /// A read or write of DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Evidence or an audit row has no id.
+    /// No random id could be made for the evidence or for an audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }

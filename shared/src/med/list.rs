@@ -1,5 +1,5 @@
-//! Lists of cases: newest first, by cursor, with filters (contract: MED cases). A page costs the same however many cases
-//! there are and however rare those that match.
+//! Lists MED cases newest first, with filters and a cursor (contract: MED cases). The cost of a page depends neither on the
+//! number of cases nor on how few of them match.
 
 use domain::charge::Charge;
 use domain::ids::{ChargeId, MedCaseId, Scope};
@@ -12,22 +12,22 @@ use crate::http::{Fields, Problem, Query};
 use crate::med::MedCases;
 use crate::store::{ListIndex, Listed, Order, PageError, StoreError};
 
-/// Cases on a page, unless asked otherwise, and at most (contract: Limits).
+/// The page size without a `limit`, and the largest page (contract: Limits).
 const DEFAULT_LIMIT: u32 = 25;
 const MAX_LIMIT: u32 = 100;
 
-/// Entries looked at for a page by status and type at once: it may hold fewer cases than asked for and still have more to
-/// come.
+/// Index entries read for one page that is filtered by both status and type. No index covers both, so the type is checked
+/// after the rows are read. Such a page may hold fewer cases than `limit` although more follow.
 const FILTERED_WINDOW: usize = 200;
 
 const PARAMETERS: [&str; 7] =
     ["limit", "starting_after", "status", "type", "charge_id", "created_after", "created_before"];
 
-/// What a client asks of the list.
+/// The query parameters of the list, validated.
 #[derive(Clone, Debug)]
 pub struct CaseFilter {
     limit: usize,
-    /// The last case of the page before.
+    /// The cursor: the last case of the previous page.
     pub starting_after: Option<MedCaseId>,
     status: Option<CaseStatus>,
     kind: Option<CaseKind>,
@@ -39,14 +39,18 @@ pub struct CaseFilter {
 /// A page of cases, newest first.
 #[derive(Debug)]
 pub struct CasePage {
-    /// The cases.
+    /// The cases, at most `limit`.
     pub cases: Vec<MedCase>,
-    /// Where the next page starts; `None` on the last one.
+    /// The `starting_after` of the next page; `None` on the last page.
     pub next_cursor: Option<MedCaseId>,
 }
 
 impl CaseFilter {
-    /// Reads a query string; every failing parameter is reported, an unknown one too.
+    /// Parses a query string.
+    ///
+    /// # Errors
+    ///
+    /// Reports every failing parameter at once; an unknown parameter fails too.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, &PARAMETERS);
@@ -63,14 +67,14 @@ impl CaseFilter {
             status: query.one_of(&mut fields, "status", &CaseStatus::vocabulary()),
             kind: query.one_of(&mut fields, "type", &CaseKind::vocabulary()),
             charge,
-            // Exclusive, unlike those of other lists (contract: MED cases).
+            // These bounds are exclusive, unlike those of other lists (contract: MED cases).
             created_after: query.after(&mut fields, "created_after"),
             created_before: query.before(&mut fields, "created_before"),
         };
         fields.finish(Some(filter))
     }
 
-    /// As many as a page has, of any kind and time.
+    /// Creates a filter by status alone, with the largest page.
     pub fn latest(status: Option<CaseStatus>, starting_after: Option<MedCaseId>) -> Self {
         Self {
             limit: usize::try_from(MAX_LIMIT).unwrap_or_default(),
@@ -83,7 +87,7 @@ impl CaseFilter {
         }
     }
 
-    fn admits(&self, case: &MedCase) -> bool {
+    fn matches(&self, case: &MedCase) -> bool {
         self.status.is_none_or(|status| case.status == status)
             && self.kind.is_none_or(|kind| case.kind == kind)
             && self.created_after.is_none_or(|after| case.created_at > after)
@@ -100,11 +104,11 @@ impl CaseFilter {
 }
 
 impl MedCases {
-    /// A page of a scope's cases. `cursor` is the case that `starting_after` names, read beforehand.
+    /// Reads a page of a scope's cases. `cursor` is the case that `starting_after` names; the caller has read it.
     ///
     /// # Errors
     ///
-    /// 400 when `starting_after` names no case of this scope.
+    /// [`PageError::UnknownCursor`] when `starting_after` names no case of this scope.
     pub async fn list(
         &self,
         scope: &Scope,
@@ -117,7 +121,7 @@ impl MedCases {
         }
         let cursor = cursor.map(|case| case.list_sort());
         if let Some(charge) = filter.charge {
-            return Ok(self.of_charge(scope, charge, filter, cursor.as_deref()).await?);
+            return Ok(self.list_for_charge(scope, charge, filter, cursor.as_deref()).await?);
         }
         let from =
             filter.created_after.map_or_else(|| "0".to_owned(), |after| format!("{}$", sortable(after)));
@@ -129,10 +133,9 @@ impl MedCases {
         let window =
             if filter.status.is_some() && filter.kind.is_some() { FILTERED_WINDOW } else { filter.limit };
         let (index, partition) = filter.partition(scope);
-        // One more to know whether there is more, one for the cursor itself, whose entry the bound takes in.
-        let wanted = window.saturating_add(2);
-        let mut entries =
-            self.store.list(index, &partition, (&from, &to), Order::NewestFirst, wanted).await?;
+        // One extra entry shows whether more follow. The other is the cursor's own entry, which the range includes.
+        let limit = window.saturating_add(2);
+        let mut entries = self.store.list(index, &partition, (&from, &to), Order::NewestFirst, limit).await?;
         entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
         let more_entries = entries.len() > window;
         entries.truncate(window);
@@ -147,12 +150,12 @@ impl MedCases {
     ) -> Result<CasePage, StoreError> {
         let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
         let cases: Vec<MedCase> = self.store.get_in_order(&keys).await?;
-        let last_seen = cases.last().map(|case| case.id);
-        Ok(cut(filter, cases, last_seen.filter(|_| more_entries)))
+        let last_read = cases.last().map(|case| case.id);
+        Ok(page_of(filter, cases, last_read.filter(|_| more_entries)))
     }
 
-    /// The cases of one charge are few, and in its partition.
-    async fn of_charge(
+    /// Reads a page of one charge's cases. They are few and share the charge's partition, so all of them are read.
+    async fn list_for_charge(
         &self,
         scope: &Scope,
         charge: ChargeId,
@@ -164,15 +167,15 @@ impl MedCases {
         cases.retain(|case| case.scope == *scope);
         cases.retain(|case| cursor.is_none_or(|cursor| case.list_sort().as_str() < cursor));
         cases.sort_by_key(|case| std::cmp::Reverse(case.list_sort()));
-        Ok(cut(filter, cases, None))
+        Ok(page_of(filter, cases, None))
     }
 }
 
-/// Those that match, as many as asked for. `more`: where the next page starts if these are not too many.
-fn cut(filter: &CaseFilter, cases: Vec<MedCase>, more: Option<MedCaseId>) -> CasePage {
-    let mut admitted: Vec<MedCase> = cases.into_iter().filter(|case| filter.admits(case)).collect();
-    let is_cut = admitted.len() > filter.limit;
-    admitted.truncate(filter.limit);
-    let next_cursor = if is_cut { admitted.last().map(|case| case.id) } else { more };
-    CasePage { cases: admitted, next_cursor }
+/// Builds a page of the cases that match, at most `limit`. `next` is the next page's cursor when all of them fit this page.
+fn page_of(filter: &CaseFilter, cases: Vec<MedCase>, next: Option<MedCaseId>) -> CasePage {
+    let mut matching: Vec<MedCase> = cases.into_iter().filter(|case| filter.matches(case)).collect();
+    let is_cut = matching.len() > filter.limit;
+    matching.truncate(filter.limit);
+    let next_cursor = if is_cut { matching.last().map(|case| case.id) } else { next };
+    CasePage { cases: matching, next_cursor }
 }

@@ -1,4 +1,5 @@
-//! Reads and writes of cases.
+//! Reads MED cases and writes their changes. Each change is one transaction with the charge, the posting and, for an
+//! operator's action, the audit row.
 
 use domain::audit::{Audit, Operator};
 use domain::charge::{Charge, StoredCharge};
@@ -13,19 +14,19 @@ use crate::random::RandomError;
 use crate::store::{Store, StoreError, Write, just_read_or};
 use crate::wallet::counters::{self, Cover};
 
-/// The cases of all scopes.
+/// The repository of MED cases, over all scopes.
 #[derive(Clone, Debug)]
 pub struct MedCases {
     pub(super) store: Store,
 }
 
 impl MedCases {
-    /// Cases in a store.
+    /// Creates a repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Reads a case, whatever its scope; none has no id.
+    /// Reads a case of any scope; the caller checks the scope. Without an id the result is `None`, and nothing is read.
     pub async fn find(&self, id: Option<MedCaseId>) -> Result<Option<MedCase>, StoreError> {
         match id {
             Some(id) => self.store.get(&MedCase::key_of(id)).await,
@@ -33,11 +34,12 @@ impl MedCases {
         }
     }
 
-    /// Opens a case on a charge that was just read. `name` is the notification's own: told again, it is one case.
+    /// Opens a case on a charge that was just read. `name` identifies the notification within the charge, so that a repeated
+    /// notification returns the case that it opened.
     ///
     /// # Errors
     ///
-    /// [`CaseError::NotSettled`] when nothing was credited for the charge.
+    /// [`CaseError::Refused`] when nothing was credited for the charge.
     pub async fn open(
         &self,
         charge: StoredCharge,
@@ -50,23 +52,23 @@ impl MedCases {
         let mut update = self.store.start_update("the charge of a case");
         loop {
             update.next_attempt().await?;
-            if let Some(known) = self.find(Some(id)).await? {
-                return Ok(known);
+            if let Some(stored) = self.find(Some(id)).await? {
+                return Ok(stored);
             }
             let charge = just_read_or(&mut just_read, self.charge(id)).await?.at(now);
             let step = MedCase::open(id, &charge, notification, now)?;
             let insert = Write::insert(&step.case)?;
-            if update.commit(writes(vec![insert], &step, &charge)?).await? {
+            if update.commit(step_writes(vec![insert], &step, &charge)?).await? {
                 return Ok(step.case);
             }
         }
     }
 
-    /// The merchant contests a case that was just read.
+    /// Records the merchant's appeal against a case that was just read.
     ///
     /// # Errors
     ///
-    /// [`CaseError::NotOpen`] when it is not open.
+    /// [`CaseError::NotOpen`] when the case is not open.
     pub async fn appeal(
         &self,
         case: MedCase,
@@ -81,7 +83,8 @@ impl MedCases {
         self.change(case, None, step).await
     }
 
-    /// The platform asks for evidence, by an operator where there is one. A case that is over stays as it is.
+    /// Records that the platform requests evidence. With an operator, writes an audit row too. A case that has ended is
+    /// returned unchanged.
     pub async fn request_evidence(
         &self,
         case: MedCase,
@@ -92,11 +95,11 @@ impl MedCases {
         self.change(case, audit.as_ref(), |case, charge| Ok(case.evidence_requested(charge, now))).await
     }
 
-    /// The merchant accepts a case that was just read.
+    /// Records that the merchant accepts the loss of a case that was just read.
     ///
     /// # Errors
     ///
-    /// [`CaseError::NotOpen`] when it is not open.
+    /// [`CaseError::NotOpen`] when the case is not open.
     pub async fn accept(&self, case: MedCase, caller: &Caller, now: Timestamp) -> Result<MedCase, CaseError> {
         let step = |case: &MedCase, charge: &Charge| {
             let accepted = case.accepted(charge, now)?.ok_or(CaseError::NotOpen(case.status))?;
@@ -105,7 +108,8 @@ impl MedCases {
         self.change(case, None, step).await
     }
 
-    /// A case that was just read is decided, by an operator where there is one. One that is over stays as it is.
+    /// Records the decision on a case that was just read. With an operator, writes an audit row too. A case that has ended
+    /// is returned unchanged.
     pub async fn decide(
         &self,
         case: MedCase,
@@ -117,14 +121,16 @@ impl MedCases {
         self.change(case, audit.as_ref(), |case, charge| Ok(case.decided(charge, decision, now)?)).await
     }
 
-    /// An operator confirms a case that claims another amount than its charge's. Another stays as it is.
+    /// Records that an operator confirms a case whose amount differs from the charge's; its money is retained only then. Any
+    /// other case is returned unchanged.
     pub async fn confirm(&self, case: MedCase, by: &Operator, now: Timestamp) -> Result<MedCase, CaseError> {
         let claimed = format!("{} {} {}", case.scope.mode, case.currency, case.amount.minor());
         let audit = audit(Some(by), &case, "med.confirm", Some(claimed), now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.confirmed(charge, now)?)).await
     }
 
-    /// A move of the case and its charge.
+    /// Applies a step to a case and its charge, in one write. When another write changed one of them first, reads both again
+    /// and retries. `None` from `step` leaves the case unchanged.
     async fn change(
         &self,
         case: MedCase,
@@ -137,10 +143,10 @@ impl MedCases {
             update.next_attempt().await?;
             let case = just_read_or(&mut just_read, self.get_existing(id)).await?;
             let charge = self.charge(id).await?;
-            // A charge with a case is settled: it does not expire.
+            // A charge with a case is settled, so it cannot have expired since its row was written.
             let charge = charge.as_stored();
             let Some(step) = step(&case, charge)? else { return Ok(case) };
-            if update.commit(writes(replacing(&step.case, &case, audit)?, &step, charge)?).await? {
+            if update.commit(step_writes(replacing(&step.case, &case, audit)?, &step, charge)?).await? {
                 return Ok(step.case);
             }
         }
@@ -148,18 +154,18 @@ impl MedCases {
 
     async fn charge(&self, id: MedCaseId) -> Result<StoredCharge, StoreError> {
         let charge = self.store.get(&Charge::key_of(id.charge())).await?;
-        charge.ok_or_else(|| StoreError::Corrupt("a case has no charge".to_owned()))
+        charge.ok_or_else(|| StoreError::Corrupt(format!("the charge of the MED case {id} does not exist")))
     }
 
     pub(super) async fn get_existing(&self, id: MedCaseId) -> Result<MedCase, StoreError> {
         let case = self.store.get(&MedCase::key_of(id)).await?;
-        case.ok_or_else(|| StoreError::Corrupt("a case vanished".to_owned()))
+        case.ok_or_else(|| StoreError::Corrupt(format!("the MED case {id} no longer exists")))
     }
 }
 
-/// The rows of a step: those of the case, the charge, the posting. The debit needs no cover: a case may take a balance below
-/// zero.
-fn writes(case: Vec<Write>, step: &CaseStep, charge: &Charge) -> Result<Vec<Write>, StoreError> {
+/// Returns the writes of a step: those of the case, then the charge and the posting. The debit is not checked, because a case
+/// may take the available balance below zero.
+fn step_writes(case: Vec<Write>, step: &CaseStep, charge: &Charge) -> Result<Vec<Write>, StoreError> {
     let mut writes = case;
     writes.push(Write::replace(&step.charge, charge.version)?);
     if let Some(posting) = &step.posting {
@@ -168,7 +174,7 @@ fn writes(case: Vec<Write>, step: &CaseStep, charge: &Charge) -> Result<Vec<Writ
     Ok(writes)
 }
 
-/// A case's next row, and who wrote it where that was an operator.
+/// Returns the write that replaces a case, and the insert of the audit row when an operator acts.
 pub(super) fn replacing(
     next: &MedCase,
     case: &MedCase,
@@ -178,7 +184,7 @@ pub(super) fn replacing(
     Ok(std::iter::once(Write::replace(next, case.version)?).chain(audit).collect())
 }
 
-/// What an operator does to a case.
+/// Builds the audit row of an operator's action on a case. `None` without an operator.
 pub(super) fn audit(
     by: Option<&Operator>,
     case: &MedCase,

@@ -1,4 +1,4 @@
-//! What opens a case, and what a merchant answers.
+//! Validates the notification that opens a case, and the merchant's appeal.
 
 use domain::med::{AppealReason, CaseKind, CaseNotification};
 use domain::text;
@@ -10,13 +10,13 @@ use crate::http::{Fields, JsonObject, Object, Problem};
 /// The longest alleged reason, in characters.
 const MAX_REASON_CHARS: usize = 2_000;
 
-/// Characters of a notification's own name.
+/// The length of a `notice_id`, in characters.
 const NOTIFICATION_ID_CHARS: (usize, usize) = (1, 64);
 
-/// What is said to have happened (contract: `metadata.med`).
+/// The alleged fraud methods (contract: `metadata.med`).
 const METHODS: [&str; 5] = ["scam", "unauthorized", "coercion", "invasion", "other"];
 
-/// Reads a notification as the sandbox gets it: `{notice_id?, type?, reason?, method?, response_deadline?, amount?}`.
+/// Reads the body of a sandbox notification: `{notice_id?, type?, reason?, method?, response_deadline?, amount?}`.
 pub fn case_notification(body: &JsonObject) -> Result<CaseNotification, Problem> {
     let mut fields = Fields::new();
     let root = Object::root(body);
@@ -54,7 +54,7 @@ fn deadline(fields: &mut Fields, root: &Object<'_>) -> Option<Timestamp> {
     parsed
 }
 
-/// Reads a merchant's appeal: `{reason}`.
+/// Reads the body of a merchant's appeal: `{reason}`, 5 to 2,000 characters.
 pub fn appeal_reason(body: &JsonObject) -> Result<AppealReason, Problem> {
     let mut fields = Fields::new();
     let root = Object::root(body);

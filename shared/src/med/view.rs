@@ -1,4 +1,4 @@
-//! A case as clients see it (contract: MED case).
+//! The wire formats of a case (contract: MED case) and of its outcome.
 
 use serde::Serialize;
 
@@ -34,7 +34,7 @@ pub struct CaseView<'a> {
 }
 
 impl<'a> CaseView<'a> {
-    /// As its row stands.
+    /// Serialises a case.
     pub fn new(case: &'a MedCase) -> Self {
         Self {
             id: case.id,
@@ -59,7 +59,7 @@ impl<'a> CaseView<'a> {
     }
 }
 
-/// Where a case's money ended: the object of `med.resolved` (design: MED events' envelope).
+/// The final destination of a case's money: `data.object` of `med.resolved` (design: MED events' envelope).
 #[derive(Clone, Debug, Serialize)]
 pub struct ResolvedView {
     id: MedCaseId,
@@ -72,7 +72,7 @@ pub struct ResolvedView {
 }
 
 impl ResolvedView {
-    /// Of a case that is over.
+    /// Serialises the outcome of a case that has ended.
     pub fn new(case: &MedCase) -> Self {
         Self {
             id: case.id,
@@ -96,7 +96,7 @@ pub struct CaseListView<'a> {
 }
 
 impl<'a> CaseListView<'a> {
-    /// The page as the list gives it.
+    /// Serialises a page.
     pub fn new(page: &'a CasePage) -> Self {
         Self {
             object: "list",

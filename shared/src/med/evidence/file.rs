@@ -1,4 +1,4 @@
-//! What a file is said to be: its name, size and type.
+//! The declared name, size and type of an evidence file, and their validation.
 
 use std::fmt::Write as _;
 
@@ -16,22 +16,26 @@ const MAX_NAME_CHARS: usize = 255;
 /// The largest file, in bytes: 10 MB (contract: Limits).
 pub const MAX_BYTES: u32 = 10_485_760;
 
-/// What is said of a name that is not taken.
-const NO_NAME: &str = "must be a visible file name without a path, control characters or characters that change the direction of text";
+/// The rule for file names, as error messages state it.
+const NAME_RULE: &str = "must be a visible file name without a path, control characters or characters that change the direction of text";
 
-/// A file that is evidence, as it was declared before it was sent.
+/// An evidence file as it is declared before the upload.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct EvidenceFile {
-    /// Its name.
+    /// The file name.
     pub name: FileName,
-    /// In bytes, exactly.
+    /// The exact size in bytes, 1 to [`MAX_BYTES`].
     pub size: u32,
-    /// Its type.
+    /// The MIME type.
     pub mime_type: MimeType,
 }
 
 impl EvidenceFile {
-    /// Reads `{file_name, file_size, mime_type}`.
+    /// Reads the body of an upload request: `{file_name, file_size, mime_type}`.
+    ///
+    /// # Errors
+    ///
+    /// Reports every failing field at once.
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
@@ -45,16 +49,16 @@ impl EvidenceFile {
         fields.finish(file)
     }
 
-    /// A file that is at hand: what it is, its first bytes say.
+    /// Describes a file whose content is available. Its leading bytes determine the type.
     ///
     /// # Errors
     ///
-    /// When its name, size or type is none that evidence may have.
+    /// [`EvidenceError::InvalidFile`] when the name, the size or the type is not allowed.
     pub fn of(name: &str, bytes: &[u8]) -> Result<Self, EvidenceError> {
         let invalid =
             |param, message: &str| EvidenceError::InvalidFile { param, message: message.to_owned() };
-        let name = FileName::parse(name).ok_or_else(|| invalid("file_name", NO_NAME))?;
-        let size = allowed(bytes.len()).ok_or_else(|| invalid("file_size", &no_size()))?;
+        let name = FileName::parse(name).ok_or_else(|| invalid("file_name", NAME_RULE))?;
+        let size = parse_size(bytes.len()).ok_or_else(|| invalid("file_size", &size_rule()))?;
         let mime_type = MimeType::all()
             .find(|mime_type| mime_type.begins(bytes))
             .ok_or_else(|| invalid("mime_type", "must be PNG, JPEG, WebP, GIF or PDF"))?;
@@ -62,12 +66,12 @@ impl EvidenceFile {
     }
 }
 
-/// A size that evidence may have.
-fn allowed(bytes: impl TryInto<u32>) -> Option<u32> {
+/// Converts a size in bytes. `None` when evidence must not have this size.
+fn parse_size(bytes: impl TryInto<u32>) -> Option<u32> {
     bytes.try_into().ok().filter(|bytes| (1..=MAX_BYTES).contains(bytes))
 }
 
-fn no_size() -> String {
+fn size_rule() -> String {
     format!("must be an integer from 1 to {MAX_BYTES} (bytes)")
 }
 
@@ -77,7 +81,7 @@ fn name(fields: &mut Fields, root: &Object<'_>) -> Option<FileName> {
     }
     let name = FileName::parse(fields.text(root, "file_name", 1, MAX_NAME_CHARS)?);
     if name.is_none() {
-        fields.reject("file_name", NO_NAME);
+        fields.reject("file_name", NAME_RULE);
     }
     name
 }
@@ -86,40 +90,42 @@ fn size(fields: &mut Fields, root: &Object<'_>) -> Option<u32> {
     if root.get("file_size").is_none() {
         fields.reject("file_size", format!("is required: an integer from 1 to {MAX_BYTES} (bytes)"));
     }
-    let size = allowed(fields.integer(root, "file_size")?);
+    let size = parse_size(fields.integer(root, "file_size")?);
     if size.is_none() {
-        fields.reject("file_size", no_size());
+        fields.reject("file_size", size_rule());
     }
     size
 }
 
-/// A file's name: 1 to 255 characters that name no path and can't hide what they say. It is data; no place is named by it.
+/// A file name of 1 to 255 characters, in any script. It contains no path separator, no control characters and no characters
+/// that change the direction of text. No stored object is named by it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct FileName(String);
 
 impl FileName {
-    /// Takes a name of any script.
+    /// Parses a name. `None` when it breaks a rule of [`FileName`], is blank, or is `.` or `..`.
     pub fn parse(text: &str) -> Option<Self> {
         let length = text.chars().count();
-        let refused = |character: char| text::is_unfit_for_line(character) || matches!(character, '/' | '\\');
-        let taken = (1..=MAX_NAME_CHARS).contains(&length)
-            && !text.chars().any(refused)
+        let forbidden =
+            |character: char| text::is_unfit_for_line(character) || matches!(character, '/' | '\\');
+        let is_valid = (1..=MAX_NAME_CHARS).contains(&length)
+            && !text.chars().any(forbidden)
             && !text::is_blank(text)
             && !matches!(text.trim(), "." | "..");
-        taken.then(|| Self(text.to_owned()))
+        is_valid.then(|| Self(text.to_owned()))
     }
 
-    /// The name.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A `Content-Disposition` that saves the file under this name (RFC 6266): an ASCII form, and the exact one. A browser
-    /// shows nothing that is an attachment.
+    /// Returns the `Content-Disposition` that saves the file under this name (RFC 6266), in an ASCII form and in the exact
+    /// form. As an attachment, the file is downloaded and never rendered by the browser.
     pub(super) fn attachment(&self) -> String {
         let plain = |character: char| match character {
-            // Quotes end it, and `%` is read as an escape by some.
+            // A quote would end the value, and some browsers decode `%` as an escape.
             '"' | '%' => '_',
             character if character.is_ascii() => character,
             _ => '_',
@@ -127,7 +133,7 @@ impl FileName {
         let ascii: String = self.0.chars().map(plain).collect();
         let mut exact = String::new();
         for byte in self.0.bytes() {
-            // RFC 8187, attr-char.
+            // The characters that need no escape: `attr-char` of RFC 8187.
             if byte.is_ascii_alphanumeric() || b"!#$&+-.^_`|~".contains(&byte) {
                 exact.push(char::from(byte));
             } else {
@@ -138,7 +144,7 @@ impl FileName {
     }
 }
 
-/// A type that evidence may have (contract: Limits).
+/// A MIME type that evidence may have (contract: Limits).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 pub enum MimeType {
     /// PNG.
@@ -164,17 +170,17 @@ pub enum MimeType {
 }
 
 impl MimeType {
-    /// The word on the wire.
+    /// Returns the type's name on the wire.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 
-    /// Whether a file of this type begins so.
+    /// Returns whether the leading bytes are those of this type.
     pub(super) fn begins(self, bytes: &[u8]) -> bool {
         match self {
             Self::Png => bytes.starts_with(b"\x89PNG\r\n\x1a\n"),
             Self::Jpeg => bytes.starts_with(b"\xff\xd8\xff"),
-            // Its length stands between.
+            // Bytes 4 to 7 are the length.
             Self::Webp => bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP"),
             Self::Gif => bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a"),
             Self::Pdf => bytes.starts_with(b"%PDF-"),
@@ -187,7 +193,7 @@ mod tests {
     use crate::med::evidence::file::*;
 
     #[test]
-    fn a_name_is_no_path_and_says_what_it_is() {
+    fn a_name_is_not_a_path_and_cannot_disguise_itself() {
         for name in
             ["nota fiscal.pdf", "é.png", "…", "a\"b;c.png", ".profile", "...", "合同.pdf", &"n".repeat(255)]
         {
@@ -214,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disposition_is_one_header_whatever_the_name() {
+    fn no_name_can_break_the_disposition_header() {
         let disposition = |name: &str| FileName::parse(name).unwrap().attachment();
         assert_eq!(
             disposition("nota fiscal.pdf"),
@@ -227,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn leading_bytes_tell_the_types_apart() {
+    fn leading_bytes_determine_the_type() {
         let files: [(&[u8], MimeType); 6] = [
             (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", MimeType::Png),
             (b"\xff\xd8\xff\xe0\0\x10JFIF", MimeType::Jpeg),
@@ -236,10 +242,10 @@ mod tests {
             (b"GIF89a", MimeType::Gif),
             (b"%PDF-1.7\n", MimeType::Pdf),
         ];
-        for (bytes, is) in files {
+        for (bytes, expected) in files {
             for (word, mime_type) in MimeType::vocabulary() {
                 assert_eq!(mime_type.as_str(), word);
-                assert_eq!(mime_type.begins(bytes), mime_type == is, "{word} {bytes:?}");
+                assert_eq!(mime_type.begins(bytes), mime_type == expected, "{word} {bytes:?}");
             }
         }
         assert!(MimeType::all().all(|mime_type| !mime_type.begins(b"RIFF")));

@@ -1,4 +1,5 @@
-//! The files of evidence in S3; the only module that speaks to it about them.
+//! The files of evidence in S3: signs URLs, reads uploaded files and copies them to permanent storage. No other module
+//! accesses these objects.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -12,7 +13,7 @@ use domain::time::Timestamp;
 use crate::med::evidence::{Arrived, Evidence, LEADING_BYTES, UPLOAD_SECONDS, Upload, VIEW_SECONDS};
 use crate::object_store::ObjectStoreError;
 
-/// A bucket of evidence. Clones share one client.
+/// The bucket that holds evidence. Clones share one client.
 #[derive(Clone, Debug)]
 pub struct EvidenceFiles {
     client: aws_sdk_s3::Client,
@@ -20,12 +21,13 @@ pub struct EvidenceFiles {
 }
 
 impl EvidenceFiles {
-    /// By the client that signs addresses: whoever gets one must be able to reach the client's endpoint.
+    /// Creates access to a bucket. The client also signs the URLs, so its endpoint must be reachable for the merchants.
     pub fn new(client: aws_sdk_s3::Client, bucket: impl Into<String>) -> Self {
         Self { client, bucket: bucket.into() }
     }
 
-    /// Where an upload's file goes, by `PUT`. Type and size are signed: S3 refuses others.
+    /// Signs the URL to which the merchant sends an upload's file by `PUT`. Type and size are part of the signature, so S3
+    /// refuses any other. The URL expires 900 seconds after the upload was requested.
     pub async fn upload_url(&self, upload: &Upload) -> Result<String, ObjectStoreError> {
         let put = self
             .client
@@ -38,7 +40,7 @@ impl EvidenceFiles {
         Ok(put.await.map_err(unsigned)?.uri().to_owned())
     }
 
-    /// Where a file can be looked at, by `GET`, for five minutes.
+    /// Signs a URL that downloads a file by `GET`. It expires after 5 minutes.
     pub async fn view_url(&self, evidence: &Evidence, now: Timestamp) -> Result<String, ObjectStoreError> {
         let get = self
             .client
@@ -49,7 +51,7 @@ impl EvidenceFiles {
         Ok(get.await.map_err(unsigned)?.uri().to_owned())
     }
 
-    /// Sends an upload's file as its address would have it.
+    /// Stores an upload's file directly, where its signed URL would store it.
     ///
     /// # Errors
     ///
@@ -61,8 +63,8 @@ impl EvidenceFiles {
         Ok(())
     }
 
-    /// What was sent to an upload's address: its size and its first bytes, in one request, so that they are of one
-    /// version.
+    /// Reads the size and the leading bytes of an uploaded file. One request reads both, so that they belong to the same
+    /// version. `None` when no file was uploaded.
     ///
     /// # Errors
     ///
@@ -74,7 +76,7 @@ impl EvidenceFiles {
             Ok(answer) => read(answer).await.map(Some),
             Err(error) => match error.code() {
                 Some("NoSuchKey") => Ok(None),
-                // There are no bytes to give.
+                // The file is empty.
                 Some("InvalidRange") => {
                     Ok(Some(Arrived { size: 0, e_tag: String::new(), version: None, leading: Vec::new() }))
                 }
@@ -83,11 +85,12 @@ impl EvidenceFiles {
         }
     }
 
-    /// Copies what was checked, and nothing that came after it, to where it is kept.
+    /// Copies a checked file to permanent storage. The copy names the version and the ETag that were checked, so a file
+    /// uploaded later to the same URL is never copied.
     ///
     /// # Errors
     ///
-    /// When S3 does not answer, or something else was sent to the same place in between.
+    /// When S3 does not answer, or another file was uploaded since the check.
     pub async fn keep(
         &self,
         upload: &Upload,
@@ -101,9 +104,9 @@ impl EvidenceFiles {
             .bucket(&self.bucket)
             .key(evidence.object())
             .copy_source(source)
-            // Holds too where the bucket keeps no versions.
+            // Also protects in a bucket without versions.
             .copy_source_if_match(&arrived.e_tag)
-            // The kept file's headers are ours alone.
+            // The service sets the headers of the copy; those of the upload are dropped.
             .metadata_directive(MetadataDirective::Replace)
             .content_type(evidence.file.mime_type.as_str())
             .content_disposition(evidence.file.name.attachment())
@@ -114,11 +117,11 @@ impl EvidenceFiles {
 }
 
 async fn read(answer: GetObjectOutput) -> Result<Arrived, ObjectStoreError> {
-    let odd = |what: &str| ObjectStoreError::Unavailable(format!("a file without {what}"));
-    // `bytes 0-15/1234`
+    let missing = |name: &str| ObjectStoreError::Unavailable(format!("S3 returned a file without {name}"));
+    // The header reads `bytes 0-15/1234`; the size is after the slash.
     let size = answer.content_range().and_then(|range| range.rsplit_once('/'));
-    let size = size.and_then(|(_, size)| size.parse().ok()).ok_or_else(|| odd("its size"))?;
-    let e_tag = answer.e_tag().ok_or_else(|| odd("an ETag"))?.to_owned();
+    let size = size.and_then(|(_, size)| size.parse().ok()).ok_or_else(|| missing("its size"))?;
+    let e_tag = answer.e_tag().ok_or_else(|| missing("an ETag"))?.to_owned();
     let version = answer.version_id().map(str::to_owned);
     let leading = answer.body.collect().await;
     let leading =
@@ -126,7 +129,7 @@ async fn read(answer: GetObjectOutput) -> Result<Arrived, ObjectStoreError> {
     Ok(Arrived { size, e_tag, version, leading: leading.to_vec() })
 }
 
-/// Signed by the service's clock, which is S3's.
+/// Builds a signature's validity: `seconds` from `from`, by the service's clock. S3's clock must agree with it.
 fn valid_for(seconds: i64, from: Timestamp) -> Result<PresigningConfig, ObjectStoreError> {
     let since_epoch = Duration::from_millis(u64::try_from(from.millis()).unwrap_or_default());
     let start = UNIX_EPOCH.checked_add(since_epoch).unwrap_or(UNIX_EPOCH);
@@ -135,7 +138,7 @@ fn valid_for(seconds: i64, from: Timestamp) -> Result<PresigningConfig, ObjectSt
     config.map_err(|error| ObjectStoreError::Unsigned(DisplayErrorContext(error).to_string()))
 }
 
-/// Signing needs no answer from S3: a failure is ours.
+/// Wraps a failure to sign. Signing sends no request to S3, so the failure is a defect of the service.
 fn unsigned<E, R>(error: SdkError<E, R>) -> ObjectStoreError
 where
     E: std::error::Error + Send + Sync + 'static,

@@ -1,9 +1,9 @@
-//! Evidence of a case (contract: MED evidence, Evidence upload), with no I/O. Files go from their owner to S3 and back by
-//! signed addresses; [`files`] signs them, rows are read and written in [`repository`].
+//! Evidence of a MED case (contract: MED evidence, Evidence upload). This module has the rows and their rules, without I/O.
+//! [`files`] accesses S3, and [`repository`] reads and writes the rows.
 //!
-//! An [`Upload`] is a permission to send one file to a pending place, and goes by itself. [`Evidence`] is made of it once the
-//! file was checked and copied to where no signed address writes. A crash in between leaves a copy that the next
-//! attempt writes over with the same bytes.
+//! Merchants send and download files directly from S3, by signed URLs. An [`Upload`] permits one file to be sent to a pending
+//! object, and expires. Confirming it checks the file, copies it to a permanent object that no signed URL can write, and
+//! inserts the [`Evidence`]. After a crash in between, the next attempt overwrites the copy with the same bytes.
 
 mod file;
 mod files;
@@ -26,27 +26,27 @@ use domain::time::Timestamp;
 
 use crate::med::EvidenceError;
 
-/// How long a file may be sent to its address, in seconds (contract: Limits).
+/// The lifetime of an upload URL, in seconds (contract: Limits).
 pub const UPLOAD_SECONDS: i64 = 900;
 
-/// How long a file can be looked at by its address, in seconds (contract: Limits).
+/// The lifetime of a view URL, in seconds (contract: Limits).
 const VIEW_SECONDS: i64 = 300;
 
-/// Days after which a file that was never confirmed is removed, by the bucket's lifecycle (template.yaml).
+/// Days after which the bucket's lifecycle rule (template.yaml) deletes a file that was never confirmed.
 pub const PENDING_DAYS: u32 = 1;
 
-/// Where files are sent to, and where they are kept. A function's policy and the bucket's lifecycle name them.
+/// The key prefix of uploaded, unconfirmed files. The functions' policies and the bucket's lifecycle rule name it.
 pub const PENDING_PREFIX: &str = "evidence-pending/";
-/// See [`PENDING_PREFIX`].
+/// The key prefix of confirmed files. The functions' policies name it.
 pub const KEPT_PREFIX: &str = "evidence/";
 
-/// How long an upload's row says that its file did not arrive, in seconds: a week.
+/// How long an upload's row is kept, in seconds: one week. Until then its confirmation answers 409 instead of 404.
 const UPLOAD_KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
 
-/// Leading bytes that tell a file's type.
+/// The number of leading bytes that determine a file's type.
 const LEADING_BYTES: usize = 16;
 
-/// Who added a file (contract: MED evidence, `uploaded_by`).
+/// The party that added a file (contract: MED evidence, `uploaded_by`).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UploadedBy {
@@ -56,77 +56,77 @@ pub enum UploadedBy {
     Platform,
 }
 
-/// A permission to send one file.
+/// The row of an upload: the permission to send one file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Upload {
-    /// The evidence's id, once it is there.
+    /// The id that the evidence will have.
     pub id: EvidenceId,
-    /// Its case.
+    /// The case.
     pub case: MedCaseId,
-    /// What is to be sent.
+    /// The declared file.
     pub file: EvidenceFile,
-    /// Who sends it.
+    /// The party that sends the file.
     pub uploaded_by: UploadedBy,
-    /// When it was asked for.
+    /// The time of the request for the upload.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
 }
 
-/// A file that arrived. Its row never changes.
+/// The row of a confirmed file. It never changes.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Evidence {
-    /// `mev_…`
+    /// The id, `mev_…`.
     pub id: EvidenceId,
-    /// Its case.
+    /// The case.
     pub case: MedCaseId,
-    /// What was sent.
+    /// The file.
     pub file: EvidenceFile,
-    /// Who sent it.
+    /// The party that sent the file.
     pub uploaded_by: UploadedBy,
-    /// When its upload was asked for.
+    /// The time of the request for the upload.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// When its arrival was confirmed.
+    /// The time of the confirmation.
     #[serde(with = "domain::time::millis")]
     pub uploaded_at: Timestamp,
-    /// Names the very bytes that were checked.
+    /// A hash that identifies the checked content; the object's key ends with it.
     content: String,
 }
 
-/// What stands in the pending place.
+/// The state of the pending object of an upload.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Arrived {
-    /// In bytes.
+    /// The size in bytes.
     size: u64,
-    /// Names its content.
+    /// The ETag, which identifies the content.
     e_tag: String,
-    /// Names it among those sent to the same place, where the bucket keeps versions.
+    /// The object version; `None` in a bucket without versions.
     version: Option<String>,
-    /// Its first bytes.
+    /// The leading bytes, at most [`LEADING_BYTES`].
     leading: Vec<u8>,
 }
 
 impl Upload {
-    /// Where it lives: with its case's charge.
+    /// Returns the key of an upload's row, in the partition of the case's charge.
     pub fn key_of(case: MedCaseId, id: EvidenceId) -> Key {
         Key { sk: format!("upload#{}#{id}", case.key()), ..MedCase::key_of(case) }
     }
 
-    /// Whether its address still takes the file.
+    /// Returns whether the upload URL is still valid.
     fn is_open(&self, now: Timestamp) -> bool {
         self.created_at.plus_seconds(UPLOAD_SECONDS).is_ok_and(|end| now <= end)
     }
 
-    /// Where the file is sent.
+    /// Returns the key of the pending object.
     fn object(&self) -> String {
         format!("{PENDING_PREFIX}{}/{}", self.case, self.id)
     }
 
-    /// The evidence that it becomes.
+    /// Checks the uploaded file against the declared one, and builds the evidence.
     ///
     /// # Errors
     ///
-    /// When another size arrived, or a file of another type.
+    /// [`EvidenceError::SizeMismatch`] when the size differs, [`EvidenceError::InvalidFile`] when the type does.
     pub fn confirmed(&self, arrived: &Arrived, now: Timestamp) -> Result<Evidence, EvidenceError> {
         if arrived.size != u64::from(self.file.size) {
             return Err(EvidenceError::SizeMismatch { declared: self.file.size, stored: arrived.size });
@@ -143,7 +143,7 @@ impl Upload {
             uploaded_by: self.uploaded_by,
             created_at: self.created_at,
             uploaded_at: now,
-            content: arrived.name(),
+            content: arrived.content_hash(),
         })
     }
 }
@@ -151,25 +151,26 @@ impl Upload {
 impl Evidence {
     const SORT: &str = "evidence#";
 
-    /// Where it lives: with its case's charge.
+    /// Returns the key of the evidence's row, in the partition of the case's charge.
     pub fn key_of(case: MedCaseId, id: EvidenceId) -> Key {
         Key { sk: format!("{}{id}", Self::prefix(case)), ..MedCase::key_of(case) }
     }
 
-    /// What the sort keys of a case's evidence begin with; after it they sort by time.
+    /// Returns the common prefix of the sort keys of a case's evidence. After it the keys sort by time.
     fn prefix(case: MedCaseId) -> String {
         format!("{}{}#", Self::SORT, case.key())
     }
 
-    /// Where the file is kept. Named by its content too, so that a confirmation that lost a race writes elsewhere.
+    /// Returns the key of the permanent object. It includes the content's hash, so that a concurrent confirmation of another
+    /// content writes to another key.
     fn object(&self) -> String {
         format!("{KEPT_PREFIX}{}/{}/{}", self.case, self.id, self.content)
     }
 }
 
 impl Arrived {
-    /// A short name for the content.
-    fn name(&self) -> String {
+    /// Returns a hash of the ETag and the version: 128 bits in base 32.
+    fn content_hash(&self) -> String {
         let version = self.version.as_deref().unwrap_or_default();
         let hash: [u8; 32] = Sha256::digest(format!("{}\n{version}", self.e_tag)).into();
         let (head, _) = hash.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
@@ -199,7 +200,7 @@ mod tests {
     use crate::med::evidence::*;
 
     #[test]
-    fn what_one_confirmation_keeps_another_does_not_write_over() {
+    fn confirmations_of_different_contents_write_different_objects() {
         let upload = Upload {
             id: EvidenceId::new(at(0), [7; 10]),
             case: MedCaseId::derive(waiting().id, "1"),
@@ -213,15 +214,15 @@ mod tests {
             upload.confirmed(&arrived, at(1)).unwrap().object()
         };
         assert_eq!(kept("\"a\"", Some("1")), kept("\"a\"", Some("1")));
-        let places = [
+        let keys = [
             kept("\"a\"", None),
             kept("\"a\"", Some("1")),
             kept("\"a\"", Some("2")),
             kept("\"b\"", Some("1")),
         ];
-        for (number, place) in places.iter().enumerate() {
-            assert!(place.starts_with(KEPT_PREFIX) && *place != upload.object());
-            assert!(!places.iter().skip(number + 1).any(|other| other == place), "{places:?}");
+        for (number, key) in keys.iter().enumerate() {
+            assert!(key.starts_with(KEPT_PREFIX) && *key != upload.object());
+            assert!(!keys.iter().skip(number + 1).any(|other| other == key), "{keys:?}");
         }
         assert!(upload.is_open(at(UPLOAD_SECONDS)) && !upload.is_open(at(UPLOAD_SECONDS + 1)));
     }

@@ -1,4 +1,4 @@
-//! Reads and writes of evidence.
+//! Requests, confirms and lists evidence.
 
 use domain::audit::{Audit, Operator};
 use domain::ids::{EvidenceId, MedCaseId};
@@ -12,31 +12,31 @@ use crate::med::{EvidenceError, MedCases};
 use crate::random;
 use crate::store::{Inserted, Store, StoreError, Write, from_item, just_read_or, text};
 
-/// The evidence of all cases. Clones share clients.
+/// The repository of evidence, over all cases. Clones share clients.
 #[derive(Clone, Debug)]
 pub struct CaseEvidence {
     store: Store,
     cases: MedCases,
-    /// Its files.
+    /// The files in S3.
     pub files: EvidenceFiles,
 }
 
-/// What an id names.
+/// The row that an evidence id names.
 #[derive(Clone, Debug)]
 pub enum Found {
-    /// A file that is there.
+    /// A confirmed file.
     Confirmed(Evidence),
-    /// One that was announced.
+    /// An upload that was requested and is not confirmed.
     Announced(Upload),
 }
 
 impl CaseEvidence {
-    /// Evidence in a store, its files in a bucket.
+    /// Creates a repository on a store and a bucket.
     pub fn new(store: Store, files: EvidenceFiles) -> Self {
         Self { cases: MedCases::new(store.clone()), store, files }
     }
 
-    /// Reads what an id names within a case; no id names nothing.
+    /// Reads the evidence or the upload of an id within a case. Without ids the result is `None`, and nothing is read.
     pub async fn find(&self, ids: Option<(MedCaseId, EvidenceId)>) -> Result<Option<Found>, StoreError> {
         let Some((case, id)) = ids else { return Ok(None) };
         let evidence = Evidence::key_of(case, id);
@@ -51,11 +51,11 @@ impl CaseEvidence {
         Ok(found)
     }
 
-    /// Lets a file be sent for a case that was just read.
+    /// Permits the upload of a file for a case that was just read.
     ///
     /// # Errors
     ///
-    /// [`EvidenceError::CaseOver`] and [`EvidenceError::Full`].
+    /// [`EvidenceError::Refused`] when the case has ended or has reached its limit of files.
     pub async fn announce(
         &self,
         case: &MedCase,
@@ -69,13 +69,13 @@ impl CaseEvidence {
         match self.store.insert(&upload).await? {
             Inserted::New => Ok(upload),
             Inserted::Existing(_) => {
-                Err(StoreError::Corrupt("a random id was there already".to_owned()).into())
+                Err(StoreError::Corrupt(format!("the random id {id} is in use already")).into())
             }
         }
     }
 
-    /// Confirms that a file of a case arrived, both just read. One that was confirmed before stays as it is, whatever became
-    /// of its case, its address or what was sent to it since.
+    /// Confirms an upload of a case; the caller has just read both. Evidence that is confirmed already is returned unchanged,
+    /// even if the case has ended, the URL has expired or another file was uploaded since.
     ///
     /// # Errors
     ///
@@ -92,7 +92,8 @@ impl CaseEvidence {
         }
     }
 
-    /// An operator adds a file to a case that was just read, as a merchant does: by the same place and the same checks.
+    /// Adds an operator's file to a case that was just read. The file passes the same pending object and the same checks as a
+    /// merchant's.
     ///
     /// # Errors
     ///
@@ -126,11 +127,11 @@ impl CaseEvidence {
         self.files.keep(upload, &arrived, &evidence).await?;
         let details = format!("{} {}", evidence.id, evidence.file.name.as_str());
         let audit = audit(by, &case, "med.add-evidence", Some(details), now)?;
-        self.count(case, evidence, audit.as_ref(), now).await
+        self.insert(case, evidence, audit.as_ref(), now).await
     }
 
-    /// Counts a stored file once, also when two callers confirm it at one moment.
-    async fn count(
+    /// Inserts the evidence and increments the case's count in one write. Concurrent confirmations count a file once.
+    async fn insert(
         &self,
         case: MedCase,
         evidence: Evidence,
@@ -156,7 +157,7 @@ impl CaseEvidence {
         }
     }
 
-    /// A case's evidence, newest first.
+    /// Reads a case's confirmed evidence, newest first.
     pub async fn of_case(&self, case: MedCaseId) -> Result<Vec<Evidence>, StoreError> {
         let Key { pk, .. } = MedCase::key_of(case);
         let mut files: Vec<Evidence> = self.store.rows_of_prefix(&pk, &Evidence::prefix(case)).await?;

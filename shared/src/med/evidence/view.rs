@@ -1,4 +1,4 @@
-//! Evidence as clients see it (contract: MED evidence, Evidence upload ticket).
+//! The wire formats of evidence (contract: MED evidence, Evidence upload ticket).
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use domain::time::Timestamp;
 use crate::med::evidence::{Evidence, EvidenceFiles, MimeType, UPLOAD_SECONDS, Upload, UploadedBy};
 use crate::object_store::ObjectStoreError;
 
-/// A permission to send one file, on the wire.
+/// An upload ticket on the wire.
 #[derive(Debug, Serialize)]
 pub struct UploadView {
     id: EvidenceId,
@@ -19,7 +19,7 @@ pub struct UploadView {
     expires_in: i64,
 }
 
-/// What must be sent with the file; both are signed.
+/// The headers that the upload must carry. Both are part of the URL's signature.
 #[derive(Debug, Serialize)]
 struct UploadHeaders {
     #[serde(rename = "Content-Type")]
@@ -29,7 +29,11 @@ struct UploadHeaders {
 }
 
 impl UploadView {
-    /// With the address that the file goes to.
+    /// Serialises an upload with its signed URL.
+    ///
+    /// # Errors
+    ///
+    /// When the URL can't be signed.
     pub async fn signed(upload: &Upload, files: &EvidenceFiles) -> Result<Self, ObjectStoreError> {
         Ok(Self {
             id: upload.id,
@@ -60,7 +64,11 @@ pub struct EvidenceView<'a> {
 }
 
 impl<'a> EvidenceView<'a> {
-    /// With an address to look at it.
+    /// Serialises evidence with a signed view URL.
+    ///
+    /// # Errors
+    ///
+    /// When the URL can't be signed.
     pub async fn signed(
         evidence: &'a Evidence,
         files: &EvidenceFiles,
@@ -88,7 +96,11 @@ pub struct EvidenceListView<'a> {
 }
 
 impl<'a> EvidenceListView<'a> {
-    /// Each with an address to look at it.
+    /// Serialises evidence, each item with a signed view URL.
+    ///
+    /// # Errors
+    ///
+    /// When a URL can't be signed.
     pub async fn signed(
         evidence: &'a [Evidence],
         files: &EvidenceFiles,
