@@ -1,4 +1,4 @@
-//! Payouts in the store. The rules are in [`domain::payout`].
+//! Payouts: reads, writes and wire format. The type and its state machine are in [`domain::payout`].
 
 mod repository;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Reads and writes of payouts.
+//! Reads payouts and writes their changes, each with its posting and an audit row. Only operators create and end payouts.
 
 use domain::audit::Operator;
 use domain::ids::{PayoutId, PostingId, Scope};
@@ -14,54 +14,52 @@ use crate::store::{ListIndex, Order, Plan, Store, StoreError, Write};
 use crate::wallet::counters::{self, Cover};
 use crate::wallet::{Covered, CreditsRead, Wallets};
 
-/// Payouts that are listed at once.
+/// The size of a page of payouts.
 pub const LISTED: usize = 100;
 
-/// Why a payout is not made, or not ended so.
+/// Why a payout was not created or not ended.
 #[derive(Debug, thiserror::Error)]
 pub enum PayoutRefused {
-    /// The wallet has less than that.
-    #[error("the wallet has only {available} available, in minor units")]
+    /// The wallet's available balance does not cover the amount.
+    #[error("the wallet's available balance is only {available} (minor units)")]
     InsufficientBalance {
-        /// What can be spent, in minor units.
+        /// The available balance, in minor units.
         available: i64,
     },
-    /// There is none of that id.
-    #[error("there is no such payout")]
+    /// No payout has this id.
+    #[error("no payout has this id")]
     NotFound,
-    /// It ended otherwise.
-    #[error("the payout is {} already", .0.as_str())]
+    /// The payout has ended with another status.
+    #[error("the payout has already ended: it is {}", .0.as_str())]
     Ended(PayoutStatus),
-    /// There is another payout of that id.
-    #[error("there is another payout of that id")]
+    /// The id belongs to a different payout.
+    #[error("the id belongs to a different payout")]
     IdTaken,
-    /// There is none of this id, and it is not of the day before.
-    #[error(
-        "nothing was done under that id, and it is not of the day before; leave it out to have a new one"
-    )]
+    /// Nothing has this id, and its timestamp is more than a day old or in the future.
+    #[error("the id is unknown and was not made within the last day; omit it to get a new one")]
     IdOutOfTime,
-    /// DynamoDB; whether anything was written is not known.
+    /// A read or write of DynamoDB failed. Whether the change was written is unknown.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The audit row has no id.
+    /// No random id could be made for the audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
-/// The payouts of all scopes.
+/// The repository of payouts, over all scopes.
 #[derive(Clone, Debug)]
 pub struct Payouts {
     store: Store,
 }
 
 impl Payouts {
-    /// Payouts in a store.
+    /// Creates a repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Takes money out of a wallet for a payout. However many are asked for at once, the wallet is not overdrawn; the same
-    /// one asked for again, by its id, is one.
+    /// Creates a payout and debits the wallet. Concurrent payouts cannot overdraw the wallet. Idempotent by `id`: a call with
+    /// the id, scope, amount and currency of a stored payout returns that payout.
     pub async fn create(
         &self,
         id: PayoutId,
@@ -90,8 +88,8 @@ impl Payouts {
         let mut update = self.store.start_update("a wallet");
         loop {
             update.next_attempt().await?;
-            if let Some(earlier) = self.find(id).await? {
-                return asked_again(earlier, scope, amount, currency);
+            if let Some(stored) = self.find(id).await? {
+                return replayed(stored, scope, amount, currency);
             }
             if !id.is_of_late(now) {
                 return Err(PayoutRefused::IdOutOfTime);
@@ -110,7 +108,11 @@ impl Payouts {
         }
     }
 
-    /// Ends a payout. The same end again changes nothing.
+    /// Ends a payout as paid or failed. Repeating the same end returns the payout unchanged.
+    ///
+    /// # Errors
+    ///
+    /// [`PayoutRefused::Ended`] when the payout ended with the other status.
     pub async fn end(
         &self,
         id: PayoutId,
@@ -132,37 +134,37 @@ impl Payouts {
         self.store.update("a payout", &Payout::key_of(id), plan).await
     }
 
-    /// Reads a payout.
+    /// Reads a payout of any scope.
     pub async fn find(&self, id: PayoutId) -> Result<Option<Payout>, StoreError> {
         self.store.get(&Payout::key_of(id)).await
     }
 
-    /// A scope's payouts, newest first, at most 100, after the one that is named.
+    /// Reads a page of a scope's payouts, newest first, at most [`LISTED`]. `after` is the last payout of the previous page.
     pub async fn list(&self, scope: &Scope, after: Option<PayoutId>) -> Result<Vec<Payout>, StoreError> {
         let partition = Payout::list_partition(scope);
         let to = after.map_or_else(|| "po_~".to_owned(), |id| id.to_string());
-        // One more, for the bound takes in the one that is named.
-        let wanted = LISTED.saturating_add(1);
+        // One extra entry, because the range includes the cursor's own entry.
+        let limit = LISTED.saturating_add(1);
         let entries =
-            self.store.list(ListIndex::All, &partition, ("po_", &to), Order::NewestFirst, wanted).await?;
+            self.store.list(ListIndex::All, &partition, ("po_", &to), Order::NewestFirst, limit).await?;
         let keys = entries.into_iter().filter(|entry| entry.sort != to).map(|entry| entry.key);
         let keys: Vec<Key> = keys.take(LISTED).collect();
         self.store.get_in_order(&keys).await
     }
 }
 
-/// The answer to a request for a payout of an id that was used before.
-fn asked_again(
-    earlier: Payout,
+/// Returns a stored payout if the request is a replay of its request, else the error for an id in use.
+fn replayed(
+    stored: Payout,
     scope: Scope,
     amount: Amount,
     currency: Currency,
 ) -> Result<Payout, PayoutRefused> {
-    let is_same = earlier.scope == scope && earlier.amount == amount && earlier.currency == currency;
-    if is_same { Ok(earlier) } else { Err(PayoutRefused::IdTaken) }
+    let is_same = stored.scope == scope && stored.amount == amount && stored.currency == currency;
+    if is_same { Ok(stored) } else { Err(PayoutRefused::IdTaken) }
 }
 
-/// What a payout's last change posts, and what the audit calls it.
+/// Returns the posting of a payout's latest change, and the name of its action in the audit log.
 fn posting(payout: &Payout) -> (Posting, &'static str) {
     match payout.status {
         PayoutStatus::Pending => (rules::payout_requested(cause(payout), payout.amount), "payout.create"),

@@ -1,4 +1,4 @@
-//! What clients read of a payout.
+//! The wire format of a payout.
 
 use domain::ids::PayoutId;
 use domain::money::{Amount, Currency};
@@ -6,7 +6,7 @@ use domain::payout::{Payout, PayoutStatus};
 use domain::time::Timestamp;
 use serde::Serialize;
 
-/// A payout on the wire (design: Money), the `data.object` of its events.
+/// A payout on the wire (design: Money): the `data.object` of its events.
 #[derive(Clone, Debug, Serialize)]
 pub struct PayoutView<'a> {
     id: PayoutId,
@@ -20,7 +20,7 @@ pub struct PayoutView<'a> {
 }
 
 impl<'a> PayoutView<'a> {
-    /// As its row stands.
+    /// Serialises a payout.
     pub fn new(payout: &'a Payout) -> Self {
         Self {
             id: payout.id,
@@ -42,7 +42,7 @@ mod tests {
     use crate::payout::testing::pending;
 
     #[test]
-    fn a_payout_is_shown_with_these_fields() {
+    fn a_payout_is_serialised_with_these_fields() {
         let failed = Payout {
             status: PayoutStatus::Failed,
             failure_reason: Some("account closed".to_owned()),

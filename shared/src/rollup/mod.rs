@@ -1,5 +1,5 @@
-//! Rollups in the store, and the statistics that are read from them. What a change of a charge adds is in
-//! [`domain::rollup`].
+//! Rollups: daily sums of a scope's charges, and the statistics computed from them. [`domain::rollup`] defines what each
+//! change of a charge adds.
 
 mod repository;
 pub mod view;

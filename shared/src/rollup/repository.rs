@@ -1,5 +1,5 @@
-//! Reads and writes of rollups. A change is counted once because a marker that names it is inserted in the transaction of
-//! its sums; whoever meets the marker knows that the change was counted.
+//! Reads and writes rollups. Each change of a charge is counted once: the transaction that adds to the sums also inserts a
+//! marker for the change. If the marker exists already, the change was counted before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,16 @@ use domain::time::Timestamp;
 
 use crate::store::{Committed, Item, Order, Store, StoreError, Write, text};
 
-/// Changes of one transaction: with a marker and at most a day's row for each, and the row of all time, they stay within the
-/// 100 rows that DynamoDB takes.
-const CHANGES_A_TRANSACTION: usize = 40;
+/// The most changes in one transaction. Each needs a marker and at most one row of a day; one more row holds the sums of all
+/// time. Together they stay within DynamoDB's 100 rows.
+const CHANGES_PER_TRANSACTION: usize = 40;
 
-/// Days of a window from which on it is read in halves, side by side: a query ends at 1 MB, some 1,400 rows.
-const DAYS_A_QUERY: u64 = 183;
+/// The length in days from which a window is read as two concurrent queries. A page of a query ends at 1 MB, about 1,400
+/// rows.
+const DAYS_PER_QUERY: u64 = 183;
 
-/// A change that was counted. It is kept as long as events are, because quarantined records may be replayed late.
+/// The row that marks a change as counted. It is kept as long as events are, because quarantined stream records may be
+/// replayed late.
 #[derive(Debug, Deserialize, Serialize)]
 struct Marker {
     charge: ChargeId,
@@ -44,53 +46,54 @@ impl Row for Marker {
 /// The sums of a day in a currency.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DayRow {
-    /// The day on which its charges were created.
+    /// The day on which the charges were created.
     pub day: Day,
-    /// Their currency.
+    /// The charges' currency.
     pub currency: Currency,
-    /// What they come to.
+    /// The sums over these charges.
     pub sums: Sums,
 }
 
-/// The rollups of all scopes.
+/// The repository of rollups, over all scopes.
 #[derive(Clone, Debug)]
 pub struct Rollups {
     store: Store,
 }
 
 impl Rollups {
-    /// Rollups in a store.
+    /// Creates a repository on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Counts changes of one scope's charges, each once, whether it comes again now or came before. When it fails, some may be
-    /// counted; all can be given again.
+    /// Counts changes of one scope's charges, each exactly once: changes repeated in `changes`, or counted by an earlier call,
+    /// are skipped. After a failure some changes may be counted, and the whole call can be repeated.
     pub async fn count(&self, changes: Vec<Counted>, now: Timestamp) -> Result<(), StoreError> {
-        let mut named = BTreeSet::new();
-        let changes: Vec<Counted> = changes
-            .into_iter()
-            .filter(|change| named.insert((change.charge.raw(), change.version)))
-            .collect();
-        for some in changes.chunks(CHANGES_A_TRANSACTION) {
-            self.count_some(some.to_vec(), now).await?;
+        let mut seen = BTreeSet::new();
+        let changes: Vec<Counted> =
+            changes.into_iter().filter(|change| seen.insert((change.charge.raw(), change.version))).collect();
+        for chunk in changes.chunks(CHANGES_PER_TRANSACTION) {
+            self.count_chunk(chunk.to_vec(), now).await?;
         }
         Ok(())
     }
 
-    async fn count_some(&self, changes: Vec<Counted>, now: Timestamp) -> Result<(), StoreError> {
+    /// Counts the changes of one transaction. When markers exist already, drops those changes and retries.
+    async fn count_chunk(&self, changes: Vec<Counted>, now: Timestamp) -> Result<(), StoreError> {
         let mut left = changes;
         while !left.is_empty() {
-            match self.store.commit(writes(&left, now)?).await? {
+            match self.store.commit(count_writes(&left, now)?).await? {
                 Committed::Done => return Ok(()),
                 Committed::Overtaken { at } => {
                     let before = left.len();
-                    // The markers come first, a place for each change.
-                    let placed = left.into_iter().enumerate();
+                    // The markers are the first writes, so the index of a marker is that of its change.
+                    let indexed = left.into_iter().enumerate();
                     left =
-                        placed.filter(|(place, _)| !at.contains(place)).map(|(_, change)| change).collect();
+                        indexed.filter(|(index, _)| !at.contains(index)).map(|(_, change)| change).collect();
                     if left.len() == before {
-                        return Err(StoreError::Corrupt("sums were refused without a marker".to_owned()));
+                        return Err(StoreError::Corrupt(
+                            "a write of sums failed, but no marker existed".to_owned(),
+                        ));
                     }
                 }
             }
@@ -98,11 +101,11 @@ impl Rollups {
         Ok(())
     }
 
-    /// The sums of a window's days, oldest first: one query, or two side by side.
+    /// Reads the sums of a window's days, oldest first, in one query or two concurrent ones.
     pub async fn of_days(&self, scope: &Scope, window: Window) -> Result<Vec<DayRow>, StoreError> {
         let Window { first, today: last } = window;
         let days = first.days_until(last);
-        if days < DAYS_A_QUERY {
+        if days < DAYS_PER_QUERY {
             return self.between(scope, first, last).await;
         }
         let middle = last.back(days.div_euclid(2));
@@ -112,23 +115,23 @@ impl Rollups {
         Ok(early)
     }
 
-    /// The sums of the days from one to another, both taken in, oldest first: one query.
+    /// Reads the sums of the days from `first` to `last`, both inclusive, oldest first, in one query.
     pub async fn between(&self, scope: &Scope, first: Day, last: Day) -> Result<Vec<DayRow>, StoreError> {
-        // '$' sorts after the '#' that follows the day, so this bound takes in all of the last.
+        // '#' follows the day in a sort key. '$' sorts after '#', so this bound includes every row of the last day.
         let (from, to) = (format!("{DAY_SORT}{first}"), format!("{DAY_SORT}{last}$"));
         let items = self.store.range(&partition(scope), (&from, &to), Order::OldestFirst, usize::MAX).await?;
         items.iter().map(day_row).collect()
     }
 
-    /// The sums of all time: charges created, and in each status now.
+    /// Reads the sums of all time: the number of charges created, and the number in each status now.
     pub async fn of_all_time(&self, scope: &Scope) -> Result<Sums, StoreError> {
         let item = self.store.get_item(&all_time_key(scope)).await?;
         item.as_ref().map_or(Ok(Sums::default()), sums)
     }
 }
 
-/// The markers of changes in their order, then the sums, merged by row.
-fn writes(changes: &[Counted], now: Timestamp) -> Result<Vec<Write>, StoreError> {
+/// Returns the writes that count changes: their markers in the same order, then the sums, merged by row.
+fn count_writes(changes: &[Counted], now: Timestamp) -> Result<Vec<Write>, StoreError> {
     let mut writes = Vec::new();
     let mut rows: BTreeMap<(String, String), Sums> = BTreeMap::new();
     for change in changes {
@@ -150,12 +153,12 @@ fn writes(changes: &[Counted], now: Timestamp) -> Result<Vec<Write>, StoreError>
 
 fn day_row(item: &Item) -> Result<DayRow, StoreError> {
     let sort = text(item, "sk").unwrap_or_default();
-    let (day, currency) =
-        parse_day(&sort).ok_or_else(|| StoreError::Corrupt(format!("{sort} is no day of a rollup")))?;
+    let (day, currency) = parse_day(&sort)
+        .ok_or_else(|| StoreError::Corrupt(format!("{sort} is not the sort key of a rollup's day")))?;
     Ok(DayRow { day, currency, sums: sums(item)? })
 }
 
-/// Every number of a row is a sum.
+/// Reads the sums of a row: all its numeric attributes.
 fn sums(item: &Item) -> Result<Sums, StoreError> {
     let mut sums = Sums::default();
     for (attribute, value) in item {

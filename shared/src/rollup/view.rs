@@ -1,5 +1,5 @@
-//! Statistics as clients see them (contract: `GET /v1/payments/stats`; design: metrics body), from the sums of a window's
-//! days.
+//! The wire formats of statistics (contract: `GET /v1/payments/stats`; design: metrics body), computed from the daily sums
+//! of a window.
 
 use std::collections::BTreeMap;
 
@@ -15,31 +15,39 @@ use domain::vocabulary::Vocabulary;
 use crate::http::{Fields, Problem, Query};
 use crate::rollup::DayRow;
 
-/// Points of `dailyVolume`, at most (contract: Limits).
+/// The most points of `dailyVolume` (contract: Limits).
 const MAX_DAILY_POINTS: u64 = 366;
 
-/// Business days, unless asked otherwise.
+/// The number of business days without a `days` parameter (contract: `GET /v1/payments/stats`).
 const DEFAULT_DAYS: u32 = 7;
 
-/// The most business days: more than a century.
+/// The largest `days`: more than a century.
 const MAX_DAYS: u32 = 36_500;
 
-/// What a client asks of the statistics.
+/// The query parameters of statistics, validated.
 #[derive(Clone, Copy, Debug)]
 pub struct StatsQuery {
-    /// Business days, today included.
+    /// The number of business days (America/Sao_Paulo), today included.
     pub days: u32,
-    /// Of one currency alone; `None`: of all.
+    /// The only currency to include; `None` includes all.
     pub currency: Option<Currency>,
 }
 
 impl StatsQuery {
-    /// Of `stats`: `days`.
+    /// Parses the parameters of `stats`: `days`.
+    ///
+    /// # Errors
+    ///
+    /// Reports every failing parameter at once; an unknown parameter fails too.
     pub fn of_stats(query: &Query) -> Result<Self, Problem> {
         Self::parse(query, &["days"])
     }
 
-    /// Of `metrics`: `days` and `currency`.
+    /// Parses the parameters of `metrics`: `days` and `currency`.
+    ///
+    /// # Errors
+    ///
+    /// Reports every failing parameter at once; an unknown parameter fails too.
     pub fn of_metrics(query: &Query) -> Result<Self, Problem> {
         Self::parse(query, &["days", "currency"])
     }
@@ -73,7 +81,7 @@ struct DailyVolume {
     currencies: BTreeMap<Currency, i64>,
 }
 
-/// The sums of all rows.
+/// Adds up the sums of all rows.
 fn sum<'a>(rows: impl IntoIterator<Item = &'a DayRow>) -> Sums {
     let mut all = Sums::default();
     for row in rows {
@@ -82,7 +90,7 @@ fn sum<'a>(rows: impl IntoIterator<Item = &'a DayRow>) -> Sums {
     all
 }
 
-/// The sums of each currency in which something was paid.
+/// Adds up the sums by currency. Currencies without a paid charge are left out.
 fn paid_by_currency<'a>(rows: impl IntoIterator<Item = &'a DayRow>) -> BTreeMap<Currency, Sums> {
     let mut by_currency: BTreeMap<Currency, Sums> = BTreeMap::new();
     for row in rows.into_iter().filter(|row| row.sums.get(Counter::Paid) > 0) {
@@ -100,8 +108,8 @@ fn volumes(by_currency: &BTreeMap<Currency, Sums>) -> Vec<CurrencyVolume> {
     by_currency.iter().map(volume).collect()
 }
 
-/// The methods with which something was paid. The contract's entry has no currency: minor units of a method that takes
-/// several add up here.
+/// Returns the volumes of the methods with a paid charge. The contract's entry has no currency, so the minor units of a
+/// method that supports several currencies are added up.
 fn methods(sums: &Sums) -> Vec<MethodVolume> {
     let volume = |(name, method)| MethodVolume {
         method: name,
@@ -111,8 +119,8 @@ fn methods(sums: &Sums) -> Vec<MethodVolume> {
     PaymentMethod::vocabulary().into_iter().map(volume).filter(|method| method.count > 0).collect()
 }
 
-/// `part` of `whole` in units of 1/`scale`, rounded half-up; 0 of nothing. A payment may be counted a moment before
-/// its charge: the part is never more than the whole.
+/// Returns `part` / `whole` in units of 1/`scale`, rounded half-up; 0 when `whole` is 0. A payment may be counted shortly
+/// before its charge, so a `part` above `whole` counts as `whole`.
 fn share(part: i64, whole: i64, scale: u32) -> u32 {
     let [part, whole] = [part.min(whole), whole].map(|count| u128::try_from(count).unwrap_or_default());
     let doubled = part.saturating_mul(2).saturating_mul(u128::from(scale)).saturating_add(whole);
@@ -120,14 +128,14 @@ fn share(part: i64, whole: i64, scale: u32) -> u32 {
     u32::try_from(share).unwrap_or_default()
 }
 
-/// `sum` divided by `count`, rounded half-up; `None` of nothing.
+/// Divides `sum` by `count`, rounded half-up. `None` when `count` is 0.
 fn average(sum: i64, count: i64) -> Option<i64> {
     let [sum, count] = [sum, count].map(i128::from);
     let doubled = sum.saturating_mul(2).saturating_add(count);
     i64::try_from(doubled.checked_div(count.saturating_mul(2))?).ok()
 }
 
-/// `GET /v1/payments/stats`.
+/// The response of `GET /v1/payments/stats`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatsView {
@@ -142,7 +150,7 @@ pub struct StatsView {
 }
 
 impl StatsView {
-    /// Of the rows of a window.
+    /// Computes the statistics from the rows of a window.
     pub fn new(window: Window, rows: &[DayRow]) -> Self {
         let all = sum(rows);
         let today = || rows.iter().filter(|row| row.day == window.today);
@@ -189,7 +197,7 @@ struct HourOfDay {
     paid: i64,
 }
 
-/// `GET /v1/payments/metrics`.
+/// The response of `GET /v1/payments/metrics`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricsView {
@@ -204,26 +212,26 @@ pub struct MetricsView {
     hourly: Vec<HourOfDay>,
 }
 
-/// Four decimals of the conversion rate.
+/// The conversion rate has four decimals.
 const RATE_SCALE: u32 = 10_000;
 
 impl MetricsView {
-    /// Of the rows of a window, those in the currency that is asked for.
-    pub fn new(asked: &StatsQuery, rows: &[DayRow]) -> Self {
+    /// Computes the metrics from the rows of a window that are in the requested currency.
+    pub fn new(query: &StatsQuery, rows: &[DayRow]) -> Self {
         let rows =
-            || rows.iter().filter(|row| asked.currency.is_none_or(|currency| row.currency == currency));
+            || rows.iter().filter(|row| query.currency.is_none_or(|currency| row.currency == currency));
         let all = sum(rows());
         let became = |status| all.get(Counter::Became(status));
         let (created, paid) = (all.get(Counter::Created), all.get(Counter::Paid));
         let by_currency = paid_by_currency(rows());
-        // Minor units of two currencies have no average.
+        // Amounts in different currencies have no common average.
         let ticket = match by_currency.len() {
             1 => average(all.get(Counter::Volume), paid),
             _ => None,
         };
         Self {
-            days: asked.days,
-            currency: asked.currency,
+            days: query.days,
+            currency: query.currency,
             funnel: Funnel {
                 created,
                 attempted: all.get(Counter::Attempted),
@@ -257,7 +265,7 @@ mod tests {
     use crate::rollup::view::*;
 
     #[test]
-    fn a_share_is_rounded_half_up_and_nothing_of_nothing() {
+    fn a_share_is_rounded_half_up_and_is_zero_of_zero() {
         for (part, whole, expected) in [
             (0, 0, 0),
             (0, 7, 0),
@@ -276,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn an_average_is_rounded_half_up_and_there_is_none_of_nothing() {
+    fn an_average_is_rounded_half_up_and_absent_for_a_zero_count() {
         assert_eq!(average(0, 0), None);
         assert_eq!(average(3, 2), Some(2));
         assert_eq!(average(4, 3), Some(1));
@@ -334,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn stats_have_the_contracts_shape() {
+    fn stats_have_the_shape_of_the_contract() {
         let window = Window { first: day("2026-11-18"), today: day("2026-11-21") };
         assert_eq!(
             serde_json::to_value(StatsView::new(window, &rows())).unwrap(),
@@ -360,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_window_has_its_latest_366_points_and_all_its_totals() {
+    fn a_long_window_has_its_latest_366_points_and_whole_totals() {
         let rows = [row(
             "2020-01-02",
             Currency::BRL,
@@ -376,9 +384,9 @@ mod tests {
     }
 
     #[test]
-    fn metrics_have_their_shape() {
-        let asked = StatsQuery { days: 7, currency: Some(Currency::BRL) };
-        let mut metrics = MetricsView::new(&asked, &rows());
+    fn metrics_have_the_documented_shape() {
+        let query = StatsQuery { days: 7, currency: Some(Currency::BRL) };
+        let mut metrics = MetricsView::new(&query, &rows());
         assert_eq!(metrics.hourly.len(), 24);
         metrics.hourly.retain(|hour| [0, 9, 23].contains(&hour.hour));
         assert_eq!(

@@ -1,4 +1,5 @@
-//! The settings of an account, and the copies of them that its API keys' rows carry.
+//! Changes an account's settings, and their copies in the rows of its API keys. Authentication reads a key's row alone, so
+//! each row carries a copy.
 
 use domain::account::{Account, AccountSettings};
 use domain::audit::Operator;
@@ -8,12 +9,12 @@ use domain::time::Timestamp;
 use crate::account::{AccountRefused, Accounts};
 use crate::api_key::ApiKeys;
 
-/// Changes an account's settings, with an audit row, and then each of its keys' copies. Called again with the same change, it
-/// updates the keys that an interrupted call left behind.
+/// Changes an account's settings together with an audit row, and then updates the copy in each API key's row. After an
+/// interrupted call, repeating the same change updates the remaining keys.
 ///
 /// # Errors
 ///
-/// When there is no such account, or the database does not answer.
+/// When the account does not exist, or the database does not answer.
 pub async fn change_account_settings(
     (accounts, api_keys): (&Accounts, &ApiKeys),
     id: &AccountId,

@@ -1,4 +1,5 @@
-//! The creation of a charge: its acquirer makes what the payer is given, and one put stores it.
+//! Creates a charge: the acquirer makes the payment code or other data that the payer needs, and one conditional put stores
+//! the charge.
 
 use domain::charge::{Artefacts, Charge, Funds, TransactionStatus, transition};
 use domain::ids::{ChargeId, Mode};
@@ -12,12 +13,12 @@ use crate::config::PublicUrls;
 use crate::http::Created;
 use crate::store::{Inserted, StoreError};
 
-/// Whose idempotency keys: the same key stands for another charge in another space.
+/// The namespace of an idempotency key. Equal keys in different namespaces name different charges.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum IdempotencyNamespace {
-    /// `/v1/charges` and `/v1/pix/charges` share it.
+    /// The keys of `/v1/charges` and `/v1/pix/charges`.
     Charges,
-    /// `/v1/payments`.
+    /// The keys of `/v1/payments`.
     Payments,
 }
 
@@ -30,16 +31,16 @@ impl IdempotencyNamespace {
     }
 }
 
-/// Why a charge is not created.
+/// Why a charge was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateChargeError {
-    /// The key belongs to another body.
+    /// The idempotency key was used with a different body.
     #[error("the idempotency key was used with another body")]
     IdempotencyKeyReused,
-    /// No acquirer is configured, or it failed.
+    /// No acquirer is configured, or the acquirer failed.
     #[error(transparent)]
     Acquirer(#[from] AcquirerError),
-    /// Too many live charges, or DynamoDB.
+    /// A velocity limit is reached, or DynamoDB failed.
     #[error(transparent)]
     Charge(#[from] ChargeError),
 }
@@ -50,7 +51,7 @@ impl From<StoreError> for CreateChargeError {
     }
 }
 
-/// Creates a charge in one put, or finds the one that its idempotency key made.
+/// Creates a charge, or returns the stored charge when the request is a replay of its idempotency key.
 ///
 /// # Errors
 ///
@@ -104,8 +105,8 @@ pub async fn create_charge(
     };
     match inserted {
         Inserted::New => Ok(Created::New(charge)),
-        Inserted::Existing(earlier) => match earlier.at(now) {
-            earlier if earlier.request_hash == charge.request_hash => Ok(Created::Replayed(earlier)),
+        Inserted::Existing(stored) => match stored.at(now) {
+            stored if stored.request_hash == charge.request_hash => Ok(Created::Replayed(stored)),
             _ => Err(CreateChargeError::IdempotencyKeyReused),
         },
     }

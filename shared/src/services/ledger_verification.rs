@@ -1,4 +1,4 @@
-//! The check of a scope's money: the counters of its wallets and the funds of its charges against the postings.
+//! Verifies a scope's money: compares the postings with the counters of its wallets and the funds of its charges.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use crate::store::StoreError;
 use crate::wallet::Wallets;
 use crate::wallet::verify::{ChargeSums, Difference, Verification};
 
-/// How many charges are read at once.
-const CHARGES_AT_ONCE: usize = 1_000;
+/// The number of charges that are read together.
+const CHARGES_PER_READ: usize = 1_000;
 
-/// How long a charge that changed meanwhile has until it is read again.
-const BEFORE_SECOND_LOOK: Duration = Duration::from_millis(250);
+/// The pause before the verification is repeated to confirm differences.
+const BEFORE_RECHECK: Duration = Duration::from_millis(250);
 
-/// Adds up every posting of a scope again, and compares with the counters of its wallets and the funds of its charges.
-/// `progress` is told the number of postings so far.
+/// Sums all postings of a scope again, and compares the sums with the counters of its wallets and the funds of its charges.
+/// Calls `progress` with the number of postings read so far.
 ///
-/// A charge may change between the read of its postings and its own. So a difference of its funds counts when a second look
-/// finds the same one: a charge that only moved differs by something else or not at all.
+/// A charge may change between the read of its postings and the read of its row. So a difference of its funds is reported
+/// only if a second verification finds the same difference. A charge that merely changed shows another difference or none.
 ///
 /// # Errors
 ///
-/// When DynamoDB does not answer, or a row can't be read.
+/// When DynamoDB does not answer, or a row can't be decoded.
 pub async fn verify_ledger(
     (wallets, charges): (&Wallets, &Charges),
     scope: &Scope,
@@ -37,10 +37,10 @@ pub async fn verify_ledger(
     let mut found = wallets.verify(scope, now, progress).await?;
     let mut funds = differing_funds(charges, &found).await?;
     if !funds.is_empty() {
-        tokio::time::sleep(BEFORE_SECOND_LOOK).await;
+        tokio::time::sleep(BEFORE_RECHECK).await;
         found = wallets.verify(scope, now, progress).await?;
-        let again = differing_funds(charges, &found).await?;
-        funds.retain(|difference| again.contains(difference));
+        let confirmed = differing_funds(charges, &found).await?;
+        funds.retain(|difference| confirmed.contains(difference));
     }
     found.differences.extend(funds);
     Ok(found)
@@ -48,13 +48,13 @@ pub async fn verify_ledger(
 
 async fn differing_funds(charges: &Charges, found: &Verification) -> Result<Vec<Difference>, StoreError> {
     let mut differences = Vec::new();
-    let named: Vec<(&ChargeId, &ChargeSums)> = found.charges.iter().collect();
-    for some in named.chunks(CHARGES_AT_ONCE) {
-        let ids: Vec<ChargeId> = some.iter().map(|(id, _)| **id).collect();
+    let sums_of_charges: Vec<(&ChargeId, &ChargeSums)> = found.charges.iter().collect();
+    for chunk in sums_of_charges.chunks(CHARGES_PER_READ) {
+        let ids: Vec<ChargeId> = chunk.iter().map(|(id, _)| **id).collect();
         let rows = charges.find_all(&ids).await?;
         let rows: HashMap<ChargeId, &Charge> =
             rows.iter().map(StoredCharge::as_stored).map(|row| (row.id, row)).collect();
-        for (id, sums) in some {
+        for (id, sums) in chunk {
             match rows.get(id) {
                 Some(charge) => differences.extend(differences_of(charge, sums)?),
                 None => differences.push(Difference {
@@ -80,11 +80,11 @@ fn differences_of(charge: &Charge, sums: &ChargeSums) -> Result<Vec<Difference>,
         ("lost to MED cases", sums.med_lost, funds.med_lost),
     ];
     let differing = compared.into_iter().filter(|(_, posted, kept)| posted != kept);
-    let named = |(what, posted, kept): (&str, MinorUnits, MinorUnits)| Difference {
+    let difference = |(what, posted, kept): (&str, MinorUnits, MinorUnits)| Difference {
         currency: sums.currency,
         what: format!("{} {what}", charge.id),
         posted: posted.get(),
         kept: kept.get(),
     };
-    Ok(differing.map(named).collect())
+    Ok(differing.map(difference).collect())
 }

@@ -1,8 +1,8 @@
-//! The list of payments (contract: `GET /v1/payments`): pages by number or by cursor, with the total of all that match.
+//! Lists payments (contract: `GET /v1/payments`) by page number or by cursor, with the total number of matches.
 //!
-//! In order of creation a page is one query of keys and one `BatchGetItem`; the total comes from the rollups, read beside
-//! the query, or from the query itself where that reached the end. Ordered by another field, all that match are read and
-//! sorted here, up to a bound.
+//! In order of creation, a page costs one query of index entries and one `BatchGetItem`. The total comes from the rollups,
+//! which are read concurrently, or from the query if it reached the end of the list. For any other order, all matching
+//! payments are read and sorted in memory, up to a limit.
 
 use std::cmp::Ordering;
 
@@ -25,32 +25,32 @@ use crate::http::{Fields, Problem, Query};
 use crate::rollup::{DayRow, Rollups};
 use crate::store::{ListIndex, Order, PageError, Store, StoreError};
 
-/// Payments on a page, unless asked otherwise, and at most (contract: Limits).
+/// The page size without a `limit`, and the largest page (contract: Limits).
 const DEFAULT_LIMIT: u32 = 20;
 const MAX_LIMIT: u32 = 100;
 
-/// Payments before a page, at most: a page reads their keys too, and so many still are one query.
+/// The most payments before a page. A page reads their index entries too, and this many still fit one query.
 const MAX_OFFSET: usize = 5_000;
 
-/// Payments that are sorted in memory, at most: some megabytes, and ten `BatchGetItem`s.
+/// The most payments that are sorted in memory: a few megabytes, and ten `BatchGetItem` requests.
 const MAX_SORTED: usize = 1_000;
 
-/// A list that is no longer than this has an exact total at any moment: its keys are read to the end, which costs
-/// five read units. The rollups are behind by what the stream is behind.
+/// The length up to which a list has an exact total at any moment. Its index entries are read to the end, which costs five
+/// read units. The rollups lag behind by the delay of the stream.
 const EXACT_TOTAL: usize = 250;
 
 const PARAMETERS: [&str; 8] =
     ["page", "limit", "starting_after", "status", "startDate", "endDate", "sortBy", "sortOrder"];
 
-/// The field that the index keeps in order.
+/// The field by which the index is sorted.
 const CREATED_AT: &str = "createdAt";
 
-/// What a client asks of the list.
+/// The query parameters of the list, validated.
 #[derive(Clone, Debug)]
 pub struct PaymentFilter {
     page: u32,
     limit: u32,
-    /// The last payment of the page before; takes the place of `page`.
+    /// The cursor: the last payment of the previous page. It replaces `page`.
     pub starting_after: Option<ChargeId>,
     status: Option<TransactionStatus>,
     start: Option<Timestamp>,
@@ -68,14 +68,16 @@ enum SortOrder {
 }
 
 impl SortOrder {
-    fn of(self, ascending: Ordering) -> Ordering {
+    /// Reverses an ascending comparison for the descending order.
+    fn apply(self, ascending: Ordering) -> Ordering {
         match self {
             Self::Ascending => ascending,
             Self::Descending => ascending.reverse(),
         }
     }
 
-    fn by_creation(self) -> Order {
+    /// Returns the direction in which the index is read.
+    fn index_order(self) -> Order {
         match self {
             Self::Ascending => Order::OldestFirst,
             Self::Descending => Order::NewestFirst,
@@ -86,22 +88,26 @@ impl SortOrder {
 /// A page of payments.
 #[derive(Debug)]
 pub struct PaymentPage {
-    /// The payments, as they stand now.
+    /// The payments with their current status.
     pub payments: Vec<Charge>,
-    /// How many match, on all pages.
+    /// The number of matching payments on all pages.
     pub total: usize,
-    /// Which page it is, from 1; `None`: it was asked for by a cursor.
+    /// The page number, from 1; `None` when the request has a cursor.
     pub page: Option<u32>,
-    /// How many payments a page has.
+    /// The page size.
     pub limit: u32,
-    /// Whether more follow.
+    /// Whether more payments follow.
     pub has_more: bool,
-    /// Where the next page starts; `None` on the last one and in an order that cursors don't have.
+    /// The `starting_after` of the next page. `None` on the last page, and in any other order than that of creation.
     pub next_cursor: Option<ChargeId>,
 }
 
 impl PaymentFilter {
-    /// Reads a query string; every failing parameter is reported, an unknown one too.
+    /// Parses a query string.
+    ///
+    /// # Errors
+    ///
+    /// Reports every failing parameter at once; an unknown parameter fails too.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, &PARAMETERS);
@@ -151,7 +157,7 @@ impl PaymentFilter {
         usize::try_from(self.limit).unwrap_or_default()
     }
 
-    fn admits(&self, charge: &Charge) -> bool {
+    fn matches(&self, charge: &Charge) -> bool {
         self.status.is_none_or(|status| charge.status == status)
     }
 
@@ -162,7 +168,7 @@ impl PaymentFilter {
         }
     }
 
-    /// What counts those that match.
+    /// Returns the rollup counter of the payments with the requested status, or of all payments.
     fn counter(&self) -> Counter {
         self.status.map_or(Counter::Created, Counter::InStatus)
     }
@@ -172,32 +178,32 @@ impl PaymentFilter {
         PaymentPage { payments, total, page, limit: self.limit, has_more: false, next_cursor: None }
     }
 
-    /// The places that the page is read from, and how many of them: without `cursor` from the first payment on, for a page by
-    /// number skips those before it and small lists are counted on the way.
-    fn window(&self, cursor: Option<&str>) -> (String, String, usize) {
+    /// Returns the range of index entries for a page, and the number of entries to read. Without a cursor the range starts at
+    /// the first payment: a page by number skips the earlier entries, and a short list is counted to its end.
+    fn index_range(&self, cursor: Option<&str>) -> (String, String, usize) {
         let (from, to) = sort_range(self.start, self.end);
         let Some(cursor) = cursor else {
             return (from, to, self.offset().saturating_add(self.limit()).max(EXACT_TOTAL).saturating_add(1));
         };
         let cursor = cursor.to_owned();
-        // One more to know whether more follow, one for the cursor itself, whose entry the bound takes in.
-        let wanted = self.limit().saturating_add(2);
+        // One extra entry shows whether more follow. The other is the cursor's own entry, which the range includes.
+        let limit = self.limit().saturating_add(2);
         match self.order {
-            SortOrder::Ascending => (from.max(cursor), to, wanted),
-            SortOrder::Descending => (from, to.min(cursor), wanted),
+            SortOrder::Ascending => (from.max(cursor), to, limit),
+            SortOrder::Descending => (from, to.min(cursor), limit),
         }
     }
 }
 
-/// Why a page of payments is not read.
+/// Why a page of payments was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum PaymentListError {
-    /// More payments match than can be sorted by another field than their creation.
+    /// More payments match than can be sorted by a field other than `createdAt`.
     #[error(
         "can sort at most {MAX_SORTED} payments, and more match; narrow the list by `status`, `startDate` and `endDate`, or read all in the order of `{CREATED_AT}` with `starting_after`"
     )]
     TooManyToSort,
-    /// `starting_after` names no payment of the scope, or DynamoDB.
+    /// `starting_after` names no payment of the scope, or a read of DynamoDB failed.
     #[error(transparent)]
     Page(#[from] PageError),
 }
@@ -208,21 +214,21 @@ impl From<StoreError> for PaymentListError {
     }
 }
 
-/// The payments of all scopes, as lists.
+/// The list of payments, over all scopes.
 #[derive(Clone, Debug)]
 pub struct PaymentList {
     store: Store,
 }
 
 impl PaymentList {
-    /// The payments in a store.
+    /// Creates the list on a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// A page of a scope's payments, charges of `/v1/charges` among them. `cursor` is the payment that `starting_after`
-    /// names, read beforehand. A payment that has expired since its status was written counts in `total` for a filter by
-    /// that status, and is left out of the page.
+    /// Reads a page of a scope's payments, including charges created by `/v1/charges`. `cursor` is the payment that
+    /// `starting_after` names; the caller has read it. When filtering by status, a payment that has expired since its status
+    /// was written still counts in `total`, but is left out of the page.
     ///
     /// # Errors
     ///
@@ -244,13 +250,13 @@ impl PaymentList {
             return Ok(filter.page(Vec::new(), 0));
         }
         if filter.sort_by == CREATED_AT {
-            Ok(self.by_creation(scope, filter, cursor.as_deref(), now).await?)
+            Ok(self.page_by_creation(scope, filter, cursor.as_deref(), now).await?)
         } else {
-            self.sorted(scope, filter, public_urls, now).await
+            self.page_by_field(scope, filter, public_urls, now).await
         }
     }
 
-    async fn by_creation(
+    async fn page_by_creation(
         &self,
         scope: &Scope,
         filter: &PaymentFilter,
@@ -258,17 +264,17 @@ impl PaymentList {
         now: Timestamp,
     ) -> Result<PaymentPage, StoreError> {
         let (index, partition) = filter.partition(scope);
-        let (from, to, wanted) = filter.window(cursor);
+        let (from, to, limit) = filter.index_range(cursor);
         let read = async || {
-            // DynamoDB refuses a range that ends before it begins: a cursor outside the dates asked for.
+            // DynamoDB refuses a range that ends before it begins. A cursor outside the requested dates makes such a range.
             if from > to {
                 return Ok(Vec::new());
             }
-            self.store.list(index, &partition, (&from, &to), filter.order.by_creation(), wanted).await
+            self.store.list(index, &partition, (&from, &to), filter.order.index_order(), limit).await
         };
         let (mut entries, counted) = tokio::try_join!(read(), Box::pin(self.count(scope, filter, now)))?;
-        let seen = entries.len();
-        let total = if cursor.is_none() && seen < wanted { seen } else { counted.max(seen) };
+        let read_count = entries.len();
+        let total = if cursor.is_none() && read_count < limit { read_count } else { counted.max(read_count) };
         entries.retain(|entry| Some(entry.sort.as_str()) != cursor);
         let skipped = if cursor.is_none() { filter.offset() } else { 0 };
         let has_more = entries.len() > skipped.saturating_add(filter.limit());
@@ -277,12 +283,12 @@ impl PaymentList {
         let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;
         let payments: Vec<Charge> = rows.into_iter().map(|charge| charge.at(now)).collect();
         let next_cursor = payments.last().map(|charge| charge.id).filter(|_| has_more);
-        let admitted = payments.into_iter().filter(|charge| filter.admits(charge));
-        let page = filter.page(admitted.collect(), total);
+        let matching = payments.into_iter().filter(|charge| filter.matches(charge));
+        let page = filter.page(matching.collect(), total);
         Ok(PaymentPage { has_more, next_cursor, ..page })
     }
 
-    async fn sorted(
+    async fn page_by_field(
         &self,
         scope: &Scope,
         filter: &PaymentFilter,
@@ -292,23 +298,23 @@ impl PaymentList {
         let (index, partition) = filter.partition(scope);
         let (from, to) = sort_range(filter.start, filter.end);
         let bounds = (from.as_str(), to.as_str());
-        let wanted = MAX_SORTED.saturating_add(1);
-        let entries = self.store.list(index, &partition, bounds, Order::NewestFirst, wanted).await?;
+        let limit = MAX_SORTED.saturating_add(1);
+        let entries = self.store.list(index, &partition, bounds, Order::NewestFirst, limit).await?;
         if entries.len() > MAX_SORTED {
             return Err(PaymentListError::TooManyToSort);
         }
         let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
         let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;
         let payments = rows.into_iter().map(|charge| charge.at(now));
-        let payments: Vec<Charge> = payments.filter(|charge| filter.admits(charge)).collect();
+        let payments: Vec<Charge> = payments.filter(|charge| filter.matches(charge)).collect();
         let total = payments.len();
-        let sorted = sorted(payments, filter.sort_by, filter.order, public_urls).into_iter();
+        let sorted = sort_by_field(payments, filter.sort_by, filter.order, public_urls).into_iter();
         let page = filter.page(sorted.skip(filter.offset()).take(filter.limit()).collect(), total);
         Ok(PaymentPage { has_more: total > filter.offset().saturating_add(filter.limit()), ..page })
     }
 
-    /// How many payments match, by the rollups: of all time, or of the whole days between two dates, with what the parts
-    /// of days at either end have by their index entries.
+    /// Counts the matching payments. Without dates, the rollup of all time has the number. With dates, the rollups count the
+    /// whole days, and the index entries of the partial days at either end are counted.
     async fn count(
         &self,
         scope: &Scope,
@@ -316,32 +322,32 @@ impl PaymentList {
         now: Timestamp,
     ) -> Result<usize, StoreError> {
         let rollups = Rollups::new(self.store.clone());
-        // Nothing was made after now.
+        // No payment was created after now, so a later end is no limit.
         let end = filter.end.filter(|end| *end < now);
         if filter.start.is_none() && end.is_none() {
-            return Ok(positive(rollups.of_all_time(scope).await?.get(filter.counter())));
+            return Ok(count_or_zero(rollups.of_all_time(scope).await?.get(filter.counter())));
         }
-        let parts = Parts::of(filter.start, end);
+        let parts = RangeParts::split(filter.start, end);
         let (index, partition) = filter.partition(scope);
-        let of_part = async |part: Option<(Timestamp, Timestamp)>| match part {
+        let count_entries = async |part: Option<(Timestamp, Timestamp)>| match part {
             None => Ok(0),
             Some((from, to)) => {
                 let (from, to) = sort_range(Some(from), Some(to));
                 self.store.count(index, &partition, (&from, &to)).await
             }
         };
-        let of_days = async |days: Option<(Day, Day)>| match days {
+        let read_days = async |days: Option<(Day, Day)>| match days {
             None => Ok(Vec::new()),
             Some((first, last)) => rollups.between(scope, first, last).await,
         };
         let (head, days, tail) =
-            tokio::try_join!(of_part(parts.head), of_days(parts.days), of_part(parts.tail))?;
-        let of_row = |row: &DayRow| positive(row.sums.get(filter.counter()));
-        Ok(days.iter().map(of_row).fold(head.saturating_add(tail), usize::saturating_add))
+            tokio::try_join!(count_entries(parts.head), read_days(parts.days), count_entries(parts.tail))?;
+        let count_of_day = |row: &DayRow| count_or_zero(row.sums.get(filter.counter()));
+        Ok(days.iter().map(count_of_day).fold(head.saturating_add(tail), usize::saturating_add))
     }
 }
 
-/// A page of payments on the wire.
+/// A page of payments on the wire (contract: `GET /v1/payments`), with the cursor fields of the other lists.
 #[derive(Debug, Serialize)]
 pub struct PaymentListView<'a> {
     data: Vec<PaymentView<'a>>,
@@ -355,7 +361,7 @@ pub struct PaymentListView<'a> {
 }
 
 impl<'a> PaymentListView<'a> {
-    /// The page as the list gives it.
+    /// Serialises a page.
     pub fn new(page: &'a PaymentPage, public_urls: &PublicUrls) -> Self {
         Self {
             data: page.payments.iter().map(|payment| PaymentView::new(payment, public_urls)).collect(),
@@ -368,21 +374,23 @@ impl<'a> PaymentListView<'a> {
     }
 }
 
-/// A count may be below zero for a moment, when a charge's leaving a status is counted before its coming.
-fn positive(count: i64) -> usize {
+/// Converts a count; a negative one is 0. A count is negative for a moment when the stream reports that a charge left a status
+/// before it reports that the charge entered it.
+fn count_or_zero(count: i64) -> usize {
     usize::try_from(count).unwrap_or_default()
 }
 
-/// A time between two instants, cut at São Paulo's midnights: whole days, and what is left of a day at either end.
+/// A range of time, split at the midnights of America/Sao_Paulo into whole days and the partial days at either end. All
+/// bounds are inclusive.
 #[derive(Debug, Eq, PartialEq)]
-struct Parts {
+struct RangeParts {
     head: Option<(Timestamp, Timestamp)>,
     days: Option<(Day, Day)>,
     tail: Option<(Timestamp, Timestamp)>,
 }
 
-impl Parts {
-    fn of(from: Option<Timestamp>, to: Option<Timestamp>) -> Self {
+impl RangeParts {
+    fn split(from: Option<Timestamp>, to: Option<Timestamp>) -> Self {
         let (from, to) = (from.unwrap_or(Timestamp::MIN), to.unwrap_or(Timestamp::MAX));
         let (first, last) = (Day::of(from), Day::of(to));
         let (begins_within, ends_within) = (from > first.starts_at(), to < last.ends_at());
@@ -399,19 +407,19 @@ impl Parts {
     }
 }
 
-/// A field's value, as it sorts. Lists and objects sort as their JSON does.
+/// A field's value in a form that sorts. Lists and objects sort by their JSON text.
 #[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum SortKey {
     Number(i64),
-    /// A decimal number without a sign: the length of its whole part, that part, its decimals.
+    /// An unsigned decimal number: the number of digits before the point, these digits, the decimals.
     Decimal(usize, String, String),
     Text(String),
 }
 
 impl SortKey {
-    /// `None`: the field is `null`.
-    fn of(charge: &Charge, field: &str, public_urls: &PublicUrls) -> Option<Self> {
-        // The picture takes longer than all the rest.
+    /// Reads a field of a charge as `GET /v1/payments/{id}` shows it. `None` when the field is `null`.
+    fn from_field(charge: &Charge, field: &str, public_urls: &PublicUrls) -> Option<Self> {
+        // The QR image is only made when it is the sort field, because it takes longer than all other fields together.
         let view = match field {
             "pixQrCode" => PaymentView::new(charge, public_urls),
             _ => PaymentView::without_picture(charge, public_urls),
@@ -432,20 +440,21 @@ impl SortKey {
     }
 }
 
-/// By a field; what has none comes last either way. Those that are equal go by their creation, then by their id.
-fn sorted(payments: Vec<Charge>, by: &str, order: SortOrder, public_urls: &PublicUrls) -> Vec<Charge> {
+/// Sorts payments by a field. Payments without a value come last in both directions. Equal payments are sorted by creation
+/// and then by id, in the same direction.
+fn sort_by_field(payments: Vec<Charge>, by: &str, order: SortOrder, public_urls: &PublicUrls) -> Vec<Charge> {
     let keyed = payments
         .into_iter()
-        .map(|charge| (SortKey::of(&charge, by, public_urls), charge.list_sort(), charge));
+        .map(|charge| (SortKey::from_field(&charge, by, public_urls), charge.list_sort(), charge));
     let mut keyed: Vec<_> = keyed.collect();
-    keyed.sort_by(|(left, left_place, _), (right, right_place, _)| {
+    keyed.sort_by(|(left, left_list_sort, _), (right, right_list_sort, _)| {
         let by_key = match (left, right) {
-            (Some(left), Some(right)) => order.of(left.cmp(right)),
+            (Some(left), Some(right)) => order.apply(left.cmp(right)),
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
             (None, None) => Ordering::Equal,
         };
-        by_key.then_with(|| order.of(left_place.cmp(right_place)))
+        by_key.then_with(|| order.apply(left_list_sort.cmp(right_list_sort)))
     });
     keyed.into_iter().map(|(_, _, charge)| charge).collect()
 }
@@ -474,12 +483,12 @@ mod tests {
     }
 
     fn in_order(charges: &[Charge], by: &str, order: SortOrder) -> Vec<i64> {
-        let sorted = sorted(charges.to_vec(), by, order, &public_urls());
+        let sorted = sort_by_field(charges.to_vec(), by, order, &public_urls());
         sorted.iter().map(|charge| charge.created_at.millis_since(at(0)) / 1000).collect()
     }
 
     #[test]
-    fn equal_ones_go_by_their_creation_in_the_same_direction() {
+    fn equal_payments_sort_by_creation_in_the_same_direction() {
         let charges: Vec<Charge> = (0..5).map(numbered).collect();
         assert_eq!(in_order(&charges, "amount", SortOrder::Ascending), [0, 2, 4, 1, 3]);
         assert_eq!(in_order(&charges, "amount", SortOrder::Descending), [3, 1, 4, 2, 0]);
@@ -487,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_value_comes_last_either_way() {
+    fn payments_without_a_value_come_last_in_both_directions() {
         let mut charges: Vec<Charge> = (0..3).map(numbered).collect();
         charges[1].artefacts.pix = None;
         assert_eq!(in_order(&charges, "pixCopyPaste", SortOrder::Ascending), [0, 2, 1]);
@@ -516,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_sorts() {
+    fn a_list_can_be_sorted_by_every_field() {
         let charges: Vec<Charge> = (0..3).map(numbered).collect();
         for field in PaymentView::FIELDS {
             assert_eq!(in_order(&charges, field, SortOrder::Ascending).len(), 3, "{field}");
@@ -528,16 +537,16 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_cut_at_midnight_in_sao_paulo() {
+    fn a_range_is_split_at_midnight_in_sao_paulo() {
         let at = |text: &str| Timestamp::parse_floor(text).unwrap();
-        let parts = |from: &str, to: &str| Parts::of(Some(at(from)), Some(at(to)));
+        let parts = |from: &str, to: &str| RangeParts::split(Some(at(from)), Some(at(to)));
         assert_eq!(
             parts("2026-11-18T03:00:00Z", "2026-11-21T02:59:59.999Z"),
-            Parts { head: None, days: Some((day("2026-11-18"), day("2026-11-20"))), tail: None }
+            RangeParts { head: None, days: Some((day("2026-11-18"), day("2026-11-20"))), tail: None }
         );
         assert_eq!(
             parts("2026-11-18T03:00:00.001Z", "2026-11-21T02:59:59.998Z"),
-            Parts {
+            RangeParts {
                 head: Some((at("2026-11-18T03:00:00.001Z"), at("2026-11-19T02:59:59.999Z"))),
                 days: Some((day("2026-11-19"), day("2026-11-19"))),
                 tail: Some((at("2026-11-20T03:00:00Z"), at("2026-11-21T02:59:59.998Z"))),
@@ -545,25 +554,25 @@ mod tests {
         );
         let within = (at("2026-11-18T12:00:00Z"), at("2026-11-18T13:00:00Z"));
         assert_eq!(
-            Parts::of(Some(within.0), Some(within.1)),
-            Parts { head: Some(within), days: None, tail: None }
+            RangeParts::split(Some(within.0), Some(within.1)),
+            RangeParts { head: Some(within), days: None, tail: None }
         );
         assert_eq!(parts("2026-11-18T12:00:00Z", "2026-11-19T12:00:00Z").days, None);
-        let open = Parts::of(Some(at("2026-11-18T03:00:00Z")), None);
+        let open = RangeParts::split(Some(at("2026-11-18T03:00:00Z")), None);
         assert_eq!(open.days, Some((day("2026-11-18"), Day::of(Timestamp::MAX))));
         assert_eq!((open.head, open.tail), (None, None));
     }
 
     proptest! {
         #[test]
-        fn every_instant_is_in_one_part(
+        fn every_instant_of_a_range_is_in_exactly_one_part(
             from in 0_i64..4_000_000_000_000,
             length in 0_i64..1_000_000_000,
             inside in 0.0_f64..1.0,
         ) {
             let millis = |millis: i64| Timestamp::from_millis(millis).unwrap();
             let (from, to) = (millis(from), millis(from + length));
-            let parts = Parts::of(Some(from), Some(to));
+            let parts = RangeParts::split(Some(from), Some(to));
             #[expect(clippy::as_conversions, clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "any number will do")]
             let inside = millis(from.millis() + (length as f64 * inside) as i64);
             let holds = |at: Timestamp| {
