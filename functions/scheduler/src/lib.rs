@@ -1,8 +1,8 @@
-//! What is due: charges whose time is over, tranches of held money whose day has come, refunds that take long, deliveries
-//! whose next attempt has come or whose message was lost, abandoned deliveries, and the count of those that are done.
+//! Runs due work: expires charges, releases tranches of held money, polls unfinished refunds and pending charges, retries
+//! deliveries, recovers lost queue messages, cancels abandoned deliveries and advances the count of deliveries.
 //!
-//! Rows that wait are in a sparse, sharded index by due time. Each run reads what is due and moves it on by the
-//! same conditional writes that any other path uses, so that two runs at once, or a run that dies, do no harm.
+//! Rows with due work are in a sparse index, sharded and sorted by due time. Each run reads the due rows and processes them
+//! by the same conditional writes as every other path. So concurrent runs, or a run that crashes, do no harm.
 
 use domain::calendar::Day;
 use domain::charge::transition::Command;
@@ -23,28 +23,30 @@ use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SEC
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use tokio::task::JoinSet;
 
-/// Pages of a shard in one run: the rest is due a minute later, in the next.
+/// The most pages of a shard in one run. The next run, a minute later, reads the rest.
 const MAX_PAGES: usize = 50;
 
-/// When a row that can't be moved on is looked at again, in seconds: it must not stand before the others.
-const SET_ASIDE_SECONDS: i64 = 300;
+/// The delay of a row whose processing failed, in seconds. The delay keeps failing rows from blocking the others.
+const RETRY_FAILED_SECONDS: i64 = 300;
 
-/// The longest time after which an acquirer is asked again about what it has not done, in seconds: 6 hours.
-const LONGEST_ASK_SECONDS: i64 = 21_600;
+/// The longest pause between two polls of an acquirer, in seconds: 6 hours.
+const MAX_POLL_SECONDS: i64 = 21_600;
 
-/// Whom a row that was due is handed to.
+/// What to do with a due row.
 enum DueAction {
+    /// Send this message to the queue of deliveries.
     Delivery(DeliveryMessage),
+    /// Send this message to the queue of acquirer work.
     Acquirer(AcquirerMessage),
-    /// This scope's deliveries are to be counted, which takes longer than all else: after it.
+    /// Count this scope's deliveries, after the other rows, because it takes long.
     Count(Scope),
-    /// The next step of this abandonment is to be made, which takes long too.
+    /// Make the next step of this abandonment, after the other rows, because it takes long.
     Abandon(Box<Abandonment>),
-    /// It is done, or somebody else's.
-    Nobody,
+    /// Nothing: the row is done, or another caller has moved it.
+    Nothing,
 }
 
-/// What a shard does after all else, for it takes longer.
+/// The slow work of a shard, which runs after all its other rows.
 #[derive(Default)]
 struct SlowWork {
     to_count: Vec<Scope>,
@@ -56,16 +58,20 @@ struct SlowWork {
 pub struct DueWork {
     /// The state table.
     pub store: Store,
-    /// Where deliveries start.
+    /// The queue of deliveries.
     pub queue: DeliveryQueue,
-    /// Where what is to be asked of acquirers starts.
+    /// The queue of acquirer work.
     pub acquirers: AcquirerQueue,
-    /// The time.
+    /// The time source.
     pub clock: Clock,
 }
 
 impl DueWork {
     /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL` and `ACQUIRER_QUEUE_URL`.
+    ///
+    /// # Errors
+    ///
+    /// When a variable is missing.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -79,79 +85,85 @@ impl DueWork {
         })
     }
 
-    /// Moves on all that is due now, the shards side by side. Gives how many rows moved.
+    /// Processes all rows that are due now, the shards concurrently. Returns the number of rows processed.
     ///
     /// # Errors
     ///
-    /// The first shard's failure; what the others did stays done, and the next run takes up the rest.
+    /// The failure of the first shard that failed. The work of the other shards stays done, and the next run continues.
     pub async fn run(&self) -> Result<usize, WorkError> {
         let mut shards = JoinSet::new();
         for shard in 0..DUE_SHARDS {
             let work = self.clone();
             shards.spawn(async move { work.run_shard(shard).await });
         }
-        let mut moved: usize = 0;
+        let mut processed: usize = 0;
         for shard in shards.join_all().await {
-            moved = moved.saturating_add(shard?);
+            processed = processed.saturating_add(shard?);
         }
-        Ok(moved)
+        Ok(processed)
     }
 
     async fn run_shard(&self, shard: u8) -> Result<usize, WorkError> {
-        let mut moved: usize = 0;
+        let mut processed: usize = 0;
         let mut after = None;
         let mut slow = SlowWork::default();
         for _page in 0..MAX_PAGES {
             let now = self.clock.now();
             let (due, next) = self.store.due(shard, now, after).await?;
-            moved = moved.saturating_add(self.move_on(due, now, &mut slow).await?);
+            processed = processed.saturating_add(self.process_page(due, now, &mut slow).await?);
             match next {
                 Some(_) => after = next,
                 None => break,
             }
         }
-        // One after another, each written when it is done: a run that is cut short has got on.
+        // Slow work runs sequentially and saves each step, so a run that is cut short has still made progress.
         for abandonment in slow.to_abandon {
             if let Err(error) = self.deliveries().abandon(&abandonment, self.clock.now()).await {
                 let Abandonment { scope, endpoint, .. } = &abandonment;
-                tracing::error!(%scope, %endpoint, %error, "deliveries were not cancelled, and will be in the next run");
+                tracing::error!(%scope, %endpoint, %error, "abandoned deliveries were not cancelled; the next run retries");
             }
         }
         for scope in slow.to_count {
             if let Err(error) = self.deliveries().count(&scope, self.clock.now()).await {
-                tracing::error!(%scope, %error, "deliveries were not counted, and will be in the next run");
+                tracing::error!(%scope, %error, "deliveries were not counted; the next run retries");
             }
         }
-        Ok(moved)
+        Ok(processed)
     }
 
-    async fn move_on(&self, due: Vec<Due>, now: Timestamp, slow: &mut SlowWork) -> Result<usize, WorkError> {
+    /// Processes a page of due rows concurrently, and sends the resulting queue messages in batches.
+    async fn process_page(
+        &self,
+        due: Vec<Due>,
+        now: Timestamp,
+        slow: &mut SlowWork,
+    ) -> Result<usize, WorkError> {
         let mut rows = JoinSet::new();
         for due in due {
             let work = self.clone();
-            rows.spawn(async move { work.move_one(&due, now).await });
+            rows.spawn(async move { work.process_row(&due, now).await });
         }
-        let (mut deliveries, mut asked) = (Vec::new(), Vec::new());
-        let mut moved: usize = 0;
+        let (mut deliveries, mut acquirer_messages) = (Vec::new(), Vec::new());
+        let mut processed: usize = 0;
         let mut failure = None;
-        for wake in rows.join_all().await {
-            match wake {
-                Ok(wake) => {
-                    match wake {
+        for action in rows.join_all().await {
+            match action {
+                Ok(action) => {
+                    match action {
                         DueAction::Delivery(message) => deliveries.push(message),
-                        DueAction::Acquirer(message) => asked.push(message),
+                        DueAction::Acquirer(message) => acquirer_messages.push(message),
                         DueAction::Count(scope) => slow.to_count.push(scope),
                         DueAction::Abandon(abandonment) => slow.to_abandon.push(*abandonment),
-                        DueAction::Nobody => {}
+                        DueAction::Nothing => {}
                     }
-                    moved = moved.saturating_add(1);
+                    processed = processed.saturating_add(1);
                 }
                 Err(error) => failure = Some(error),
             }
         }
-        // Whatever else failed, the rows that were postponed get their messages. A message that is refused is sent again
-        // when its row is looked at next.
-        let sent = tokio::join!(self.queue.send(&deliveries), self.acquirers.send(&asked));
+        // Messages are sent even if some rows failed, because their rows are postponed already. If a queue refuses a message,
+        // it is sent again when its row is due next.
+        let sent = tokio::join!(self.queue.send(&deliveries), self.acquirers.send(&acquirer_messages));
         for refused in [sent.0, sent.1] {
             match refused {
                 Ok(refused) if refused.is_empty() => {}
@@ -159,40 +171,40 @@ impl DueWork {
                 Err(error) => failure = Some(error.into()),
             }
         }
-        failure.map_or(Ok(moved), Err)
+        failure.map_or(Ok(processed), Err)
     }
 
-    /// Moves one row on; one that fails is set aside for a while, so that the others are reached.
-    async fn move_one(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
-        let moved = if Delivery::is_at(&due.key) {
+    /// Processes one row. If that fails, the row is postponed, so that it does not block the others.
+    async fn process_row(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
+        let result = if Delivery::is_at(&due.key) {
             self.start_delivery(due, now).await
         } else if Charge::is_at(&due.key) {
-            self.end_or_finalise(due, now).await
+            self.expire_or_finalise(due, now).await
         } else if Refund::is_at(&due.key) {
-            self.refund(due, now).await
+            self.poll_refund(due, now).await
         } else if let Some((scope, currency, CounterRow::Release(day))) = counters::parse(&due.key) {
-            self.release(scope, currency, day, now).await.map(|()| DueAction::Nobody)
+            self.release(scope, currency, day, now).await.map(|()| DueAction::Nothing)
         } else if let Some(scope) = counted_scope(&due.key) {
             Ok(DueAction::Count(scope))
         } else if Abandonment::is_at(&due.key) {
             let found = self.store.get::<Abandonment>(&due.key).await.map_err(WorkError::from);
-            found.map(|found| found.map_or(DueAction::Nobody, |found| DueAction::Abandon(Box::new(found))))
+            found.map(|found| found.map_or(DueAction::Nothing, |found| DueAction::Abandon(Box::new(found))))
         } else {
-            Err(WorkError::Missing("nothing here knows this kind of row"))
+            Err(WorkError::Missing("the scheduler does not know this kind of row"))
         };
-        match moved {
-            Ok(wake) => Ok(wake),
+        match result {
+            Ok(action) => Ok(action),
             Err(error) => {
-                tracing::error!(pk = due.key.pk, sk = due.key.sk, %error, "a due row can't be moved on");
-                self.store.postpone(due, later(now, SET_ASIDE_SECONDS)).await?;
-                Ok(DueAction::Nobody)
+                tracing::error!(pk = due.key.pk, sk = due.key.sk, %error, "a due row can't be processed; it is postponed");
+                self.store.postpone(due, later(now, RETRY_FAILED_SECONDS)).await?;
+                Ok(DueAction::Nothing)
             }
         }
     }
 
     async fn start_delivery(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
-        let again = later(now, NEXT_LOOK_SECONDS);
-        let Some(item) = self.store.postpone(due, again).await? else { return Ok(DueAction::Nobody) };
+        let next = later(now, NEXT_LOOK_SECONDS);
+        let Some(item) = self.store.postpone(due, next).await? else { return Ok(DueAction::Nothing) };
         let delivery: Delivery = from_item(item)?;
         if !delivery.listed {
             self.deliveries().add_to_list(&delivery).await?;
@@ -204,20 +216,22 @@ impl DueWork {
         Deliveries::new(self.store.clone())
     }
 
-    async fn refund(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
-        let Some(refund) = self.store.get::<Refund>(&due.key).await? else { return Ok(DueAction::Nobody) };
-        self.ask(due, AcquirerMessage::Refund(refund.id), refund.created_at, now).await
+    async fn poll_refund(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
+        let Some(refund) = self.store.get::<Refund>(&due.key).await? else { return Ok(DueAction::Nothing) };
+        self.poll_acquirer(due, AcquirerMessage::Refund(refund.id), refund.created_at, now).await
     }
 
-    async fn ask(
+    /// Postpones a row until its next poll, and returns the message that polls the acquirer now. If another caller has moved
+    /// the row, returns nothing to do.
+    async fn poll_acquirer(
         &self,
         due: &Due,
         message: AcquirerMessage,
         since: Timestamp,
         now: Timestamp,
     ) -> Result<DueAction, WorkError> {
-        let moved = self.store.postpone(due, next_ask_at(since, now)).await?;
-        Ok(moved.map_or(DueAction::Nobody, |_| DueAction::Acquirer(message)))
+        let postponed = self.store.postpone(due, next_poll_at(since, now)).await?;
+        Ok(postponed.map_or(DueAction::Nothing, |_| DueAction::Acquirer(message)))
     }
 
     async fn release(
@@ -233,23 +247,25 @@ impl DueWork {
         Ok(())
     }
 
-    async fn end_or_finalise(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
+    async fn expire_or_finalise(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
         let Some(stored) = self.store.get::<StoredCharge>(&due.key).await? else {
-            return Ok(DueAction::Nobody);
+            return Ok(DueAction::Nothing);
         };
         let charge = stored.as_stored();
         if charge.status == TransactionStatus::Pending {
-            return self.ask(due, AcquirerMessage::Finalise(charge.id), charge.created_at, now).await;
+            return self
+                .poll_acquirer(due, AcquirerMessage::Finalise(charge.id), charge.created_at, now)
+                .await;
         }
-        // Boxed, for it holds several copies of the charge.
-        Box::pin(self.expire(stored, now)).await.map(|()| DueAction::Nobody)
+        // Boxed, because the future holds several copies of the charge.
+        Box::pin(self.expire(stored, now)).await.map(|()| DueAction::Nothing)
     }
 
     async fn expire(&self, stored: StoredCharge, now: Timestamp) -> Result<(), WorkError> {
         let charge = stored.as_stored();
         if !charge.acquirer.traits().expires_by_time {
             return Err(WorkError::Missing(
-                "a charge expires only after its acquirer was asked, and none is configured",
+                "a charge of this acquirer expires only after the acquirer confirms it, and no acquirer is configured",
             ));
         }
         let at = charge.expires_at();
@@ -261,10 +277,11 @@ impl DueWork {
     }
 }
 
-/// When an acquirer is asked again: the pause is as long as the work has already taken, within bounds.
-fn next_ask_at(since: Timestamp, now: Timestamp) -> Timestamp {
+/// Returns the time of the next poll of an acquirer. The pause equals the age of the work, within bounds, so it doubles with
+/// each poll.
+fn next_poll_at(since: Timestamp, now: Timestamp) -> Timestamp {
     let age_seconds = now.millis_since(since).div_euclid(1_000);
-    later(now, age_seconds.clamp(NEXT_LOOK_SECONDS, LONGEST_ASK_SECONDS))
+    later(now, age_seconds.clamp(NEXT_LOOK_SECONDS, MAX_POLL_SECONDS))
 }
 
 fn later(now: Timestamp, seconds: i64) -> Timestamp {
@@ -276,15 +293,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pause_between_requests_to_an_acquirer_grows_from_two_minutes_to_six_hours() {
+    fn the_pause_between_polls_grows_from_two_minutes_to_six_hours() {
         let since: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
         let mut now = since;
-        let asked = std::iter::repeat_with(|| {
-            now = next_ask_at(since, now);
+        let polls = std::iter::repeat_with(|| {
+            now = next_poll_at(since, now);
             now.to_string()
         });
-        let asked: Vec<String> = asked.take(12).collect();
-        insta::assert_snapshot!(asked.join("\n"), @"
+        let polls: Vec<String> = polls.take(12).collect();
+        insta::assert_snapshot!(polls.join("\n"), @"
         2026-11-21T12:02:00.000Z
         2026-11-21T12:04:00.000Z
         2026-11-21T12:08:00.000Z
@@ -298,8 +315,8 @@ mod tests {
         2026-11-22T08:32:00.000Z
         2026-11-22T14:32:00.000Z
         ");
-        // The clock of the machine that created the row may be ahead.
-        assert_eq!(next_ask_at(later(since, 60), since), later(since, NEXT_LOOK_SECONDS));
-        assert_eq!(next_ask_at(Timestamp::MIN, Timestamp::MAX), Timestamp::MAX);
+        // The clock of the machine that created the row may be ahead of this machine's.
+        assert_eq!(next_poll_at(later(since, 60), since), later(since, NEXT_LOOK_SECONDS));
+        assert_eq!(next_poll_at(Timestamp::MIN, Timestamp::MAX), Timestamp::MAX);
     }
 }

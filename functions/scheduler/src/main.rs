@@ -1,4 +1,4 @@
-//! The Lambda's entry: wires and does nothing else.
+//! The entry point of the Lambda function: builds the scheduler and runs it at each invocation.
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use scheduler::DueWork;
