@@ -1,9 +1,8 @@
-//! `/checkout`: the hosted checkout page and its QR image (contract: Charge, `checkout_url` and
-//! `pix.qr_code_url`). Public: whoever has a charge's address is its payer.
+//! Serves `/checkout`: the hosted checkout page, its QR image and the boleto's PDF (contract: Charge, `checkout_url` and
+//! `pix.qr_code_url`). The routes are public: anyone with a charge's URL can see its page.
 //!
-//! It reads charges and writes nothing, and its state holds no keys. What the page says is in [`page`]; how
-//! money and time are written in Portuguese in `pt_br`. Being the API's `$default` route too, it answers
-//! every path that nobody else has.
+//! The function only reads charges and holds no keys. [`page`] renders the page. The function is also the API's `$default`
+//! route, so it answers every path that no other function serves.
 
 pub mod page;
 
@@ -26,23 +25,28 @@ use shared::config::{ConfigError, required};
 use shared::http::{Problem, RequestContext, framed};
 use shared::store::{Aws, Store, StoreError};
 
-/// A charge's code never changes, so neither does its picture; an hour bounds what a cache holds needlessly.
+/// The QR image may be cached, because a charge's code never changes. The lifetime of an hour lets caches drop images that
+/// are no longer needed.
 const QR_CACHE_CONTROL: &str = "public, max-age=3600, immutable";
 
-/// What the routes make of a path that is no text; no id either.
+/// The charge's raw id in the path. A path segment that is not UTF-8 names no charge.
 type RawId = Result<Path<String>, PathRejection>;
 
 /// The function's state.
 #[derive(Clone, Debug)]
 pub struct Checkout {
-    /// Charges, of all scopes.
+    /// The repository of charges, over all scopes.
     pub charges: Charges,
-    /// The time.
+    /// The time source.
     pub clock: Clock,
 }
 
 impl Checkout {
     /// Reads `TABLE_NAME`.
+    ///
+    /// # Errors
+    ///
+    /// When the variable is missing.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -52,14 +56,15 @@ impl Checkout {
         Ok(Self { charges: Charges::new(store), clock })
     }
 
-    /// The charge that a path names by its bare, lower-case UUID; every other spelling names none.
+    /// Reads the charge that a path names by its raw id: a lower-case UUID with hyphens and without a prefix. Any other
+    /// spelling names no charge.
     async fn find(&self, raw_id: RawId) -> Result<Option<StoredCharge>, StoreError> {
         let id = raw_id.ok().and_then(|Path(raw)| format!("ch_{raw}").parse::<ChargeId>().ok());
         self.charges.find(id).await
     }
 }
 
-/// The function's routes.
+/// Builds the function's routes.
 pub fn router(checkout: Checkout) -> Router {
     let routes = Router::new()
         .route("/checkout/{raw_id}", get(show))
@@ -72,7 +77,7 @@ pub fn router(checkout: Checkout) -> Router {
 async fn show(State(checkout): State<Checkout>, context: RequestContext, raw_id: RawId) -> Response {
     let found = checkout.find(raw_id).await;
     if let Err(error) = &found {
-        tracing::error!(request_id = %context.id, %error, "a charge can't be read for its page");
+        tracing::error!(request_id = %context.id, %error, "the charge of a checkout page can't be read");
     }
     page_of(found, checkout.clock.now())
 }
@@ -85,7 +90,7 @@ async fn show_boleto(State(checkout): State<Checkout>, raw_id: RawId) -> Result<
     boleto_of(checkout.find(raw_id).await, checkout.clock.now())
 }
 
-/// The boleto, while it can be paid: nobody is to print one that would only come back.
+/// Responds with the boleto's PDF while it can be paid. After that it is a 404, because a bank would refuse the boleto.
 fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) -> Result<Response, Problem> {
     let charge = found?.ok_or(Problem::NotFound { what: "charge" })?.at(now);
     let open = charge.artefacts.boleto.as_ref().filter(|boleto| charge.is_open() && now <= boleto.expires_at);
@@ -93,7 +98,7 @@ fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) ->
     let slip = boleto
         .slip()
         .ok_or_else(|| Problem::Internal(format!("the barcode of {} can't be read", charge.id)))?;
-    // The barcode's amount, because that is what a bank takes from the payer.
+    // The PDF shows the barcode's amount, because that is the amount that a bank charges the payer.
     let amount = Amount::parse(slip.amount_centavos())
         .map_err(|error| Problem::Internal(format!("the amount of the boleto of {}: {error}", charge.id)))?;
     let pdf = boleto_pdf(&BoletoDocument {
@@ -112,7 +117,7 @@ fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) ->
     Ok((headers, pdf).into_response())
 }
 
-/// The answer to a payer, who reads no JSON whatever happened.
+/// Responds with a page in every case, also for errors, because a payer cannot read JSON.
 fn page_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) -> Response {
     match found {
         Ok(Some(charge)) => html(StatusCode::OK, page::render(&charge.at(now), now)),
@@ -131,13 +136,13 @@ fn html(status: StatusCode, body: String) -> Response {
     (status, headers, body).into_response()
 }
 
-/// The picture, in every status: the charge object names its address in every status.
+/// Responds with the QR image, whatever the charge's status, because the charge object contains its URL in every status.
 fn qr_of(found: Result<Option<StoredCharge>, StoreError>) -> Result<Response, Problem> {
     let charge = found?.ok_or(Problem::NotFound { what: "charge" })?;
     let charge = charge.as_stored();
     let pix = charge.artefacts.pix.as_ref().ok_or(Problem::NotFound { what: "QR code" })?;
     let png = qr::png(&pix.br_code).map_err(|error| {
-        Problem::Internal(format!("the BR Code of {} has no picture: {error}", charge.id))
+        Problem::Internal(format!("the QR image of {} can't be made: {error}", charge.id))
     })?;
     let headers: [(HeaderName, &str); 3] = [
         (header::CONTENT_TYPE, "image/png"),

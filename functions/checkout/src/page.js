@@ -1,42 +1,42 @@
 (() => {
   "use strict";
 
-  // How long the page leaves a payer in peace who is busy with the code.
-  const PEACE_MS = 30000;
+  // How long the page does not reload after the payer used the code, in milliseconds.
+  const PAUSE_MS = 30000;
   const field = document.getElementById("codigo");
   const button = document.getElementById("copiar");
   const title = document.getElementById("situacao");
   const refreshSeconds = Number(document.body.dataset.refreshSeconds);
-  let quietUntil = 0;
-  const leaveInPeace = () => { quietUntil = Date.now() + PEACE_MS; };
+  let pausedUntil = 0;
+  const pauseReloading = () => { pausedUntil = Date.now() + PAUSE_MS; };
 
   if (field && button) {
-    const said = document.getElementById("copiado");
+    const message = document.getElementById("copiado");
     button.hidden = false;
     button.addEventListener("click", async () => {
-      leaveInPeace();
+      pauseReloading();
       let copied = true;
       try {
         await navigator.clipboard.writeText(field.value);
       } catch {
-        // No clipboard without https, nor in some apps' own browsers.
+        // The clipboard is missing without https and in some in-app browsers.
         field.select();
         copied = document.execCommand("copy");
         button.focus();
       }
-      said.textContent = copied
+      message.textContent = copied
         ? "Código copiado. Agora cole no aplicativo do seu banco."
         : "Não foi possível copiar: selecione o código e copie.";
     });
-    field.addEventListener("focus", () => { leaveInPeace(); field.select(); });
-    field.addEventListener("copy", leaveInPeace);
+    field.addEventListener("focus", () => { pauseReloading(); field.select(); });
+    field.addEventListener("copy", pauseReloading);
   }
 
-  // After a reload the focus is where it was; on the title where the news is there, so that it is read out.
+  // A reload restores the focus. If the title changed, it gets the focus instead, so that a screen reader reads it out.
   const before = history.state;
   if (before && title) {
-    const kept = before.title === title.textContent && document.getElementById(before.focus);
-    if (kept) kept.focus({ preventScroll: true });
+    const focused = before.title === title.textContent && document.getElementById(before.focus);
+    if (focused) focused.focus({ preventScroll: true });
     else if (before.title !== title.textContent) title.focus();
   }
 
@@ -47,8 +47,8 @@
       history.replaceState({ title: title ? title.textContent : "", focus }, "");
       location.reload();
     };
-    setInterval(() => { if (Date.now() >= quietUntil) reload(); }, refreshSeconds * 1000);
-    // Back from the bank's app.
+    setInterval(() => { if (Date.now() >= pausedUntil) reload(); }, refreshSeconds * 1000);
+    // Reload at once when the payer returns from the bank's app.
     document.addEventListener("visibilitychange", reload);
   }
 })();

@@ -1,12 +1,12 @@
-//! What a payer sees: one page for each situation of a charge, and those for when there is none.
+//! Renders the checkout page: one variant for each state of a charge, and pages for an unknown charge and for a failure.
 //!
-//! Pure: charge and time in, HTML out; [`maud`] escapes every value. An allowlist: the receiver's name (as the
-//! payer's bank will show it), amount, description, times and what it is paid by; of the customer the last digits of the
-//! telephone that MB WAY asks, and nothing else.
-//! A page needs nothing from elsewhere but the QR image, and its policy lets nothing else in.
+//! Rendering is a pure function of the charge and the time; [`maud`] escapes every value. The content is an allowlist: the
+//! receiver's name as the payer's bank shows it, amount, description, times and the data to pay by. Of the customer it shows
+//! only the last digits of the phone number for MB WAY. The page loads only the QR image from its own origin, and its
+//! content security policy forbids everything else.
 //!
-//! While something can still happen it loads itself anew: by the script, which waits for a payer who is busy
-//! with the code and looks at once when they come back from the bank's app; without scripts by `<meta>`.
+//! While the charge's state can still change, the page reloads itself. The script pauses reloading while the payer uses the
+//! code, and reloads at once when the payer returns from the bank's app. Without scripts, `<meta>` reloads the page.
 
 use std::sync::LazyLock;
 
@@ -23,10 +23,11 @@ const STYLE: &str = include_str!("page.css");
 
 const SCRIPT: &str = include_str!("page.js");
 
-/// While the payer is about to pay, in seconds: soon enough to be believed, one read of a row each time.
+/// The reload interval while the payer may be paying, in seconds. Short, so that the payer trusts the page; each reload reads
+/// one row.
 const REFRESH_WHILE_PENDING: Option<u32> = Some(10);
 
-/// While somebody else has to decide, in seconds: a review may take hours.
+/// The reload interval during a review, in seconds. Longer, because a review may take hours.
 const REFRESH_WHILE_PROCESSING: Option<u32> = Some(60);
 
 static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
@@ -38,21 +39,22 @@ static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// The policy that lets in the page's own style and script, by their hashes, the QR image, and nothing else.
+/// Returns the content security policy. It allows the page's own style and script by their hashes, and images from the same
+/// origin, and forbids everything else.
 pub fn content_security_policy() -> &'static str {
     &CONTENT_SECURITY_POLICY
 }
 
-/// Where a charge stands, for its payer.
+/// The state of a charge as its payer sees it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Situation {
-    /// The code is being made.
+enum PageState {
+    /// The acquirer is still making the code.
     Preparing,
-    /// The code can be paid.
+    /// The charge can be paid.
     Payable,
-    /// The time to pay is over, and the bank has yet to say whether it was used.
+    /// The time to pay is over, but the bank has not confirmed yet whether a payment arrived in time.
     Closing,
-    /// Paid, and not yet settled.
+    /// The charge is paid and held for review.
     Processing,
     Paid,
     Refused,
@@ -62,7 +64,7 @@ enum Situation {
     Disputed,
 }
 
-impl Situation {
+impl PageState {
     fn of(charge: &Charge, now: Timestamp) -> Self {
         match charge.status {
             TransactionStatus::Pending => Self::Preparing,
@@ -95,7 +97,7 @@ impl Situation {
         }
     }
 
-    /// What the payer should know, and do.
+    /// Returns the text that explains the state to the payer.
     fn message(self, charge: &Charge) -> String {
         let deadline = || pt_br::moment(charge.expires_at());
         match self {
@@ -140,14 +142,14 @@ impl Situation {
         }
     }
 
-    fn look(self) -> Look {
+    fn appearance(self) -> Appearance {
         match self {
-            Self::Preparing | Self::Closing | Self::Processing => Look::Waiting,
-            Self::Payable => Look::Plain,
-            Self::Paid => Look::Good,
-            Self::Refused | Self::Cancelled | Self::Expired => Look::Ended,
-            Self::Refunded => Look::Returned,
-            Self::Disputed => Look::Attention,
+            Self::Preparing | Self::Closing | Self::Processing => Appearance::Waiting,
+            Self::Payable => Appearance::Plain,
+            Self::Paid => Appearance::Good,
+            Self::Refused | Self::Cancelled | Self::Expired => Appearance::Ended,
+            Self::Refunded => Appearance::Returned,
+            Self::Disputed => Appearance::Attention,
         }
     }
 
@@ -165,9 +167,9 @@ impl Situation {
     }
 }
 
-/// Colour and sign of a page; the title says the same in words.
+/// The colour and icon of a page. The title conveys the same in words.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Look {
+enum Appearance {
     Plain,
     Waiting,
     Good,
@@ -176,7 +178,7 @@ enum Look {
     Attention,
 }
 
-impl Look {
+impl Appearance {
     fn class(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -188,7 +190,7 @@ impl Look {
         }
     }
 
-    /// The strokes of its sign, in a square of 24.
+    /// Returns the SVG path of the icon, in a view box of 24 by 24.
     fn strokes(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
@@ -201,25 +203,25 @@ impl Look {
     }
 }
 
-/// The page of a charge, which callers pass through [`Charge::as_of`] first.
+/// Renders the page of a charge. Its expiry must be applied already: see [`domain::charge::StoredCharge::at`].
 pub fn render(charge: &Charge, now: Timestamp) -> String {
-    let situation = Situation::of(charge, now);
+    let state = PageState::of(charge, now);
     let amount = pt_br::amount(charge.amount, charge.currency);
     let receiver = charge.artefacts.pix.as_ref().and_then(|pix| receiver(&pix.br_code));
-    let title = situation.title(charge);
+    let title = state.title(charge);
     let tab_title = match receiver {
         Some(receiver) => format!("{title}: {amount} para {receiver}"),
         None => format!("{title}: {amount}"),
     };
     let frame = Frame {
         tab_title: &tab_title,
-        look: situation.look(),
-        refresh_seconds: situation.refresh_seconds(),
+        appearance: state.appearance(),
+        refresh_seconds: state.refresh_seconds(),
         is_test: charge.scope.mode == Mode::Test,
     };
     let content = html! {
         h1 #situacao tabindex="-1" { (title) }
-        p.message { (situation.message(charge)) }
+        p.message { (state.message(charge)) }
         dl {
             @if let Some(receiver) = receiver {
                 div { dt { "Para" } dd dir="auto" { (receiver) } }
@@ -229,31 +231,31 @@ pub fn render(charge: &Charge, now: Timestamp) -> String {
                 div { dt { "Descrição" } dd.description dir="auto" { (description) } }
             }
         }
-        @if situation == Situation::Payable { (how_to_pay(charge, now)) }
+        @if state == PageState::Payable { (payment_methods(charge, now)) }
     };
     frame.around(&content)
 }
 
-/// Each way that was asked for and whose own time is not over; with its name and its time, where there are several.
-fn how_to_pay(charge: &Charge, now: Timestamp) -> Markup {
-    let several = charge.methods.len() > 1;
+/// Renders each method of the charge that has not expired. With several methods, each has its name and its expiry.
+fn payment_methods(charge: &Charge, now: Timestamp) -> Markup {
+    let has_several = charge.methods.len() > 1;
     let ends = |method: &PaymentMethod| charge.artefacts.expires_at(*method).map(|end| (*method, end));
     html! {
         @for (method, end) in charge.methods.iter().filter_map(ends).filter(|(_, end)| now <= *end) {
             section.way {
-                @if several || method != PaymentMethod::Pix {
+                @if has_several || method != PaymentMethod::Pix {
                     h2 { (method.facts().name) }
                 }
-                @if several {
+                @if has_several {
                     p.message { "Até " (pt_br::moment(end)) "." }
                 }
-                (way(charge, method))
+                (method_content(charge, method))
             }
         }
     }
 }
 
-fn way(charge: &Charge, method: PaymentMethod) -> Markup {
+fn method_content(charge: &Charge, method: PaymentMethod) -> Markup {
     let artefacts = &charge.artefacts;
     html! {
         @match method {
@@ -281,7 +283,7 @@ fn way(charge: &Charge, method: PaymentMethod) -> Markup {
     }
 }
 
-/// Enough of a telephone number for its owner to know it by.
+/// Returns the last three digits of a phone number: enough for its owner to recognise it.
 fn last_digits(phone: &str) -> String {
     let digits: Vec<char> = phone.chars().rev().take(3).collect();
     digits.into_iter().rev().collect()
@@ -293,14 +295,14 @@ fn by_pix(charge: &Charge, pix: &Pix) -> Markup {
             section.copy aria-labelledby="copia-e-cola" {
                 h2 #copia-e-cola { label for="codigo" { "Pix copia e cola" } }
                 input #codigo type="text" readonly autocomplete="off" spellcheck="false" value=(pix.br_code);
-                // Shown by the script, without which it would do nothing.
+                // Hidden until the script shows it, because the button does nothing without the script.
                 button #copiar type="button" hidden { "Copiar código" }
                 p #copiado role="status" aria-live="polite" {}
             }
             section.scan aria-labelledby="qr" {
                 h2 #qr { "QR code" }
-                // Relative to the page's address, so that it holds behind any base path. A usual code has 65 modules
-                // with its margin: four whole pixels each.
+                // The URL is relative to the page's, so that it works behind any base path. A usual code has 65 modules
+                // including its margin, so each module is exactly four pixels wide.
                 img src={ (charge.id.raw()) "/qr.png" } width="260" height="260" alt="QR code Pix desta cobrança";
             }
             section.steps aria-labelledby="passos" {
@@ -316,11 +318,11 @@ fn by_pix(charge: &Charge, pix: &Pix) -> Markup {
     }
 }
 
-/// The page of an address that no charge has.
+/// Renders the page for a URL that names no charge.
 pub fn not_found() -> String {
     let frame = Frame {
         tab_title: "Cobrança não encontrada",
-        look: Look::Ended,
+        appearance: Appearance::Ended,
         refresh_seconds: None,
         is_test: false,
     };
@@ -330,11 +332,11 @@ pub fn not_found() -> String {
     })
 }
 
-/// The page for when the charge can't be read; it tries again by itself.
+/// Renders the page for a charge that can't be read. It reloads itself.
 pub fn unavailable() -> String {
     let frame = Frame {
         tab_title: "Página indisponível no momento",
-        look: Look::Waiting,
+        appearance: Appearance::Waiting,
         refresh_seconds: REFRESH_WHILE_PENDING,
         is_test: false,
     };
@@ -347,10 +349,10 @@ pub fn unavailable() -> String {
     })
 }
 
-/// What all pages have in common.
+/// The parts that all pages share.
 struct Frame<'a> {
     tab_title: &'a str,
-    look: Look,
+    appearance: Appearance,
     refresh_seconds: Option<u32>,
     is_test: bool,
 }
@@ -364,7 +366,7 @@ impl Frame<'_> {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="robots" content="noindex, nofollow";
-                    // Or a phone takes a code's digits for telephone numbers.
+                    // Keeps mobile browsers from turning the code's digits into phone links.
                     meta name="format-detection" content="telephone=no";
                     @if let Some(seconds) = self.refresh_seconds {
                         noscript { meta http-equiv="refresh" content=(seconds); }
@@ -376,8 +378,8 @@ impl Frame<'_> {
                     @if self.is_test {
                         p.test { strong { "Ambiente de teste" } ": nenhum dinheiro é cobrado." }
                     }
-                    main class=(self.look.class()) {
-                        @if let Some(strokes) = self.look.strokes() {
+                    main class=(self.appearance.class()) {
+                        @if let Some(strokes) = self.appearance.strokes() {
                             svg.sign viewBox="0 0 24 24" width="56" height="56" aria-hidden="true" {
                                 circle cx="12" cy="12" r="12" {}
                                 path d=(strokes) {}
@@ -393,7 +395,8 @@ impl Frame<'_> {
     }
 }
 
-/// The receiver's name as the code carries it, which is what the payer's bank shows.
+/// Reads the receiver's name from the code. The payer's bank shows the same name. `None` when the code can't be parsed or has
+/// no name.
 fn receiver(br_code: &str) -> Option<&str> {
     let name = BrCode::parse(br_code).ok()?.merchant_name().trim();
     (!name.is_empty()).then_some(name)
@@ -402,11 +405,12 @@ fn receiver(br_code: &str) -> Option<&str> {
 fn description(charge: &Charge) -> Option<String> {
     let metadata = charge.metadata.to_map();
     let description = metadata.get("description")?.as_str()?;
-    // Metadata is the merchant's own map, and rows from before hold any text: a payer must read what is written there.
-    let shown: String =
+    // Metadata and older rows may contain any text. Characters that hide or reorder text are removed, so that the payer reads
+    // the description as it is written.
+    let visible: String =
         description.chars().filter(|character| !text::is_unfit_for_lines(*character)).collect();
-    let shown = shown.trim();
-    (!shown.is_empty()).then(|| shown.to_owned())
+    let visible = visible.trim();
+    (!visible.is_empty()).then(|| visible.to_owned())
 }
 
 #[cfg(test)]

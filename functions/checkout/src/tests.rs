@@ -22,7 +22,8 @@ pub(crate) fn br_code(merchant_name: &str) -> String {
     code.encode().unwrap()
 }
 
-/// A live charge of R$ 1.234,56 that can be paid until 21/11/2026 às 15:04, with the fields changed that differ.
+/// A live charge of R$ 1.234,56 that can be paid until 21/11/2026 às 15:04 (horário de Brasília). `differs` replaces fields
+/// of its row.
 pub(crate) fn charge(differs: &Value) -> StoredCharge {
     let mut row = json!({
         "id": format!("ch_{RAW_ID}"),
@@ -45,7 +46,7 @@ pub(crate) fn charge(differs: &Value) -> StoredCharge {
     serde_json::from_value(row).unwrap()
 }
 
-/// Routes over a table that nothing may ask.
+/// Routes over a table that does not exist: a test that reads it fails.
 fn routes() -> Router {
     let var = |name: &str| {
         Some(match name {
@@ -85,30 +86,30 @@ fn malformed_ids() -> [String; 6] {
 }
 
 #[tokio::test]
-async fn only_the_bare_lower_case_id_names_a_page() {
+async fn only_the_raw_lower_case_id_names_a_page() {
     for id in malformed_ids() {
         let response = send(Method::GET, &format!("/checkout/{id}")).await;
         assert_eq!(response.status(), 404, "{id}");
         assert_eq!(header_of(&response, "content-type"), Some("text/html; charset=utf-8"));
         assert!(header_of(&response, "x-request-id").is_some());
-        assert_eq!(header_of(&response, "cache-control"), Some("no-store"), "a page is kept by nobody");
+        assert_eq!(header_of(&response, "cache-control"), Some("no-store"), "a page must not be cached");
         assert!(text_of(response).await.contains("Cobrança não encontrada"));
     }
 }
 
 #[tokio::test]
-async fn only_the_bare_lower_case_id_names_a_picture() {
+async fn only_the_raw_lower_case_id_names_a_qr_image() {
     for id in malformed_ids() {
         let response = send(Method::GET, &format!("/checkout/{id}/qr.png")).await;
-        let kept = header_of(&response, "cache-control");
-        assert_eq!((response.status(), kept), (StatusCode::NOT_FOUND, Some("no-store")));
+        let cache_control = header_of(&response, "cache-control");
+        assert_eq!((response.status(), cache_control), (StatusCode::NOT_FOUND, Some("no-store")));
         let body: Value = serde_json::from_slice(&body_of(response).await).unwrap();
         assert_eq!(body["error"]["code"], "not_found", "{id}");
     }
 }
 
 #[tokio::test]
-async fn whatever_nobody_else_serves_is_a_404_in_the_contracts_shape() {
+async fn an_unknown_route_is_a_404_in_the_shape_of_the_contract() {
     for (method, path) in [
         (Method::GET, "/"),
         (Method::GET, "/checkout"),
@@ -127,7 +128,7 @@ async fn whatever_nobody_else_serves_is_a_404_in_the_contracts_shape() {
 }
 
 #[tokio::test]
-async fn a_page_lets_nothing_in() {
+async fn every_page_has_its_security_headers_and_no_internal_error() {
     let now = at("2026-11-21T17:10:00Z");
     let failed = || Err(StoreError::Unavailable("table some-table".to_owned()));
     for (found, status) in [
@@ -142,7 +143,7 @@ async fn a_page_lets_nothing_in() {
         assert_eq!(header_of(&response, "x-content-type-options"), Some("nosniff"));
         assert_eq!(header_of(&response, "content-security-policy"), Some(page::content_security_policy()));
         let text = text_of(response).await;
-        assert!(!text.contains("some-table"), "what the database said is for the log");
+        assert!(!text.contains("some-table"), "the database's error belongs in the log only");
     }
 }
 
@@ -154,7 +155,7 @@ async fn a_test_charge_past_its_time_is_shown_as_expired() {
 }
 
 #[tokio::test]
-async fn the_picture_is_served_in_every_status_and_may_be_cached() {
+async fn the_qr_image_is_served_in_every_status_and_may_be_cached() {
     for status in ["WAITING_PAYMENT", "PAID", "EXPIRED"] {
         let found = charge(&json!({"status": status}));
         let expected = qr::png(&found.as_stored().artefacts.pix.as_ref().unwrap().br_code).unwrap();
@@ -167,7 +168,7 @@ async fn the_picture_is_served_in_every_status_and_may_be_cached() {
 }
 
 #[test]
-fn a_picture_that_cannot_be_had_is_a_problem() {
+fn a_qr_image_that_cannot_be_made_is_a_problem() {
     let status = |found| qr_of(found).unwrap_err().status();
     assert_eq!(status(Ok(None)), StatusCode::NOT_FOUND);
     assert_eq!(status(Err(StoreError::Unavailable("down".to_owned()))), StatusCode::SERVICE_UNAVAILABLE);

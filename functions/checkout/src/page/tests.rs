@@ -14,7 +14,7 @@ fn page(differs: &Value) -> String {
     page_at(BEFORE_THE_DEADLINE, differs)
 }
 
-/// A payment from a payer whose document must not be seen.
+/// A payment from a payer whose document must not be shown.
 fn applied_payment() -> Value {
     json!({
         "payment_id": "E00000000202611211802a1b2c3d4e5f",
@@ -24,16 +24,16 @@ fn applied_payment() -> Value {
     })
 }
 
-/// The text between an element's tags, as a browser hashes it.
+/// Returns the text between an element's tags, which is the text that a browser hashes.
 fn inner<'a>(page: &'a str, element: &str) -> &'a str {
     let (_, rest) = page.split_once(&format!("<{element}>")).unwrap();
     let (inside, rest) = rest.split_once(&format!("</{element}>")).unwrap();
-    assert!(!rest.contains(&format!("<{element}")), "one {element} only");
+    assert!(!rest.contains(&format!("<{element}")), "the page has more than one {element}");
     inside
 }
 
 #[test]
-fn a_description_reads_as_it_is_written() {
+fn characters_that_reorder_text_are_removed_from_a_description() {
     let description = "Pedido \u{202e}24\u{2066}\u{0} de\nMaria";
     let page = page(&json!({"metadata": json!({ "description": description }).to_string()}));
     assert!(page.contains("Pedido 24 de\nMaria</dd>"), "{page}");
@@ -63,7 +63,7 @@ fn a_payable_charge_shows_everything_that_is_needed_to_pay_it() {
 }
 
 #[test]
-fn every_other_situation_has_its_own_page_without_a_code() {
+fn every_other_state_has_its_own_page_without_a_code() {
     let paid = json!({"status": "PAID", "receipt": applied_payment()});
     for (now, differs, title, message, refresh) in [
         (
@@ -125,14 +125,14 @@ fn every_other_situation_has_its_own_page_without_a_code() {
             refresh.map(|seconds: u32| format!(r#"<meta http-equiv="refresh" content="{seconds}">"#));
         assert_eq!(page.contains("http-equiv"), refreshes.is_some(), "{title}");
         assert!(refreshes.is_none_or(|meta| page.contains(&meta)), "{title}");
-        for of_a_payable_one in ["br.gov.bcb.pix", "qr.png", "<input", "<button"] {
-            assert!(!page.contains(of_a_payable_one), "{title}: {of_a_payable_one}");
+        for only_when_payable in ["br.gov.bcb.pix", "qr.png", "<input", "<button"] {
+            assert!(!page.contains(only_when_payable), "{title}: {only_when_payable}");
         }
     }
 }
 
 #[test]
-fn the_last_instant_to_pay_is_the_deadline_itself() {
+fn a_charge_is_payable_up_to_and_including_the_deadline() {
     assert!(page_at("2026-11-21T18:04:30Z", &json!({})).contains("Pague com Pix</h1>"));
     assert!(page_at("2026-11-21T18:04:30.001Z", &json!({})).contains("Verificando o pagamento</h1>"));
 }
@@ -146,7 +146,7 @@ fn a_test_charge_says_so_in_every_status() {
 }
 
 #[test]
-fn hostile_values_are_shown_as_text() {
+fn html_in_values_is_escaped() {
     let name = r#""><script>x</script>"#;
     let description = r#"</dd></style><script>alert(1)</script> "a" & 'b' <img src=x onerror=y>"#;
     let page = page(&json!({
@@ -166,7 +166,7 @@ fn hostile_values_are_shown_as_text() {
 }
 
 #[test]
-fn nothing_of_the_customer_the_payer_or_the_rest_of_the_metadata_is_shown() {
+fn no_data_of_customer_or_payer_and_no_other_metadata_is_shown() {
     for status in ["WAITING_PAYMENT", "PROCESSING", "PAID", "EXPIRED", "REFUNDED", "DISPUTE"] {
         let page = page(&json!({
             "status": status,
@@ -201,7 +201,7 @@ fn nothing_of_the_customer_the_payer_or_the_rest_of_the_metadata_is_shown() {
 }
 
 #[test]
-fn what_is_absent_leaves_no_empty_line() {
+fn absent_values_leave_no_empty_line() {
     for metadata in [json!({}), json!({"description": "  "}), json!({"description": {"not": "text"}})] {
         let page = page(&json!({"metadata": metadata.to_string()}));
         assert!(!page.contains("Descrição"), "{metadata}");
@@ -216,7 +216,7 @@ fn what_is_absent_leaves_no_empty_line() {
 }
 
 #[test]
-fn the_policy_lets_in_the_style_and_the_script_that_the_pages_have() {
+fn the_policy_allows_the_style_and_script_of_the_pages() {
     for page in [page(&json!({})), page(&json!({"status": "PAID"})), not_found(), unavailable()] {
         let expected = format!(
             "default-src 'none'; img-src 'self'; style-src '{}'; script-src '{}'; base-uri 'none'; \
@@ -232,13 +232,13 @@ fn the_policy_lets_in_the_style_and_the_script_that_the_pages_have() {
 }
 
 #[test]
-fn a_source_hash_is_the_one_that_the_specification_gives_as_example() {
-    // CSP Level 2, "Hash usage for script elements".
+fn a_source_hash_matches_the_example_of_the_specification() {
+    // The example is in CSP Level 2, "Hash usage for script elements".
     assert_eq!(csp_source("alert('Hello, world.');"), "sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng=");
 }
 
 #[test]
-fn an_address_without_a_charge_and_a_failure_have_pages_of_their_own() {
+fn an_unknown_charge_and_a_failure_have_pages_of_their_own() {
     assert!(not_found().contains("Cobrança não encontrada</h1>") && !not_found().contains("http-equiv"));
     assert!(
         unavailable().contains("Página indisponível") && unavailable().contains("http-equiv=\"refresh\"")
@@ -246,7 +246,7 @@ fn an_address_without_a_charge_and_a_failure_have_pages_of_their_own() {
 }
 
 #[test]
-fn each_way_to_pay_is_shown_until_its_own_time_is_over() {
+fn each_method_is_shown_until_it_expires() {
     let ends = |text: &str| at(text).millis();
     let differs = json!({
         "status": "PROCESSING",
@@ -258,7 +258,7 @@ fn each_way_to_pay_is_shown_until_its_own_time_is_over() {
             "card": {"expires_at": ends("2026-11-22T17:04:30Z")},
         },
     });
-    // A card in flight closes nothing.
+    // A card payment in progress does not close the other methods.
     let first = page_at("2026-11-21T17:05:00Z", &differs);
     for expected in [
         "Pague esta cobrança</h1>",
@@ -271,7 +271,10 @@ fn each_way_to_pay_is_shown_until_its_own_time_is_over() {
     ] {
         assert!(first.contains(expected), "{expected}: {first}");
     }
-    assert!(!first.contains("QR code") && !first.contains("91234"), "no code, and not the whole number");
+    assert!(
+        !first.contains("QR code") && !first.contains("91234"),
+        "no QR code, and only the last digits of the phone number"
+    );
     let later = page_at("2026-11-21T17:09:00Z", &differs);
     assert!(later.contains("Entidade") && !later.contains("MB WAY"), "{later}");
 }
