@@ -1,5 +1,6 @@
-//! What acquirers tell us. Here: `/v1/sandbox/*`, where a test key plays the acquirer (design: Acquirers). The
-//! routes run the very code that a real acquirer's notice runs. And the sandbox's 3-D Secure page, where a payer does.
+//! Receives the events of acquirers. So far that is the sandbox: with a test key, `/v1/sandbox/*` plays the acquirer (design:
+//! Acquirers), and on the 3-D Secure page the payer of a test card decides. The routes run the same code as a real
+//! acquirer's notification.
 
 mod med;
 mod three_d_secure;
@@ -22,15 +23,15 @@ use shared::extract::{Own, OwnTest};
 use shared::http::{Fields, JsonBody, JsonObject, Object, Problem, framed};
 use shared::refund::RefundView;
 
-/// The longest reason and code of a decline, and name of a payer, in characters.
+/// The longest reason and code of a decline, and the longest name of a payer, in characters.
 const MAX_REASON_CHARS: usize = 500;
 const MAX_CODE_CHARS: usize = 64;
 const MAX_NAME_CHARS: usize = 200;
 
-/// How far a bank's clock may be ahead of the service's, in milliseconds: a minute.
+/// How far `paid_at` may be ahead of the service's clock, in milliseconds: one minute, because a bank's clock may be ahead.
 const MAX_AHEAD_MS: i64 = 60_000;
 
-/// The function's routes.
+/// Builds the function's routes.
 pub fn router(app: App) -> Router {
     let routes = Router::new()
         .route("/v1/sandbox/charges/{id}/pay", post(pay))
@@ -51,9 +52,9 @@ async fn pay(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let shown = charge.clone().at(now);
-    let told = SandboxPayment::parse(&body, &shown, now)?;
-    let method = told.method;
-    let id = match (told.payment_id, method) {
+    let reported = SandboxPayment::parse(&body, &shown, now)?;
+    let method = reported.method;
+    let id = match (reported.payment_id, method) {
         (Some(id), _) => id,
         (None, PaymentMethod::Pix) => EndToEndId::sandbox(now, shared::random::bytes()?).into(),
         (None, _) => AcquirerPaymentId::sandbox(now, shared::random::bytes()?),
@@ -61,28 +62,29 @@ async fn pay(
     let payment = Payment {
         id,
         method,
-        amount: told.amount.unwrap_or(shown.amount),
-        payer_document: match told.payer {
-            Payer::NotSaid => shown.payer_tax_id(),
+        amount: reported.amount.unwrap_or(shown.amount),
+        payer_document: match reported.payer {
+            Payer::Expected => shown.payer_tax_id(),
             Payer::NotReported => None,
             Payer::Reported(document) => Some(document),
         },
-        paid_at: told.paid_at.unwrap_or(now),
+        paid_at: reported.paid_at.unwrap_or(now),
     };
     let terms = caller.settings.terms.of(method);
     apply(&app, charge, &Command::Pay { payment, terms }, now).await
 }
 
-/// Who pays.
+/// The payer of a sandbox payment, from `payer_tax_id`.
 enum Payer {
-    /// Whom the merchant expects.
-    NotSaid,
-    /// The bank does not report it (`null`).
+    /// The field is absent: the payer whom the charge names.
+    Expected,
+    /// The field is `null`: the bank does not report the payer's document.
     NotReported,
-    /// This document.
+    /// The bank reports this document.
     Reported(TaxId),
 }
 
+/// The body of `/v1/sandbox/charges/{id}/pay`:
 /// `{method?, amount?, payer_tax_id?, payer_name?, end_to_end_id?, paid_at?}`.
 struct SandboxPayment {
     method: PaymentMethod,
@@ -99,19 +101,19 @@ impl SandboxPayment {
         let method = match fields.text(&root, "method", 0, MAX_CODE_CHARS) {
             None => charge.methods.first().copied(),
             Some(name) => {
-                let asked = PaymentMethod::named(&name.to_ascii_uppercase());
-                let asked = asked.filter(|method| charge.methods.contains(method));
-                if asked.is_none() {
+                let method = PaymentMethod::named(&name.to_ascii_uppercase());
+                let method = method.filter(|method| charge.methods.contains(method));
+                if method.is_none() {
                     fields.reject("method", "must be one of the charge's payment methods");
                 }
-                asked
+                method
             }
         };
         fields.text(&root, "payer_name", 0, MAX_NAME_CHARS);
         let payer = match fields.tax_id(&root, "payer_tax_id") {
             Some(document) => Payer::Reported(document),
             None if root.has("payer_tax_id") => Payer::NotReported,
-            None => Payer::NotSaid,
+            None => Payer::Expected,
         };
         let payment_id =
             parsed(&mut fields, &root, "end_to_end_id", "must be 1 to 64 letters and digits", |text| {

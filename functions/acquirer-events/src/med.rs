@@ -1,4 +1,4 @@
-//! MED cases, where a test key plays the payer's bank and the Central Bank.
+//! The sandbox routes of MED cases: a test key plays the payer's bank and the Central Bank.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -18,7 +18,7 @@ pub(crate) async fn open(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let notification = case_notification(&body)?;
-    // Without a name each request is a notification of its own.
+    // Without `notice_id`, each request counts as a new notification.
     let name = match &notification.id {
         Some(id) => format!("notice#{id}"),
         None => hex::encode(&random::bytes::<16>()?),

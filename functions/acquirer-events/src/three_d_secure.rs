@@ -1,8 +1,8 @@
-//! The sandbox's 3-D Secure page: the payer of a test charge by card begins, and then approves or declines, as at a card's
-//! issuer; then comes back to the merchant's `returnUrl`.
+//! The sandbox's 3-D Secure page, which plays a card's issuer. The payer of a test charge begins, then approves or declines,
+//! and the browser returns to the merchant's `returnUrl`.
 //!
-//! Public, as the issuer's page is: whoever has the address may decide. No card number is asked for, and none exists. It
-//! knows test charges alone.
+//! The page is public, like an issuer's page: anyone with its URL can decide. It asks for no card number. It serves only
+//! charges of the sandbox acquirer.
 
 use std::sync::LazyLock;
 
@@ -29,16 +29,16 @@ static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// How long the end of it can be read before the browser goes back to the merchant.
+/// How long the result is shown before the browser returns to the merchant, in seconds.
 const SECONDS_BEFORE_RETURN: u32 = 2;
 
-/// The code of a decline by the card's holder, in `metadata.failure`.
+/// The code of a decline by the cardholder: `providerErrorCode` in `metadata.failure`.
 const DECLINED_CODE: &str = "authentication_failed";
 
-/// The id in the path; one that is no text is no charge's.
+/// The charge's raw id in the path. A path segment that is not UTF-8 names no charge.
 type RawId = Result<Path<String>, PathRejection>;
 
-/// `GET /checkout/{raw_id}/card`.
+/// Serves `GET /checkout/{raw_id}/card`.
 pub(crate) async fn show(State(app): State<App>, context: RequestContext, raw_id: RawId) -> Response {
     let now = app.clock.now();
     match find(&app, raw_id).await {
@@ -48,7 +48,8 @@ pub(crate) async fn show(State(app): State<App>, context: RequestContext, raw_id
     }
 }
 
-/// `POST /checkout/{raw_id}/card`, a form: `step` is `begin`, `approve` or `decline`. What was decided before stays.
+/// Handles the form `POST /checkout/{raw_id}/card`: `step` is `begin`, `approve` or `decline`. A step that the charge's
+/// status no longer allows changes nothing.
 pub(crate) async fn decide(
     State(app): State<App>,
     context: RequestContext,
@@ -66,7 +67,8 @@ pub(crate) async fn decide(
         Err(problem) => Err(problem),
     };
     match decided {
-        // See Other: loading the page again decides nothing again. What somebody else decided meanwhile is shown there.
+        // 303 See Other: reloading the page does not repeat the decision. The page also shows a decision made meanwhile in
+        // another browser.
         Ok(_) | Err(Problem::Unprocessable(_)) => {
             (StatusCode::SEE_OTHER, [(header::LOCATION, HeaderValue::from_static("card"))]).into_response()
         }
@@ -82,14 +84,14 @@ async fn find(app: &App, raw_id: RawId) -> Result<Option<StoredCharge>, Problem>
     Ok(charge.filter(|charge| is_by_card(charge.as_stored())))
 }
 
-/// What the payer is asked next.
+/// The payer's next step.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum CardStep {
-    /// Whether to begin.
+    /// Begin the payment by card.
     Begin,
-    /// Whether it was them.
+    /// Approve or decline the authentication.
     Decide,
-    /// Nothing: it can't be paid by card any more, or was.
+    /// None: the charge is paid, or can no longer be paid by card.
     Ended,
 }
 
@@ -111,9 +113,10 @@ async fn apply(app: &App, stored: StoredCharge, step: &str, now: Timestamp) -> R
         (CardStep::Begin, "begin") => Command::Authenticate,
         (CardStep::Decide, "approve") => {
             let account = app.accounts.find(&charge.scope.account).await?;
-            let account = account.ok_or_else(|| Problem::Internal("a charge has no account".to_owned()))?;
+            let account = account
+                .ok_or_else(|| Problem::Internal("the account of a charge does not exist".to_owned()))?;
             let payment = Payment {
-                // One authorisation a charge: approved twice, it is one payment.
+                // The id is derived from the charge, so approving twice yields one payment.
                 id: AcquirerPaymentId::of_card(charge.id),
                 method: PaymentMethod::CreditCard,
                 amount: charge.amount,
@@ -205,7 +208,7 @@ fn unavailable(context: &RequestContext, problem: &Problem) -> Response {
     framed(StatusCode::SERVICE_UNAVAILABLE, "Página indisponível no momento", None, &body)
 }
 
-/// `leave_for`: where the browser goes by itself after a moment.
+/// Renders a whole page. `leave_for` is the URL to which the browser goes after [`SECONDS_BEFORE_RETURN`].
 fn framed(status: StatusCode, title: &str, leave_for: Option<&str>, content: &Markup) -> Response {
     let body = html! {
         (DOCTYPE)

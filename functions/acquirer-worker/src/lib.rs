@@ -1,8 +1,8 @@
-//! Asks acquirers for what takes them a while: what a payer is given, refunds.
+//! Calls acquirers for work that takes long: finalises charges, and requests and polls refunds.
 //!
-//! A message names a row; what is to be done follows from the row alone, so a message too many does nothing, and for a lost
-//! one `scheduler` sends another. What fails is received again, and goes to the dead-letter queue in the end; its row stays in
-//! the due-index.
+//! A queue message only names a row, and the row alone determines the work. So a duplicate message does nothing, and the
+//! scheduler replaces a lost one. SQS retries a message that fails, and then moves it to the dead-letter queue; its row stays
+//! in the due index, so the scheduler sends further messages.
 
 use std::time::Duration;
 
@@ -21,17 +21,19 @@ use shared::refund::Refunds;
 use shared::store::{Aws, Store};
 use shared::{queue, random};
 
-/// How long a charge waits for an acquirer that does not answer, in milliseconds: 10 minutes. Then it is refused, for it
-/// must not stay as it is.
-const PATIENCE_MS: i64 = 600_000;
+/// How long a charge is retried with an acquirer that does not answer, in milliseconds: 10 minutes. Then it is refused, so
+/// that it does not stay pending for ever.
+const FINALISE_TIMEOUT_MS: i64 = 600_000;
 
-/// The end of a refund gives way to clients that change its charge, for no client waits for it: for so long, and those that
-/// do come back spread out over so many milliseconds. A refund that began longer ago than so many milliseconds does not.
-const GIVES_WAY_FOR: Duration = Duration::from_secs(2);
+/// The pause before a refund is ended while its charge is busy. Clients that change the charge go first, because no client
+/// waits for the end of a refund.
+const DEFER_FOR: Duration = Duration::from_secs(2);
 
-const GIVES_WAY_SPREAD_MS: u64 = 3_000;
+/// The largest random addition to [`DEFER_FOR`], in milliseconds. It spreads out refunds that were deferred together.
+const DEFER_SPREAD_MS: u64 = 3_000;
 
-const GIVES_WAY_MS: i64 = 60_000;
+/// The age of a refund's last step from which its end is no longer deferred, in milliseconds.
+const DEFER_UNTIL_AGE_MS: i64 = 60_000;
 
 /// The function's state. Clones share clients.
 #[derive(Clone, Debug)]
@@ -47,6 +49,10 @@ pub struct Worker {
 
 impl Worker {
     /// Reads `TABLE_NAME`, `ACQUIRER_QUEUE_URL` and `CHECKOUT_BASE_URL`.
+    ///
+    /// # Errors
+    ///
+    /// When a variable is missing or invalid.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -64,7 +70,7 @@ impl Worker {
         })
     }
 
-    /// Works on a batch. Reports the messages that were not done.
+    /// Handles a batch of messages concurrently. Reports the messages that failed, so that only they are retried.
     pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
         let worker = self.clone();
         queue::work_on(batch, move |message: AcquirerMessage| {
@@ -90,18 +96,18 @@ impl Worker {
             return Ok(());
         }
         let account = self.store.get::<Account>(&Account::key_of(&charge.scope.account)).await?;
-        let account = account.ok_or(WorkError::Missing("a charge has no account"))?;
+        let account = account.ok_or(WorkError::Missing("the account of a charge does not exist"))?;
         let acquirer = self.acquirers.named(charge.acquirer)?;
         let now = self.clock.now();
         let command = match acquirer.finalise(&charge, &account.settings, &self.public_urls, now).await {
             Ok(Finalised::Made(artefacts)) => Command::Finalise { artefacts },
             Ok(Finalised::Refused { reason, code }) => Command::Decline { reason, code },
-            Err(error) if now.millis_since(charge.created_at) < PATIENCE_MS => {
+            Err(error) if now.millis_since(charge.created_at) < FINALISE_TIMEOUT_MS => {
                 return Err(error.into());
             }
-            // The payer has gone by now; the merchant hears that it failed, and can ask anew.
+            // After this time the payer has left. The merchant is informed of the failure and can create a new charge.
             Err(error) => {
-                tracing::error!(charge = %charge.id, %error, "a charge could not be finalised");
+                tracing::error!(charge = %charge.id, %error, "a charge could not be finalised in time; it is refused");
                 let reason = "The acquirer did not answer in time.".to_owned();
                 Command::Decline { reason, code: "acquirer_unavailable".to_owned() }
             }
@@ -124,10 +130,10 @@ impl Worker {
             RefundProgress::AskAgain(at) => Ok(self.queue.send_later(&message, at.until_from(now)).await?),
             RefundProgress::Waiting => Ok(()),
             RefundProgress::Ended(end) => {
-                let gives_way = now.millis_since(refund.updated_at) < GIVES_WAY_MS;
-                if gives_way && self.refunds.is_busy(id, now).await? {
-                    let spread = Duration::from_millis(random::below(GIVES_WAY_SPREAD_MS));
-                    return Ok(self.queue.send_later(&message, GIVES_WAY_FOR.saturating_add(spread)).await?);
+                let may_defer = now.millis_since(refund.updated_at) < DEFER_UNTIL_AGE_MS;
+                if may_defer && self.refunds.is_busy(id, now).await? {
+                    let spread = Duration::from_millis(random::below(DEFER_SPREAD_MS));
+                    return Ok(self.queue.send_later(&message, DEFER_FOR.saturating_add(spread)).await?);
                 }
                 self.refunds.end(refund, end, now).await?;
                 Ok(())

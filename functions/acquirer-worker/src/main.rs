@@ -1,4 +1,4 @@
-//! The Lambda's entry: wires and does nothing else.
+//! The entry point of the Lambda function: builds the worker and runs it.
 
 use acquirer_worker::Worker;
 use aws_lambda_events::sqs::SqsEvent;
