@@ -1,15 +1,15 @@
-//! Sends the DynamoDB requests of one `POST /v1/pix/charges` by the AWS SDK alone: the baseline of
-//! `local/benches/instructions.rs`.
+//! Sends the DynamoDB requests of one `POST /v1/pix/charges` with the bare AWS SDK. This is the baseline to which
+//! `local/benches/instructions.rs` compares the function.
 //!
-//! `sdk_calls REQUESTS [ROUNDS]`: `REQUESTS` is a JSON file of recorded requests, `[{"target", "body"}]`. Each round sends
-//! all of them, in order. Without `ROUNDS` it is a Lambda function that runs one round for each invocation. The
-//! environment and the client are those of `charges`.
+//! Usage: `sdk_calls REQUESTS [ROUNDS]`. `REQUESTS` is a JSON file of recorded requests, `[{"target", "body"}]`. Each round
+//! sends all of them in order. Without `ROUNDS` the program is a Lambda function that runs one round for each invocation. Its
+//! environment variables and its client are those of the function `charges`.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::string_slice,
-    reason = "a program of a benchmark that fails may panic"
+    reason = "a failing benchmark program may panic"
 )]
 
 use std::collections::HashMap;
@@ -26,13 +26,13 @@ use serde_json::Value;
 use shared::random;
 use shared::store::Aws;
 
-/// Hexadecimal digits of a round's random suffix.
+/// The number of hexadecimal digits of a round's random suffix.
 const SUFFIX_DIGITS: usize = 32;
 
-/// A request, ready to be sent any number of times.
+/// A recorded request that can be sent repeatedly.
 enum Request {
     Update(UpdateItemFluentBuilder),
-    /// Inserts a row: each round gives it another partition key of the same length.
+    /// An insert. Each round replaces the end of the partition key by a random suffix, so that the row is new.
     Put {
         put: PutItemFluentBuilder,
         key_prefix: String,
@@ -56,7 +56,7 @@ impl Request {
             ),
             Some("DynamoDB_20120810.PutItem") => {
                 let on_failure = text("ReturnValuesOnConditionCheckFailure");
-                let key = body["Item"]["pk"]["S"].as_str().expect("a partition key");
+                let key = body["Item"]["pk"]["S"].as_str().expect("the recorded item has no partition key");
                 let put = client
                     .put_item()
                     .set_table_name(text("TableName"))
@@ -77,7 +77,7 @@ impl Request {
                 update.clone().send().await.expect("UpdateItem failed");
             }
             Self::Put { put, key_prefix } => {
-                let suffix = u128::from_be_bytes(random::bytes().expect("no randomness"));
+                let suffix = u128::from_be_bytes(random::bytes().expect("no random bytes available"));
                 let key = AttributeValue::S(format!("{key_prefix}{suffix:0SUFFIX_DIGITS$x}"));
                 put.clone().item("pk", key).send().await.expect("PutItem failed");
             }
@@ -90,7 +90,7 @@ fn item(value: &Value) -> Option<HashMap<String, AttributeValue>> {
     Some(fields.iter().map(|(name, value)| (name.clone(), attribute(value))).collect())
 }
 
-/// An attribute from DynamoDB's JSON: `{"S": "text"}`.
+/// Converts an attribute from DynamoDB's JSON, such as `{"S": "text"}`.
 fn attribute(value: &Value) -> AttributeValue {
     let typed = value.as_object().and_then(|typed| typed.iter().next());
     match typed.map(|(kind, value)| (kind.as_str(), value)) {
@@ -113,7 +113,7 @@ async fn run_round(requests: &[Request]) {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     let mut arguments = std::env::args().skip(1);
-    let requests = std::fs::read(arguments.next().expect("a file of requests"))?;
+    let requests = std::fs::read(arguments.next().expect("the argument REQUESTS is missing"))?;
     let requests: Vec<Value> = serde_json::from_slice(&requests)?;
     let var = |name: &str| std::env::var(name).ok();
     let client = Aws::from_vars(&var)?.dynamodb();

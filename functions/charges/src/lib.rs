@@ -1,4 +1,4 @@
-//! `/v1/charges` and `/v1/pix/charges` (contract: Charges).
+//! Serves `/v1/charges` and `/v1/pix/charges` (contract: Charges).
 
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -14,10 +14,10 @@ use shared::services::{IdempotencyNamespace, create_charge};
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
-/// Characters of an `Idempotency-Key` (contract: Limits).
+/// The length of an `Idempotency-Key` in characters (contract: Limits).
 const IDEMPOTENCY_KEY_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
 
-/// The function's routes.
+/// Builds the function's routes. With `CHARGE_LIST=off`, `GET /v1/charges` answers 404.
 pub fn router(app: App) -> Router {
     let charges = if app.charge_list { post(create).get(list) } else { post(create) };
     let routes = Router::new()
@@ -70,7 +70,7 @@ async fn create_by(
     Ok(created.respond(ChargeView::new(created.get(), &app.public_urls, QrImage::Inline)))
 }
 
-/// The header's value; a failure is noted beside those of the body's fields.
+/// Reads the header's value. A failure is added to `fields`, so that it is reported together with those of the body.
 fn idempotency_key<'a>(fields: &mut Fields, context: &'a RequestContext) -> Option<&'a str> {
     let Some(key) = &context.headers.idempotency_key else {
         fields.reject(

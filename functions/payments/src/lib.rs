@@ -1,4 +1,4 @@
-//! `/v1/payments`: charges in the transaction wire format (contract: Payments).
+//! Serves `/v1/payments`: charges in the transaction wire format (contract: Payments).
 
 mod list;
 mod refunds;
@@ -23,7 +23,7 @@ use shared::http::{JsonBody, Problem, framed};
 use shared::services::{IdempotencyNamespace, create_charge};
 use shared::store::StoreError;
 
-/// The function's routes.
+/// Builds the function's routes.
 pub fn router(app: App) -> Router {
     let routes = Router::new()
         .route("/v1/payments", post(create).get(list::list))
@@ -40,7 +40,7 @@ pub fn router(app: App) -> Router {
     framed(routes)
 }
 
-/// A charge, as `/v1/payments` calls it.
+/// A charge on the payments surface, where a 404 calls it a payment.
 struct Payment(StoredCharge);
 
 impl Scoped for Payment {
@@ -63,10 +63,10 @@ async fn create(
     Authenticated { app, caller, now }: Authenticated,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let NewPayment { idempotency_key, asked } = NewPayment::parse(&body, &app.addresses)?;
+    let NewPayment { idempotency_key, asked: request } = NewPayment::parse(&body, &app.addresses)?;
     let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
     let created =
-        create_charge((&app.charges, &app.acquirers), &caller, key, asked, &app.public_urls, now).await?;
+        create_charge((&app.charges, &app.acquirers), &caller, key, request, &app.public_urls, now).await?;
     Ok(created.respond(CreatedPaymentView::new(created.get())))
 }
 
@@ -85,7 +85,7 @@ async fn provider_status(
     let charge = charge.at(now);
     let status = match app.acquirers.named(charge.acquirer) {
         Ok(acquirer) => acquirer.status_of(&charge).await?,
-        // No acquirer is configured any more.
+        // The account's acquirer was removed after the charge was created.
         Err(AcquirerError::NotConfigured) => None,
         Err(error) => return Err(error.into()),
     };

@@ -1,4 +1,4 @@
-//! `GET /v1/payments`.
+//! Serves `GET /v1/payments`.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};

@@ -1,4 +1,4 @@
-//! The Lambda's entry: wires and does nothing else.
+//! The entry point of the Lambda function: builds the routes and serves them.
 
 use lambda_http::Error;
 use shared::app::App;

@@ -1,4 +1,4 @@
-//! Refunds of a payment.
+//! Creates and lists the refunds of a payment.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -15,14 +15,14 @@ pub(crate) async fn create(
     ChargePath(id): ChargePath,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
-    let asked = body.and_then(|body| NewRefund::parse(&body.0));
-    let earlier = id.zip(asked.as_ref().ok()).map(|(id, asked)| asked.id(id));
-    let (Own { app, caller, found: Payment(charge), .. }, earlier) =
-        own.beside(async |app| app.refunds.find(earlier).await).await?;
-    let (asked, earlier) = (asked?, earlier?);
+    let request = body.and_then(|body| NewRefund::parse(&body.0));
+    let refund_id = id.zip(request.as_ref().ok()).map(|(id, request)| request.id(id));
+    let (Own { app, caller, found: Payment(charge), .. }, stored) =
+        own.beside(async |app| app.refunds.find(refund_id).await).await?;
+    let (request, stored) = (request?, stored?);
     let acquirer = app.acquirers.named(charge.as_stored().acquirer)?;
     let capabilities = acquirer.refund_capabilities();
-    let created = app.refunds.create(&caller, (charge, earlier), &asked, capabilities, &app.clock).await?;
+    let created = app.refunds.create(&caller, (charge, stored), &request, capabilities, &app.clock).await?;
     Ok(created.respond(RefundView::new(created.get())))
 }
 

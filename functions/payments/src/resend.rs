@@ -1,4 +1,4 @@
-//! `POST /v1/payments/{id}/resend-webhook`.
+//! Serves `POST /v1/payments/{id}/resend-webhook`.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -13,11 +13,11 @@ use crate::Payment;
 pub(crate) async fn resend_webhook(
     Own { app, found: Payment(charge), now, .. }: Own<Payment>,
 ) -> Result<Response, Problem> {
-    // Only what is written down is told.
+    // The expiry must be persisted first, because events are derived only from stored changes.
     let charge = app.charges.with_expiry_persisted(charge, now).await?;
     let status = charge.status;
     let refund = app.refunds.that_completed(&charge).await?;
-    let asked = Resend { id: ResendId::new(now, random::bytes()?), charge, refund, at: now };
-    let resent = app.resends.of_charge(&asked, &app.public_urls).await?;
+    let resend = Resend { id: ResendId::new(now, random::bytes()?), charge, refund, at: now };
+    let resent = app.resends.of_charge(&resend, &app.public_urls).await?;
     Ok(Json(ResentView { resent, status }).into_response())
 }

@@ -1,4 +1,4 @@
-//! `/v1/payments/stats` and `/v1/payments/metrics`.
+//! Serves `GET /v1/payments/stats` and `GET /v1/payments/metrics`.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
@@ -10,8 +10,8 @@ use shared::rollup::view::{MetricsView, StatsQuery, StatsView};
 pub(crate) async fn stats(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
 ) -> Result<Response, Problem> {
-    let asked = StatsQuery::of_stats(&query)?;
-    let window = Window::of_business_days(asked.days, now);
+    let parameters = StatsQuery::of_stats(&query)?;
+    let window = Window::of_business_days(parameters.days, now);
     let rows = app.rollups.of_days(&caller.scope, window).await?;
     Ok(Json(StatsView::new(window, &rows)).into_response())
 }
@@ -19,8 +19,8 @@ pub(crate) async fn stats(
 pub(crate) async fn metrics(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
 ) -> Result<Response, Problem> {
-    let asked = StatsQuery::of_metrics(&query)?;
-    let window = Window::of_business_days(asked.days, now);
+    let parameters = StatsQuery::of_metrics(&query)?;
+    let window = Window::of_business_days(parameters.days, now);
     let rows = app.rollups.of_days(&caller.scope, window).await?;
-    Ok(Json(MetricsView::new(&asked, &rows)).into_response())
+    Ok(Json(MetricsView::new(&parameters, &rows)).into_response())
 }

@@ -1,4 +1,4 @@
-//! Wallets: balances, and the statement of what moved (contract: Wallets).
+//! Serves `/v1/wallets`: balances (contract: Wallets) and the statement, as JSON or CSV.
 
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue};
@@ -11,16 +11,16 @@ use shared::http::{Fields, MediaType, Problem, RequestContext, framed};
 use shared::wallet::statement::{PageSize, StatementFilter};
 use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView, statement_csv};
 
-/// Movements on a page of JSON, as on any list.
+/// The page size of the JSON statement, equal to that of other lists.
 const JSON_PAGE: PageSize = PageSize { default: 25, max: 100 };
 
-/// Movements in one CSV: a month of a small shop in one request. About 500 KB of rows, read by one query.
+/// The page size of the CSV statement: one request covers a small shop's month. One query reads its rows, about 500 KB.
 const CSV_PAGE: PageSize = PageSize { default: 1000, max: 1000 };
 
-/// Where the next page of a CSV begins, for CSV has no place for it.
+/// The response header with the cursor of the next page, because CSV has no field for it.
 const NEXT_CURSOR: HeaderName = HeaderName::from_static("x-next-cursor");
 
-/// The function's routes.
+/// Builds the function's routes.
 pub fn router(app: App) -> Router {
     let routes = Router::new()
         .route("/v1/wallets", get(list))
