@@ -1,6 +1,6 @@
-//! Receives the events of acquirers. So far that is the sandbox: with a test key, `/v1/sandbox/*` plays the acquirer (design:
-//! Acquirers), and on the 3-D Secure page the payer of a test card decides. The routes run the same code as a real
-//! acquirer's notification.
+//! Receives the events of acquirers. So far that is the sandbox: with a test key, `/v1/sandbox/*` plays the acquirer
+//! (design: Acquirers), and on the 3-D Secure page the payer of a test card decides. The routes run the same code as a
+//! real acquirer's notification.
 
 mod med;
 mod three_d_secure;
@@ -28,7 +28,8 @@ const MAX_REASON_CHARS: usize = 500;
 const MAX_CODE_CHARS: usize = 64;
 const MAX_NAME_CHARS: usize = 200;
 
-/// How far `paid_at` may be ahead of the service's clock, in milliseconds: one minute, because a bank's clock may be ahead.
+/// How far `paid_at` may be ahead of the service's clock, in milliseconds: one minute, because a bank's clock may be
+/// ahead.
 const MAX_AHEAD_MS: i64 = 60_000;
 
 /// Builds the function's routes.
@@ -76,7 +77,7 @@ async fn pay(
 
 /// The payer of a sandbox payment, from `payer_tax_id`.
 enum Payer {
-    /// The field is absent: the payer whom the charge names.
+    /// The field is absent: the payer is the expected payer or the customer of the charge.
     Expected,
     /// The field is `null`: the bank does not report the payer's document.
     NotReported,

@@ -1,8 +1,8 @@
-//! The sandbox's 3-D Secure page, which plays a card's issuer. The payer of a test charge begins, then approves or declines,
-//! and the browser returns to the merchant's `returnUrl`.
+//! The sandbox's 3-D Secure page, which plays a card's issuer. The payer of a test charge begins, then approves or
+//! declines, and the browser returns to the merchant's `returnUrl`.
 //!
-//! The page is public, like an issuer's page: anyone with its URL can decide. It asks for no card number. It serves only
-//! charges of the sandbox acquirer.
+//! The page is public, like an issuer's page: anyone with its URL can decide. It asks for no card number. It serves
+//! only charges of the sandbox acquirer.
 
 use std::sync::LazyLock;
 
@@ -67,8 +67,8 @@ pub(crate) async fn decide(
         Err(problem) => Err(problem),
     };
     match decided {
-        // 303 See Other: reloading the page does not repeat the decision. The page also shows a decision made meanwhile in
-        // another browser.
+        // 303 See Other: reloading the page does not repeat the decision. The page also shows a decision made meanwhile
+        // in another browser.
         Ok(_) | Err(Problem::Unprocessable(_)) => {
             (StatusCode::SEE_OTHER, [(header::LOCATION, HeaderValue::from_static("card"))]).into_response()
         }

@@ -1,8 +1,8 @@
-//! Calls acquirers for work that takes long: finalises charges, and requests and polls refunds.
+//! Calls acquirers for slow work: finalises charges, and requests and polls refunds.
 //!
-//! A queue message only names a row, and the row alone determines the work. So a duplicate message does nothing, and the
-//! scheduler replaces a lost one. SQS retries a message that fails, and then moves it to the dead-letter queue; its row stays
-//! in the due index, so the scheduler sends further messages.
+//! A queue message only names a row, and the row alone determines the work. So a duplicate message does nothing, and
+//! the scheduler replaces a lost one. SQS retries a message that fails, and then moves it to the dead-letter queue; its
+//! row stays in the due index, so the scheduler sends further messages.
 
 use std::time::Duration;
 
@@ -21,18 +21,18 @@ use shared::refund::Refunds;
 use shared::store::{Aws, Store};
 use shared::{queue, random};
 
-/// How long a charge is retried with an acquirer that does not answer, in milliseconds: 10 minutes. Then it is refused, so
-/// that it does not stay pending for ever.
+/// How long the worker retries to finalise a charge when its acquirer does not answer, in milliseconds: 10 minutes.
+/// Then the charge is refused, so that it does not stay pending forever.
 const FINALISE_TIMEOUT_MS: i64 = 600_000;
 
-/// The pause before a refund is ended while its charge is busy. Clients that change the charge go first, because no client
-/// waits for the end of a refund.
+/// The pause before a refund is ended while its charge is busy. Clients that change the charge go first, because no
+/// client waits for the end of a refund.
 const DEFER_FOR: Duration = Duration::from_secs(2);
 
 /// The largest random addition to [`DEFER_FOR`], in milliseconds. It spreads out refunds that were deferred together.
 const DEFER_SPREAD_MS: u64 = 3_000;
 
-/// The age of a refund's last step from which its end is no longer deferred, in milliseconds.
+/// The time since a refund's last step after which its end is no longer deferred, in milliseconds.
 const DEFER_UNTIL_AGE_MS: i64 = 60_000;
 
 /// The function's state. Clones share clients.
@@ -87,6 +87,7 @@ impl Worker {
         }
     }
 
+    /// Finalises a pending charge. If the acquirer fails, the message fails too, so that SQS retries it.
     async fn finalise(&self, id: ChargeId) -> Result<(), WorkError> {
         let Some(stored) = self.charges.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
@@ -116,6 +117,8 @@ impl Worker {
         Ok(())
     }
 
+    /// Claims a pending refund and polls the acquirer for its progress. An unfinished refund is polled again by a later
+    /// message.
     async fn refund(&self, id: RefundId, message: AcquirerMessage) -> Result<(), WorkError> {
         let Some(refund) = self.refunds.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a refund that does not exist"));

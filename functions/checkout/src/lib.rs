@@ -1,8 +1,8 @@
-//! Serves `/checkout`: the hosted checkout page, its QR image and the boleto's PDF (contract: Charge, `checkout_url` and
-//! `pix.qr_code_url`). The routes are public: anyone with a charge's URL can see its page.
+//! Serves `/checkout`: the hosted checkout page, its QR image and the boleto's PDF (contract: Charge, `checkout_url`
+//! and `pix.qr_code_url`). The routes are public: anyone with a charge's URL can see its page.
 //!
-//! The function only reads charges and holds no keys. [`page`] renders the page. The function is also the API's `$default`
-//! route, so it answers every path that no other function serves.
+//! The function only reads charges and holds no keys. [`page`] renders the page. The function is also the API's
+//! `$default` route, so it answers every path that no other function serves.
 
 pub mod page;
 
@@ -25,8 +25,8 @@ use shared::config::{ConfigError, required};
 use shared::http::{Problem, RequestContext, framed};
 use shared::store::{Aws, Store, StoreError};
 
-/// The QR image may be cached, because a charge's code never changes. The lifetime of an hour lets caches drop images that
-/// are no longer needed.
+/// The QR image may be cached, because a charge's code never changes. The lifetime of an hour lets caches drop images
+/// that are no longer needed.
 const QR_CACHE_CONTROL: &str = "public, max-age=3600, immutable";
 
 /// The charge's raw id in the path. A path segment that is not UTF-8 names no charge.
@@ -136,7 +136,7 @@ fn html(status: StatusCode, body: String) -> Response {
     (status, headers, body).into_response()
 }
 
-/// Responds with the QR image, whatever the charge's status, because the charge object contains its URL in every status.
+/// Responds with the QR image. Its URL is part of the charge object in every status, so every status serves it.
 fn qr_of(found: Result<Option<StoredCharge>, StoreError>) -> Result<Response, Problem> {
     let charge = found?.ok_or(Problem::NotFound { what: "charge" })?;
     let charge = charge.as_stored();

@@ -1,12 +1,14 @@
-//! Renders the checkout page: one variant for each state of a charge, and pages for an unknown charge and for a failure.
+//! Renders the checkout page: one variant for each state of a charge, and pages for an unknown charge and for a
+//! failure.
 //!
-//! Rendering is a pure function of the charge and the time; [`maud`] escapes every value. The content is an allowlist: the
-//! receiver's name as the payer's bank shows it, amount, description, times and the data to pay by. Of the customer it shows
-//! only the last digits of the phone number for MB WAY. The page loads only the QR image from its own origin, and its
-//! content security policy forbids everything else.
+//! Rendering is a pure function of the charge and the time; [`maud`] escapes every value. The content is an allowlist:
+//! the receiver's name as the payer's bank shows it, amount, description, times and the data to pay by. Of the customer
+//! it shows only the last digits of the phone number for MB WAY. The page loads only the QR image from its own origin,
+//! and its content security policy forbids everything else.
 //!
-//! While the charge's state can still change, the page reloads itself. The script pauses reloading while the payer uses the
-//! code, and reloads at once when the payer returns from the bank's app. Without scripts, `<meta>` reloads the page.
+//! While the charge's state can still change, the page reloads itself. The script pauses reloading while the payer uses
+//! the code, and reloads at once when the payer returns from the bank's app. Without scripts, `<meta>` reloads the
+//! page.
 
 use std::sync::LazyLock;
 
@@ -23,11 +25,11 @@ const STYLE: &str = include_str!("page.css");
 
 const SCRIPT: &str = include_str!("page.js");
 
-/// The reload interval while the payer may be paying, in seconds. Short, so that the payer trusts the page; each reload reads
-/// one row.
+/// The reload interval while the payer may be paying, in seconds. It is short, so that the payer trusts the page. Each
+/// reload reads one row.
 const REFRESH_WHILE_PENDING: Option<u32> = Some(10);
 
-/// The reload interval during a review, in seconds. Longer, because a review may take hours.
+/// The reload interval during a review, in seconds. It is longer, because a review may last hours.
 const REFRESH_WHILE_PROCESSING: Option<u32> = Some(60);
 
 static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
@@ -39,8 +41,8 @@ static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Returns the content security policy. It allows the page's own style and script by their hashes, and images from the same
-/// origin, and forbids everything else.
+/// Returns the content security policy. It allows the page's own style and script by their hashes, and images from the
+/// same origin, and forbids everything else.
 pub fn content_security_policy() -> &'static str {
     &CONTENT_SECURITY_POLICY
 }
@@ -366,7 +368,7 @@ impl Frame<'_> {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="robots" content="noindex, nofollow";
-                    // Keeps mobile browsers from turning the code's digits into phone links.
+                    // Prevents mobile browsers from turning the code's digits into phone links.
                     meta name="format-detection" content="telephone=no";
                     @if let Some(seconds) = self.refresh_seconds {
                         noscript { meta http-equiv="refresh" content=(seconds); }
@@ -395,8 +397,8 @@ impl Frame<'_> {
     }
 }
 
-/// Reads the receiver's name from the code. The payer's bank shows the same name. `None` when the code can't be parsed or has
-/// no name.
+/// Reads the receiver's name from the code. The payer's bank shows the same name. `None` when the code can't be parsed
+/// or has no name.
 fn receiver(br_code: &str) -> Option<&str> {
     let name = BrCode::parse(br_code).ok()?.merchant_name().trim();
     (!name.is_empty()).then_some(name)
@@ -405,8 +407,8 @@ fn receiver(br_code: &str) -> Option<&str> {
 fn description(charge: &Charge) -> Option<String> {
     let metadata = charge.metadata.to_map();
     let description = metadata.get("description")?.as_str()?;
-    // Metadata and older rows may contain any text. Characters that hide or reorder text are removed, so that the payer reads
-    // the description as it is written.
+    // Metadata and older rows may contain any text. Characters that hide or reorder text are removed, so that the payer
+    // reads the description as it is written.
     let visible: String =
         description.chars().filter(|character| !text::is_unfit_for_lines(*character)).collect();
     let visible = visible.trim();

@@ -22,8 +22,8 @@ pub(crate) fn br_code(merchant_name: &str) -> String {
     code.encode().unwrap()
 }
 
-/// A live charge of R$ 1.234,56 that can be paid until 21/11/2026 às 15:04 (horário de Brasília). `differs` replaces fields
-/// of its row.
+/// A live charge of R$ 1.234,56 that can be paid until 21/11/2026 às 15:04 (horário de Brasília). `differs` replaces
+/// fields of its row.
 pub(crate) fn charge(differs: &Value) -> StoredCharge {
     let mut row = json!({
         "id": format!("ch_{RAW_ID}"),

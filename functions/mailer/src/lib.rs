@@ -1,9 +1,9 @@
-//! Sends an email to an account's contact when a MED case opens or ends, when the service disables an endpoint, and when a
-//! refund goes to a new Pix key of a third party.
+//! Sends emails to the contacts of accounts. An email reports that a MED case opened or ended, that the service
+//! disabled an endpoint, or that a refund is sent to a new Pix key of a third party.
 //!
-//! A queue message names the change. The text is written from the rows as they are when the message is handled. A claim in
-//! the email's own row prevents a second sending ([`shared::email`]). SQS retries a message that fails, and then moves it to
-//! the dead-letter queue. `text` writes subject and body, `mail` encodes the message, `sender` sends it.
+//! A queue message names the change. The text is written from the rows as they are when the message is handled. A claim
+//! in the email's own row prevents a second sending ([`shared::email`]). SQS retries a message that fails, and then
+//! moves it to the dead-letter queue. The modules write an email's text, encode it as a message, and send it.
 
 pub mod mail;
 pub mod sender;
@@ -116,7 +116,7 @@ impl Mailer {
         let claim = u64::from_le_bytes(random::bytes()?);
         match self.emails.claim(&email, claim, now).await? {
             Claim::Sent => Ok(()),
-            // The worker that holds the lease may still fail, so the message comes back when the lease expires.
+            // The worker that holds the lease may still fail, so the message is handled again when the lease expires.
             Claim::Busy { until } => Ok(self.queue.send_later(&email, until.until_from(now)).await?),
             Claim::Claimed(claimed) => {
                 let is_test = email.scope.mode == Mode::Test;
@@ -130,8 +130,8 @@ impl Mailer {
         }
     }
 
-    /// Returns the recipient and the text of an email. `None` when the account has no contact that accepts emails, or when
-    /// the change no longer needs one.
+    /// Returns the recipient and the text of an email. `None` when the account has no contact that accepts emails, or
+    /// when the change no longer needs one.
     async fn compose(&self, email: &Email) -> Result<Option<(MailAddress, Text)>, WorkError> {
         let account = Account::key_of(&email.scope.account);
         let (account, text) = tokio::join!(self.store.get::<Account>(&account), self.text(email));

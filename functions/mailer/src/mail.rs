@@ -1,5 +1,5 @@
-//! Encodes an email as a message (RFC 5322): plain text in UTF-8. `lettre` encodes header values, so that no text can inject
-//! a header.
+//! Encodes an email as a message (RFC 5322): plain text in UTF-8. `lettre` encodes header values, so that no text can
+//! inject a header.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -38,8 +38,8 @@ pub struct Mail {
 pub struct MailError(String);
 
 impl Mail {
-    /// Encodes an email. The `Message-ID` depends on the email's id and the sender's domain, so a second sending has the
-    /// same one.
+    /// Encodes an email. The `Message-ID` depends on the email's id and the sender's domain, so a second sending has
+    /// the same one.
     pub(crate) fn new(
         id: EmailId,
         (from, to): (&MailAddress, &MailAddress),

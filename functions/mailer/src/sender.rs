@@ -1,5 +1,5 @@
-//! The ways to send an email. A stack sends by SES. The service on one machine writes files, so that no real inbox receives
-//! emails from development.
+//! The ways to send an email. A stack sends by SES. The service on one machine writes files, so that no real inbox
+//! receives emails from development.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Sends emails by Amazon SES, with version 1 of its API: that library is half as large as version 2's and can also send a
-//! raw message.
+//! Sends emails by Amazon SES, with version 1 of its API: that library is half as large as version 2's and can also
+//! send a raw message.
 
 use aws_sdk_ses::config::retry::RetryConfig;
 use aws_sdk_ses::config::{BehaviorVersion, Config};
@@ -31,7 +31,7 @@ impl Ses {
         Self(aws_sdk_ses::Client::from_conf(config.build()))
     }
 
-    /// Sends an email to its `to` address. The recipients are given explicitly, so SES ignores those in the headers.
+    /// Sends an email to its `to` address. The request names the recipient, so SES ignores recipients in the headers.
     ///
     /// # Errors
     ///
@@ -71,7 +71,8 @@ mod tests {
         Mail::new(id, (&from, &to), &text, at).unwrap()
     }
 
-    /// Starts a server that answers one request with `answer`, and a client of it. The task returns the request it received.
+    /// Starts a server that answers one request with `answer`, and a client of it. The task returns the request it
+    /// received.
     async fn ses(answer: String) -> (Ses, JoinHandle<(String, TcpListener)>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,8 +1,8 @@
 //! Writes the texts of emails in Brazilian Portuguese, as pure functions of a row. Amounts and times have the Brazilian
 //! format.
 //!
-//! An email contains no text written by a payer, because it may contain a document. It contains only the host of an endpoint's
-//! URL, because the URL may contain a secret. The merchant can read both by the API.
+//! An email contains no text written by a payer, because such text may contain a CPF or CNPJ. It contains only the host
+//! of an endpoint's URL, because the URL may contain a secret. The merchant can read both through the API.
 
 use domain::ids::{EmailId, Mode};
 use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
@@ -152,8 +152,8 @@ pub(crate) fn resolved(case: &MedCase) -> Option<Text> {
     Some(Text::new(format!("Caso encerrado, {how}: {}", contested(case)), &paragraphs))
 }
 
-/// Writes the email for an endpoint that the service disabled at `at`. `None` when the endpoint is active again, was disabled
-/// once more later, or has a new URL.
+/// Writes the email for an endpoint that the service disabled at `at`. `None` when the endpoint is active again, was
+/// disabled once more later, or has a new URL.
 pub(crate) fn disabled(endpoint: &Endpoint, at: Timestamp) -> Option<Text> {
     let disabled = endpoint.disabled.as_ref().filter(|disabled| disabled.at == at)?;
     let failing_since = endpoint.failing_since?;
@@ -181,8 +181,8 @@ pub(crate) fn disabled(endpoint: &Endpoint, at: Timestamp) -> Option<Text> {
     Some(Text::new(format!("Endpoint de webhooks desativado: {host}"), &paragraphs))
 }
 
-/// Writes the email for a refund to a Pix key that no refund went to before. The key is masked, because it is personal data.
-/// `None` when the refund has no key.
+/// Writes the email for the first refund to a Pix key of a third party. The key is masked, because it is personal
+/// data. `None` when the refund has no key.
 pub(crate) fn destination(refund: &Refund) -> Option<Text> {
     let key = refund.destination.as_ref()?.masked();
     let fields = [
@@ -218,7 +218,8 @@ fn kind(kind: CaseKind) -> &'static str {
     }
 }
 
-/// Formats the amount that a case retains, returned or took. `None` when the case moved no money.
+/// Formats the amount that a case retains, or that its end returned to the merchant or debited. `None` when the case
+/// moved no money.
 fn moved(case: &MedCase) -> Option<String> {
     Amount::parse(case.moved).ok().map(|moved| pt_br::amount(moved, case.currency))
 }

@@ -1,4 +1,4 @@
-//! `/v1/med/cases` and its alias `/v1/infractions` (contract: MED cases).
+//! Serves `/v1/med/cases` and its alias `/v1/infractions` (contract: MED cases).
 
 use axum::extract::{FromRef, State};
 use axum::http::StatusCode;

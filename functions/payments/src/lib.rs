@@ -40,7 +40,7 @@ pub fn router(app: App) -> Router {
     framed(routes)
 }
 
-/// A charge on the payments surface, where a 404 calls it a payment.
+/// A charge on the payments surface. The type exists for the 404's text, which says payment instead of charge.
 struct Payment(StoredCharge);
 
 impl Scoped for Payment {

@@ -1,8 +1,9 @@
-//! Runs due work: expires charges, releases tranches of held money, polls unfinished refunds and pending charges, retries
-//! deliveries, recovers lost queue messages, cancels abandoned deliveries and advances the count of deliveries.
+//! Runs due work at every invocation. It expires charges, releases tranches of held money and polls acquirers for
+//! pending charges and unfinished refunds. It also retries deliveries, cancels abandoned ones, advances the count of
+//! deliveries, and replaces queue messages that were lost.
 //!
-//! Rows with due work are in a sparse index, sharded and sorted by due time. Each run reads the due rows and processes them
-//! by the same conditional writes as every other path. So concurrent runs, or a run that crashes, do no harm.
+//! Rows with due work are in a sparse index, sharded and sorted by due time. Each run reads the due rows and processes
+//! them by the same conditional writes as every other path. So concurrent runs, or a run that crashes, do no harm.
 
 use domain::calendar::Day;
 use domain::charge::transition::Command;
@@ -40,7 +41,7 @@ enum DueAction {
     Acquirer(AcquirerMessage),
     /// Count this scope's deliveries, after the other rows, because it takes long.
     Count(Scope),
-    /// Make the next step of this abandonment, after the other rows, because it takes long.
+    /// Cancel some more of these abandoned deliveries, after the other rows, because it takes long.
     Abandon(Box<Abandonment>),
     /// Nothing: the row is done, or another caller has moved it.
     Nothing,
@@ -161,8 +162,8 @@ impl DueWork {
                 Err(error) => failure = Some(error),
             }
         }
-        // Messages are sent even if some rows failed, because their rows are postponed already. If a queue refuses a message,
-        // it is sent again when its row is due next.
+        // Messages are sent even if other rows failed, because the rows of these messages are already postponed. If a
+        // queue refuses a message, it is sent again when its row is due next.
         let sent = tokio::join!(self.queue.send(&deliveries), self.acquirers.send(&acquirer_messages));
         for refused in [sent.0, sent.1] {
             match refused {
@@ -221,8 +222,8 @@ impl DueWork {
         self.poll_acquirer(due, AcquirerMessage::Refund(refund.id), refund.created_at, now).await
     }
 
-    /// Postpones a row until its next poll, and returns the message that polls the acquirer now. If another caller has moved
-    /// the row, returns nothing to do.
+    /// Postpones a row until its next poll, and returns the message that polls the acquirer now. If another caller has
+    /// moved the row, returns nothing to do.
     async fn poll_acquirer(
         &self,
         due: &Due,
@@ -277,8 +278,8 @@ impl DueWork {
     }
 }
 
-/// Returns the time of the next poll of an acquirer. The pause equals the age of the work, within bounds, so it doubles with
-/// each poll.
+/// Returns the time of the next poll of an acquirer. The pause equals the age of the work, within bounds, so it doubles
+/// with each poll.
 fn next_poll_at(since: Timestamp, now: Timestamp) -> Timestamp {
     let age_seconds = now.millis_since(since).div_euclid(1_000);
     later(now, age_seconds.clamp(NEXT_LOOK_SECONDS, MAX_POLL_SECONDS))

@@ -28,7 +28,8 @@ impl Charges {
         self.store.insert_or_read(charge).await
     }
 
-    /// Reads a charge of any scope; the caller checks the scope. Without an id the result is `None`, and nothing is read.
+    /// Reads a charge of any scope; the caller checks the scope. Without an id the result is `None`, and nothing is
+    /// read.
     pub async fn find(&self, id: Option<ChargeId>) -> Result<Option<StoredCharge>, StoreError> {
         match id {
             Some(id) => self.store.get(&Charge::key_of(id)).await,
@@ -42,8 +43,8 @@ impl Charges {
         self.store.get_in_order(&keys).await
     }
 
-    /// Applies a command to a charge that was just read, in one write. When another write changed the row first, reads the
-    /// newer row and retries. Returns the charge after the change.
+    /// Applies a command to a charge that was just read, in one write. When another write changed the row first, reads
+    /// the newer row and retries. Returns the charge after the change.
     ///
     /// # Errors
     ///
@@ -85,10 +86,10 @@ impl Charges {
             update.next_attempt().await?;
             let charge = just_read_or(&mut just_read, self.get_existing(id)).await?;
             // The payment's row exists already: the payment was applied when it was first reported.
-            if payment_insert.is_some_and(|place| update.failed().contains(&place)) {
+            if payment_insert.is_some_and(|index| update.failed().contains(&index)) {
                 return Ok(charge.at(now));
             }
-            let shown = match command {
+            let current = match command {
                 // To persist an expiry, the state machine needs the stored status, without the expiry applied.
                 Command::Expire { .. } => charge.as_stored().clone(),
                 Command::Finalise { .. }
@@ -98,13 +99,13 @@ impl Charges {
                 | Command::Decline { .. }
                 | Command::Review { .. } => charge.at(now),
             };
-            let outcome = transition::apply(&shown, command, now)
-                .map_err(|rejection| ChargeError::Rejected { rejection, status: shown.status })?;
+            let outcome = transition::apply(&current, command, now)
+                .map_err(|rejection| ChargeError::Rejected { rejection, status: current.status })?;
             let mut planned = match outcome {
-                Outcome::Unchanged => return Ok(shown),
-                outcome => WritePlan::from_outcome(with_actor(by, outcome), &shown)?,
+                Outcome::Unchanged => return Ok(current),
+                outcome => WritePlan::from_outcome(with_actor(by, outcome), &current)?,
             };
-            planned.writes.extend(self.places_given_back(&shown, &planned.next, now).await?);
+            planned.writes.extend(self.places_given_back(&current, &planned.next, now).await?);
             payment_insert = planned.payment_insert;
             if update.commit(planned.writes).await? {
                 return Ok(planned.next);
@@ -112,8 +113,8 @@ impl Charges {
         }
     }
 
-    /// Persists the expiry of a charge whose time has passed but whose row the scheduler has not updated yet. Returns the
-    /// charge as it is at `now`.
+    /// Persists the expiry of a charge whose time has passed but whose row the scheduler has not updated yet. Returns
+    /// the charge as it is at `now`.
     pub async fn with_expiry_persisted(
         &self,
         charge: StoredCharge,
@@ -133,8 +134,8 @@ impl Charges {
     }
 }
 
-/// Records the caller in the charge that an outcome writes, so that an audit row can be derived from it. Without a caller
-/// the outcome is unchanged.
+/// Records the caller in the charge that an outcome writes, so that an audit row can be derived from it. Without a
+/// caller the outcome is unchanged.
 fn with_actor(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
     let Some(caller) = caller else { return outcome };
     let by = |next: Box<Charge>| {
@@ -161,9 +162,9 @@ struct WritePlan {
 }
 
 impl WritePlan {
-    fn from_outcome(outcome: Outcome, shown: &Charge) -> Result<Self, StoreError> {
-        let replace = |next: &Charge| Write::replace(next, shown.version);
-        let mut planned = Self { writes: Vec::new(), next: shown.clone(), payment_insert: None };
+    fn from_outcome(outcome: Outcome, current: &Charge) -> Result<Self, StoreError> {
+        let replace = |next: &Charge| Write::replace(next, current.version);
+        let mut planned = Self { writes: Vec::new(), next: current.clone(), payment_insert: None };
         let (posting, incoming) = match outcome {
             Outcome::Unchanged => return Ok(planned),
             Outcome::Changed(next) => {

@@ -1,5 +1,5 @@
-//! Validates and hashes the request that creates a charge (contract: `POST /v1/charges`). The hash tells a replay of an
-//! idempotency key from its reuse with a different body.
+//! Validates and hashes the request that creates a charge (contract: `POST /v1/charges`). The hash distinguishes a
+//! replay of an idempotency key from its reuse with a different body.
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -26,7 +26,8 @@ const MAX_PHONE_CHARS: usize = 32;
 /// The message for a number in `metadata` that JSON clients would read back as a different number.
 const UNFIT_NUMBER: &str = "must be an integer of at most 64 bits or a decimal of at most 15 significant digits; send any other number as a string";
 
-/// The bytes of SHA-256 that a request's hash keeps. At 128 bits a collision is not a practical risk.
+/// The number of bytes of a request's hash: SHA-256 truncated to 128 bits, at which a collision is not a practical
+/// risk.
 const HASH_BYTES: usize = 16;
 
 /// The route that received a request.
@@ -165,8 +166,8 @@ fn hash(body: &JsonObject) -> String {
     canonical_hash(normalised)
 }
 
-/// Computes SHA-256 over a body in canonical form, truncated to 128 bits, in hex. In the canonical form keys are sorted,
-/// numbers compare by value, and a `null` field of the body or of `customer` counts as absent.
+/// Computes SHA-256 over a body in canonical form, truncated to 128 bits, in hex. In the canonical form keys are
+/// sorted, equal numbers have one spelling, and a `null` field of the body or of `customer` counts as absent.
 pub(crate) fn canonical_hash(body: JsonObject) -> String {
     let mut present = body;
     present.retain(|_, value| !value.is_null());

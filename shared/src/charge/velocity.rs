@@ -1,13 +1,13 @@
 //! The velocity guard (contract: Errors, fraud guard) limits live charges per customer and per account. Expired and
-//! cancelled charges do not count, so a retry after an unpaid charge is safe.
+//! cancelled charges do not count, so a new charge after an unpaid one that expired is safe.
 //!
-//! The limit per customer is a row that lists the customer's charges of the last ten minutes. The transaction that inserts
-//! a charge also replaces this row, conditional on its version. So concurrent requests cannot exceed the limit, and a crash
-//! cannot leave a slot without its charge.
+//! The limit per customer is a row that lists the customer's charges of the last ten minutes. The transaction that
+//! inserts a charge also replaces this row, conditional on its version. So concurrent requests cannot exceed the limit,
+//! and a crash cannot leave a slot without its charge.
 //!
-//! The limit per account is a counter for each minute. A request of its own increments it: in the charge's transaction, all
-//! charges of the account would conflict on that one row. After a crash between the increment and the insert, the slot
-//! stays taken until the minute ends.
+//! The limit per account is a counter for each minute. A request of its own increments it: in the charge's transaction,
+//! all charges of the account would conflict on that one row. After a crash between the increment and the insert, the
+//! slot stays taken until the minute ends.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ use crate::store::{Bound, Inserted, Item, StoreError, Write, ttl};
 /// How long a charge counts toward its customer's limit, in seconds.
 const CUSTOMER_SECONDS: i64 = 10 * 60;
 
-/// The index of the charge's insert in the transaction that also takes the customer's slot.
+/// The index of the charge's insert in the transaction that also writes the customer's slots.
 const CHARGE_WRITE: usize = 0;
 
 /// The window of an account's limit, in seconds. Windows are aligned to clock minutes.
@@ -32,7 +32,7 @@ const ACCOUNT_SECONDS: i64 = 60;
 /// The attribute of an account's counter of a minute.
 const COUNTER: &str = "charges";
 
-/// A slot of a customer's limit, taken by one charge.
+/// A slot of a customer's limit, in use by one charge.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct Slot {
     charge: ChargeId,
@@ -46,7 +46,7 @@ impl Slot {
     }
 }
 
-/// The row of the slots that a customer's live charges take.
+/// The row of the slots in use by a customer's live charges.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct CustomerSlots {
     scope: Scope,
@@ -65,7 +65,7 @@ impl CustomerSlots {
         Self { scope, document: document.to_owned(), taken: Vec::new(), version: 0 }
     }
 
-    /// Drops expired slots and takes one for a charge. `None` means that the limit is reached.
+    /// Drops expired slots and assigns one to a charge. `None` means that the limit is reached.
     fn with_charge(&self, charge: ChargeId, limit: u16, now: Timestamp) -> Option<Self> {
         let mut taken: Vec<Slot> = self.taken.iter().copied().filter(|slot| slot.counts(now)).collect();
         if taken.len() >= usize::from(limit) {
@@ -193,8 +193,8 @@ impl Charges {
         self.find(Some(id)).await?.map(Inserted::Existing).ok_or(error)
     }
 
-    /// Returns the writes that free a charge's slots when the change from `charge` to `next` expires or cancels it. They
-    /// belong in the transaction of that change. Slots that no longer count need no write.
+    /// Returns the writes that free a charge's slots when the change from `charge` to `next` expires or cancels it.
+    /// They belong in the transaction of that change. Slots that no longer count need no write.
     pub(super) async fn places_given_back(
         &self,
         charge: &Charge,

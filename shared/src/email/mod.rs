@@ -1,5 +1,6 @@
-//! Emails to an account's contact (contract: MED events): which changes cause one, the queue message, and the state of each
-//! email. This module has no I/O; reads and writes are in [`repository`]. `functions/mailer` writes and sends the texts.
+//! Emails to an account's contact (contract: MED events): which changes cause one, the queue message, and the state of
+//! each email. This module has no I/O; reads and writes are in `repository`. `functions/mailer` writes and sends the
+//! texts.
 //!
 //! A queue message only names a change; the changed row is the source of truth. A worker inserts the email's row with a
 //! lease to claim it, sends the email, and marks the row as sent. If the worker dies before sending, a retry claims the
@@ -36,7 +37,7 @@ pub enum About {
     MedResolved(MedCaseId),
     /// The service disabled an endpoint, because nothing could be delivered to it for days.
     EndpointDisabled(EndpointId),
-    /// A refund goes to a third party's key. The email is sent only if the key is new to the scope.
+    /// A refund is sent to a third party's key. The email is sent only if the key is new to the scope.
     RefundDestination(RefundId),
 }
 
@@ -85,8 +86,8 @@ impl Message for Email {
 }
 
 impl Email {
-    /// Returns the email of a case's change. An email accompanies the events `med_case.created` and `med.resolved`; `events`
-    /// are the events of the change. Other changes cause none.
+    /// Returns the email of a case's change. An email accompanies the events `med_case.created` and `med.resolved`;
+    /// `events` are the events of the change. Other changes cause none.
     pub fn of_case(case: &MedCase, events: &[Event]) -> Option<Self> {
         let has_event = |name| events.iter().any(|event| event.types.contains(&name));
         let about = if has_event(EventType::MedCaseCreated) {
@@ -107,8 +108,8 @@ impl Email {
         Some(Self { scope: new.scope, about, version: new.version, at: disabled.at })
     }
 
-    /// Returns the email of a refund's change: only a new refund to a third party causes one. The mailer sends it only if the
-    /// key is new to the scope.
+    /// Returns the email of a refund's change: only a new refund to a third party causes one. The mailer sends it only
+    /// if the key is new to the scope.
     pub fn of_refund(old: Option<&Refund>, new: &Refund) -> Option<Self> {
         let about = About::RefundDestination(new.id);
         let is_new_third_party = old.is_none() && new.third_party;

@@ -8,8 +8,8 @@ use domain::time::Timestamp;
 use super::{Claim, Email, Sending, lease_from};
 use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
 
-/// The most emails that an account's test data may cause in a day (America/Sao_Paulo). A test suite must not use up the
-/// sending quota that live emails need.
+/// The most emails that an account's test data may cause in a day (`America/Sao_Paulo`). A test suite must not use up
+/// the sending quota that live emails need.
 const TEST_EMAILS_PER_DAY: i64 = 100;
 
 /// The attribute that counts a day's test emails.
@@ -60,8 +60,8 @@ impl Emails {
         self.replace(&claimed.sent(now), claimed).await
     }
 
-    /// Releases the claim of an email, so that a retry can claim it at once. `false` means that another worker claimed it
-    /// meanwhile.
+    /// Releases the claim of an email, so that a retry can claim it at once. `false` means that another worker claimed
+    /// it meanwhile.
     pub async fn release(&self, claimed: &Sending) -> Result<bool, StoreError> {
         self.replace(&claimed.released(), claimed).await
     }

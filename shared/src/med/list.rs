@@ -1,5 +1,5 @@
-//! Lists MED cases newest first, with filters and a cursor (contract: MED cases). The cost of a page depends neither on the
-//! number of cases nor on how few of them match.
+//! Lists MED cases newest first, with filters and a cursor (contract: MED cases). The cost of a page depends neither on
+//! the number of cases nor on how few of them match.
 
 use domain::charge::Charge;
 use domain::ids::{ChargeId, MedCaseId, Scope};
@@ -16,8 +16,8 @@ use crate::store::{ListIndex, Listed, Order, PageError, StoreError};
 const DEFAULT_LIMIT: u32 = 25;
 const MAX_LIMIT: u32 = 100;
 
-/// Index entries read for one page that is filtered by both status and type. No index covers both, so the type is checked
-/// after the rows are read. Such a page may hold fewer cases than `limit` although more follow.
+/// Index entries read for one page that is filtered by both status and type. No index covers both, so the type is
+/// checked after the rows are read. Such a page may hold fewer cases than `limit` although more follow.
 const FILTERED_WINDOW: usize = 200;
 
 const PARAMETERS: [&str; 7] =
@@ -97,6 +97,7 @@ impl CaseFilter {
     fn partition(&self, scope: &Scope) -> (ListIndex, String) {
         match (self.status, self.kind) {
             (Some(status), _) => (ListIndex::ByStatus, MedCase::status_partition(scope, status)),
+            // The index by customer serves the type of cases: their rows store it in that index's partition key.
             (None, Some(kind)) => (ListIndex::ByCustomer, MedCase::kind_partition(scope, kind)),
             (None, None) => (ListIndex::All, MedCase::list_partition(scope)),
         }
@@ -171,7 +172,8 @@ impl MedCases {
     }
 }
 
-/// Builds a page of the cases that match, at most `limit`. `next` is the next page's cursor when all of them fit this page.
+/// Builds a page of the cases that match, at most `limit`. `next` is the next page's cursor when all of them fit this
+/// page.
 fn page_of(filter: &CaseFilter, cases: Vec<MedCase>, next: Option<MedCaseId>) -> CasePage {
     let mut matching: Vec<MedCase> = cases.into_iter().filter(|case| filter.matches(case)).collect();
     let is_cut = matching.len() > filter.limit;

@@ -34,8 +34,8 @@ impl MedCases {
         }
     }
 
-    /// Opens a case on a charge that was just read. `name` identifies the notification within the charge, so that a repeated
-    /// notification returns the case that it opened.
+    /// Opens a case on a charge that was just read. `name` identifies the notification within the charge, so that a
+    /// repeated notification returns the case that it opened.
     ///
     /// # Errors
     ///
@@ -108,8 +108,8 @@ impl MedCases {
         self.change(case, None, step).await
     }
 
-    /// Records the decision on a case that was just read. With an operator, writes an audit row too. A case that has ended
-    /// is returned unchanged.
+    /// Records the decision on a case that was just read. With an operator, writes an audit row too. A case that has
+    /// ended is returned unchanged.
     pub async fn decide(
         &self,
         case: MedCase,
@@ -121,16 +121,16 @@ impl MedCases {
         self.change(case, audit.as_ref(), |case, charge| Ok(case.decided(charge, decision, now)?)).await
     }
 
-    /// Records that an operator confirms a case whose amount differs from the charge's; its money is retained only then. Any
-    /// other case is returned unchanged.
+    /// Records that an operator confirms a case whose amount differs from the charge's. The amount is retained only by
+    /// this confirmation. Any other case is returned unchanged.
     pub async fn confirm(&self, case: MedCase, by: &Operator, now: Timestamp) -> Result<MedCase, CaseError> {
         let claimed = format!("{} {} {}", case.scope.mode, case.currency, case.amount.minor());
         let audit = audit(Some(by), &case, "med.confirm", Some(claimed), now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.confirmed(charge, now)?)).await
     }
 
-    /// Applies a step to a case and its charge, in one write. When another write changed one of them first, reads both again
-    /// and retries. `None` from `step` leaves the case unchanged.
+    /// Applies a step to a case and its charge, in one write. When another write changed one of them first, reads both
+    /// again and retries. `None` from `step` leaves the case unchanged.
     async fn change(
         &self,
         case: MedCase,
@@ -163,8 +163,8 @@ impl MedCases {
     }
 }
 
-/// Returns the writes of a step: those of the case, then the charge and the posting. The debit is not checked, because a case
-/// may take the available balance below zero.
+/// Returns the writes of a step: those of the case, then the charge and the posting. The debit is not checked, because
+/// a case may take the available balance below zero.
 fn step_writes(case: Vec<Write>, step: &CaseStep, charge: &Charge) -> Result<Vec<Write>, StoreError> {
     let mut writes = case;
     writes.push(Write::replace(&step.charge, charge.version)?);

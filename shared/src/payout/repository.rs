@@ -1,4 +1,5 @@
-//! Reads payouts and writes their changes, each with its posting and an audit row. Only operators create and end payouts.
+//! Reads payouts and writes their changes, each with its posting and an audit row. Only operators create and end
+//! payouts.
 
 use domain::audit::Operator;
 use domain::ids::{PayoutId, PostingId, Scope};
@@ -35,7 +36,7 @@ pub enum PayoutRefused {
     /// The id belongs to a different payout.
     #[error("the id belongs to a different payout")]
     IdTaken,
-    /// Nothing has this id, and its timestamp is more than a day old or in the future.
+    /// No row has this id, and the id's timestamp is more than a day old or in the future.
     #[error("the id is unknown and was not made within the last day; omit it to get a new one")]
     IdOutOfTime,
     /// A read or write of DynamoDB failed. Whether the change was written is unknown.
@@ -58,8 +59,8 @@ impl Payouts {
         Self { store }
     }
 
-    /// Creates a payout and debits the wallet. Concurrent payouts cannot overdraw the wallet. Idempotent by `id`: a call with
-    /// the id, scope, amount and currency of a stored payout returns that payout.
+    /// Creates a payout and debits the wallet. Concurrent payouts cannot overdraw the wallet. Idempotent by `id`: a
+    /// call with the id, scope, amount and currency of a stored payout returns that payout.
     pub async fn create(
         &self,
         id: PayoutId,
@@ -112,7 +113,7 @@ impl Payouts {
     ///
     /// # Errors
     ///
-    /// [`PayoutRefused::Ended`] when the payout ended with the other status.
+    /// When no payout has this id, or the payout ended with the other status.
     pub async fn end(
         &self,
         id: PayoutId,
@@ -139,7 +140,7 @@ impl Payouts {
         self.store.get(&Payout::key_of(id)).await
     }
 
-    /// Reads a page of a scope's payouts, newest first, at most [`LISTED`]. `after` is the last payout of the previous page.
+    /// Reads a page of a scope's payouts, newest first, at most 100. `after` is the last payout of the previous page.
     pub async fn list(&self, scope: &Scope, after: Option<PayoutId>) -> Result<Vec<Payout>, StoreError> {
         let partition = Payout::list_partition(scope);
         let to = after.map_or_else(|| "po_~".to_owned(), |id| id.to_string());

@@ -30,7 +30,8 @@ impl Refunds {
         Self { store }
     }
 
-    /// Reads a refund of any scope; the caller checks the scope. Without an id the result is `None`, and nothing is read.
+    /// Reads a refund of any scope; the caller checks the scope. Without an id the result is `None`, and nothing is
+    /// read.
     pub async fn find(&self, id: Option<RefundId>) -> Result<Option<Refund>, StoreError> {
         match id {
             Some(id) => self.store.get(&Refund::key_of(id)).await,
@@ -38,7 +39,8 @@ impl Refunds {
         }
     }
 
-    /// Reads the refunds of a charge of any scope, newest first. Without an id the result is empty, and nothing is read.
+    /// Reads the refunds of a charge of any scope, newest first. Without an id the result is empty, and nothing is
+    /// read.
     pub async fn of_charge(&self, charge: Option<ChargeId>) -> Result<Vec<Refund>, StoreError> {
         let Some(charge) = charge else { return Ok(Vec::new()) };
         let pk = Charge::key_of(charge).pk;
@@ -47,8 +49,8 @@ impl Refunds {
         Ok(refunds)
     }
 
-    /// Returns the refund that moved a charge to `REFUNDED`: the last one that reached the payer. `None` when the charge is
-    /// not refunded, or was refunded without ever being credited.
+    /// Returns the refund that moved a charge to `REFUNDED`: the last one that reached the payer. `None` when the
+    /// charge is not refunded, or was refunded without ever being credited.
     pub async fn that_completed(&self, charge: &Charge) -> Result<Option<Refund>, StoreError> {
         if charge.status != TransactionStatus::Refunded || charge.settlement.is_none() {
             return Ok(None);
@@ -58,9 +60,9 @@ impl Refunds {
         Ok(completed.max_by_key(|refund| refund.updated_at))
     }
 
-    /// Creates a refund of a charge that was just read. `stored` is the refund that the caller has read under the request's
-    /// idempotency key; then the request is a replay. Concurrent refunds together never exceed the charge's remaining amount
-    /// or the wallet's available balance.
+    /// Creates a refund of a charge that was just read. `stored` is the refund that the caller has read under the
+    /// request's idempotency key; then the request is a replay. Concurrent refunds together never exceed the charge's
+    /// remaining amount or the wallet's available balance.
     ///
     /// # Errors
     ///
@@ -73,7 +75,8 @@ impl Refunds {
         capabilities: RefundCapabilities,
         clock: &Clock,
     ) -> Result<Created<Refund>, RefundError> {
-        // A replay returns the stored refund even if the charge or the balance no longer allows it, so it is checked first.
+        // A replay returns the stored refund even if the charge or the balance no longer allows it, so it is checked
+        // first.
         if let Some(stored) = stored {
             return replayed(stored, request);
         }
@@ -109,8 +112,8 @@ impl Refunds {
         }
     }
 
-    /// Plans the writes of one attempt: the charge, the refund, the reservation in the day's limit if there is one, and the
-    /// posting.
+    /// Plans the writes of one attempt: the charge, the refund, the reservation in the day's limit if there is one, and
+    /// the posting.
     async fn plan_writes(
         &self,
         caller: &Caller,
@@ -163,8 +166,8 @@ impl Refunds {
         Ok(RefundError::OverThirdPartyLimit { limit, left })
     }
 
-    /// Moves a pending refund to `IN_PROGRESS`, which claims it: only the caller whose write succeeds requests it from the
-    /// acquirer. Returns the refund as it is afterwards, also when another caller claimed it.
+    /// Moves a pending refund to `IN_PROGRESS`, which claims it: only the caller whose write succeeds requests it from
+    /// the acquirer. Returns the refund as it is afterwards, also when another caller claimed it.
     pub async fn start(&self, refund: Refund, now: Timestamp) -> Result<Refund, StoreError> {
         if refund.status != RefundStatus::Pending {
             return Ok(refund);

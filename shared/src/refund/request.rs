@@ -91,9 +91,10 @@ impl NewRefund {
     ///
     /// # Errors
     ///
-    /// [`RefundError::MethodNotSupported`] and [`RefundError::CashoutNotSupported`] when the acquirer cannot make the refund;
-    /// [`RefundError::OnlyForPix`] when the payment was not by Pix; [`RefundError::PayerOnly`] when the account's settings
-    /// forbid the destination.
+    /// - [`RefundError::MethodNotSupported`] and [`RefundError::CashoutNotSupported`]: the acquirer cannot make the
+    /// refund.
+    /// - [`RefundError::OnlyForPix`]: the request has fields for Pix, but the payment was by another method.
+    /// - [`RefundError::PayerOnly`]: the account's settings forbid the destination.
     pub fn plan(
         &self,
         charge: &Charge,
@@ -133,8 +134,8 @@ impl NewRefund {
         })
     }
 
-    /// Returns the strategy for a payment by Pix: the requested one, or a cash-out by default. With an acquirer that cannot
-    /// send a Pix, it is a devolution, and a request that needs a cash-out fails.
+    /// Returns the strategy for a payment by Pix: the requested one, or a cash-out by default. With an acquirer that
+    /// cannot send a Pix, it is a devolution, and a request that needs a cash-out fails.
     pub(super) fn strategy_of_pix(&self, cashout: bool) -> Result<RefundStrategy, RefundError> {
         if cashout {
             return Ok(self.strategy.unwrap_or(RefundStrategy::Cashout));
@@ -146,8 +147,8 @@ impl NewRefund {
         Ok(RefundStrategy::Devolution)
     }
 
-    /// Returns the strategy for a payment by another method than Pix: always a devolution. Fails when the request has a field
-    /// that only a payment by Pix allows.
+    /// Returns the strategy for a payment by another method than Pix: always a devolution. Fails when the request has a
+    /// field that only a payment by Pix allows.
     fn strategy_of_other_method(&self) -> Result<RefundStrategy, RefundError> {
         let sent = [
             ("strategy", self.strategy.is_some()),

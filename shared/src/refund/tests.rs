@@ -304,7 +304,7 @@ fn a_refund_to_the_payer_has_no_third_party_attributes_in_its_row() {
 }
 
 #[test]
-fn a_third_party_is_every_key_but_the_payers_reported_document() {
+fn every_key_except_the_payers_reported_document_is_a_third_partys() {
     let reported = |document: Option<&str>| {
         let mut charge = paid();
         charge.applied_payment.as_mut().unwrap().payer_document =

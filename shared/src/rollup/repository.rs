@@ -1,5 +1,5 @@
-//! Reads and writes rollups. Each change of a charge is counted once: the transaction that adds to the sums also inserts a
-//! marker for the change. If the marker exists already, the change was counted before.
+//! Reads and writes rollups. Each change of a charge is counted once: the transaction that adds to the sums also
+//! inserts a marker for the change. If the marker exists already, the change was counted before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +15,12 @@ use domain::time::Timestamp;
 
 use crate::store::{Committed, Item, Order, Store, StoreError, Write, text};
 
-/// The most changes in one transaction. Each needs a marker and at most one row of a day; one more row holds the sums of all
-/// time. Together they stay within DynamoDB's 100 rows.
+/// The most changes in one transaction. Each needs a marker and at most one row of a day; one more row holds the sums
+/// of all time. Together they stay within DynamoDB's 100 rows.
 const CHANGES_PER_TRANSACTION: usize = 40;
 
-/// The length in days from which a window is read as two concurrent queries. A page of a query ends at 1 MB, about 1,400
-/// rows.
+/// The length in days from which a window is read by two concurrent queries. A query returns at most 1 MB per request,
+/// about 1,400 rows, and further requests of it are sequential.
 const DAYS_PER_QUERY: u64 = 183;
 
 /// The row that marks a change as counted. It is kept as long as events are, because quarantined stream records may be
@@ -66,8 +66,8 @@ impl Rollups {
         Self { store }
     }
 
-    /// Counts changes of one scope's charges, each exactly once: changes repeated in `changes`, or counted by an earlier call,
-    /// are skipped. After a failure some changes may be counted, and the whole call can be repeated.
+    /// Counts changes of one scope's charges, each exactly once: changes repeated in `changes`, or counted by an
+    /// earlier call, are skipped. After a failure some changes may be counted, and the whole call can be repeated.
     pub async fn count(&self, changes: Vec<Counted>, now: Timestamp) -> Result<(), StoreError> {
         let mut seen = BTreeSet::new();
         let changes: Vec<Counted> =

@@ -1,5 +1,5 @@
-//! The wire formats of statistics (contract: `GET /v1/payments/stats`; design: metrics body), computed from the daily sums
-//! of a window.
+//! The wire formats of statistics (contract: `GET /v1/payments/stats`; design: metrics body), computed from the daily
+//! sums of a window.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ const MAX_DAYS: u32 = 36_500;
 /// The query parameters of statistics, validated.
 #[derive(Clone, Copy, Debug)]
 pub struct StatsQuery {
-    /// The number of business days (America/Sao_Paulo), today included.
+    /// The number of business days (`America/Sao_Paulo`), today included.
     pub days: u32,
     /// The only currency to include; `None` includes all.
     pub currency: Option<Currency>,
@@ -119,8 +119,8 @@ fn methods(sums: &Sums) -> Vec<MethodVolume> {
     PaymentMethod::vocabulary().into_iter().map(volume).filter(|method| method.count > 0).collect()
 }
 
-/// Returns `part` / `whole` in units of 1/`scale`, rounded half-up; 0 when `whole` is 0. A payment may be counted shortly
-/// before its charge, so a `part` above `whole` counts as `whole`.
+/// Returns `part` / `whole` in units of 1/`scale`, rounded half-up; 0 when `whole` is 0. A payment may be counted
+/// shortly before its charge, so a `part` above `whole` counts as `whole`.
 fn share(part: i64, whole: i64, scale: u32) -> u32 {
     let [part, whole] = [part.min(whole), whole].map(|count| u128::try_from(count).unwrap_or_default());
     let doubled = part.saturating_mul(2).saturating_mul(u128::from(scale)).saturating_add(whole);

@@ -1,5 +1,5 @@
-//! Changes an account's settings, and their copies in the rows of its API keys. Authentication reads a key's row alone, so
-//! each row carries a copy.
+//! Changes an account's settings, and their copies in the rows of its API keys. Authentication reads a key's row alone,
+//! so each row carries a copy.
 
 use domain::account::{Account, AccountSettings};
 use domain::audit::Operator;

@@ -1,5 +1,6 @@
-//! Creates a charge: the acquirer makes the payment code or other data that the payer needs, and one conditional put stores
-//! the charge.
+//! Creates a charge: the acquirer makes the payment code or other data that the payer needs, and one conditional put
+//! stores the charge. When the acquirer needs longer, the charge is stored as pending, and `acquirer-worker` finalises
+//! it.
 
 use domain::charge::{Artefacts, Charge, Funds, TransactionStatus, transition};
 use domain::ids::{ChargeId, Mode};

@@ -19,11 +19,12 @@ const CHARGES_PER_READ: usize = 1_000;
 /// The pause before the verification is repeated to confirm differences.
 const BEFORE_RECHECK: Duration = Duration::from_millis(250);
 
-/// Sums all postings of a scope again, and compares the sums with the counters of its wallets and the funds of its charges.
-/// Calls `progress` with the number of postings read so far.
+/// Sums all postings of a scope again, and compares the sums with the counters of its wallets and the funds of its
+/// charges. Calls `progress` with the number of postings read so far.
 ///
-/// A charge may change between the read of its postings and the read of its row. So a difference of its funds is reported
-/// only if a second verification finds the same difference. A charge that merely changed shows another difference or none.
+/// A charge may change between the read of its postings and the read of its row. So a difference of its funds is
+/// reported only if a second verification finds the same difference. A charge that merely changed shows another
+/// difference or none.
 ///
 /// # Errors
 ///

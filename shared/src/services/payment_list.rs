@@ -1,8 +1,8 @@
 //! Lists payments (contract: `GET /v1/payments`) by page number or by cursor, with the total number of matches.
 //!
-//! In order of creation, a page costs one query of index entries and one `BatchGetItem`. The total comes from the rollups,
-//! which are read concurrently, or from the query if it reached the end of the list. For any other order, all matching
-//! payments are read and sorted in memory, up to a limit.
+//! In order of creation, a page costs one query of index entries and one `BatchGetItem`. The total comes from the
+//! rollups, which are read concurrently, or from the query if it reached the end of the list. For any other order, all
+//! matching payments are read and sorted in memory, up to a limit.
 
 use std::cmp::Ordering;
 
@@ -35,8 +35,8 @@ const MAX_OFFSET: usize = 5_000;
 /// The most payments that are sorted in memory: a few megabytes, and ten `BatchGetItem` requests.
 const MAX_SORTED: usize = 1_000;
 
-/// The length up to which a list has an exact total at any moment. Its index entries are read to the end, which costs five
-/// read units. The rollups lag behind by the delay of the stream.
+/// The length up to which a list has an exact total at any moment. Its index entries are read to the end, which costs
+/// five read units. The rollups lag behind by the delay of the stream.
 const EXACT_TOTAL: usize = 250;
 
 const PARAMETERS: [&str; 8] =
@@ -178,8 +178,8 @@ impl PaymentFilter {
         PaymentPage { payments, total, page, limit: self.limit, has_more: false, next_cursor: None }
     }
 
-    /// Returns the range of index entries for a page, and the number of entries to read. Without a cursor the range starts at
-    /// the first payment: a page by number skips the earlier entries, and a short list is counted to its end.
+    /// Returns the range of index entries for a page, and the number of entries to read. Without a cursor the range
+    /// starts at the first payment: a page by number skips the earlier entries, and a short list is counted to its end.
     fn index_range(&self, cursor: Option<&str>) -> (String, String, usize) {
         let (from, to) = sort_range(self.start, self.end);
         let Some(cursor) = cursor else {
@@ -227,8 +227,8 @@ impl PaymentList {
     }
 
     /// Reads a page of a scope's payments, including charges created by `/v1/charges`. `cursor` is the payment that
-    /// `starting_after` names; the caller has read it. When filtering by status, a payment that has expired since its status
-    /// was written still counts in `total`, but is left out of the page.
+    /// `starting_after` names; the caller has read it. When filtering by status, a payment that has expired since its
+    /// status was written still counts in `total`, but is left out of the page.
     ///
     /// # Errors
     ///
@@ -266,7 +266,8 @@ impl PaymentList {
         let (index, partition) = filter.partition(scope);
         let (from, to, limit) = filter.index_range(cursor);
         let read = async || {
-            // DynamoDB refuses a range that ends before it begins. A cursor outside the requested dates makes such a range.
+            // DynamoDB refuses a range that ends before it begins. A cursor outside the requested dates makes such a
+            // range.
             if from > to {
                 return Ok(Vec::new());
             }
@@ -313,8 +314,8 @@ impl PaymentList {
         Ok(PaymentPage { has_more: total > filter.offset().saturating_add(filter.limit()), ..page })
     }
 
-    /// Counts the matching payments. Without dates, the rollup of all time has the number. With dates, the rollups count the
-    /// whole days, and the index entries of the partial days at either end are counted.
+    /// Counts the matching payments. Without dates, the rollup of all time has the number. With dates, the rollups
+    /// count the whole days, and the index entries of the partial days at either end are counted.
     async fn count(
         &self,
         scope: &Scope,
@@ -374,14 +375,14 @@ impl<'a> PaymentListView<'a> {
     }
 }
 
-/// Converts a count; a negative one is 0. A count is negative for a moment when the stream reports that a charge left a status
-/// before it reports that the charge entered it.
+/// Converts a count; a negative one is 0. A count is negative for a moment when the stream reports that a charge left a
+/// status before it reports that the charge entered it.
 fn count_or_zero(count: i64) -> usize {
     usize::try_from(count).unwrap_or_default()
 }
 
-/// A range of time, split at the midnights of America/Sao_Paulo into whole days and the partial days at either end. All
-/// bounds are inclusive.
+/// A range of time, split at the midnights of `America/Sao_Paulo` into whole days and the partial days at either end.
+/// All bounds are inclusive.
 #[derive(Debug, Eq, PartialEq)]
 struct RangeParts {
     head: Option<(Timestamp, Timestamp)>,
@@ -440,8 +441,8 @@ impl SortKey {
     }
 }
 
-/// Sorts payments by a field. Payments without a value come last in both directions. Equal payments are sorted by creation
-/// and then by id, in the same direction.
+/// Sorts payments by a field. Payments without a value come last in both directions. Equal payments are sorted by
+/// creation and then by id, in the same direction.
 fn sort_by_field(payments: Vec<Charge>, by: &str, order: SortOrder, public_urls: &PublicUrls) -> Vec<Charge> {
     let keyed = payments
         .into_iter()

@@ -1,16 +1,17 @@
-//! The counters that balances are computed from. Credits and debits of an account are separate counters, and its balance is
-//! credits minus debits. The counters only grow, so a write adds to them without reading them first.
+//! The counters that balances are computed from. Credits and debits of an account are separate counters, and its
+//! balance is credits minus debits. The counters only grow, so a write adds to them without reading them first.
 //!
 //! A scope's counters form one partition, `wallet#<scope>`. One query reads them, for any number of payments:
 //!
 //! | sort key | counters |
 //! | --- | --- |
 //! | `BRL#shard#0` … `7` | credits and debits of every account, spread over the shards |
-//! | `BRL#debits` | every posting that debits the available balance, whole; a debit can be conditional on their sum |
+//! | `BRL#debits` | all credits and debits of the postings that debit the available balance |
 //! | `BRL#release#20778` | the tranche held until a day; the release deletes the row |
 //!
-//! A checked debit is conditional on `debits <= credits read − amount`. Credits only grow, so a stale value makes the
-//! condition stricter and never lets the balance fall below zero.
+//! All debits of the available balance are in one row, so that a write can be conditional on their sum. A checked debit
+//! requires `debits <= credits read − amount`. Credits only grow, so a stale value makes the condition stricter and the
+//! balance cannot fall below zero.
 
 use std::collections::BTreeMap;
 
@@ -92,8 +93,9 @@ pub fn parse(key: &Key) -> Option<(Scope, Currency, CounterRow)> {
     Some((scope, currency, row))
 }
 
-/// Returns the write that adds a posting to the counters, at most one. A posting that debits the available balance goes to
-/// the row of debits. Any other goes to the shard that its id selects. The write belongs in the posting's transaction.
+/// Returns the write that adds a posting to the counters, at most one. A posting that debits the available balance goes
+/// to the row of debits. Any other goes to the shard that its id selects. The write belongs in the posting's
+/// transaction.
 pub(super) fn writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, StoreError> {
     let mut counters: BTreeMap<String, MinorUnits> = BTreeMap::new();
     let mut debit = MinorUnits::ZERO;
@@ -132,7 +134,8 @@ pub fn posting_writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, Sto
     Ok(rows)
 }
 
-/// Returns the write that adds `by` to a tranche. A negative `by` is conditional on the tranche still holding that much.
+/// Returns the write that adds `by` to a tranche. A negative `by` is conditional on the tranche still holding that
+/// much.
 fn tranche_write(posting: &Posting, day: Day, by: MinorUnits) -> Result<Write, MoneyError> {
     let key = release_key(&posting.scope, posting.currency, day);
     let bound = if by.is_negative() {

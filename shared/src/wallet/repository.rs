@@ -20,7 +20,7 @@ use crate::wallet::counters::{self, CounterRow, Cover, HELD};
 #[derive(Debug)]
 #[must_use]
 pub enum Covered {
-    /// It does: the writes of the change, then those of the posting.
+    /// The balance covers the debit: the writes of the change, then those of the posting.
     Writes(Vec<Write>),
     /// The available balance is less than the debit.
     Short {
@@ -31,8 +31,8 @@ pub enum Covered {
     },
 }
 
-/// The credits of a wallet's available balance, as an update last read them. Credits only grow, so a stale value makes the
-/// debit's condition stricter. Later attempts of the update can therefore reuse it.
+/// The credits of a wallet's available balance, as an update last read them. Credits only grow, so a stale value makes
+/// the debit's condition stricter. Later attempts of the update can therefore reuse it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CreditsRead(Option<MinorUnits>);
 
@@ -117,8 +117,9 @@ impl Wallets {
         Ok(wallet)
     }
 
-    /// Returns the writes of a change and of its posting, for one attempt of `update`. The posting's debit is conditional on
-    /// the available balance covering it. Reads the wallet in the first attempt, and again after that condition failed.
+    /// Returns the writes of a change and of its posting, for one attempt of `update`. The posting's debit is
+    /// conditional on the available balance covering it. Reads the wallet in the first attempt, and again after that
+    /// condition failed.
     pub async fn covered(
         &self,
         update: &mut Update<'_>,
@@ -187,8 +188,8 @@ impl Wallets {
         }
     }
 
-    /// Releases the tranche of a day: its pending money becomes available, and its row is deleted. The caller checks that the
-    /// day has come. `false` means that there is no such tranche. Concurrent calls release it once.
+    /// Releases the tranche of a day: its pending money becomes available, and its row is deleted. The caller checks
+    /// that the day has come. `false` means that the day has no tranche. Concurrent calls release it once.
     pub async fn release(
         &self,
         scope: Scope,

@@ -1,5 +1,5 @@
-//! The statement of a wallet: every posting that moves the merchant's money, newest first. Posting ids are ULIDs, so the
-//! rows' own keys sort by time. A page is one query on these keys, and the cursor is a posting's id.
+//! The statement of a wallet: every posting that moves the merchant's money, newest first. Posting ids are ULIDs, so
+//! the rows' own keys sort by time. A page is one query on these keys, and the cursor is a posting's id.
 
 use domain::ids::{PostingId, Scope};
 use domain::money::{Currency, MinorUnits, MoneyError};

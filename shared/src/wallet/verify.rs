@@ -1,11 +1,11 @@
 //! Verifies a ledger: sums all postings again and compares the sums with the counters that balances are computed from.
 //!
-//! Postings may be written during the verification. So all postings are read once. Then the newest are read again between
-//! two reads of the counters, until both reads of the counters are equal. On a ledger that never pauses, the two reads serve
-//! as lower and upper bounds: counters only grow, and each posting is written together with them.
+//! Postings may be written during the verification. So all postings are read once. Then the newest are read again
+//! between two reads of the counters, until both reads of the counters are equal. On a ledger that never pauses, the
+//! two reads serve as lower and upper bounds: counters only grow, and each posting is written together with them.
 //!
-//! Queries may see the rows of one transaction at different moments. So a difference is reported only if it persists over
-//! several comparisons.
+//! Queries may see the rows of one transaction at different moments. So a difference is reported only if it persists
+//! over several comparisons.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,8 +26,8 @@ const MAX_TAIL_READS: usize = 10;
 const RECHECKS: usize = 3;
 const BEFORE_RECHECK: Duration = Duration::from_millis(250);
 
-/// The age, in seconds, up to which postings are read again. A posting carries the time at which its change began, and is
-/// written later: up to 60 s, the time limit of a function.
+/// The age, in seconds, up to which postings are read again. A posting carries the time at which its change began, and
+/// is written later: up to 60 s, the time limit of a function.
 const TAIL_SECONDS: i64 = 120;
 
 /// The most postings that one read of the tail returns.
@@ -128,7 +128,7 @@ pub struct Difference {
     pub what: String,
     /// The sum of the postings.
     pub posted: i64,
-    /// The stored value, or the bound of it that the sum exceeds.
+    /// The stored value. If postings kept arriving, the lower or upper bound that the sum violates.
     pub kept: i64,
 }
 
@@ -160,8 +160,8 @@ impl Rebuilt {
 }
 
 impl Wallets {
-    /// Verifies the ledgers of all currencies of a scope, at `now`. Calls `progress` with the number of postings read so
-    /// far.
+    /// Verifies the ledgers of all currencies of a scope, at `now`. Calls `progress` with the number of postings read
+    /// so far.
     ///
     /// # Errors
     ///

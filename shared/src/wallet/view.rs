@@ -69,7 +69,8 @@ impl CurrencyBalanceView {
     }
 }
 
-/// Splits wallets into the primary one, empty if it has no movements, and the others in the order of their currency codes.
+/// Splits wallets into the primary one, empty if it has no movements, and the others in the order of their currency
+/// codes.
 fn primary_and_others(wallets: &BTreeMap<Currency, Wallet>) -> (Wallet, Vec<&Wallet>) {
     let primary = wallets.get(&PRIMARY_CURRENCY).cloned();
     let primary = primary.unwrap_or_else(|| Wallet::empty(PRIMARY_CURRENCY));
@@ -125,8 +126,8 @@ impl WalletView {
     }
 }
 
-/// A movement on the wire. `amount` is the gross amount, before `fee`. `net` is the change of the merchant's total money:
-/// available, pending and retained together. `changes` splits `net` by these three.
+/// A movement on the wire. `amount` is the gross amount, before `fee`. `net` is the change of the merchant's total
+/// money: available, pending and retained together. `changes` splits `net` by these three.
 #[derive(Debug, Serialize)]
 pub struct MovementView<'a> {
     id: PostingId,

@@ -174,9 +174,9 @@ fn phone(fields: &mut Fields, metadata: &Object<'_>, is_required: bool) -> Optio
     None
 }
 
-/// Reads and normalises the URL that a card payer's browser returns to. The normalised form is stored, so the browser is
-/// sent to exactly the URL that was checked. Without a card, `returnUrl` is the merchant's own metadata and may hold any
-/// value.
+/// Reads and normalises the URL that a card payer's browser returns to. The normalised form is stored, so the browser
+/// is sent to exactly the URL that was checked. Without a card, `returnUrl` is the merchant's own metadata and may hold
+/// any value.
 fn return_url(fields: &mut Fields, metadata: &Object<'_>, by_card: bool) -> Option<String> {
     let value = metadata.get(RETURN_URL).filter(|_| by_card)?;
     // Rejected before parsing: the URL parser silently drops or escapes white space and control characters.

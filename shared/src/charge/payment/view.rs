@@ -1,4 +1,5 @@
-//! The wire format of a payment (contract: Payment). It is an allowlist: a response contains only the fields named here.
+//! The wire format of a payment (contract: Payment). It is an allowlist: a response contains only the fields named
+//! here.
 
 use artefacts::qr;
 use base64::Engine as _;
@@ -53,7 +54,7 @@ impl<'a> CreatedPaymentView<'a> {
     }
 }
 
-/// The response of `GET /v1/payments/{id}`. Fields that do not apply to the payment's methods are `null`.
+/// A payment on the wire, as reads and lists return it. Fields that do not apply to the payment's methods are `null`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentView<'a> {

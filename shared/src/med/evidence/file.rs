@@ -58,7 +58,7 @@ impl EvidenceFile {
         let invalid =
             |param, message: &str| EvidenceError::InvalidFile { param, message: message.to_owned() };
         let name = FileName::parse(name).ok_or_else(|| invalid("file_name", NAME_RULE))?;
-        let size = parse_size(bytes.len()).ok_or_else(|| invalid("file_size", &size_rule()))?;
+        let size = allowed(bytes.len()).ok_or_else(|| invalid("file_size", &size_rule()))?;
         let mime_type = MimeType::all()
             .find(|mime_type| mime_type.begins(bytes))
             .ok_or_else(|| invalid("mime_type", "must be PNG, JPEG, WebP, GIF or PDF"))?;
@@ -67,7 +67,7 @@ impl EvidenceFile {
 }
 
 /// Converts a size in bytes. `None` when evidence must not have this size.
-fn parse_size(bytes: impl TryInto<u32>) -> Option<u32> {
+fn allowed(bytes: impl TryInto<u32>) -> Option<u32> {
     bytes.try_into().ok().filter(|bytes| (1..=MAX_BYTES).contains(bytes))
 }
 
@@ -90,15 +90,15 @@ fn size(fields: &mut Fields, root: &Object<'_>) -> Option<u32> {
     if root.get("file_size").is_none() {
         fields.reject("file_size", format!("is required: an integer from 1 to {MAX_BYTES} (bytes)"));
     }
-    let size = parse_size(fields.integer(root, "file_size")?);
+    let size = allowed(fields.integer(root, "file_size")?);
     if size.is_none() {
         fields.reject("file_size", size_rule());
     }
     size
 }
 
-/// A file name of 1 to 255 characters, in any script. It contains no path separator, no control characters and no characters
-/// that change the direction of text. No stored object is named by it.
+/// A file name of 1 to 255 characters, in any script. It contains no path separator, no control characters and no
+/// characters that change the direction of text. No stored object is named by it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct FileName(String);
@@ -121,8 +121,8 @@ impl FileName {
         &self.0
     }
 
-    /// Returns the `Content-Disposition` that saves the file under this name (RFC 6266), in an ASCII form and in the exact
-    /// form. As an attachment, the file is downloaded and never rendered by the browser.
+    /// Returns the `Content-Disposition` that saves the file under this name (RFC 6266), in an ASCII form and in the
+    /// exact form. As an attachment, the file is downloaded and never rendered by the browser.
     pub(super) fn attachment(&self) -> String {
         let plain = |character: char| match character {
             // A quote would end the value, and some browsers decode `%` as an escape.

@@ -26,8 +26,8 @@ impl EvidenceFiles {
         Self { client, bucket: bucket.into() }
     }
 
-    /// Signs the URL to which the merchant sends an upload's file by `PUT`. Type and size are part of the signature, so S3
-    /// refuses any other. The URL expires 900 seconds after the upload was requested.
+    /// Signs the URL to which the merchant sends an upload's file by `PUT`. Type and size are part of the signature, so
+    /// S3 refuses any other. The URL expires 900 seconds after the upload was requested.
     pub async fn upload_url(&self, upload: &Upload) -> Result<String, ObjectStoreError> {
         let put = self
             .client
@@ -51,7 +51,7 @@ impl EvidenceFiles {
         Ok(get.await.map_err(unsigned)?.uri().to_owned())
     }
 
-    /// Stores an upload's file directly, where its signed URL would store it.
+    /// Stores the file of an operator's upload as the upload's pending object, without a signed URL.
     ///
     /// # Errors
     ///
@@ -63,8 +63,8 @@ impl EvidenceFiles {
         Ok(())
     }
 
-    /// Reads the size and the leading bytes of an uploaded file. One request reads both, so that they belong to the same
-    /// version. `None` when no file was uploaded.
+    /// Reads the size and the leading bytes of an uploaded file. One request reads both, so that they belong to the
+    /// same version. `None` when no file was uploaded.
     ///
     /// # Errors
     ///
@@ -85,8 +85,8 @@ impl EvidenceFiles {
         }
     }
 
-    /// Copies a checked file to permanent storage. The copy names the version and the ETag that were checked, so a file
-    /// uploaded later to the same URL is never copied.
+    /// Copies a checked file to permanent storage. The copy names the version and the `ETag` that were checked, so a
+    /// file uploaded later to the same URL is never copied.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
-//! Evidence of a MED case (contract: MED evidence, Evidence upload). This module has the rows and their rules, without I/O.
-//! [`files`] accesses S3, and [`repository`] reads and writes the rows.
+//! Evidence of a MED case (contract: MED evidence, Evidence upload). This module has the rows and their rules, without
+//! I/O. `files` accesses S3, and `repository` reads and writes the rows.
 //!
-//! Merchants send and download files directly from S3, by signed URLs. An [`Upload`] permits one file to be sent to a pending
-//! object, and expires. Confirming it checks the file, copies it to a permanent object that no signed URL can write, and
-//! inserts the [`Evidence`]. After a crash in between, the next attempt overwrites the copy with the same bytes.
+//! Merchants exchange files directly with S3, by signed URLs. An [`Upload`] permits one file to be sent to a pending
+//! object, and expires. Its confirmation checks the file, copies it to a permanent object that no signed URL can write,
+//! and inserts the [`Evidence`]. After a crash in between, the next attempt overwrites the copy with the same bytes.
 
 mod file;
 mod files;
@@ -98,7 +98,7 @@ pub struct Evidence {
 pub struct Arrived {
     /// The size in bytes.
     size: u64,
-    /// The ETag, which identifies the content.
+    /// The `ETag`, which identifies the content.
     e_tag: String,
     /// The object version; `None` in a bucket without versions.
     version: Option<String>,
@@ -161,15 +161,15 @@ impl Evidence {
         format!("{}{}#", Self::SORT, case.key())
     }
 
-    /// Returns the key of the permanent object. It includes the content's hash, so that a concurrent confirmation of another
-    /// content writes to another key.
+    /// Returns the key of the permanent object. It includes the content's hash, so that a concurrent confirmation of
+    /// another content writes to another key.
     fn object(&self) -> String {
         format!("{KEPT_PREFIX}{}/{}/{}", self.case, self.id, self.content)
     }
 }
 
 impl Arrived {
-    /// Returns a hash of the ETag and the version: 128 bits in base 32.
+    /// Returns a hash of the `ETag` and the version: 128 bits in base 32.
     fn content_hash(&self) -> String {
         let version = self.version.as_deref().unwrap_or_default();
         let hash: [u8; 32] = Sha256::digest(format!("{}\n{version}", self.e_tag)).into();

@@ -74,8 +74,8 @@ impl CaseEvidence {
         }
     }
 
-    /// Confirms an upload of a case; the caller has just read both. Evidence that is confirmed already is returned unchanged,
-    /// even if the case has ended, the URL has expired or another file was uploaded since.
+    /// Confirms an upload of a case; the caller has just read both. Evidence that is confirmed already is returned
+    /// unchanged, even if the case has ended, the URL has expired or another file was uploaded since.
     ///
     /// # Errors
     ///
@@ -92,8 +92,8 @@ impl CaseEvidence {
         }
     }
 
-    /// Adds an operator's file to a case that was just read. The file passes the same pending object and the same checks as a
-    /// merchant's.
+    /// Adds an operator's file to a case that was just read. It passes through the same pending object and the
+    /// same checks as a merchant's file.
     ///
     /// # Errors
     ///
