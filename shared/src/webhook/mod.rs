@@ -1,6 +1,10 @@
-//! Webhooks: what is told to whom, how it is signed, when it is tried again, and where it may go.
+//! Webhooks: endpoints, events, deliveries, the log of events, resends and redrives.
 //!
-//! Posting one delivery over the network is the work of `functions/webhook-worker`.
+//! `functions/event-dispatcher` creates events and deliveries from the state table's stream. `functions/webhook-worker`
+//! posts one delivery over the network. Signatures and the retry schedule are in `domain::webhook`, the rules for URLs in
+//! `domain::url_policy`.
+//!
+//! Read [`endpoint`] first, then [`event`], then [`delivery`], whose head explains the list of deliveries and its counts.
 
 pub mod delivery;
 pub mod endpoint;

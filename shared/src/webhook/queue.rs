@@ -1,4 +1,4 @@
-//! The queue that carries deliveries to their worker.
+//! The queue that starts delivery attempts. A message only names a delivery; the worker reads the row.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,17 +7,17 @@ use domain::ids::{DeliveryId, EndpointId, Scope};
 use super::delivery::Delivery;
 use crate::queue::{Message, Queue};
 
-/// What a message says.
+/// A message of the queue: asks the worker to attempt a delivery.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct DeliveryMessage {
-    /// Whose delivery.
+    /// The delivery's account and mode.
     pub scope: Scope,
-    /// Which.
+    /// The delivery.
     pub delivery: DeliveryId,
-    /// Whom it tells; `None`: a transaction's own address.
+    /// The endpoint that receives it; `None`: the transaction's `webhookUrl`.
     #[serde(default)]
     pub endpoint: Option<EndpointId>,
-    /// Of a transaction's own address: which server.
+    /// For a `webhookUrl`: a short hash of its host and port (see [`Delivery::server`]).
     #[serde(default)]
     pub server: Option<String>,
 }
@@ -26,7 +26,7 @@ pub struct DeliveryMessage {
 pub type DeliveryQueue = Queue<DeliveryMessage>;
 
 impl DeliveryMessage {
-    /// The message for a delivery.
+    /// Returns the message for a delivery.
     pub fn of(delivery: &Delivery) -> Self {
         let server = delivery.server.clone();
         Self { scope: delivery.scope, delivery: delivery.id, endpoint: delivery.endpoint, server }
@@ -34,6 +34,7 @@ impl DeliveryMessage {
 }
 
 impl Message for DeliveryMessage {
+    /// One group for each endpoint, or for each server of a scope's `webhookUrl`s, so that a slow receiver delays no other.
     fn group(&self) -> String {
         match self.endpoint {
             Some(endpoint) => endpoint.to_string(),

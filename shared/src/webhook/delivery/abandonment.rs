@@ -1,15 +1,27 @@
-//! Abandoned deliveries: those that waited when their endpoint was deleted, or set to `INACTIVE` by its merchant.
+//! Abandonment: when a merchant deletes an endpoint or sets it to `INACTIVE`, its pending deliveries are cancelled for good.
 //!
-//! The endpoint's row decides at once. It counts its abandonments ([`Endpoint::generation`]), and a delivery keeps the count
-//! under which it was made. One with a lower count is never attempted again, and reads `CANCELLED`; so does one whose
-//! endpoint is gone. Counts need no clock: a delivery that the dispatcher makes from an endpoint that it read just before the
-//! change is abandoned too, and no later change revives one.
+//! # A delivery is abandoned at once
 //!
-//! Lists and statistics read the deliveries' own rows, which are cancelled in bounded steps. The endpoint's change inserts an
-//! [`Abandonment`] in its own transaction. The stream hands that row to the dispatcher, which makes one step and writes how
-//! far it came; this write comes through the stream again. The row is in the due index as well, so the scheduler continues
-//! what the stream lost. A step may be repeated, and two may run at once: a delivery is cancelled only while it is `PENDING`
-//! and of a lower generation.
+//! The endpoint's row counts its abandonments ([`Endpoint::generation`]). A delivery stores the count that the endpoint had
+//! when the delivery was created. It is abandoned if its number is lower than the endpoint's, or if the endpoint is deleted.
+//!
+//! An abandoned delivery is never attempted again. The API shows it as `CANCELLED` at once, by comparing the two numbers.
+//!
+//! The numbers are compared instead of times, because clocks differ. The dispatcher may create a delivery from an endpoint
+//! that it read just before the change: this delivery is abandoned too. No later change of the endpoint revives a delivery.
+//!
+//! # Its row follows
+//!
+//! Lists and statistics read the deliveries' rows, so these must become `CANCELLED` too. This is done in bounded steps:
+//!
+//! 1. The transaction that changes or deletes the endpoint inserts an [`Abandonment`] row.
+//! 2. The stream passes that row to the dispatcher. It runs one step, which cancels up to [`STEP_SIZE`] deliveries and writes
+//!    its progress into the row.
+//! 3. The stream passes on this write too, so the next step follows.
+//! 4. The row is also in the due index. If a step fails, the scheduler runs it a minute later.
+//!
+//! A step may be repeated, and two may run at once: a delivery is cancelled only if it is `PENDING` and has a lower
+//! generation. There are three passes over the deliveries, see [`Pass`].
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use serde::{Deserialize, Serialize};
@@ -33,23 +45,24 @@ use crate::store::{
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
 
-/// Deliveries that one step cancels, and that one read of it looks at, at most.
-const STEP: usize = 1_000;
+/// The most deliveries that one step cancels. One read of a step reads at most as many entries or rows.
+const STEP_SIZE: usize = 1_000;
 
-/// Reads of one step.
-const READS: usize = 5;
+/// The most reads of one step.
+const READS_PER_STEP: usize = 5;
 
-/// Deliveries that one transaction cancels: as many rows as it may have. One by one they would be a hundred requests.
-const CANCELLED_AT_ONCE: usize = 100;
+/// Deliveries that one transaction cancels: the most rows that it may have. A transaction costs twice the write units of
+/// single updates and takes a quarter of their time.
+const CANCELLED_PER_TRANSACTION: usize = 100;
 
 /// Transactions of a step that run at the same time.
 const CONCURRENT_TRANSACTIONS: usize = 4;
 
-/// When the scheduler continues an abandonment that the stream did not, in seconds after its last step.
-const TAKEN_OVER_SECONDS: i64 = 60;
+/// How long after the last step the scheduler takes over an abandonment that the stream does not continue, in seconds.
+const TAKEOVER_SECONDS: i64 = 60;
 
-/// When the last pass begins, in seconds after the abandonment. Every attempt that ran at that time has ended by then, for a
-/// claim holds 60 s.
+/// When the last pass begins, in seconds after the abandonment. A claim holds for 60 s, so every attempt that ran when the
+/// endpoint changed has ended by then.
 const LAST_PASS_SECONDS: i64 = 120;
 
 /// Why deliveries are abandoned.
@@ -57,14 +70,15 @@ const LAST_PASS_SECONDS: i64 = 120;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum Cause {
-    /// Their endpoint was deleted.
+    /// The endpoint was deleted.
     Deleted,
-    /// Their endpoint was set to `INACTIVE` by its merchant.
+    /// The merchant set the endpoint to `INACTIVE`.
     Deactivated,
 }
 
 impl Cause {
-    /// Why a delivery is abandoned, given its endpoint as it is now (`None`: it was deleted); `None`: it is not.
+    /// Returns why a delivery is abandoned; `None`: it is not. `endpoint`: its endpoint's row now; `None`: there is none, so
+    /// the endpoint was deleted.
     pub fn of(delivery: &Delivery, endpoint: Option<&Endpoint>) -> Option<Self> {
         match endpoint {
             None => Some(Self::Deleted),
@@ -72,7 +86,7 @@ impl Cause {
         }
     }
 
-    /// For `lastError`.
+    /// Returns the text of this cause for `lastError`.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Deleted => "the endpoint was deleted",
@@ -81,25 +95,26 @@ impl Cause {
     }
 }
 
-/// An abandonment's row: which deliveries it cancels, and how far it came. That of a deleted endpoint is its tombstone.
+/// The row of an abandonment: which deliveries are cancelled, and the progress. The row of a deletion is also the endpoint's
+/// tombstone.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Abandonment {
-    /// Whose endpoint.
+    /// The account and mode of the endpoint.
     pub scope: Scope,
     /// The endpoint.
     pub endpoint: EndpointId,
-    /// Why.
+    /// Why its deliveries are abandoned.
     pub cause: Cause,
-    /// Deliveries that were made under a lower generation of the endpoint are cancelled.
+    /// Deliveries with a lower generation than this are cancelled.
     pub generation: u64,
-    /// When.
+    /// When the endpoint was deleted or deactivated.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
-    /// Which pass over the deliveries runs, or is next.
+    /// The pass that runs, or runs next.
     pass: Pass,
-    /// How far that pass came.
+    /// The progress of that pass.
     progress: Progress,
-    /// When the scheduler makes the next step, unless the stream did before; `None`: nothing is left to do.
+    /// When the scheduler runs the next step, if the stream has not by then; `None`: all passes are done.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     look_at: Option<Timestamp>,
     /// Counts the row's changes, from 1.
@@ -110,38 +125,39 @@ pub struct Abandonment {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Pass {
-    /// Cancels nearly all.
+    /// Cancels nearly all deliveries.
     First,
-    /// What the index did not show yet.
+    /// Begins right after the first, and cancels deliveries that the eventually consistent index did not show before.
     Second,
-    /// What an attempt that ran during the others left pending.
+    /// Begins two minutes after the abandonment, and cancels deliveries that an attempt left `PENDING` during the other passes.
     Last,
 }
 
-/// How far a pass came. Places are sort keys, that of the last delivery that was read.
+/// The progress of a pass. `after`: the sort key of the last entry or row that was read; `None`: none was read yet.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Progress {
-    /// Reads those listed as `PENDING`.
+    /// Reads the `PENDING` deliveries of the status list.
     Listed {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<String>,
     },
-    /// Reads those that are not listed yet: new ones.
+    /// Reads the unlisted deliveries, which are the new ones after the checkpoint.
     Unlisted {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<String>,
     },
-    /// It has not begun, and the scheduler begins it.
+    /// The pass has not begun; the scheduler begins it.
     Waiting,
-    /// There is none left to make.
+    /// All passes are done.
     Done,
 }
 
 impl Progress {
     const START: Self = Self::Listed { after: None };
 
-    /// After a read that ended at a place; `None`: at the end. Gives `None` when the pass is over.
+    /// Returns the progress after a read that ended at the sort key `to` (`None`: there were no more). Returns `None` when the
+    /// pass is over.
     fn advanced(&self, to: Option<String>) -> Option<Self> {
         match (self, to) {
             (Self::Listed { .. }, Some(to)) => Some(Self::Listed { after: Some(to) }),
@@ -153,12 +169,13 @@ impl Progress {
 }
 
 impl Abandonment {
-    /// By the deletion of an endpoint, given as it was.
+    /// Returns the abandonment for the deletion of an endpoint, given as it was before.
     pub fn by_deletion(endpoint: &Endpoint, at: Timestamp) -> Self {
         Self::new(endpoint, Cause::Deleted, endpoint.generation().saturating_add(1), at)
     }
 
-    /// By the deactivation of an endpoint, given as it is after; `None`: it was never deactivated.
+    /// Returns the abandonment for the last deactivation of an endpoint, given as it is after; `None`: it was never
+    /// deactivated.
     pub fn by_deactivation(endpoint: &Endpoint) -> Option<Self> {
         let abandoned = endpoint.abandoned?;
         Some(Self::new(endpoint, Cause::Deactivated, abandoned.generation, abandoned.at))
@@ -173,22 +190,22 @@ impl Abandonment {
             at,
             pass: Pass::First,
             progress: Progress::START,
-            look_at: at.plus_seconds(TAKEN_OVER_SECONDS).ok(),
+            look_at: at.plus_seconds(TAKEOVER_SECONDS).ok(),
             version: 1,
         }
     }
 
-    /// Where the tombstone of a deleted endpoint is.
+    /// Returns the key of a deleted endpoint's tombstone.
     pub fn tombstone_key(scope: &Scope, endpoint: EndpointId) -> Key {
         Key { pk: partition(scope), sk: format!("{endpoint}#deleted") }
     }
 
-    /// Whether a row of the state table is an abandonment.
+    /// Whether this key of the state table is an abandonment's.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("abandonments#")
     }
 
-    /// Whether its next step is to be made now. If not, the scheduler makes it, or none is left.
+    /// Whether the next step is to run now. If not, the scheduler runs it later, or all passes are done.
     pub fn is_running(&self) -> bool {
         match self.progress {
             Progress::Listed { .. } | Progress::Unlisted { .. } => true,
@@ -196,13 +213,13 @@ impl Abandonment {
         }
     }
 
-    /// After a step that ended there; `None`: it ended the pass.
+    /// Returns the row after a step. `progress`: that of the pass; `None`: the step ended the pass.
     fn after_step(&self, progress: Option<Progress>, now: Timestamp) -> Self {
         let later = |from: Timestamp, seconds| from.plus_seconds(seconds).unwrap_or(Timestamp::MAX);
-        let taken_over_at = later(now, TAKEN_OVER_SECONDS);
+        let takeover_at = later(now, TAKEOVER_SECONDS);
         let (pass, progress, look_at) = match (progress, self.pass) {
-            (Some(progress), pass) => (pass, progress, Some(taken_over_at)),
-            (None, Pass::First) => (Pass::Second, Progress::START, Some(taken_over_at)),
+            (Some(progress), pass) => (pass, progress, Some(takeover_at)),
+            (None, Pass::First) => (Pass::Second, Progress::START, Some(takeover_at)),
             (None, Pass::Second) => (Pass::Last, Progress::Waiting, Some(later(self.at, LAST_PASS_SECONDS))),
             (None, Pass::Last) => (Pass::Last, Progress::Done, None),
         };
@@ -210,14 +227,15 @@ impl Abandonment {
         Self { pass, progress, look_at, version, ..self.clone() }
     }
 
+    /// Whether this delivery is to be cancelled.
     fn covers(&self, delivery: &Delivery) -> bool {
         delivery.status == DeliveryStatus::Pending
             && delivery.endpoint == Some(self.endpoint)
             && delivery.generation < self.generation
     }
 
-    /// Whether an entry of the index may be of a delivery that it covers; `None`: an earlier version wrote the entry, and
-    /// only the row says.
+    /// Whether an entry of the index is of a delivery to the endpoint, which may be covered; `None`: an earlier version wrote
+    /// the entry, and only the row has the endpoint.
     fn may_cover(&self, place: &Place) -> Option<bool> {
         place.kind.map(|kind| kind.endpoint == Some(self.endpoint))
     }
@@ -231,7 +249,7 @@ impl Row for Abandonment {
     fn key(&self) -> Key {
         match self.cause {
             Cause::Deleted => Self::tombstone_key(&self.scope, self.endpoint),
-            // An endpoint is deactivated again and again.
+            // An endpoint may be deactivated several times, each time under another generation.
             Cause::Deactivated => {
                 Key { pk: partition(&self.scope), sk: format!("{}#{:010}", self.endpoint, self.generation) }
             }
@@ -242,14 +260,14 @@ impl Row for Abandonment {
         Indexes { due: self.look_at, ..Indexes::default() }
     }
 
-    /// After the last delivery that was made before it.
+    /// The row expires after all deliveries that were created before the abandonment.
     fn removable_at(&self) -> Option<Timestamp> {
         self.at.plus_seconds(EVENTS_KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
     }
 }
 
 impl Delivery {
-    /// The same, cancelled, as of a time, where that is known. What its attempts came to stays on record.
+    /// Returns the delivery as cancelled at a time, if the time is known. The results of its attempts are preserved.
     fn cancelled(self, cause: Cause, at: Option<Timestamp>) -> Self {
         Self {
             status: DeliveryStatus::Cancelled,
@@ -260,7 +278,7 @@ impl Delivery {
     }
 }
 
-/// `lastError` of a delivery that was cancelled: the reason, and the last attempt's.
+/// Returns `lastError` of a cancelled delivery: why it was cancelled, and why its last attempt failed, if it had one.
 pub(super) fn cancelled_error(reason: &str, of_attempt: Option<&str>) -> String {
     match of_attempt {
         Some(error) => format!("{reason}; the last attempt: {error}"),
@@ -268,16 +286,17 @@ pub(super) fn cancelled_error(reason: &str, of_attempt: Option<&str>) -> String 
     }
 }
 
-/// What a read of pending deliveries came to.
-struct Pending {
-    /// Those that may be abandoned, as they are listed or would be.
+/// Pending deliveries that one read found.
+struct PendingBatch {
+    /// The sort keys of the deliveries to cancel, as they are in the status list or would be. The transaction that cancels
+    /// one checks whether it is covered.
     places: Vec<Place>,
-    /// Where it ended; `None`: at the end.
+    /// The sort key of the last entry or row that was read; `None`: there are no more.
     ended_at: Option<String>,
 }
 
 impl Deliveries {
-    /// Why a delivery is abandoned by now; `None`: it is not.
+    /// Reads the endpoint of a delivery and returns why the delivery is abandoned; `None`: it is not.
     pub async fn abandoned(&self, delivery: &Delivery) -> Result<Option<Cause>, StoreError> {
         let Some(endpoint) = delivery.endpoint else { return Ok(None) };
         let key = Endpoint::key_of(&delivery.scope, endpoint);
@@ -285,23 +304,25 @@ impl Deliveries {
         Ok(Cause::of(delivery, endpoint.as_ref()))
     }
 
-    /// A delivery as it reads by itself, with its body: one that is abandoned and whose row does not say so yet reads
-    /// `CANCELLED`. One request.
+    /// Returns a delivery as the API shows it, with its body. An abandoned delivery whose row is still `PENDING` is returned as
+    /// `CANCELLED`. Reads event, endpoint and tombstone in one request.
     pub(super) async fn as_it_reads(
         &self,
         delivery: Delivery,
     ) -> Result<(Delivery, Option<String>), StoreError> {
         let scope = delivery.scope;
         let mut keys = vec![Event::key_of(&scope, delivery.event)];
-        let waits_for = delivery.endpoint.filter(|_| delivery.status == DeliveryStatus::Pending);
-        if let Some(endpoint) = waits_for {
+        let pending_endpoint = delivery.endpoint.filter(|_| delivery.status == DeliveryStatus::Pending);
+        if let Some(endpoint) = pending_endpoint {
             keys.extend([Endpoint::key_of(&scope, endpoint), Abandonment::tombstone_key(&scope, endpoint)]);
         }
-        let (mut body, mut cause, mut at) = (None, waits_for.map(|_| Cause::Deleted), None);
+        // If the endpoint's row is not found, the endpoint was deleted.
+        let (mut body, mut cause, mut at) = (None, pending_endpoint.map(|_| Cause::Deleted), None);
         for item in self.store.batch_get(&keys).await? {
             let key = key_of_item(&item);
             // A row that can't be read must not hide the delivery.
-            let unreadable = |error| tracing::error!(%error, "a row beside a delivery can't be read");
+            let unreadable =
+                |error| tracing::error!(%error, "can't read the event, endpoint or tombstone of a delivery");
             if key.as_ref().is_some_and(Endpoint::is_at) {
                 let endpoint = from_item::<Endpoint>(item).map_err(unreadable).ok();
                 cause = endpoint.as_ref().and_then(|endpoint| Cause::of(&delivery, Some(endpoint)));
@@ -319,7 +340,7 @@ impl Deliveries {
         })
     }
 
-    /// Makes an abandonment's next step, unless it was made since the row was seen.
+    /// Runs the next step of an abandonment, unless another run changed the row since it was read as `seen`.
     pub async fn abandon(&self, seen: &Abandonment, now: Timestamp) -> Result<(), StoreError> {
         let found = self.store.get_in_order::<Abandonment>(&[seen.key()]).await?.pop();
         let Some(current) = found.filter(|found| found.version == seen.version) else { return Ok(()) };
@@ -328,8 +349,8 @@ impl Deliveries {
             Progress::Waiting => Some(Progress::START),
             running @ (Progress::Listed { .. } | Progress::Unlisted { .. }) => Some(running.clone()),
         };
-        let mut room = STEP;
-        for _read in 0..READS {
+        let mut room = STEP_SIZE;
+        for _read in 0..READS_PER_STEP {
             let Some(at) = progress.as_ref().filter(|_| room > 0) else { break };
             let pending = match at {
                 Progress::Listed { after } => self.pending_listed(&current, after.as_deref(), room).await?,
@@ -343,35 +364,35 @@ impl Deliveries {
             let (cancelled, failure) = self.cancel_all(pending.places, &current).await;
             match failure {
                 None => progress = at.advanced(pending.ended_at),
-                // The next step reads what is left of these again.
+                // The progress stays, so the next step reads the deliveries that are left again.
                 Some(error) if cancelled > 0 => {
-                    tracing::warn!(%error, found, cancelled, "the next step cancels the others");
+                    tracing::warn!(%error, found, cancelled, "some deliveries were not cancelled; the next step retries");
                     break;
                 }
                 Some(error) => return Err(error),
             }
         }
         if progress.is_none() {
-            // They are read where they are counted from then on.
+            // The pass is over. The cancelled deliveries leave the status list when they are counted.
             self.schedule_counting(&current.scope, now).await?;
         }
         let next = current.after_step(progress, now);
         match self.store.commit(vec![Write::replace(&next, current.version)?]).await? {
-            // Overtaken by the same step, made at the same time.
+            // A conflict: the same step ran concurrently and has written its progress.
             Committed::Done | Committed::Overtaken { .. } => Ok(()),
         }
     }
 
-    /// Those listed as pending, oldest first.
+    /// Reads `PENDING` entries of the status list, oldest first, and returns those that may be covered.
     async fn pending_listed(
         &self,
         by: &Abandonment,
         after: Option<&str>,
         most: usize,
-    ) -> Result<Pending, StoreError> {
+    ) -> Result<PendingBatch, StoreError> {
         let list = Delivery::partition(&by.scope);
         let (from, to) = bounds(Some(DeliveryStatus::Pending), DeliveryId::first_at(Timestamp::MIN));
-        let from = after.map_or(from, next_place);
+        let from = after.map_or(from, next_sort_key);
         let entries = self.store.list(ListIndex::All, &list, (&from, &to), Order::OldestFirst, most).await?;
         let is_last = entries.len() < most;
         let ended_at = entries.last().filter(|_| !is_last).map(|entry| entry.sort.clone());
@@ -389,18 +410,19 @@ impl Deliveries {
             read.filter(|delivery| by.covers(delivery))
                 .map(|delivery| delivery.place(DeliveryStatus::Pending)),
         );
-        Ok(Pending { places, ended_at })
+        Ok(PendingBatch { places, ended_at })
     }
 
-    /// Those that are pending and not listed yet, oldest first: none of them is passed by the count.
+    /// Reads pending, unlisted deliveries, oldest first, and returns the covered ones. It begins after the checkpoint, which
+    /// never passes such a delivery.
     async fn pending_unlisted(
         &self,
         by: &Abandonment,
         after: Option<&str>,
         most: usize,
-    ) -> Result<Pending, StoreError> {
+    ) -> Result<PendingBatch, StoreError> {
         let from = if let Some(after) = after {
-            next_place(after)
+            next_sort_key(after)
         } else {
             let counts = self.store.get_in_order::<Counts>(&[counts::key_of(&by.scope)]).await?.pop();
             counts::after(counts.and_then(|counts| counts.up_to))
@@ -420,41 +442,42 @@ impl Deliveries {
         let ended_at = page.last_evaluated_key.and_then(|key| text(&key, "sk"));
         let items = page.items.unwrap_or_default();
         let covered = items.into_iter().filter_map(readable).filter(|delivery| by.covers(delivery));
-        Ok(Pending {
+        Ok(PendingBatch {
             places: covered.map(|delivery| delivery.place(DeliveryStatus::Pending)).collect(),
             ended_at,
         })
     }
 
-    /// Cancels deliveries, a hundred at once. Gives how many it did not fail to cancel, and a failure if there was one.
+    /// Cancels deliveries in transactions, some of them concurrently. Returns how many deliveries were processed without a
+    /// failure, and the last failure.
     async fn cancel_all(&self, places: Vec<Place>, by: &Abandonment) -> (usize, Option<StoreError>) {
         let (mut done, mut failure): (usize, Option<StoreError>) = (0, None);
-        let mut note = |ended: Result<Result<usize, StoreError>, JoinError>| match ended {
+        let mut record = |ended: Result<Result<usize, StoreError>, JoinError>| match ended {
             Ok(Ok(cancelled)) => done = done.saturating_add(cancelled),
             Ok(Err(error)) => failure = Some(error),
             Err(error) => failure = Some(StoreError::Unavailable(error.to_string())),
         };
         let mut transactions = JoinSet::new();
-        for some in places.chunks(CANCELLED_AT_ONCE) {
+        for some in places.chunks(CANCELLED_PER_TRANSACTION) {
             if transactions.len() >= CONCURRENT_TRANSACTIONS
                 && let Some(ended) = transactions.join_next().await
             {
-                note(ended);
+                record(ended);
             }
             let (store, some, by) = (self.clone(), some.to_vec(), by.clone());
             transactions.spawn(async move { store.cancel(some, &by).await });
         }
         while let Some(ended) = transactions.join_next().await {
-            note(ended);
+            record(ended);
         }
         (done, failure)
     }
 
-    /// Cancels deliveries in one transaction, but for those that are not abandoned: an attempt runs or ended, or they were made
-    /// later. Gives how many there were.
+    /// Cancels deliveries in one transaction. Skips those whose condition fails: an attempt runs or has ended, or they were
+    /// created after the abandonment. Returns the number of deliveries, with the skipped ones.
     async fn cancel(&self, mut places: Vec<Place>, by: &Abandonment) -> Result<usize, StoreError> {
         let count = places.len();
-        // Each time some are left out.
+        // Each failed transaction names at least one delivery to skip, so this ends.
         while !places.is_empty() {
             let writes = places.iter().map(|place| cancellation(place, by)).collect();
             match self.store.commit(writes).await? {
@@ -466,8 +489,8 @@ impl Deliveries {
     }
 }
 
-/// Cancels a delivery if it is abandoned. Nothing of its row needs to be read for that. It is listed from then on, as each that
-/// ends without being delivered, so that it is counted there.
+/// Returns the conditional update that cancels a delivery if it is abandoned. Its row need not be read for that. The update
+/// also puts the delivery into the status list, so that it is counted there like every delivery that ends undelivered.
 fn cancellation(place: &Place, by: &Abandonment) -> Write {
     let cancelled = Place { status: DeliveryStatus::Cancelled, ..place.clone() };
     let values = [
@@ -490,8 +513,8 @@ fn cancellation(place: &Place, by: &Abandonment) -> Write {
     Write::update(update)
 }
 
-/// The first place after one: '!' sorts before all that places go on with.
-fn next_place(after: &str) -> String {
+/// Returns the first sort key after this one: '!' sorts before every character that may follow it in a longer key.
+fn next_sort_key(after: &str) -> String {
     format!("{after}!")
 }
 
@@ -509,7 +532,7 @@ mod tests {
     use domain::webhook::event_type::EventType;
 
     #[test]
-    fn an_abandonment_makes_three_passes_the_last_once_running_attempts_have_ended() {
+    fn an_abandonment_has_three_passes_and_the_last_begins_after_running_attempts_have_ended() {
         let mut row = Abandonment::by_deletion(&endpoint(), at(0));
         assert_eq!((row.generation, row.look_at), (1, Some(at(60))));
         let place = |at: &str| Some(at.to_owned());
@@ -551,7 +574,7 @@ mod tests {
         let waiting = Delivery::of_event(&event, &[endpoint()], at(0)).remove(0);
         let attempted =
             Delivery { last_error: Some("answered 502".to_owned()), attempts: 1, ..waiting.clone() };
-        // A version that wrote the whole text into the row named no cause.
+        // An earlier version wrote the whole text into the row, and no cause.
         let written_before = Delivery {
             status: DeliveryStatus::Cancelled,
             last_error: Some("the endpoint was deleted; the last attempt: answered 502".to_owned()),

@@ -1,4 +1,7 @@
-//! Attempts: claimed, furnished with what they need, and ended, each by one conditional update.
+//! Attempts of a delivery: a worker claims it, loads its event and recipient, and ends the attempt.
+//!
+//! A claim and an end are one conditional update each. The condition also checks whether the delivery is listed, because its
+//! entry in the status list must move with the status. If another writer listed it meanwhile, the update is repeated.
 
 use std::collections::HashMap;
 
@@ -19,94 +22,95 @@ use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
 use crate::webhook::override_secret::OverrideSecret;
 
-/// How far the clocks of two machines may be apart, in milliseconds: a message that is early by no more waits for
-/// its time, one that is early by more was overtaken by another.
+/// The largest difference between the clocks of two machines, in milliseconds. A message that is early by at most this is sent
+/// again for the delivery's due time. One that is earlier is stale: the attempt that it was sent for has been made.
 const MAX_SKEW_MS: i64 = 5_000;
 
-/// What can be claimed: what is due, and what a worker left behind.
+/// The condition of a claim: the delivery is pending and due, or the lease of the worker that claimed it has ended.
 const CLAIMABLE: &str =
     "((#status = :pending AND next_attempt_at <= :now) OR (#status = :processing AND leased_until < :now))";
 
-/// How a claim ended.
+/// The outcome of a claim.
 #[derive(Debug)]
 pub enum Claim {
-    /// The attempt is the caller's to make, until the lease ends.
+    /// The caller makes the attempt, before the lease ends.
     Claimed(Box<Delivery>),
-    /// It is due in a moment: the message came early, by the difference between two machines' clocks.
+    /// The delivery is due within 5 s: the clocks of two machines differ, so the message came early.
     Early {
-        /// When it is due.
+        /// When the delivery is due.
         due_at: Timestamp,
     },
-    /// Nothing to do: it is done, due much later, or another worker's.
+    /// There is nothing to do: the delivery does not exist, is done, is due much later, or is claimed by another worker.
     NotNow,
 }
 
-/// How an attempt, and with it perhaps the delivery, ended.
+/// The outcome of an attempt, which may also end the delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AttemptOutcome {
-    /// Taken.
+    /// The receiver answered 2xx.
     Delivered {
-        /// The answer's status.
+        /// The HTTP status of the response.
         status_code: u16,
     },
-    /// Failed; the next attempt is at `next_attempt_at`.
+    /// The attempt failed, and another one follows.
     Retry {
-        /// The answer's status, where there was one.
+        /// The HTTP status of the response; `None`: there was no response.
         status_code: Option<u16>,
         /// Why it failed.
         error: String,
-        /// The start of the answer's body.
+        /// The beginning of the response's body.
         response_body: Option<String>,
         /// When the next attempt may begin.
         next_attempt_at: Timestamp,
     },
-    /// Failed for the last time.
+    /// The attempt failed, and there is no next one. The delivery becomes `FAILED`.
     Exhausted {
-        /// The answer's status, where there was one.
+        /// The HTTP status of the response; `None`: there was no response.
         status_code: Option<u16>,
         /// Why it failed.
         error: String,
-        /// The start of the answer's body.
+        /// The beginning of the response's body.
         response_body: Option<String>,
     },
-    /// Not attempted: the delivery was abandoned, or its event is gone.
+    /// No request was sent, because the delivery was abandoned or its event has expired. It becomes `CANCELLED`.
     Cancelled {
-        /// Why.
+        /// Why it is cancelled.
         reason: String,
     },
-    /// Failed, and the delivery was abandoned meanwhile: there is no next attempt.
+    /// The attempt failed, and the delivery was abandoned while it ran. The delivery becomes `CANCELLED`.
     Abandoned {
         /// Why it was abandoned.
         reason: String,
-        /// The answer's status, where there was one.
+        /// The HTTP status of the response; `None`: there was no response.
         status_code: Option<u16>,
         /// Why the attempt failed.
         error: String,
-        /// The start of the answer's body.
+        /// The beginning of the response's body.
         response_body: Option<String>,
     },
 }
 
-/// What a delivery's attempt needs.
+/// The rows that an attempt needs beside the delivery's own.
 #[derive(Debug)]
 pub struct DeliveryContext {
-    /// What to tell; `None` when it was removed.
+    /// The event to send; `None`: its row has expired.
     pub event: Option<Event>,
-    /// Whom to tell.
+    /// The receiver.
     pub recipient: Recipient,
 }
 
-/// Whom a delivery tells.
+/// The receiver of a delivery.
 #[derive(Debug)]
 pub enum Recipient {
-    /// An endpoint; `None` when it was deleted.
+    /// An endpoint; `None`: it was deleted.
     Endpoint(Option<Endpoint>),
-    /// The transaction's own address. With the scope's secret; `None`: it has none yet.
+    /// The transaction's `webhookUrl`, which is in the event's row, with the scope's secret; `None`: the scope has no secret
+    /// yet.
     Override(Option<OverrideSecret>),
 }
 
 impl Deliveries {
-    /// Claims a delivery for one attempt. `claim` names it: 64 random bits.
+    /// Claims a delivery for one attempt. `claim` is a random name for the claim.
     pub async fn claim(
         &self,
         scope: &Scope,
@@ -120,7 +124,8 @@ impl Deliveries {
             Updated::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
             Updated::Refused(item) => item,
         };
-        // One that is listed moves in its list too; of the first attempts nearly none is.
+        // A listed delivery also gets a new sort key in the status list. Unlisted is tried first, because nearly all first
+        // attempts are of unlisted deliveries.
         if refused.contains_key("listed") {
             let place = from_item::<Delivery>(refused)?.place(DeliveryStatus::Processing).to_string();
             refused = match self.try_claim(&key, Some(place), &claim, now).await? {
@@ -134,7 +139,7 @@ impl Deliveries {
         let delivery: Delivery = from_item(refused)?;
         let ahead_ms = delivery.next_attempt_at.millis_since(now);
         match delivery.status {
-            // The first answer was lost, and the client asked again.
+            // The claim succeeded, DynamoDB's response was lost, and the SDK sent the request again.
             DeliveryStatus::Processing if delivery.claim.as_ref() == Some(&claim) => {
                 Ok(Claim::Claimed(Box::new(delivery)))
             }
@@ -149,7 +154,7 @@ impl Deliveries {
         }
     }
 
-    /// `place`: its new place in the list by status, where it is listed.
+    /// Tries one claim. `place`: the new sort key in the status list; `None`: the delivery must be unlisted.
     async fn try_claim(
         &self,
         key: &Key,
@@ -183,8 +188,8 @@ impl Deliveries {
         update_unless_refused(update).await
     }
 
-    /// Lists by its status a delivery that takes long, unless it changed since it was read; says whether it did. One that is
-    /// delivered stays where it is counted.
+    /// Adds a delivery that takes long to the status list. Returns `false` if it is not added: its status changed since it was
+    /// read, it is listed already, or it is delivered. Delivered ones are counted by the checkpoint.
     pub async fn add_to_list(&self, seen: &Delivery) -> Result<bool, StoreError> {
         if seen.is_delivered() {
             return Ok(false);
@@ -199,7 +204,7 @@ impl Deliveries {
         update_unless_refused(update).await.map(|updated| matches!(updated, Updated::Done(_)))
     }
 
-    /// Reads the event and the recipient of a delivery, in one request.
+    /// Reads the event and the receiver of a delivery, in one request.
     pub async fn delivery_context(&self, delivery: &Delivery) -> Result<DeliveryContext, StoreError> {
         let event_key = Event::key_of(&delivery.scope, delivery.event);
         let recipient_key = delivery.endpoint.map_or_else(
@@ -221,7 +226,8 @@ impl Deliveries {
         Ok(DeliveryContext { event, recipient })
     }
 
-    /// Ends a claimed attempt. `false`: the lease was lost meanwhile, and the row is another's to end.
+    /// Writes the outcome of a claimed attempt into the delivery's row. Returns `false` if the lease ended meanwhile and
+    /// another worker claimed the delivery; nothing is written then.
     pub async fn end(
         &self,
         claimed: &Delivery,
@@ -238,16 +244,18 @@ impl Deliveries {
             return Ok(false);
         }
         if from_item::<Delivery>(refused)?.status != DeliveryStatus::Processing {
-            // Ended by this very claim: the first answer was lost, and the client asked again.
+            // This claim has ended already: DynamoDB's response was lost, and the SDK sent the request again.
             return Ok(true);
         }
-        // It was listed meanwhile, because it took long.
+        // The scheduler listed the delivery meanwhile, because it took long.
         match self.try_end(claimed, claim, end, true, now).await? {
             Updated::Done(_) => Ok(true),
             Updated::Refused(item) => Ok(text(&item, "claim").as_ref() == Some(claim)),
         }
     }
 
+    /// Tries to end an attempt once. `is_listed`: puts the delivery into the status list or moves it there; otherwise it must
+    /// be unlisted.
     async fn try_end(
         &self,
         claimed: &Delivery,
@@ -281,7 +289,7 @@ impl Deliveries {
                 (DeliveryStatus::Failed, *status_code, Some(error.clone()), response_body.clone())
             }
             AttemptOutcome::Cancelled { reason } => {
-                // It was claimed and not attempted; what earlier attempts came to stays on record.
+                // It was claimed and not attempted, so the claim is not counted. The results of earlier attempts stay.
                 set.push("attempts = attempts - :unmade");
                 values.insert(":unmade".to_owned(), AttributeValue::N("1".to_owned()));
                 let body = claimed.last_response_body.clone();
@@ -332,7 +340,7 @@ impl Deliveries {
     }
 }
 
-/// Puts a delivery into the list by status, or moves it there.
+/// The assignments of an update that put a delivery into the status list, or change its sort key there.
 pub(super) const LISTED: &str = "listed = :listed, list_pk = :list_pk, list_sk = :list_sk";
 
 /// The values of [`LISTED`].

@@ -1,17 +1,28 @@
-//! How many deliveries there are, without a write for each.
+//! Counts of deliveries, without a write for each delivery. The parent module's head explains the terms.
 //!
-//! A delivery that succeeds at its first attempt never changes again, so it needs no counter of its own. One row of the
-//! scope says how many of those there were on each day up to a checkpoint in the order of ids, and readers count the
-//! deliveries behind the checkpoint. The scheduler advances the checkpoint in strides. It reads each row once for that,
-//! which costs a tenth of a write. Every other delivery is listed by its status and counted there ([`Delivery::listed`])
-//! until it is done. Then the scheduler takes it out of that list and adds it to the day's numbers, in one transaction.
+//! # Unlisted deliveries
 //!
-//! The sum is exact, because each delivery is in one place: the checkpoint passes a delivery only when it is delivered or
-//! listed, and a delivery that comes so late that the checkpoint passed its id is listed when it is inserted.
+//! A delivery that succeeds at its first attempt never changes again. So one row of the scope, [`Counts`], has the numbers of
+//! these deliveries for each day, up to a checkpoint in the order of ids. Readers count the rows after the checkpoint. The
+//! scheduler advances the checkpoint in strides of [`STRIDE`] rows. It reads each row once for that, which costs a tenth of
+//! a write.
 //!
-//! Beside the scope's row, each day has a row with the same numbers by endpoint and event type ([`DayCounts`]). The
-//! scheduler writes both in one transaction. Counts of earlier versions have no such rows: the scheduler counts those
-//! deliveries again, in strides, and [`Counts::by_kind_to`] says how far it came.
+//! # Listed deliveries
+//!
+//! Every other delivery is counted by its entry in the status list until it is done. Then the scheduler removes the entry and
+//! adds the delivery to its day's numbers, in one transaction.
+//!
+//! # Why the sum is exact
+//!
+//! Each delivery is counted in one place. The checkpoint stops at a delivery that is neither delivered nor listed. It passes
+//! listed ones without counting them. A delivery that is inserted so late that the checkpoint may have passed its id is
+//! listed when it is inserted.
+//!
+//! # The breakdown
+//!
+//! A row for each day has the same numbers by endpoint and event type ([`DayCounts`]). The scheduler writes it in the
+//! transaction of the scope's row. Counts of earlier versions have no such rows. The scheduler counts those deliveries
+//! again, in strides, and [`Counts::breakdown_to`] is its progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,95 +43,106 @@ use crate::store::{
     text, update_in_turn,
 };
 
-/// How old a delivery is before the checkpoint passes it, in milliseconds: a minute more than the age at which a delivery is
-/// listed when it is inserted, which no insert takes.
+/// How old a delivery must be before the checkpoint passes it, in milliseconds, by the time in its id. It is a minute more
+/// than [`super::LATE_MS`], the age at which a delivery is listed when it is inserted. No insert takes a minute, so no
+/// unlisted delivery is inserted before the checkpoint.
 const PASSED_AFTER_MS: i64 = 210_000;
 
-/// How old a delivery that can't be passed is before it is listed after all, in milliseconds. The scheduler lists slow
-/// deliveries before that; what is left are rows of a version that did not list them.
+/// How old a row must be before the count itself lists a delivery that blocks the checkpoint, in milliseconds. The scheduler
+/// lists slow deliveries after two minutes, so these are rows of an earlier version, which did not list them.
 const LEFT_BEHIND_AFTER_MS: i64 = 600_000;
 
-/// When the scheduler looks again at deliveries that could not be passed, in seconds.
-const NEXT_LOOK_SECONDS: i64 = 60;
+/// When the scheduler runs the next count, if one run left deliveries uncounted, in seconds.
+const NEXT_COUNT_SECONDS: i64 = 60;
 
-/// Rows that are read at once, and how often in one run, whose end is written: the rest follows a minute later.
+/// Rows that one read of the checkpoint's advance reads, and the most such reads in one run. The next run continues where
+/// this one ended.
 const STRIDE: usize = 2_000;
 const MAX_STRIDES: usize = 10;
 
-/// How often in one run rows are read to count by event type and endpoint what was counted without.
+/// The most strides of the recount in one run.
 const MAX_RECOUNT_STRIDES: usize = 5;
 
-/// Rows of one transaction (DynamoDB).
+/// The most rows of one transaction (DynamoDB).
 const MAX_WRITES: usize = 100;
 
-/// Deliveries that leave the list in one transaction at most, and how many of those in one run.
-const FOLDED_AT_ONCE: usize = 90;
-const MAX_FOLDS: usize = 20;
+/// The most deliveries that one transaction counts and removes from the status list, and the most such transactions in one
+/// run.
+const DONE_BATCH: usize = 90;
+const MAX_DONE_BATCHES: usize = 20;
 
-/// Days before today that are shown and counted.
+/// Days before today whose deliveries are shown and counted.
 const DAYS_SHOWN: u64 = 90;
 
-/// Sorts after every delivery's id, so that a query of the newest deliveries begins with it. The rows by day follow it.
+/// The sort key of the scope's row. It sorts after every delivery's id, so a query from the newest rows down reads the counts
+/// first. The keys of the day rows begin with it.
 pub(super) const SORT: &str = "~counts";
 
-/// Sorts after the rows by day.
+/// A sort key after those of all day rows.
 pub(super) const SORT_WITH_DAYS: &str = "~counts#~";
 
-/// A scope's count.
+/// The row of a scope's counts.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct Counts {
     scope: Scope,
-    /// The checkpoint: unlisted deliveries up to it are counted.
+    /// The checkpoint: all unlisted deliveries up to this id, included, are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) up_to: Option<DeliveryId>,
-    /// What became of those that are done, by the day in their ids.
+    /// Numbers of counted deliveries, by the day in their ids.
     #[serde(default)]
-    days: BTreeMap<Day, Done>,
-    /// The rows by day have what is counted of the deliveries up to this one; absent: of none. See [`all`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    by_kind_to: Option<DeliveryId>,
-    /// How often the counts were written, and when last, as [`Marker`] says in the index.
+    days: BTreeMap<Day, DoneCounts>,
+    /// The progress of the recount: the day rows have the counted deliveries up to this id. `None`: of none. [`max_id`]: the
+    /// breakdown is complete.
+    ///
+    /// Counts that an earlier version wrote have no day rows. The next count of the scope counts those deliveries again,
+    /// 10,000 rows a minute. Until it is done, filtered pages count all rows of the 90 days.
+    #[serde(rename = "by_kind_to", default, skip_serializing_if = "Option::is_none")]
+    breakdown_to: Option<DeliveryId>,
+    /// How often the counts were written; [`Marker`] has it too.
     #[serde(default)]
     writes: u64,
+    /// When the counts were last written; [`Marker`] has it too.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     written_at: Option<Timestamp>,
-    /// When the scheduler looks again; `None`: nothing is left to count.
+    /// When the scheduler counts next; `None`: no count is scheduled.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     look_at: Option<Timestamp>,
     version: u64,
 }
 
-/// How many deliveries of a day ended how. Short names, for 90 days are one row.
+/// Numbers of done deliveries by status. The stored names are short, because one row holds 91 days.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
-struct Done {
-    #[serde(rename = "d", default, skip_serializing_if = "is_none")]
+struct DoneCounts {
+    #[serde(rename = "d", default, skip_serializing_if = "is_zero")]
     delivered: u64,
-    #[serde(rename = "f", default, skip_serializing_if = "is_none")]
+    #[serde(rename = "f", default, skip_serializing_if = "is_zero")]
     failed: u64,
-    #[serde(rename = "c", default, skip_serializing_if = "is_none")]
+    #[serde(rename = "c", default, skip_serializing_if = "is_zero")]
     cancelled: u64,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
-fn is_none(count: &u64) -> bool {
+fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-impl Done {
-    /// Those in a status, or all.
-    fn ended(self, status: Option<DeliveryStatus>) -> u64 {
-        let ends = ENDS.into_iter().filter(|end| status.is_none_or(|status| status == *end));
-        let mut done = self;
-        ends.fold(0, |sum, end| sum.saturating_add(done.of(end).map_or(0, |count| *count)))
+impl DoneCounts {
+    /// Returns the number in a status; `None`: in all statuses.
+    fn count_of(self, status: Option<DeliveryStatus>) -> u64 {
+        let statuses = DONE_STATUSES.into_iter().filter(|done| status.is_none_or(|status| status == *done));
+        let mut counts = self;
+        statuses
+            .fold(0, |sum, status| sum.saturating_add(counts.counter_mut(status).map_or(0, |count| *count)))
     }
 
     fn add(&mut self, status: DeliveryStatus) {
-        if let Some(count) = self.of(status) {
+        if let Some(count) = self.counter_mut(status) {
             *count = count.saturating_add(1);
         }
     }
 
-    fn of(&mut self, status: DeliveryStatus) -> Option<&mut u64> {
+    /// Returns the counter of a status; `None`: the delivery is not done.
+    fn counter_mut(&mut self, status: DeliveryStatus) -> Option<&mut u64> {
         match status {
             DeliveryStatus::Delivered => Some(&mut self.delivered),
             DeliveryStatus::Failed => Some(&mut self.failed),
@@ -130,12 +152,12 @@ impl Done {
     }
 }
 
-/// In which statuses a delivery is done.
-const ENDS: [DeliveryStatus; 3] =
+/// The statuses of deliveries that are done. Only these are counted.
+const DONE_STATUSES: [DeliveryStatus; 3] =
     [DeliveryStatus::Delivered, DeliveryStatus::Failed, DeliveryStatus::Cancelled];
 
-/// The id that no delivery's exceeds: a breakdown up to it is complete.
-fn all() -> DeliveryId {
+/// The greatest id of all.
+fn max_id() -> DeliveryId {
     DeliveryId::last_at(Timestamp::MAX)
 }
 
@@ -154,7 +176,7 @@ pub(super) fn key_of(scope: &Scope) -> Key {
     Key { pk: Delivery::partition(scope), sk: SORT.to_owned() }
 }
 
-/// The scope whose count a row of the state table is, if it is one.
+/// Returns the scope whose counts have this key of the state table; `None`: the key is not of such a row.
 pub fn scope_of(key: &Key) -> Option<Scope> {
     let scope = key.pk.strip_prefix("deliveries#").filter(|_| key.sk == SORT)?;
     scope.parse().ok()
@@ -166,7 +188,7 @@ impl Counts {
             scope,
             up_to: None,
             days: BTreeMap::new(),
-            by_kind_to: None,
+            breakdown_to: None,
             writes: 0,
             written_at: None,
             look_at: None,
@@ -174,37 +196,40 @@ impl Counts {
         }
     }
 
-    /// The write that it is of, as the index names it.
+    /// Returns the marker that the index has for these counts.
     pub(super) fn marker(&self) -> Marker {
-        // An entry that was never written has no time either.
+        // Counts that were never written have no entry. A reader that finds none uses the default marker, without a time.
         Marker { writes: self.writes, at: self.written_at.filter(|_| self.writes > 0) }
     }
 
-    /// Deliveries of a day in a status, or of all that are counted.
-    fn ended(&self, day: Day, status: Option<DeliveryStatus>) -> u64 {
-        self.days.get(&day).map_or(0, |done| done.ended(status))
+    /// Returns the number of counted deliveries of a day in a status; `None`: in all statuses.
+    fn count_of(&self, day: Day, status: Option<DeliveryStatus>) -> u64 {
+        self.days.get(&day).map_or(0, |done| done.count_of(status))
     }
 
-    /// Whether all that is counted is also counted by event type and endpoint.
+    /// Whether the breakdown is complete: the day rows have all counted deliveries.
     pub(super) fn is_by_kind(&self) -> bool {
-        self.by_kind_to.is_some_and(|to| to >= all()) || (self.up_to.is_none() && self.days.is_empty())
+        self.breakdown_to.is_some_and(|to| to >= max_id()) || (self.up_to.is_none() && self.days.is_empty())
     }
 
-    /// Whether a delivery of that age can be passed.
+    /// Whether a delivery is old enough for the checkpoint to pass it.
     fn is_old(id: DeliveryId, now: Timestamp) -> bool {
         now.millis_since(timestamp_of(id)) >= PASSED_AFTER_MS
     }
 }
 
-/// What is counted of one day, by endpoint and event type. As an endpoint's part is dropped with its day, endpoints that were
-/// deleted leave nothing behind for longer. A day has at most 21 event types for each endpoint that was there on it, some 250
-/// bytes an endpoint.
+/// The row of a day's counts by endpoint and event type.
+///
+/// The row of a day expires with the day's deliveries, so a deleted endpoint's numbers expire too. An endpoint has at most 21
+/// event types on a day, some 250 bytes. 50 endpoints with all event types on all 91 days take 1.2 MB; a filtered page then
+/// takes one request more.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct DayCounts {
     scope: Scope,
     day: Day,
-    /// Endpoint, or `-`; event type; numbers. Texts, so that an event type of a later version is kept.
-    done: BTreeMap<String, BTreeMap<String, Done>>,
+    /// Numbers by endpoint (`-`: a `webhookUrl`) and event type. The keys are texts, so that event types of a later version
+    /// are preserved.
+    done: BTreeMap<String, BTreeMap<String, DoneCounts>>,
     version: u64,
 }
 
@@ -215,13 +240,13 @@ impl DayCounts {
         by_type.entry(kind.event_type.as_str().to_owned()).or_default().add(status);
     }
 
-    fn ended(&self, criteria: &Criteria) -> u64 {
+    fn count_of(&self, criteria: &Criteria) -> u64 {
         let endpoint = criteria.endpoint.map(|endpoint| endpoint.to_string());
         let endpoints = self.done.iter().filter(|(id, _)| endpoint.as_ref().is_none_or(|one| one == *id));
         let types = endpoints.flat_map(|(_, types)| types);
         let types =
             types.filter(|(name, _)| criteria.event_type.is_none_or(|wanted| wanted.as_str() == *name));
-        types.fold(0, |sum, (_, done)| sum.saturating_add(done.ended(criteria.status)))
+        types.fold(0, |sum, (_, done)| sum.saturating_add(done.count_of(criteria.status)))
     }
 }
 
@@ -230,13 +255,13 @@ impl Row for DayCounts {
         Key { pk: Delivery::partition(&self.scope), sk: format!("{SORT}#{}", self.day) }
     }
 
-    /// When its deliveries' rows go too.
+    /// The time at which the day's last deliveries expire too.
     fn removable_at(&self) -> Option<Timestamp> {
         self.day.ends_at().plus_seconds(EVENTS_KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
     }
 }
 
-/// What a reader counts by.
+/// The filters of a list; `None`: any.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Criteria {
     pub(super) status: Option<DeliveryStatus>,
@@ -245,26 +270,26 @@ pub(super) struct Criteria {
 }
 
 impl Criteria {
-    /// Whether the rows by day are needed.
+    /// Whether counts by these filters need the breakdown.
     pub(super) fn is_by_kind(&self) -> bool {
         self.event_type.is_some() || self.endpoint.is_some()
     }
 
-    /// Whether a delivery of that kind is among them.
+    /// Whether a delivery with this event type and endpoint matches, whatever its status.
     pub(super) fn admits_kind(&self, kind: Kind) -> bool {
         self.event_type.is_none_or(|wanted| wanted == kind.event_type)
             && self.endpoint.is_none_or(|wanted| kind.endpoint == Some(wanted))
     }
 }
 
-/// All that is counted of a scope: its row, and those by day that were read.
+/// The counts of a scope as they were read: the scope's row, and the day rows.
 #[derive(Clone, Debug)]
 pub(super) struct Book {
     pub(super) counts: Counts,
     days: BTreeMap<Day, DayCounts>,
-    /// Rows by day that are to be written.
+    /// Days whose rows changed since they were read or written.
     changed: BTreeSet<Day>,
-    /// The stored version of the scope's row; `None`: there is none.
+    /// The stored version of the scope's row; `None`: the row does not exist.
     version: Option<u64>,
 }
 
@@ -274,7 +299,7 @@ impl Book {
         Self { counts: Counts::none(scope), days, changed, version: None }
     }
 
-    /// Takes a row of the counts; gives any other back.
+    /// Adds a row that was read, if it is one of the counts. Returns any other row.
     pub(super) fn take(&mut self, item: Item) -> Result<Option<Item>, StoreError> {
         match text(&item, "sk") {
             Some(sort) if sort == SORT => {
@@ -290,35 +315,35 @@ impl Book {
         Ok(None)
     }
 
-    /// How many are counted on each day from one to another, both included. By event type or endpoint only where
-    /// [`Counts::is_by_kind`].
+    /// Returns the number of counted deliveries that match, by day, from the first to the last day, both included. Criteria
+    /// with an event type or endpoint need a complete breakdown ([`Counts::is_by_kind`]).
     pub(super) fn by_day(&self, criteria: &Criteria, (first, last): (Day, Day)) -> BTreeMap<Day, u64> {
         if first > last {
             return BTreeMap::new();
         }
         if criteria.is_by_kind() {
-            self.days.range(first..=last).map(|(day, counts)| (*day, counts.ended(criteria))).collect()
+            self.days.range(first..=last).map(|(day, counts)| (*day, counts.count_of(criteria))).collect()
         } else {
             let days = self.counts.days.range(first..=last);
-            days.map(|(day, _)| (*day, self.counts.ended(*day, criteria.status))).collect()
+            days.map(|(day, _)| (*day, self.counts.count_of(*day, criteria.status))).collect()
         }
     }
 
-    /// Adds a delivery that is done.
+    /// Counts a delivery that is done. `kind`: `None` if its row can't be read and its entry does not have it.
     fn add(&mut self, id: DeliveryId, status: DeliveryStatus, kind: Option<Kind>) {
         self.counts.days.entry(Day::of(timestamp_of(id))).or_default().add(status);
-        // What follows is counted when the recount comes there.
-        if self.counts.by_kind_to.is_some_and(|to| id <= to) {
+        // The recount adds later ones to the breakdown when it reaches them.
+        if self.counts.breakdown_to.is_some_and(|to| id <= to) {
             match kind {
-                Some(kind) => self.add_by_kind(id, status, kind),
+                Some(kind) => self.add_to_breakdown(id, status, kind),
                 None => {
-                    tracing::error!(%id, "a delivery can't be read, and is not counted by its event type");
+                    tracing::error!(%id, "can't read a delivery; it is missing from the counts by event type");
                 }
             }
         }
     }
 
-    fn add_by_kind(&mut self, id: DeliveryId, status: DeliveryStatus, kind: Kind) {
+    fn add_to_breakdown(&mut self, id: DeliveryId, status: DeliveryStatus, kind: Kind) {
         let day = Day::of(timestamp_of(id));
         self.day(day).add(kind, status);
         self.changed.insert(day);
@@ -329,8 +354,9 @@ impl Book {
         self.days.entry(day).or_insert_with(|| DayCounts { scope, day, done: BTreeMap::new(), version: 0 })
     }
 
-    /// Passes a delivery that follows the checkpoint; `false`: it can't be passed yet.
-    fn pass(&mut self, delivery: &Delivery, now: Timestamp) -> bool {
+    /// Advances the checkpoint over the delivery that follows it, and counts the delivery if it is unlisted. Returns `false`
+    /// if it must wait: the delivery is too new, or neither delivered nor listed.
+    fn advance_past(&mut self, delivery: &Delivery, now: Timestamp) -> bool {
         if !Counts::is_old(delivery.id, now) || !(delivery.listed || delivery.is_delivered()) {
             return false;
         }
@@ -341,18 +367,18 @@ impl Book {
         true
     }
 
-    /// Whether a transaction of so many rows, beside those of the counts, has room for a delivery of that day.
+    /// Whether a transaction with `rows` rows beside those of the counts has room for one more delivery, of this day.
     fn has_room(&self, day: Day, rows: usize) -> bool {
         let days = self.changed.len().saturating_add(usize::from(!self.changed.contains(&day)));
-        // The delivery's and the scope's row.
+        // Two more: the delivery's row and the scope's row.
         rows.saturating_add(days).saturating_add(2) <= MAX_WRITES
     }
 
-    /// The rows that changed, for one transaction; they count as stored from here on.
-    fn written(&mut self, now: Timestamp) -> Result<Vec<Write>, StoreError> {
+    /// Returns the writes of the rows that changed, for one transaction, and marks the rows as stored.
+    fn take_writes(&mut self, now: Timestamp) -> Result<Vec<Write>, StoreError> {
         let mut writes = Vec::new();
         for day in std::mem::take(&mut self.changed) {
-            // The scope's row guards it: nobody else writes this row under the same version of that one.
+            // The version of the scope's row, in the same transaction, protects this row from concurrent writers too.
             let row = self.day(day);
             let stored = row.version;
             row.version = stored.saturating_add(1);
@@ -379,19 +405,20 @@ pub(super) fn first_day(now: Timestamp) -> Day {
     Day::of(now).back(DAYS_SHOWN)
 }
 
-/// Not after any delivery that is shown.
+/// Returns the lowest id that lists show at this time.
 pub(in crate::webhook) fn first_shown(now: Timestamp) -> DeliveryId {
     DeliveryId::first_at(first_day(now).starts_at())
 }
 
-/// A listed delivery that is done, and its entry.
+/// The entry of a done delivery in the status list.
 struct DoneEntry {
     listed: Listed,
     place: Place,
 }
 
 impl Deliveries {
-    /// Schedules a scope's count: when one in some dozens of deliveries is made, whatever becomes of the others.
+    /// Schedules the next count of a scope, unless one is scheduled. The dispatcher does this for one new delivery in 64,
+    /// readers when they need a breakdown that is not complete.
     pub async fn schedule_counting(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         let key = key_of(scope);
         let at = now.plus_millis(PASSED_AFTER_MS).unwrap_or(Timestamp::MAX);
@@ -409,11 +436,12 @@ impl Deliveries {
             .expression_attribute_values(":at", AttributeValue::N(at.millis().to_string()))
             .expression_attribute_values(":scope", AttributeValue::S(scope.to_string()))
             .expression_attribute_values(":one", AttributeValue::N("1".to_owned()));
-        // Refused: the count is scheduled already.
-        update_in_turn(update).await.map(|_set_now_or_before| ())
+        // A refused update means that a count is scheduled already.
+        update_in_turn(update).await.map(|_updated_or_refused| ())
     }
 
-    /// Counts a scope's deliveries as far as they can be passed, and writes into the row when to go on.
+    /// Runs one count of a scope: continues the recount, advances the checkpoint, and counts done deliveries of the status
+    /// list. Schedules the next count if something is left.
     pub async fn count(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         let mut update = self.store.start_update("the count of deliveries");
         loop {
@@ -421,14 +449,14 @@ impl Deliveries {
             let mut book = self.book(scope, true).await?;
             book.counts.days = book.counts.days.split_off(&first_day(now));
             self.recount(&mut book, now).await?;
-            self.pass(&mut book, now).await?;
-            if self.folded(book, now).await? {
+            self.advance_checkpoint(&mut book, now).await?;
+            if self.write_counts(book, now).await? {
                 return Ok(());
             }
         }
     }
 
-    /// What is counted of a scope, with or without the rows by day.
+    /// Reads the counts of a scope, with or without the day rows.
     pub(super) async fn book(&self, scope: &Scope, with_days: bool) -> Result<Book, StoreError> {
         let mut book = Book::new(*scope);
         let last = if with_days { SORT_WITH_DAYS } else { SORT };
@@ -439,24 +467,25 @@ impl Deliveries {
         Ok(book)
     }
 
-    /// Counts by event type and endpoint what earlier versions counted without, some strides of it. Which deliveries those
-    /// are, their rows say: one that is listed and done has left the list of its scope, one that is not listed is behind the
-    /// checkpoint. Entries of the index that lack the event type get it.
+    /// Continues the breakdown of deliveries that an earlier version counted without one, by some strides.
+    ///
+    /// A delivery's row shows whether the delivery is counted (see [`Delivery::is_counted`]). Index entries whose sort keys
+    /// lack the event type are rewritten with it.
     async fn recount(&self, book: &mut Book, now: Timestamp) -> Result<(), StoreError> {
         if book.counts.is_by_kind() {
-            book.counts.by_kind_to = Some(all());
+            book.counts.breakdown_to = Some(max_id());
             return Ok(());
         }
-        let (partition, last) = (Delivery::partition(&book.counts.scope), all());
-        if book.counts.by_kind_to.is_none() {
-            // An earlier version may have counted on since they were written.
+        let (partition, last) = (Delivery::partition(&book.counts.scope), max_id());
+        if book.counts.breakdown_to.is_none() {
+            // Day rows may exist and be stale: an earlier version, which does not write them, may have counted since.
             for (day, row) in book.days.range_mut(first_day(now)..) {
                 row.done.clear();
                 book.changed.insert(*day);
             }
         }
         for _stride in 0..MAX_RECOUNT_STRIDES {
-            let from = after(book.counts.by_kind_to).max(first_shown(now).to_string());
+            let from = after(book.counts.breakdown_to).max(first_shown(now).to_string());
             let range = (&*from, &*last.to_string());
             let stride = self.at_once(STRIDE);
             let items = self.store.range(&partition, range, Order::OldestFirst, stride).await?;
@@ -469,35 +498,35 @@ impl Deliveries {
                     Ok(delivery) => {
                         let in_list = entry.as_ref().is_some_and(|(list, _)| *list == partition);
                         if delivery.is_counted(in_list, book.counts.up_to) {
-                            book.add_by_kind(delivery.id, delivery.status, delivery.kind());
+                            book.add_to_breakdown(delivery.id, delivery.status, delivery.kind());
                         }
                         let place = delivery.place(delivery.status).to_string();
                         if let Some((list, sort)) = entry.filter(|(_, sort)| *sort != place) {
                             outdated.push((Listed { sort, key: delivery.key() }, list, place));
                         }
                     }
-                    Err(error) => tracing::error!(%error, "a delivery can't be read, and is not counted"),
+                    Err(error) => tracing::error!(%error, "can't read a delivery; it is not counted"),
                 }
-                book.counts.by_kind_to = id.or(book.counts.by_kind_to);
+                book.counts.breakdown_to = id.or(book.counts.breakdown_to);
             }
-            self.rename(outdated).await?;
+            self.rewrite_sort_keys(outdated).await?;
             if is_last {
-                book.counts.by_kind_to = Some(all());
+                book.counts.breakdown_to = Some(max_id());
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// Gives entries of the index their present places, each in the list where it is. One that moved meanwhile is left out: it
-    /// has a new place.
-    async fn rename(&self, mut outdated: Vec<(Listed, String, String)>) -> Result<(), StoreError> {
+    /// Writes the present sort keys into index entries, each in the list that it is in. An entry that was moved meanwhile is
+    /// skipped, because it got a present sort key then.
+    async fn rewrite_sort_keys(&self, mut outdated: Vec<(Listed, String, String)>) -> Result<(), StoreError> {
         while !outdated.is_empty() {
             let some = outdated.get(..MAX_WRITES.min(outdated.len())).unwrap_or_default();
-            let renamed = some.iter().map(|(entry, list, place)| {
+            let rewritten = some.iter().map(|(entry, list, place)| {
                 Write::relist(entry.clone(), list, Some((list.as_str(), place.as_str())))
             });
-            match self.store.commit(renamed.collect()).await? {
+            match self.store.commit(rewritten.collect()).await? {
                 Committed::Done => drop(outdated.drain(..MAX_WRITES.min(outdated.len()))),
                 Committed::Overtaken { at } => remove_at(&mut outdated, &at),
             }
@@ -505,10 +534,10 @@ impl Deliveries {
         Ok(())
     }
 
-    /// Advances the checkpoint, some strides.
-    async fn pass(&self, book: &mut Book, now: Timestamp) -> Result<(), StoreError> {
-        let (partition, last) = (Delivery::partition(&book.counts.scope), all().to_string());
-        book.counts.look_at = now.plus_seconds(NEXT_LOOK_SECONDS).ok();
+    /// Advances the checkpoint by some strides, up to the first delivery that it can't pass yet.
+    async fn advance_checkpoint(&self, book: &mut Book, now: Timestamp) -> Result<(), StoreError> {
+        let (partition, last) = (Delivery::partition(&book.counts.scope), max_id().to_string());
+        book.counts.look_at = now.plus_seconds(NEXT_COUNT_SECONDS).ok();
         for _stride in 0..MAX_STRIDES {
             let range = (&*after(book.counts.up_to), &*last);
             let stride = self.at_once(STRIDE);
@@ -517,7 +546,7 @@ impl Deliveries {
             for item in items {
                 let id = text(&item, "sk").and_then(|sort| sort.parse::<DeliveryId>().ok());
                 match from_item::<Delivery>(item) {
-                    Ok(delivery) if book.pass(&delivery, now) => {}
+                    Ok(delivery) if book.advance_past(&delivery, now) => {}
                     Ok(delivery) => {
                         let is_left_behind = now.millis_since(delivery.created_at) >= LEFT_BEHIND_AFTER_MS;
                         if !(is_left_behind && self.add_to_list(&delivery).await?) {
@@ -526,7 +555,7 @@ impl Deliveries {
                         book.counts.up_to = Some(delivery.id);
                     }
                     Err(error) => {
-                        tracing::error!(%error, "a delivery can't be read, and is not counted");
+                        tracing::error!(%error, "can't read a delivery; it is not counted");
                         match id {
                             Some(id) if Counts::is_old(id, now) => book.counts.up_to = Some(id),
                             Some(_) | None => return Ok(()),
@@ -544,14 +573,15 @@ impl Deliveries {
         Ok(())
     }
 
-    /// Writes the counts, with those of the list that are done. `false`: another run changed them meanwhile.
-    async fn folded(&self, mut book: Book, now: Timestamp) -> Result<bool, StoreError> {
+    /// Writes the counts, and counts the done deliveries of the status list with them. Returns `false` if another run changed
+    /// the counts meanwhile.
+    async fn write_counts(&self, mut book: Book, now: Timestamp) -> Result<bool, StoreError> {
         let look_at = book.counts.look_at;
-        for _fold in 0..MAX_FOLDS {
+        for _batch in 0..MAX_DONE_BATCHES {
             let (entries, is_last) = self.done_entries(&book.counts.scope).await?;
-            book.counts.look_at = if is_last { look_at } else { now.plus_seconds(NEXT_LOOK_SECONDS).ok() };
-            match self.fold(&book, entries, now).await? {
-                Some(folded) => book = folded,
+            book.counts.look_at = if is_last { look_at } else { now.plus_seconds(NEXT_COUNT_SECONDS).ok() };
+            match self.count_done_entries(&book, entries, now).await? {
+                Some(written) => book = written,
                 None => return Ok(false),
             }
             if is_last {
@@ -561,31 +591,32 @@ impl Deliveries {
         Ok(true)
     }
 
-    /// Some entries of the list whose deliveries are done, and whether they are all.
+    /// Reads a batch of entries of the status list whose deliveries are done. The flag says whether these are all.
     async fn done_entries(&self, scope: &Scope) -> Result<(Vec<DoneEntry>, bool), StoreError> {
         let list = Delivery::partition(scope);
         let mut entries: Vec<DoneEntry> = Vec::new();
-        for status in ENDS {
+        for status in DONE_STATUSES {
             let (from, to) = bounds(Some(status), DeliveryId::first_at(Timestamp::MIN));
-            let (range, room) = ((&*from, &*to), FOLDED_AT_ONCE.saturating_sub(entries.len()));
+            let (range, room) = ((&*from, &*to), DONE_BATCH.saturating_sub(entries.len()));
             let some = self.store.list(ListIndex::All, &list, range, Order::OldestFirst, room).await?;
             entries.extend(
                 some.into_iter()
                     .filter_map(|listed| Some(DoneEntry { place: Place::parse(&listed.sort)?, listed })),
             );
         }
-        let is_last = entries.len() < FOLDED_AT_ONCE;
+        let is_last = entries.len() < DONE_BATCH;
         for entry in entries.iter_mut().filter(|entry| entry.place.kind.is_none()) {
-            // An earlier version wrote the entry.
+            // An earlier version wrote the entry, so only the row has its event type and endpoint.
             let row: Option<Delivery> = self.store.get(&entry.listed.key).await?;
             entry.place.kind = row.map(|row| row.kind());
         }
         Ok((entries, is_last))
     }
 
-    /// Writes the counts with these entries added, which leave the list in the same transaction. What it has no room for, the
-    /// next one takes. `None`: another run changed the counts.
-    async fn fold(
+    /// Counts the deliveries of these entries: one transaction writes the counts and removes the entries from the status list.
+    /// Entries for which the transaction has no room stay there for the next one. Returns `None` if another run changed the
+    /// counts meanwhile.
+    async fn count_done_entries(
         &self,
         book: &Book,
         mut entries: Vec<DoneEntry>,
@@ -597,20 +628,21 @@ impl Deliveries {
             let (mut next, mut writes) = (book.clone(), Vec::new());
             for DoneEntry { listed, place } in &entries {
                 if !next.has_room(Day::of(timestamp_of(place.id)), writes.len()) {
-                    next.counts.look_at = now.plus_seconds(NEXT_LOOK_SECONDS).ok();
+                    next.counts.look_at = now.plus_seconds(NEXT_COUNT_SECONDS).ok();
                     break;
                 }
-                let there = place.to_string();
-                let to = (place.status != DeliveryStatus::Delivered).then_some((&*done, &*there));
+                let sort_key = place.to_string();
+                let to = (place.status != DeliveryStatus::Delivered).then_some((&*done, &*sort_key));
                 writes.push(Write::relist(listed.clone(), &list, to));
                 next.add(place.id, place.status, place.kind);
             }
-            let folded = writes.len();
-            writes.extend(next.written(now)?);
+            let removed = writes.len();
+            writes.extend(next.take_writes(now)?);
             match self.store.commit(writes).await? {
                 Committed::Done => return Ok(Some(next)),
-                Committed::Overtaken { at } if at.iter().any(|place| *place >= folded) => return Ok(None),
-                // The index is a moment behind: those are no longer there.
+                // A conflict on a row of the counts.
+                Committed::Overtaken { at } if at.iter().any(|place| *place >= removed) => return Ok(None),
+                // The index is eventually consistent: these entries have left the list already.
                 Committed::Overtaken { at } => remove_at(&mut entries, &at),
             }
         }
@@ -618,23 +650,25 @@ impl Deliveries {
 }
 
 impl Delivery {
-    /// Whether the scope's numbers have it. `in_list`: whether its row is in the list of its scope.
+    /// Whether the scope's counts contain this delivery: a listed one that is done and has left the status list, or an
+    /// unlisted one up to the checkpoint. `in_list`: whether it has an entry in the status list.
     pub(super) fn is_counted(&self, in_list: bool, up_to: Option<DeliveryId>) -> bool {
         if self.listed {
-            ENDS.contains(&self.status) && !in_list
+            DONE_STATUSES.contains(&self.status) && !in_list
         } else {
             self.is_delivered() && Some(self.id) <= up_to
         }
     }
 }
 
+/// Removes the elements with these indexes.
 pub(super) fn remove_at<T>(entries: &mut Vec<T>, at: &[usize]) {
     let mut places = 0..;
     entries.retain(|_| places.next().is_none_or(|place: usize| !at.contains(&place)));
 }
 
-/// The first sort key after a delivery's.
+/// Returns the first sort key after this delivery's; `None`: the first of all deliveries.
 pub(super) fn after(id: Option<DeliveryId>) -> String {
-    // Ids are of one length, and '!' sorts before all that they are made of.
+    // All ids have the same length, and '!' sorts before each of their characters.
     id.map_or_else(|| DeliveryId::first_at(Timestamp::MIN).to_string(), |id| format!("{id}!"))
 }

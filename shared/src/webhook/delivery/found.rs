@@ -1,4 +1,7 @@
-//! What a reader of deliveries looks for and finds, and which of it is on a page. Pure rules: nothing is read here.
+//! Selects the deliveries of a page. Pure functions: `reader` reads the database.
+//!
+//! [`Selection`] is the filter and [`Window`] the page. [`Scan`] says which rows are read to fill the page. The counts say on
+//! which days there are matches, so a scan skips days without any.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +13,11 @@ use super::counts::{Book, Criteria};
 use super::place::{Kind, Place};
 use super::{Delivery, DeliveryStatus};
 
-/// The deliveries that a caller asks for.
+/// The deliveries that match a request's filter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Selection {
     pub(super) criteria: Criteria,
-    /// Not before and not after these; what is no longer shown is left out anyway.
+    /// The lowest and the highest id, both included. The reader raises `from` to the oldest delivery that is shown.
     pub(super) from: DeliveryId,
     pub(super) to: DeliveryId,
 }
@@ -30,7 +33,8 @@ impl Selection {
             && found.kind().is_none_or(|kind| self.criteria.admits_kind(kind))
     }
 
-    /// Its whole days, and the parts of days at either end, of which the counts know nothing.
+    /// Splits the selection into its whole days (the first and the last) and the partial days at its ends. The counts have
+    /// numbers of whole days only, so the rows of partial days must be counted.
     pub(super) fn days(&self) -> (Option<(Day, Day)>, Vec<Self>) {
         let day_of = |id: DeliveryId| Day::of(id.timestamp().unwrap_or(Timestamp::MIN));
         let (first, last) = (day_of(self.from), day_of(self.to));
@@ -53,30 +57,31 @@ impl Selection {
     }
 }
 
-/// Which of them are on a page.
+/// The part of a selection that is on a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    /// The page begins after this one, which must exist.
+    /// The page begins after this delivery, which must exist (`starting_after`).
     pub(super) after: Option<DeliveryId>,
-    /// Deliveries before the page.
+    /// Matches before the page (`offset`).
     pub(super) skip: usize,
-    /// Deliveries on it.
+    /// Matches on the page.
     pub(super) limit: usize,
 }
 
 impl Window {
-    /// Deliveries up to the end of the page, and one that shows that there are more.
+    /// Returns the number of matches to find: those up to the end of the page, and one that shows whether there is a next
+    /// page.
     pub(super) fn wanted(&self) -> usize {
         self.skip.saturating_add(self.limit).saturating_add(1)
     }
 }
 
-/// A delivery that was found.
+/// A delivery that a reader found.
 #[derive(Clone)]
 pub(super) enum Found {
     /// Its row was read.
     Read(Box<Delivery>),
-    /// Its entry in the index was.
+    /// Only its entry in the index was read.
     Listed(Place),
 }
 
@@ -110,30 +115,31 @@ impl Found {
     }
 }
 
-/// Deliveries by id.
 pub(super) type ById = BTreeMap<DeliveryId, Found>;
 
-/// The deliveries of a page, before their bodies are read, and where the next page begins.
+/// A page before its bodies are read.
 pub(super) struct Draft {
     pub(super) found: Vec<Found>,
+    /// The cursor of the next page; `None`: there is no next page.
     pub(super) next: Option<DeliveryId>,
-    /// The delivery that the page begins after, where it is not known yet whether it exists.
+    /// The page's `starting_after`, if no row read so far shows that it exists.
     pub(super) unproved: Option<DeliveryId>,
 }
 
-/// What was found below the newest rows.
+/// The result of a [`Scan`].
 pub(super) struct Scanned {
     pub(super) found: Vec<Found>,
-    /// Whether there are more.
+    /// Whether one more match was seen.
     pub(super) more: bool,
-    /// The last row that was looked at, where there are others.
+    /// The last row that was read; `None`: there are no older rows.
     pub(super) looked_to: Option<DeliveryId>,
-    /// Whether the delivery that the page begins after was met, or there is none.
+    /// Whether the row of [`Scan::after`] was read, or the scan has none.
     pub(super) is_proved: bool,
 }
 
 impl Scanned {
-    /// The page of these deliveries and the ones below them.
+    /// Returns the page of the deliveries that were found before and those of the scan. If the scan ended before it found
+    /// enough matches, the next page begins after the last row that was read.
     pub(super) fn below(self, mut found: Vec<Found>, after: Option<DeliveryId>) -> Draft {
         found.extend(self.found);
         let next = if self.more { found.last().map(Found::id) } else { self.looked_to };
@@ -141,32 +147,34 @@ impl Scanned {
     }
 }
 
-/// Rows that are read for each match that is wanted, where at least one in four matches.
+/// Rows to read for each wanted match, on a day on which at least one delivery in four matches.
 const ROWS_PER_MATCH: usize = 16;
 
-/// Where rows are looked through.
+/// A search for matches in a scope's rows, from an id towards older ones.
 #[derive(Clone, Copy)]
 pub(super) struct Scan {
-    /// The newest row that is looked at.
+    /// The newest row to read.
     pub(super) before: DeliveryId,
-    /// The delivery that the page begins after, where it is among these rows.
+    /// The page's `starting_after`, if it is among these rows. Only older matches are returned.
     pub(super) after: Option<DeliveryId>,
-    /// Matches to pass over, and to find.
+    /// Matches to skip.
     pub(super) skip: usize,
+    /// Matches to return after those.
     pub(super) limit: usize,
-    /// Rows of the first query, where they are likely to be enough; those of others are as many as DynamoDB reads.
+    /// The `Limit` of the first query, if that many rows are likely to be enough. Other queries read up to 1 MB.
     pub(super) rows: Option<usize>,
-    /// Queries at most.
+    /// The most queries.
     pub(super) queries: usize,
 }
 
 impl Scan {
-    /// Matches that are looked for, and one that shows that there are more.
+    /// Returns the number of matches to find, with one that shows whether there are more.
     pub(super) fn wanted(&self) -> usize {
         self.skip.saturating_add(self.limit).saturating_add(1)
     }
 
-    /// Reads fewer rows where many of them match: of `done` ones on the first day at least a quarter.
+    /// Limits the first query if matches are frequent on the scan's first day: if the unseen matches of that day (`left`) are
+    /// at least a quarter of its counted deliveries (`done`).
     pub(super) fn where_dense(self, left: &BTreeMap<Day, u64>, done: &BTreeMap<Day, u64>) -> Self {
         let day = Day::of(self.before.timestamp().unwrap_or(Timestamp::MIN));
         let on_day = |counts: &BTreeMap<Day, u64>| counts.get(&day).copied().unwrap_or_default();
@@ -175,8 +183,10 @@ impl Scan {
         Self { rows: is_dense.then_some(rows), ..self }
     }
 
-    /// Passes over days of which no match is wanted. `None`: no match is left. `left`: matches by day that were not seen
-    /// yet; of the first day they are all below, if `is_exact`.
+    /// Skips the days on which all matches are to be skipped or there are none. Returns `None` if no match is left.
+    ///
+    /// `left` has the number of unseen matches of each day. `is_exact`: all unseen matches of the first day are at or below
+    /// the scan's beginning. Otherwise some of them may be newer, so the first day is not skipped.
     pub(super) fn moved_on(
         mut self,
         left: &BTreeMap<Day, u64>,
@@ -197,13 +207,12 @@ impl Scan {
     }
 }
 
-/// The last id of a day.
 pub(super) fn last_of(day: Day) -> DeliveryId {
     DeliveryId::last_at(day.ends_at())
 }
 
-/// The matches of each day that were not among the rows that were seen. It knows whole days only, so `from` and `to` of the
-/// selection don't matter.
+/// Returns the number of unseen matches of each day: the counted ones, and the uncounted ones in `listed`, less those among
+/// the rows `seen`. The counts know whole days only, so `from` and `to` of the selection are applied as whole days.
 pub(super) fn left_by_day(
     book: &Book,
     listed: &ById,
@@ -229,14 +238,14 @@ pub(super) fn left_by_day(
     left
 }
 
-/// How many of them match, on whole days.
+/// Returns how many of the deliveries match the selection and are of these whole days.
 pub(super) fn within(found: &ById, selection: &Selection, days: Option<(Day, Day)>) -> u64 {
     let Some((first, last)) = days else { return 0 };
     let days = DeliveryId::first_at(first.starts_at())..=last_of(last);
     as_u64(found.range(days).filter(|(_, found)| selection.admits(found)).count())
 }
 
-/// The page of what was found, newest first.
+/// Selects the page from deliveries that are sorted from the newest to the oldest.
 pub(super) fn on_page(found: Vec<Found>, selection: &Selection, window: &Window) -> Draft {
     let is_proved = window.after.is_none_or(|after| found.iter().any(|one| one.id() == after));
     let is_after = |one: &Found| window.after.is_none_or(|after| one.id() < after);
@@ -292,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_selection_is_whole_days_and_parts_of_days_at_either_end() {
+    fn a_selection_is_split_into_whole_days_and_partial_days_at_its_ends() {
         let (start, end) = (DeliveryId::first_at(day("2026-11-18").starts_at()), last_of(day("2026-11-21")));
         let (first, last) = (id("2026-11-18T12:00:00Z"), id("2026-11-21T12:00:00Z"));
         let whole = |from, to| Some((day(from), day(to)));
@@ -305,18 +314,18 @@ mod tests {
             parts(&between(first, last)),
             (whole("2026-11-19", "2026-11-20"), vec![first_part, last_part])
         );
-        // Two days that meet, and one.
+        // Parts of two adjacent days, and a part of one day.
         let next = id("2026-11-19T12:00:00Z");
         let next_part = (DeliveryId::first_at(day("2026-11-19").starts_at()), next);
         assert_eq!(parts(&between(first, next)), (None, vec![first_part, next_part]));
         assert_eq!(parts(&between(first, first)), (None, vec![(first, first)]));
         assert_eq!(parts(&between(last_part.0, end)), (whole("2026-11-21", "2026-11-21"), vec![]));
-        let for_ever = between(start, DeliveryId::last_at(Timestamp::MAX));
-        assert_eq!(parts(&for_ever).1, vec![]);
+        let open_ended = between(start, DeliveryId::last_at(Timestamp::MAX));
+        assert_eq!(parts(&open_ended).1, vec![]);
     }
 
     #[test]
-    fn days_without_a_match_that_is_wanted_are_passed_over() {
+    fn days_without_a_wanted_match_are_skipped() {
         let left = BTreeMap::from([
             (day("2026-11-10"), 5),
             (day("2026-11-15"), 2),
@@ -329,21 +338,21 @@ mod tests {
             scan.moved_on(&left, &all, is_exact).map(|scan| (scan.before, scan.skip))
         };
         let noon = id("2026-11-20T15:00:00Z");
-        // Exact: three are left below noon.
+        // Exact: all three matches of the day are before noon.
         assert_eq!(moved(noon, 0, true), Some((noon, 0)));
         assert_eq!(moved(noon, 2, true), Some((noon, 2)));
         assert_eq!(moved(noon, 3, true), Some((last_of(day("2026-11-15")), 0)));
         assert_eq!(moved(noon, 4, true), Some((last_of(day("2026-11-15")), 1)));
         assert_eq!(moved(noon, 9, true), Some((last_of(day("2026-11-10")), 4)));
         assert_eq!(moved(noon, 10, true), None);
-        // Some of the day's three may be above noon.
+        // Not exact: some of the day's three matches may be after noon.
         assert_eq!(moved(noon, 3, false), Some((noon, 3)));
         assert_eq!(moved(last_of(day("2026-11-20")), 3, false), Some((last_of(day("2026-11-15")), 0)));
         let empty = id("2026-11-16T15:00:00Z");
         assert_eq!(moved(empty, 0, false), Some((last_of(day("2026-11-15")), 0)));
         assert_eq!(moved(id("2026-11-09T15:00:00Z"), 0, true), None);
 
-        // Nothing is looked for before the selection.
+        // Days before the selection are not searched.
         let later = Selection { from: id("2026-11-12T12:00:00Z"), ..all };
         let scan = Scan { before: noon, after: None, skip: 5, limit: 25, rows: None, queries: 1 };
         assert!(scan.moved_on(&left, &later, true).is_none());

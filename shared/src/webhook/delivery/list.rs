@@ -1,5 +1,5 @@
-//! Lists of deliveries and their numbers (contract: `GET /v1/webhooks/deliveries`, `GET /v1/webhooks/stats`): what a client
-//! asks for, and what it gets. How that is read, [`super::reader`] knows.
+//! The list of deliveries, one delivery, and their statistics (contract: `GET /v1/webhooks/deliveries`,
+//! `GET /v1/webhooks/stats`). Parses the query and applies defaults; `super::reader` reads the database.
 
 use domain::ids::{DeliveryId, Scope};
 use domain::time::Timestamp;
@@ -15,11 +15,11 @@ use crate::http::{Fields, Problem, Query};
 use crate::store::{PageError, StoreError};
 use crate::webhook::delivery::DeliveryStats;
 
-/// Deliveries on a page, unless asked otherwise, and at most (contract: Limits).
+/// Deliveries on a page: the default, and the most (contract: Limits).
 const DEFAULT_LIMIT: u32 = 25;
 const MAX_LIMIT: u32 = 100;
 
-/// The furthest that a page may start by number: every row before it is read.
+/// The largest `offset`. It is bounded because every row before the page is read.
 const MAX_OFFSET: u32 = 5_000;
 
 const PARAMETERS: [&str; 8] = [
@@ -33,7 +33,10 @@ const PARAMETERS: [&str; 8] = [
     "created_before",
 ];
 
-/// What a client asks of the list.
+/// The query of a request for the list.
+///
+/// `starting_after` must be a delivery of the scope. It need not match the filter, and may have been delivered since the page
+/// before was read. It can't be combined with `offset`.
 #[derive(Clone, Debug)]
 pub struct DeliveryFilter {
     criteria: Criteria,
@@ -45,7 +48,7 @@ pub struct DeliveryFilter {
 }
 
 impl DeliveryFilter {
-    /// Reads a query string; every failing parameter is reported.
+    /// Parses a query string. The error lists every failing parameter.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, &PARAMETERS);
@@ -81,12 +84,12 @@ impl DeliveryFilter {
         fields.finish(Some(filter))
     }
 
-    /// Deliveries on a page.
+    /// The number of deliveries on a page.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Deliveries before it.
+    /// The number of deliveries before the page.
     pub fn offset(&self) -> usize {
         self.offset
     }
@@ -105,11 +108,11 @@ impl DeliveryFilter {
 }
 
 impl Deliveries {
-    /// A page of a scope's deliveries, newest first, with their bodies.
+    /// Returns a page of a scope's deliveries, newest first, with their bodies.
     ///
     /// # Errors
     ///
-    /// When `starting_after` names no delivery of this scope.
+    /// [`PageError::UnknownCursor`] when `starting_after` is not a delivery of this scope.
     pub async fn list(
         &self,
         scope: &Scope,
@@ -119,11 +122,12 @@ impl Deliveries {
         self.page(scope, &filter.selection(), &filter.window(), now).await
     }
 
-    /// One delivery that is shown, as it reads by itself, with its body.
+    /// Returns one delivery with its body. An abandoned delivery is returned as `CANCELLED`, even if its row does not say so
+    /// yet.
     ///
     /// # Errors
     ///
-    /// [`WebhookError::NoDelivery`] for what is not there, what is another scope's, and what lists show no more.
+    /// [`WebhookError::NoDelivery`] when the scope has no such delivery, or lists no longer show it.
     pub async fn find(
         &self,
         scope: &Scope,
@@ -134,7 +138,7 @@ impl Deliveries {
         Ok(Box::pin(self.as_it_reads(found)).await?)
     }
 
-    /// One delivery that lists show.
+    /// Returns the row of one delivery, unless it is too old for lists to show it.
     pub(in crate::webhook) async fn shown(
         &self,
         scope: &Scope,
@@ -145,7 +149,7 @@ impl Deliveries {
         self.store.get(&Delivery::key_of(scope, id)).await?.ok_or(WebhookError::NoDelivery)
     }
 
-    /// How many of a scope's deliveries are in which status.
+    /// Returns how many of a scope's deliveries of the last 90 days are in each status.
     pub async fn stats(&self, scope: &Scope, now: Timestamp) -> Result<DeliveryStats, StoreError> {
         let mut stats = DeliveryStats::default();
         for (status, count) in self.tally(scope, now).await? {

@@ -1,11 +1,37 @@
-//! Deliveries: one event on its way to one endpoint, or to its transaction's own address (contract: Webhook delivery).
+//! Deliveries: the sending of one event to one endpoint, or to its transaction's `webhookUrl` (contract: Webhook delivery).
 //!
-//! A worker claims a delivery by a conditional update with a lease before it posts, and ends the attempt by one
-//! that holds only while the lease is its own: a duplicated message does nothing twice, and a worker that dies
-//! strands nothing, for a claimed row stays in the due-index until it is done.
+//! # Claims
 //!
-//! Nearly all deliveries are made at their first attempt, moments after their event. Those are counted without a write
-//! of their own (see [`counts`]); every other one is listed by its status in an index, from when it is known to be another.
+//! A worker claims a delivery with a conditional update that sets a lease. Then it posts, and ends the attempt with a second
+//! conditional update, which succeeds only while the claim is still its own. So a duplicated queue message has no effect.
+//!
+//! A row stays in the due index until the delivery is done: it is due two minutes after its creation, then at the time of each
+//! retry. So when a message is lost or a worker dies, the scheduler sends another message.
+//!
+//! # Where a delivery is listed and counted
+//!
+//! Counting each delivery with writes of its own would cost three write units when it is created and three when it is done.
+//! Nearly all deliveries succeed at their first attempt, a moment after their event, and never change again. So these are
+//! counted in bulk, and only the others get an entry in a list. All rows are in the scope's partition, sorted by id and
+//! therefore by time.
+//!
+//! 1. A new delivery is *unlisted*: it has a row and no entry in the `list` index. Readers count it from its row.
+//! 2. A *checkpoint* follows the newest rows by about four minutes. The scheduler advances it over the rows, and adds the
+//!    unlisted deliveries that it passes to the counts of their day. All of them are `DELIVERED`. See `counts`.
+//! 3. A delivery becomes *listed* when its first attempt fails, when it takes longer than two minutes, or when it is
+//!    cancelled. One that is created late or by a resend is listed from the start. [`Delivery::listed`] is set then and never
+//!    cleared. The entry is in the scope's *status list*, a partition of the `list` index. Its sort key begins with the
+//!    status. See `place`.
+//! 4. When a listed delivery is done, the scheduler adds it to the counts of its day and takes it out of the status list, in
+//!    one transaction. `FAILED` and `CANCELLED` ones move to the scope's *done list*, so that pages of them can be found.
+//!    `DELIVERED` ones leave the index.
+//!
+//! So at any time each delivery is in exactly one of three sets, and a total is the sum of their sizes: the counts, the
+//! status list, and the unlisted rows after the checkpoint. `reader` reads and adds them, `found` selects a page.
+//!
+//! # Abandoned deliveries
+//!
+//! When a merchant deletes or deactivates an endpoint, its pending deliveries are cancelled. See `abandonment`.
 
 mod abandonment;
 mod attempt;
@@ -41,36 +67,40 @@ use super::endpoint::Endpoint;
 use super::event::Event;
 use crate::store::Store;
 
-/// How long a worker's claim holds, in seconds: twice an attempt's 30.
+/// How long a worker's claim holds, in seconds: twice the 30 s limit of an attempt.
 pub const LEASE_SECONDS: i64 = 60;
 
-/// When `scheduler` first looks at a new delivery, in seconds after its event: by then its queue message was lost.
+/// When the scheduler first checks a new delivery, in seconds after its row was created. If the delivery is not done by then,
+/// its queue message may be lost.
 const FIRST_LOOK_SECONDS: i64 = 120;
 
-/// How long `scheduler` gives a message that it sent before it looks again, in seconds.
+/// How long after it has sent a queue message the scheduler checks the delivery again, in seconds.
 pub const NEXT_LOOK_SECONDS: i64 = 120;
 
-/// A first delivery that is made so long after its event is listed by status, in milliseconds: the count of those that are not
-/// may have passed its place by [`counts::PASSED_AFTER_MS`]. What `scheduler` ends is told of up to two minutes after it ended.
+/// A delivery that is created at least this long after its event is listed from the start, in milliseconds. The checkpoint
+/// passes ids that are 210 s old (`counts::PASSED_AFTER_MS`), so it may already be past the id of a late delivery, which
+/// would then never be counted. The limit is above two minutes, because the event of a charge that expires has the time of
+/// the expiry, and the scheduler may write it up to two minutes later.
 const LATE_MS: i64 = 150_000;
 
-/// How long a delivery's row stays after it is no longer shown, in seconds: 2 days.
+/// How long a delivery's row is kept after lists no longer show it, in seconds: 2 days. So DynamoDB removes no row that is
+/// still counted.
 const SHOWN_NO_MORE_SECONDS: i64 = 2 * 24 * 60 * 60;
 
-/// Where a delivery stands.
+/// The status of a delivery (contract: Webhook delivery).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "UPPERCASE")]
 #[strum(serialize_all = "UPPERCASE")]
 pub enum DeliveryStatus {
     /// Waiting for its first or next attempt.
     Pending,
-    /// An attempt runs.
+    /// A worker has claimed the delivery for an attempt.
     Processing,
-    /// The endpoint answered 2xx.
+    /// The receiver answered 2xx.
     Delivered,
-    /// Every attempt failed.
+    /// The last attempt failed, or the event or endpoint can't be read. There is no next attempt.
     Failed,
-    /// Its endpoint was deleted or set to `INACTIVE` before it was delivered, or its event is no longer kept.
+    /// The endpoint was deleted or set to `INACTIVE` before the delivery succeeded, or the event has expired.
     Cancelled,
 }
 
@@ -83,58 +113,61 @@ impl DeliveryStatus {
 /// A delivery's row.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Delivery {
-    /// Named by event, endpoint and resend number, so that a replayed change makes no second one; begins with
-    /// the event's time, so that the row's own key is the list's order.
+    /// Derived from the event, the endpoint and the resend request, so that a replayed change creates no second delivery.
+    /// Begins with the time of the event or resend request, so that the partition is sorted by it.
     pub id: DeliveryId,
-    /// Whose it is.
+    /// The account and mode that it belongs to.
     pub scope: Scope,
-    /// The row of what it tells.
+    /// The row of the event that it carries.
     pub event: EventId,
-    /// Under which of the event's names.
+    /// The name under which it carries the event; the row of a legacy event has several.
     pub event_type: EventType,
-    /// Whom it tells; `None`: the transaction's own address, which its event has.
+    /// The endpoint that receives it; `None`: the transaction's `webhookUrl`, which is in the event's row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointId>,
-    /// How often the pending deliveries of its endpoint had been abandoned when it was made.
+    /// The endpoint's [`Endpoint::generation`] when the delivery was created. A lower number than the endpoint's present one
+    /// means that the delivery is abandoned.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: u64,
-    /// Of a transaction's own address: tells its server from others, so that one that hangs keeps none of theirs waiting.
+    /// For a `webhookUrl`: a short hash of its host and port. Queue messages are grouped by it, so that a server that hangs
+    /// does not delay the deliveries to other servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Where it stands.
+    /// Its status. Abandoned deliveries may read `PENDING` here for some seconds.
     pub status: DeliveryStatus,
-    /// Attempts begun.
+    /// Attempts that were begun. A claim counts as an attempt.
     pub attempts: u32,
-    /// Attempts that it gets.
+    /// Attempts before the delivery is `FAILED`.
     pub max_attempts: u32,
     /// When the next attempt may begin.
     #[serde(with = "domain::time::millis")]
     pub next_attempt_at: Timestamp,
-    /// Until when a worker's claim holds.
+    /// When the worker's claim ends; `None`: the delivery is not claimed.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub leased_until: Option<Timestamp>,
-    /// Names the claim, so that a worker whose answer was lost knows its own.
+    /// The random name of the last claim. When DynamoDB's response to a claim is lost, the worker recognises its claim by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
-    /// The last answer's status.
+    /// The HTTP status of the last response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_status_code: Option<u16>,
-    /// Why the last attempt failed.
+    /// Why the last attempt failed. A worker that cancels the delivery writes the reason here too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// Why it was cancelled, where its endpoint's deliveries were abandoned.
+    /// Why the delivery was cancelled, if an [`Abandonment`] cancelled it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abandoned_because: Option<Cause>,
-    /// The start of the last failed answer's body.
+    /// The beginning of the body of the last failed response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_response_body: Option<String>,
-    /// When the endpoint took it.
+    /// When it was delivered.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Timestamp>,
-    /// Whether it is listed by its status, and counted there first: an attempt failed, it came late, or somebody asked for it.
+    /// Whether it was ever put into the status list: its first attempt failed or took too long, it was cancelled, or it was
+    /// created late or by a resend. Such a delivery is counted when it leaves the list, never by the checkpoint.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub listed: bool,
-    /// When it was made.
+    /// When its row was created, some moments after the event.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// When it last changed.
@@ -143,8 +176,8 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// The first deliveries of an event: each of its names to the endpoints that take it, or to the transaction's own
-    /// address instead.
+    /// Returns the first deliveries of an event: one for each of its names and each endpoint that is subscribed to the name.
+    /// An event with a `webhookUrl` goes there alone.
     pub fn of_event(event: &Event, endpoints: &[Endpoint], now: Timestamp) -> Vec<Self> {
         let first = |(name, endpoint)| {
             let id = DeliveryId::derive(&event.id_as(name), endpoint);
@@ -155,7 +188,7 @@ impl Delivery {
         event.recipients(endpoints).map(first).collect()
     }
 
-    /// The same again, because somebody asked.
+    /// Returns the deliveries that a resend request creates for an event, to the endpoints that are subscribed now.
     pub fn of_resend(event: &Event, endpoints: &[Endpoint], resend: &ResendId, now: Timestamp) -> Vec<Self> {
         let again = |(name, endpoint)| Self {
             generation: generation_of(endpoint, endpoints),
@@ -164,7 +197,8 @@ impl Delivery {
         event.recipients(endpoints).map(again).collect()
     }
 
-    /// One of them, as for an endpoint whose deliveries were never abandoned.
+    /// Returns one delivery that a resend request or a test creates, with generation 0. The caller sets the endpoint's
+    /// generation.
     pub fn again(
         event: &Event,
         event_type: EventType,
@@ -173,7 +207,8 @@ impl Delivery {
         now: Timestamp,
     ) -> Self {
         let id = DeliveryId::of_resend(&event.id_as(event_type), endpoint, resend);
-        // Its id has the time of whoever asked, which may be an operator's machine.
+        // Listed from the start: its id has the time of the requester's clock. That may be an operator's machine, whose
+        // clock may be behind the checkpoint.
         Self { listed: true, ..Self::new(id, event, event_type, endpoint, (now, now)) }
     }
 
@@ -209,28 +244,28 @@ impl Delivery {
         }
     }
 
-    /// Where a delivery lives: a scope's deliveries share a partition, in the order of their events.
+    /// Returns the key of a delivery's row. A scope's deliveries share a partition, sorted by id.
     pub fn key_of(scope: &Scope, id: DeliveryId) -> Key {
         Key { pk: Self::partition(scope), sk: id.to_string() }
     }
 
-    /// A scope's deliveries share a partition.
+    /// The partition of a scope's deliveries and of their counts. The `list` index uses the same text for the status list.
     pub(super) fn partition(scope: &Scope) -> String {
         format!("deliveries#{scope}")
     }
 
-    /// Its `createdAt`: the time of the event, or of the request to send it again. Lists are in this order, and filter and count
-    /// by it; the row follows some moments later.
+    /// Returns the `createdAt` that the API shows: the time of the event, or of the resend request. Lists are sorted, filtered
+    /// and counted by it. The row is created some moments later.
     pub(super) fn dated_at(&self) -> Timestamp {
         self.id.timestamp().unwrap_or(self.created_at)
     }
 
-    /// Whether the endpoint took it.
+    /// Whether it was delivered.
     pub fn is_delivered(&self) -> bool {
         self.status == DeliveryStatus::Delivered
     }
 
-    /// Its `lastError`: why it was cancelled, if it was abandoned, and why the last attempt failed.
+    /// Returns `lastError`: why it was abandoned, if it was, and why its last attempt failed.
     fn error(&self) -> Option<Cow<'_, str>> {
         match (self.abandoned_because, self.last_error.as_deref()) {
             (Some(cause), of_attempt) => Some(cancelled_error(cause.reason(), of_attempt).into()),
@@ -238,17 +273,19 @@ impl Delivery {
         }
     }
 
-    /// Whether the last attempt failed. One that was cancelled before any attempt has a reason, and no failure.
+    /// Whether the last attempt failed. `false` for a delivery that was cancelled before any attempt: its `last_error` is the
+    /// reason of the cancellation.
     fn has_failed(&self) -> bool {
         self.last_error.is_some() && self.attempts > 0
     }
 
-    /// Where what failed or was cancelled is listed after it was counted.
+    /// The partition of the `list` index with the done list: deliveries that are `FAILED` or `CANCELLED`, once they are
+    /// counted.
     fn done_partition(scope: &Scope) -> String {
         format!("{}#done", Self::partition(scope))
     }
 
-    /// Whether a row of the state table is a delivery.
+    /// Whether this key of the state table is a delivery's.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("deliveries#") && key.sk.parse::<DeliveryId>().is_ok()
     }
@@ -259,7 +296,7 @@ fn is_zero(generation: &u64) -> bool {
     *generation == 0
 }
 
-/// The generation of one of the endpoints; `None`: the transaction's own address, which has none.
+/// Returns the generation of one of these endpoints; 0 for a `webhookUrl` (`None`).
 fn generation_of(id: Option<EndpointId>, endpoints: &[Endpoint]) -> u64 {
     let endpoint = endpoints.iter().find(|endpoint| Some(endpoint.id) == id);
     endpoint.map_or(0, Endpoint::generation)
@@ -283,7 +320,7 @@ impl Row for Delivery {
     }
 }
 
-/// The deliveries of all scopes.
+/// Reads and writes deliveries of all scopes.
 #[derive(Clone, Debug)]
 pub struct Deliveries {
     store: Store,
@@ -291,19 +328,19 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// Deliveries in a store.
+    /// Uses the deliveries in a store.
     pub fn new(store: Store) -> Self {
         Self { store, rows_a_query: None }
     }
 
-    /// Reads so few rows in a query, where DynamoDB ends one at 1 MB: a test sees with some dozens of rows what becomes of
-    /// thousands.
+    /// Limits each query to this many rows; without it DynamoDB ends a query at 1 MB. Lets tests read many pages with some
+    /// dozens of rows.
     #[must_use]
     pub fn with_rows_a_query(self, rows: usize) -> Self {
         Self { rows_a_query: Some(rows), ..self }
     }
 
-    /// The rows of one query: as many as are wanted, or as DynamoDB reads.
+    /// Returns the `Limit` of a query for `wanted` rows; `None`: no limit but DynamoDB's 1 MB.
     fn rows_of_a_query(&self, wanted: Option<usize>) -> Option<i32> {
         let rows = match (wanted, self.rows_a_query) {
             (Some(wanted), Some(most)) => Some(wanted.min(most)),
@@ -312,7 +349,7 @@ impl Deliveries {
         rows.map(|rows| i32::try_from(rows.max(1)).unwrap_or(i32::MAX))
     }
 
-    /// Rows that are read at once, at most so many.
+    /// Returns how many rows to read in one request: `most`, or fewer in tests.
     fn at_once(&self, most: usize) -> usize {
         self.rows_a_query.map_or(most, |rows| rows.min(most))
     }

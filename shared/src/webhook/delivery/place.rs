@@ -1,8 +1,10 @@
-//! Places of deliveries in the `list` index: its sort keys, which name all that a list filters by.
+//! Sort keys of deliveries in the `list` index.
 //!
-//! A place is `STATUS#wd_…#evt_…#event.type#wh_…`, with `-` for the endpoint of a delivery to a charge's `webhookUrl`. So
-//! a page is found, and its matches are counted, from keys alone. Entries of earlier versions end after the event's id.
-//! The row of a scope's counts is in the index too, as a [`Marker`].
+//! A sort key is `STATUS#wd_…#evt_…#event.type#wh_…`, with `-` as the endpoint of a delivery to a `webhookUrl`. It contains
+//! everything that a list can be filtered by. So entries are filtered and counted from their keys, without reading rows.
+//! Entries of earlier versions end after the event's id.
+//!
+//! The row of a scope's counts has an entry in the index too, the [`Marker`].
 
 use std::fmt;
 
@@ -14,41 +16,41 @@ use domain::webhook::event_type::EventType;
 
 use super::{Delivery, DeliveryStatus};
 
-/// Stands for the endpoint of a delivery to a charge's `webhookUrl`.
+/// Replaces the endpoint's id for a delivery to a `webhookUrl`.
 pub(super) const NO_ENDPOINT: &str = "-";
 
-/// What lists filter by and what no delivery ever changes.
+/// The attributes that lists filter by and that never change, so not the status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Kind {
     pub(super) event_type: EventType,
-    /// `None`: the charge's `webhookUrl`.
+    /// `None`: the transaction's `webhookUrl`.
     pub(super) endpoint: Option<EndpointId>,
 }
 
 impl Delivery {
-    /// What it is filtered by.
+    /// Returns its event type and endpoint.
     pub(super) fn kind(&self) -> Kind {
         Kind { event_type: self.event_type, endpoint: self.endpoint }
     }
 
-    /// Its place in the index in a status.
+    /// Returns the sort key that its entry has in this status.
     pub(super) fn place(&self, status: DeliveryStatus) -> Place {
         Place { status, id: self.id, event: self.event, kind: Some(self.kind()) }
     }
 }
 
-/// A delivery's place in the index.
+/// The sort key of a delivery's entry in the index.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Place {
     pub(super) status: DeliveryStatus,
     pub(super) id: DeliveryId,
     pub(super) event: EventId,
-    /// `None`: an earlier version wrote the entry; its row says.
+    /// `None`: an earlier version wrote the entry. Only the delivery's row has the value.
     pub(super) kind: Option<Kind>,
 }
 
 impl Place {
-    /// Reads a sort key of the index; `None` for a [`Marker`].
+    /// Parses a sort key of the index; `None` for a [`Marker`].
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('#');
         let status = DeliveryStatus::named(parts.next()?)?;
@@ -79,20 +81,23 @@ impl fmt::Display for Place {
     }
 }
 
-/// The entry of a scope's counts in the index: how often the counts were written, and when last. A delivery that is
-/// counted leaves the list in the same transaction, so a reader compares this entry with the row of the counts: if both
-/// name the same write, no delivery was counted between the two reads.
+/// The entry of a scope's counts in the index: how often the counts were written, and when last.
+///
+/// A delivery leaves the status list in the transaction that counts it. A reader that reads the list and the counts one
+/// after the other could therefore miss deliveries or count them twice. So it compares this entry with the row of the counts:
+/// if both name the same write, no delivery was counted between the two reads.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Marker {
     pub(super) writes: u64,
     pub(super) at: Option<Timestamp>,
 }
 
-/// Sorts after all deliveries that are done and before all that are open.
+/// The beginning of the marker's sort key. It sorts after `CANCELLED`, `DELIVERED` and `FAILED` entries, and before `PENDING`
+/// and `PROCESSING` ones.
 const MARKER: &str = "FAILED~";
 
 impl Marker {
-    /// Reads a sort key of the index; `None` for a delivery's.
+    /// Parses a sort key of the index; `None` for a delivery's.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (writes, at) = text.strip_prefix(MARKER)?.split_once('~')?;
         let at = at.parse().ok().and_then(|at| Timestamp::from_millis(at).ok());
@@ -106,16 +111,18 @@ impl fmt::Display for Marker {
     }
 }
 
-/// Between which places the deliveries in a status are listed, from an id on; `None`: all, and the marker.
+/// Returns the first and last sort key of deliveries in a status, from an id on. Without a status: of all entries of the
+/// partition, the marker included, whatever their ids.
 pub(super) fn bounds(status: Option<DeliveryStatus>, from: DeliveryId) -> (String, String) {
-    // '~' sorts after all that ids and statuses are made of.
+    // '~' sorts after all characters of ids and statuses.
     match status {
         Some(status) => (format!("{}#{from}", status.as_str()), format!("{}#~", status.as_str())),
         None => (" ".to_owned(), "~".to_owned()),
     }
 }
 
-/// As [`bounds`], with the marker where deliveries in that status are counted: those behind theirs are read too.
+/// Returns the same range as [`bounds`], extended to the marker for statuses that are counted. Entries in statuses between
+/// that status and the marker are then read too.
 pub(super) fn bounds_with_marker(status: Option<DeliveryStatus>, from: DeliveryId) -> (String, String) {
     let (first, last) = bounds(status, from);
     match status {
@@ -126,7 +133,7 @@ pub(super) fn bounds_with_marker(status: Option<DeliveryStatus>, from: DeliveryI
     }
 }
 
-/// The last place of deliveries in a status up to an id.
+/// Returns the last sort key of deliveries in a status whose ids are at most `to`.
 pub(super) fn last_place(status: DeliveryStatus, to: DeliveryId) -> String {
     format!("{}#{to}~", status.as_str())
 }
@@ -144,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_names_status_delivery_event_type_and_endpoint() {
+    fn a_sort_key_has_status_delivery_event_type_and_endpoint() {
         for status in DeliveryStatus::all() {
             for endpoint in [None, Some(EndpointId::first_at(at(1)))] {
                 for (name, event_type) in EventType::ALL {
@@ -158,14 +165,14 @@ mod tests {
     }
 
     #[test]
-    fn a_place_of_an_earlier_version_has_no_event_type() {
+    fn a_sort_key_of_an_earlier_version_has_no_event_type() {
         let old = place(DeliveryStatus::Failed, None);
         assert_eq!(old.to_string().matches('#').count(), 2);
         assert_eq!(Place::parse(&old.to_string()), Some(old));
     }
 
     #[test]
-    fn a_marker_sorts_between_done_and_open_deliveries_and_within_the_bounds_that_need_it() {
+    fn a_marker_sorts_between_done_and_open_deliveries_and_is_within_the_bounds_that_include_it() {
         let marker = Marker { writes: 12, at: Some(at(1_700_000_000_000)) };
         let text = marker.to_string();
         assert_eq!((Marker::parse(&text), Place::parse(&text)), (Some(marker), None));

@@ -1,16 +1,26 @@
-//! Reads pages and numbers of a scope's deliveries. With [`super::counts`] and [`super::place`] the only module that knows
-//! where deliveries are stored, listed and counted: callers see [`Deliveries::page`] and [`Deliveries::tally`].
+//! Reads pages and numbers of a scope's deliveries. The parent module's head explains the terms. Callers use
+//! [`Deliveries::page`] and [`Deliveries::tally`] and need not know where deliveries are stored, listed and counted.
 //!
-//! There are three sources. The scope's partition has all rows, newest first, after the rows of the counts; a page of all
-//! deliveries or of `DELIVERED` ones is read there. The index lists the deliveries that did not succeed at once by status,
-//! with what they are filtered by in the key, and lists `FAILED` and `CANCELLED` ones apart once they are counted. The counts
-//! have what is done, by day, event type and endpoint.
+//! # Sources
 //!
-//! A total is the sum of three numbers: what is counted, what is listed and not counted, and the rows behind the checkpoint.
-//! The first two are read side by side, so [`Marker`] in the index shows whether a count was written in between; then they
-//! are read again. Listed and unlisted deliveries are joined by id, so that one that was listed between the reads is
-//! counted once. An index of DynamoDB is a moment behind its table: a delivery that was just listed or counted may be
-//! missing or be counted twice for that moment, unless its row is among the newest, which are read from the table itself.
+//! - The scope's partition: the rows of the counts, then all deliveries, newest first. Pages of all deliveries and of
+//!   `DELIVERED` ones are read from it.
+//! - The `list` index: the status list, and the done list for counted `FAILED` and `CANCELLED` deliveries. Pages of the other
+//!   statuses are read from it. The sort keys contain everything that a list is filtered by.
+//! - The counts: numbers of done deliveries by day, and by endpoint and event type.
+//!
+//! # Totals
+//!
+//! A total is the sum of three numbers: the counted deliveries, the entries of the status list, and the unlisted rows after
+//! the checkpoint.
+//!
+//! The first two are read concurrently. If a count is written between the two reads, a delivery could be missing or counted
+//! twice. The [`Marker`] in the index shows that, and both are read again.
+//!
+//! Entries and rows are merged by id. So a delivery that is listed between two reads is counted once.
+//!
+//! DynamoDB's indexes are eventually consistent. For that moment a delivery that was just listed or counted may be missing or
+//! be counted twice. Deliveries among the newest rows are not affected, because these rows are read from the table itself.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -38,118 +48,125 @@ use crate::store::{
 };
 use crate::webhook::event::Event;
 
-/// Newest rows that are looked through for deliveries that wait for their first attempt, or have it: those of some minutes.
+/// How many of the newest rows a page reads, to find unlisted deliveries after the checkpoint. Usually these are the rows of
+/// some minutes.
 const NEWEST: usize = 1_000;
 
-/// Rows of the counts at most: a scope's, and those of the days that are shown or not yet removed, some.
+/// The most rows of a scope's counts, with a margin: the scope's row, and those of the days that are shown or have not expired
+/// yet.
 const ROWS_OF_COUNTS: usize = 100;
 
-/// Entries of the index that one request reads at least: 1 MB (DynamoDB), and an entry has under 300 bytes.
-const ENTRIES_OF_A_QUERY: usize = 3_000;
+/// Entries of the index that one request reads at least. DynamoDB reads 1 MB a request, and an entry has less than 300 bytes.
+const ENTRIES_PER_QUERY: usize = 3_000;
 
-/// Entries whose event type is not in their keys, for an earlier version wrote them, that are read for a page: one request.
-/// Of more, the page is read from rows.
+/// The most entries without an event type in their sort keys whose rows are read for a page, in one request. An earlier version
+/// wrote such entries. If there are more, the whole page is read from rows.
 const MAX_OUTDATED: usize = 100;
 
-/// Queries of a page of `DELIVERED` after the first. A page by event type or endpoint makes one, which keeps it within five
-/// requests.
+/// The most queries of a page of `DELIVERED` after the first. A page by event type or endpoint makes one, which keeps it
+/// within five requests.
 const MAX_SCANS: usize = 3;
 
-/// How often numbers are read again because a count was written in between, with a pause of up to 5 ms more each time: some
-/// two seconds in all.
+/// How often numbers are read again because a count was written between the reads. The pause grows by up to 5 ms each time,
+/// to some two seconds in all.
 const MAX_READS: u64 = 30;
 const PAUSE_MS: u64 = 5;
 
-/// How long after a count was written the two lists of the index are read one after the other, in milliseconds. Clocks of
-/// two functions are less than that apart.
+/// How long after a count was written the status list and the done list are read one after the other, in milliseconds. It is
+/// longer than the difference between the clocks of two functions.
 const RECENTLY_MS: i64 = 10_000;
 
-/// A page of deliveries, each with the body that is sent, where that is still kept.
+/// A page of deliveries, each with the body that is sent; `None`: the event has expired.
 #[derive(Debug)]
 pub struct DeliveryPage {
     pub(super) deliveries: Vec<(Delivery, Option<String>)>,
     pub(super) total: u64,
-    /// The delivery that the next page begins after; `None`: there is no next page.
+    /// The cursor of the next page; `None`: there is no next page.
     pub(super) next: Option<DeliveryId>,
 }
 
-/// Deliveries by status.
+/// Numbers of deliveries by status.
 pub(super) type Tally = Vec<(DeliveryStatus, u64)>;
 
-/// What is read of the top of a scope's partition: the counts, and the newest rows that were asked for.
-struct Top {
+/// The counts of a scope and its newest rows.
+struct NewestRows {
     book: Book,
-    rows: Vec<Seen>,
-    /// The sort key of the last row that was looked at; `None`: all that are shown were.
+    /// The rows that passed the query's filter.
+    rows: Vec<DeliveryRow>,
+    /// The sort key of the last row that was read; `None`: all rows that are shown were read.
     looked_to: Option<String>,
-    /// Not after any delivery that is shown.
+    /// The lowest id that lists show.
     first_shown: DeliveryId,
 }
 
-/// A row, and whether it is in the list of its scope.
+/// A delivery's row, and whether it has an entry in the status list.
 #[derive(Clone)]
-struct Seen {
+struct DeliveryRow {
     delivery: Delivery,
     in_list: bool,
 }
 
-impl Top {
+impl NewestRows {
+    /// Whether all rows that are shown were read.
     fn is_whole(&self) -> bool {
         self.looked_to.is_none()
     }
 
-    /// Before which row the others that are uncounted and unlisted are; `None`: there are none.
-    fn looked_short(&self) -> Option<&str> {
+    /// Returns the sort key of the last row that was read, if older rows after the checkpoint were not read; `None`: all rows
+    /// after the checkpoint were read.
+    fn unread_after_checkpoint(&self) -> Option<&str> {
         let from = self.uncounted_from();
         self.looked_to.as_deref().filter(|looked_to| *looked_to > from.as_str())
     }
 
-    /// The first sort key that a delivery that is uncounted and unlisted, and shown, can have.
+    /// Returns the lowest sort key that a shown row after the checkpoint can have.
     fn uncounted_from(&self) -> String {
         counts::after(self.book.counts.up_to).max(self.first_shown.to_string())
     }
 }
 
-/// What the index lists of a scope.
-struct Listing {
+/// The entries of a scope's status list in the status of a selection.
+struct StatusList {
     places: Vec<Place>,
     marker: Marker,
-    /// Entries that were read, those in other statuses too.
+    /// The number of entries that were read, with those in other statuses.
     read: usize,
 }
 
-/// How a page is read.
+/// How one attempt reads a page.
 #[derive(Clone, Copy)]
-struct How {
+struct ReadMode {
     now: Timestamp,
-    /// From rows, for the index can't be used.
+    /// Reads everything from rows, because the keys of the index or the breakdown are incomplete.
     from_rows: bool,
-    /// Not again, whatever was written meanwhile.
+    /// Accepts the result even if a count was written meanwhile.
     is_last: bool,
 }
 
-/// A total, unless it can't be had so.
+/// The result of computing a total.
 enum Total {
-    Is(u64),
-    Moved,
-    FromRows,
+    Known(u64),
+    /// A count was written between two reads, so both are stale.
+    CountsChanged,
+    /// The total can only be counted from rows.
+    NeedsRows,
 }
 
-/// How a read ended.
-enum Attempt {
+/// The result of one attempt to read a page.
+enum PageAttempt {
     Read(DeliveryPage),
-    /// A count was written meanwhile: the numbers do not belong together.
-    Moved,
+    /// A count was written between two reads, so both are stale.
+    CountsChanged,
     /// The page can only be read from rows.
-    FromRows,
+    NeedsRows,
 }
 
 impl Deliveries {
-    /// A page of a scope's deliveries, newest first.
+    /// Returns a page of a scope's deliveries, newest first.
     ///
     /// # Errors
     ///
-    /// When the page is to begin after a delivery that does not exist.
+    /// [`PageError::UnknownCursor`] when the page is to begin after a delivery that does not exist.
     pub(super) async fn page(
         &self,
         scope: &Scope,
@@ -158,107 +175,110 @@ impl Deliveries {
         now: Timestamp,
     ) -> Result<DeliveryPage, PageError> {
         let selection = Selection { from: selection.from.max(counts::first_shown(now)), ..*selection };
-        // A page that begins after something newer than all that is selected begins with the newest of that.
+        // A cursor that is newer than the selection changes nothing: the page begins with the newest match.
         let after = window.after.filter(|after| *after <= selection.to);
         let window = Window { after, ..*window };
         if selection.from > selection.to || after.is_some_and(|after| after < selection.from) {
             let total = match after {
-                // What the page would follow is shown no more.
+                // The cursor is older than the selection: the page is empty, and only the total is read.
                 Some(_) if selection.from <= selection.to => {
                     let first = Window { after: None, skip: 0, limit: 1 };
-                    Box::pin(self.page_of(scope, &selection, &first, now)).await?.total
+                    Box::pin(self.read_page(scope, &selection, &first, now)).await?.total
                 }
                 _ => 0,
             };
             return Ok(DeliveryPage { deliveries: Vec::new(), total, next: None });
         }
-        self.page_of(scope, &selection, &window, now).await
+        self.read_page(scope, &selection, &window, now).await
     }
 
-    async fn page_of(
+    /// Reads a page of a selection that is not empty. Repeats the read when a count was written meanwhile, or from rows when
+    /// the index can't be used.
+    async fn read_page(
         &self,
         scope: &Scope,
         selection: &Selection,
         window: &Window,
         now: Timestamp,
     ) -> Result<DeliveryPage, PageError> {
-        let (mut made, mut from_rows) = (0, false);
+        let (mut attempts, mut from_rows) = (0, false);
         loop {
-            pause(made).await;
-            let how = How { now, from_rows, is_last: made >= MAX_READS };
-            // Boxed, for a query takes kilobytes.
+            pause(attempts).await;
+            let mode = ReadMode { now, from_rows, is_last: attempts >= MAX_READS };
+            // Boxed, because the future of a query takes kilobytes.
             let attempt = match selection.criteria.status {
                 Some(status @ (DeliveryStatus::Pending | DeliveryStatus::Processing)) if !from_rows => {
-                    Box::pin(self.among_open(scope, status, selection, window, how)).await?
+                    Box::pin(self.page_of_open(scope, status, selection, window, mode)).await?
                 }
                 Some(status @ (DeliveryStatus::Failed | DeliveryStatus::Cancelled)) if !from_rows => {
-                    Box::pin(self.among_given_up(scope, status, selection, window, how)).await?
+                    Box::pin(self.page_of_failed_or_cancelled(scope, status, selection, window, mode)).await?
                 }
-                _ => Box::pin(self.among_rows(scope, selection, window, how)).await?,
+                _ => Box::pin(self.page_from_rows(scope, selection, window, mode)).await?,
             };
             match attempt {
-                Attempt::Read(page) => return Ok(page),
-                Attempt::Moved => made = made.saturating_add(1),
-                Attempt::FromRows => from_rows = true,
+                PageAttempt::Read(page) => return Ok(page),
+                PageAttempt::CountsChanged => attempts = attempts.saturating_add(1),
+                PageAttempt::NeedsRows => from_rows = true,
             }
         }
     }
 
-    /// How many of a scope's deliveries are in which status.
+    /// Returns how many of a scope's deliveries are in each status.
     pub(super) async fn tally(&self, scope: &Scope, now: Timestamp) -> Result<Tally, StoreError> {
-        let mut made = 0;
+        let mut attempts = 0;
         loop {
-            pause(made).await;
+            pause(attempts).await;
             let selection = Selection {
                 criteria: Criteria::default(),
                 from: counts::first_shown(now),
                 to: DeliveryId::last_at(Timestamp::MAX),
             };
-            let (top, listing) = tokio::try_join!(
-                Box::pin(self.top(scope, &selection, Sample::newest(), now)),
-                Box::pin(self.listing(scope, &selection))
+            let (newest, listing) = tokio::try_join!(
+                Box::pin(self.newest_rows(scope, &selection, ReadLimit::newest(), now)),
+                Box::pin(self.status_list(scope, &selection))
             )?;
             let count = |rows: &ById, status| {
                 as_u64(
                     rows.values().filter(|found| found.status() == status && selection.admits(found)).count(),
                 )
             };
-            if top.is_whole() {
-                let rows = by_id(top.rows.into_iter().map(|seen| read(seen.delivery)));
+            if newest.is_whole() {
+                let rows = by_id(newest.rows.into_iter().map(|seen| read(seen.delivery)));
                 return Ok(DeliveryStatus::all().map(|status| (status, count(&rows, status))).collect());
             }
-            made = made.saturating_add(1);
-            if !self.belong_together(scope, &top.book, &listing, made > MAX_READS).await? {
+            attempts = attempts.saturating_add(1);
+            if !self.is_consistent(scope, &newest.book, &listing, attempts > MAX_READS).await? {
                 continue;
             }
-            let rest = self.rest(scope, &top, &selection).await?;
-            let uncounted = uncounted(&top, rest, listing);
+            let rest = self.remaining_rows(scope, &newest, &selection).await?;
+            let uncounted = uncounted(&newest, rest, listing);
             let of = |status| {
                 let criteria = Criteria { status: Some(status), ..Criteria::default() };
                 let counted =
-                    sum(&top.book.by_day(&criteria, (counts::first_day(now), Day::of(Timestamp::MAX))));
-                // Nothing is counted in an open status, and `by_day` of it is 0.
+                    sum(&newest.book.by_day(&criteria, (counts::first_day(now), Day::of(Timestamp::MAX))));
+                // The counts have done deliveries only, so `counted` is 0 for an open status.
                 (status, counted.saturating_add(count(&uncounted, status)))
             };
             return Ok(DeliveryStatus::all().map(of).collect());
         }
     }
 
-    /// A page of all, or of those that were delivered, which nearly all are; or of any, where the index can't be used.
-    async fn among_rows(
+    /// Reads a page from rows: of all deliveries, of `DELIVERED` ones (nearly all rows are), or of any status if the index can't
+    /// be used.
+    async fn page_from_rows(
         &self,
         scope: &Scope,
         selection: &Selection,
         window: &Window,
-        how: How,
-    ) -> Result<Attempt, PageError> {
-        let now = how.now;
+        mode: ReadMode,
+    ) -> Result<PageAttempt, PageError> {
+        let now = mode.now;
         let is_filtered = selection.criteria.status.is_some() || selection.criteria.is_by_kind();
-        let is_at_top = window.after.is_none() && selection.to >= DeliveryId::last_at(now);
-        let sample = match (is_filtered, is_at_top) {
-            (true, _) => Sample { cursor: window.after, ..Sample::newest() },
-            (false, true) => Sample { rows: window.wanted(), wanted: window.wanted(), cursor: None },
-            (false, false) => Sample::newest(),
+        let begins_at_newest = window.after.is_none() && selection.to >= DeliveryId::last_at(now);
+        let read_limit = match (is_filtered, begins_at_newest) {
+            (true, _) => ReadLimit { cursor: window.after, ..ReadLimit::newest() },
+            (false, true) => ReadLimit { rows: window.wanted(), wanted: window.wanted(), cursor: None },
+            (false, false) => ReadLimit::newest(),
         };
         let start = window.after.map_or(selection.to, |after| after.min(selection.to));
         let scan = Scan {
@@ -266,69 +286,73 @@ impl Deliveries {
             after: window.after,
             skip: window.skip,
             limit: window.limit,
-            // Unfiltered, what is read is what is wanted, and the row that the page follows.
+            // Used without filters only: each row is a match, and one more is the row of `starting_after`.
             rows: Some(window.wanted().saturating_add(1)),
             queries: usize::MAX,
         };
         let scanned = async {
-            let is_needed = !is_filtered && !is_at_top;
+            let is_needed = !is_filtered && !begins_at_newest;
             if is_needed { self.scan(scope, selection, &scan).await.map(Some) } else { Ok(None) }
         };
-        let (top, listing, scanned) = tokio::try_join!(
-            Box::pin(self.top(scope, selection, sample, now)),
-            Box::pin(self.listing(scope, selection)),
+        let (newest, listing, scanned) = tokio::try_join!(
+            Box::pin(self.newest_rows(scope, selection, read_limit, now)),
+            Box::pin(self.status_list(scope, selection)),
             Box::pin(scanned)
         )?;
-        let from_rows = how.from_rows || (selection.criteria.is_by_kind() && !top.book.counts.is_by_kind());
-        if top.is_whole() {
-            let all: Vec<Found> = top.rows.into_iter().map(|seen| read(seen.delivery)).collect();
+        let from_rows =
+            mode.from_rows || (selection.criteria.is_by_kind() && !newest.book.counts.is_by_kind());
+        if newest.is_whole() {
+            let all: Vec<Found> = newest.rows.into_iter().map(|seen| read(seen.delivery)).collect();
             let total = all.iter().filter(|found| selection.admits(found)).count();
             let draft = on_page(all, selection, window);
-            return self.with_total(scope, draft, async { Ok(Total::Is(as_u64(total))) }).await;
+            return self.complete_draft(scope, draft, async { Ok(Total::Known(as_u64(total))) }).await;
         }
-        if !from_rows && !self.belong_together(scope, &top.book, &listing, how.is_last).await? {
-            return Ok(Attempt::Moved);
+        if !from_rows && !self.is_consistent(scope, &newest.book, &listing, mode.is_last).await? {
+            return Ok(PageAttempt::CountsChanged);
         }
-        let mut listed = uncounted(&top, Vec::new(), listing);
-        if !from_rows && !self.resolve(scope, selection, &mut listed).await? {
-            return Ok(Attempt::FromRows);
+        let mut listed = uncounted(&newest, Vec::new(), listing);
+        if !from_rows && !self.load_kinds(scope, selection, &mut listed).await? {
+            return Ok(PageAttempt::NeedsRows);
         }
         let draft = if let Some(scanned) = scanned {
             scanned.below(Vec::new(), window.after)
         } else {
             let listed = (!from_rows).then_some(&listed);
-            Box::pin(self.after_top(scope, selection, window, &top, listed)).await?
+            Box::pin(self.complete_page(scope, selection, window, &newest, listed)).await?
         };
         let total = async {
             if from_rows {
-                return self.count_rows(scope, selection, now).await.map(Total::Is);
+                return self.count_rows(scope, selection, now).await.map(Total::Known);
             }
-            let rest = self.rest(scope, &top, selection);
+            let rest = self.remaining_rows(scope, &newest, selection);
             let (whole, parts) = selection.days();
-            let (rest, parts) = tokio::try_join!(Box::pin(rest), Box::pin(self.parts(scope, parts)))?;
+            let (rest, parts) =
+                tokio::try_join!(Box::pin(rest), Box::pin(self.count_partial_days(scope, parts)))?;
             let mut uncounted = listed;
             uncounted.extend(by_id(rest.into_iter().map(|seen| read(seen.delivery))));
-            let counted = whole.map_or(0, |days| sum(&top.book.by_day(&selection.criteria, days)));
+            let counted = whole.map_or(0, |days| sum(&newest.book.by_day(&selection.criteria, days)));
             let uncounted = within(&uncounted, selection, whole);
-            Ok(Total::Is(counted.saturating_add(uncounted).saturating_add(parts)))
+            Ok(Total::Known(counted.saturating_add(uncounted).saturating_add(parts)))
         };
-        self.with_total(scope, draft, total).await
+        self.complete_draft(scope, draft, total).await
     }
 
-    /// The rest of a page whose deliveries are not all among the newest rows: from where the counts say that it lies.
-    /// `listed`: the deliveries that are not counted; `None`: the counts can't be used.
-    async fn after_top(
+    /// Completes a page whose deliveries are not all among the newest rows. Searches from the newest day on which the counts
+    /// have matches.
+    ///
+    /// `listed`: the uncounted deliveries that are listed; `None`: the counts can't be used.
+    async fn complete_page(
         &self,
         scope: &Scope,
         selection: &Selection,
         window: &Window,
-        top: &Top,
+        newest: &NewestRows,
         listed: Option<&ById>,
     ) -> Result<Draft, PageError> {
-        let all: Vec<Found> = top.rows.iter().map(|seen| read(seen.delivery.clone())).collect();
+        let all: Vec<Found> = newest.rows.iter().map(|seen| read(seen.delivery.clone())).collect();
         let start = window.after.map_or(selection.to, |after| after.min(selection.to));
-        let looked_to = top.looked_to.as_deref().map_or(selection.from, before_row);
-        let is_in_top = looked_to < start;
+        let looked_to = newest.looked_to.as_deref().map_or(selection.from, before_row);
+        let begins_among_newest = looked_to < start;
         let draft = on_page(all.clone(), selection, window);
         let is_after = |found: &&Found| window.after.is_none_or(|after| found.id() < after);
         let matching = all.iter().filter(|found| selection.admits(found)).filter(is_after).count();
@@ -337,7 +361,7 @@ impl Deliveries {
         }
         let scan = Scan {
             before: start.min(looked_to),
-            after: window.after.filter(|_| !is_in_top),
+            after: window.after.filter(|_| !begins_among_newest),
             skip: window.skip.saturating_sub(matching),
             limit: window.limit.saturating_sub(draft.found.len()),
             rows: None,
@@ -347,14 +371,15 @@ impl Deliveries {
                 Some(_) => MAX_SCANS,
             },
         };
-        // Rows behind the checkpoint are in no number yet, so that none of them is passed over.
-        let scan = match listed.filter(|_| top.looked_short().is_none()) {
+        // Days can be skipped only if all rows after the checkpoint were read, because no count has the others.
+        let scan = match listed.filter(|_| newest.unread_after_checkpoint().is_none()) {
             Some(listed) => {
-                let left = left_by_day(&top.book, listed, &all, selection);
-                let done =
-                    top.book.by_day(&Criteria::default(), (Day::of(Timestamp::MIN), Day::of(Timestamp::MAX)));
-                let moved = scan.moved_on(&left, selection, is_in_top);
-                // A page by number is not to be short where one query makes it.
+                let left = left_by_day(&newest.book, listed, &all, selection);
+                let done = newest
+                    .book
+                    .by_day(&Criteria::default(), (Day::of(Timestamp::MIN), Day::of(Timestamp::MAX)));
+                let moved = scan.moved_on(&left, selection, begins_among_newest);
+                // A page by `offset` that makes one query reads as many rows as it can, so that it is not short.
                 let may_be_short = window.after.is_some() || scan.queries > 1;
                 moved.map(|scan| if may_be_short { scan.where_dense(&left, &done) } else { scan })
             }
@@ -362,15 +387,16 @@ impl Deliveries {
         };
         let Some(scan) = scan else { return Ok(draft) };
         let scanned = self.scan(scope, selection, &scan).await?;
-        let unproved = if is_in_top { draft.unproved } else { window.after.filter(|_| !scanned.is_proved) };
+        let unproved =
+            if begins_among_newest { draft.unproved } else { window.after.filter(|_| !scanned.is_proved) };
         Ok(Draft { unproved, ..scanned.below(draft.found, None) })
     }
 
-    /// Matching rows from an id down, after those that are skipped.
+    /// Searches rows for matches, from an id towards older ones.
     async fn scan(&self, scope: &Scope, selection: &Selection, scan: &Scan) -> Result<Scanned, StoreError> {
         let wanted = scan.wanted();
         let query = self.between(scope, &selection.from.to_string(), &scan.before.to_string());
-        let query = filtered(query, &selection.criteria, scan.after);
+        let query = with_filter(query, &selection.criteria, scan.after);
         let mut rows = scan.rows;
         let (mut found, mut is_proved, mut after) = (Vec::new(), scan.after.is_none(), None);
         for _query in 0..scan.queries {
@@ -378,7 +404,7 @@ impl Deliveries {
             let page = query.clone().set_limit(limit).set_exclusive_start_key(after).send().await;
             let page = page.map_err(unavailable)?;
             let read = page.items.unwrap_or_default().into_iter().filter_map(readable).map(read);
-            // Reading a row takes longer than getting it.
+            // Parsing a row takes longer than fetching it, so parsing ends when enough matches are found.
             for row in read {
                 is_proved |= scan.after == Some(row.id());
                 if scan.after.is_none_or(|after| row.id() < after) && selection.admits(&row) {
@@ -399,58 +425,66 @@ impl Deliveries {
         Ok(Scanned { found, more, looked_to, is_proved })
     }
 
-    /// A page of those that are not done: they are listed, but for those whose first attempt is not over. None of them is
-    /// counted, so no count that is written meanwhile matters.
-    async fn among_open(
+    /// Reads a page of `PENDING` or `PROCESSING` deliveries. They are in the status list, except those whose first attempt is
+    /// not over: these are among the rows after the checkpoint. None of them is counted, so a count that is written meanwhile
+    /// does not matter.
+    async fn page_of_open(
         &self,
         scope: &Scope,
         status: DeliveryStatus,
         selection: &Selection,
         window: &Window,
-        how: How,
-    ) -> Result<Attempt, PageError> {
-        // A row that moved on since its entry was read says so.
+        mode: ReadMode,
+    ) -> Result<PageAttempt, PageError> {
+        // Rows are read in any status, so that a row whose status changed replaces its stale entry.
         let any_status = Criteria { status: None, ..selection.criteria };
-        let sampled = Selection { criteria: any_status, ..*selection };
-        let (top, listing) = tokio::try_join!(
-            Box::pin(self.top(scope, &sampled, Sample { cursor: window.after, ..Sample::newest() }, how.now)),
-            Box::pin(self.listing(scope, selection))
+        let in_any_status = Selection { criteria: any_status, ..*selection };
+        let (newest, listing) = tokio::try_join!(
+            Box::pin(self.newest_rows(
+                scope,
+                &in_any_status,
+                ReadLimit { cursor: window.after, ..ReadLimit::newest() },
+                mode.now
+            )),
+            Box::pin(self.status_list(scope, selection))
         )?;
-        let found = if top.is_whole() {
-            by_id(top.rows.into_iter().map(|seen| read(seen.delivery)))
+        let found = if newest.is_whole() {
+            by_id(newest.rows.into_iter().map(|seen| read(seen.delivery)))
         } else {
-            let rest = self.rest(scope, &top, &sampled).await?;
-            let mut found = uncounted(&top, rest, listing);
-            if !self.resolve(scope, selection, &mut found).await? {
-                return Ok(Attempt::FromRows);
+            let rest = self.remaining_rows(scope, &newest, &in_any_status).await?;
+            let mut found = uncounted(&newest, rest, listing);
+            if !self.load_kinds(scope, selection, &mut found).await? {
+                return Ok(PageAttempt::NeedsRows);
             }
             found
         };
         let total = as_u64(found.values().filter(|found| selection.admits(found)).count());
         let draft = on_page(found.into_values().rev().collect(), selection, window);
-        let page = self.with_total(scope, draft, async { Ok(Total::Is(total)) }).await?;
-        Ok(of_status(page, status))
+        let page = self.complete_draft(scope, draft, async { Ok(Total::Known(total)) }).await?;
+        Ok(retain_status(page, status))
     }
 
-    /// A page of those that are not tried again: they are in the list of their scope, and in another after they were counted.
-    async fn among_given_up(
+    /// Reads a page of `FAILED` or `CANCELLED` deliveries. They are in the status list until they are counted, then in the done
+    /// list.
+    async fn page_of_failed_or_cancelled(
         &self,
         scope: &Scope,
         status: DeliveryStatus,
         selection: &Selection,
         window: &Window,
-        how: How,
-    ) -> Result<Attempt, PageError> {
-        let most = window.wanted().max(self.at_once(ENTRIES_OF_A_QUERY));
+        mode: ReadMode,
+    ) -> Result<PageAttempt, PageError> {
+        let most = window.wanted().max(self.at_once(ENTRIES_PER_QUERY));
         let to = window.after.map_or(selection.to, |after| after.min(selection.to));
         let (from, to) = (bounds(Some(status), selection.from).0, last_place(status, to));
         let partition = Delivery::done_partition(scope);
         let counted =
             || Box::pin(self.store.list(ListIndex::All, &partition, (&from, &to), Order::NewestFirst, most));
         let (listing, mut counted_places) =
-            tokio::try_join!(Box::pin(self.listing(scope, selection)), counted())?;
-        if listing.marker.at.is_some_and(|at| how.now.millis_since(at) < RECENTLY_MS) {
-            // One that was counted between the two reads would be in neither; read in this order, it is in one at least.
+            tokio::try_join!(Box::pin(self.status_list(scope, selection)), counted())?;
+        if listing.marker.at.is_some_and(|at| mode.now.millis_since(at) < RECENTLY_MS) {
+            // Reads the done list again, now after the status list. A delivery that was counted between two concurrent reads
+            // might be in neither; read in this order, it is in at least one.
             counted_places = counted().await?;
         }
         let is_whole = counted_places.len() < most;
@@ -462,8 +496,8 @@ impl Deliveries {
         if let Some(looked_to) = looked_to.filter(|_| !is_whole) {
             found = found.split_off(&looked_to);
         }
-        if !self.resolve(scope, selection, &mut found).await? {
-            return Ok(Attempt::FromRows);
+        if !self.load_kinds(scope, selection, &mut found).await? {
+            return Ok(PageAttempt::NeedsRows);
         }
         let matches = found.values().filter(|found| selection.admits(found)).count();
         let mut draft = on_page(found.into_values().rev().collect(), selection, window);
@@ -472,31 +506,32 @@ impl Deliveries {
         }
         let total = async {
             if is_whole && window.after.is_none() {
-                return Ok(Total::Is(as_u64(matches)));
+                return Ok(Total::Known(as_u64(matches)));
             }
             let is_by_kind = selection.criteria.is_by_kind();
             let (whole, parts) = selection.days();
             let book = Box::pin(self.book(scope, is_by_kind));
-            let (book, parts) = tokio::try_join!(book, Box::pin(self.parts(scope, parts)))?;
+            let (book, parts) = tokio::try_join!(book, Box::pin(self.count_partial_days(scope, parts)))?;
             let mut uncounted = uncounted;
             if is_by_kind && !book.counts.is_by_kind()
-                || !self.resolve(scope, selection, &mut uncounted).await?
+                || !self.load_kinds(scope, selection, &mut uncounted).await?
             {
-                return Ok(Total::FromRows);
+                return Ok(Total::NeedsRows);
             }
-            if book.counts.marker() != listing.marker && !how.is_last {
-                return Ok(Total::Moved);
+            if book.counts.marker() != listing.marker && !mode.is_last {
+                return Ok(Total::CountsChanged);
             }
             let counted = whole.map_or(0, |days| sum(&book.by_day(&selection.criteria, days)));
             let uncounted = within(&uncounted, selection, whole);
-            Ok(Total::Is(counted.saturating_add(uncounted).saturating_add(parts)))
+            Ok(Total::Known(counted.saturating_add(uncounted).saturating_add(parts)))
         };
-        let page = self.with_total(scope, draft, total).await?;
-        Ok(of_status(page, status))
+        let page = self.complete_draft(scope, draft, total).await?;
+        Ok(retain_status(page, status))
     }
 
-    /// Reads the rows of entries whose keys do not say what they are filtered by. `false`: there are too many.
-    async fn resolve(
+    /// Reads the rows of entries whose sort keys lack the event type and endpoint, if the selection is filtered by these.
+    /// Returns `false` if there are more than [`MAX_OUTDATED`].
+    async fn load_kinds(
         &self,
         scope: &Scope,
         selection: &Selection,
@@ -515,63 +550,66 @@ impl Deliveries {
         Ok(true)
     }
 
-    /// Whether no count was written between the reads of the counts and of the list. The last read is taken as it is: an
-    /// index that is seconds behind must not keep lists away.
-    async fn belong_together(
+    /// Whether no count was written between the reads of the counts and of the list. The last read is always accepted, with a
+    /// warning, so that lists can be read while the index is seconds behind its table.
+    async fn is_consistent(
         &self,
         scope: &Scope,
         book: &Book,
-        listing: &Listing,
+        listing: &StatusList,
         is_last: bool,
     ) -> Result<bool, StoreError> {
         let mut marker = book.counts.marker();
-        if marker == listing.marker && listing.read >= ENTRIES_OF_A_QUERY {
-            // The list took several requests, of which one has the marker: what it read after that may be of a later count.
+        if marker == listing.marker && listing.read >= ENTRIES_PER_QUERY {
+            // The list took several requests, and only one of them read the marker. A count may have been written between
+            // that one and the last. So the marker of the counts is read again.
             marker = self.book(scope, false).await?.counts.marker();
         }
-        let belong_together = marker == listing.marker;
-        if is_last && !belong_together {
-            tracing::warn!(%scope, "the index is behind the counts of deliveries: numbers may be off");
+        let is_consistent = marker == listing.marker;
+        if is_last && !is_consistent {
+            tracing::warn!(%scope, "the list index is behind the counts of deliveries; totals may be wrong for a moment");
         }
-        Ok(belong_together || is_last)
+        Ok(is_consistent || is_last)
     }
 
-    /// The counts and the newest rows.
-    async fn top(
+    /// Reads the counts and the newest rows.
+    async fn newest_rows(
         &self,
         scope: &Scope,
         selection: &Selection,
-        sample: Sample,
+        read_limit: ReadLimit,
         now: Timestamp,
-    ) -> Result<Top, StoreError> {
+    ) -> Result<NewestRows, StoreError> {
         let first_shown = counts::first_shown(now);
         let criteria = &selection.criteria;
         let first_sort = if criteria.is_by_kind() { counts::SORT_WITH_DAYS } else { counts::SORT };
         let query = self.between(scope, &first_shown.to_string(), first_sort);
-        let query = filtered(query, criteria, sample.cursor);
-        let mut top = Top { book: Book::new(*scope), rows: Vec::new(), looked_to: None, first_shown };
+        let query = with_filter(query, criteria, read_limit.cursor);
+        let mut newest =
+            NewestRows { book: Book::new(*scope), rows: Vec::new(), looked_to: None, first_shown };
         let mut after = None;
         let partition = Delivery::partition(scope);
         loop {
-            let limit = self.rows_of_a_query(Some(sample.limit(top.rows.len(), criteria.is_by_kind())));
+            let limit =
+                self.rows_of_a_query(Some(read_limit.limit(newest.rows.len(), criteria.is_by_kind())));
             let page = query.clone().set_limit(limit).set_exclusive_start_key(after).send().await;
             let page = page.map_err(unavailable)?;
             for item in page.items.unwrap_or_default() {
-                let Some(item) = top.book.take(item)? else { continue };
+                let Some(item) = newest.book.take(item)? else { continue };
                 let in_list = text(&item, "list_pk").is_some_and(|list| list == partition);
-                top.rows.extend(readable(item).map(|delivery| Seen { delivery, in_list }));
+                newest.rows.extend(readable(item).map(|delivery| DeliveryRow { delivery, in_list }));
             }
             after = page.last_evaluated_key;
-            top.looked_to = after.as_ref().and_then(|key| text(key, "sk"));
-            let is_before_counts = top.looked_to.as_deref().is_some_and(|sort| sort > counts::SORT);
-            if after.is_none() || (top.rows.len() >= sample.wanted && !is_before_counts) {
-                return Ok(top);
+            newest.looked_to = after.as_ref().and_then(|key| text(key, "sk"));
+            let is_before_counts = newest.looked_to.as_deref().is_some_and(|sort| sort > counts::SORT);
+            if after.is_none() || (newest.rows.len() >= read_limit.wanted && !is_before_counts) {
+                return Ok(newest);
             }
         }
     }
 
-    /// What is listed in the selection's status and not counted.
-    async fn listing(&self, scope: &Scope, selection: &Selection) -> Result<Listing, StoreError> {
+    /// Reads the entries of the status list in the selection's status.
+    async fn status_list(&self, scope: &Scope, selection: &Selection) -> Result<StatusList, StoreError> {
         let (from, to) = bounds_with_marker(selection.criteria.status, selection.from);
         let partition = Delivery::partition(scope);
         let entries =
@@ -580,24 +618,29 @@ impl Deliveries {
         let status = selection.criteria.status;
         let places = entries.iter().filter_map(|entry| Place::parse(&entry.sort));
         let places = places.filter(|place| status.is_none_or(|status| status == place.status)).collect();
-        Ok(Listing { places, marker, read: entries.len() })
+        Ok(StatusList { places, marker, read: entries.len() })
     }
 
-    /// The other rows behind the checkpoint, where the newest did not include them: none, unless more than a thousand deliveries
-    /// were made in some minutes.
-    async fn rest(&self, scope: &Scope, top: &Top, selection: &Selection) -> Result<Vec<Seen>, StoreError> {
-        let Some(before) = top.looked_short() else { return Ok(Vec::new()) };
+    /// Reads the rows after the checkpoint that are not among the newest rows already read. There are none, unless more than a
+    /// thousand deliveries were created within some minutes.
+    async fn remaining_rows(
+        &self,
+        scope: &Scope,
+        newest: &NewestRows,
+        selection: &Selection,
+    ) -> Result<Vec<DeliveryRow>, StoreError> {
+        let Some(before) = newest.unread_after_checkpoint() else { return Ok(Vec::new()) };
         let partition = Delivery::partition(scope);
         let key = Key { pk: partition.clone(), sk: before.to_owned() };
-        let query = self.between(scope, &top.uncounted_from(), counts::SORT);
+        let query = self.between(scope, &newest.uncounted_from(), counts::SORT);
         let mut query =
-            filtered(query, &selection.criteria, None).set_exclusive_start_key(Some(key_attributes(&key)));
+            with_filter(query, &selection.criteria, None).set_exclusive_start_key(Some(key_attributes(&key)));
         let mut rest = Vec::new();
         loop {
             let page = query.clone().send().await.map_err(unavailable)?;
             for item in page.items.unwrap_or_default() {
                 let in_list = text(&item, "list_pk").is_some_and(|list| list == partition);
-                let seen = readable(item).map(|delivery| Seen { delivery, in_list });
+                let seen = readable(item).map(|delivery| DeliveryRow { delivery, in_list });
                 rest.extend(seen.filter(|seen| !seen.delivery.listed || seen.in_list));
             }
             if page.last_evaluated_key.is_none() {
@@ -607,8 +650,8 @@ impl Deliveries {
         }
     }
 
-    /// How many matching rows parts of days have: one request for every 1,500 deliveries of them, some.
-    async fn parts(&self, scope: &Scope, parts: Vec<Selection>) -> Result<u64, StoreError> {
+    /// Returns how many rows of partial days match. Takes about one request for every 1,500 deliveries.
+    async fn count_partial_days(&self, scope: &Scope, parts: Vec<Selection>) -> Result<u64, StoreError> {
         let mut counting = tokio::task::JoinSet::new();
         for part in parts {
             let (deliveries, scope) = (self.clone(), *scope);
@@ -624,11 +667,11 @@ impl Deliveries {
 
     async fn count_matching(&self, scope: &Scope, part: &Selection) -> Result<u64, StoreError> {
         let query = self.between(scope, &part.from.to_string(), &part.to.to_string());
-        self.store.count_all(filtered(query, &part.criteria, None)).await.map(as_u64)
+        self.store.count_all(with_filter(query, &part.criteria, None)).await.map(as_u64)
     }
 
-    /// How many rows match, each looked at: until the scheduler has counted by event type and endpoint what an earlier version
-    /// counted without, which this asks for.
+    /// Counts the matching rows by reading all of them, while the breakdown is incomplete: an earlier version counted without
+    /// one. Also schedules the count that completes it.
     async fn count_rows(
         &self,
         scope: &Scope,
@@ -641,6 +684,7 @@ impl Deliveries {
         Ok(count)
     }
 
+    /// Returns a strongly consistent query of the scope's partition for these sort keys, both included, newest first.
     pub(super) fn between(&self, scope: &Scope, from: &str, to: &str) -> QueryFluentBuilder {
         self.store
             .client()
@@ -654,30 +698,30 @@ impl Deliveries {
             .consistent_read(true)
     }
 
-    /// A page's bodies, read beside its total.
-    async fn with_total(
+    /// Completes a draft: reads the bodies of its deliveries while `total` is computed.
+    async fn complete_draft(
         &self,
         scope: &Scope,
         draft: Draft,
         total: impl Future<Output = Result<Total, StoreError>>,
-    ) -> Result<Attempt, PageError> {
+    ) -> Result<PageAttempt, PageError> {
         let Draft { found, next, unproved } = draft;
-        let loaded = Box::pin(self.loaded(scope, found, unproved));
+        let loaded = Box::pin(self.load_bodies(scope, found, unproved));
         let ((deliveries, is_proved), total) = tokio::try_join!(loaded, Box::pin(total))?;
         let total = match total {
-            Total::Is(total) => total,
-            Total::Moved => return Ok(Attempt::Moved),
-            Total::FromRows => return Ok(Attempt::FromRows),
+            Total::Known(total) => total,
+            Total::CountsChanged => return Ok(PageAttempt::CountsChanged),
+            Total::NeedsRows => return Ok(PageAttempt::NeedsRows),
         };
         if !is_proved {
             return Err(PageError::UnknownCursor("a delivery of this account and mode"));
         }
-        Ok(Attempt::Read(DeliveryPage { deliveries, total, next }))
+        Ok(PageAttempt::Read(DeliveryPage { deliveries, total, next }))
     }
 
-    /// Deliveries of a page with their bodies, in its order: the rows and events that are missing are read at once, with that of
-    /// the delivery whose existence is to be proved.
-    async fn loaded(
+    /// Reads the events of a page, the rows of deliveries of which only the entry was read, and the row of `unproved`, all in
+    /// one batch. Returns the deliveries with their bodies in the page's order, and whether `unproved` exists.
+    async fn load_bodies(
         &self,
         scope: &Scope,
         page: Vec<Found>,
@@ -693,10 +737,12 @@ impl Deliveries {
             if key_of_item(&item).as_ref().is_some_and(Delivery::is_at) {
                 rows.extend(readable(item).map(|delivery| (delivery.id, delivery)));
             } else {
-                // One that can't be read must not hide the others.
+                // An event that can't be read must not hide the other deliveries of the page.
                 match from_item::<Event>(item) {
                     Ok(event) => drop(events.insert(event.id, event)),
-                    Err(error) => tracing::error!(%error, "an event can't be read"),
+                    Err(error) => {
+                        tracing::error!(%error, "can't read an event; its deliveries have no payload")
+                    }
                 }
             }
         }
@@ -713,40 +759,41 @@ impl Deliveries {
     }
 }
 
-/// How much is read of the top of a partition.
+/// How many of the newest rows are read.
 #[derive(Clone, Copy)]
-struct Sample {
-    /// Rows that are looked at.
+struct ReadLimit {
+    /// The rows of the first request.
     rows: usize,
-    /// Rows that are wanted: with fewer, the next request follows.
+    /// Requests follow until this many rows were returned; 0: one request is enough.
     wanted: usize,
-    /// A row that is read whether it matches or not.
+    /// This row is returned even if it does not match the filter.
     cursor: Option<DeliveryId>,
 }
 
-impl Sample {
+impl ReadLimit {
     fn newest() -> Self {
         Self { rows: NEWEST, wanted: 0, cursor: None }
     }
 
-    /// The limit of the next request, with room for the rows of the counts before them.
+    /// Returns the `Limit` of the next request, with room for the rows of the counts, which come first.
     fn limit(&self, read: usize, with_days: bool) -> usize {
         let counts = if with_days { ROWS_OF_COUNTS } else { 1 };
         self.rows.saturating_sub(read).saturating_add(counts)
     }
 }
 
-/// The id below a row's, or the last of all where the row is one of the counts.
+/// Returns the id before that of the row with this sort key. For a row of the counts, which precede all deliveries: the
+/// highest id.
 fn before_row(sort: &str) -> DeliveryId {
     sort.parse().map_or(DeliveryId::last_at(Timestamp::MAX), DeliveryId::previous)
 }
 
-/// The deliveries that are not counted: those that are listed, and of the rows those that are listed or behind the checkpoint.
-/// A row is newer than an entry of the index.
-fn uncounted(top: &Top, rest: Vec<Seen>, listing: Listing) -> ById {
+/// Returns the uncounted deliveries: the entries of the status list, and the rows that are in the list, or unlisted and after
+/// the checkpoint. A row replaces the entry of the same delivery, because the index may be behind its table.
+fn uncounted(newest: &NewestRows, rest: Vec<DeliveryRow>, listing: StatusList) -> ById {
     let mut found = by_id(listing.places.into_iter().map(Found::Listed));
-    let up_to = top.book.counts.up_to;
-    let rows = top
+    let up_to = newest.book.counts.up_to;
+    let rows = newest
         .rows
         .iter()
         .filter(|seen| if seen.delivery.listed { seen.in_list } else { Some(seen.delivery.id) > up_to });
@@ -754,24 +801,26 @@ fn uncounted(top: &Top, rest: Vec<Seen>, listing: Listing) -> ById {
     found
 }
 
-/// The index is a moment behind: those of a page that are in another status by now are left out.
-fn of_status(attempt: Attempt, status: DeliveryStatus) -> Attempt {
+/// Removes the deliveries of a page whose rows are in another status by now: their index entries were stale.
+fn retain_status(attempt: PageAttempt, status: DeliveryStatus) -> PageAttempt {
     match attempt {
-        Attempt::Read(mut page) => {
+        PageAttempt::Read(mut page) => {
             page.deliveries.retain(|(delivery, _)| delivery.status == status);
-            Attempt::Read(page)
+            PageAttempt::Read(page)
         }
-        other @ (Attempt::Moved | Attempt::FromRows) => other,
+        other @ (PageAttempt::CountsChanged | PageAttempt::NeedsRows) => other,
     }
 }
 
-/// One that can't be read must not hide the others.
+/// Parses a delivery's row. Logs an error and returns `None` if it can't: one bad row must not hide the other deliveries.
 pub(super) fn readable(item: Item) -> Option<Delivery> {
-    from_item(item).map_err(|error| tracing::error!(%error, "a delivery can't be read")).ok()
+    from_item(item)
+        .map_err(|error| tracing::error!(%error, "can't read a delivery; it is left out of lists"))
+        .ok()
 }
 
-/// Leaves out rows that do not match, but for those of the counts, which have no event type, and the row of `cursor`.
-fn filtered(
+/// Adds the criteria to a query as a filter. Rows of the counts, which have no event type, and the row of `cursor` always pass.
+fn with_filter(
     query: QueryFluentBuilder,
     criteria: &Criteria,
     cursor: Option<DeliveryId>,
@@ -802,6 +851,7 @@ fn filtered(
     query.filter_expression(expression)
 }
 
+/// Waits a random time before a read is repeated; not before the first read.
 async fn pause(reads: u64) {
     let ceiling_ms = reads.saturating_mul(PAUSE_MS);
     if ceiling_ms > 0 {

@@ -1,4 +1,4 @@
-//! Deliveries on the wire.
+//! Deliveries in API responses.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use domain::webhook::event_type::EventType;
 
 use super::{Delivery, DeliveryFilter, DeliveryPage, DeliveryStatus};
 
-/// How many deliveries stand where, on the wire (contract: Delivery stats object).
+/// Numbers of deliveries by status, as the API shows them (contract: Delivery stats object).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub struct DeliveryStats {
@@ -25,7 +25,7 @@ pub struct DeliveryStats {
 }
 
 impl DeliveryStats {
-    /// Counts so many more.
+    /// Adds `count` deliveries in a status.
     pub(super) fn add(&mut self, status: DeliveryStatus, count: u64) {
         self.total = self.total.saturating_add(count);
         let counter = match status {
@@ -39,7 +39,7 @@ impl DeliveryStats {
     }
 }
 
-/// A page of deliveries on the wire.
+/// A page of deliveries as the API shows it.
 #[derive(Debug, Serialize)]
 pub struct DeliveryListView<'a> {
     data: Vec<DeliveryView<'a>>,
@@ -51,7 +51,7 @@ pub struct DeliveryListView<'a> {
 }
 
 impl<'a> DeliveryListView<'a> {
-    /// The page as the list gives it.
+    /// Returns the view of a page that was read with `filter`.
     pub fn new(page: &'a DeliveryPage, filter: &DeliveryFilter) -> Self {
         let view = |(delivery, payload): &'a (Delivery, Option<String>)| {
             DeliveryView::new(delivery, payload.as_deref())
@@ -67,7 +67,7 @@ impl<'a> DeliveryListView<'a> {
     }
 }
 
-/// A delivery on the wire.
+/// A delivery as the API shows it (contract: Webhook delivery).
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryView<'a> {
@@ -79,6 +79,8 @@ pub struct DeliveryView<'a> {
     max_attempts: u32,
     last_status_code: Option<u16>,
     last_error: Option<Cow<'a, str>>,
+    /// Present on every failure: `""` if the response had no body or there was no response. A delivery that was cancelled
+    /// before any attempt has no failure and no field.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_response_body: Option<&'a str>,
     next_retry_at: Option<Timestamp>,
@@ -89,7 +91,7 @@ pub struct DeliveryView<'a> {
 }
 
 impl<'a> DeliveryView<'a> {
-    /// With the body that is sent, where it is still kept.
+    /// Returns the view of a delivery. `payload`: the body that is sent; `None`: its event has expired.
     pub fn new(delivery: &'a Delivery, payload: Option<&'a str>) -> Self {
         let waits = delivery.status == DeliveryStatus::Pending;
         Self {
@@ -97,7 +99,7 @@ impl<'a> DeliveryView<'a> {
             endpoint_id: delivery.endpoint,
             event_type: delivery.event_type,
             status: delivery.status,
-            // The claim that only ended it counted, and was no attempt.
+            // A claim beyond the last attempt only ends the delivery. It is counted in the row and is not an attempt.
             attempts: delivery.attempts.min(delivery.max_attempts),
             max_attempts: delivery.max_attempts,
             last_status_code: delivery.last_status_code,
