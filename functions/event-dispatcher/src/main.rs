@@ -1,4 +1,4 @@
-//! The Lambda's entry: wires and does nothing else.
+//! Entry point of the Lambda function. The logic is in the library.
 
 use aws_lambda_events::dynamodb::Event;
 use event_dispatcher::Dispatcher;

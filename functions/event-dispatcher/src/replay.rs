@@ -1,6 +1,6 @@
-//! Replays quarantined stream records from the bucket: those that the dispatcher could not read, under
-//! `failed-stream-records/`, and the batches that Lambda gave up, under `aws/lambda/`. An operator starts it after the
-//! cause is fixed.
+//! Replays quarantined stream records from the bucket: records that the dispatcher could not read, under
+//! `failed-stream-records/`, and batches that Lambda discarded after its last retry, under `aws/lambda/`. An operator starts
+//! it after the cause is fixed.
 //!
 //! The records of an object are processed by the same code as stream records. The object is removed when all of them
 //! succeeded. A replay that stops half-way can be repeated: processing a record twice has no further effect.
@@ -16,12 +16,12 @@ use serde_json::Value;
 
 use crate::{BatchOutcome, Dispatcher, QUARANTINE, sequence_number};
 
-/// Where Lambda puts the batches that it gives up: `aws/lambda/<mapping>/<shard>/<time>-<random>` (Lambda: Retain
-/// discarded records for a DynamoDB event source).
-const GIVEN_UP: &str = "aws/lambda/";
+/// The prefix of batches that Lambda discarded: `aws/lambda/<mapping>/<shard>/<time>-<random>` (Lambda: Retain discarded
+/// records for a DynamoDB event source).
+const DISCARDED: &str = "aws/lambda/";
 
-/// The oldest object that is brought back, in days. Events and what marks a change as counted are kept for 90: what
-/// is older might be told and counted a second time.
+/// The age of the oldest object that is replayed, in days. Event rows and the markers of counted changes are kept for 90 days.
+/// They deduplicate, so an older change could be published and counted a second time.
 const OLDEST_DAYS: i64 = 85;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
@@ -31,53 +31,53 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
 pub struct QuarantinedObject {
     /// Its key in the bucket.
     pub key: String,
-    /// When it was put there.
+    /// When it was stored.
     pub since: Timestamp,
 }
 
-/// What an object's records came to.
+/// A summary of the records of an object.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Replayed {
-    /// How many there were.
+    /// The number of records.
     pub records: usize,
-    /// Whose they were, where they say it.
+    /// The accounts of the records whose rows name one.
     pub accounts: BTreeSet<AccountId>,
 }
 
-/// Why an object was left where it is.
+/// Why an object stays in the bucket.
 #[derive(Debug, thiserror::Error)]
 pub enum NotReplayed {
     /// The bucket did not answer.
     #[error("the bucket did not answer: {0}")]
     Bucket(String),
-    /// It is not what is put there.
-    #[error("it holds no stream records: {0}")]
+    /// The object does not contain stream records.
+    #[error("the object contains no stream records: {0}")]
     Malformed(String),
-    /// It is so old that its changes might be told and counted twice.
-    #[error("it is older than {OLDEST_DAYS} days: its changes might be told and counted twice")]
+    /// The object is so old that its changes might be published and counted twice.
+    #[error("the object is older than {OLDEST_DAYS} days; its changes might be published and counted twice")]
     TooOld,
-    /// Records still can't be read, those of these sequence numbers; the others were done.
+    /// The records with these sequence numbers still can't be read. A replay processed the others.
     #[error("records still can't be read: {}", .0.join(", "))]
     Unreadable(Vec<String>),
-    /// Records could not be done now, those of these sequence numbers; the others were.
-    #[error("records could not be done now, try again: {}", .0.join(", "))]
+    /// The records with these sequence numbers failed for now. The others were processed.
+    #[error("records could not be processed now, try again: {}", .0.join(", "))]
     Failed(Vec<String>),
 }
 
-/// What Lambda writes of a batch that it gives up. Of its fields only the event matters here; it comes as text.
+/// An object that Lambda writes for a discarded batch. Only `payload` is used: the event, as JSON text.
 #[derive(Deserialize)]
-struct GivenUp {
+struct DiscardedBatch {
     payload: Value,
 }
 
-/// The records of an object, in either form.
+/// Parses the records of an object: one record of the dispatcher, or a batch of Lambda.
 fn records(body: &[u8]) -> Result<Vec<EventRecord>, NotReplayed> {
     let malformed = |error: serde_json::Error| NotReplayed::Malformed(error.to_string());
     let object: Value = serde_json::from_slice(body).map_err(malformed)?;
     if object.get("dynamodb").is_some() {
         return Ok(vec![serde_json::from_value(object).map_err(malformed)?]);
     }
-    let GivenUp { payload } = serde_json::from_value(object).map_err(malformed)?;
+    let DiscardedBatch { payload } = serde_json::from_value(object).map_err(malformed)?;
     let event: StreamEvent = match payload {
         Value::String(text) => serde_json::from_str(&text),
         event => serde_json::from_value(event),
@@ -95,11 +95,11 @@ fn account(record: &EventRecord) -> Option<AccountId> {
 }
 
 impl Dispatcher {
-    /// The objects that wait to be brought back, by their keys.
+    /// Lists the quarantined objects, sorted by key under each prefix.
     pub async fn waiting(&self) -> Result<Vec<QuarantinedObject>, NotReplayed> {
         let own = format!("{QUARANTINE}/");
         let mut waiting = Vec::new();
-        for prefix in [own.as_str(), GIVEN_UP] {
+        for prefix in [own.as_str(), DISCARDED] {
             let mut pages =
                 self.s3.list_objects_v2().bucket(&self.bucket).prefix(prefix).into_paginator().send();
             while let Some(page) = pages.next().await {
@@ -115,7 +115,7 @@ impl Dispatcher {
         Ok(waiting)
     }
 
-    /// What an object's records are, without doing anything.
+    /// Parses an object's records without processing them.
     pub async fn look_at(&self, object: &QuarantinedObject) -> Result<Replayed, NotReplayed> {
         let records = self.fetch(object).await?;
         let unreadable = records.iter().filter(|record| self.read(record).is_err());
@@ -123,8 +123,8 @@ impl Dispatcher {
         if unreadable.is_empty() { Ok(replayed(&records)) } else { Err(NotReplayed::Unreadable(unreadable)) }
     }
 
-    /// Does what an object's records ask for. The object stays, for the caller to note what was done before it is
-    /// removed.
+    /// Processes an object's records. The object stays, so that the caller can write an audit entry before it removes the
+    /// object.
     pub async fn replay(&self, object: &QuarantinedObject) -> Result<Replayed, NotReplayed> {
         let records = self.fetch(object).await?;
         let replayed = replayed(&records);
@@ -138,7 +138,7 @@ impl Dispatcher {
         Ok(replayed)
     }
 
-    /// Removes an object that was brought back.
+    /// Removes an object that was replayed.
     pub async fn remove(&self, object: &QuarantinedObject) -> Result<(), NotReplayed> {
         let removed = self.s3.delete_object().bucket(&self.bucket).key(&object.key).send().await;
         removed.map_err(|error| NotReplayed::Bucket(DisplayErrorContext(error).to_string()))?;
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_that_lambda_gave_up_is_read_out_of_its_text() {
+    fn the_records_of_a_discarded_batch_are_parsed_from_its_payload() {
         let record = json!({
             "eventID": "1", "eventName": "INSERT", "eventSource": "aws:dynamodb", "awsRegion": "sa-east-1",
             "dynamodb": {
@@ -178,7 +178,7 @@ mod tests {
             },
         });
         let event = json!({ "Records": [record, record] });
-        let given_up = json!({
+        let discarded = json!({
             "requestContext": {
                 "requestId": "316aa6d0-8154-xmpl-9af7-85d5f4a6bc81",
                 "functionArn": "arn:aws:lambda:sa-east-1:123456789012:function:dispatcher",
@@ -192,10 +192,10 @@ mod tests {
             },
             "payload": event.to_string(),
         });
-        let whole = records(given_up.to_string().as_bytes()).unwrap();
+        let whole = records(discarded.to_string().as_bytes()).unwrap();
         let found = replayed(&whole);
         assert_eq!((found.records, found.accounts.len()), (2, 1));
-        let mut nested = given_up.clone();
+        let mut nested = discarded.clone();
         nested["payload"] = event;
         assert_eq!(records(nested.to_string().as_bytes()).unwrap(), whole);
         assert_eq!(records(record.to_string().as_bytes()).unwrap(), whole[..1]);

@@ -1,4 +1,4 @@
-//! The part of the dispatcher that keeps the rollups: each change of a charge is counted once (see [`domain::rollup`]).
+//! Adds each change of a charge to the rollups, once (see [`domain::rollup`]).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::Dispatcher;
 const CONCURRENT_SCOPES: usize = 8;
 
 impl Dispatcher {
-    /// Counts changes, by sequence number; gives the sequence numbers of those that could not be. Scopes go side by side:
-    /// they share no row.
+    /// Counts changes, given with the sequence numbers of their records. Returns the sequence numbers of those that were not
+    /// counted. Scopes are counted concurrently, because they share no row.
     pub(crate) async fn count(&self, changes: Vec<(String, Counted)>) -> Vec<String> {
         let mut by_scope: HashMap<Scope, (Vec<String>, Vec<Counted>)> = HashMap::new();
         for (sequence_number, change) in changes {
@@ -34,7 +34,7 @@ impl Dispatcher {
                 match rollups.count(changes, clock.now()).await {
                     Ok(()) => Vec::new(),
                     Err(error) => {
-                        tracing::error!(%scope, %error, "changes could not be counted");
+                        tracing::error!(%scope, %error, "can't count changes in the rollups");
                         numbers
                     }
                 }

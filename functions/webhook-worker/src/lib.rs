@@ -1,4 +1,4 @@
-//! Signs and posts webhook deliveries: `worker` has the steps of one delivery, `sender` the network.
+//! Signs and posts webhook deliveries. [`worker`] runs the steps of one attempt; [`sender`] sends its HTTP request.
 
 pub mod sender;
 pub mod worker;

@@ -1,4 +1,4 @@
-//! `/v1/webhooks/deliveries` and `/v1/webhooks/stats`.
+//! Handlers of `/v1/webhooks/deliveries` and `/v1/webhooks/stats`.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};

@@ -1,4 +1,4 @@
-//! `/v1/webhooks/endpoints`, and the secret for transactions' own addresses.
+//! Handlers of `/v1/webhooks/endpoints`, and of the rotation of the override secret, which signs deliveries to `webhookUrl`s.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -60,7 +60,7 @@ pub(crate) async fn rotate_secret(
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     let id = Endpoints::named(id)?;
-    // The documented body repeats the path's id; one that names another endpoint is a mistake to be told of.
+    // The contract's body repeats the id of the path. It may be missing; another id is refused.
     let named = body?.0.remove("id").filter(|named| !named.is_null());
     if named.is_some_and(|named| named.as_str() != Some(&id.to_string())) {
         return Err(Problem::field("id", "must equal the id in the path, or be left out"));

@@ -1,4 +1,4 @@
-//! `/v1/events`.
+//! Handlers of `/v1/events`.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};

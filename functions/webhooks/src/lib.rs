@@ -1,4 +1,4 @@
-//! `/v1/webhooks/*` (contract: Webhooks), and `/v1/events`, the log of what was told.
+//! Routes `/v1/webhooks/*` (contract: Webhooks) and `/v1/events`, the event log.
 
 mod deliveries;
 mod endpoints;
@@ -10,7 +10,7 @@ use domain::webhook::event_type::{CatalogEntry, catalog};
 use shared::app::App;
 use shared::http::{Problem, RequestContext, framed};
 
-/// The function's routes.
+/// Returns the function's routes.
 pub fn router(app: App) -> Router {
     let routes = Router::new()
         .route("/v1/webhooks/endpoints", post(endpoints::register).get(endpoints::list))
@@ -32,7 +32,7 @@ pub fn router(app: App) -> Router {
     framed(routes)
 }
 
-/// Public: the catalog is the same for every caller.
+/// Needs no authentication: the catalog is the same for every caller.
 async fn event_catalog(context: RequestContext) -> Result<Json<Vec<CatalogEntry>>, Problem> {
     context.query.require_empty()?;
     Ok(Json(catalog()))

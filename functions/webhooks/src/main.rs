@@ -1,4 +1,4 @@
-//! The Lambda's entry: wires and does nothing else.
+//! Entry point of the Lambda function. The logic is in the library.
 
 use lambda_http::Error;
 use shared::app::App;

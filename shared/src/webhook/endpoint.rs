@@ -1,4 +1,11 @@
-//! Webhook endpoints: where a merchant wants to be told what (contract: Webhook endpoint).
+//! Webhook endpoints: a merchant's URL, the events that it is subscribed to, and the secret that signs its deliveries
+//! (contract: Webhook endpoint).
+//!
+//! An endpoint can be `INACTIVE` for two reasons, with different consequences for its pending deliveries:
+//!
+//! - The merchant deactivated it ([`Endpoint::abandoned`]): they are abandoned.
+//! - The service switched it off after five days without a delivery ([`Endpoint::disabled`]): they are attempted to the end of
+//!   their schedule.
 
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
@@ -22,56 +29,57 @@ use crate::auth::Caller;
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 use crate::store::{Bound, Committed, Item, Plan, Store, StoreError, Write, from_item};
 
-/// Endpoints a scope may have: a bound on what one change fans out to.
+/// The most endpoints of a scope. It bounds the deliveries that one change creates. The count is a row of its own, which the
+/// transaction that registers or deletes an endpoint changes.
 pub const MAX_ENDPOINTS: usize = 50;
 
-/// How long everything must have failed before an endpoint is switched off, in milliseconds: 5 days, longer than a long
-/// weekend, and longer than one delivery is tried.
+/// How long all attempts must have failed before an endpoint is switched off, in milliseconds: 5 days. This is longer than a
+/// long weekend, and longer than the schedule of one delivery.
 const FAILED_FOR_MS: i64 = 5 * 24 * 60 * 60 * 1_000;
 
-/// How long it must have failed before the delivery at hand was made, in milliseconds: 2 days, about as long as one is
-/// tried. So those with which an outage began get all their attempts, and those after them too are given up before it
-/// counts.
+/// How long the endpoint must have been failing when the exhausted delivery was created, in milliseconds: 2 days, about as
+/// long as the schedule of one delivery. So a delivery from the beginning of an outage gets all its attempts and does not
+/// switch the endpoint off. When a later delivery is exhausted and does, those have normally been exhausted too.
 const FAILED_BEFORE_MS: i64 = 2 * 24 * 60 * 60 * 1_000;
 
-/// Who switches endpoints off, in the audit.
+/// The actor in the audit when the service switches an endpoint off.
 const WORKER: &str = "webhook-worker";
 
-/// Whether an endpoint is told anything.
+/// Whether an endpoint receives new events.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "UPPERCASE")]
 #[strum(serialize_all = "UPPERCASE")]
 pub enum EndpointStatus {
-    /// It is.
+    /// It receives the events that it is subscribed to.
     Active,
-    /// It is not.
+    /// It receives no new events.
     Inactive,
 }
 
 impl EndpointStatus {
-    /// The word in rows and on the wire.
+    /// Returns the word in rows and in the API.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// An endpoint was switched off by the service.
+/// When and why the service switched an endpoint off.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Disabled {
-    /// When.
+    /// When the endpoint was switched off.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
-    /// Why, for the merchant to read.
+    /// The reason, which the merchant reads.
     pub reason: String,
 }
 
-/// The deliveries that waited for an endpoint were abandoned, for good.
+/// The last abandonment of an endpoint's pending deliveries.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Abandoned {
-    /// When that last happened. Never moves back.
+    /// When the merchant last deactivated the endpoint. Never moves back.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
-    /// How often it happened. A delivery that was made under a lower number is abandoned.
+    /// How often deliveries were abandoned. A delivery with a lower number is abandoned.
     pub generation: u64,
 }
 
@@ -80,24 +88,25 @@ pub struct Abandoned {
 pub struct Endpoint {
     /// `wh_…`.
     pub id: EndpointId,
-    /// Whose it is.
+    /// The account and mode that it belongs to.
     pub scope: Scope,
-    /// Where deliveries go.
+    /// The URL that deliveries are posted to.
     pub url: String,
-    /// What it is told.
+    /// The events that it is subscribed to.
     pub events: Vec<EventType>,
-    /// What signs its deliveries.
+    /// The secret that signs its deliveries.
     pub secret: EndpointSecret,
-    /// Whether it is told anything.
+    /// Whether it receives new events.
     pub status: EndpointStatus,
-    /// No attempt that began since then succeeded; `None`: the last one that was noted did.
+    /// When it began to fail: no attempt that began since then succeeded. `None`: it is not failing, as far as was recorded.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
-    /// That it was switched off because nothing reached it. It is `INACTIVE` then too, but what was made for it before is
-    /// attempted to its end, unless its merchant also sets it to `INACTIVE`.
+    /// Present if the service switched it off because no delivery succeeded. Its status is `INACTIVE` then. Existing
+    /// deliveries are attempted to the end of their schedule, unless the merchant sets it to `INACTIVE` too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<Disabled>,
-    /// That its merchant set it to `INACTIVE`, now or before, which abandons what waits for it.
+    /// Present if the merchant has ever set it to `INACTIVE`, which abandons its pending deliveries. Stays when it is `ACTIVE`
+    /// again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abandoned: Option<Abandoned>,
     /// When it was registered.
@@ -108,58 +117,58 @@ pub struct Endpoint {
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
     pub version: u64,
-    /// The API key that made one of its versions, for the audit.
+    /// The API key that wrote the version that it names, for the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
 
 impl Endpoint {
-    /// Where an endpoint lives: a scope's endpoints share a partition.
+    /// Returns the key of an endpoint's row. A scope's endpoints share a partition.
     pub fn key_of(scope: &Scope, id: EndpointId) -> Key {
         Key { pk: partition(scope), sk: id.to_string() }
     }
 
-    /// Whether a row of the state table is an endpoint.
+    /// Whether this key of the state table is an endpoint's.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("endpoints#")
     }
 
-    /// Whether an event goes to it.
+    /// Whether it receives this event: it is `ACTIVE` and subscribed.
     pub fn takes(&self, event: EventType) -> bool {
         self.status == EndpointStatus::Active && self.events.contains(&event)
     }
 
-    /// How often the deliveries that waited for it were abandoned. One that is made now keeps this number; one with a lower
-    /// number is abandoned.
+    /// Returns how often its deliveries were abandoned. A new delivery stores this number; a delivery with a lower number is
+    /// abandoned.
     pub fn generation(&self) -> u64 {
-        // Endpoints that were set to INACTIVE before this was counted have no number.
+        // An endpoint that was deactivated by an earlier version, which did not count, has no number. It counts as 1.
         self.abandoned.map_or(u64::from(self.is_deactivated()), |abandoned| abandoned.generation)
     }
 
-    /// Whether its merchant set it to `INACTIVE`, be it switched off by the service as well or not.
+    /// Whether the merchant has set it to `INACTIVE`. The service may have switched it off too.
     fn is_deactivated(&self) -> bool {
         let since = |disabled: &Disabled| self.abandoned.is_some_and(|abandoned| abandoned.at >= disabled.at);
         self.status == EndpointStatus::Inactive && self.disabled.as_ref().is_none_or(since)
     }
 
-    /// When and why the service switched it off, while it is off.
+    /// Returns when and why the service switched it off; `None`: it did not, or the endpoint is `ACTIVE`.
     fn switched_off(&self) -> Option<&Disabled> {
         self.disabled.as_ref().filter(|_| self.status == EndpointStatus::Inactive)
     }
 
-    /// What a merchant's change of the status makes of [`Endpoint::abandoned`].
-    fn abandoned_by(&self, status: Option<EndpointStatus>, now: Timestamp) -> Option<Abandoned> {
+    /// Returns the new [`Endpoint::abandoned`] when the merchant sets the status to `status`; `None`: leaves it as it is.
+    fn abandoned_after(&self, status: Option<EndpointStatus>, now: Timestamp) -> Option<Abandoned> {
         let abandons = match status {
-            // What waits for one that is deactivated was abandoned already.
+            // If it is deactivated already, its deliveries were abandoned then.
             Some(EndpointStatus::Inactive) => !(self.is_deactivated() && self.abandoned.is_some()),
-            // One that was deactivated before this was counted: what waits for it is not revived.
+            // An earlier version deactivated it without a number. The number keeps its deliveries abandoned.
             Some(EndpointStatus::Active) => self.is_deactivated() && self.abandoned.is_none(),
             None => false,
         };
         if !abandons {
             return self.abandoned;
         }
-        // The clocks of two machines differ somewhat.
+        // The clocks of two machines differ, so `now` may be before the last change.
         let before = [
             self.abandoned.map(|abandoned| abandoned.at),
             self.disabled.as_ref().map(|disabled| disabled.at),
@@ -169,9 +178,10 @@ impl Endpoint {
         Some(Abandoned { at, generation })
     }
 
-    /// What an attempt that ended makes of it; `None`: nothing, as nearly always. The first failure and the first success
-    /// after failures are noted. A delivery that is given up switches it off, where nothing was delivered for five days.
-    /// `began`: when that delivery was made.
+    /// Returns the endpoint's row after an attempt; `None`: the row stays as it is, as nearly always.
+    ///
+    /// The first failure sets `failing_since`, and the first success after it removes that. An exhausted delivery switches the
+    /// endpoint off if nothing was delivered for five days. `began`: when that delivery was created.
     #[must_use]
     pub fn after_attempt(&self, end: &AttemptOutcome, began: Timestamp, now: Timestamp) -> Option<Self> {
         if self.status == EndpointStatus::Inactive {
@@ -207,20 +217,21 @@ fn partition(scope: &Scope) -> String {
     format!("endpoints#{scope}")
 }
 
-/// How many endpoints a scope has is a row of its own, so that two that are registered at once can't both be the last.
+/// The key of the row that counts a scope's endpoints. Registrations change it, so that two concurrent ones can't both take
+/// the last free place.
 fn counter_key(scope: &Scope) -> Key {
     Key { pk: format!("endpoint-count#{scope}"), sk: "count".to_owned() }
 }
 
 const COUNTER: &str = "endpoints";
 
-fn one_more(scope: &Scope) -> Write {
+fn increment_count(scope: &Scope) -> Write {
     let most = i64::try_from(MAX_ENDPOINTS).unwrap_or(i64::MAX).saturating_sub(1);
     let bound = Bound::AtMost { counter: COUNTER.to_owned(), most };
     Write::add(counter_key(scope), vec![(COUNTER.to_owned(), 1)], Item::new(), Some(bound))
 }
 
-fn one_less(scope: &Scope) -> Write {
+fn decrement_count(scope: &Scope) -> Write {
     Write::add(counter_key(scope), vec![(COUNTER.to_owned(), -1)], Item::new(), None)
 }
 
@@ -230,7 +241,7 @@ impl Row for Endpoint {
     }
 }
 
-/// A valid request for an endpoint.
+/// A valid request to register an endpoint.
 #[derive(Clone, Debug)]
 pub struct NewEndpoint {
     url: String,
@@ -238,7 +249,7 @@ pub struct NewEndpoint {
 }
 
 impl NewEndpoint {
-    /// Reads a request's body; every failing field is reported.
+    /// Parses a request's body. The error lists every failing field.
     pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
@@ -249,7 +260,7 @@ impl NewEndpoint {
     }
 }
 
-/// What changes of an endpoint.
+/// A change of an endpoint. `None`: the field stays as it is.
 #[derive(Clone, Debug, Default)]
 pub struct EndpointChange {
     url: Option<String>,
@@ -259,7 +270,7 @@ pub struct EndpointChange {
 }
 
 impl EndpointChange {
-    /// Reads a request's body, of which every field may be left out; every failing field is reported.
+    /// Parses a request's body, in which every field is optional. The error lists every failing field.
     pub fn parse(body: &JsonObject, policy: &AddressPolicy) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
@@ -272,7 +283,7 @@ impl EndpointChange {
         fields.finish(Some(change))
     }
 
-    /// Another secret, and nothing else.
+    /// Returns a change of the secret alone.
     pub fn of_secret(secret: EndpointSecret) -> Self {
         Self { secret: Some(secret), ..Self::default() }
     }
@@ -285,8 +296,8 @@ impl EndpointChange {
         let change = self.clone();
         let activated = change.status == Some(EndpointStatus::Active);
         Endpoint {
-            abandoned: endpoint.abandoned_by(change.status, now),
-            // What failed was another address, or was repaired.
+            abandoned: endpoint.abandoned_after(change.status, now),
+            // The failures were of the old URL, or the merchant has repaired the endpoint.
             failing_since: endpoint.failing_since.filter(|_| !activated && change.url.is_none()),
             disabled: endpoint.disabled.filter(|_| !activated),
             url: change.url.unwrap_or(endpoint.url),
@@ -322,6 +333,7 @@ fn url(fields: &mut Fields, root: &Object<'_>, policy: &AddressPolicy) -> Option
     }
 }
 
+/// Parses `events`. Any name of the catalog is valid; `webhook.test` is not in it. Duplicates are dropped.
 fn events(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<EventType>> {
     let Some(JsonValue::Array(names)) = root.get("events") else {
         fields.reject("events", "is required: an array of event names");
@@ -347,14 +359,14 @@ fn events(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<EventType>> {
     all_known.then_some(events)
 }
 
-/// The endpoints of all scopes.
+/// Reads and writes the endpoints of all scopes.
 #[derive(Clone, Debug)]
 pub struct Endpoints {
     store: Store,
 }
 
 impl Endpoints {
-    /// Endpoints in a store.
+    /// Uses the endpoints in a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
@@ -363,7 +375,7 @@ impl Endpoints {
     ///
     /// # Errors
     ///
-    /// 422 `unprocessable_entity` when the scope has as many as it may.
+    /// [`WebhookError::TooManyEndpoints`] (422) when the scope has [`MAX_ENDPOINTS`] already.
     pub async fn register(
         &self,
         caller: &Caller,
@@ -387,7 +399,7 @@ impl Endpoints {
             version: 1,
             actor: Some(caller.actor(1)),
         };
-        let writes = vec![Write::insert(&endpoint)?, one_more(&scope)];
+        let writes = vec![Write::insert(&endpoint)?, increment_count(&scope)];
         match self.store.commit(writes).await? {
             Committed::Done => Ok(endpoint),
             Committed::Overtaken { at } if at == [1] => Err(WebhookError::TooManyEndpoints),
@@ -397,29 +409,29 @@ impl Endpoints {
         }
     }
 
-    /// The id that a path names.
+    /// Returns the endpoint id of a path.
     ///
     /// # Errors
     ///
-    /// [`WebhookError::NoEndpoint`] for what is no id, as for an id of nothing.
+    /// [`WebhookError::NoEndpoint`] when the path has no valid id, as for an id of no endpoint.
     pub fn named(id: Option<EndpointId>) -> Result<EndpointId, WebhookError> {
         id.ok_or(WebhookError::NoEndpoint)
     }
 
-    /// A scope's endpoint.
+    /// Returns an endpoint of a scope.
     ///
     /// # Errors
     ///
-    /// [`WebhookError::NoEndpoint`] for what is not there and what is another scope's.
+    /// [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
     pub async fn find(&self, scope: &Scope, id: EndpointId) -> Result<Endpoint, WebhookError> {
         self.store.get(&Endpoint::key_of(scope, id)).await?.ok_or(WebhookError::NoEndpoint)
     }
 
-    /// Changes an endpoint; gives it as it is after. Setting it to `INACTIVE` abandons what waits for it.
+    /// Changes an endpoint and returns it as it is after. Setting it to `INACTIVE` abandons its pending deliveries.
     ///
     /// # Errors
     ///
-    /// [`WebhookError::NoEndpoint`] for what is not there and what is another scope's.
+    /// [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
     pub async fn change(
         &self,
         caller: &Caller,
@@ -447,12 +459,13 @@ impl Endpoints {
         self.store.update("an endpoint", &key, plan).await
     }
 
-    /// Notes how an attempt ended, where that says something new. `seen`: the endpoint as it stood when the attempt began. Where
-    /// somebody changed it since, it is read again and judged anew, so that what is written is always about what stands.
+    /// Records the outcome of an attempt in the endpoint's row, if the row changes by it ([`Endpoint::after_attempt`]). `seen`:
+    /// the endpoint as it was read when the attempt began. On a conflict the endpoint is read again, and the outcome is applied
+    /// to its present row.
     ///
     /// # Errors
     ///
-    /// When the database does not answer, or the endpoint keeps changing.
+    /// [`StoreError::Unavailable`] when the database does not answer, or writes of the endpoint keep conflicting.
     pub async fn note(
         &self,
         seen: &Endpoint,
@@ -465,15 +478,16 @@ impl Endpoints {
             update.next_attempt().await?;
             if !update.failed().is_empty() {
                 let found = self.store.get_in_order::<Endpoint>(&[seen.key()]).await?.pop();
-                // An attempt at another URL says nothing of this one. And when the endpoint is not failing any more, a
-                // success was noted meanwhile that may be newer than this failure; the next failure is noted.
+                // The outcome is dropped if the URL changed, because it was of the old one. It is also dropped if the endpoint is
+                // no longer failing: a success was recorded meanwhile, which may be newer than this failure. The next failure is
+                // recorded.
                 match found.filter(|found| found.url == seen.url && found.failing_since.is_some()) {
                     Some(found) => endpoint = found,
                     None => return Ok(()),
                 }
             }
             let Some(next) = endpoint.after_attempt(end, began, now) else { return Ok(()) };
-            if update.commit(note_writes(&next, endpoint.version, now)?).await? {
+            if update.commit(attempt_writes(&next, endpoint.version, now)?).await? {
                 if next.switched_off().is_some() {
                     tracing::warn!(endpoint = %next.id, scope = %next.scope, "an endpoint was switched off");
                 }
@@ -482,11 +496,11 @@ impl Endpoints {
         }
     }
 
-    /// Deletes an endpoint for good, and abandons what waits for it. A tombstone stays.
+    /// Deletes an endpoint for good and abandons its pending deliveries. A tombstone stays ([`Abandonment`]).
     ///
     /// # Errors
     ///
-    /// [`WebhookError::NoEndpoint`] for what is not there and what is another scope's.
+    /// [`WebhookError::NoEndpoint`] when the scope has no endpoint with this id.
     pub async fn delete(&self, caller: &Caller, id: EndpointId, now: Timestamp) -> Result<(), WebhookError> {
         let scope = &caller.scope;
         let key = Endpoint::key_of(scope, id);
@@ -494,27 +508,27 @@ impl Endpoints {
             let endpoint = endpoint.ok_or(WebhookError::NoEndpoint)?;
             let version = i64::try_from(endpoint.version).unwrap_or(i64::MAX);
             let remove = Write::remove(key.clone(), "version", version);
-            // The record of a removed row has no new image, so nothing could be derived from it.
+            // The audit row is written here, because the dispatcher derives nothing from the stream record of a removed row.
             let audit = caller.audit("webhook-endpoint.delete", &id, &server_of(&endpoint.url), now)?;
             let tombstone = Write::insert(&Abandonment::by_deletion(&endpoint, now))?;
-            Ok(Plan::Commit(vec![remove, one_less(scope), tombstone, Write::insert(&audit)?], ()))
+            Ok(Plan::Commit(vec![remove, decrement_count(scope), tombstone, Write::insert(&audit)?], ()))
         };
         self.store.update("an endpoint", &key, plan).await
     }
 
-    /// A scope's endpoints, oldest first.
+    /// Returns a scope's endpoints, oldest first.
     pub async fn of(&self, scope: &Scope) -> Result<Vec<Endpoint>, StoreError> {
         let items = self.store.partition(&partition(scope)).await?;
-        // One that can't be read must not keep the others from being told.
+        // An endpoint that can't be read must not block deliveries to the others.
         let read = |item| {
-            from_item(item).inspect_err(|error| tracing::error!(%scope, %error, "an endpoint can't be read"))
+            from_item(item).inspect_err(|error| tracing::error!(%scope, %error, "can't read an endpoint"))
         };
         Ok(items.into_iter().filter_map(|item| read(item).ok()).collect())
     }
 }
 
-/// The rows of a note: the endpoint, and an audit row where the service switched it off.
-fn note_writes(next: &Endpoint, version: u64, now: Timestamp) -> Result<Vec<Write>, WebhookError> {
+/// Returns the writes for an endpoint that an attempt changed: its row, and an audit row if it was switched off.
+fn attempt_writes(next: &Endpoint, version: u64, now: Timestamp) -> Result<Vec<Write>, WebhookError> {
     let mut writes = vec![Write::replace(next, version)?];
     if let Some(Disabled { reason, .. }) = next.switched_off() {
         let service = Operator { actor: WORKER.to_owned(), reason: reason.clone() };
@@ -530,7 +544,7 @@ fn note_writes(next: &Endpoint, version: u64, now: Timestamp) -> Result<Vec<Writ
     Ok(writes)
 }
 
-/// An endpoint on the wire, without its secret.
+/// An endpoint as the API shows it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointView<'a> {
@@ -551,7 +565,7 @@ pub struct EndpointView<'a> {
 }
 
 impl<'a> EndpointView<'a> {
-    /// As lists show it.
+    /// Returns the view of an endpoint without its secret.
     pub fn new(endpoint: &'a Endpoint) -> Self {
         Self {
             id: endpoint.id,
@@ -567,13 +581,13 @@ impl<'a> EndpointView<'a> {
         }
     }
 
-    /// With its secret: shown once, when it is registered.
+    /// Returns the view with the secret, which is shown once, when the endpoint is registered.
     pub fn with_secret(endpoint: &'a Endpoint) -> Self {
         Self { secret: Some(endpoint.secret.as_secret().expose_secret()), ..Self::new(endpoint) }
     }
 }
 
-/// A new secret on the wire: shown once.
+/// A new secret as the API shows it, once.
 #[derive(Debug, Serialize)]
 pub struct SecretView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -582,19 +596,18 @@ pub struct SecretView<'a> {
 }
 
 impl<'a> SecretView<'a> {
-    /// An endpoint's.
+    /// Returns the view of an endpoint's secret.
     pub fn of(endpoint: &'a Endpoint) -> Self {
         Self { id: Some(endpoint.id), ..Self::new(&endpoint.secret) }
     }
 
-    /// One that is no endpoint's.
+    /// Returns the view of a secret that is not an endpoint's: the override secret.
     pub fn new(secret: &'a EndpointSecret) -> Self {
         Self { id: None, secret: secret.as_secret().expose_secret() }
     }
 }
 
-/// What tests of endpoints, and of what follows from them, begin with.
-/// Scheme, host and port of a URL.
+/// Returns scheme, host and port of a URL, for the audit.
 pub(crate) fn server_of(url: &str) -> String {
     Url::parse(url)
         .map_or_else(|_| "an unreadable address".to_owned(), |url| url.origin().ascii_serialization())
@@ -605,7 +618,7 @@ pub(crate) mod testing {
     use super::*;
     use crate::charge::testing::{at, waiting};
 
-    /// One that nothing failed at.
+    /// An active endpoint without failures.
     pub(crate) fn endpoint() -> Endpoint {
         Endpoint {
             id: EndpointId::new(at(0), [7; 10]),
@@ -643,7 +656,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_it_was_is_not_written() {
+    fn only_the_first_failure_and_the_first_success_after_it_are_written() {
         let delivered = AttemptOutcome::Delivered { status_code: 200 };
         assert!(endpoint().after_attempt(&delivered, at(0), at(60)).is_none());
         let failing = endpoint().after_attempt(&failure(), at(0), at(60)).unwrap();
@@ -652,26 +665,26 @@ mod tests {
         assert!(failing.after_attempt(&failure(), at(0), at(90)).is_none());
         let cancelled = AttemptOutcome::Cancelled { reason: "gone".to_owned() };
         assert!(failing.after_attempt(&cancelled, at(0), at(90)).is_none());
-        let well = failing.after_attempt(&delivered, at(0), at(90)).unwrap();
-        assert_eq!((well.failing_since, well.version), (None, 3));
+        let recovered = failing.after_attempt(&delivered, at(0), at(90)).unwrap();
+        assert_eq!((recovered.failing_since, recovered.version), (None, 3));
     }
 
     #[test]
-    fn a_delivery_that_is_given_up_after_five_days_of_failures_switches_it_off() {
-        let given_up = AttemptOutcome::Exhausted {
+    fn an_exhausted_delivery_switches_the_endpoint_off_after_five_days_of_failures() {
+        let exhausted = AttemptOutcome::Exhausted {
             status_code: Some(500),
             error: "answered 500".to_owned(),
             response_body: None,
         };
         let failing = endpoint().after_attempt(&failure(), at(0), at(0)).unwrap();
         let (began, ended) = (at(2 * DAY), at(5 * DAY));
-        assert!(failing.after_attempt(&given_up, began, at(5 * DAY - 1)).is_none());
-        assert!(failing.after_attempt(&given_up, at(2 * DAY - 1), at(9 * DAY)).is_none());
-        assert!(failing.after_attempt(&failure(), began, at(9 * DAY)).is_none(), "it is tried again");
-        let off = failing.after_attempt(&given_up, began, ended).unwrap();
+        assert!(failing.after_attempt(&exhausted, began, at(5 * DAY - 1)).is_none());
+        assert!(failing.after_attempt(&exhausted, at(2 * DAY - 1), at(9 * DAY)).is_none());
+        assert!(failing.after_attempt(&failure(), began, at(9 * DAY)).is_none(), "another attempt follows");
+        let off = failing.after_attempt(&exhausted, began, ended).unwrap();
         assert_eq!((off.status, off.version, off.updated_at), (EndpointStatus::Inactive, 3, ended));
         insta::assert_snapshot!(off.disabled.clone().unwrap().reason, @"no attempt begun since 2026-11-21T12:00:00.000Z succeeded; the last one: answered 500");
-        assert!(off.after_attempt(&given_up, began, at(6 * DAY)).is_none(), "it is off already");
+        assert!(off.after_attempt(&exhausted, began, at(6 * DAY)).is_none(), "it is off already");
         let on = EndpointChange { status: Some(EndpointStatus::Active), ..EndpointChange::default() };
         let on = on.apply(off.clone(), at(7 * DAY));
         assert_eq!((on.failing_since, on.disabled), (None, None));
@@ -702,13 +715,13 @@ mod tests {
         assert_eq!(abandoned(&again), Some((at(10), 1, 1)));
         let on = changed(again, EndpointStatus::Active, at(30));
         assert_eq!((on.status, abandoned(&on)), (EndpointStatus::Active, Some((at(10), 1, 1))));
-        // By a clock that is behind.
+        // The time of a clock that is behind.
         let off = changed(on, EndpointStatus::Inactive, at(5));
         assert_eq!(abandoned(&off), Some((at(10), 2, 2)));
     }
 
     #[test]
-    fn what_the_service_switched_off_is_abandoned_when_its_merchant_deactivates_it_too() {
+    fn deliveries_of_a_switched_off_endpoint_are_abandoned_when_the_merchant_deactivates_it_too() {
         let off = disabled(at(10));
         assert_eq!((off.abandoned, off.generation()), (None, 0));
         for behind in [20, 5] {
@@ -720,8 +733,8 @@ mod tests {
             assert_eq!((on.generation(), on.disabled, on.status), (1, None, EndpointStatus::Active));
         }
         let on = changed(off, EndpointStatus::Active, at(40));
-        assert_eq!((on.generation(), on.disabled), (0, None), "what waits goes on");
-        // Switched off after a deactivation that is over.
+        assert_eq!((on.generation(), on.disabled), (0, None), "pending deliveries go on");
+        // The merchant deactivated and activated it, and then the service switched it off.
         let before = Endpoint { abandoned: Some(Abandoned { at: at(1), generation: 3 }), ..disabled(at(10)) };
         assert_eq!(
             (before.generation(), changed(before, EndpointStatus::Inactive, at(11)).generation()),
@@ -730,7 +743,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_deactivated_before_that_was_counted_is_abandoned_all_the_same() {
+    fn an_endpoint_deactivated_by_an_earlier_version_counts_as_abandoned_once() {
         let off = Endpoint { status: EndpointStatus::Inactive, ..endpoint() };
         assert_eq!((off.abandoned, off.generation()), (None, 1));
         for status in [EndpointStatus::Active, EndpointStatus::Inactive] {

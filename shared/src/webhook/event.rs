@@ -1,5 +1,7 @@
-//! Events: what subscribers are told. A change is stored once for each family (the canonical one once for each event, for its
-//! envelope names the event), and what is sent follows from the row alone.
+//! Events: the rows from which webhook bodies are sent.
+//!
+//! A change is stored as one row for each canonical event, because its envelope contains the event's name, and as one row for
+//! all its legacy events together, because their `data` is the same. A body is built from the row alone.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -24,60 +26,60 @@ use crate::config::PublicUrls;
 use crate::med::{CaseView, ResolvedView};
 use crate::payout::PayoutView;
 
-/// The contract's version, in every canonical envelope.
+/// The version of the contract, in the `api_version` of every canonical envelope.
 pub const API_VERSION: &str = "2026-11-01";
 
-/// How long a delivery may be on its way, in seconds: 16 days, somewhat more than all attempts take when each answer asks for
-/// the longest pause.
-const ON_ITS_WAY_SECONDS: i64 = 16 * 24 * 60 * 60;
+/// How long a delivery may take, in seconds: 16 days, somewhat more than all attempts take if each response asks for the
+/// longest pause.
+const MAX_DELIVERY_SECONDS: i64 = 16 * 24 * 60 * 60;
 
-/// What a legacy row's id is derived from in the place of an event's name.
+/// Replaces the event's name when the id of a legacy row is derived, because the row has several names.
 const LEGACY: &str = "legacy";
 
 /// An event's row.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Event {
-    /// Named by the row that changed, its version, and the event or family: a replayed change has the same id.
+    /// Derived from the row that changed, its version, and the event's name or family. A replayed change has the same id.
     pub id: EventId,
-    /// Whose it is.
+    /// The account and mode that it belongs to.
     pub scope: Scope,
-    /// The names under which it is told: one canonical name, or all legacy names of a change.
+    /// The names under which it is sent: one canonical name, or all legacy names of a change.
     pub types: Vec<EventType>,
-    /// Of a canonical event the body, byte for byte; of legacy ones their common `data`.
+    /// The body of a canonical event, byte for byte, or the `data` of legacy events.
     pub payload: String,
-    /// The transaction's own address, which gets its legacy events instead of the endpoints subscribed to them.
+    /// The transaction's `webhookUrl`. It receives the legacy events instead of the subscribed endpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<String>,
     /// When the change happened.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// From when it is kept, where it was made anew after it was gone.
+    /// When a resend created the row again. The retention of 90 days begins then instead of at the change.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub kept_from: Option<Timestamp>,
-    /// As it was read: when its row may be removed, in seconds since 1970. Later than its time where it was told again.
+    /// When the row that was read expires, in unix seconds. A resend may have extended it.
     #[serde(default, skip_serializing)]
     pub ttl: Option<i64>,
 }
 
-/// The change that an event tells of: which row, its version, whose, when.
+/// The change of a row that an event is about. The event's id is derived from it.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// Whose row.
+    /// The account and mode of the row.
     pub scope: Scope,
-    /// Names the row. Of one whose partition holds others that count versions of their own: its whole key.
+    /// The row's partition key; or its whole key, if the partition holds other rows with versions of their own.
     pub row: String,
-    /// The version that the change made.
+    /// The row's version after the change.
     pub version: u64,
-    /// When.
+    /// When the row changed.
     pub at: Timestamp,
 }
 
-/// An event's row as the change names it, known without reading it.
+/// The id and names of an event's row. They are derived from the change, without reading the row.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EventName {
-    /// The row.
+    /// The id of the row.
     pub id: EventId,
-    /// The names under which it is told.
+    /// The names under which it is sent.
     pub types: Vec<EventType>,
 }
 
@@ -98,7 +100,7 @@ struct EnvelopeData<T> {
 }
 
 impl Event {
-    /// The events that a charge's change means, from the row before (`None`: it is new) and after.
+    /// Returns the events of a charge's change, given the row before (`None`: it is new) and after.
     pub fn of_charge(
         old: Option<&Charge>,
         new: &Charge,
@@ -112,7 +114,7 @@ impl Event {
         Self::of_entry(new, &entry, public_urls)
     }
 
-    /// The events of a charge's coming into its status.
+    /// Returns the events of a charge's move into the status that it has. `entry` is that move.
     pub fn of_entry(
         charge: &Charge,
         entry: &Entry,
@@ -129,7 +131,8 @@ impl Event {
         Ok(events)
     }
 
-    /// The event that a refund's step means: each is told as `payment.refunded` (contract: Emission rules).
+    /// Returns the event of a refund's change; `None`: its status is the same. Each step of a refund is a `payment.refunded`
+    /// (contract: Emission rules).
     pub fn of_refund(old: Option<&Refund>, new: &Refund) -> Result<Option<Self>, serde_json::Error> {
         if old.map(|refund| refund.status) == Some(new.status) {
             return Ok(None);
@@ -139,7 +142,7 @@ impl Event {
         Self::legacy(vec![EventType::PaymentRefunded], &origin, &LegacyData::of_refund(new), url)
     }
 
-    /// The events that a case's change means.
+    /// Returns the events of a MED case's change. `outcome_notices`: whether the end of a case is published.
     pub fn of_case(
         old: Option<&MedCase>,
         new: &MedCase,
@@ -154,7 +157,7 @@ impl Event {
         events.collect()
     }
 
-    /// The events that a payout's change means.
+    /// Returns the events of a payout's change.
     pub fn of_payout(old: Option<&Payout>, new: &Payout) -> Result<Vec<Self>, serde_json::Error> {
         let from = old.map(|payout| payout.status);
         let origin = Origin::of_payout(new, new.version, new.updated_at);
@@ -166,7 +169,7 @@ impl Event {
         Ok(events)
     }
 
-    /// A canonical event about a public object.
+    /// Returns the canonical event of a change. `object`: the API object in its `data`.
     pub fn canonical<T: Serialize>(
         event_type: EventType,
         origin: &Origin,
@@ -194,7 +197,7 @@ impl Event {
         })
     }
 
-    /// The legacy events of a change, under all their names; `None`: it has none.
+    /// Returns the legacy events of a change as one row; `None`: the change has no legacy events.
     pub fn legacy(
         types: Vec<EventType>,
         origin: &Origin,
@@ -218,7 +221,8 @@ impl Event {
         }))
     }
 
-    /// Who is told of it now: each of its names, with an endpoint that takes it. `None`: the transaction's own address.
+    /// Returns the receivers: each of the event's names with each endpoint that is subscribed to it now. `None`: the
+    /// `webhookUrl`, which receives every name, and no endpoint does.
     pub fn recipients<'a>(
         &'a self,
         endpoints: &'a [Endpoint],
@@ -230,7 +234,7 @@ impl Event {
         })
     }
 
-    /// Tells the server of the transaction's own address from others: 8 hex digits of a hash of its name and port.
+    /// Returns 8 hex digits of a hash of the host and port of the `webhookUrl`, which distinguish its server from others.
     pub(super) fn own_server(&self) -> Option<String> {
         let url = Url::parse(self.webhook_url.as_deref()?).ok()?;
         let server = format!("{}:{}", url.host_str()?, url.port_or_known_default()?);
@@ -238,12 +242,12 @@ impl Event {
         hash.get(..8).map(str::to_owned)
     }
 
-    /// The stable id of the event under one of its names.
+    /// Returns the stable id of the event under one of its names.
     pub fn id_as(&self, event_type: EventType) -> EventId {
         id_as(self.id, event_type)
     }
 
-    /// The body that subscribers get under one of its names.
+    /// Returns the body that is sent under one of its names.
     pub fn body_as(&self, event_type: EventType) -> String {
         match event_type.family() {
             Family::Canonical => self.payload.clone(),
@@ -251,35 +255,35 @@ impl Event {
         }
     }
 
-    /// Whether its time has not ended. Its row may be there for longer.
+    /// Whether the event has not expired. DynamoDB may remove the row some time after that.
     pub fn is_kept(&self, now: Timestamp) -> bool {
         self.ttl.is_none_or(|end| now.seconds() < end)
     }
 
-    /// Until when it must be kept, though its time ends before, for what is told again now.
+    /// Returns the time until which a resend at `now` needs the row; `None`: the row is kept long enough without it.
     pub fn needed_until(&self, now: Timestamp) -> Option<Timestamp> {
-        let until = now.plus_seconds(ON_ITS_WAY_SECONDS).ok()?;
+        let until = now.plus_seconds(MAX_DELIVERY_SECONDS).ok()?;
         (self.created_at.plus_seconds(EVENTS_KEPT_SECONDS).ok()? < until).then_some(until)
     }
 
-    /// Where an event lives.
+    /// Returns the key of an event's row.
     pub fn key_of(scope: &Scope, id: EventId) -> Key {
         Key { pk: Self::partition(scope), sk: id.to_string() }
     }
 
-    /// A scope's events share a partition, in the order of their changes.
+    /// The partition of a scope's events, sorted by the time of their changes.
     pub(super) fn partition(scope: &Scope) -> String {
         format!("events#{scope}")
     }
 }
 
-/// The stable id of an event's row under one of its names.
+/// Returns the stable id of an event under one of its names. A name with a code replaces the last character of the row's id.
 fn id_as(row: EventId, event_type: EventType) -> EventId {
     event_type.code().map_or(row, |code| row.named(code))
 }
 
 impl EventName {
-    /// All that a charge told so far, but for the steps of its refunds.
+    /// Returns the events that a charge has published so far, without those of its refunds.
     pub fn of_charge(charge: &Charge) -> Vec<Self> {
         let of_move = |(entry, to): (Entry, TransactionStatus)| {
             let (canonical, legacy) = (
@@ -291,7 +295,7 @@ impl EventName {
         charge.moves().into_iter().flat_map(of_move).collect()
     }
 
-    /// All that a refund told so far.
+    /// Returns the events that a refund has published so far.
     pub fn of_refund(refund: &Refund) -> Vec<Self> {
         let of_step = |(version, at)| {
             Self::of(&Origin::of_refund(refund, version, at), Vec::new(), vec![EventType::PaymentRefunded])
@@ -299,7 +303,8 @@ impl EventName {
         refund.steps().flat_map(of_step).collect()
     }
 
-    /// All that a case told so far, with outcome notices: where they are off, those of its end are names of nothing.
+    /// Returns the events that a MED case has published so far. Those of its end are included even if outcome notices are off;
+    /// then they have no rows.
     pub fn of_case(case: &MedCase) -> Vec<Self> {
         let name = |event_type, version, at| {
             Self::of(&Origin::of_case(case, version, at), vec![event_type], Vec::new())
@@ -307,13 +312,13 @@ impl EventName {
         let opened = name(EventType::MedCaseCreated, 1, case.created_at);
         let updated =
             case.told.iter().flat_map(|told| name(EventType::MedCaseUpdated, told.version, told.at));
-        // Nothing is told after its end.
+        // The last update of a case that is over is its end.
         let end = case.told.last().filter(|_| case.status.is_over());
         let resolved = end.into_iter().flat_map(|end| name(EventType::MedResolved, end.version, end.at));
         opened.into_iter().chain(updated).chain(resolved).collect()
     }
 
-    /// All that a payout told so far.
+    /// Returns the events that a payout has published so far.
     pub fn of_payout(payout: &Payout) -> Vec<Self> {
         let of_move = |(from, to, version, at)| {
             let (canonical, legacy) = event_rules::of_payout(from, to);
@@ -326,12 +331,14 @@ impl EventName {
 
     fn of(origin: &Origin, canonical: Vec<EventType>, legacy: Vec<EventType>) -> Vec<Self> {
         let name = |id, types| Self { id, types };
-        let canonical = canonical.into_iter().map(|told| name(origin.event_id(told.as_str()), vec![told]));
+        let canonical = canonical
+            .into_iter()
+            .map(|event_type| name(origin.event_id(event_type.as_str()), vec![event_type]));
         let legacy = (!legacy.is_empty()).then(|| name(origin.legacy_id(), legacy));
         canonical.chain(legacy).collect()
     }
 
-    /// The stable id of the event under one of its names.
+    /// Returns the stable id of the event under one of its names.
     pub fn id_as(&self, event_type: EventType) -> EventId {
         id_as(self.id, event_type)
     }
@@ -358,7 +365,7 @@ impl Origin {
         EventId::derive(self.at, &self.row, self.version, name)
     }
 
-    /// The row of all legacy events of the change.
+    /// Returns the id of the row of all legacy events of the change.
     fn legacy_id(&self) -> EventId {
         self.event_id(LEGACY).row_of_names()
     }
@@ -433,18 +440,18 @@ mod tests {
         Command::Pay { payment, terms }
     }
 
-    /// Every body that a change's subscribers get, one a line.
-    fn told(events: &[Event]) -> String {
-        let bodies = |event: &Event| -> Vec<String> {
+    /// All bodies that these events are sent as, one a line.
+    fn bodies(events: &[Event]) -> String {
+        let bodies_of = |event: &Event| -> Vec<String> {
             event.types.iter().map(|event_type| event.body_as(*event_type)).collect()
         };
-        events.iter().flat_map(bodies).collect::<Vec<_>>().join("\n")
+        events.iter().flat_map(bodies_of).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
-    fn a_new_charge_is_told_in_both_envelopes() {
+    fn a_new_charge_is_published_in_both_envelopes() {
         let events = Event::of_charge(None, &waiting(), &public_urls()).unwrap();
-        insta::assert_snapshot!(told(&events), @r#"
+        insta::assert_snapshot!(bodies(&events), @r#"
         {"id":"evt_01m7yzmhg0cavxyzbktq0jycz4","object":"event","api_version":"2026-11-01","type":"charge.created","created_at":"2026-11-21T12:00:00.000Z","data":{"object":{"id":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9","object":"charge","amount":1000,"currency":"BRL","status":"pending","payment_method":"pix","customer":{"name":null,"document":null},"pix":{"br_code":"code","qr_code_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9/qr.png","expires_at":"2026-11-21T13:00:00.000Z","txid":"7m6nt71kcbhzd8xb6nhy78wpds"},"checkout_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9","settlement":{},"metadata":{},"created_at":"2026-11-21T12:00:00.000Z"}}}
         {"event":"payment.created","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"WAITING_PAYMENT","previousStatus":"PENDING","occurredAt":"2026-11-21T12:00:00.000Z"}}
         {"event":"payment.status_changed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"WAITING_PAYMENT","previousStatus":"PENDING","occurredAt":"2026-11-21T12:00:00.000Z"}}
@@ -452,10 +459,10 @@ mod tests {
     }
 
     #[test]
-    fn a_paid_charge_is_told_with_its_fees_and_what_the_merchant_sent() {
+    fn a_paid_charge_is_published_with_its_fees_and_the_merchants_own_data() {
         let paid = after(&order(), &pay());
         let events = Event::of_charge(Some(&order()), &paid, &public_urls()).unwrap();
-        insta::assert_snapshot!(told(&events), @r#"
+        insta::assert_snapshot!(bodies(&events), @r#"
         {"id":"evt_01m7yzpc30qadh8cdzz7c360rc","object":"event","api_version":"2026-11-01","type":"charge.paid","created_at":"2026-11-21T12:01:00.000Z","data":{"object":{"id":"ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9","object":"charge","amount":1000,"currency":"BRL","status":"paid","payment_method":"pix","customer":{"name":null,"document":null},"pix":{"br_code":"code","qr_code_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9/qr.png","expires_at":"2026-11-21T13:00:00.000Z","txid":"7m6nt71kcbhzd8xb6nhy78wpds"},"checkout_url":"https://pay.example.com/checkout/f4357470-cd8b-8fda-8eac-d58f8e8e59b9","settlement":{"end_to_end_id":"E00000000202611211201Fqe4UALEPb0"},"metadata":{"order":"1"},"created_at":"2026-11-21T12:00:00.000Z"}}}
         {"event":"payment.completed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"WAITING_PAYMENT","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"occurredAt":"2026-11-21T12:01:00.000Z"}}
         {"event":"payment.status_changed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"WAITING_PAYMENT","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"occurredAt":"2026-11-21T12:01:00.000Z"}}
@@ -465,11 +472,11 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_charge_is_told_without_fees() {
+    fn an_expired_charge_is_published_without_fees() {
         let expired = after(&waiting(), &Command::Expire { at: at(3600) });
         let events = Event::of_charge(Some(&waiting()), &expired, &public_urls()).unwrap();
         let legacy = events.last().unwrap();
-        insta::assert_snapshot!(told(std::slice::from_ref(legacy)), @r#"
+        insta::assert_snapshot!(bodies(std::slice::from_ref(legacy)), @r#"
         {"event":"payment.expired","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"EXPIRED","previousStatus":"WAITING_PAYMENT","occurredAt":"2026-11-21T13:00:00.000Z"}}
         {"event":"payment.failed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"EXPIRED","previousStatus":"WAITING_PAYMENT","occurredAt":"2026-11-21T13:00:00.000Z"}}
         {"event":"payment.status_changed","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"EXPIRED","previousStatus":"WAITING_PAYMENT","occurredAt":"2026-11-21T13:00:00.000Z"}}
@@ -477,12 +484,12 @@ mod tests {
     }
 
     #[test]
-    fn a_payout_is_told_in_both_envelopes() {
+    fn a_payout_is_published_in_both_envelopes() {
         let asked = crate::payout::testing::pending();
         let paid = asked.ended(&PayoutEnd::Paid, at(60)).unwrap().unwrap();
         let mut events = Event::of_payout(None, &asked).unwrap();
         events.extend(Event::of_payout(Some(&asked), &paid).unwrap());
-        insta::assert_snapshot!(told(&events), @r#"
+        insta::assert_snapshot!(bodies(&events), @r#"
         {"id":"evt_01m7yzmhg0sxp8c31084c420rc","object":"event","api_version":"2026-11-01","type":"payout.created","created_at":"2026-11-21T12:00:00.000Z","data":{"object":{"id":"po_01m7yzmhg00w3ge1r70w3ge1r7","object":"payout","amount":1000,"currency":"BRL","status":"pending","failure_reason":null,"created_at":"2026-11-21T12:00:00.000Z","paid_at":null}}}
         {"event":"withdrawal.created","data":{"transactionId":"po_01m7yzmhg00w3ge1r70w3ge1r7","amount":1000,"status":"PENDING","previousStatus":"PENDING","occurredAt":"2026-11-21T12:00:00.000Z"}}
         {"id":"evt_01m7yzpc30vb4t0nhafw33n365","object":"event","api_version":"2026-11-01","type":"payout.paid","created_at":"2026-11-21T12:01:00.000Z","data":{"object":{"id":"po_01m7yzmhg00w3ge1r70w3ge1r7","object":"payout","amount":1000,"currency":"BRL","status":"paid","failure_reason":null,"created_at":"2026-11-21T12:00:00.000Z","paid_at":"2026-11-21T12:01:00.000Z"}}}
@@ -492,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_of_a_refund_is_told_once_with_what_was_refunded_so_far() {
+    fn each_step_of_a_refund_is_published_once_with_the_amount_refunded_so_far() {
         let paid = after(&order(), &pay());
         let id = RefundId::derive(paid.id, "refund-01");
         let asked = RefundAsked {
@@ -516,7 +523,7 @@ mod tests {
         let steps = [(None, &step.refund), (Some(&step.refund), &started), (Some(&started), &ended)];
         let events: Vec<Event> =
             steps.into_iter().filter_map(|(old, new)| Event::of_refund(old, new).unwrap()).collect();
-        insta::assert_snapshot!(told(&events), @r#"
+        insta::assert_snapshot!(bodies(&events), @r#"
         {"event":"payment.refunded","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"PAID","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"refund":{"id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","amount":400,"status":"PENDING"},"refundedAmount":0,"occurredAt":"2026-11-21T12:01:30.000Z"}}
         {"event":"payment.refunded","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"PAID","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"refund":{"id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","amount":400,"status":"IN_PROGRESS"},"refundedAmount":0,"occurredAt":"2026-11-21T12:01:31.000Z"}}
         {"event":"payment.refunded","data":{"transactionId":"f4357470-cd8b-8fda-8eac-d58f8e8e59b9","amount":1000,"status":"PAID","previousStatus":"PAID","paidWith":"PIX","providerFee":10,"platformFee":10,"netAmount":980,"customerId":"user-7","metadata":{"order":"1"},"refund":{"id":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2","amount":400,"status":"REFUNDED"},"refundedAmount":400,"occurredAt":"2026-11-21T12:01:33.000Z"}}
@@ -526,29 +533,34 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_told_again_exactly_as_its_change_was() {
+    fn the_events_of_a_status_are_the_same_when_they_are_built_again() {
         let waiting = order();
         let processing =
             after(&Charge { expected_payer: Some("29537995593".parse().unwrap()), ..order() }, &pay());
         let (paid, cancelled) = (after(&waiting, &pay()), after(&waiting, &Command::Cancel));
         let expired = after(&waiting, &Command::Expire { at: at(3600) });
-        let given_back = after(&processing, &Command::Cancel);
+        let returned = after(&processing, &Command::Cancel);
         for (old, new) in [
             (None, &waiting),
             (Some(&waiting), &paid),
             (Some(&waiting), &cancelled),
             (Some(&waiting), &expired),
             (Some(&waiting), &processing),
-            (Some(&processing), &given_back),
+            (Some(&processing), &returned),
         ] {
-            let told = Event::of_charge(old, new, &public_urls()).unwrap();
-            assert!(!told.is_empty());
-            assert_eq!(Event::of_entry(new, &new.entry(), &public_urls()).unwrap(), told, "{:?}", new.status);
+            let first = Event::of_charge(old, new, &public_urls()).unwrap();
+            assert!(!first.is_empty());
+            assert_eq!(
+                Event::of_entry(new, &new.entry(), &public_urls()).unwrap(),
+                first,
+                "{:?}",
+                new.status
+            );
         }
     }
 
     #[test]
-    fn a_change_that_leaves_the_status_tells_nothing() {
+    fn a_change_that_keeps_the_status_publishes_nothing() {
         let changed = Charge { version: 2, ..waiting() };
         assert_eq!(Event::of_charge(Some(&waiting()), &changed, &public_urls()).unwrap(), []);
     }
@@ -556,15 +568,15 @@ mod tests {
     #[test]
     fn each_name_has_a_stable_id_of_its_own() {
         let paid = after(&order(), &pay());
-        let told = || Event::of_charge(Some(&order()), &paid, &public_urls()).unwrap();
+        let events = || Event::of_charge(Some(&order()), &paid, &public_urls()).unwrap();
         let ids = |events: &[Event]| -> Vec<EventId> {
             let ids = |event: &Event| -> Vec<EventId> {
                 event.types.iter().map(|event_type| event.id_as(*event_type)).collect()
             };
             events.iter().flat_map(ids).collect()
         };
-        let first = ids(&told());
-        assert_eq!(first, ids(&told()));
+        let first = ids(&events());
+        assert_eq!(first, ids(&events()));
         let distinct: std::collections::HashSet<_> = first.iter().collect();
         assert_eq!(distinct.len(), 3);
     }

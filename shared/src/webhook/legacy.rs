@@ -11,64 +11,64 @@ use domain::payout::{Payout, PayoutStatus};
 use domain::refund::Refund;
 use domain::time::Timestamp;
 
-/// What a legacy event tells. The same for all names that one change is told under.
+/// The `data` of a legacy event. It is the same for all legacy names of one change.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LegacyData<'a> {
-    /// The id returned at creation, without a prefix; a withdrawal's is its payout's.
+    /// The id returned at creation, without a prefix; of a withdrawal the payout's id.
     pub transaction_id: String,
-    /// Minor units.
+    /// In minor units.
     pub amount: Amount,
-    /// Now.
+    /// The status after the change.
     pub status: &'static str,
-    /// Before.
+    /// The status before the change.
     pub previous_status: &'static str,
-    /// On `PAID` and `APPROVED`.
+    /// Present on `PAID` and `APPROVED`.
     #[serde(flatten)]
     pub settled: Option<SettledData>,
-    /// The merchant's own id of its user, when given.
+    /// The merchant's own id of its user, if it was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub customer_id: Option<&'a str>,
-    /// The merchant's own map, when given.
+    /// The merchant's own map, if it was sent; without the service's `failure` and `med`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
-    /// The refund that moved on, on `payment.refunded`.
+    /// On `payment.refunded`: the refund that changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refund: Option<RefundData>,
-    /// All that was refunded so far, in minor units, beside `refund`.
+    /// On `payment.refunded`: the amount refunded so far by all refunds, in minor units.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refunded_amount: Option<i64>,
     /// When the change happened.
     pub occurred_at: Timestamp,
 }
 
-/// How it was paid and what of it the merchant gets, in minor units.
+/// The method and the amounts of a settled payment, in minor units.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SettledData {
-    /// By which method.
+    /// The payment method.
     pub paid_with: &'static str,
     /// The acquirer's fee.
     pub provider_fee: i64,
     /// The platform's fee.
     pub platform_fee: i64,
-    /// What is left.
+    /// The amount less both fees.
     pub net_amount: i64,
 }
 
-/// A refund, as `payment.refunded` names it.
+/// The refund in the `data` of `payment.refunded`.
 #[derive(Debug, Serialize)]
 pub struct RefundData {
-    /// Its id.
+    /// The refund's id.
     pub id: String,
-    /// What goes back, in minor units.
+    /// The refunded amount, in minor units.
     pub amount: Amount,
-    /// How far it is.
+    /// The refund's status.
     pub status: &'static str,
 }
 
 impl<'a> LegacyData<'a> {
-    /// Of a charge, in the status that it came into so.
+    /// Returns the data of a charge's move into the status that it has.
     pub fn of_charge(charge: &'a Charge, entry: &Entry) -> Self {
         let details = charge.payment_details.as_ref();
         Self {
@@ -85,7 +85,7 @@ impl<'a> LegacyData<'a> {
         }
     }
 
-    /// Of a refund's last step.
+    /// Returns the data of a refund's last change.
     pub fn of_refund(refund: &'a Refund) -> Self {
         let charge = &refund.charge;
         let sent = charge.payment_details.as_ref();
@@ -108,7 +108,7 @@ impl<'a> LegacyData<'a> {
         }
     }
 
-    /// Of a payout's last change.
+    /// Returns the data of a payout's last change. `from`: the status before; `None`: it is new.
     pub fn of_payout(from: Option<PayoutStatus>, payout: &Payout) -> Self {
         Self {
             transaction_id: payout.id.to_string(),
@@ -141,7 +141,7 @@ fn settled(charge: &Charge) -> Option<SettledData> {
     Some(SettledData::new(charge.method(), charge.amount, settlement.fees))
 }
 
-/// A payout leaves by Pix, and no fee is taken from it.
+/// A payout is paid by Pix, without fees.
 fn settled_payout(payout: &Payout) -> Option<SettledData> {
     match payout.status {
         PayoutStatus::Paid => Some(SettledData::new(PaymentMethod::Pix, payout.amount, Fees::default())),
@@ -164,7 +164,7 @@ fn is_settled(status: TransactionStatus) -> bool {
     }
 }
 
-/// The legacy family's words are in upper case.
+/// Returns a payout's status as the legacy family writes it, in upper case.
 fn withdrawal_status(status: PayoutStatus) -> &'static str {
     match status {
         PayoutStatus::Pending => "PENDING",

@@ -1,13 +1,16 @@
-//! The log of events, from which a merchant catches up after an outage: what was told, or would have been, to anybody.
+//! The event log (`GET /v1/events`): lists the events of 30 days, sent or not. A merchant catches up from it after an outage.
 //!
-//! A scope's events share a partition in the order of their changes, so a page is read from there, from its cursor on: an
-//! event's id says which row it is of, and all ids sort as rows do. The events of one object are named by its rows, which
-//! remember their moves, so they are read by name. There is no index of events: it would cost a write unit for each. A rare
-//! `type` is looked for among as many rows as a page may cost, hence such a page may be shorter than `limit`, even empty,
-//! while `has_more` is true.
+//! A scope's events share a partition, sorted by the time of their changes. An event's id identifies its row, and ids sort as
+//! rows do. So a page is a range of the partition that begins after its cursor.
 //!
-//! An event stands at the time of its change and appears some moments after it; after an outage of the dispatcher,
-//! later. Who polls asks again from a little before the last event that was seen.
+//! The events of one object (`object=`) are read by their ids. These are derived from the object's rows, which record their
+//! moves.
+//!
+//! There is no index of events, because it would cost a write unit for each event. To find events of a rare `type`, a page
+//! reads a bounded number of rows. So it may be shorter than `limit`, or empty, while `has_more` is true.
+//!
+//! An event is sorted by the time of its change and appears in the log some moments later; after an outage of the dispatcher
+//! much later. So a client that polls should start somewhat before the last event that it has seen.
 
 use std::cmp::Reverse;
 
@@ -30,28 +33,28 @@ use super::event::{Event, EventName};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{Item, Order, PageError, Store, StoreError, from_item, key_of_item, text, unavailable};
 
-/// How far back the list goes, in seconds: 30 days. Rows are kept for longer, for deliveries refer to them.
+/// How far back the list goes, in seconds: 30 days. Rows are kept for longer, because deliveries refer to them.
 const LISTED_SECONDS: i64 = 30 * 24 * 60 * 60;
 
-/// Events on a page, unless asked otherwise, and at most.
+/// Events on a page: the default, and the most.
 const DEFAULT_LIMIT: u32 = 25;
 const MAX_LIMIT: u32 = 100;
 
-/// Queries that a page takes at most, one after another. DynamoDB ends each at 1 MB, some thousand rows.
+/// The most queries of a page, one after another. DynamoDB ends each at 1 MB, some thousand rows.
 const MAX_QUERIES: usize = 2;
 
-/// Rows of a page beside one for each of its events: the cursor's, of which names may be left, and one that shows whether
-/// there are more.
-const ROWS_BESIDE: usize = 2;
+/// Rows to read beside one for each event of a page: the row of the cursor, which may have more names after it, and one that
+/// shows whether there is a next page.
+const EXTRA_ROWS: usize = 2;
 
-/// Rows of the first query for each event of one type that is wanted: enough for a usual type, so that only a rare one
-/// is looked for further.
+/// Rows that the first query reads for each wanted event of one type. It is enough for a frequent type, so that only a rare
+/// one takes another query.
 const ROWS_PER_MATCH: usize = 8;
 
 const PARAMETERS: [&str; 6] =
     ["limit", "starting_after", "type", "object", "created_after", "created_before"];
 
-/// What events are about.
+/// The object whose events are listed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum ObjectId {
     /// A charge, with its refunds and MED cases.
@@ -70,7 +73,7 @@ impl ObjectId {
     }
 }
 
-/// What a client asks of the log.
+/// The query of a request for the log.
 #[derive(Clone, Debug)]
 pub struct EventFilter {
     limit: usize,
@@ -82,7 +85,7 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    /// Reads a query string; every failing parameter is reported, an unknown one too.
+    /// Parses a query string. The error lists every failing parameter, including unknown ones.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, &PARAMETERS);
@@ -112,7 +115,8 @@ impl EventFilter {
         self.event_type.is_none_or(|wanted| wanted == event_type)
     }
 
-    /// The ids from the oldest to the newest that may be on a page, both taken in, and the cursor, where it is among them.
+    /// Returns the oldest and the newest id that may be on a page, both included, and the cursor. `None`: there is no cursor, or
+    /// it is newer than the range and changes nothing.
     fn range(&self, now: Timestamp) -> (EventId, EventId, Option<EventId>) {
         let oldest = now.plus_seconds(LISTED_SECONDS.saturating_neg()).unwrap_or(Timestamp::MIN);
         let from = EventId::first_at(self.created_after.unwrap_or(oldest).max(oldest));
@@ -122,7 +126,7 @@ impl EventFilter {
     }
 }
 
-/// An event of a page: a row, under one of its names.
+/// An event of a page: a row under one of its names.
 #[derive(Clone, Debug)]
 struct ListedEvent {
     id: EventId,
@@ -137,23 +141,23 @@ pub struct EventPage {
     next_cursor: Option<EventId>,
 }
 
-/// The events of all scopes, as they were told.
+/// Reads the event logs of all scopes.
 #[derive(Clone, Debug)]
 pub struct EventLog {
     store: Store,
 }
 
 impl EventLog {
-    /// The log of a store.
+    /// Uses the events in a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// A page of a scope's events.
+    /// Returns a page of a scope's events, newest first.
     ///
     /// # Errors
     ///
-    /// When `starting_after` names no event of what is listed.
+    /// [`PageError::UnknownCursor`] when `starting_after` is not an event of the scope, or of the object.
     pub async fn list(
         &self,
         scope: &Scope,
@@ -161,16 +165,16 @@ impl EventLog {
         now: Timestamp,
     ) -> Result<EventPage, WebhookError> {
         match filter.object {
-            Some(object) => self.of_object(scope, object, filter, now).await,
-            None => self.of_scope(scope, filter, now).await,
+            Some(object) => self.page_of_object(scope, object, filter, now).await,
+            None => self.page_of_scope(scope, filter, now).await,
         }
     }
 
-    /// One event, as long as it is kept: for 90 days.
+    /// Returns one event, for 90 days after its change.
     ///
     /// # Errors
     ///
-    /// [`WebhookError::NoEvent`] for what is not there and what is another scope's.
+    /// [`WebhookError::NoEvent`] when the scope has no event with this id, or the event has expired.
     pub async fn find(
         &self,
         scope: &Scope,
@@ -180,13 +184,14 @@ impl EventLog {
         let id = id.ok_or(WebhookError::NoEvent)?;
         let mut keys = vec![Event::key_of(scope, id), Event::key_of(scope, id.row_of_names())];
         keys.dedup();
-        let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(read);
+        let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log);
         let kept = rows.filter(|row: &Event| row.is_kept(now));
-        let told = kept.flat_map(|row| told_as(&row)).find(|told| told.id == id);
-        Ok(EventView::new(&told.ok_or(WebhookError::NoEvent)?)?)
+        let listed = kept.flat_map(|row| events_of_row(&row)).find(|listed| listed.id == id);
+        Ok(EventView::new(&listed.ok_or(WebhookError::NoEvent)?)?)
     }
 
-    async fn of_scope(
+    /// Reads a page from the scope's partition.
+    async fn page_of_scope(
         &self,
         scope: &Scope,
         filter: &EventFilter,
@@ -202,15 +207,15 @@ impl EventLog {
         for query in 0..MAX_QUERIES {
             let (items, last) = self.rows(scope, (from, to), filter, query == 0, after.take()).await?;
             for item in items {
-                // A page may end at a row, of which all names are listed or none.
+                // A page that ended before it was full has the id of the last row that it read as its cursor.
                 let id = text(&item, "sk").and_then(|id| id.parse().ok());
                 cursor_is_known |= cursor == id;
-                let Some(row) = read(item) else { continue };
-                for told in told_as(&row) {
-                    cursor_is_known |= cursor == Some(told.id);
-                    let is_after = cursor.is_none_or(|cursor| told.id < cursor);
-                    if is_after && filter.admits(told.event_type) {
-                        events.push(told);
+                let Some(row) = parse_or_log(item) else { continue };
+                for listed in events_of_row(&row) {
+                    cursor_is_known |= cursor == Some(listed.id);
+                    let is_after = cursor.is_none_or(|cursor| listed.id < cursor);
+                    if is_after && filter.admits(listed.event_type) {
+                        events.push(listed);
                     }
                 }
             }
@@ -225,14 +230,14 @@ impl EventLog {
         let cut = events.len() > filter.limit;
         events.truncate(filter.limit);
         let next_cursor = if cut {
-            events.last().map(|told| told.id)
+            events.last().map(|listed| listed.id)
         } else {
             after.and_then(|last| text(&last, "sk")?.parse().ok())
         };
         Ok(EventPage { events, next_cursor })
     }
 
-    /// Rows of a page, newest first, and where they end, if there are more.
+    /// Runs one query of a page. Returns rows, newest first, and the key after which the next query begins, if there are more.
     async fn rows(
         &self,
         scope: &Scope,
@@ -247,7 +252,7 @@ impl EventLog {
             .client()
             .query()
             .table_name(self.store.table())
-            // What a page ended with must be there for the next.
+            // The last event of a page must be found as the cursor of the next page.
             .consistent_read(true)
             .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
             .expression_attribute_values(":pk", AttributeValue::S(Event::partition(scope)))
@@ -255,10 +260,10 @@ impl EventLog {
             .expression_attribute_values(":to", text(&to))
             .scan_index_forward(false)
             .set_exclusive_start_key(after);
-        let mut rows = filter.limit.saturating_add(ROWS_BESIDE);
+        let mut rows = filter.limit.saturating_add(EXTRA_ROWS);
         if let Some(event_type) = filter.event_type {
             rows = rows.saturating_mul(ROWS_PER_MATCH);
-            // The cursor may be of another type: where the page before it ended.
+            // The cursor may be of another type: the last row that the page before read.
             let cursor = filter.starting_after.unwrap_or(to);
             query = query
                 .filter_expression("contains(#types, :type) OR #id IN (:cursor, :row)")
@@ -273,7 +278,8 @@ impl EventLog {
         Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
     }
 
-    async fn of_object(
+    /// Reads a page of the events of one object, by their ids.
+    async fn page_of_object(
         &self,
         scope: &Scope,
         object: ObjectId,
@@ -282,37 +288,40 @@ impl EventLog {
     ) -> Result<EventPage, WebhookError> {
         let names = self.names_of(scope, object).await?;
         let (from, to, cursor) = filter.range(now);
-        let under_each = |name: EventName| {
+        let with_each_name = |name: EventName| {
             let types = name.types.clone();
             types.into_iter().map(move |event_type| (name.id, name.id_as(event_type), event_type))
         };
-        let mut told: Vec<(EventId, EventId, EventType)> = names.into_iter().flat_map(under_each).collect();
-        told.sort_by_key(|(_, id, _)| Reverse(*id));
+        let mut listed: Vec<(EventId, EventId, EventType)> =
+            names.into_iter().flat_map(with_each_name).collect();
+        listed.sort_by_key(|(_, id, _)| Reverse(*id));
         if let Some(cursor) = cursor {
-            let place = told.iter().position(|(_, id, _)| *id == cursor);
+            let place = listed.iter().position(|(_, id, _)| *id == cursor);
             let place = place.ok_or(PageError::UnknownCursor("an event of this object"))?;
-            told.drain(..=place);
+            listed.drain(..=place);
         }
-        told.retain(|(row, _, event_type)| (from..=to).contains(row) && filter.admits(*event_type));
-        let more = told.len() > filter.limit;
-        told.truncate(filter.limit);
-        let next_cursor = told.last().filter(|_| more).map(|(_, id, _)| *id);
-        let mut keys: Vec<Key> = told.iter().map(|(row, _, _)| Event::key_of(scope, *row)).collect();
+        listed.retain(|(row, _, event_type)| (from..=to).contains(row) && filter.admits(*event_type));
+        let more = listed.len() > filter.limit;
+        listed.truncate(filter.limit);
+        let next_cursor = listed.last().filter(|_| more).map(|(_, id, _)| *id);
+        let mut keys: Vec<Key> = listed.iter().map(|(row, _, _)| Event::key_of(scope, *row)).collect();
         keys.dedup();
-        let rows: Vec<Event> = self.store.batch_get(&keys).await?.into_iter().filter_map(read).collect();
+        let rows: Vec<Event> =
+            self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log).collect();
         let stored = |(row, id, event_type): (EventId, EventId, EventType)| {
             let row = rows.iter().find(|stored| stored.id == row)?.clone();
             Some(ListedEvent { id, row, event_type })
         };
-        Ok(EventPage { events: told.into_iter().filter_map(stored).collect(), next_cursor })
+        Ok(EventPage { events: listed.into_iter().filter_map(stored).collect(), next_cursor })
     }
 
-    /// What an object told so far; nothing of what is not there and what is another scope's.
+    /// Returns the events that an object has published so far; none if the object does not exist or is another scope's.
     async fn names_of(&self, scope: &Scope, object: ObjectId) -> Result<Vec<EventName>, StoreError> {
         let mut names = Vec::new();
         match object {
             ObjectId::Charge(id) => {
-                // Its refunds and cases share its partition, with what is not told of: its cases' evidence lies between.
+                // The charge's refunds and cases are in its partition. The two ranges leave out other rows, such as the
+                // evidence of its cases.
                 let pk = Charge::key_of(id).pk;
                 let all = usize::MAX;
                 let (charge, refunds) = tokio::try_join!(
@@ -323,15 +332,15 @@ impl EventLog {
                 for item in charge.into_iter().chain(refunds) {
                     let Some(key) = key_of_item(&item) else { continue };
                     if Charge::is_at(&key) {
-                        // Only what is stored was published.
+                        // An expiry that no writer has stored yet was not published.
                         let charge: StoredCharge = from_item(item)?;
                         let charge = charge.as_stored();
                         is_own = charge.scope == *scope;
                         names.extend(EventName::of_charge(charge));
                     } else if Refund::is_at(&key) {
-                        names.extend(read(item).iter().flat_map(EventName::of_refund));
+                        names.extend(parse_or_log(item).iter().flat_map(EventName::of_refund));
                     } else if MedCase::is_at(&key) {
-                        names.extend(read(item).iter().flat_map(EventName::of_case));
+                        names.extend(parse_or_log(item).iter().flat_map(EventName::of_case));
                     }
                 }
                 if !is_own {
@@ -353,58 +362,60 @@ impl EventLog {
     }
 }
 
-/// One that can't be read must not hide the others.
-fn read<R: DeserializeOwned>(item: Item) -> Option<R> {
-    from_item(item).inspect_err(|error| tracing::error!(%error, "a row of the log can't be read")).ok()
+/// Parses a row. Logs an error and returns `None` if it can't: one bad row must not hide the other events.
+fn parse_or_log<R: DeserializeOwned>(item: Item) -> Option<R> {
+    from_item(item).inspect_err(|error| tracing::error!(%error, "can't read a row of the event log")).ok()
 }
 
-/// The events of a row, newest first, as ids sort them.
-fn told_as(row: &Event) -> Vec<ListedEvent> {
+/// Returns the events of a row, one for each of its names, in descending order of ids.
+fn events_of_row(row: &Event) -> Vec<ListedEvent> {
     let as_one = |event_type: &EventType| ListedEvent {
         id: row.id_as(*event_type),
         row: row.clone(),
         event_type: *event_type,
     };
-    let mut told: Vec<ListedEvent> = row.types.iter().map(as_one).collect();
-    told.sort_by_key(|told| Reverse(told.id));
-    told
+    let mut listed: Vec<ListedEvent> = row.types.iter().map(as_one).collect();
+    listed.sort_by_key(|listed| Reverse(listed.id));
+    listed
 }
 
 /// An event as the log shows it: a canonical one as it is sent, a legacy one with the id and time that its envelope lacks.
+///
+/// Each name of a change is an event of its own, always under the same id. The names of one row expire together.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum EventView {
     /// The body, byte for byte.
     Canonical(Box<RawValue>),
-    /// The two fields of the body, in a frame.
+    /// The two fields of the body, with id and time.
     Legacy {
-        /// Stable: each retry and resend of it has this id.
+        /// The same on each retry and resend.
         id: EventId,
-        /// Its name.
+        /// The event's name.
         event: EventType,
         /// When the change happened.
         created_at: Timestamp,
-        /// As it is sent.
+        /// The `data` that is sent.
         data: Box<RawValue>,
     },
 }
 
 impl EventView {
-    fn new(told: &ListedEvent) -> Result<Self, serde_json::Error> {
-        let payload = RawValue::from_string(told.row.payload.clone())?;
-        Ok(match told.event_type.family() {
+    fn new(listed: &ListedEvent) -> Result<Self, serde_json::Error> {
+        let payload = RawValue::from_string(listed.row.payload.clone())?;
+        Ok(match listed.event_type.family() {
             Family::Canonical => Self::Canonical(payload),
             Family::Legacy => Self::Legacy {
-                id: told.id,
-                event: told.event_type,
-                created_at: told.row.created_at,
+                id: listed.id,
+                event: listed.event_type,
+                created_at: listed.row.created_at,
                 data: payload,
             },
         })
     }
 }
 
-/// A page of events on the wire.
+/// A page of events as the API shows it.
 #[derive(Debug, Serialize)]
 pub struct EventListView {
     object: &'static str,
@@ -414,7 +425,7 @@ pub struct EventListView {
 }
 
 impl EventListView {
-    /// The page as the list gives it.
+    /// Returns the view of a page.
     pub fn new(page: &EventPage) -> Result<Self, WebhookError> {
         Ok(Self {
             object: "list",

@@ -1,5 +1,5 @@
-//! What signs the deliveries to transactions' own addresses (`webhookUrl`): one secret for each scope, for such an address
-//! is registered nowhere (design: Settled here).
+//! Override secrets, which sign deliveries to transactions' `webhookUrl`s. A `webhookUrl` is not registered and so has no
+//! secret of its own; each scope has one for all of them (design: Settled here).
 
 use serde::{Deserialize, Serialize};
 
@@ -12,14 +12,14 @@ use super::WebhookError;
 use crate::auth::Caller;
 use crate::store::{Committed, Inserted, Store, StoreError, Write, to_item};
 
-/// A scope's secret as its row keeps it.
+/// The row of a scope's secret.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct OverrideSecret {
-    /// Whose it is.
+    /// The account and mode that it belongs to.
     pub scope: Scope,
     /// The secret.
     pub secret: EndpointSecret,
-    /// When it was made or rotated.
+    /// When it was created or rotated.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
@@ -27,7 +27,7 @@ pub struct OverrideSecret {
 }
 
 impl OverrideSecret {
-    /// Where it lives.
+    /// Returns the key of a scope's row.
     pub fn key_of(scope: &Scope) -> Key {
         Key { pk: format!("override-secret#{scope}"), sk: "override-secret".to_owned() }
     }
@@ -39,19 +39,19 @@ impl Row for OverrideSecret {
     }
 }
 
-/// The secrets of all scopes.
+/// Reads and writes the override secrets of all scopes.
 #[derive(Clone, Debug)]
 pub struct OverrideSecrets {
     store: Store,
 }
 
 impl OverrideSecrets {
-    /// Secrets in a store.
+    /// Uses the secrets in a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// The scope's secret; this one, where it has none yet.
+    /// Returns the scope's secret. If it has none yet, stores and returns `secret`.
     pub async fn get_or_set(
         &self,
         scope: Scope,
@@ -65,8 +65,9 @@ impl OverrideSecrets {
         }
     }
 
-    /// Makes this the scope's secret: what is signed after uses it. Of rotations at once each takes effect, and the last one
-    /// stays. The audit row is written with it, for the stream must not carry the secret.
+    /// Replaces the scope's secret. Deliveries that are signed after this use the new one. Concurrent rotations do not
+    /// conflict; the last one stays. The audit row is written in the same transaction, and not derived from the stream, because
+    /// the stream must not carry the secret.
     pub async fn rotate(
         &self,
         caller: &Caller,

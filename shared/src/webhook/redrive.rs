@@ -1,5 +1,5 @@
-//! Which deliveries an operator makes due again after an outage: those of whose event an endpoint has heard nothing, however
-//! often it was tried. Each is made anew as a merchant's resend makes it.
+//! Redrive: selects the deliveries that an operator resends after an outage of a receiver. These are the ones whose event was
+//! never delivered to the endpoint. Each is then resent as a merchant's request would.
 
 use std::collections::HashMap;
 
@@ -10,26 +10,29 @@ use super::delivery::{Delivery, DeliveryStatus, first_shown};
 use super::endpoint::Endpoints;
 use crate::store::{Order, Store, StoreError, from_item, text};
 
-/// Deliveries that are read at once.
+/// Deliveries that one read reads.
 const PAGE: usize = 2_000;
 
-/// What is to be made due again.
+/// The selection of an operator's redrive.
 #[derive(Clone, Copy, Debug)]
 pub struct Redrive {
-    /// Whose.
+    /// The account and mode.
     pub scope: Scope,
-    /// Deliveries of events that happened, or were asked for again, from then on.
+    /// Deliveries whose event or resend request is of this time or later.
     pub since: Timestamp,
-    /// Those to one endpoint; `None`: all.
+    /// Deliveries to this endpoint; `None`: to all receivers.
     pub endpoint: Option<EndpointId>,
-    /// Those too that were cancelled because their merchant set their endpoint to `INACTIVE`.
+    /// Whether `CANCELLED` deliveries are selected too: those whose endpoint the merchant had set to `INACTIVE`.
     pub cancelled: bool,
 }
 
 impl Redrive {
-    /// The deliveries, oldest first, and how many more to endpoints that are deleted: those nobody can be told of. Of several for one event and endpoint the last one counts: what was delivered or is
-    /// on its way since is left alone, so a redrive that is repeated makes nothing twice. Reads all of the scope's since
-    /// then.
+    /// Returns the deliveries to resend, oldest first, and how many others can't be resent because their endpoint was deleted.
+    ///
+    /// Of several deliveries of one event to one endpoint, only the last counts; or one that was delivered. So an event that
+    /// was delivered or is being delivered is not selected, and a repeated redrive sends nothing twice.
+    ///
+    /// Reads all deliveries of the scope since [`Redrive::since`].
     pub async fn deliveries(
         &self,
         store: &Store,
@@ -38,29 +41,29 @@ impl Redrive {
         let mut last: HashMap<(EventId, &'static str, Option<EndpointId>), Delivery> = HashMap::new();
         let partition = Delivery::partition(&self.scope);
         let to = DeliveryId::last_at(Timestamp::MAX).to_string();
-        // What lists show no more is not sent again.
+        // Deliveries that lists no longer show are not resent.
         let mut from = DeliveryId::first_at(self.since).max(first_shown(now)).to_string();
         loop {
             let items = store.range(&partition, (&from, &to), Order::OldestFirst, PAGE).await?;
             let is_last = items.len() < PAGE;
-            // The next page begins with the last of this one again, which changes nothing.
+            // The next read begins with the last delivery of this one. Reading it twice changes nothing.
             from = items.last().and_then(|item| text(item, "sk")).unwrap_or(from);
             for item in items {
                 let delivery: Delivery = match from_item(item) {
                     Ok(delivery) => delivery,
-                    // One that can't be read must not hide the others.
+                    // A delivery that can't be read must not block the others.
                     Err(error) => {
-                        tracing::error!(%error, "a delivery can't be read");
+                        tracing::error!(%error, "can't read a delivery; it is not redriven");
                         continue;
                     }
                 };
                 if self.endpoint.is_some() && self.endpoint != delivery.endpoint {
                     continue;
                 }
-                let told = (delivery.event, delivery.event_type.as_str(), delivery.endpoint);
-                let known = last.get(&told);
-                if known.is_none_or(|known| !known.is_delivered()) || delivery.is_delivered() {
-                    last.insert(told, delivery);
+                let event_and_receiver = (delivery.event, delivery.event_type.as_str(), delivery.endpoint);
+                let earlier = last.get(&event_and_receiver);
+                if earlier.is_none_or(|earlier| !earlier.is_delivered()) || delivery.is_delivered() {
+                    last.insert(event_and_receiver, delivery);
                 }
             }
             if is_last {
@@ -68,16 +71,16 @@ impl Redrive {
             }
         }
         let endpoints = Endpoints::new(store.clone()).of(&self.scope).await?;
-        let is_there = |delivery: &Delivery| {
+        let has_receiver = |delivery: &Delivery| {
             delivery.endpoint.is_none_or(|id| endpoints.iter().any(|endpoint| endpoint.id == id))
         };
-        let due = last.into_values().filter(|last| self.takes(last.status));
-        let (mut due, deleted): (Vec<Delivery>, Vec<Delivery>) = due.partition(is_there);
+        let due = last.into_values().filter(|last| self.selects(last.status));
+        let (mut due, deleted): (Vec<Delivery>, Vec<Delivery>) = due.partition(has_receiver);
         due.sort_by_key(|delivery| delivery.id);
         Ok((due, deleted.len()))
     }
 
-    fn takes(&self, status: DeliveryStatus) -> bool {
+    fn selects(&self, status: DeliveryStatus) -> bool {
         match status {
             DeliveryStatus::Failed => true,
             DeliveryStatus::Cancelled => self.cancelled,

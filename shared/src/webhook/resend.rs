@@ -1,8 +1,11 @@
-//! What is told again because somebody asked: the events of a charge's status, one delivery, or a test of an endpoint.
+//! Resends: the events of a charge's status, or one delivery, are sent again on request. Also sends tests of an endpoint.
 //!
-//! Each is ONE write. A delivery that is made anew, and a test's event with its delivery, are rows from which the stream
-//! makes messages as ever. The events of a charge's status go to up to fifty endpoints, so they are a row of their own,
-//! from which the dispatcher makes the deliveries; nothing is lost between the two.
+//! Each request is one write, so none is done in part:
+//!
+//! - To resend a delivery inserts a new delivery. A test inserts an event and its delivery. The stream starts these deliveries
+//!   like any other.
+//! - To resend the events of a charge's status inserts a [`Resend`] row, because they may go to many endpoints. The stream
+//!   passes it to the dispatcher, which creates the deliveries.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,43 +23,46 @@ use super::event::{Event, Origin};
 use crate::config::PublicUrls;
 use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
 
-/// How long a request is kept, in seconds: 7 days, for whoever asks what happened. The stream has it by then.
+/// How long the row of a request is kept, in seconds: 7 days, for operators who look into what happened. The dispatcher has
+/// read it from the stream by then.
 const KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
 
-/// Tests that an endpoint gets in a minute: its server is the merchant's word alone, and may be anybody's.
+/// The most tests of an endpoint in a minute. They are limited because nothing proves that the server is the merchant's.
 const MAX_TESTS_A_MINUTE: i64 = 10;
 
 const SECONDS_A_MINUTE: i64 = 60;
 
-/// The attribute that counts tests.
+/// The attribute that counts an endpoint's tests of a minute.
 const TESTS: &str = "tests";
 
-/// A request to tell the events of a charge's status again.
+/// The row of a request to send the events of a charge's status again.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Resend {
     /// `rs_…`; begins with the time of the request.
     pub id: ResendId,
-    /// The charge as it stood.
+    /// A copy of the charge at the time of the request.
     #[serde(deserialize_with = "Charge::deserialize")]
     pub charge: Charge,
-    /// The refund that made it refunded, if one did.
+    /// The refund that made the charge `REFUNDED`, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refund: Option<Refund>,
-    /// When it was asked for.
+    /// The time of the request.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
 
 impl Resend {
-    /// Whether a row of the state table is such a request.
+    /// Whether this key of the state table is of such a row.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("resends#")
     }
 
-    /// The events of the charge's status, under the ids that they always had. One that is no longer kept is made anew.
+    /// Returns the events of the charge's status, with the same ids and bodies as before. The dispatcher inserts those whose
+    /// rows have expired again.
     pub fn events(&self, public_urls: &PublicUrls) -> Result<Vec<Event>, serde_json::Error> {
         let mut events = Vec::new();
-        // What is paid again after a dispute was told as paid when it first was.
+        // A charge may have come into its status more than once: paid, and paid again after a dispute. Only its first move to
+        // paid has published `charge.paid`.
         for (entry, led_to) in self.charge.moves() {
             if led_to == self.charge.status {
                 events.extend(Event::of_entry(&self.charge, &entry, public_urls)?);
@@ -79,19 +85,20 @@ impl Row for Resend {
     }
 }
 
-/// Resends of all scopes.
+/// Handles resend requests and tests of all scopes.
 #[derive(Clone, Debug)]
 pub struct Resends {
     store: Store,
 }
 
 impl Resends {
-    /// Resends in a store.
+    /// Uses the resends in a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Has the events of a charge's status told again. `false`: there is nothing to tell, or nobody to tell it to.
+    /// Requests that the events of a charge's status are sent again. Returns `false` if the status has no events, or no endpoint
+    /// and no `webhookUrl` receives them.
     pub async fn of_charge(&self, resend: &Resend, public_urls: &PublicUrls) -> Result<bool, WebhookError> {
         let events = resend.events(public_urls)?;
         if events.is_empty() {
@@ -101,15 +108,16 @@ impl Resends {
         if events.iter().all(|event| event.recipients(&endpoints).next().is_none()) {
             return Ok(false);
         }
-        let _made_now_or_before: Inserted<Resend> = self.store.insert(resend).await?;
+        let _inserted_or_existing: Inserted<Resend> = self.store.insert(resend).await?;
         Ok(true)
     }
 
-    /// Makes a delivery anew. Gives the new one, with its body.
+    /// Creates a new delivery of the same event to the same receiver. Returns it with its body.
     ///
     /// # Errors
     ///
-    /// When it is not there or is another scope's, its event is no longer kept, or its endpoint is deleted or switched off.
+    /// [`WebhookError::NoDelivery`] when the scope has no such delivery, [`WebhookError::EventNotKept`],
+    /// [`WebhookError::EndpointDeleted`] and [`WebhookError::EndpointInactive`].
     pub async fn of_delivery(
         &self,
         scope: &Scope,
@@ -133,15 +141,15 @@ impl Resends {
             generation,
             ..Delivery::again(&event, earlier.event_type, earlier.endpoint, &resend, now)
         };
-        let _made_now_or_before: Inserted<Delivery> = self.store.insert(&delivery).await?;
+        let _inserted_or_existing: Inserted<Delivery> = self.store.insert(&delivery).await?;
         Ok((delivery, event.body_as(earlier.event_type)))
     }
 
-    /// Sends an endpoint a test, whatever it is subscribed to. Gives the delivery, with its body.
+    /// Creates a `webhook.test` delivery to an endpoint, whatever the endpoint is subscribed to. Returns it with its body.
     ///
     /// # Errors
     ///
-    /// When it is switched off, or had its tests of this minute.
+    /// [`WebhookError::EndpointInactive`], and [`WebhookError::TooManyTests`] beyond ten a minute.
     pub async fn test(
         &self,
         endpoint: &Endpoint,
@@ -149,14 +157,14 @@ impl Resends {
         now: Timestamp,
     ) -> Result<(Delivery, String), WebhookError> {
         let generation = expect_active(Some(endpoint))?.generation();
-        // The test is no row's change: the request names it.
+        // A test is not the change of a row, so the request's id takes the place of the row.
         let origin = Origin { scope: endpoint.scope, row: resend.to_string(), version: 1, at: now };
         let event = Event::canonical(EventType::WebhookTest, &origin, EndpointView::new(endpoint))?;
         let delivery = Delivery {
             generation,
             ..Delivery::again(&event, EventType::WebhookTest, Some(endpoint.id), &resend, now)
         };
-        let writes = vec![Write::insert(&event)?, Write::insert(&delivery)?, one_more_test(endpoint, now)];
+        let writes = vec![Write::insert(&event)?, Write::insert(&delivery)?, count_test(endpoint, now)];
         match self.store.commit(writes).await? {
             Committed::Overtaken { at } if at == [2] => {
                 let past_seconds = now.seconds().rem_euclid(SECONDS_A_MINUTE);
@@ -173,8 +181,9 @@ impl Resends {
     }
 }
 
-/// Counts a test in the endpoint's minute, which is a row of its own; it goes when the minute is over.
-fn one_more_test(endpoint: &Endpoint, now: Timestamp) -> Write {
+/// Returns the write that counts a test of this minute, if the limit allows it. Each endpoint and minute has a row, which
+/// expires at the end of the minute.
+fn count_test(endpoint: &Endpoint, now: Timestamp) -> Write {
     let minute = now.seconds().div_euclid(SECONDS_A_MINUTE);
     let key =
         Key { pk: format!("endpoint-tests#{}", endpoint.scope), sk: format!("{}#{minute}", endpoint.id) };
@@ -183,16 +192,17 @@ fn one_more_test(endpoint: &Endpoint, now: Timestamp) -> Write {
     Write::add(key, vec![(TESTS.to_owned(), 1)], ttl(ends_at), Some(bound))
 }
 
-/// What `POST /v1/payments/{id}/resend-webhook` answers.
+/// The response of `POST /v1/payments/{id}/resend-webhook`.
 #[derive(Debug, Serialize)]
 pub struct ResentView {
-    /// Whether somebody is told.
+    /// Whether anything is sent: `false` where the status has no events, or no endpoint is subscribed to them.
     pub resent: bool,
-    /// What is told.
+    /// The status whose events are sent.
     pub status: TransactionStatus,
 }
 
-/// Nothing new is made for an endpoint that is deleted or `INACTIVE`, whoever made it so.
+/// Returns the endpoint if it is `ACTIVE`. No new delivery is created for one that is deleted or `INACTIVE`, whether the
+/// merchant or the service set it so.
 fn expect_active(endpoint: Option<&Endpoint>) -> Result<&Endpoint, WebhookError> {
     match endpoint.map(|endpoint| (endpoint, endpoint.status)) {
         Some((endpoint, EndpointStatus::Active)) => Ok(endpoint),
