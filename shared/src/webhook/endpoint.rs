@@ -4,8 +4,8 @@
 //! An endpoint can be `INACTIVE` for two reasons, with different consequences for its pending deliveries:
 //!
 //! - The merchant deactivated it ([`Endpoint::abandoned`]): they are abandoned.
-//! - The service switched it off after five days without a delivery ([`Endpoint::disabled`]): they are attempted to the end of
-//!   their schedule.
+//! - The service switched it off after five days without a delivery ([`Endpoint::disabled`]): they are attempted to the
+//!   end of their schedule.
 
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
@@ -29,17 +29,18 @@ use crate::auth::Caller;
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 use crate::store::{Bound, Committed, Item, Plan, Store, StoreError, Write, from_item};
 
-/// The most endpoints of a scope. It bounds the deliveries that one change creates. The count is a row of its own, which the
-/// transaction that registers or deletes an endpoint changes.
+/// The most endpoints of a scope. It bounds the deliveries that one change creates. The count is a row of its own,
+/// which the transaction that registers or deletes an endpoint changes.
 pub const MAX_ENDPOINTS: usize = 50;
 
-/// How long all attempts must have failed before an endpoint is switched off, in milliseconds: 5 days. This is longer than a
-/// long weekend, and longer than the schedule of one delivery.
+/// How long all attempts must have failed before an endpoint is switched off, in milliseconds: 5 days. This is longer
+/// than a long weekend, and longer than the schedule of one delivery.
 const FAILED_FOR_MS: i64 = 5 * 24 * 60 * 60 * 1_000;
 
-/// How long the endpoint must have been failing when the exhausted delivery was created, in milliseconds: 2 days, about as
-/// long as the schedule of one delivery. So a delivery from the beginning of an outage gets all its attempts and does not
-/// switch the endpoint off. When a later delivery is exhausted and does, those have normally been exhausted too.
+/// How long the endpoint must have been failing when the exhausted delivery was created, in milliseconds: 2 days, about
+/// as long as the schedule of one delivery. So a delivery from the beginning of an outage gets all its attempts and
+/// does not switch the endpoint off. When a later delivery is exhausted and does, those have normally been exhausted
+/// too.
 const FAILED_BEFORE_MS: i64 = 2 * 24 * 60 * 60 * 1_000;
 
 /// The actor in the audit when the service switches an endpoint off.
@@ -98,15 +99,16 @@ pub struct Endpoint {
     pub secret: EndpointSecret,
     /// Whether it receives new events.
     pub status: EndpointStatus,
-    /// When it began to fail: no attempt that began since then succeeded. `None`: it is not failing, as far as was recorded.
+    /// When it began to fail: no attempt that began since then succeeded. `None`: it is not failing, as far as was
+    /// recorded.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
     /// Present if the service switched it off because no delivery succeeded. Its status is `INACTIVE` then. Existing
     /// deliveries are attempted to the end of their schedule, unless the merchant sets it to `INACTIVE` too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<Disabled>,
-    /// Present if the merchant has ever set it to `INACTIVE`, which abandons its pending deliveries. Stays when it is `ACTIVE`
-    /// again.
+    /// Present if the merchant has ever set it to `INACTIVE`, which abandons its pending deliveries. Stays when it is
+    /// `ACTIVE` again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abandoned: Option<Abandoned>,
     /// When it was registered.
@@ -138,8 +140,8 @@ impl Endpoint {
         self.status == EndpointStatus::Active && self.events.contains(&event)
     }
 
-    /// Returns how often its deliveries were abandoned. A new delivery stores this number; a delivery with a lower number is
-    /// abandoned.
+    /// Returns how often its deliveries were abandoned. A new delivery stores this number; a delivery with a lower
+    /// number is abandoned.
     pub fn generation(&self) -> u64 {
         // An endpoint that was deactivated by an earlier version, which did not count, has no number. It counts as 1.
         self.abandoned.map_or(u64::from(self.is_deactivated()), |abandoned| abandoned.generation)
@@ -156,7 +158,8 @@ impl Endpoint {
         self.disabled.as_ref().filter(|_| self.status == EndpointStatus::Inactive)
     }
 
-    /// Returns the new [`Endpoint::abandoned`] when the merchant sets the status to `status`; `None`: leaves it as it is.
+    /// Returns the new [`Endpoint::abandoned`] when the merchant sets the status to `status`; `None`: leaves it as it
+    /// is.
     fn abandoned_after(&self, status: Option<EndpointStatus>, now: Timestamp) -> Option<Abandoned> {
         let abandons = match status {
             // If it is deactivated already, its deliveries were abandoned then.
@@ -180,8 +183,8 @@ impl Endpoint {
 
     /// Returns the endpoint's row after an attempt; `None`: the row stays as it is, as nearly always.
     ///
-    /// The first failure sets `failing_since`, and the first success after it removes that. An exhausted delivery switches the
-    /// endpoint off if nothing was delivered for five days. `began`: when that delivery was created.
+    /// The first failure sets `failing_since`, and the first success after it removes that. An exhausted delivery
+    /// switches the endpoint off if nothing was delivered for five days. `began`: when that delivery was created.
     #[must_use]
     pub fn after_attempt(&self, end: &AttemptOutcome, began: Timestamp, now: Timestamp) -> Option<Self> {
         if self.status == EndpointStatus::Inactive {
@@ -217,8 +220,8 @@ fn partition(scope: &Scope) -> String {
     format!("endpoints#{scope}")
 }
 
-/// The key of the row that counts a scope's endpoints. Registrations change it, so that two concurrent ones can't both take
-/// the last free place.
+/// The key of the row that counts a scope's endpoints. Registrations change it, so that two concurrent ones can't both
+/// take the last free place.
 fn counter_key(scope: &Scope) -> Key {
     Key { pk: format!("endpoint-count#{scope}"), sk: "count".to_owned() }
 }
@@ -459,9 +462,9 @@ impl Endpoints {
         self.store.update("an endpoint", &key, plan).await
     }
 
-    /// Records the outcome of an attempt in the endpoint's row, if the row changes by it ([`Endpoint::after_attempt`]). `seen`:
-    /// the endpoint as it was read when the attempt began. On a conflict the endpoint is read again, and the outcome is applied
-    /// to its present row.
+    /// Records the outcome of an attempt in the endpoint's row, if the row changes by it ([`Endpoint::after_attempt`]).
+    /// `seen`: the endpoint as it was read when the attempt began. On a conflict the endpoint is read again, and the
+    /// outcome is applied to its present row.
     ///
     /// # Errors
     ///
@@ -478,9 +481,9 @@ impl Endpoints {
             update.next_attempt().await?;
             if !update.failed().is_empty() {
                 let found = self.store.get_in_order::<Endpoint>(&[seen.key()]).await?.pop();
-                // The outcome is dropped if the URL changed, because it was of the old one. It is also dropped if the endpoint is
-                // no longer failing: a success was recorded meanwhile, which may be newer than this failure. The next failure is
-                // recorded.
+                // The outcome is dropped if the URL changed, because it was of the old one. It is also dropped if the
+                // endpoint is no longer failing: a success was recorded meanwhile, which may be newer than this
+                // failure. The next failure is recorded.
                 match found.filter(|found| found.url == seen.url && found.failing_since.is_some()) {
                     Some(found) => endpoint = found,
                     None => return Ok(()),
@@ -508,7 +511,8 @@ impl Endpoints {
             let endpoint = endpoint.ok_or(WebhookError::NoEndpoint)?;
             let version = i64::try_from(endpoint.version).unwrap_or(i64::MAX);
             let remove = Write::remove(key.clone(), "version", version);
-            // The audit row is written here, because the dispatcher derives nothing from the stream record of a removed row.
+            // The audit row is written here, because the dispatcher derives nothing from the stream record of a removed
+            // row.
             let audit = caller.audit("webhook-endpoint.delete", &id, &server_of(&endpoint.url), now)?;
             let tombstone = Write::insert(&Abandonment::by_deletion(&endpoint, now))?;
             Ok(Plan::Commit(vec![remove, decrement_count(scope), tombstone, Write::insert(&audit)?], ()))

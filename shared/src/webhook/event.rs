@@ -1,7 +1,7 @@
 //! Events: the rows from which webhook bodies are sent.
 //!
-//! A change is stored as one row for each canonical event, because its envelope contains the event's name, and as one row for
-//! all its legacy events together, because their `data` is the same. A body is built from the row alone.
+//! A change is stored as one row for each canonical event, because its envelope contains the event's name, and as one
+//! row for all its legacy events together, because their `data` is the same. A body is built from the row alone.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -29,8 +29,8 @@ use crate::payout::PayoutView;
 /// The version of the contract, in the `api_version` of every canonical envelope.
 pub const API_VERSION: &str = "2026-11-01";
 
-/// How long a delivery may take, in seconds: 16 days, somewhat more than all attempts take if each response asks for the
-/// longest pause.
+/// How long a delivery may take, in seconds: 16 days, somewhat more than all attempts take if each response asks for
+/// the longest pause.
 const MAX_DELIVERY_SECONDS: i64 = 16 * 24 * 60 * 60;
 
 /// Replaces the event's name when the id of a legacy row is derived, because the row has several names.
@@ -39,7 +39,8 @@ const LEGACY: &str = "legacy";
 /// An event's row.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Event {
-    /// Derived from the row that changed, its version, and the event's name or family. A replayed change has the same id.
+    /// Derived from the row that changed, its version, and the event's name or family. A replayed change has the same
+    /// id.
     pub id: EventId,
     /// The account and mode that it belongs to.
     pub scope: Scope,
@@ -131,8 +132,8 @@ impl Event {
         Ok(events)
     }
 
-    /// Returns the event of a refund's change; `None`: its status is the same. Each step of a refund is a `payment.refunded`
-    /// (contract: Emission rules).
+    /// Returns the event of a refund's change; `None`: its status is the same. Each step of a refund is a
+    /// `payment.refunded` (contract: Emission rules).
     pub fn of_refund(old: Option<&Refund>, new: &Refund) -> Result<Option<Self>, serde_json::Error> {
         if old.map(|refund| refund.status) == Some(new.status) {
             return Ok(None);
@@ -234,7 +235,8 @@ impl Event {
         })
     }
 
-    /// Returns 8 hex digits of a hash of the host and port of the `webhookUrl`, which distinguish its server from others.
+    /// Returns 8 hex digits of a hash of the host and port of the `webhookUrl`, which distinguish its server from
+    /// others.
     pub(super) fn own_server(&self) -> Option<String> {
         let url = Url::parse(self.webhook_url.as_deref()?).ok()?;
         let server = format!("{}:{}", url.host_str()?, url.port_or_known_default()?);
@@ -277,7 +279,8 @@ impl Event {
     }
 }
 
-/// Returns the stable id of an event under one of its names. A name with a code replaces the last character of the row's id.
+/// Returns the stable id of an event under one of its names. A name with a code replaces the last character of the
+/// row's id.
 fn id_as(row: EventId, event_type: EventType) -> EventId {
     event_type.code().map_or(row, |code| row.named(code))
 }
@@ -303,8 +306,8 @@ impl EventName {
         refund.steps().flat_map(of_step).collect()
     }
 
-    /// Returns the events that a MED case has published so far. Those of its end are included even if outcome notices are off;
-    /// then they have no rows.
+    /// Returns the events that a MED case has published so far. Those of its end are included even if outcome notices
+    /// are off; then they have no rows.
     pub fn of_case(case: &MedCase) -> Vec<Self> {
         let name = |event_type, version, at| {
             Self::of(&Origin::of_case(case, version, at), vec![event_type], Vec::new())

@@ -1,16 +1,17 @@
-//! The event log (`GET /v1/events`): lists the events of 30 days, sent or not. A merchant catches up from it after an outage.
+//! The event log (`GET /v1/events`): lists the events of 30 days, sent or not. A merchant catches up from it after an
+//! outage.
 //!
-//! A scope's events share a partition, sorted by the time of their changes. An event's id identifies its row, and ids sort as
-//! rows do. So a page is a range of the partition that begins after its cursor.
+//! A scope's events share a partition, sorted by the time of their changes. An event's id identifies its row, and ids
+//! sort as rows do. So a page is a range of the partition that begins after its cursor.
 //!
-//! The events of one object (`object=`) are read by their ids. These are derived from the object's rows, which record their
-//! moves.
+//! The events of one object (`object=`) are read by their ids. These are derived from the object's rows, which record
+//! their moves.
 //!
-//! There is no index of events, because it would cost a write unit for each event. To find events of a rare `type`, a page
-//! reads a bounded number of rows. So it may be shorter than `limit`, or empty, while `has_more` is true.
+//! There is no index of events, because it would cost a write unit for each event. To find events of a rare `type`, a
+//! page reads a bounded number of rows. So it may be shorter than `limit`, or empty, while `has_more` is true.
 //!
-//! An event is sorted by the time of its change and appears in the log some moments later; after an outage of the dispatcher
-//! much later. So a client that polls should start somewhat before the last event that it has seen.
+//! An event is sorted by the time of its change and appears in the log some moments later; after an outage of the
+//! dispatcher much later. So a client that polls should start somewhat before the last event that it has seen.
 
 use std::cmp::Reverse;
 
@@ -43,12 +44,12 @@ const MAX_LIMIT: u32 = 100;
 /// The most queries of a page, one after another. DynamoDB ends each at 1 MB, some thousand rows.
 const MAX_QUERIES: usize = 2;
 
-/// Rows to read beside one for each event of a page: the row of the cursor, which may have more names after it, and one that
-/// shows whether there is a next page.
+/// Rows to read beside one for each event of a page: the row of the cursor, which may have more names after it, and one
+/// that shows whether there is a next page.
 const EXTRA_ROWS: usize = 2;
 
-/// Rows that the first query reads for each wanted event of one type. It is enough for a frequent type, so that only a rare
-/// one takes another query.
+/// Rows that the first query reads for each wanted event of one type. It is enough for a frequent type, so that only a
+/// rare one takes another query.
 const ROWS_PER_MATCH: usize = 8;
 
 const PARAMETERS: [&str; 6] =
@@ -115,8 +116,8 @@ impl EventFilter {
         self.event_type.is_none_or(|wanted| wanted == event_type)
     }
 
-    /// Returns the oldest and the newest id that may be on a page, both included, and the cursor. `None`: there is no cursor, or
-    /// it is newer than the range and changes nothing.
+    /// Returns the oldest and the newest id that may be on a page, both included, and the cursor. `None`: there is no
+    /// cursor, or it is newer than the range and changes nothing.
     fn range(&self, now: Timestamp) -> (EventId, EventId, Option<EventId>) {
         let oldest = now.plus_seconds(LISTED_SECONDS.saturating_neg()).unwrap_or(Timestamp::MIN);
         let from = EventId::first_at(self.created_after.unwrap_or(oldest).max(oldest));
@@ -237,7 +238,8 @@ impl EventLog {
         Ok(EventPage { events, next_cursor })
     }
 
-    /// Runs one query of a page. Returns rows, newest first, and the key after which the next query begins, if there are more.
+    /// Runs one query of a page. Returns rows, newest first, and the key after which the next query begins, if there
+    /// are more.
     async fn rows(
         &self,
         scope: &Scope,
@@ -379,7 +381,8 @@ fn events_of_row(row: &Event) -> Vec<ListedEvent> {
     listed
 }
 
-/// An event as the log shows it: a canonical one as it is sent, a legacy one with the id and time that its envelope lacks.
+/// An event as the log shows it: a canonical one as it is sent, a legacy one with the id and time that its envelope
+/// lacks.
 ///
 /// Each name of a change is an event of its own, always under the same id. The names of one row expire together.
 #[derive(Debug, Serialize)]

@@ -1,5 +1,5 @@
-//! Override secrets, which sign deliveries to transactions' `webhookUrl`s. A `webhookUrl` is not registered and so has no
-//! secret of its own; each scope has one for all of them (design: Settled here).
+//! Override secrets, which sign deliveries to transactions' `webhookUrl`s. A `webhookUrl` is not registered and so has
+//! no secret of its own; each scope has one for all of them (design: Settled here).
 
 use serde::{Deserialize, Serialize};
 
@@ -66,8 +66,8 @@ impl OverrideSecrets {
     }
 
     /// Replaces the scope's secret. Deliveries that are signed after this use the new one. Concurrent rotations do not
-    /// conflict; the last one stays. The audit row is written in the same transaction, and not derived from the stream, because
-    /// the stream must not carry the secret.
+    /// conflict; the last one stays. The audit row is written in the same transaction, and not derived from the stream,
+    /// because the stream must not carry the secret.
     pub async fn rotate(
         &self,
         caller: &Caller,

@@ -34,7 +34,8 @@ impl DeliveryMessage {
 }
 
 impl Message for DeliveryMessage {
-    /// One group for each endpoint, or for each server of a scope's `webhookUrl`s, so that a slow receiver delays no other.
+    /// One group for each endpoint, or for each server of a scope's `webhookUrl`s, so that a slow receiver delays no
+    /// other.
     fn group(&self) -> String {
         match self.endpoint {
             Some(endpoint) => endpoint.to_string(),

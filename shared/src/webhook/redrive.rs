@@ -1,5 +1,5 @@
-//! Redrive: selects the deliveries that an operator resends after an outage of a receiver. These are the ones whose event was
-//! never delivered to the endpoint. Each is then resent as a merchant's request would.
+//! Redrive: selects the deliveries that an operator resends after an outage of a receiver. These are the ones whose
+//! event was never delivered to the endpoint. Each is then resent as a merchant's request would.
 
 use std::collections::HashMap;
 
@@ -27,10 +27,11 @@ pub struct Redrive {
 }
 
 impl Redrive {
-    /// Returns the deliveries to resend, oldest first, and how many others can't be resent because their endpoint was deleted.
+    /// Returns the deliveries to resend, oldest first, and how many others can't be resent because their endpoint was
+    /// deleted.
     ///
-    /// Of several deliveries of one event to one endpoint, only the last counts; or one that was delivered. So an event that
-    /// was delivered or is being delivered is not selected, and a repeated redrive sends nothing twice.
+    /// Of several deliveries of one event to one endpoint, only the last counts; or one that was delivered. So an event
+    /// that was delivered or is being delivered is not selected, and a repeated redrive sends nothing twice.
     ///
     /// Reads all deliveries of the scope since [`Redrive::since`].
     pub async fn deliveries(

@@ -1,11 +1,12 @@
-//! Resends: the events of a charge's status, or one delivery, are sent again on request. Also sends tests of an endpoint.
+//! Resends: the events of a charge's status, or one delivery, are sent again on request. Also sends tests of an
+//! endpoint.
 //!
 //! Each request is one write, so none is done in part:
 //!
-//! - To resend a delivery inserts a new delivery. A test inserts an event and its delivery. The stream starts these deliveries
-//!   like any other.
-//! - To resend the events of a charge's status inserts a [`Resend`] row, because they may go to many endpoints. The stream
-//!   passes it to the dispatcher, which creates the deliveries.
+//! - To resend a delivery inserts a new delivery. A test inserts an event and its delivery. The stream starts these
+//!   deliveries like any other.
+//! - To resend the events of a charge's status inserts a [`Resend`] row, because they may go to many endpoints. The
+//!   stream passes it to the dispatcher, which creates the deliveries.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,11 +24,12 @@ use super::event::{Event, Origin};
 use crate::config::PublicUrls;
 use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
 
-/// How long the row of a request is kept, in seconds: 7 days, for operators who look into what happened. The dispatcher has
-/// read it from the stream by then.
+/// How long the row of a request is kept, in seconds: 7 days, for operators who look into what happened. The dispatcher
+/// has read it from the stream by then.
 const KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
 
-/// The most tests of an endpoint in a minute. They are limited because nothing proves that the server is the merchant's.
+/// The most tests of an endpoint in a minute. They are limited because nothing proves that the server is the
+/// merchant's.
 const MAX_TESTS_A_MINUTE: i64 = 10;
 
 const SECONDS_A_MINUTE: i64 = 60;
@@ -57,12 +59,12 @@ impl Resend {
         key.pk.starts_with("resends#")
     }
 
-    /// Returns the events of the charge's status, with the same ids and bodies as before. The dispatcher inserts those whose
-    /// rows have expired again.
+    /// Returns the events of the charge's status, with the same ids and bodies as before. The dispatcher inserts those
+    /// whose rows have expired again.
     pub fn events(&self, public_urls: &PublicUrls) -> Result<Vec<Event>, serde_json::Error> {
         let mut events = Vec::new();
-        // A charge may have come into its status more than once: paid, and paid again after a dispute. Only its first move to
-        // paid has published `charge.paid`.
+        // A charge may have come into its status more than once: paid, and paid again after a dispute. Only its first
+        // move to paid has published `charge.paid`.
         for (entry, led_to) in self.charge.moves() {
             if led_to == self.charge.status {
                 events.extend(Event::of_entry(&self.charge, &entry, public_urls)?);
@@ -97,8 +99,8 @@ impl Resends {
         Self { store }
     }
 
-    /// Requests that the events of a charge's status are sent again. Returns `false` if the status has no events, or no endpoint
-    /// and no `webhookUrl` receives them.
+    /// Requests that the events of a charge's status are sent again. Returns `false` if the status has no events, or no
+    /// endpoint and no `webhookUrl` receives them.
     pub async fn of_charge(&self, resend: &Resend, public_urls: &PublicUrls) -> Result<bool, WebhookError> {
         let events = resend.events(public_urls)?;
         if events.is_empty() {
@@ -145,7 +147,8 @@ impl Resends {
         Ok((delivery, event.body_as(earlier.event_type)))
     }
 
-    /// Creates a `webhook.test` delivery to an endpoint, whatever the endpoint is subscribed to. Returns it with its body.
+    /// Creates a `webhook.test` delivery to an endpoint, whatever the endpoint is subscribed to. Returns it with its
+    /// body.
     ///
     /// # Errors
     ///
@@ -181,8 +184,8 @@ impl Resends {
     }
 }
 
-/// Returns the write that counts a test of this minute, if the limit allows it. Each endpoint and minute has a row, which
-/// expires at the end of the minute.
+/// Returns the write that counts a test of this minute, if the limit allows it. Each endpoint and minute has a row,
+/// which expires at the end of the minute.
 fn count_test(endpoint: &Endpoint, now: Timestamp) -> Write {
     let minute = now.seconds().div_euclid(SECONDS_A_MINUTE);
     let key =
@@ -201,8 +204,8 @@ pub struct ResentView {
     pub status: TransactionStatus,
 }
 
-/// Returns the endpoint if it is `ACTIVE`. No new delivery is created for one that is deleted or `INACTIVE`, whether the
-/// merchant or the service set it so.
+/// Returns the endpoint if it is `ACTIVE`. No new delivery is created for one that is deleted or `INACTIVE`, whether
+/// the merchant or the service set it so.
 fn expect_active(endpoint: Option<&Endpoint>) -> Result<&Endpoint, WebhookError> {
     match endpoint.map(|endpoint| (endpoint, endpoint.status)) {
         Some((endpoint, EndpointStatus::Active)) => Ok(endpoint),

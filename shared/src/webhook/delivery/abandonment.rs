@@ -1,22 +1,26 @@
-//! Abandonment: when a merchant deletes an endpoint or sets it to `INACTIVE`, its pending deliveries are cancelled for good.
+//! Abandonment: when a merchant deletes an endpoint or sets it to `INACTIVE`, its pending deliveries are cancelled for
+//! good.
 //!
 //! # A delivery is abandoned at once
 //!
-//! The endpoint's row counts its abandonments ([`Endpoint::generation`]). A delivery stores the count that the endpoint had
-//! when the delivery was created. It is abandoned if its number is lower than the endpoint's, or if the endpoint is deleted.
+//! The endpoint's row counts its abandonments ([`Endpoint::generation`]). A delivery stores the count that the endpoint
+//! had when the delivery was created. It is abandoned if its number is lower than the endpoint's, or if the endpoint is
+//! deleted.
 //!
-//! An abandoned delivery is never attempted again. The API shows it as `CANCELLED` at once, by comparing the two numbers.
+//! An abandoned delivery is never attempted again. The API shows it as `CANCELLED` at once, by comparing the two
+//! numbers.
 //!
-//! The numbers are compared instead of times, because clocks differ. The dispatcher may create a delivery from an endpoint
-//! that it read just before the change: this delivery is abandoned too. No later change of the endpoint revives a delivery.
+//! The numbers are compared instead of times, because clocks differ. The dispatcher may create a delivery from an
+//! endpoint that it read just before the change: this delivery is abandoned too. No later change of the endpoint
+//! revives a delivery.
 //!
 //! # Its row follows
 //!
 //! Lists and statistics read the deliveries' rows, so these must become `CANCELLED` too. This is done in bounded steps:
 //!
 //! 1. The transaction that changes or deletes the endpoint inserts an [`Abandonment`] row.
-//! 2. The stream passes that row to the dispatcher. It runs one step, which cancels up to [`STEP_SIZE`] deliveries and writes
-//!    its progress into the row.
+//! 2. The stream passes that row to the dispatcher. It runs one step, which cancels up to [`STEP_SIZE`] deliveries and
+//!    writes its progress into the row.
 //! 3. The stream passes on this write too, so the next step follows.
 //! 4. The row is also in the due index. If a step fails, the scheduler runs it a minute later.
 //!
@@ -51,8 +55,8 @@ const STEP_SIZE: usize = 1_000;
 /// The most reads of one step.
 const READS_PER_STEP: usize = 5;
 
-/// Deliveries that one transaction cancels: the most rows that it may have. A transaction costs twice the write units of
-/// single updates and takes a quarter of their time.
+/// Deliveries that one transaction cancels: the most rows that it may have. A transaction costs twice the write units
+/// of single updates and takes a quarter of their time.
 const CANCELLED_PER_TRANSACTION: usize = 100;
 
 /// Transactions of a step that run at the same time.
@@ -61,8 +65,8 @@ const CONCURRENT_TRANSACTIONS: usize = 4;
 /// How long after the last step the scheduler takes over an abandonment that the stream does not continue, in seconds.
 const TAKEOVER_SECONDS: i64 = 60;
 
-/// When the last pass begins, in seconds after the abandonment. A claim holds for 60 s, so every attempt that ran when the
-/// endpoint changed has ended by then.
+/// When the last pass begins, in seconds after the abandonment. A claim holds for 60 s, so every attempt that ran when
+/// the endpoint changed has ended by then.
 const LAST_PASS_SECONDS: i64 = 120;
 
 /// Why deliveries are abandoned.
@@ -77,8 +81,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Returns why a delivery is abandoned; `None`: it is not. `endpoint`: its endpoint's row now; `None`: there is none, so
-    /// the endpoint was deleted.
+    /// Returns why a delivery is abandoned; `None`: it is not. `endpoint`: its endpoint's row now; `None`: there is
+    /// none, so the endpoint was deleted.
     pub fn of(delivery: &Delivery, endpoint: Option<&Endpoint>) -> Option<Self> {
         match endpoint {
             None => Some(Self::Deleted),
@@ -95,8 +99,8 @@ impl Cause {
     }
 }
 
-/// The row of an abandonment: which deliveries are cancelled, and the progress. The row of a deletion is also the endpoint's
-/// tombstone.
+/// The row of an abandonment: which deliveries are cancelled, and the progress. The row of a deletion is also the
+/// endpoint's tombstone.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Abandonment {
     /// The account and mode of the endpoint.
@@ -129,7 +133,8 @@ enum Pass {
     First,
     /// Begins right after the first, and cancels deliveries that the eventually consistent index did not show before.
     Second,
-    /// Begins two minutes after the abandonment, and cancels deliveries that an attempt left `PENDING` during the other passes.
+    /// Begins two minutes after the abandonment, and cancels deliveries that an attempt left `PENDING` during the other
+    /// passes.
     Last,
 }
 
@@ -156,8 +161,8 @@ enum Progress {
 impl Progress {
     const START: Self = Self::Listed { after: None };
 
-    /// Returns the progress after a read that ended at the sort key `to` (`None`: there were no more). Returns `None` when the
-    /// pass is over.
+    /// Returns the progress after a read that ended at the sort key `to` (`None`: there were no more). Returns `None`
+    /// when the pass is over.
     fn advanced(&self, to: Option<String>) -> Option<Self> {
         match (self, to) {
             (Self::Listed { .. }, Some(to)) => Some(Self::Listed { after: Some(to) }),
@@ -234,8 +239,8 @@ impl Abandonment {
             && delivery.generation < self.generation
     }
 
-    /// Whether an entry of the index is of a delivery to the endpoint, which may be covered; `None`: an earlier version wrote
-    /// the entry, and only the row has the endpoint.
+    /// Whether an entry of the index is of a delivery to the endpoint, which may be covered; `None`: an earlier version
+    /// wrote the entry, and only the row has the endpoint.
     fn may_cover(&self, place: &Place) -> Option<bool> {
         place.kind.map(|kind| kind.endpoint == Some(self.endpoint))
     }
@@ -288,8 +293,8 @@ pub(super) fn cancelled_error(reason: &str, of_attempt: Option<&str>) -> String 
 
 /// Pending deliveries that one read found.
 struct PendingBatch {
-    /// The sort keys of the deliveries to cancel, as they are in the status list or would be. The transaction that cancels
-    /// one checks whether it is covered.
+    /// The sort keys of the deliveries to cancel, as they are in the status list or would be. The transaction that
+    /// cancels one checks whether it is covered.
     places: Vec<Place>,
     /// The sort key of the last entry or row that was read; `None`: there are no more.
     ended_at: Option<String>,
@@ -304,8 +309,8 @@ impl Deliveries {
         Ok(Cause::of(delivery, endpoint.as_ref()))
     }
 
-    /// Returns a delivery as the API shows it, with its body. An abandoned delivery whose row is still `PENDING` is returned as
-    /// `CANCELLED`. Reads event, endpoint and tombstone in one request.
+    /// Returns a delivery as the API shows it, with its body. An abandoned delivery whose row is still `PENDING` is
+    /// returned as `CANCELLED`. Reads event, endpoint and tombstone in one request.
     pub(super) async fn as_it_reads(
         &self,
         delivery: Delivery,
@@ -413,8 +418,8 @@ impl Deliveries {
         Ok(PendingBatch { places, ended_at })
     }
 
-    /// Reads pending, unlisted deliveries, oldest first, and returns the covered ones. It begins after the checkpoint, which
-    /// never passes such a delivery.
+    /// Reads pending, unlisted deliveries, oldest first, and returns the covered ones. It begins after the checkpoint,
+    /// which never passes such a delivery.
     async fn pending_unlisted(
         &self,
         by: &Abandonment,
@@ -448,8 +453,8 @@ impl Deliveries {
         })
     }
 
-    /// Cancels deliveries in transactions, some of them concurrently. Returns how many deliveries were processed without a
-    /// failure, and the last failure.
+    /// Cancels deliveries in transactions, some of them concurrently. Returns how many deliveries were processed
+    /// without a failure, and the last failure.
     async fn cancel_all(&self, places: Vec<Place>, by: &Abandonment) -> (usize, Option<StoreError>) {
         let (mut done, mut failure): (usize, Option<StoreError>) = (0, None);
         let mut record = |ended: Result<Result<usize, StoreError>, JoinError>| match ended {
@@ -473,8 +478,8 @@ impl Deliveries {
         (done, failure)
     }
 
-    /// Cancels deliveries in one transaction. Skips those whose condition fails: an attempt runs or has ended, or they were
-    /// created after the abandonment. Returns the number of deliveries, with the skipped ones.
+    /// Cancels deliveries in one transaction. Skips those whose condition fails: an attempt runs or has ended, or they
+    /// were created after the abandonment. Returns the number of deliveries, with the skipped ones.
     async fn cancel(&self, mut places: Vec<Place>, by: &Abandonment) -> Result<usize, StoreError> {
         let count = places.len();
         // Each failed transaction names at least one delivery to skip, so this ends.
@@ -489,8 +494,9 @@ impl Deliveries {
     }
 }
 
-/// Returns the conditional update that cancels a delivery if it is abandoned. Its row need not be read for that. The update
-/// also puts the delivery into the status list, so that it is counted there like every delivery that ends undelivered.
+/// Returns the conditional update that cancels a delivery if it is abandoned. Its row need not be read for that. The
+/// update also puts the delivery into the status list, so that it is counted there like every delivery that ends
+/// undelivered.
 fn cancellation(place: &Place, by: &Abandonment) -> Write {
     let cancelled = Place { status: DeliveryStatus::Cancelled, ..place.clone() };
     let values = [

@@ -1,7 +1,8 @@
 //! Attempts of a delivery: a worker claims it, loads its event and recipient, and ends the attempt.
 //!
-//! A claim and an end are one conditional update each. The condition also checks whether the delivery is listed, because its
-//! entry in the status list must move with the status. If another writer listed it meanwhile, the update is repeated.
+//! A claim and an end are one conditional update each. The condition also checks whether the delivery is listed,
+//! because its entry in the status list must move with the status. If another writer listed it meanwhile, the update is
+//! repeated.
 
 use std::collections::HashMap;
 
@@ -22,8 +23,9 @@ use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
 use crate::webhook::override_secret::OverrideSecret;
 
-/// The largest difference between the clocks of two machines, in milliseconds. A message that is early by at most this is sent
-/// again for the delivery's due time. One that is earlier is stale: the attempt that it was sent for has been made.
+/// The largest difference between the clocks of two machines, in milliseconds. A message that is early by at most this
+/// is sent again for the delivery's due time. One that is earlier is stale: the attempt that it was sent for has been
+/// made.
 const MAX_SKEW_MS: i64 = 5_000;
 
 /// The condition of a claim: the delivery is pending and due, or the lease of the worker that claimed it has ended.
@@ -40,7 +42,8 @@ pub enum Claim {
         /// When the delivery is due.
         due_at: Timestamp,
     },
-    /// There is nothing to do: the delivery does not exist, is done, is due much later, or is claimed by another worker.
+    /// There is nothing to do: the delivery does not exist, is done, is due much later, or is claimed by another
+    /// worker.
     NotNow,
 }
 
@@ -104,8 +107,8 @@ pub struct DeliveryContext {
 pub enum Recipient {
     /// An endpoint; `None`: it was deleted.
     Endpoint(Option<Endpoint>),
-    /// The transaction's `webhookUrl`, which is in the event's row, with the scope's secret; `None`: the scope has no secret
-    /// yet.
+    /// The transaction's `webhookUrl`, which is in the event's row, with the scope's secret; `None`: the scope has no
+    /// secret yet.
     Override(Option<OverrideSecret>),
 }
 
@@ -124,8 +127,8 @@ impl Deliveries {
             Updated::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
             Updated::Refused(item) => item,
         };
-        // A listed delivery also gets a new sort key in the status list. Unlisted is tried first, because nearly all first
-        // attempts are of unlisted deliveries.
+        // A listed delivery also gets a new sort key in the status list. Unlisted is tried first, because nearly all
+        // first attempts are of unlisted deliveries.
         if refused.contains_key("listed") {
             let place = from_item::<Delivery>(refused)?.place(DeliveryStatus::Processing).to_string();
             refused = match self.try_claim(&key, Some(place), &claim, now).await? {
@@ -188,8 +191,8 @@ impl Deliveries {
         update_unless_refused(update).await
     }
 
-    /// Adds a delivery that takes long to the status list. Returns `false` if it is not added: its status changed since it was
-    /// read, it is listed already, or it is delivered. Delivered ones are counted by the checkpoint.
+    /// Adds a delivery that takes long to the status list. Returns `false` if it is not added: its status changed since
+    /// it was read, it is listed already, or it is delivered. Delivered ones are counted by the checkpoint.
     pub async fn add_to_list(&self, seen: &Delivery) -> Result<bool, StoreError> {
         if seen.is_delivered() {
             return Ok(false);
@@ -226,8 +229,8 @@ impl Deliveries {
         Ok(DeliveryContext { event, recipient })
     }
 
-    /// Writes the outcome of a claimed attempt into the delivery's row. Returns `false` if the lease ended meanwhile and
-    /// another worker claimed the delivery; nothing is written then.
+    /// Writes the outcome of a claimed attempt into the delivery's row. Returns `false` if the lease ended meanwhile
+    /// and another worker claimed the delivery; nothing is written then.
     pub async fn end(
         &self,
         claimed: &Delivery,
@@ -254,8 +257,8 @@ impl Deliveries {
         }
     }
 
-    /// Tries to end an attempt once. `is_listed`: puts the delivery into the status list or moves it there; otherwise it must
-    /// be unlisted.
+    /// Tries to end an attempt once. `is_listed`: puts the delivery into the status list or moves it there; otherwise
+    /// it must be unlisted.
     async fn try_end(
         &self,
         claimed: &Delivery,

@@ -2,21 +2,21 @@
 //!
 //! # Unlisted deliveries
 //!
-//! A delivery that succeeds at its first attempt never changes again. So one row of the scope, [`Counts`], has the numbers of
-//! these deliveries for each day, up to a checkpoint in the order of ids. Readers count the rows after the checkpoint. The
-//! scheduler advances the checkpoint in strides of [`STRIDE`] rows. It reads each row once for that, which costs a tenth of
-//! a write.
+//! A delivery that succeeds at its first attempt never changes again. So one row of the scope, [`Counts`], has the
+//! numbers of these deliveries for each day, up to a checkpoint in the order of ids. Readers count the rows after the
+//! checkpoint. The scheduler advances the checkpoint in strides of [`STRIDE`] rows. It reads each row once for that,
+//! which costs a tenth of a write.
 //!
 //! # Listed deliveries
 //!
-//! Every other delivery is counted by its entry in the status list until it is done. Then the scheduler removes the entry and
-//! adds the delivery to its day's numbers, in one transaction.
+//! Every other delivery is counted by its entry in the status list until it is done. Then the scheduler removes the
+//! entry and adds the delivery to its day's numbers, in one transaction.
 //!
 //! # Why the sum is exact
 //!
-//! Each delivery is counted in one place. The checkpoint stops at a delivery that is neither delivered nor listed. It passes
-//! listed ones without counting them. A delivery that is inserted so late that the checkpoint may have passed its id is
-//! listed when it is inserted.
+//! Each delivery is counted in one place. The checkpoint stops at a delivery that is neither delivered nor listed. It
+//! passes listed ones without counting them. A delivery that is inserted so late that the checkpoint may have passed
+//! its id is listed when it is inserted.
 //!
 //! # The breakdown
 //!
@@ -43,20 +43,20 @@ use crate::store::{
     text, update_in_turn,
 };
 
-/// How old a delivery must be before the checkpoint passes it, in milliseconds, by the time in its id. It is a minute more
-/// than [`super::LATE_MS`], the age at which a delivery is listed when it is inserted. No insert takes a minute, so no
-/// unlisted delivery is inserted before the checkpoint.
+/// How old a delivery must be before the checkpoint passes it, in milliseconds, by the time in its id. It is a minute
+/// more than [`super::LATE_MS`], the age at which a delivery is listed when it is inserted. No insert takes a minute,
+/// so no unlisted delivery is inserted before the checkpoint.
 const PASSED_AFTER_MS: i64 = 210_000;
 
-/// How old a row must be before the count itself lists a delivery that blocks the checkpoint, in milliseconds. The scheduler
-/// lists slow deliveries after two minutes, so these are rows of an earlier version, which did not list them.
+/// How old a row must be before the count itself lists a delivery that blocks the checkpoint, in milliseconds. The
+/// scheduler lists slow deliveries after two minutes, so these are rows of an earlier version, which did not list them.
 const LEFT_BEHIND_AFTER_MS: i64 = 600_000;
 
 /// When the scheduler runs the next count, if one run left deliveries uncounted, in seconds.
 const NEXT_COUNT_SECONDS: i64 = 60;
 
-/// Rows that one read of the checkpoint's advance reads, and the most such reads in one run. The next run continues where
-/// this one ended.
+/// Rows that one read of the checkpoint's advance reads, and the most such reads in one run. The next run continues
+/// where this one ended.
 const STRIDE: usize = 2_000;
 const MAX_STRIDES: usize = 10;
 
@@ -66,16 +66,16 @@ const MAX_RECOUNT_STRIDES: usize = 5;
 /// The most rows of one transaction (DynamoDB).
 const MAX_WRITES: usize = 100;
 
-/// The most deliveries that one transaction counts and removes from the status list, and the most such transactions in one
-/// run.
+/// The most deliveries that one transaction counts and removes from the status list, and the most such transactions in
+/// one run.
 const DONE_BATCH: usize = 90;
 const MAX_DONE_BATCHES: usize = 20;
 
 /// Days before today whose deliveries are shown and counted.
 const DAYS_SHOWN: u64 = 90;
 
-/// The sort key of the scope's row. It sorts after every delivery's id, so a query from the newest rows down reads the counts
-/// first. The keys of the day rows begin with it.
+/// The sort key of the scope's row. It sorts after every delivery's id, so a query from the newest rows down reads the
+/// counts first. The keys of the day rows begin with it.
 pub(super) const SORT: &str = "~counts";
 
 /// A sort key after those of all day rows.
@@ -91,11 +91,11 @@ pub(super) struct Counts {
     /// Numbers of counted deliveries, by the day in their ids.
     #[serde(default)]
     days: BTreeMap<Day, DoneCounts>,
-    /// The progress of the recount: the day rows have the counted deliveries up to this id. `None`: of none. [`max_id`]: the
-    /// breakdown is complete.
+    /// The progress of the recount: the day rows have the counted deliveries up to this id. `None`: of none.
+    /// [`max_id`]: the breakdown is complete.
     ///
-    /// Counts that an earlier version wrote have no day rows. The next count of the scope counts those deliveries again,
-    /// 10,000 rows a minute. Until it is done, filtered pages count all rows of the 90 days.
+    /// Counts that an earlier version wrote have no day rows. The next count of the scope counts those deliveries
+    /// again, 10,000 rows a minute. Until it is done, filtered pages count all rows of the 90 days.
     #[serde(rename = "by_kind_to", default, skip_serializing_if = "Option::is_none")]
     breakdown_to: Option<DeliveryId>,
     /// How often the counts were written; [`Marker`] has it too.
@@ -198,7 +198,8 @@ impl Counts {
 
     /// Returns the marker that the index has for these counts.
     pub(super) fn marker(&self) -> Marker {
-        // Counts that were never written have no entry. A reader that finds none uses the default marker, without a time.
+        // Counts that were never written have no entry. A reader that finds none uses the default marker, without a
+        // time.
         Marker { writes: self.writes, at: self.written_at.filter(|_| self.writes > 0) }
     }
 
@@ -220,15 +221,15 @@ impl Counts {
 
 /// The row of a day's counts by endpoint and event type.
 ///
-/// The row of a day expires with the day's deliveries, so a deleted endpoint's numbers expire too. An endpoint has at most 21
-/// event types on a day, some 250 bytes. 50 endpoints with all event types on all 91 days take 1.2 MB; a filtered page then
-/// takes one request more.
+/// The row of a day expires with the day's deliveries, so a deleted endpoint's numbers expire too. An endpoint has at
+/// most 21 event types on a day, some 250 bytes. 50 endpoints with all event types on all 91 days take 1.2 MB; a
+/// filtered page then takes one request more.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct DayCounts {
     scope: Scope,
     day: Day,
-    /// Numbers by endpoint (`-`: a `webhookUrl`) and event type. The keys are texts, so that event types of a later version
-    /// are preserved.
+    /// Numbers by endpoint (`-`: a `webhookUrl`) and event type. The keys are texts, so that event types of a later
+    /// version are preserved.
     done: BTreeMap<String, BTreeMap<String, DoneCounts>>,
     version: u64,
 }
@@ -315,8 +316,8 @@ impl Book {
         Ok(None)
     }
 
-    /// Returns the number of counted deliveries that match, by day, from the first to the last day, both included. Criteria
-    /// with an event type or endpoint need a complete breakdown ([`Counts::is_by_kind`]).
+    /// Returns the number of counted deliveries that match, by day, from the first to the last day, both included.
+    /// Criteria with an event type or endpoint need a complete breakdown ([`Counts::is_by_kind`]).
     pub(super) fn by_day(&self, criteria: &Criteria, (first, last): (Day, Day)) -> BTreeMap<Day, u64> {
         if first > last {
             return BTreeMap::new();
@@ -354,8 +355,8 @@ impl Book {
         self.days.entry(day).or_insert_with(|| DayCounts { scope, day, done: BTreeMap::new(), version: 0 })
     }
 
-    /// Advances the checkpoint over the delivery that follows it, and counts the delivery if it is unlisted. Returns `false`
-    /// if it must wait: the delivery is too new, or neither delivered nor listed.
+    /// Advances the checkpoint over the delivery that follows it, and counts the delivery if it is unlisted. Returns
+    /// `false` if it must wait: the delivery is too new, or neither delivered nor listed.
     fn advance_past(&mut self, delivery: &Delivery, now: Timestamp) -> bool {
         if !Counts::is_old(delivery.id, now) || !(delivery.listed || delivery.is_delivered()) {
             return false;
@@ -417,8 +418,8 @@ struct DoneEntry {
 }
 
 impl Deliveries {
-    /// Schedules the next count of a scope, unless one is scheduled. The dispatcher does this for one new delivery in 64,
-    /// readers when they need a breakdown that is not complete.
+    /// Schedules the next count of a scope, unless one is scheduled. The dispatcher does this for one new delivery in
+    /// 64, readers when they need a breakdown that is not complete.
     pub async fn schedule_counting(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         let key = key_of(scope);
         let at = now.plus_millis(PASSED_AFTER_MS).unwrap_or(Timestamp::MAX);
@@ -440,8 +441,8 @@ impl Deliveries {
         update_in_turn(update).await.map(|_updated_or_refused| ())
     }
 
-    /// Runs one count of a scope: continues the recount, advances the checkpoint, and counts done deliveries of the status
-    /// list. Schedules the next count if something is left.
+    /// Runs one count of a scope: continues the recount, advances the checkpoint, and counts done deliveries of the
+    /// status list. Schedules the next count if something is left.
     pub async fn count(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         let mut update = self.store.start_update("the count of deliveries");
         loop {
@@ -469,8 +470,8 @@ impl Deliveries {
 
     /// Continues the breakdown of deliveries that an earlier version counted without one, by some strides.
     ///
-    /// A delivery's row shows whether the delivery is counted (see [`Delivery::is_counted`]). Index entries whose sort keys
-    /// lack the event type are rewritten with it.
+    /// A delivery's row shows whether the delivery is counted (see [`Delivery::is_counted`]). Index entries whose sort
+    /// keys lack the event type are rewritten with it.
     async fn recount(&self, book: &mut Book, now: Timestamp) -> Result<(), StoreError> {
         if book.counts.is_by_kind() {
             book.counts.breakdown_to = Some(max_id());
@@ -518,8 +519,8 @@ impl Deliveries {
         Ok(())
     }
 
-    /// Writes the present sort keys into index entries, each in the list that it is in. An entry that was moved meanwhile is
-    /// skipped, because it got a present sort key then.
+    /// Writes the present sort keys into index entries, each in the list that it is in. An entry that was moved
+    /// meanwhile is skipped, because it got a present sort key then.
     async fn rewrite_sort_keys(&self, mut outdated: Vec<(Listed, String, String)>) -> Result<(), StoreError> {
         while !outdated.is_empty() {
             let some = outdated.get(..MAX_WRITES.min(outdated.len())).unwrap_or_default();
@@ -573,8 +574,8 @@ impl Deliveries {
         Ok(())
     }
 
-    /// Writes the counts, and counts the done deliveries of the status list with them. Returns `false` if another run changed
-    /// the counts meanwhile.
+    /// Writes the counts, and counts the done deliveries of the status list with them. Returns `false` if another run
+    /// changed the counts meanwhile.
     async fn write_counts(&self, mut book: Book, now: Timestamp) -> Result<bool, StoreError> {
         let look_at = book.counts.look_at;
         for _batch in 0..MAX_DONE_BATCHES {
@@ -613,9 +614,9 @@ impl Deliveries {
         Ok((entries, is_last))
     }
 
-    /// Counts the deliveries of these entries: one transaction writes the counts and removes the entries from the status list.
-    /// Entries for which the transaction has no room stay there for the next one. Returns `None` if another run changed the
-    /// counts meanwhile.
+    /// Counts the deliveries of these entries: one transaction writes the counts and removes the entries from the
+    /// status list. Entries for which the transaction has no room stay there for the next one. Returns `None` if
+    /// another run changed the counts meanwhile.
     async fn count_done_entries(
         &self,
         book: &Book,

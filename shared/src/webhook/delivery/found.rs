@@ -1,7 +1,7 @@
 //! Selects the deliveries of a page. Pure functions: `reader` reads the database.
 //!
-//! [`Selection`] is the filter and [`Window`] the page. [`Scan`] says which rows are read to fill the page. The counts say on
-//! which days there are matches, so a scan skips days without any.
+//! [`Selection`] is the filter and [`Window`] the page. [`Scan`] says which rows are read to fill the page. The counts
+//! say on which days there are matches, so a scan skips days without any.
 
 use std::collections::BTreeMap;
 
@@ -33,8 +33,8 @@ impl Selection {
             && found.kind().is_none_or(|kind| self.criteria.admits_kind(kind))
     }
 
-    /// Splits the selection into its whole days (the first and the last) and the partial days at its ends. The counts have
-    /// numbers of whole days only, so the rows of partial days must be counted.
+    /// Splits the selection into its whole days (the first and the last) and the partial days at its ends. The counts
+    /// have numbers of whole days only, so the rows of partial days must be counted.
     pub(super) fn days(&self) -> (Option<(Day, Day)>, Vec<Self>) {
         let day_of = |id: DeliveryId| Day::of(id.timestamp().unwrap_or(Timestamp::MIN));
         let (first, last) = (day_of(self.from), day_of(self.to));
@@ -69,8 +69,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Returns the number of matches to find: those up to the end of the page, and one that shows whether there is a next
-    /// page.
+    /// Returns the number of matches to find: those up to the end of the page, and one that shows whether there is a
+    /// next page.
     pub(super) fn wanted(&self) -> usize {
         self.skip.saturating_add(self.limit).saturating_add(1)
     }
@@ -138,8 +138,8 @@ pub(super) struct Scanned {
 }
 
 impl Scanned {
-    /// Returns the page of the deliveries that were found before and those of the scan. If the scan ended before it found
-    /// enough matches, the next page begins after the last row that was read.
+    /// Returns the page of the deliveries that were found before and those of the scan. If the scan ended before it
+    /// found enough matches, the next page begins after the last row that was read.
     pub(super) fn below(self, mut found: Vec<Found>, after: Option<DeliveryId>) -> Draft {
         found.extend(self.found);
         let next = if self.more { found.last().map(Found::id) } else { self.looked_to };
@@ -173,8 +173,8 @@ impl Scan {
         self.skip.saturating_add(self.limit).saturating_add(1)
     }
 
-    /// Limits the first query if matches are frequent on the scan's first day: if the unseen matches of that day (`left`) are
-    /// at least a quarter of its counted deliveries (`done`).
+    /// Limits the first query if matches are frequent on the scan's first day: if the unseen matches of that day
+    /// (`left`) are at least a quarter of its counted deliveries (`done`).
     pub(super) fn where_dense(self, left: &BTreeMap<Day, u64>, done: &BTreeMap<Day, u64>) -> Self {
         let day = Day::of(self.before.timestamp().unwrap_or(Timestamp::MIN));
         let on_day = |counts: &BTreeMap<Day, u64>| counts.get(&day).copied().unwrap_or_default();
@@ -185,8 +185,8 @@ impl Scan {
 
     /// Skips the days on which all matches are to be skipped or there are none. Returns `None` if no match is left.
     ///
-    /// `left` has the number of unseen matches of each day. `is_exact`: all unseen matches of the first day are at or below
-    /// the scan's beginning. Otherwise some of them may be newer, so the first day is not skipped.
+    /// `left` has the number of unseen matches of each day. `is_exact`: all unseen matches of the first day are at or
+    /// below the scan's beginning. Otherwise some of them may be newer, so the first day is not skipped.
     pub(super) fn moved_on(
         mut self,
         left: &BTreeMap<Day, u64>,
@@ -211,8 +211,9 @@ pub(super) fn last_of(day: Day) -> DeliveryId {
     DeliveryId::last_at(day.ends_at())
 }
 
-/// Returns the number of unseen matches of each day: the counted ones, and the uncounted ones in `listed`, less those among
-/// the rows `seen`. The counts know whole days only, so `from` and `to` of the selection are applied as whole days.
+/// Returns the number of unseen matches of each day: the counted ones, and the uncounted ones in `listed`, less those
+/// among the rows `seen`. The counts know whole days only, so `from` and `to` of the selection are applied as whole
+/// days.
 pub(super) fn left_by_day(
     book: &Book,
     listed: &ById,

@@ -35,8 +35,8 @@ const PARAMETERS: [&str; 8] = [
 
 /// The query of a request for the list.
 ///
-/// `starting_after` must be a delivery of the scope. It need not match the filter, and may have been delivered since the page
-/// before was read. It can't be combined with `offset`.
+/// `starting_after` must be a delivery of the scope. It need not match the filter, and may have been delivered since
+/// the page before was read. It can't be combined with `offset`.
 #[derive(Clone, Debug)]
 pub struct DeliveryFilter {
     criteria: Criteria,
@@ -122,8 +122,8 @@ impl Deliveries {
         self.page(scope, &filter.selection(), &filter.window(), now).await
     }
 
-    /// Returns one delivery with its body. An abandoned delivery is returned as `CANCELLED`, even if its row does not say so
-    /// yet.
+    /// Returns one delivery with its body. An abandoned delivery is returned as `CANCELLED`, even if its row does not
+    /// say so yet.
     ///
     /// # Errors
     ///

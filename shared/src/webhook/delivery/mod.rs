@@ -1,30 +1,32 @@
-//! Deliveries: the sending of one event to one endpoint, or to its transaction's `webhookUrl` (contract: Webhook delivery).
+//! Deliveries: the sending of one event to one endpoint, or to its transaction's `webhookUrl` (contract: Webhook
+//! delivery).
 //!
 //! # Claims
 //!
-//! A worker claims a delivery with a conditional update that sets a lease. Then it posts, and ends the attempt with a second
-//! conditional update, which succeeds only while the claim is still its own. So a duplicated queue message has no effect.
+//! A worker claims a delivery with a conditional update that sets a lease. Then it posts, and ends the attempt with a
+//! second conditional update, which succeeds only while the claim is still its own. So a duplicated queue message has
+//! no effect.
 //!
-//! A row stays in the due index until the delivery is done: it is due two minutes after its creation, then at the time of each
-//! retry. So when a message is lost or a worker dies, the scheduler sends another message.
+//! A row stays in the due index until the delivery is done: it is due two minutes after its creation, then at the time
+//! of each retry. So when a message is lost or a worker dies, the scheduler sends another message.
 //!
 //! # Where a delivery is listed and counted
 //!
-//! Counting each delivery with writes of its own would cost three write units when it is created and three when it is done.
-//! Nearly all deliveries succeed at their first attempt, a moment after their event, and never change again. So these are
-//! counted in bulk, and only the others get an entry in a list. All rows are in the scope's partition, sorted by id and
-//! therefore by time.
+//! Counting each delivery with writes of its own would cost three write units when it is created and three when it is
+//! done. Nearly all deliveries succeed at their first attempt, a moment after their event, and never change again. So
+//! these are counted in bulk, and only the others get an entry in a list. All rows are in the scope's partition, sorted
+//! by id and therefore by time.
 //!
 //! 1. A new delivery is *unlisted*: it has a row and no entry in the `list` index. Readers count it from its row.
-//! 2. A *checkpoint* follows the newest rows by about four minutes. The scheduler advances it over the rows, and adds the
-//!    unlisted deliveries that it passes to the counts of their day. All of them are `DELIVERED`. See `counts`.
+//! 2. A *checkpoint* follows the newest rows by about four minutes. The scheduler advances it over the rows, and adds
+//!    the unlisted deliveries that it passes to the counts of their day. All of them are `DELIVERED`. See `counts`.
 //! 3. A delivery becomes *listed* when its first attempt fails, when it takes longer than two minutes, or when it is
-//!    cancelled. One that is created late or by a resend is listed from the start. [`Delivery::listed`] is set then and never
-//!    cleared. The entry is in the scope's *status list*, a partition of the `list` index. Its sort key begins with the
-//!    status. See `place`.
-//! 4. When a listed delivery is done, the scheduler adds it to the counts of its day and takes it out of the status list, in
-//!    one transaction. `FAILED` and `CANCELLED` ones move to the scope's *done list*, so that pages of them can be found.
-//!    `DELIVERED` ones leave the index.
+//!    cancelled. One that is created late or by a resend is listed from the start. [`Delivery::listed`] is set then and
+//!    never cleared. The entry is in the scope's *status list*, a partition of the `list` index. Its sort key begins
+//!    with the status. See `place`.
+//! 4. When a listed delivery is done, the scheduler adds it to the counts of its day and takes it out of the status
+//!    list, in one transaction. `FAILED` and `CANCELLED` ones move to the scope's *done list*, so that pages of them
+//!    can be found. `DELIVERED` ones leave the index.
 //!
 //! So at any time each delivery is in exactly one of three sets, and a total is the sum of their sizes: the counts, the
 //! status list, and the unlisted rows after the checkpoint. `reader` reads and adds them, `found` selects a page.
@@ -70,21 +72,21 @@ use crate::store::Store;
 /// How long a worker's claim holds, in seconds: twice the 30 s limit of an attempt.
 pub const LEASE_SECONDS: i64 = 60;
 
-/// When the scheduler first checks a new delivery, in seconds after its row was created. If the delivery is not done by then,
-/// its queue message may be lost.
+/// When the scheduler first checks a new delivery, in seconds after its row was created. If the delivery is not done by
+/// then, its queue message may be lost.
 const FIRST_LOOK_SECONDS: i64 = 120;
 
 /// How long after it has sent a queue message the scheduler checks the delivery again, in seconds.
 pub const NEXT_LOOK_SECONDS: i64 = 120;
 
-/// A delivery that is created at least this long after its event is listed from the start, in milliseconds. The checkpoint
-/// passes ids that are 210 s old (`counts::PASSED_AFTER_MS`), so it may already be past the id of a late delivery, which
-/// would then never be counted. The limit is above two minutes, because the event of a charge that expires has the time of
-/// the expiry, and the scheduler may write it up to two minutes later.
+/// A delivery that is created at least this long after its event is listed from the start, in milliseconds. The
+/// checkpoint passes ids that are 210 s old (`counts::PASSED_AFTER_MS`), so it may already be past the id of a late
+/// delivery, which would then never be counted. The limit is above two minutes, because the event of a charge that
+/// expires has the time of the expiry, and the scheduler may write it up to two minutes later.
 const LATE_MS: i64 = 150_000;
 
-/// How long a delivery's row is kept after lists no longer show it, in seconds: 2 days. So DynamoDB removes no row that is
-/// still counted.
+/// How long a delivery's row is kept after lists no longer show it, in seconds: 2 days. So DynamoDB removes no row that
+/// is still counted.
 const SHOWN_NO_MORE_SECONDS: i64 = 2 * 24 * 60 * 60;
 
 /// The status of a delivery (contract: Webhook delivery).
@@ -113,8 +115,8 @@ impl DeliveryStatus {
 /// A delivery's row.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Delivery {
-    /// Derived from the event, the endpoint and the resend request, so that a replayed change creates no second delivery.
-    /// Begins with the time of the event or resend request, so that the partition is sorted by it.
+    /// Derived from the event, the endpoint and the resend request, so that a replayed change creates no second
+    /// delivery. Begins with the time of the event or resend request, so that the partition is sorted by it.
     pub id: DeliveryId,
     /// The account and mode that it belongs to.
     pub scope: Scope,
@@ -125,12 +127,12 @@ pub struct Delivery {
     /// The endpoint that receives it; `None`: the transaction's `webhookUrl`, which is in the event's row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointId>,
-    /// The endpoint's [`Endpoint::generation`] when the delivery was created. A lower number than the endpoint's present one
-    /// means that the delivery is abandoned.
+    /// The endpoint's [`Endpoint::generation`] when the delivery was created. A lower number than the endpoint's
+    /// present one means that the delivery is abandoned.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: u64,
-    /// For a `webhookUrl`: a short hash of its host and port. Queue messages are grouped by it, so that a server that hangs
-    /// does not delay the deliveries to other servers.
+    /// For a `webhookUrl`: a short hash of its host and port. Queue messages are grouped by it, so that a server that
+    /// hangs does not delay the deliveries to other servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// Its status. Abandoned deliveries may read `PENDING` here for some seconds.
@@ -145,7 +147,8 @@ pub struct Delivery {
     /// When the worker's claim ends; `None`: the delivery is not claimed.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub leased_until: Option<Timestamp>,
-    /// The random name of the last claim. When DynamoDB's response to a claim is lost, the worker recognises its claim by it.
+    /// The random name of the last claim. When DynamoDB's response to a claim is lost, the worker recognises its claim
+    /// by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
     /// The HTTP status of the last response.
@@ -163,8 +166,8 @@ pub struct Delivery {
     /// When it was delivered.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Timestamp>,
-    /// Whether it was ever put into the status list: its first attempt failed or took too long, it was cancelled, or it was
-    /// created late or by a resend. Such a delivery is counted when it leaves the list, never by the checkpoint.
+    /// Whether it was ever put into the status list: its first attempt failed or took too long, it was cancelled, or it
+    /// was created late or by a resend. Such a delivery is counted when it leaves the list, never by the checkpoint.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub listed: bool,
     /// When its row was created, some moments after the event.
@@ -176,8 +179,8 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// Returns the first deliveries of an event: one for each of its names and each endpoint that is subscribed to the name.
-    /// An event with a `webhookUrl` goes there alone.
+    /// Returns the first deliveries of an event: one for each of its names and each endpoint that is subscribed to the
+    /// name. An event with a `webhookUrl` goes there alone.
     pub fn of_event(event: &Event, endpoints: &[Endpoint], now: Timestamp) -> Vec<Self> {
         let first = |(name, endpoint)| {
             let id = DeliveryId::derive(&event.id_as(name), endpoint);
@@ -249,13 +252,14 @@ impl Delivery {
         Key { pk: Self::partition(scope), sk: id.to_string() }
     }
 
-    /// The partition of a scope's deliveries and of their counts. The `list` index uses the same text for the status list.
+    /// The partition of a scope's deliveries and of their counts. The `list` index uses the same text for the status
+    /// list.
     pub(super) fn partition(scope: &Scope) -> String {
         format!("deliveries#{scope}")
     }
 
-    /// Returns the `createdAt` that the API shows: the time of the event, or of the resend request. Lists are sorted, filtered
-    /// and counted by it. The row is created some moments later.
+    /// Returns the `createdAt` that the API shows: the time of the event, or of the resend request. Lists are sorted,
+    /// filtered and counted by it. The row is created some moments later.
     pub(super) fn dated_at(&self) -> Timestamp {
         self.id.timestamp().unwrap_or(self.created_at)
     }
@@ -273,8 +277,8 @@ impl Delivery {
         }
     }
 
-    /// Whether the last attempt failed. `false` for a delivery that was cancelled before any attempt: its `last_error` is the
-    /// reason of the cancellation.
+    /// Whether the last attempt failed. `false` for a delivery that was cancelled before any attempt: its `last_error`
+    /// is the reason of the cancellation.
     fn has_failed(&self) -> bool {
         self.last_error.is_some() && self.attempts > 0
     }
@@ -333,8 +337,8 @@ impl Deliveries {
         Self { store, rows_a_query: None }
     }
 
-    /// Limits each query to this many rows; without it DynamoDB ends a query at 1 MB. Lets tests read many pages with some
-    /// dozens of rows.
+    /// Limits each query to this many rows; without it DynamoDB ends a query at 1 MB. Lets tests read many pages with
+    /// some dozens of rows.
     #[must_use]
     pub fn with_rows_a_query(self, rows: usize) -> Self {
         Self { rows_a_query: Some(rows), ..self }

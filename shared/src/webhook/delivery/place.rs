@@ -1,8 +1,8 @@
 //! Sort keys of deliveries in the `list` index.
 //!
-//! A sort key is `STATUS#wd_…#evt_…#event.type#wh_…`, with `-` as the endpoint of a delivery to a `webhookUrl`. It contains
-//! everything that a list can be filtered by. So entries are filtered and counted from their keys, without reading rows.
-//! Entries of earlier versions end after the event's id.
+//! A sort key is `STATUS#wd_…#evt_…#event.type#wh_…`, with `-` as the endpoint of a delivery to a `webhookUrl`. It
+//! contains everything that a list can be filtered by. So entries are filtered and counted from their keys, without
+//! reading rows. Entries of earlier versions end after the event's id.
 //!
 //! The row of a scope's counts has an entry in the index too, the [`Marker`].
 
@@ -84,16 +84,16 @@ impl fmt::Display for Place {
 /// The entry of a scope's counts in the index: how often the counts were written, and when last.
 ///
 /// A delivery leaves the status list in the transaction that counts it. A reader that reads the list and the counts one
-/// after the other could therefore miss deliveries or count them twice. So it compares this entry with the row of the counts:
-/// if both name the same write, no delivery was counted between the two reads.
+/// after the other could therefore miss deliveries or count them twice. So it compares this entry with the row of the
+/// counts: if both name the same write, no delivery was counted between the two reads.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Marker {
     pub(super) writes: u64,
     pub(super) at: Option<Timestamp>,
 }
 
-/// The beginning of the marker's sort key. It sorts after `CANCELLED`, `DELIVERED` and `FAILED` entries, and before `PENDING`
-/// and `PROCESSING` ones.
+/// The beginning of the marker's sort key. It sorts after `CANCELLED`, `DELIVERED` and `FAILED` entries, and before
+/// `PENDING` and `PROCESSING` ones.
 const MARKER: &str = "FAILED~";
 
 impl Marker {
@@ -111,8 +111,8 @@ impl fmt::Display for Marker {
     }
 }
 
-/// Returns the first and last sort key of deliveries in a status, from an id on. Without a status: of all entries of the
-/// partition, the marker included, whatever their ids.
+/// Returns the first and last sort key of deliveries in a status, from an id on. Without a status: of all entries of
+/// the partition, the marker included, whatever their ids.
 pub(super) fn bounds(status: Option<DeliveryStatus>, from: DeliveryId) -> (String, String) {
     // '~' sorts after all characters of ids and statuses.
     match status {
@@ -121,8 +121,8 @@ pub(super) fn bounds(status: Option<DeliveryStatus>, from: DeliveryId) -> (Strin
     }
 }
 
-/// Returns the same range as [`bounds`], extended to the marker for statuses that are counted. Entries in statuses between
-/// that status and the marker are then read too.
+/// Returns the same range as [`bounds`], extended to the marker for statuses that are counted. Entries in statuses
+/// between that status and the marker are then read too.
 pub(super) fn bounds_with_marker(status: Option<DeliveryStatus>, from: DeliveryId) -> (String, String) {
     let (first, last) = bounds(status, from);
     match status {

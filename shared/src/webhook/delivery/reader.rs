@@ -5,22 +5,23 @@
 //!
 //! - The scope's partition: the rows of the counts, then all deliveries, newest first. Pages of all deliveries and of
 //!   `DELIVERED` ones are read from it.
-//! - The `list` index: the status list, and the done list for counted `FAILED` and `CANCELLED` deliveries. Pages of the other
-//!   statuses are read from it. The sort keys contain everything that a list is filtered by.
+//! - The `list` index: the status list, and the done list for counted `FAILED` and `CANCELLED` deliveries. Pages of the
+//!   other statuses are read from it. The sort keys contain everything that a list is filtered by.
 //! - The counts: numbers of done deliveries by day, and by endpoint and event type.
 //!
 //! # Totals
 //!
-//! A total is the sum of three numbers: the counted deliveries, the entries of the status list, and the unlisted rows after
-//! the checkpoint.
+//! A total is the sum of three numbers: the counted deliveries, the entries of the status list, and the unlisted rows
+//! after the checkpoint.
 //!
-//! The first two are read concurrently. If a count is written between the two reads, a delivery could be missing or counted
-//! twice. The [`Marker`] in the index shows that, and both are read again.
+//! The first two are read concurrently. If a count is written between the two reads, a delivery could be missing or
+//! counted twice. The [`Marker`] in the index shows that, and both are read again.
 //!
 //! Entries and rows are merged by id. So a delivery that is listed between two reads is counted once.
 //!
-//! DynamoDB's indexes are eventually consistent. For that moment a delivery that was just listed or counted may be missing or
-//! be counted twice. Deliveries among the newest rows are not affected, because these rows are read from the table itself.
+//! DynamoDB's indexes are eventually consistent. For that moment a delivery that was just listed or counted may be
+//! missing or be counted twice. Deliveries among the newest rows are not affected, because these rows are read from the
+//! table itself.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -48,32 +49,33 @@ use crate::store::{
 };
 use crate::webhook::event::Event;
 
-/// How many of the newest rows a page reads, to find unlisted deliveries after the checkpoint. Usually these are the rows of
-/// some minutes.
+/// How many of the newest rows a page reads, to find unlisted deliveries after the checkpoint. Usually these are the
+/// rows of some minutes.
 const NEWEST: usize = 1_000;
 
-/// The most rows of a scope's counts, with a margin: the scope's row, and those of the days that are shown or have not expired
-/// yet.
+/// The most rows of a scope's counts, with a margin: the scope's row, and those of the days that are shown or have not
+/// expired yet.
 const ROWS_OF_COUNTS: usize = 100;
 
-/// Entries of the index that one request reads at least. DynamoDB reads 1 MB a request, and an entry has less than 300 bytes.
+/// Entries of the index that one request reads at least. DynamoDB reads 1 MB a request, and an entry has less than 300
+/// bytes.
 const ENTRIES_PER_QUERY: usize = 3_000;
 
-/// The most entries without an event type in their sort keys whose rows are read for a page, in one request. An earlier version
-/// wrote such entries. If there are more, the whole page is read from rows.
+/// The most entries without an event type in their sort keys whose rows are read for a page, in one request. An earlier
+/// version wrote such entries. If there are more, the whole page is read from rows.
 const MAX_OUTDATED: usize = 100;
 
-/// The most queries of a page of `DELIVERED` after the first. A page by event type or endpoint makes one, which keeps it
-/// within five requests.
+/// The most queries of a page of `DELIVERED` after the first. A page by event type or endpoint makes one, which keeps
+/// it within five requests.
 const MAX_SCANS: usize = 3;
 
-/// How often numbers are read again because a count was written between the reads. The pause grows by up to 5 ms each time,
-/// to some two seconds in all.
+/// How often numbers are read again because a count was written between the reads. The pause grows by up to 5 ms each
+/// time, to some two seconds in all.
 const MAX_READS: u64 = 30;
 const PAUSE_MS: u64 = 5;
 
-/// How long after a count was written the status list and the done list are read one after the other, in milliseconds. It is
-/// longer than the difference between the clocks of two functions.
+/// How long after a count was written the status list and the done list are read one after the other, in milliseconds.
+/// It is longer than the difference between the clocks of two functions.
 const RECENTLY_MS: i64 = 10_000;
 
 /// A page of deliveries, each with the body that is sent; `None`: the event has expired.
@@ -112,8 +114,8 @@ impl NewestRows {
         self.looked_to.is_none()
     }
 
-    /// Returns the sort key of the last row that was read, if older rows after the checkpoint were not read; `None`: all rows
-    /// after the checkpoint were read.
+    /// Returns the sort key of the last row that was read, if older rows after the checkpoint were not read; `None`:
+    /// all rows after the checkpoint were read.
     fn unread_after_checkpoint(&self) -> Option<&str> {
         let from = self.uncounted_from();
         self.looked_to.as_deref().filter(|looked_to| *looked_to > from.as_str())
@@ -192,8 +194,8 @@ impl Deliveries {
         self.read_page(scope, &selection, &window, now).await
     }
 
-    /// Reads a page of a selection that is not empty. Repeats the read when a count was written meanwhile, or from rows when
-    /// the index can't be used.
+    /// Reads a page of a selection that is not empty. Repeats the read when a count was written meanwhile, or from rows
+    /// when the index can't be used.
     async fn read_page(
         &self,
         scope: &Scope,
@@ -263,8 +265,8 @@ impl Deliveries {
         }
     }
 
-    /// Reads a page from rows: of all deliveries, of `DELIVERED` ones (nearly all rows are), or of any status if the index can't
-    /// be used.
+    /// Reads a page from rows: of all deliveries, of `DELIVERED` ones (nearly all rows are), or of any status if the
+    /// index can't be used.
     async fn page_from_rows(
         &self,
         scope: &Scope,
@@ -337,8 +339,8 @@ impl Deliveries {
         self.complete_draft(scope, draft, total).await
     }
 
-    /// Completes a page whose deliveries are not all among the newest rows. Searches from the newest day on which the counts
-    /// have matches.
+    /// Completes a page whose deliveries are not all among the newest rows. Searches from the newest day on which the
+    /// counts have matches.
     ///
     /// `listed`: the uncounted deliveries that are listed; `None`: the counts can't be used.
     async fn complete_page(
@@ -425,9 +427,9 @@ impl Deliveries {
         Ok(Scanned { found, more, looked_to, is_proved })
     }
 
-    /// Reads a page of `PENDING` or `PROCESSING` deliveries. They are in the status list, except those whose first attempt is
-    /// not over: these are among the rows after the checkpoint. None of them is counted, so a count that is written meanwhile
-    /// does not matter.
+    /// Reads a page of `PENDING` or `PROCESSING` deliveries. They are in the status list, except those whose first
+    /// attempt is not over: these are among the rows after the checkpoint. None of them is counted, so a count that is
+    /// written meanwhile does not matter.
     async fn page_of_open(
         &self,
         scope: &Scope,
@@ -464,8 +466,8 @@ impl Deliveries {
         Ok(retain_status(page, status))
     }
 
-    /// Reads a page of `FAILED` or `CANCELLED` deliveries. They are in the status list until they are counted, then in the done
-    /// list.
+    /// Reads a page of `FAILED` or `CANCELLED` deliveries. They are in the status list until they are counted, then in
+    /// the done list.
     async fn page_of_failed_or_cancelled(
         &self,
         scope: &Scope,
@@ -483,8 +485,8 @@ impl Deliveries {
         let (listing, mut counted_places) =
             tokio::try_join!(Box::pin(self.status_list(scope, selection)), counted())?;
         if listing.marker.at.is_some_and(|at| mode.now.millis_since(at) < RECENTLY_MS) {
-            // Reads the done list again, now after the status list. A delivery that was counted between two concurrent reads
-            // might be in neither; read in this order, it is in at least one.
+            // Reads the done list again, now after the status list. A delivery that was counted between two concurrent
+            // reads might be in neither; read in this order, it is in at least one.
             counted_places = counted().await?;
         }
         let is_whole = counted_places.len() < most;
@@ -529,8 +531,8 @@ impl Deliveries {
         Ok(retain_status(page, status))
     }
 
-    /// Reads the rows of entries whose sort keys lack the event type and endpoint, if the selection is filtered by these.
-    /// Returns `false` if there are more than [`MAX_OUTDATED`].
+    /// Reads the rows of entries whose sort keys lack the event type and endpoint, if the selection is filtered by
+    /// these. Returns `false` if there are more than [`MAX_OUTDATED`].
     async fn load_kinds(
         &self,
         scope: &Scope,
@@ -550,8 +552,8 @@ impl Deliveries {
         Ok(true)
     }
 
-    /// Whether no count was written between the reads of the counts and of the list. The last read is always accepted, with a
-    /// warning, so that lists can be read while the index is seconds behind its table.
+    /// Whether no count was written between the reads of the counts and of the list. The last read is always accepted,
+    /// with a warning, so that lists can be read while the index is seconds behind its table.
     async fn is_consistent(
         &self,
         scope: &Scope,
@@ -561,8 +563,8 @@ impl Deliveries {
     ) -> Result<bool, StoreError> {
         let mut marker = book.counts.marker();
         if marker == listing.marker && listing.read >= ENTRIES_PER_QUERY {
-            // The list took several requests, and only one of them read the marker. A count may have been written between
-            // that one and the last. So the marker of the counts is read again.
+            // The list took several requests, and only one of them read the marker. A count may have been written
+            // between that one and the last. So the marker of the counts is read again.
             marker = self.book(scope, false).await?.counts.marker();
         }
         let is_consistent = marker == listing.marker;
@@ -621,8 +623,8 @@ impl Deliveries {
         Ok(StatusList { places, marker, read: entries.len() })
     }
 
-    /// Reads the rows after the checkpoint that are not among the newest rows already read. There are none, unless more than a
-    /// thousand deliveries were created within some minutes.
+    /// Reads the rows after the checkpoint that are not among the newest rows already read. There are none, unless more
+    /// than a thousand deliveries were created within some minutes.
     async fn remaining_rows(
         &self,
         scope: &Scope,
@@ -670,8 +672,8 @@ impl Deliveries {
         self.store.count_all(with_filter(query, &part.criteria, None)).await.map(as_u64)
     }
 
-    /// Counts the matching rows by reading all of them, while the breakdown is incomplete: an earlier version counted without
-    /// one. Also schedules the count that completes it.
+    /// Counts the matching rows by reading all of them, while the breakdown is incomplete: an earlier version counted
+    /// without one. Also schedules the count that completes it.
     async fn count_rows(
         &self,
         scope: &Scope,
@@ -719,8 +721,8 @@ impl Deliveries {
         Ok(PageAttempt::Read(DeliveryPage { deliveries, total, next }))
     }
 
-    /// Reads the events of a page, the rows of deliveries of which only the entry was read, and the row of `unproved`, all in
-    /// one batch. Returns the deliveries with their bodies in the page's order, and whether `unproved` exists.
+    /// Reads the events of a page, the rows of deliveries of which only the entry was read, and the row of `unproved`,
+    /// all in one batch. Returns the deliveries with their bodies in the page's order, and whether `unproved` exists.
     async fn load_bodies(
         &self,
         scope: &Scope,
@@ -788,8 +790,8 @@ fn before_row(sort: &str) -> DeliveryId {
     sort.parse().map_or(DeliveryId::last_at(Timestamp::MAX), DeliveryId::previous)
 }
 
-/// Returns the uncounted deliveries: the entries of the status list, and the rows that are in the list, or unlisted and after
-/// the checkpoint. A row replaces the entry of the same delivery, because the index may be behind its table.
+/// Returns the uncounted deliveries: the entries of the status list, and the rows that are in the list, or unlisted and
+/// after the checkpoint. A row replaces the entry of the same delivery, because the index may be behind its table.
 fn uncounted(newest: &NewestRows, rest: Vec<DeliveryRow>, listing: StatusList) -> ById {
     let mut found = by_id(listing.places.into_iter().map(Found::Listed));
     let up_to = newest.book.counts.up_to;
@@ -812,14 +814,16 @@ fn retain_status(attempt: PageAttempt, status: DeliveryStatus) -> PageAttempt {
     }
 }
 
-/// Parses a delivery's row. Logs an error and returns `None` if it can't: one bad row must not hide the other deliveries.
+/// Parses a delivery's row. Logs an error and returns `None` if it can't: one bad row must not hide the other
+/// deliveries.
 pub(super) fn readable(item: Item) -> Option<Delivery> {
     from_item(item)
         .map_err(|error| tracing::error!(%error, "can't read a delivery; it is left out of lists"))
         .ok()
 }
 
-/// Adds the criteria to a query as a filter. Rows of the counts, which have no event type, and the row of `cursor` always pass.
+/// Adds the criteria to a query as a filter. Rows of the counts, which have no event type, and the row of `cursor`
+/// always pass.
 fn with_filter(
     query: QueryFluentBuilder,
     criteria: &Criteria,

@@ -79,8 +79,8 @@ pub struct DeliveryView<'a> {
     max_attempts: u32,
     last_status_code: Option<u16>,
     last_error: Option<Cow<'a, str>>,
-    /// Present on every failure: `""` if the response had no body or there was no response. A delivery that was cancelled
-    /// before any attempt has no failure and no field.
+    /// Present on every failure: `""` if the response had no body or there was no response. A delivery that was
+    /// cancelled before any attempt has no failure and no field.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_response_body: Option<&'a str>,
     next_retry_at: Option<Timestamp>,
