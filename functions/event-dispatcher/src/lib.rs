@@ -1,11 +1,16 @@
-//! The state table's stream, turned into what follows from a change: events, their deliveries, and the queue
-//! messages that start them; and counted in the rollups. What an account's contact is told of by mail goes onto a queue too.
-//! What an API key did with money and security becomes a row of the account's audit.
+//! Reads the state table's stream and carries out what follows from each change ([`StreamActions`]): it inserts events
+//! and their deliveries, queues messages, counts in the rollups, writes audit rows, and cancels abandoned deliveries.
 //!
-//! Two hops, both safe to repeat: a charge's or payout's change, or a request to tell it again, makes its event and
-//! delivery rows, named by the change or request, so that a replayed record writes nothing twice; a new delivery row makes
-//! a queue message, and a doubled message meets a claimed row. If this dies anywhere, the stream hands the batch over
-//! again from the first record that was not done. Rows removed by TTL mean nothing.
+//! A change reaches a merchant in two hops:
+//!
+//! 1. The change of a charge, refund, MED case or payout, or a resend request, inserts event and delivery rows.
+//! 2. A new delivery row, which comes through the same stream, queues a message for the worker.
+//!
+//! Both may be repeated. The ids of events and deliveries are derived from the change or request, so a record that
+//! comes again inserts nothing twice. A duplicate message finds the delivery claimed or done.
+//!
+//! If the process dies, the stream passes the batch on again, from the first record that was not reported as done. Rows
+//! that DynamoDB removes lead to nothing.
 
 pub mod replay;
 mod rollups;
@@ -45,10 +50,10 @@ use tokio::task::JoinSet;
 /// The prefix of quarantined records in the bucket. The template allows writes under it.
 const QUARANTINE: &str = "failed-stream-records";
 
-/// Changes of a batch that are announced at the same time.
+/// Changes of a batch that are published at the same time.
 const CONCURRENT_CHANGES: usize = 16;
 
-/// Steps of abandonments that a batch makes, at most, for the stream waits meanwhile: each is up to a thousand deliveries.
+/// The most steps of abandonments in a batch. Each cancels up to a thousand deliveries, and the stream waits meanwhile.
 const MAX_STEPS: usize = 4;
 
 /// The function's state.
@@ -56,56 +61,56 @@ const MAX_STEPS: usize = 4;
 pub struct Dispatcher {
     /// The state table.
     pub store: Store,
-    /// Where deliveries start.
+    /// The queue of the webhook worker.
     pub queue: DeliveryQueue,
-    /// Where what is to be asked of acquirers starts.
+    /// The queue of the acquirer worker.
     pub acquirers: AcquirerQueue,
-    /// Where mails start.
+    /// The queue of the mailer.
     pub emails: EmailQueue,
     /// Stores quarantined records.
     pub s3: aws_sdk_s3::Client,
     /// The bucket of quarantined records.
     pub bucket: String,
-    /// The time.
+    /// The time source.
     pub clock: Clock,
-    /// Public addresses of charges.
+    /// The public URLs of charges, which events contain.
     pub public_urls: PublicUrls,
-    /// Whether merchants are told how MED cases ended (contract: MED events).
+    /// Whether the outcome of MED cases is published (contract: MED events).
     pub med_outcome_notices: bool,
 }
 
-/// What became of records.
+/// The records of a batch that were not processed.
 struct BatchOutcome {
-    /// Those that can't be read.
+    /// Records that can't be parsed.
     unreadable: Vec<EventRecord>,
-    /// The sequence numbers of those that could not be done now.
+    /// Sequence numbers of the records that failed for now.
     failed: Vec<String>,
 }
 
-/// What one record asks for.
+/// The actions that follow from one record.
 #[derive(Default)]
 struct StreamActions {
-    /// What it tells.
+    /// Events to publish.
     events: Vec<Event>,
-    /// The request that tells it again.
+    /// The resend request that the events are published for; `None`: they are published for the first time.
     resend: Option<ResendId>,
-    /// What it adds to the rollups.
+    /// Numbers to add to the rollups.
     counted: Option<Box<Counted>>,
-    /// A delivery that starts.
+    /// The delivery to start.
     delivery: Option<DeliveryMessage>,
-    /// What an acquirer is to be asked.
+    /// The work for an acquirer.
     acquirer: Option<AcquirerMessage>,
-    /// What an account's contact is told by mail.
+    /// The email to the account's contact.
     email: Option<Email>,
-    /// What an API key did.
+    /// The audit row of an API key's action.
     audit: Option<Box<Audit>>,
-    /// Deliveries that are to be cancelled.
+    /// The abandonment whose next step is to run.
     abandonment: Option<Box<Abandonment>>,
 }
 
 impl Dispatcher {
     /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`, `MAIL_QUEUE_URL`, `DOCUMENTS_BUCKET`,
-    /// `CHECKOUT_BASE_URL` and `MED_OUTCOME_NOTICES` (`off` tells nobody how MED cases ended).
+    /// `CHECKOUT_BASE_URL` and `MED_OUTCOME_NOTICES` (`off`: the outcome of MED cases is neither published nor mailed).
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -124,20 +129,22 @@ impl Dispatcher {
         })
     }
 
-    /// Works on a batch, its records side by side: their order does not matter, for every row is named by its change.
-    /// A record that can't be read is quarantined whole, and counts as done. Reports the first record that could not be
-    /// done now; the stream starts there again.
+    /// Processes a batch, its records concurrently. Their order does not matter, because the keys of all rows are
+    /// derived from the changes.
+    ///
+    /// A record that can't be parsed is quarantined whole and counts as done. Reports the first record that failed for
+    /// now; Lambda passes on the batch from that record again.
     pub async fn handle(&self, batch: StreamEvent) -> DynamoDbEventResponse {
         let BatchOutcome { unreadable, mut failed } = self.work_on(batch.records).await;
         for record in unreadable {
             let sequence_number = sequence_number(&record);
             if let Err(error) = self.quarantine(&record, &sequence_number).await {
-                tracing::error!(sequence_number, %error, "a stream record can't be quarantined");
+                tracing::error!(sequence_number, %error, "can't quarantine a stream record");
                 failed.push(sequence_number);
             }
         }
         let mut response = DynamoDbEventResponse::default();
-        // Sequence numbers are numbers of varying length.
+        // Sequence numbers are decimal numbers of different lengths, so a longer one is greater.
         failed.sort_by_key(|number| (number.len(), number.clone()));
         if let Some(first) = failed.into_iter().next() {
             let mut failure = DynamoDbBatchItemFailure::default();
@@ -147,7 +154,7 @@ impl Dispatcher {
         response
     }
 
-    /// Does what records ask for.
+    /// Carries out the actions of records.
     async fn work_on(&self, records: Vec<EventRecord>) -> BatchOutcome {
         let (mut changes, mut counts) = (Vec::new(), Vec::new());
         let (mut deliveries, mut acquirers, mut emails) = (Vec::new(), Vec::new(), Vec::new());
@@ -177,7 +184,7 @@ impl Dispatcher {
                     abandonments.extend(abandonment.map(|abandonment| *abandonment));
                 }
                 Err(error) => {
-                    tracing::error!(sequence_number, %error, "a stream record can't be read");
+                    tracing::error!(sequence_number, %error, "can't read a stream record");
                     unreadable.push(record);
                 }
             }
@@ -197,19 +204,21 @@ impl Dispatcher {
         BatchOutcome { unreadable, failed }
     }
 
-    /// Has `scheduler` count the deliveries of a scope of which one is sampled. One that fails is made up for by the next.
+    /// Schedules the count of a scope's deliveries for one new delivery in 64. A failure is logged only: the next such
+    /// delivery schedules the count.
     async fn schedule_counting(&self, deliveries: &[(String, DeliveryMessage)]) {
         let sampled = deliveries.iter().filter(|(_, message)| message.delivery.is_sampled());
         let scopes: HashSet<Scope> = sampled.map(|(_, message)| message.scope).collect();
         for scope in scopes {
-            let asked = Deliveries::new(self.store.clone()).schedule_counting(&scope, self.clock.now()).await;
-            if let Err(error) = asked {
-                tracing::warn!(%scope, %error, "deliveries will be counted later");
+            let deliveries = Deliveries::new(self.store.clone());
+            if let Err(error) = deliveries.schedule_counting(&scope, self.clock.now()).await {
+                tracing::warn!(%scope, %error, "can't schedule the count of deliveries; a later delivery does");
             }
         }
     }
 
-    /// Makes the next steps of abandonments. One that fails does not hold up the stream: the scheduler makes it.
+    /// Runs the next steps of abandonments. A failure is logged only and does not block the stream: the scheduler runs
+    /// the step.
     async fn abandon(&self, abandonments: &[Abandonment]) {
         let deliveries = Deliveries::new(self.store.clone());
         for abandonment in abandonments.iter().take(MAX_STEPS) {
@@ -220,7 +229,7 @@ impl Dispatcher {
         }
     }
 
-    /// Stores a record that can't be read in the bucket, whole, for an operator to replay.
+    /// Stores a record that can't be parsed in the bucket, whole, so that an operator can replay it.
     async fn quarantine(&self, record: &EventRecord, sequence_number: &str) -> Result<(), WorkError> {
         let body = serde_json::to_vec(record)?;
         let key = format!("{QUARANTINE}/{sequence_number}.json");
@@ -229,7 +238,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Announces changes, some at a time; gives the sequence numbers of those that could not be.
+    /// Publishes changes, some of them concurrently. Returns the sequence numbers of those that failed.
     async fn publish_all(&self, changes: Vec<(String, Vec<Event>, Option<ResendId>)>) -> Vec<String> {
         let endpoints = EndpointsOfBatch::new(self.store.clone());
         let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
@@ -245,14 +254,14 @@ impl Dispatcher {
         let mut failed = Vec::new();
         for (sequence_number, done) in work.join_all().await {
             if let Err(error) = done {
-                tracing::error!(sequence_number, %error, "a change could not be announced");
+                tracing::error!(sequence_number, %error, "can't publish the events of a change");
                 failed.push(sequence_number);
             }
         }
         failed
     }
 
-    /// Stores a change's events and their deliveries, each only if it is not there yet.
+    /// Inserts the events of a change and their deliveries, unless they exist.
     async fn publish(
         &self,
         events: &[Event],
@@ -260,8 +269,8 @@ impl Dispatcher {
         endpoints: &EndpointsOfBatch,
     ) -> Result<(), StoreError> {
         for event in events {
-            // What is there already is not read: it can't stand in the way.
-            let _stored_now_or_before = self.store.commit(vec![Write::insert(event)?]).await?;
+            // `commit` does not read a row that exists, so one that can't be parsed causes no failure.
+            let _inserted_or_existing = self.store.commit(vec![Write::insert(event)?]).await?;
             let now = self.clock.now();
             if let Some(until) = resend.and_then(|_| event.needed_until(now)) {
                 self.store.keep_until(&event.key(), until).await?;
@@ -272,14 +281,14 @@ impl Dispatcher {
                 None => Delivery::of_event(event, &endpoints, now),
             };
             for delivery in deliveries {
-                let _made_now_or_before = self.store.commit(vec![Write::insert(&delivery)?]).await?;
+                let _inserted_or_existing = self.store.commit(vec![Write::insert(&delivery)?]).await?;
             }
         }
         Ok(())
     }
 
-    /// Writes audit rows, each only if it is not there yet, some at a time. Gives the sequence numbers of those that could
-    /// not be written.
+    /// Inserts audit rows, unless they exist, some of them concurrently. Returns the sequence numbers of those that
+    /// failed.
     async fn record_all(&self, audits: Vec<(String, Audit)>) -> Vec<String> {
         let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
         let mut work = JoinSet::new();
@@ -293,14 +302,15 @@ impl Dispatcher {
         let mut failed = Vec::new();
         for (sequence_number, written) in work.join_all().await {
             if let Err(error) = written {
-                tracing::error!(sequence_number, %error, "an audit row could not be written");
+                tracing::error!(sequence_number, %error, "can't write an audit row");
                 failed.push(sequence_number);
             }
         }
         failed
     }
 
-    /// What a record asks for: all of it is named by the change, so that a record that comes again asks for the same.
+    /// Parses a record and returns the actions that follow. They depend on the record alone, so a record that comes
+    /// again leads to the same actions.
     fn read(&self, record: &EventRecord) -> Result<StreamActions, WorkError> {
         let image = &record.change.new_image;
         if record.event_name == "REMOVE" {
@@ -376,17 +386,17 @@ impl Dispatcher {
     }
 }
 
-/// Sends the messages; gives the sequence numbers of those that could not be sent.
+/// Sends messages. Returns the sequence numbers of those that were not sent.
 async fn send<M: Message + Clone>(queue: &Queue<M>, messages: &[(String, M)]) -> Vec<String> {
     let bodies: Vec<M> = messages.iter().map(|(_, message)| message.clone()).collect();
-    // Boxed, for a request takes kilobytes, and three are side by side.
+    // Boxed, because the future of a request takes kilobytes, and three run concurrently.
     match Box::pin(queue.send(&bodies)).await {
         Ok(refused) => {
             let refused = refused.into_iter().filter_map(|place| messages.get(place));
             refused.map(|(number, _)| number.clone()).collect()
         }
         Err(error) => {
-            tracing::error!(%error, "a queue did not take messages");
+            tracing::error!(%error, "can't send messages to a queue");
             messages.iter().map(|(number, _)| number.clone()).collect()
         }
     }
@@ -408,7 +418,7 @@ fn row<T: serde::de::DeserializeOwned>(image: &serde_dynamo::Item) -> Result<T, 
     serde_dynamo::from_item(image.clone()).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
-/// The endpoints of the scopes that a batch touches, each read once a batch.
+/// The endpoints of the scopes of a batch. Those of each scope are read once a batch.
 #[derive(Clone)]
 struct EndpointsOfBatch {
     endpoints: Endpoints,
@@ -421,7 +431,7 @@ impl EndpointsOfBatch {
     }
 
     async fn of(&self, scope: Scope) -> Result<Arc<Vec<Endpoint>>, StoreError> {
-        // Held while reading, so that a scope is read once.
+        // The lock is held during the read, so that no scope is read twice.
         let mut read = self.read.lock().await;
         if let Some(endpoints) = read.get(&scope) {
             return Ok(Arc::clone(endpoints));

@@ -1,6 +1,6 @@
 //! Replays quarantined stream records from the bucket: records that the dispatcher could not read, under
-//! `failed-stream-records/`, and batches that Lambda discarded after its last retry, under `aws/lambda/`. An operator starts
-//! it after the cause is fixed.
+//! `failed-stream-records/`, and batches that Lambda discarded after its last retry, under `aws/lambda/`. An operator
+//! starts it after the cause is fixed.
 //!
 //! The records of an object are processed by the same code as stream records. The object is removed when all of them
 //! succeeded. A replay that stops half-way can be repeated: processing a record twice has no further effect.
@@ -16,12 +16,12 @@ use serde_json::Value;
 
 use crate::{BatchOutcome, Dispatcher, QUARANTINE, sequence_number};
 
-/// The prefix of batches that Lambda discarded: `aws/lambda/<mapping>/<shard>/<time>-<random>` (Lambda: Retain discarded
-/// records for a DynamoDB event source).
+/// The prefix of batches that Lambda discarded: `aws/lambda/<mapping>/<shard>/<time>-<random>` (Lambda: Retain
+/// discarded records for a DynamoDB event source).
 const DISCARDED: &str = "aws/lambda/";
 
-/// The age of the oldest object that is replayed, in days. Event rows and the markers of counted changes are kept for 90 days.
-/// They deduplicate, so an older change could be published and counted a second time.
+/// The age of the oldest object that is replayed, in days. Event rows and the markers of counted changes are kept for
+/// 90 days. They deduplicate, so an older change could be published and counted a second time.
 const OLDEST_DAYS: i64 = 85;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
@@ -123,8 +123,8 @@ impl Dispatcher {
         if unreadable.is_empty() { Ok(replayed(&records)) } else { Err(NotReplayed::Unreadable(unreadable)) }
     }
 
-    /// Processes an object's records. The object stays, so that the caller can write an audit entry before it removes the
-    /// object.
+    /// Processes an object's records. The object stays, so that the caller can write an audit entry before it removes
+    /// the object.
     pub async fn replay(&self, object: &QuarantinedObject) -> Result<Replayed, NotReplayed> {
         let records = self.fetch(object).await?;
         let replayed = replayed(&records);

@@ -15,8 +15,8 @@ use crate::Dispatcher;
 const CONCURRENT_SCOPES: usize = 8;
 
 impl Dispatcher {
-    /// Counts changes, given with the sequence numbers of their records. Returns the sequence numbers of those that were not
-    /// counted. Scopes are counted concurrently, because they share no row.
+    /// Counts changes, given with the sequence numbers of their records. Returns the sequence numbers of those that
+    /// were not counted. Scopes are counted concurrently, because they share no row.
     pub(crate) async fn count(&self, changes: Vec<(String, Counted)>) -> Vec<String> {
         let mut by_scope: HashMap<Scope, (Vec<String>, Vec<Counted>)> = HashMap::new();
         for (sequence_number, change) in changes {

@@ -1,4 +1,5 @@
-//! What each kind of stream record makes the dispatcher do. The payloads of events are in the tests of `shared::webhook`.
+//! Tests of the actions that follow from each kind of stream record. The payloads of events are tested in
+//! `shared::webhook`.
 
 use self::payouts::pending;
 use domain::account::Account;
@@ -27,7 +28,7 @@ mod charges;
 #[path = "../../../domain/src/payout/testing.rs"]
 mod payouts;
 
-/// A dispatcher whose clients reach nothing.
+/// A dispatcher whose AWS endpoints don't exist.
 fn dispatcher() -> Dispatcher {
     let var = |name: &str| {
         Some(match name {
@@ -39,12 +40,12 @@ fn dispatcher() -> Dispatcher {
     Dispatcher::from_vars(&Aws::from_vars(&var).unwrap(), Clock::default(), &var).unwrap()
 }
 
-/// A row as streams send it.
+/// A row as stream records contain it.
 fn image(row: &impl Row) -> Value {
     serde_json::to_value(serde_dynamo::Item::from(to_item(row).unwrap())).unwrap()
 }
 
-/// A record as streams send it. An image that is absent is `null`.
+/// A stream record. `null`: it has no such image.
 fn record(name: &str, old: &Value, new: &Value) -> EventRecord {
     let keys = if new.is_null() { old } else { new };
     let record = json!({
@@ -105,7 +106,7 @@ fn after(charge: &Charge, command: &Command) -> Charge {
     }
 }
 
-/// The API key that made a version of a row.
+/// The API key that wrote a version of a row.
 fn by_key(version: u64) -> Actor {
     let actor = json!({"fingerprint": "0123456789abcdef0123456789abcdef", "version": version});
     serde_json::from_value(actor).unwrap()
@@ -164,7 +165,7 @@ fn resend() -> Resend {
     Resend { id: ResendId::new(at(120), [7; 10]), charge: paid(), refund: None, at: at(120) }
 }
 
-/// The events of a payment whose transaction has a webhook address of its own.
+/// The events of a charge that is paid. `webhook_url`: the transaction's own URL, if it has one.
 fn paid_events(webhook_url: Option<&str>) -> Vec<Event> {
     let payment_details = webhook_url
         .map(|url| domain::charge::PaymentDetails { customer_id: None, webhook_url: Some(url.to_owned()) });
@@ -356,14 +357,14 @@ fn a_delivery_is_started_only_when_it_is_new_and_pending() {
 }
 
 #[test]
-fn a_delivery_to_a_transactions_own_address_names_its_server() {
+fn the_message_of_a_delivery_to_a_webhook_url_names_its_server() {
     let events = paid_events(Some("https://shop.example.com/own"));
     let new = Delivery::of_event(&events[1], &[endpoint()], at(60)).remove(0);
     insta::assert_snapshot!(actions(&insert(&new)), @r#"deliver {"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc30a87nq3jtrpz6r64n","endpoint":null,"server":"0ed97144"}"#);
 }
 
 #[test]
-fn an_abandonment_continues_while_a_pass_runs() {
+fn an_abandonment_is_continued_while_a_pass_runs() {
     let row = Abandonment::by_deletion(&endpoint(), at(0));
     insta::assert_snapshot!(actions(&insert(&row)), @"cancel deliveries of wh_01m7yzmhg00w3ge1r70w3ge1r7");
     let with_progress = |progress: Value| -> Abandonment {

@@ -1,11 +1,10 @@
-//! Posting: one HTTP request to a merchant's endpoint, and what came of it.
+//! Posts one HTTP request to a merchant's server and classifies the response ([`Attempt`]).
 //!
-//! What lives here: the connection, its limits, and the reading of the answer. What does not: signing and headers (the
-//! caller's), retries (an [`Attempt`] is one try; `domain::webhook::schedule` says when the next is due), the delivery's
-//! row, and logging: nothing here is logged, for the caller logs an attempt once.
+//! Handles connections, limits of time and size, and the response. The caller signs, sets headers, schedules retries
+//! (`domain::webhook::schedule`), writes the delivery's row, and logs each attempt once; so nothing is logged here.
 //!
-//! If the process dies half-way, the request may have arrived or not. The caller's lease brings the delivery back and it
-//! is posted again under the same event id: at least once, never "perhaps once".
+//! If the process dies during a request, the receiver may have got it or not. The caller's lease ends, and the delivery
+//! is posted again with the same event id: at least once.
 
 mod connector;
 mod failure;
@@ -31,78 +30,79 @@ use rustls::pki_types::CertificateDer;
 use connector::{Answered, Connector};
 pub use failure::Failure;
 
-/// From the first byte of the name's lookup to the last of the answer. Contract: "Delivery semantics" 4.
+/// The time limit of a post, from the lookup of the host name to the last byte of the response (contract: Delivery
+/// semantics 4).
 pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// How much of an answer's body is read, in bytes. Enough to finish an ordinary answer, so that its connection can be
-/// used again; an endless one costs no more than this.
+/// The most bytes of a response's body that are read. An ordinary body ends before that, so its connection can be
+/// reused. An endless body costs no more than this.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
-/// How much of an answer's head is read, in bytes; the last read may pass this by as much again.
+/// The most bytes of a response's head. The last read may exceed this by as much again.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
-/// How much of a failure's body is kept for the merchant to see, in characters.
+/// The most characters of a failed response's body that are stored for the merchant.
 const MAX_EXCERPT_CHARS: usize = 1024;
 
-/// The same in bytes: a UTF-8 character has four at most.
+/// The same limit in bytes: a character has at most four in UTF-8.
 const MAX_EXCERPT_BYTES: usize = 4 * MAX_EXCERPT_CHARS;
 
-/// The longest HTTP date has 33 characters; what is longer is no `Retry-After`.
+/// The longest `Retry-After` that is read. The longest HTTP date has 33 characters, so a longer value can't be one.
 const MAX_RETRY_AFTER_CHARS: usize = 64;
 
-/// Idle connections are kept for less time than a NAT gateway forgets them in (350 s), and most servers too (60 s).
+/// How long an idle connection is kept. NAT gateways drop idle connections after 350 s, most servers after 60 s.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
-/// A worker posts a batch of ten at most, rarely all to one host.
+/// Idle connections to keep for each host. A worker posts at most ten deliveries at a time, rarely all to one host.
 const MAX_IDLE_PER_HOST: usize = 4;
 
 const AGENT: HeaderValue = HeaderValue::from_static("payment-service-webhooks/1");
 
-/// Posts webhooks. Made once per process: it holds the trust store and the open connections.
+/// Posts webhooks by HTTP/1.1 over TLS 1.2 or 1.3. Follows no redirects, uses no proxy, and offers no compression.
 ///
-/// HTTP/1.1 over TLS 1.2 or 1.3. Redirects are not followed, no proxy is used, no compression is offered.
+/// Create one per process: it holds the root certificates and the open connections.
 pub struct Sender {
     policy: AddressPolicy,
     time_limit: Duration,
     pooled: Client<Connector, Full<Bytes>>,
-    /// Never reuses a connection: for what a stale one in the pool has failed to deliver.
+    /// Never reuses a connection. Repeats a request that failed because a pooled connection was stale.
     fresh: Client<Connector, Full<Bytes>>,
 }
 
 impl Sender {
-    /// A sender that trusts the machine's root certificates, resolves names as the machine does, and gives each post
-    /// [`TIME_LIMIT`].
+    /// Creates a sender that trusts the machine's root certificates, uses its resolver, and applies [`TIME_LIMIT`].
     pub fn new(policy: AddressPolicy) -> Result<Self, SenderError> {
         Self::builder(policy).build()
     }
 
-    /// For tests, which need another time limit, root or resolver.
+    /// Returns a builder, for tests that need another time limit, root certificate or resolver.
     pub fn builder(policy: AddressPolicy) -> SenderBuilder {
         SenderBuilder { policy, time_limit: TIME_LIMIT, extra_roots: Vec::new(), lookup: None }
     }
 
-    /// Posts `body` to `url` once, and says what came of it. Never fails otherwise.
+    /// Posts `body` to `url` once. All failures are in the returned [`Attempt`].
     ///
-    /// `headers` are sent as given, with `User-Agent`, `Host` and `Content-Length` added. The URL is checked again here,
-    /// for it was registered under rules that may have changed since.
+    /// `headers` are sent as given, with `User-Agent`, `Host` and `Content-Length` added. The URL is checked again,
+    /// because the rules may have changed since it was registered.
     ///
-    /// One attempt is one request, with one exception: where a connection that was used before turns out to be closed,
-    /// the request is made again on a new one, for the endpoint did nothing wrong. In a rare case (it acted on the
-    /// request, then closed without an answer) it sees the request twice, as it would after any lost answer.
+    /// One attempt is one request, with one exception. If a reused connection turns out to be closed, the request is
+    /// repeated on a new one, because the receiver did nothing wrong. In rare cases the receiver processes the request
+    /// and then closes the connection without a response. Then it gets the request twice, as it would after any lost
+    /// response.
     pub async fn post(&self, url: &str, headers: HeaderMap, body: Bytes) -> Attempt {
         let request = match self.request(url, headers, body) {
             Ok(request) => request,
             Err(refusal) => return Attempt::failed(refusal.into()),
         };
-        let mut answer = None;
-        let ended = tokio::time::timeout(self.time_limit, self.exchange(request, &mut answer)).await;
-        match (ended, answer) {
+        let mut arrived = None;
+        let ended = tokio::time::timeout(self.time_limit, self.exchange(request, &mut arrived)).await;
+        match (ended, arrived) {
             (Ok(Err(failure)), _) => Attempt::failed(failure),
-            (Ok(Ok(())), Some(answer)) => answer.judge(),
-            // The failure is certain as soon as the status is there; a slow body takes nothing away from what it says.
-            (Err(_), Some(answer)) if !answer.status.is_success() => answer.judge(),
-            (_, answer) => Attempt::Failed {
-                status_code: answer.map(|answer| answer.status.as_u16()),
+            (Ok(Ok(())), Some(arrived)) => arrived.into_attempt(),
+            // The status alone shows the failure, so it is reported even if the body is slow.
+            (Err(_), Some(arrived)) if !arrived.status.is_success() => arrived.into_attempt(),
+            (_, arrived) => Attempt::Failed {
+                status_code: arrived.map(|arrived| arrived.status.as_u16()),
                 failure: Failure::Timeout(self.time_limit),
             },
         }
@@ -124,15 +124,16 @@ impl Sender {
         Ok(request)
     }
 
-    /// `answer` is filled as it arrives, so that what has arrived outlives a timeout.
+    /// Sends the request and reads the response into `arrived` as it arrives. So the caller has the part that arrived
+    /// before a timeout.
     async fn exchange(
         &self,
         request: Request<Full<Bytes>>,
-        answer: &mut Option<Answer>,
+        arrived: &mut Option<PartialResponse>,
     ) -> Result<(), Failure> {
-        let again = request.clone();
+        let repeated = request.clone();
         let response = match self.pooled.request(request).await {
-            Err(error) if is_stale(&error) => self.fresh.request(again).await,
+            Err(error) if is_stale(&error) => self.fresh.request(repeated).await,
             outcome => outcome,
         }
         .map_err(|error| Failure::of(&error))?;
@@ -141,7 +142,7 @@ impl Sender {
             answered.set();
         }
         let (head, body) = response.into_parts();
-        answer.insert(Answer::new(&head)).read(body).await;
+        arrived.insert(PartialResponse::new(&head)).read(body).await;
         Ok(())
     }
 }
@@ -155,10 +156,10 @@ impl fmt::Debug for Sender {
     }
 }
 
-/// Whether an error is the connection's age, and not the endpoint's answer: it was closed, and had answered before.
+/// Whether a request failed because its connection was stale: it has carried a response before, and is closed now.
 ///
-/// The client itself retries only what it knows was never written. A process that was frozen between two invocations
-/// may write to a connection that was closed meanwhile before it reads of its end.
+/// The HTTP client itself retries only requests that were certainly never written. But a process that was frozen
+/// between two invocations may write to a connection before it reads that the receiver has closed it.
 fn is_stale(error: &ClientError) -> bool {
     let mut extras = Extensions::new();
     if let Some(connected) = error.connect_info() {
@@ -167,7 +168,7 @@ fn is_stale(error: &ClientError) -> bool {
     extras.get::<Answered>().is_some_and(Answered::get) && Failure::of(error) == Failure::Closed
 }
 
-/// Makes a [`Sender`] with other than its usual parts.
+/// Builds a [`Sender`] with a different time limit, resolver or additional root certificate.
 pub struct SenderBuilder {
     policy: AddressPolicy,
     time_limit: Duration,
@@ -175,32 +176,32 @@ pub struct SenderBuilder {
     lookup: Option<Lookup>,
 }
 
-/// Stands in for the machine's resolver: a name's addresses; none means that there is no such name.
+/// Replaces the machine's resolver. Returns the addresses of a name; none: the name does not exist.
 pub type Lookup = Arc<dyn Fn(&str) -> Vec<IpAddr> + Send + Sync>;
 
 impl SenderBuilder {
-    /// Another limit for the whole post than [`TIME_LIMIT`].
+    /// Replaces [`TIME_LIMIT`] for the whole post.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
         self
     }
 
-    /// One more root certificate to trust, in DER.
+    /// Trusts one more root certificate, in DER.
     #[must_use]
     pub fn trust(mut self, root: CertificateDer<'static>) -> Self {
         self.extra_roots.push(root);
         self
     }
 
-    /// Another resolver. What it returns is held to the policy all the same.
+    /// Replaces the resolver. The address policy applies to its results too.
     #[must_use]
     pub fn resolve_with(mut self, lookup: Lookup) -> Self {
         self.lookup = Some(lookup);
         self
     }
 
-    /// Reads the machine's root certificates, and makes the sender.
+    /// Reads the machine's root certificates and creates the sender.
     pub fn build(self) -> Result<Sender, SenderError> {
         let connector = connector::new(&self.policy, self.time_limit, self.extra_roots, self.lookup)?;
         let mut client = Client::builder(TokioExecutor::new());
@@ -214,39 +215,39 @@ impl SenderBuilder {
     }
 }
 
-/// Why no sender could be made.
+/// Why a sender can't be created.
 #[derive(Debug, thiserror::Error)]
 pub enum SenderError {
     /// The machine has no root certificates (under [`AddressPolicy::PublicOnly`], which is https only).
     #[error("no trusted root certificates on this machine")]
     NoRoots,
-    /// The extra root or the TLS settings are not usable.
+    /// The additional root certificate or the TLS settings are not valid.
     #[error("TLS settings: {0}")]
     Tls(#[from] rustls::Error),
 }
 
-/// What came of one post.
+/// The result of one post.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// A 2xx: never sent again.
+    /// A 2xx response: the delivery is done.
     Delivered {
         /// 200 to 299.
         status_code: u16,
     },
-    /// Any other status, a redirect too.
+    /// A response with another status, redirects included.
     Refused {
-        /// The answer's status.
+        /// The status of the response.
         status_code: u16,
-        /// The answer's `Retry-After`, unread; see `domain::webhook::schedule::next_delay`.
+        /// The `Retry-After` header as it was sent; `domain::webhook::schedule::next_delay` parses it.
         retry_after: Option<String>,
-        /// The beginning of the answer's body.
+        /// The beginning of the response's body.
         response_body: Excerpt,
     },
-    /// No answer, or none that ended in time.
+    /// No response, or a 2xx whose body did not end in time.
     Failed {
-        /// Of an answer whose head came in time and whose body did not.
+        /// The status, if the head arrived in time.
         status_code: Option<u16>,
-        /// What went wrong.
+        /// Why it failed.
         failure: Failure,
     },
 }
@@ -256,12 +257,12 @@ impl Attempt {
         Self::Failed { status_code: None, failure }
     }
 
-    /// Whether the delivery is done.
+    /// Whether the response was a 2xx.
     pub fn is_delivered(&self) -> bool {
         matches!(self, Self::Delivered { .. })
     }
 
-    /// For `lastStatusCode`.
+    /// Returns the status of the response, for `lastStatusCode`.
     pub fn status_code(&self) -> Option<u16> {
         match self {
             Self::Delivered { status_code } | Self::Refused { status_code, .. } => Some(*status_code),
@@ -269,7 +270,7 @@ impl Attempt {
         }
     }
 
-    /// The answer's `Retry-After`, for the schedule to read.
+    /// Returns the `Retry-After` header of the response, unparsed.
     pub fn retry_after(&self) -> Option<&str> {
         match self {
             Self::Refused { retry_after, .. } => retry_after.as_deref(),
@@ -277,7 +278,7 @@ impl Attempt {
         }
     }
 
-    /// For `lastError`: short, for the merchant to read; none when delivered.
+    /// Returns a short error that the merchant reads in `lastError`; `None`: delivered.
     pub fn error(&self) -> Option<String> {
         match self {
             Self::Delivered { .. } => None,
@@ -289,7 +290,7 @@ impl Attempt {
         }
     }
 
-    /// For `lastResponseBody`.
+    /// Returns the beginning of a refused response's body, for `lastResponseBody`.
     pub fn response_body(&self) -> Option<&str> {
         match self {
             Self::Refused { response_body, .. } => Some(response_body.as_str()),
@@ -298,10 +299,10 @@ impl Attempt {
     }
 }
 
-/// The beginning of an answer's body, made safe to store and to show: 1,024 characters at most, no control characters
-/// but line feeds and tabs, nothing that turns the direction of text.
+/// The beginning of a response's body, safe to store and to show. It has at most 1,024 characters. Control characters,
+/// except line feeds and tabs, and characters that change the direction of text are replaced.
 ///
-/// Its `Debug` shows no content: it is the merchant's, and may hold anything.
+/// `Debug` does not show the content: it comes from the merchant's server and may be confidential.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Excerpt(String);
 
@@ -333,15 +334,17 @@ fn is_safe(c: char) -> bool {
     }
 }
 
-/// An answer as far as it has arrived.
-struct Answer {
+/// The part of a response that has arrived.
+struct PartialResponse {
     status: StatusCode,
     retry_after: Option<String>,
+    /// The `Content-Encoding`, unless it is `identity`.
     encoding: Option<String>,
+    /// The beginning of the body.
     beginning: Vec<u8>,
 }
 
-impl Answer {
+impl PartialResponse {
     fn new(head: &response::Parts) -> Self {
         let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
         Self {
@@ -354,7 +357,8 @@ impl Answer {
         }
     }
 
-    /// Reads the body to its end, its limit, or where it breaks off: the status is known, and stands.
+    /// Reads the body to its end, up to the limit, or until the connection breaks. A body that breaks off does not
+    /// change the result, because the status is known.
     async fn read(&mut self, mut body: Incoming) {
         let mut read_bytes = 0_usize;
         while read_bytes < MAX_BODY_BYTES {
@@ -369,12 +373,12 @@ impl Answer {
         }
     }
 
-    fn judge(self) -> Attempt {
+    fn into_attempt(self) -> Attempt {
         let status_code = self.status.as_u16();
         if self.status.is_success() {
             return Attempt::Delivered { status_code };
         }
-        // No coding was offered, and none is undone: what is compressed may be of any size.
+        // Compressed bodies are not shown: no compression was offered, and a decompressed body may be of any size.
         let response_body = match self.encoding {
             Some(coding) => Excerpt::new(format!("(not shown: content-encoding {coding})").as_bytes()),
             None => Excerpt::new(&self.beginning),

@@ -1,4 +1,8 @@
-//! One delivery attempt from its queue message to its row: claim, read, post, end.
+//! Runs a delivery attempt: takes a queue message, claims the delivery, reads its event and receiver, posts the event,
+//! and writes the outcome.
+//!
+//! If the worker dies, the claim's lease ends after 60 s, and the scheduler starts the delivery again. So each event is
+//! posted at least once, and may be posted twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,8 +69,7 @@ impl Worker {
         })
     }
 
-    /// Works on a batch, its messages side by side. Reports the messages that were not done; the others are not
-    /// handed over again.
+    /// Processes a batch, its messages concurrently. Reports the messages that failed; SQS passes on only these again.
     pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
         let worker = self.clone();
         queue::work_on(batch, move |message: DeliveryMessage| {
@@ -86,12 +89,13 @@ impl Worker {
         }
     }
 
+    /// Makes the attempt of a claimed delivery and writes its outcome.
     async fn attempt(&self, delivery: &Delivery, message: &DeliveryMessage) -> Result<(), WorkError> {
         let (end, endpoint) = self.make_attempt(delivery).await?;
         let end = self.unless_abandoned(delivery, end).await;
         let now = self.clock.now();
         if matches!(end, AttemptOutcome::Exhausted { .. }) {
-            // Before the row says FAILED: a crash in between repeats the message, and loses none.
+            // Sent before the row becomes FAILED: a crash in between sends the message twice, instead of never.
             let refused = self.dead_letters.send(std::slice::from_ref(message)).await?;
             if !refused.is_empty() {
                 return Err(
@@ -99,7 +103,7 @@ impl Worker {
                 );
             }
         }
-        let note = async || match &endpoint {
+        let record_on_endpoint = async || match &endpoint {
             Some(endpoint) => {
                 self.endpoints.note(endpoint, (&end, delivery.created_at), self.clock.now()).await
             }
@@ -107,17 +111,18 @@ impl Worker {
         };
         let succeeded = matches!(end, AttemptOutcome::Delivered { .. });
         if succeeded {
-            // Before the row says so: else a crash in between leaves the endpoint failing, whose one success that was. What
-            // is not noted is delivered once more.
-            not_now(note().await)?;
+            // Recorded before the row becomes DELIVERED: a crash in between would otherwise lose the success, and the
+            // endpoint would count as failing. If this fails, the event is delivered once more.
+            unless_corrupt(record_on_endpoint().await)?;
         }
         if !self.deliveries.end(delivery, &end, now).await? {
             tracing::warn!(delivery = %delivery.id, "the lease ended before the attempt did");
             return Ok(());
         }
-        if !succeeded && let Err(error) = note().await {
-            // The delivery is done with, and the next failure notes the same.
-            tracing::warn!(delivery = %delivery.id, %error, "how an endpoint does was not noted");
+        if !succeeded && let Err(error) = record_on_endpoint().await {
+            // The attempt's outcome is written, and the next failure is recorded in the same way. So this one may be
+            // lost.
+            tracing::warn!(delivery = %delivery.id, %error, "can't record a failure in the endpoint's row");
         }
         if let AttemptOutcome::Retry { next_attempt_at, .. } = end {
             let delay = next_attempt_at.until_from(now);
@@ -128,7 +133,8 @@ impl Worker {
         Ok(())
     }
 
-    /// How an attempt ended, and the endpoint that it was made to.
+    /// Makes an attempt. Returns its outcome, and the endpoint; `None`: no request was sent, or it went to a
+    /// `webhookUrl`.
     async fn make_attempt(
         &self,
         delivery: &Delivery,
@@ -138,34 +144,36 @@ impl Worker {
             (AttemptOutcome::Exhausted { status_code, error, response_body: None }, None)
         };
         let cancelled = |reason: &str| (AttemptOutcome::Cancelled { reason: reason.to_owned() }, None);
-        // An attempt that never ended counts too, so that a delivery that kills its worker ends some day.
+        // Each claim counts as an attempt, even one that never ended. So a delivery that crashes its worker fails in
+        // the end.
         if delivery.attempts > delivery.max_attempts {
             return Ok(exhausted("the last attempt was cut short"));
         }
-        let material = match self.deliveries.delivery_context(delivery).await {
-            Ok(material) => material,
+        let context = match self.deliveries.delivery_context(delivery).await {
+            Ok(context) => context,
             Err(StoreError::Corrupt(cause)) => {
-                tracing::error!(delivery = %delivery.id, cause, "a delivery's event or endpoint can't be read");
+                tracing::error!(delivery = %delivery.id, cause, "can't read a delivery's event or endpoint");
                 return Ok(exhausted("the event can't be read"));
             }
             Err(error) => return Err(error.into()),
         };
-        let Some(event) = material.event else {
+        let Some(event) = context.event else {
             return Ok(cancelled("the event is no longer kept"));
         };
-        let destination = self.destination(delivery, &event, material.recipient).await?;
+        let destination = self.destination(delivery, &event, context.recipient).await?;
         let Destination { url, secret, endpoint } = match destination {
             Ok(destination) => destination,
             Err(reason) => return Ok(cancelled(reason)),
         };
         let attempt = self.post(delivery, &event, &url, &secret).await;
         let (status, error) = (attempt.status_code(), attempt.error());
-        let told = delivery.event_type.as_str();
-        tracing::info!(delivery = %delivery.id, number = delivery.attempts, status, error, "{told} sent");
-        Ok((end_of(&attempt, delivery, self.clock.now()), endpoint))
+        let event_type = delivery.event_type.as_str();
+        tracing::info!(delivery = %delivery.id, attempt = delivery.attempts, status, error, "{event_type} sent");
+        Ok((outcome_of(&attempt, delivery, self.clock.now()), endpoint))
     }
 
-    /// An attempt that failed is the last one where its delivery was abandoned while it ran.
+    /// Returns the outcome of an attempt. A failure becomes [`AttemptOutcome::Abandoned`] if the delivery was abandoned
+    /// while the attempt ran, so that no other attempt follows.
     async fn unless_abandoned(&self, delivery: &Delivery, end: AttemptOutcome) -> AttemptOutcome {
         let (status_code, error, response_body) = match end {
             AttemptOutcome::Retry { status_code, ref error, ref response_body, .. }
@@ -184,16 +192,16 @@ impl Worker {
                 let reason = cause.reason().to_owned();
                 AttemptOutcome::Abandoned { reason, status_code, error, response_body }
             }
-            // The next attempt looks again before it begins.
+            // The next attempt checks this again before it posts.
             Err(error) => {
-                tracing::warn!(delivery = %delivery.id, %error, "the endpoint was not read after an attempt");
+                tracing::warn!(delivery = %delivery.id, %error, "can't check whether a delivery was abandoned");
                 end
             }
         }
     }
 
-    /// Where a delivery goes, or why it goes nowhere any more. An endpoint that the service switched off still gets what was
-    /// made for it before.
+    /// Returns where a delivery is posted, or why it is cancelled. An endpoint that the service switched off still
+    /// receives the deliveries that were created before.
     async fn destination(
         &self,
         delivery: &Delivery,
@@ -248,28 +256,29 @@ impl Worker {
     }
 }
 
-/// Fails on what may succeed later; what can't be read or written then either is said and left.
-fn not_now(done: Result<(), WebhookError>) -> Result<(), WorkError> {
-    match done {
+/// Logs and drops the error of a corrupt row, because a retry would not help. Returns other errors, so that the message
+/// is retried.
+fn unless_corrupt(recorded: Result<(), WebhookError>) -> Result<(), WorkError> {
+    match recorded {
         Err(WebhookError::Store(StoreError::Corrupt(cause))) => {
-            tracing::error!(cause, "how an endpoint does can't be noted");
+            tracing::error!(cause, "can't record a success in the endpoint's row");
             Ok(())
         }
         other => Ok(other?),
     }
 }
 
-/// Where a delivery goes.
+/// Where a delivery is posted.
 struct Destination {
-    /// The address.
     url: String,
-    /// What signs it.
+    /// The secret that signs the request.
     secret: EndpointSecret,
-    /// The endpoint, unless it is the transaction's own address.
+    /// The endpoint; `None`: the URL is the transaction's `webhookUrl`.
     endpoint: Option<Endpoint>,
 }
 
-fn end_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> AttemptOutcome {
+/// Returns the outcome of an attempt that was made, with the time of the next one if it failed.
+fn outcome_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> AttemptOutcome {
     if let Attempt::Delivered { status_code } = attempt {
         return AttemptOutcome::Delivered { status_code: *status_code };
     }

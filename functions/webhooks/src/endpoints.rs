@@ -1,4 +1,5 @@
-//! Handlers of `/v1/webhooks/endpoints`, and of the rotation of the override secret, which signs deliveries to `webhookUrl`s.
+//! Handlers of `/v1/webhooks/endpoints`, and of the rotation of the override secret, which signs deliveries to
+//! `webhookUrl`s.
 
 use axum::Json;
 use axum::http::StatusCode;

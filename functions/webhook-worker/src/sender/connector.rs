@@ -1,8 +1,8 @@
-//! How a connection is made: names are resolved and their addresses checked, each time; then TCP; then TLS.
+//! Opens connections: resolves the name, checks its addresses against the URL policy, then connects by TCP and TLS.
 //!
-//! The check sits in the resolver because the addresses it returns are the very ones that are connected to. A check
-//! made earlier could be undone by a name that resolves to something else a moment later. Literal addresses bypass the
-//! resolver, so the sender has checked those before it comes here.
+//! The resolver checks the addresses, because exactly the addresses that it returns are connected to. If they were
+//! checked earlier, the name might resolve to other addresses a moment later. Literal addresses bypass the resolver;
+//! the sender checks those before.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +27,7 @@ use tower::{Service, ServiceExt};
 
 use super::{Lookup, SenderError};
 
-/// A name with more addresses than this is tried at the first ones only.
+/// The most addresses of a name that are tried.
 const MAX_ADDRESSES: usize = 8;
 
 pub(super) type Connector =
@@ -42,7 +42,7 @@ pub(super) fn new(
     let mut tcp = HttpConnector::new_with_resolver(CheckedResolver { policy: policy.clone(), lookup });
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    // Split among a name's addresses, so that a dead one leaves time for the next.
+    // hyper divides this time among a name's addresses, so that one that does not respond leaves time for the next.
     tcp.set_connect_timeout(Some(time_limit));
     let mark: fn(TokioIo<TcpStream>) -> Marked = Marked::new;
     let mut connector = HttpsConnector::from((tcp.map_response(mark), tls(policy, extra_roots)?));
@@ -58,12 +58,12 @@ fn tls(
     extra_roots: Vec<CertificateDer<'static>>,
 ) -> Result<ClientConfig, SenderError> {
     let mut roots = RootCertStore::empty();
-    // A machine's store may hold certificates that can't be read; the others are as good as ever.
+    // Certificates of the machine that can't be parsed are skipped.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     for root in extra_roots {
         roots.add(root)?;
     }
-    // A developer's machine may have none, and still posts to loopback.
+    // Without root certificates a developer's machine can still post to loopback by plain http.
     if roots.is_empty() && *policy == AddressPolicy::PublicOnly {
         return Err(SenderError::NoRoots);
     }
@@ -76,7 +76,7 @@ fn tls(
     Ok(config)
 }
 
-/// Resolves names to those of their addresses that the policy allows.
+/// Resolves names. Returns only the addresses that the policy allows.
 #[derive(Clone)]
 pub(super) struct CheckedResolver {
     policy: AddressPolicy,
@@ -86,7 +86,7 @@ pub(super) struct CheckedResolver {
 impl CheckedResolver {
     async fn resolve(self, name: Name) -> Result<vec::IntoIter<SocketAddr>, ResolveFailure> {
         let found: Vec<SocketAddr> = match self.lookup {
-            // The connector puts in the URL's port.
+            // The connector replaces port 0 by the URL's port.
             Some(lookup) => lookup(name.as_str()).into_iter().map(|address| (address, 0).into()).collect(),
             None => tokio::net::lookup_host((name.as_str(), 0))
                 .await
@@ -118,18 +118,19 @@ impl Service<Name> for CheckedResolver {
     }
 }
 
-/// Why a name leads nowhere.
+/// Why a name can't be connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ResolveFailure {
-    /// No address, or no answer from the name servers; the machine's resolver does not reliably tell which.
+    /// The name has no address, or the name servers did not respond. The machine's resolver does not reliably
+    /// distinguish the two.
     #[error("name not found")]
     NameNotFound,
-    /// None of its addresses may be connected to; this is the first.
+    /// The policy forbids all addresses of the name; this is the first.
     #[error("{0} refused")]
     Refused(IpAddr),
 }
 
-/// Whether a connection has carried an answer before.
+/// Whether a connection has carried a response. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answered(Arc<AtomicBool>);
 
@@ -143,7 +144,7 @@ impl Answered {
     }
 }
 
-/// A TCP connection that carries its [`Answered`] to whoever uses it.
+/// A TCP connection with an [`Answered`] flag, which the HTTP client passes on with responses and errors.
 pub(super) struct Marked {
     tcp: TokioIo<TcpStream>,
     answered: Answered,

@@ -1,7 +1,7 @@
-//! What can go wrong on the way to an endpoint, in words for the merchant.
+//! Reasons why a post failed, with texts that merchants read.
 //!
-//! Errors of the libraries below are sorted into a closed list and then dropped, so that none of their text, and no
-//! detail of our own network, reaches a delivery row.
+//! Errors of libraries are mapped to a closed list, and their texts are dropped. So no detail of the service's own
+//! network reaches a delivery's row.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -14,16 +14,16 @@ use rustls::CertificateError;
 
 use super::connector::ResolveFailure;
 
-/// An error has fewer causes than this; the bound is for one that cites itself.
+/// The most causes of an error that are examined. Real errors have fewer; the bound ends a chain that contains itself.
 const MAX_CAUSES: usize = 16;
 
-/// Why an endpoint gave no answer. Its text is short and fit for a merchant.
+/// Why a post got no complete response. The merchant reads its text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// The URL may not be posted to; nothing was sent.
+    /// The URL policy forbids the URL. Nothing was sent.
     #[error("the URL {0}")]
     Url(#[from] UrlRefusal),
-    /// The name resolves to addresses that may not be connected to; nothing was sent. This is the first of them.
+    /// The URL policy forbids all addresses of the name; this is the first. Nothing was sent.
     #[error("address {0} is not public")]
     Address(IpAddr),
     /// The name does not resolve.
@@ -32,37 +32,37 @@ pub enum Failure {
     /// Nothing listens on the port.
     #[error("connection refused")]
     ConnectionRefused,
-    /// No connection came about in time.
+    /// The connection was not established in time.
     #[error("connection timed out")]
     ConnectionTimeout,
-    /// There is no way to the address.
+    /// There is no route to the address.
     #[error("address unreachable")]
     Unreachable,
-    /// TLS: the certificate is not valid, and why.
+    /// The TLS certificate is not valid, for this reason.
     #[error("TLS certificate not valid: {0}")]
     Certificate(&'static str),
-    /// TLS failed otherwise.
+    /// The TLS handshake failed for another reason.
     #[error("TLS handshake failed")]
     Tls,
-    /// The endpoint closed the connection before a whole answer's head was there.
+    /// The receiver closed the connection before the head of its response was complete.
     #[error("connection closed before an answer")]
     Closed,
-    /// The answer's head is over its limit.
+    /// The head of the response exceeds its limit.
     #[error("answer's headers too large")]
     HeadTooLarge,
-    /// What came was not HTTP.
+    /// The response was not HTTP.
     #[error("answer is not HTTP/1.1")]
     NotHttp,
-    /// The answer had not ended after this long.
+    /// The response had not ended after this time.
     #[error("timeout after {}", in_seconds_or_millis(*.0))]
     Timeout(Duration),
-    /// None of the above.
+    /// Another failure.
     #[error("connection failed")]
     Other,
 }
 
 impl Failure {
-    /// Sorts an error by the first of its causes that says something.
+    /// Returns the failure for an error: that of the first cause in its chain that is recognised.
     pub(super) fn of(error: &(dyn Error + 'static)) -> Self {
         iter::successors(Some(error), |error| cause(*error))
             .take(MAX_CAUSES)
@@ -127,7 +127,8 @@ fn in_seconds_or_millis(limit: Duration) -> String {
     }
 }
 
-/// The next cause. An I/O error's `source` passes over the error that it wraps.
+/// Returns the next cause of an error. `source` of an I/O error skips the error that it wraps, so `get_ref` is tried
+/// first.
 fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(wrapped) => Some(wrapped),

@@ -12,30 +12,30 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-/// Short, for the few tests that must see a limit pass; what they wait for never comes.
+/// The time limit of the few tests that wait until it passes.
 const SHORT: Duration = Duration::from_millis(300);
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
-/// What an endpoint does once it has read a request.
+/// How an endpoint responds to a request.
 #[derive(Clone)]
 enum Reply {
-    /// Writes this, and waits for the next request on the same connection.
+    /// Writes these bytes, and waits for the next request on the same connection.
     Send(Vec<u8>),
-    /// Writes this, and then nothing, with the connection open.
+    /// Writes these bytes, then nothing, and leaves the connection open.
     Hold(Vec<u8>),
-    /// Writes this, and then bytes without end.
+    /// Writes these bytes, then other bytes without end.
     Endless(Vec<u8>),
     /// Closes the connection.
     Close,
 }
 
-fn send(answer: impl Into<Vec<u8>>) -> Reply {
-    Reply::Send(answer.into())
+fn send(response: impl Into<Vec<u8>>) -> Reply {
+    Reply::Send(response.into())
 }
 
-/// A merchant's endpoint on loopback. Its first connection plays the first script, and so on; a connection whose script
-/// has ended is closed.
+/// A merchant's server on loopback. Its first connection follows the first script, the second the second, and so on. A
+/// connection is closed when its script ends.
 struct Endpoint {
     address: SocketAddr,
     /// Each request with the number of the connection it came on, from 0.
@@ -47,8 +47,8 @@ impl Endpoint {
         Self::start_with(None, scripts).await
     }
 
-    async fn answering(answer: impl Into<Vec<u8>>) -> Self {
-        Self::start(vec![vec![send(answer)]]).await
+    async fn answering(response: impl Into<Vec<u8>>) -> Self {
+        Self::start(vec![vec![send(response)]]).await
     }
 
     async fn start_with(tls: Option<TlsAcceptor>, scripts: Vec<Vec<Reply>>) -> Self {
@@ -99,7 +99,7 @@ where
         seen.lock().unwrap().push((number, request));
         match reply {
             Reply::Send(bytes) => {
-                // A sender that has read enough may have closed already.
+                // A sender that has read enough may have closed the connection.
                 let _ = stream.write_all(&bytes).await;
                 let _ = stream.flush().await;
             }
@@ -148,18 +148,18 @@ async fn post(sender: &Sender, url: &str) -> Attempt {
     sender.post(url, HeaderMap::new(), Bytes::from_static(b"{}")).await
 }
 
-/// One post to an endpoint with this answer.
-async fn attempt(answer: impl Into<Vec<u8>>) -> Attempt {
-    let endpoint = Endpoint::answering(answer).await;
+/// Posts once to a server that sends this response.
+async fn attempt(response: impl Into<Vec<u8>>) -> Attempt {
+    let endpoint = Endpoint::answering(response).await;
     post(&local().build().unwrap(), &endpoint.url()).await
 }
 
-async fn response_body(answer: impl Into<Vec<u8>>) -> String {
-    attempt(answer).await.response_body().unwrap().to_owned()
+async fn response_body(response: impl Into<Vec<u8>>) -> String {
+    attempt(response).await.response_body().unwrap().to_owned()
 }
 
 #[tokio::test]
-async fn the_request_is_what_was_given_and_little_more() {
+async fn the_request_has_the_given_headers_and_body_and_three_headers_more() {
     let endpoint = Endpoint::answering(OK).await;
     let mut headers = HeaderMap::new();
     headers.insert("content-type", HeaderValue::from_static("application/json"));
@@ -196,16 +196,16 @@ async fn any_2xx_is_delivered_and_leaves_no_error() {
 }
 
 #[tokio::test]
-async fn interim_answers_are_passed_over() {
-    let answer = format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n{OK}");
-    assert_eq!(attempt(answer).await, Attempt::Delivered { status_code: 200 });
+async fn interim_responses_are_skipped() {
+    let response = format!("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n{OK}");
+    assert_eq!(attempt(response).await, Attempt::Delivered { status_code: 200 });
 }
 
 #[tokio::test]
 async fn a_redirect_is_a_failure_and_is_not_followed() {
     let target = Endpoint::answering(OK).await;
-    let answer = format!("HTTP/1.1 301 Moved\r\nLocation: {}\r\nContent-Length: 0\r\n\r\n", target.url());
-    let attempt = attempt(answer).await;
+    let response = format!("HTTP/1.1 301 Moved\r\nLocation: {}\r\nContent-Length: 0\r\n\r\n", target.url());
+    let attempt = attempt(response).await;
     assert!(!attempt.is_delivered());
     assert_eq!(attempt.status_code(), Some(301));
     assert_eq!(attempt.error().unwrap(), "answered 301; redirects are not followed");
@@ -213,7 +213,7 @@ async fn a_redirect_is_a_failure_and_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_429_keeps_its_retry_after_for_the_schedule() {
+async fn a_429_returns_its_retry_after() {
     let attempt = attempt("HTTP/1.1 429 Too Many\r\nRetry-After: 120\r\nContent-Length: 4\r\n\r\nslow").await;
     assert_eq!(attempt.status_code(), Some(429));
     assert_eq!(attempt.retry_after(), Some("120"));
@@ -222,15 +222,15 @@ async fn a_429_keeps_its_retry_after_for_the_schedule() {
 }
 
 #[tokio::test]
-async fn a_retry_after_that_can_be_none_is_dropped() {
+async fn a_retry_after_that_cannot_be_valid_is_dropped() {
     for value in ["\u{e9}".to_owned(), "9".repeat(65)] {
-        let answer = format!("HTTP/1.1 503 Busy\r\nRetry-After: {value}\r\nContent-Length: 0\r\n\r\n");
-        assert_eq!(attempt(answer).await.retry_after(), None);
+        let response = format!("HTTP/1.1 503 Busy\r\nRetry-After: {value}\r\nContent-Length: 0\r\n\r\n");
+        assert_eq!(attempt(response).await.retry_after(), None);
     }
 }
 
 #[tokio::test]
-async fn a_500_keeps_its_body() {
+async fn a_500_returns_its_body() {
     let attempt = attempt("HTTP/1.1 500 Oops\r\nContent-Length: 7\r\n\r\nno\tway\n").await;
     assert_eq!(attempt.status_code(), Some(500));
     assert_eq!(attempt.error().unwrap(), "answered 500");
@@ -238,13 +238,13 @@ async fn a_500_keeps_its_body() {
 }
 
 #[tokio::test]
-async fn a_failure_without_a_body_has_an_empty_one() {
+async fn a_refusal_without_a_body_has_an_empty_excerpt() {
     assert_eq!(response_body("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await, "");
 }
 
 #[tokio::test]
-async fn a_kept_body_is_cut_at_1024_characters() {
-    // Two bytes each: a limit in bytes would cut earlier, or in the middle of one.
+async fn an_excerpt_is_cut_at_1024_characters() {
+    // Each character has two bytes, so a limit in bytes would cut earlier, or within a character.
     let body = "é".repeat(3000);
     let head = format!("HTTP/1.1 500 Oops\r\nContent-Length: {}\r\n\r\n", body.len());
     assert_eq!(response_body(head + &body).await, "é".repeat(1024));
@@ -255,31 +255,31 @@ async fn a_kept_body_is_cut_at_1024_characters() {
 }
 
 #[tokio::test]
-async fn a_kept_body_is_made_safe_to_show() {
-    let mut answer = b"HTTP/1.1 500 Oops\r\nConnection: close\r\n\r\n".to_vec();
-    answer.extend(b"a\x00b\x1b[31mc\x7fd\xff\xc3e");
-    answer.extend("\u{9b}f\u{202e}g\u{2066}h".bytes());
-    assert_eq!(response_body(answer).await, "a�b�[31mc�d��e�f�g�h");
+async fn an_excerpt_is_safe_to_show() {
+    let mut response = b"HTTP/1.1 500 Oops\r\nConnection: close\r\n\r\n".to_vec();
+    response.extend(b"a\x00b\x1b[31mc\x7fd\xff\xc3e");
+    response.extend("\u{9b}f\u{202e}g\u{2066}h".bytes());
+    assert_eq!(response_body(response).await, "a�b�[31mc�d��e�f�g�h");
 }
 
 #[tokio::test]
-async fn a_compressed_body_is_not_undone_and_not_shown() {
-    let mut answer =
+async fn a_compressed_body_is_neither_decompressed_nor_shown() {
+    let mut response =
         b"HTTP/1.1 500 Oops\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b\x08\x00".to_vec();
-    assert_eq!(response_body(answer.clone()).await, "(not shown: content-encoding gzip)");
+    assert_eq!(response_body(response.clone()).await, "(not shown: content-encoding gzip)");
 
-    answer.splice(9..12, *b"200");
-    assert_eq!(attempt(answer).await, Attempt::Delivered { status_code: 200 });
+    response.splice(9..12, *b"200");
+    assert_eq!(attempt(response).await, Attempt::Delivered { status_code: 200 });
 }
 
 #[tokio::test]
-async fn a_content_encoding_that_changes_nothing_hides_nothing() {
-    let answer = "HTTP/1.1 500 Oops\r\nContent-Encoding: Identity\r\nContent-Length: 2\r\n\r\nno";
-    assert_eq!(response_body(answer).await, "no");
+async fn a_body_with_content_encoding_identity_is_shown() {
+    let response = "HTTP/1.1 500 Oops\r\nContent-Encoding: Identity\r\nContent-Length: 2\r\n\r\nno";
+    assert_eq!(response_body(response).await, "no");
 }
 
 #[tokio::test]
-async fn an_endless_body_is_left_after_its_beginning() {
+async fn an_endless_body_is_read_up_to_a_limit() {
     for (status, delivered) in [(200, true), (500, false)] {
         let head = format!("HTTP/1.1 {status} Well\r\nConnection: close\r\n\r\n");
         let endpoint = Endpoint::start(vec![vec![Reply::Endless(head.into())]]).await;
@@ -316,7 +316,7 @@ async fn a_2xx_that_does_not_end_in_time_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn a_503_that_does_not_end_in_time_still_says_what_it_said() {
+async fn a_503_that_does_not_end_in_time_keeps_its_status_and_body() {
     let hold = Reply::Hold(b"HTTP/1.1 503 Busy\r\nRetry-After: 9\r\nContent-Length: 5\r\n\r\nbusy".to_vec());
     let endpoint = Endpoint::start(vec![vec![hold]]).await;
     let attempt = post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await;
@@ -331,7 +331,7 @@ async fn a_2xx_whose_body_breaks_off_is_delivered() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_closes_without_an_answer_is_asked_once() {
+async fn an_endpoint_that_closes_without_a_response_gets_one_request() {
     let endpoint = Endpoint::start(vec![vec![Reply::Close], vec![send(OK)]]).await;
     let attempt = post(&local().build().unwrap(), &endpoint.url()).await;
     assert_eq!(attempt, Attempt::failed(Failure::Closed));
@@ -340,27 +340,27 @@ async fn an_endpoint_that_closes_without_an_answer_is_asked_once() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_in_its_head_is_no_answer() {
+async fn a_response_that_breaks_off_in_its_head_is_a_closed_connection() {
     assert_eq!(attempt("HTTP/1.1 200 OK\r\nContent-").await, Attempt::failed(Failure::Closed));
 }
 
 #[tokio::test]
-async fn what_is_not_http_is_no_answer() {
+async fn a_response_that_is_not_http_is_a_failure() {
     let attempt = attempt("SSH-2.0-OpenSSH_9.9\r\n\r\n").await;
     assert_eq!(attempt, Attempt::failed(Failure::NotHttp));
     assert_eq!(attempt.error().unwrap(), "answer is not HTTP/1.1");
 }
 
 #[tokio::test]
-async fn a_head_of_200_kib_or_101_headers_is_no_answer() {
+async fn a_head_of_200_kib_or_101_headers_is_too_large() {
     let long = format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\n\r\n", "x".repeat(200 * 1024));
     let mut many = "HTTP/1.1 200 OK\r\n".to_owned();
     for number in 0..101 {
         write!(many, "X-{number}: x\r\n").unwrap();
     }
     many.push_str("\r\n");
-    for answer in [long, many] {
-        let attempt = attempt(answer).await;
+    for response in [long, many] {
+        let attempt = attempt(response).await;
         assert_eq!(attempt, Attempt::failed(Failure::HeadTooLarge));
         assert_eq!(attempt.error().unwrap(), "answer's headers too large");
     }
@@ -383,7 +383,7 @@ async fn a_name_without_an_address_is_not_found() {
 }
 
 #[tokio::test]
-async fn an_address_that_was_stored_before_a_rule_for_new_ones_is_posted_to() {
+async fn a_stored_url_that_only_the_rules_for_new_urls_forbid_is_posted_to() {
     let sender = deployed().resolve_with(resolving_to([])).build().unwrap();
     for url in ["https://nas.lan/hook", "https://shop/hook", "https://hooks.example:587/"] {
         assert_eq!(post(&sender, url).await, Attempt::failed(Failure::NameNotFound), "{url}");
@@ -398,7 +398,7 @@ async fn the_machines_resolver_finds_localhost() {
 }
 
 #[tokio::test]
-async fn a_connection_is_used_again() {
+async fn a_connection_is_reused() {
     let endpoint = Endpoint::start(vec![vec![send(OK), send(OK)]]).await;
     let sender = local().build().unwrap();
     assert!(post(&sender, &endpoint.url()).await.is_delivered());
@@ -407,7 +407,7 @@ async fn a_connection_is_used_again() {
 }
 
 #[tokio::test]
-async fn a_connection_that_closes_when_used_again_does_not_fail_the_attempt() {
+async fn a_reused_connection_that_closes_does_not_fail_the_attempt() {
     let endpoint = Endpoint::start(vec![vec![send(OK), Reply::Close], vec![send(OK)]]).await;
     let sender = local().build().unwrap();
     assert!(post(&sender, &endpoint.url()).await.is_delivered());
@@ -429,7 +429,7 @@ async fn a_connection_that_closed_while_idle_does_not_fail_the_attempt() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_closes_the_new_connection_too_is_asked_no_third_time() {
+async fn an_endpoint_that_closes_the_new_connection_too_gets_no_third_request() {
     let endpoint =
         Endpoint::start(vec![vec![send(OK), Reply::Close], vec![Reply::Close], vec![send(OK)]]).await;
     let sender = local().build().unwrap();
@@ -439,14 +439,14 @@ async fn an_endpoint_that_closes_the_new_connection_too_is_asked_no_third_time()
 }
 
 #[tokio::test]
-async fn a_used_connection_that_answers_nonsense_is_not_asked_again() {
+async fn a_request_is_not_repeated_after_an_invalid_response_on_a_reused_connection() {
     let endpoint = Endpoint::start(vec![vec![send(OK), send("nonsense\r\n\r\n")], vec![send(OK)]]).await;
     let sender = local().build().unwrap();
     assert!(post(&sender, &endpoint.url()).await.is_delivered());
     assert_eq!(post(&sender, &endpoint.url()).await, Attempt::failed(Failure::NotHttp));
 }
 
-/// A listener that knows whether anybody has connected.
+/// A listener for tests that check that no connection was opened.
 fn untouched() -> std::net::TcpListener {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -457,13 +457,14 @@ fn is_untouched(listener: &std::net::TcpListener) -> bool {
     listener.accept().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
-/// As in a stack; with a root of its own, so that a machine without any will do.
+/// A sender with the policy of a deployed stack. It trusts a root of its own, so that tests pass on machines without
+/// roots.
 fn deployed() -> SenderBuilder {
     Sender::builder(AddressPolicy::PublicOnly).trust(Authority::new("Known").root)
 }
 
 #[tokio::test]
-async fn a_name_that_has_come_to_mean_an_inner_address_is_not_connected_to() {
+async fn a_name_that_now_resolves_to_an_internal_address_is_not_connected_to() {
     let listener = untouched();
     let port = listener.local_addr().unwrap().port();
     for (inner, text) in [
@@ -482,7 +483,7 @@ async fn a_name_that_has_come_to_mean_an_inner_address_is_not_connected_to() {
 }
 
 #[tokio::test]
-async fn on_a_developers_machine_a_name_may_not_mean_a_private_address() {
+async fn on_a_developers_machine_a_name_may_not_resolve_to_a_private_address() {
     let inner = IpAddr::from(Ipv4Addr::new(10, 0, 0, 5));
     let sender = local().resolve_with(resolving_to([inner])).build().unwrap();
     assert_eq!(post(&sender, "https://hooks.example/").await, Attempt::failed(Failure::Address(inner)));
@@ -501,7 +502,7 @@ async fn on_a_developers_machine_a_listed_host_is_posted_to_by_plain_http() {
 }
 
 #[tokio::test]
-async fn of_a_names_addresses_only_the_allowed_are_connected_to() {
+async fn only_the_allowed_addresses_of_a_name_are_connected_to() {
     let endpoint = Endpoint::answering(OK).await;
     let inner = IpAddr::from(Ipv4Addr::new(10, 0, 0, 5));
     let lookup = resolving_to([inner, Ipv4Addr::LOCALHOST.into()]);
@@ -555,7 +556,7 @@ async fn a_refused_url_is_not_connected_to() {
     assert!(is_untouched(&listener));
 }
 
-/// A certificate authority of a test's own.
+/// A certificate authority for tests.
 struct Authority {
     root: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
@@ -591,7 +592,7 @@ impl Authority {
     }
 }
 
-/// One post to `https://hooks.example`, which trusts `authority` and meets a server with this certificate.
+/// Posts once to `https://hooks.example`. The sender trusts `authority`, and the server has this certificate.
 async fn post_over_tls(authority: &Authority, certificate: TlsAcceptor) -> Attempt {
     let endpoint = Endpoint::start_with(Some(certificate), vec![vec![send(OK)]]).await;
     let sender = local()
@@ -605,14 +606,14 @@ async fn post_over_tls(authority: &Authority, certificate: TlsAcceptor) -> Attem
 }
 
 #[tokio::test]
-async fn a_valid_certificate_is_delivered_to() {
+async fn a_server_with_a_valid_certificate_is_posted_to() {
     let authority = Authority::new("Known");
     let certificate = authority.issue("hooks.example", (2020, 4000));
     assert_eq!(post_over_tls(&authority, certificate).await, Attempt::Delivered { status_code: 200 });
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_not_valid_is_sent_nothing_and_the_error_says_why() {
+async fn a_server_with_an_invalid_certificate_gets_no_request_and_the_error_has_the_reason() {
     let authority = Authority::new("Known");
     for (certificate, reason) in [
         (authority.issue("hooks.example", (2019, 2020)), "expired"),
@@ -644,13 +645,13 @@ async fn plain_http_behind_an_https_url_is_a_failed_handshake() {
 }
 
 #[tokio::test]
-async fn a_merchants_answer_does_not_print() {
+async fn debug_output_does_not_contain_the_response_body() {
     let attempt = attempt("HTTP/1.1 500 Oops\r\nContent-Length: 6\r\n\r\nsecret").await;
     assert!(!format!("{attempt:?}").contains("secret"));
 }
 
 #[test]
-fn a_root_that_is_no_certificate_is_refused_at_once() {
+fn a_root_that_is_not_a_certificate_is_an_error_when_the_sender_is_built() {
     let error = local().trust(CertificateDer::from(vec![0])).build().unwrap_err();
     assert!(matches!(error, SenderError::Tls(_)));
 }
