@@ -7,14 +7,14 @@
 //! had when the delivery was created. It is abandoned if its number is lower than the endpoint's, or if the endpoint is
 //! deleted.
 //!
-//! An abandoned delivery is never attempted again. The API shows it as `CANCELLED` at once, by comparing the two
-//! numbers.
+//! An abandoned delivery is never attempted again. A request for it by id compares the two numbers and shows it as
+//! `CANCELLED` at once.
 //!
 //! The numbers are compared instead of times, because clocks differ. The dispatcher may create a delivery from an
 //! endpoint that it read just before the change: this delivery is abandoned too. No later change of the endpoint
 //! revives a delivery.
 //!
-//! # Its row follows
+//! # Its row is cancelled in steps
 //!
 //! Lists and statistics read the deliveries' rows, so these must become `CANCELLED` too. This is done in bounded steps:
 //!
@@ -22,7 +22,7 @@
 //! 2. The stream passes that row to the dispatcher. It runs one step, which cancels up to [`STEP_SIZE`] deliveries and
 //!    writes its progress into the row.
 //! 3. The stream passes on this write too, so the next step follows.
-//! 4. The row is also in the due index. If a step fails, the scheduler runs it a minute later.
+//! 4. The row is also in the due index. If a step fails or the stream loses it, the scheduler runs it a minute later.
 //!
 //! A step may be repeated, and two may run at once: a delivery is cancelled only if it is `PENDING` and has a lower
 //! generation. There are three passes over the deliveries, see [`Pass`].

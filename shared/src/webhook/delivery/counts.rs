@@ -45,19 +45,20 @@ use crate::store::{
 
 /// How old a delivery must be before the checkpoint passes it, in milliseconds, by the time in its id. It is a minute
 /// more than [`super::LATE_MS`], the age at which a delivery is listed when it is inserted. No insert takes a minute,
-/// so no unlisted delivery is inserted before the checkpoint.
+/// so no unlisted delivery gets an id that the checkpoint has passed.
 const PASSED_AFTER_MS: i64 = 210_000;
 
 /// How old a row must be before the count itself lists a delivery that blocks the checkpoint, in milliseconds. The
 /// scheduler lists slow deliveries after two minutes, so these are rows of an earlier version, which did not list them.
 const LEFT_BEHIND_AFTER_MS: i64 = 600_000;
 
-/// When the scheduler runs the next count, if one run left deliveries uncounted, in seconds.
+/// When the scheduler runs the next count, if this one leaves deliveries to count, in seconds.
 const NEXT_COUNT_SECONDS: i64 = 60;
 
-/// Rows that one read of the checkpoint's advance reads, and the most such reads in one run. The next run continues
-/// where this one ended.
+/// The rows of one read of the scope's partition.
 const STRIDE: usize = 2_000;
+
+/// The most strides by which the checkpoint advances in one run. The next run continues there.
 const MAX_STRIDES: usize = 10;
 
 /// The most strides of the recount in one run.
@@ -66,9 +67,11 @@ const MAX_RECOUNT_STRIDES: usize = 5;
 /// The most rows of one transaction (DynamoDB).
 const MAX_WRITES: usize = 100;
 
-/// The most deliveries that one transaction counts and removes from the status list, and the most such transactions in
-/// one run.
+/// The most deliveries that one transaction counts and removes from the status list. The other rows of the transaction
+/// are those of the counts.
 const DONE_BATCH: usize = 90;
+
+/// The most such transactions in one run.
 const MAX_DONE_BATCHES: usize = 20;
 
 /// Days before today whose deliveries are shown and counted.
@@ -330,7 +333,7 @@ impl Book {
         }
     }
 
-    /// Counts a delivery that is done. `kind`: `None` if its row can't be read and its entry does not have it.
+    /// Counts a delivery that is done. `kind`: `None` if its entry does not have it and its row is missing.
     fn add(&mut self, id: DeliveryId, status: DeliveryStatus, kind: Option<Kind>) {
         self.counts.days.entry(Day::of(timestamp_of(id))).or_default().add(status);
         // The recount adds later ones to the breakdown when it reaches them.
@@ -338,7 +341,7 @@ impl Book {
             match kind {
                 Some(kind) => self.add_to_breakdown(id, status, kind),
                 None => {
-                    tracing::error!(%id, "can't read a delivery; it is missing from the counts by event type");
+                    tracing::error!(%id, "a delivery's row is missing; the counts by event type lack it");
                 }
             }
         }
@@ -418,8 +421,11 @@ struct DoneEntry {
 }
 
 impl Deliveries {
-    /// Schedules the next count of a scope, unless one is scheduled. The dispatcher does this for one new delivery in
-    /// 64, readers when they need a breakdown that is not complete.
+    /// Schedules the next count of a scope, unless one is scheduled. It runs when the checkpoint can pass the
+    /// deliveries that exist now.
+    ///
+    /// Called by the dispatcher for one new delivery in 64, by an abandonment at the end of each pass, and by a reader
+    /// that needs a breakdown that is not complete.
     pub async fn schedule_counting(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         let key = key_of(scope);
         let at = now.plus_millis(PASSED_AFTER_MS).unwrap_or(Timestamp::MAX);

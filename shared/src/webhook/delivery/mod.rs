@@ -1,5 +1,4 @@
-//! Deliveries: the sending of one event to one endpoint, or to its transaction's `webhookUrl` (contract: Webhook
-//! delivery).
+//! A delivery sends one event to one endpoint, or to the `webhookUrl` of its transaction (contract: Webhook delivery).
 //!
 //! # Claims
 //!

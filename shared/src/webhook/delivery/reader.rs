@@ -19,9 +19,9 @@
 //!
 //! Entries and rows are merged by id. So a delivery that is listed between two reads is counted once.
 //!
-//! DynamoDB's indexes are eventually consistent. For that moment a delivery that was just listed or counted may be
-//! missing or be counted twice. Deliveries among the newest rows are not affected, because these rows are read from the
-//! table itself.
+//! DynamoDB's indexes are eventually consistent. While the index is behind its table, a delivery that was just listed or
+//! counted may be missing or counted twice. Deliveries among the newest rows are not affected, because these rows are
+//! read from the table itself.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -127,7 +127,7 @@ impl NewestRows {
     }
 }
 
-/// The entries of a scope's status list in the status of a selection.
+/// The entries of a scope's status list that are in the status of a selection.
 struct StatusList {
     places: Vec<Place>,
     marker: Marker,
@@ -339,8 +339,8 @@ impl Deliveries {
         self.complete_draft(scope, draft, total).await
     }
 
-    /// Completes a page whose deliveries are not all among the newest rows. Searches from the newest day on which the
-    /// counts have matches.
+    /// Completes a page whose deliveries are not all among the newest rows, by a search in the older ones. The counts say
+    /// from which day on there are matches for the page.
     ///
     /// `listed`: the uncounted deliveries that are listed; `None`: the counts can't be used.
     async fn complete_page(
@@ -742,9 +742,7 @@ impl Deliveries {
                 // An event that can't be read must not hide the other deliveries of the page.
                 match from_item::<Event>(item) {
                     Ok(event) => drop(events.insert(event.id, event)),
-                    Err(error) => {
-                        tracing::error!(%error, "can't read an event; its deliveries have no payload")
-                    }
+                    Err(error) => tracing::error!(%error, "can't read an event; no payload is shown"),
                 }
             }
         }
@@ -817,9 +815,7 @@ fn retain_status(attempt: PageAttempt, status: DeliveryStatus) -> PageAttempt {
 /// Parses a delivery's row. Logs an error and returns `None` if it can't: one bad row must not hide the other
 /// deliveries.
 pub(super) fn readable(item: Item) -> Option<Delivery> {
-    from_item(item)
-        .map_err(|error| tracing::error!(%error, "can't read a delivery; it is left out of lists"))
-        .ok()
+    from_item(item).map_err(|error| tracing::error!(%error, "can't read a delivery; it is skipped")).ok()
 }
 
 /// Adds the criteria to a query as a filter. Rows of the counts, which have no event type, and the row of `cursor`
