@@ -91,10 +91,10 @@ impl Worker {
 
     /// Makes the attempt of a claimed delivery and writes its outcome.
     async fn attempt(&self, delivery: &Delivery, message: &DeliveryMessage) -> Result<(), WorkError> {
-        let (end, endpoint) = self.make_attempt(delivery).await?;
-        let end = self.unless_abandoned(delivery, end).await;
+        let (outcome, endpoint) = self.make_attempt(delivery).await?;
+        let outcome = self.unless_abandoned(delivery, outcome).await;
         let now = self.clock.now();
-        if matches!(end, AttemptOutcome::Exhausted { .. }) {
+        if matches!(outcome, AttemptOutcome::Exhausted { .. }) {
             // Sent before the row becomes FAILED: a crash in between sends the message twice, instead of never.
             let refused = self.dead_letters.send(std::slice::from_ref(message)).await?;
             if !refused.is_empty() {
@@ -105,17 +105,17 @@ impl Worker {
         }
         let record_on_endpoint = async || match &endpoint {
             Some(endpoint) => {
-                self.endpoints.note(endpoint, (&end, delivery.created_at), self.clock.now()).await
+                self.endpoints.note(endpoint, (&outcome, delivery.created_at), self.clock.now()).await
             }
             None => Ok(()),
         };
-        let succeeded = matches!(end, AttemptOutcome::Delivered { .. });
+        let succeeded = matches!(outcome, AttemptOutcome::Delivered { .. });
         if succeeded {
             // Recorded before the row becomes DELIVERED: a crash in between would otherwise lose the success, and the
             // endpoint would count as failing. If this fails, the event is delivered once more.
             unless_corrupt(record_on_endpoint().await)?;
         }
-        if !self.deliveries.end(delivery, &end, now).await? {
+        if !self.deliveries.end(delivery, &outcome, now).await? {
             tracing::warn!(delivery = %delivery.id, "the lease ended before the attempt did");
             return Ok(());
         }
@@ -124,7 +124,7 @@ impl Worker {
             // lost.
             tracing::warn!(delivery = %delivery.id, %error, "can't record a failure in the endpoint's row");
         }
-        if let AttemptOutcome::Retry { next_attempt_at, .. } = end {
+        if let AttemptOutcome::Retry { next_attempt_at, .. } = outcome {
             let delay = next_attempt_at.until_from(now);
             if delay <= Duration::from_secs(MAX_DELAY_SECONDS) {
                 self.queue.send_later(message, delay).await?;
@@ -174,8 +174,8 @@ impl Worker {
 
     /// Returns the outcome of an attempt. A failure becomes [`AttemptOutcome::Abandoned`] if the delivery was abandoned
     /// while the attempt ran, so that no other attempt follows.
-    async fn unless_abandoned(&self, delivery: &Delivery, end: AttemptOutcome) -> AttemptOutcome {
-        let (status_code, error, response_body) = match end {
+    async fn unless_abandoned(&self, delivery: &Delivery, outcome: AttemptOutcome) -> AttemptOutcome {
+        let (status_code, error, response_body) = match outcome {
             AttemptOutcome::Retry { status_code, ref error, ref response_body, .. }
             | AttemptOutcome::Exhausted { status_code, ref error, ref response_body } => {
                 (status_code, error.clone(), response_body.clone())
@@ -183,11 +183,11 @@ impl Worker {
             AttemptOutcome::Delivered { .. }
             | AttemptOutcome::Cancelled { .. }
             | AttemptOutcome::Abandoned { .. } => {
-                return end;
+                return outcome;
             }
         };
         match self.deliveries.abandoned(delivery).await {
-            Ok(None) => end,
+            Ok(None) => outcome,
             Ok(Some(cause)) => {
                 let reason = cause.reason().to_owned();
                 AttemptOutcome::Abandoned { reason, status_code, error, response_body }
@@ -195,7 +195,7 @@ impl Worker {
             // The next attempt checks this again before it posts.
             Err(error) => {
                 tracing::warn!(delivery = %delivery.id, %error, "can't check whether a delivery was abandoned");
-                end
+                outcome
             }
         }
     }

@@ -186,12 +186,12 @@ impl Endpoint {
     /// The first failure sets `failing_since`, and the first success after it removes that. An exhausted delivery
     /// switches the endpoint off if nothing was delivered for five days. `began`: when that delivery was created.
     #[must_use]
-    pub fn after_attempt(&self, end: &AttemptOutcome, began: Timestamp, now: Timestamp) -> Option<Self> {
+    pub fn after_attempt(&self, outcome: &AttemptOutcome, began: Timestamp, now: Timestamp) -> Option<Self> {
         if self.status == EndpointStatus::Inactive {
             return None;
         }
         let next = Self { version: self.version.saturating_add(1), ..self.clone() };
-        match (end, self.failing_since) {
+        match (outcome, self.failing_since) {
             (AttemptOutcome::Delivered { .. }, Some(_)) => Some(Self { failing_since: None, ..next }),
             (AttemptOutcome::Retry { .. } | AttemptOutcome::Exhausted { .. }, None) => {
                 Some(Self { failing_since: Some(now), ..next })
@@ -472,7 +472,7 @@ impl Endpoints {
     pub async fn note(
         &self,
         seen: &Endpoint,
-        (end, began): (&AttemptOutcome, Timestamp),
+        (outcome, began): (&AttemptOutcome, Timestamp),
         now: Timestamp,
     ) -> Result<(), WebhookError> {
         let mut endpoint = seen.clone();
@@ -489,7 +489,7 @@ impl Endpoints {
                     None => return Ok(()),
                 }
             }
-            let Some(next) = endpoint.after_attempt(end, began, now) else { return Ok(()) };
+            let Some(next) = endpoint.after_attempt(outcome, began, now) else { return Ok(()) };
             if update.commit(attempt_writes(&next, endpoint.version, now)?).await? {
                 if next.switched_off().is_some() {
                     tracing::warn!(endpoint = %next.id, scope = %next.scope, "an endpoint was switched off");

@@ -234,12 +234,12 @@ impl Deliveries {
     pub async fn end(
         &self,
         claimed: &Delivery,
-        end: &AttemptOutcome,
+        outcome: &AttemptOutcome,
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         let Some(claim) = &claimed.claim else { return Ok(false) };
-        let is_listed = claimed.listed || !matches!(end, AttemptOutcome::Delivered { .. });
-        let refused = match self.try_end(claimed, claim, end, is_listed, now).await? {
+        let is_listed = claimed.listed || !matches!(outcome, AttemptOutcome::Delivered { .. });
+        let refused = match self.try_end(claimed, claim, outcome, is_listed, now).await? {
             Updated::Done(_) => return Ok(true),
             Updated::Refused(item) => item,
         };
@@ -251,7 +251,7 @@ impl Deliveries {
             return Ok(true);
         }
         // The scheduler listed the delivery meanwhile, because it took long.
-        match self.try_end(claimed, claim, end, true, now).await? {
+        match self.try_end(claimed, claim, outcome, true, now).await? {
             Updated::Done(_) => Ok(true),
             Updated::Refused(item) => Ok(text(&item, "claim").as_ref() == Some(claim)),
         }
@@ -263,7 +263,7 @@ impl Deliveries {
         &self,
         claimed: &Delivery,
         claim: &str,
-        end: &AttemptOutcome,
+        outcome: &AttemptOutcome,
         is_listed: bool,
         now: Timestamp,
     ) -> Result<Updated, StoreError> {
@@ -275,7 +275,7 @@ impl Deliveries {
             (":now".to_owned(), millis(now)),
             (":processing".to_owned(), word(DeliveryStatus::Processing)),
         ]);
-        let (status, status_code, error, response_body) = match end {
+        let (status, status_code, error, response_body) = match outcome {
             AttemptOutcome::Delivered { status_code } => {
                 set.push("delivered_at = :now");
                 (DeliveryStatus::Delivered, Some(*status_code), None, None)
