@@ -1,5 +1,5 @@
-//! Reads the state table's stream and carries out what follows from each change ([`StreamActions`]): it inserts events
-//! and their deliveries, queues messages, counts in the rollups, writes audit rows, and cancels abandoned deliveries.
+//! Reads the state table's stream and carries out the actions that follow from each change: it inserts events and their
+//! deliveries, queues messages, counts in the rollups, writes audit rows, and cancels abandoned deliveries.
 //!
 //! A change reaches a merchant in two hops:
 //!
@@ -309,8 +309,8 @@ impl Dispatcher {
         failed
     }
 
-    /// Parses a record and returns the actions that follow. They depend on the record alone, so a record that comes
-    /// again leads to the same actions.
+    /// Parses a record and returns the actions that follow. They depend on the record and the configuration alone, so a
+    /// record that comes again leads to the same actions.
     fn read(&self, record: &EventRecord) -> Result<StreamActions, WorkError> {
         let image = &record.change.new_image;
         if record.event_name == "REMOVE" {

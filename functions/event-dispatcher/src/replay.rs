@@ -1,6 +1,6 @@
 //! Replays quarantined stream records from the bucket: records that the dispatcher could not read, under
-//! `failed-stream-records/`, and batches that Lambda discarded after its last retry, under `aws/lambda/`. An operator
-//! starts it after the cause is fixed.
+//! `failed-stream-records/`, and batches that Lambda discarded when it stopped retrying, under `aws/lambda/`. An
+//! operator starts it after the cause is fixed.
 //!
 //! The records of an object are processed by the same code as stream records. The object is removed when all of them
 //! succeeded. A replay that stops half-way can be repeated: processing a record twice has no further effect.

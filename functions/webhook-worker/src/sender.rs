@@ -50,7 +50,7 @@ const MAX_EXCERPT_BYTES: usize = 4 * MAX_EXCERPT_CHARS;
 /// The longest `Retry-After` that is read. The longest HTTP date has 33 characters, so a longer value can't be one.
 const MAX_RETRY_AFTER_CHARS: usize = 64;
 
-/// How long an idle connection is kept. NAT gateways drop idle connections after 350 s, most servers after 60 s.
+/// How long an idle connection is kept. It is less than the 350 s of NAT gateways and the 60 s of most servers.
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
 /// Idle connections to keep for each host. A worker posts at most ten deliveries at a time, rarely all to one host.

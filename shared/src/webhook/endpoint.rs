@@ -39,7 +39,7 @@ const FAILED_FOR_MS: i64 = 5 * 24 * 60 * 60 * 1_000;
 
 /// How long the endpoint must have been failing when the exhausted delivery was created, in milliseconds: 2 days, about
 /// as long as the schedule of one delivery. So a delivery from the beginning of an outage gets all its attempts and
-/// does not switch the endpoint off. When a later delivery is exhausted and does, those have normally been exhausted
+/// does not switch the endpoint off. By the time that a later delivery is exhausted, those have normally been exhausted
 /// too.
 const FAILED_BEFORE_MS: i64 = 2 * 24 * 60 * 60 * 1_000;
 
@@ -119,7 +119,7 @@ pub struct Endpoint {
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
     pub version: u64,
-    /// The API key that wrote the version that it names, for the audit.
+    /// The API key of a change, with the version that the change made, for the audit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
@@ -164,7 +164,8 @@ impl Endpoint {
         let abandons = match status {
             // If it is deactivated already, its deliveries were abandoned then.
             Some(EndpointStatus::Inactive) => !(self.is_deactivated() && self.abandoned.is_some()),
-            // An earlier version deactivated it without a number. The number keeps its deliveries abandoned.
+            // An earlier version deactivated it without a number. One is written now, so that its old deliveries stay
+            // abandoned.
             Some(EndpointStatus::Active) => self.is_deactivated() && self.abandoned.is_none(),
             None => false,
         };

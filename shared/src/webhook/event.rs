@@ -222,8 +222,8 @@ impl Event {
         }))
     }
 
-    /// Returns the receivers: each of the event's names with each endpoint that is subscribed to it now. `None`: the
-    /// `webhookUrl`, which receives every name, and no endpoint does.
+    /// Returns the receivers: each of the event's names with each endpoint that is subscribed to it now. If the event
+    /// has a `webhookUrl`, it replaces the endpoints (`None`).
     pub fn recipients<'a>(
         &'a self,
         endpoints: &'a [Endpoint],

@@ -1,5 +1,5 @@
-//! The event log (`GET /v1/events`): lists the events of 30 days, sent or not. A merchant catches up from it after an
-//! outage.
+//! The event log (`GET /v1/events`): lists the events of 30 days, delivered or not. A merchant catches up from it after
+//! an outage.
 //!
 //! A scope's events share a partition, sorted by the time of their changes. An event's id identifies its row, and ids
 //! sort as rows do. So a page is a range of the partition that begins after its cursor.

@@ -30,8 +30,8 @@ impl Redrive {
     /// Returns the deliveries to resend, oldest first, and how many others can't be resent because their endpoint was
     /// deleted.
     ///
-    /// Of several deliveries of one event to one endpoint, only the last counts; or one that was delivered. So an event
-    /// that was delivered or is being delivered is not selected, and a repeated redrive sends nothing twice.
+    /// Of several deliveries of one event to one endpoint, the one that was delivered counts, otherwise the last. So an
+    /// event that was delivered or is being delivered is not selected, and a repeated redrive sends nothing twice.
     ///
     /// Reads all deliveries of the scope since [`Redrive::since`].
     pub async fn deliveries(

@@ -3,10 +3,10 @@
 //!
 //! Each request is one write, so none is done in part:
 //!
-//! - To resend a delivery inserts a new delivery. A test inserts an event and its delivery. The stream starts these
+//! - A resend of one delivery inserts a new delivery. A test inserts an event and its delivery. The stream starts these
 //!   deliveries like any other.
-//! - To resend the events of a charge's status inserts a [`Resend`] row, because they may go to many endpoints. The
-//!   stream passes it to the dispatcher, which creates the deliveries.
+//! - A resend of a charge's status inserts a [`Resend`] row, because its events may go to up to fifty endpoints. The
+//!   stream passes the row to the dispatcher, which creates the deliveries.
 
 use serde::{Deserialize, Serialize};
 
@@ -59,8 +59,8 @@ impl Resend {
         key.pk.starts_with("resends#")
     }
 
-    /// Returns the events of the charge's status, with the same ids and bodies as before. The dispatcher inserts those
-    /// whose rows have expired again.
+    /// Returns the events of the charge's status, with the same ids and bodies as before. The dispatcher inserts their
+    /// rows again if they have expired.
     pub fn events(&self, public_urls: &PublicUrls) -> Result<Vec<Event>, serde_json::Error> {
         let mut events = Vec::new();
         // A charge may have come into its status more than once: paid, and paid again after a dispute. Only its first

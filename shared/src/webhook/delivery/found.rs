@@ -163,7 +163,7 @@ pub(super) struct Scan {
     pub(super) limit: usize,
     /// The `Limit` of the first query, if that many rows are likely to be enough. Other queries read up to 1 MB.
     pub(super) rows: Option<usize>,
-    /// The most queries.
+    /// The most queries of the scan.
     pub(super) queries: usize,
 }
 

@@ -83,8 +83,8 @@ impl fmt::Display for Place {
 
 /// The entry of a scope's counts in the index: how often the counts were written, and when last.
 ///
-/// A delivery leaves the status list in the transaction that counts it. A reader that reads the list and the counts one
-/// after the other could therefore miss deliveries or count them twice. So it compares this entry with the row of the
+/// A delivery leaves the status list in the transaction that counts it. A reader reads the list and the counts in two
+/// requests, so it could miss deliveries or count them twice. Therefore it compares this entry with the row of the
 /// counts: if both name the same write, no delivery was counted between the two reads.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Marker {
