@@ -11,9 +11,9 @@ use domain::payment_method::PaymentMethod;
 use serde_json::json;
 use shared::services::change_account_settings;
 
+use crate::enum_parser::enum_parser;
 use crate::target::Stack;
-use crate::word::word;
-use crate::{OperatorArguments, acquirer, announce, print_json};
+use crate::{OperatorArguments, acquirer, print_json, print_stack};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -44,7 +44,7 @@ pub(crate) enum Command {
         /// The account (acc_…)
         id: AccountId,
         /// The payment method that the fees apply to
-        #[arg(long, value_parser = word::<PaymentMethod>())]
+        #[arg(long, value_parser = enum_parser::<PaymentMethod>())]
         method: PaymentMethod,
         /// The acquirer's fee: 10+99 is 10 minor units plus 0.99 % of the amount
         #[arg(long, value_name = "FIXED+BASIS_POINTS", allow_hyphen_values = true, value_parser = fee)]
@@ -60,7 +60,7 @@ pub(crate) enum Command {
         /// The account (acc_…)
         id: AccountId,
         /// The payment method that the hold period applies to
-        #[arg(long, value_parser = word::<PaymentMethod>())]
+        #[arg(long, value_parser = enum_parser::<PaymentMethod>())]
         method: PaymentMethod,
         /// Calendar days in São Paulo until the money is available; 0: available at once
         #[arg(long, value_parser = clap::value_parser!(u16).range(0..=i64::from(MAX_HOLD_DAYS)))]
@@ -136,10 +136,10 @@ pub(crate) enum Command {
         /// The account (acc_…)
         id: AccountId,
         /// The payment method that the setting applies to
-        #[arg(long, value_parser = word::<PaymentMethod>())]
+        #[arg(long, value_parser = enum_parser::<PaymentMethod>())]
         method: PaymentMethod,
         /// return: a refund returns its share of the fees to the merchant; keep: it returns no fees
-        #[arg(long, value_parser = word::<FeesOnRefund>())]
+        #[arg(long, value_parser = enum_parser::<FeesOnRefund>())]
         fees: FeesOnRefund,
         #[command(flatten)]
         operator: OperatorArguments,
@@ -192,7 +192,7 @@ const MAX_RATE_LIMIT: u64 = 60_000;
 const MAX_NAME_CHARS: usize = 100;
 
 fn name(text: &str) -> Result<String, String> {
-    let name = crate::sentence(text)?;
+    let name = crate::short_text(text)?;
     if name.chars().count() > MAX_NAME_CHARS {
         return Err(format!("must be at most {MAX_NAME_CHARS} characters"));
     }
@@ -220,7 +220,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
                   action: &'static str,
                   change: Box<dyn Fn(&mut _)>,
                   operator: OperatorArguments| async move {
-        announce(stack);
+        print_stack(stack);
         let operator = operator.operator();
         {
             let tables = (&stack.accounts, &stack.api_keys);
@@ -229,7 +229,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     };
     let account = match command {
         Command::Open { merchant_name, merchant_city, contact, operator } => {
-            announce(stack);
+            print_stack(stack);
             let settings = AccountSettings::new(&merchant_name, &merchant_city);
             let contact = Contact { address: contact, mail_off: false };
             stack.accounts.open(settings, contact, &operator.operator(), now).await?
@@ -240,7 +240,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             }
             return Ok(());
         }
-        Command::Show { id } => stack.account(&id).await?,
+        Command::Show { id } => stack.existing_account(&id).await?,
         Command::Acquirer(command) => return acquirer::run(stack, command).await,
         Command::SetFees { id, method, acquirer, platform, operator } => {
             let set = in_terms(method, move |terms| {
@@ -259,12 +259,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::SetContact { id, email, operator } => {
             let set = |contact: &mut Contact| contact.address = Some(email.clone());
-            announce(stack);
+            print_stack(stack);
             stack.accounts.change_contact(&id, "account.set-contact", set, &operator.operator(), now).await?
         }
         Command::SetMail { id, mail, operator } => {
             let set = |contact: &mut Contact| contact.mail_off = mail == Switch::Off;
-            announce(stack);
+            print_stack(stack);
             stack.accounts.change_contact(&id, "account.set-mail", set, &operator.operator(), now).await?
         }
         Command::SetRateLimit { id, per_minute, operator } => {
@@ -287,7 +287,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::SetThirdPartyRefundLimit { id, mode, limit, operator } => {
             let set: Change =
-                Box::new(move |settings| *settings.third_party_refunds.of_mut(mode) = limit.centavos);
+                Box::new(move |settings| *settings.third_party_refunds.for_mode_mut(mode) = limit.centavos);
             change(id, "account.set-third-party-refund-limit", set, operator).await?
         }
         Command::SetFeesOnRefund { id, method, fees, operator } => {

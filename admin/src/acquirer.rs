@@ -16,9 +16,9 @@ use shared::acquirer::configuration::{
     ClientIdentity, ClientSecret, MAX_PEM_BYTES,
 };
 
+use crate::enum_parser::enum_parser;
 use crate::target::Stack;
-use crate::word::word;
-use crate::{OperatorArguments, announce, print_json};
+use crate::{OperatorArguments, print_json, print_stack};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -48,7 +48,7 @@ pub(crate) struct SetAcquirer {
     /// The account (acc_…)
     id: AccountId,
     /// The kind of acquirer; pix: any bank that implements the Central Bank's API Pix
-    #[arg(value_parser = word::<AcquirerKind>())]
+    #[arg(value_parser = enum_parser::<AcquirerKind>())]
     kind: AcquirerKind,
     /// The base URL of the acquirer's API, to which paths such as /cob/{txid} are appended
     #[arg(long, value_name = "URL")]
@@ -81,19 +81,19 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     let none = |id: &AccountId| format!("the account {id} has no acquirer");
     match command {
         Command::Set(arguments) => {
-            let account = stack.account(&arguments.id).await?.id;
+            let account = stack.existing_account(&arguments.id).await?.id;
             let operator = arguments.operator.clone().operator();
             let settings = arguments.settings(stack)?;
-            announce(stack);
+            print_stack(stack);
             print_json(&view(&acquirers.set(account, &settings, &operator, now).await?)?)
         }
         Command::Show { id } => {
-            let account = stack.account(&id).await?.id;
+            let account = stack.existing_account(&id).await?.id;
             print_json(&view(&acquirers.find(&account).await?.ok_or_else(|| none(&account))?)?)
         }
         Command::Remove { id, operator } => {
-            let account = stack.account(&id).await?.id;
-            announce(stack);
+            let account = stack.existing_account(&id).await?.id;
+            print_stack(stack);
             let removed = acquirers.remove(account, &operator.operator(), now).await?;
             let mut removed = view(&removed.ok_or_else(|| none(&account))?)?;
             if let Some(fields) = removed.as_object_mut() {
@@ -107,7 +107,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
 impl SetAcquirer {
     /// Checks the arguments, and reads the client secret last, so that invalid arguments fail before the prompt.
     fn settings(&self, stack: &Stack) -> Result<AcquirerSettings, Box<dyn Error>> {
-        let policy = stack.addresses();
+        let policy = stack.address_policy();
         let named = |argument: &'static str| move |error| format!("--{argument}: {error}");
         let identity = match self.certificate.as_deref().zip(self.private_key.as_deref()) {
             Some((certificate, key)) => {

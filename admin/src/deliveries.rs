@@ -15,7 +15,9 @@ use shared::webhook::resend::Resends;
 use shared::{audit, random};
 
 use crate::target::Stack;
-use crate::{Done, OperatorArguments, ScopeArguments, announce, print, print_json, progress_bar};
+use crate::{
+    CommandOutcome, OperatorArguments, ScopeArguments, print, print_json, print_stack, progress_bar,
+};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -56,10 +58,10 @@ struct RedriveView {
     refused: Option<String>,
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
     let Command::Redrive { scope, since, endpoint, cancelled, dry_run, operator } = command;
-    let account = stack.account(&scope.account).await?.id;
-    announce(stack);
+    let account = stack.existing_account(&scope.account).await?.id;
+    print_stack(stack);
     let redrive = Redrive { scope: scope.scope(), since, endpoint, cancelled };
     let (deliveries, deleted) = redrive.deliveries(&stack.store, stack.clock.now()).await?;
     if !dry_run && !deliveries.is_empty() {
@@ -73,7 +75,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
             stack.clock.now(),
         )?;
         let details = format!("{}: {} deliveries since {}", redrive.scope, deliveries.len(), since.to_iso());
-        let _inserted = stack.store.insert(&audit.with(details)).await?;
+        let _inserted = stack.store.insert(&audit.with_details(details)).await?;
     }
     let bar = progress_bar(deliveries.len(), "deliveries")?;
     let (mut resent, mut refused): (usize, usize) = (0, 0);
@@ -92,7 +94,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
     if deleted > 0 {
         print(&format!("{deleted} skipped, because their endpoints are deleted"))?;
     }
-    Ok(if refused == 0 { Done::Well } else { Done::FoundFault })
+    Ok(if refused == 0 { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults })
 }
 
 /// Resends a delivery. Returns the id of the new delivery, or the reason of a refusal.
@@ -104,7 +106,7 @@ async fn resend(stack: &Stack, delivery: &Delivery) -> Result<Result<DeliveryId,
     let now = stack.clock.now();
     let resend = ResendId::new(now, random::bytes()?);
     let resends = Resends::new(stack.store.clone());
-    match resends.of_delivery(&delivery.scope, Some(delivery.id), resend, now).await {
+    match resends.resend_delivery(&delivery.scope, Some(delivery.id), resend, now).await {
         Ok((delivery, _body)) => Ok(Ok(delivery.id)),
         Err(
             refused @ (WebhookError::EventNotKept

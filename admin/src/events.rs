@@ -9,7 +9,7 @@ use event_dispatcher::replay::QuarantinedObject;
 use serde::Serialize;
 
 use crate::target::Stack;
-use crate::{Done, OperatorArguments, announce, print, print_json, progress_bar};
+use crate::{CommandOutcome, OperatorArguments, print, print_json, print_stack, progress_bar};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -36,12 +36,12 @@ struct ReplayView<'a> {
     error: Option<String>,
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
     let Command::Replay { dry_run, operator } = command;
     let dispatcher = stack.dispatcher()?;
-    announce(stack);
+    print_stack(stack);
     let operator = operator.operator();
-    let quarantined = dispatcher.waiting().await?;
+    let quarantined = dispatcher.list_quarantined().await?;
     let bar = progress_bar(quarantined.len(), "objects")?;
     let (mut records, mut failures): (usize, usize) = (0, 0);
     for object in &quarantined {
@@ -76,7 +76,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn
     bar.finish_and_clear();
     let result = if dry_run { "could be replayed" } else { "replayed" };
     print(&format!("{} objects, {records} records {result}, {failures} objects left", quarantined.len()))?;
-    Ok(if failures == 0 { Done::Well } else { Done::FoundFault })
+    Ok(if failures == 0 { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults })
 }
 
 fn view(

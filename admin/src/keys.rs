@@ -8,7 +8,7 @@ use serde_json::json;
 use shared::api_key::view::ListedKeyView;
 
 use crate::target::Stack;
-use crate::{OperatorArguments, announce, print_json};
+use crate::{OperatorArguments, print_json, print_stack};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -31,13 +31,13 @@ pub(crate) enum Command {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
     match command {
         Command::List { account } => {
-            for key in stack.api_keys.of_account(&stack.account(&account).await?.id).await? {
+            for key in stack.api_keys.list(&stack.existing_account(&account).await?.id).await? {
                 print_json(&ListedKeyView::new(&key))?;
             }
             Ok(())
         }
         Command::Revoke { account, id, operator } => {
-            announce(stack);
+            print_stack(stack);
             let (operator, now) = (operator.operator(), stack.clock.now());
             let revoked = stack.api_keys.revoke(&account, Some(&id), &operator, now).await;
             revoked?;

@@ -6,17 +6,18 @@ use std::error::Error;
 use clap::Subcommand;
 use domain::ids::{AccountId, Mode, PostingId, Scope};
 use domain::money::{Amount, Currency};
-use shared::payout::PayoutRefused;
+use shared::payout::PayoutError;
 use shared::random;
 use shared::services::verify_ledger;
 use shared::wallet::verify::Verification;
 use shared::wallet::view::{BalanceView, MovementView};
-use shared::wallet::{Adjusted, Adjustment};
+use shared::wallet::{Adjustment, AdjustmentOutcome};
 
-use crate::payouts::not_known;
+use crate::payouts::unknown_outcome;
 use crate::target::Stack;
 use crate::{
-    Done, OperatorArguments, ScopeArguments, announce, announce_as, print, print_json, progress_bar, sentence,
+    CommandOutcome, OperatorArguments, ScopeArguments, print, print_json, print_stack, print_stack_and_id,
+    progress_bar, short_text,
 };
 
 #[derive(Subcommand, Debug)]
@@ -43,7 +44,7 @@ pub(crate) enum Command {
         #[arg(long, default_value = "BRL", value_parser = currency)]
         currency: Currency,
         /// Note that the merchant reads in the statement
-        #[arg(long, value_parser = sentence)]
+        #[arg(long, value_parser = short_text)]
         note: Option<String>,
         /// To repeat an adjustment whose outcome is unknown: the id that it printed (mv_…)
         #[arg(long)]
@@ -79,33 +80,33 @@ fn adjustment(text: &str) -> Result<i64, String> {
     Amount::parse(i128::from(minor).abs()).map(|_| minor).map_err(|error| error.to_string())
 }
 
-pub(crate) async fn run(stack: &Stack, command: Command) -> Result<Done, Box<dyn Error>> {
+pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcome, Box<dyn Error>> {
     match command {
         Command::Verify { account, mode } => verify(stack, account, mode).await,
         Command::Adjust { scope, amount, currency, note, id, operator } => {
-            stack.account(&scope.account).await?;
+            stack.existing_account(&scope.account).await?;
             let now = stack.clock.now();
             let id = match id {
                 Some(id) => id,
                 None => PostingId::new(now, random::bytes()?),
             };
-            announce_as(stack, &id);
+            print_stack_and_id(stack, &id);
             let adjustment = Adjustment { id, scope: scope.scope(), currency, minor: amount, note };
             let adjusted = stack.wallets.adjust(&adjustment, &operator.operator(), now).await;
-            match adjusted.map_err(|error| not_known(&error, &id))? {
-                Adjusted::Done(posting) => print_json(&MovementView::new(&posting)?)?,
-                Adjusted::Short { available } => {
-                    return Err(PayoutRefused::InsufficientBalance { available }.into());
+            match adjusted.map_err(|error| unknown_outcome(&error, &id))? {
+                AdjustmentOutcome::Done(posting) => print_json(&MovementView::new(&posting)?)?,
+                AdjustmentOutcome::Short { available } => {
+                    return Err(PayoutError::InsufficientBalance { available }.into());
                 }
-                Adjusted::IdTaken => return Err("another movement has that id".into()),
-                Adjusted::IdOutOfTime => return Err(PayoutRefused::IdOutOfTime.into()),
+                AdjustmentOutcome::IdTaken => return Err("another movement has that id".into()),
+                AdjustmentOutcome::IdNotRecent => return Err(PayoutError::IdNotRecent.into()),
             }
-            Ok(Done::Well)
+            Ok(CommandOutcome::Succeeded)
         }
         Command::Show { scope } => {
-            stack.account(&scope.account).await?;
-            print_json(&BalanceView::new(&stack.wallets.of(&scope.scope()).await?)?)?;
-            Ok(Done::Well)
+            stack.existing_account(&scope.account).await?;
+            print_json(&BalanceView::new(&stack.wallets.for_scope(&scope.scope()).await?)?)?;
+            Ok(CommandOutcome::Succeeded)
         }
     }
 }
@@ -114,10 +115,10 @@ async fn verify(
     stack: &Stack,
     account: Option<AccountId>,
     mode: Option<Mode>,
-) -> Result<Done, Box<dyn Error>> {
-    announce(stack);
+) -> Result<CommandOutcome, Box<dyn Error>> {
+    print_stack(stack);
     let accounts = match account {
-        Some(id) => vec![stack.account(&id).await?.id],
+        Some(id) => vec![stack.existing_account(&id).await?.id],
         None => stack.accounts.all().await?.into_iter().map(|account| account.id).collect(),
     };
     let modes = mode.map_or_else(|| vec![Mode::Test, Mode::Live], |mode| vec![mode]);
@@ -137,7 +138,7 @@ async fn verify(
         let verification = verify_ledger(sources, scope, stack.clock.now(), &progress).await?;
         postings = postings.saturating_add(verification.postings);
         differences = differences.saturating_add(verification.differences.len());
-        moving = moving.saturating_add(usize::from(verification.moved));
+        moving = moving.saturating_add(usize::from(verification.is_moving));
         bar.suspend(|| report(scope, &verification))?;
         bar.inc(1);
     }
@@ -148,15 +149,15 @@ async fn verify(
             "{moving} of them changed all the time: their counters were compared with bounds, their tranches were not compared"
         ))?;
     }
-    Ok(if differences == 0 { Done::Well } else { Done::FoundFault })
+    Ok(if differences == 0 { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults })
 }
 
 fn report(scope: &Scope, verification: &Verification) -> std::io::Result<()> {
     for difference in &verification.differences {
-        let (currency, what) = (difference.currency, &difference.what);
+        let (currency, what) = (difference.currency, &difference.figure);
         print(&format!(
             "{scope} {currency}: {what}: the postings add up to {}, stored is {}",
-            difference.posted, difference.kept
+            difference.posted, difference.stored
         ))?;
     }
     Ok(())

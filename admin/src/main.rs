@@ -6,6 +6,7 @@
 mod accounts;
 mod acquirer;
 mod deliveries;
+mod enum_parser;
 mod events;
 mod keys;
 mod ledger;
@@ -13,7 +14,6 @@ mod med;
 mod payouts;
 mod target;
 mod users;
-mod word;
 
 use shared::audit;
 use std::error::Error;
@@ -104,24 +104,24 @@ impl ScopeArguments {
 #[derive(Args, Clone, Debug)]
 struct OperatorArguments {
     /// Name of the operator, recorded in the audit row
-    #[arg(long, env = "USER", value_parser = sentence)]
+    #[arg(long, env = "USER", value_parser = short_text)]
     actor: String,
     /// Reason for the change, recorded in the audit row
-    #[arg(long, value_parser = sentence)]
+    #[arg(long, value_parser = short_text)]
     reason: String,
 }
 
 /// The maximum length of an actor, a reason and a note, in characters.
-const MAX_SENTENCE_CHARS: usize = 500;
+const MAX_SHORT_TEXT_CHARS: usize = 500;
 
 /// Parses a text argument: 1 to 500 characters after trimming, without control characters.
-fn sentence(text: &str) -> Result<String, String> {
+fn short_text(text: &str) -> Result<String, String> {
     let text = text.trim();
     let length = text.chars().count();
-    if (1..=MAX_SENTENCE_CHARS).contains(&length) && !text.chars().any(char::is_control) {
+    if (1..=MAX_SHORT_TEXT_CHARS).contains(&length) && !text.chars().any(char::is_control) {
         Ok(text.to_owned())
     } else {
-        Err(format!("must be 1 to {MAX_SENTENCE_CHARS} characters, without control characters"))
+        Err(format!("must be 1 to {MAX_SHORT_TEXT_CHARS} characters, without control characters"))
     }
 }
 
@@ -133,19 +133,19 @@ impl OperatorArguments {
 
 /// The outcome of a command that ran to its end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Done {
+enum CommandOutcome {
     /// The command succeeded: exit code 0.
-    Well,
+    Succeeded,
     /// The command found a fault and printed it: exit code 1.
-    FoundFault,
+    FoundFaults,
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(arguments).await {
-        Ok(Done::Well) => ExitCode::SUCCESS,
-        Ok(Done::FoundFault) => ExitCode::FAILURE,
+        Ok(CommandOutcome::Succeeded) => ExitCode::SUCCESS,
+        Ok(CommandOutcome::FoundFaults) => ExitCode::FAILURE,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "error: {error}");
             ExitCode::FAILURE
@@ -153,19 +153,21 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(arguments: Arguments) -> Result<Done, Box<dyn Error>> {
+async fn run(arguments: Arguments) -> Result<CommandOutcome, Box<dyn Error>> {
     let stack = arguments.target.open().await?;
     match arguments.command {
-        Command::Accounts(command) => accounts::run(&stack, command).await.map(|()| Done::Well),
+        Command::Accounts(command) => {
+            accounts::run(&stack, command).await.map(|()| CommandOutcome::Succeeded)
+        }
         Command::Deliveries(command) => deliveries::run(&stack, command).await,
         Command::Events(command) => events::run(&stack, command).await,
-        Command::Users(command) => users::run(&stack, command).await.map(|()| Done::Well),
-        Command::Keys(command) => keys::run(&stack, command).await.map(|()| Done::Well),
+        Command::Users(command) => users::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
+        Command::Keys(command) => keys::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
         Command::Ledger(command) => ledger::run(&stack, command).await,
-        Command::Med(command) => med::run(&stack, command).await.map(|()| Done::Well),
-        Command::Payouts(command) => payouts::run(&stack, command).await.map(|()| Done::Well),
+        Command::Med(command) => med::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
+        Command::Payouts(command) => payouts::run(&stack, command).await.map(|()| CommandOutcome::Succeeded),
         Command::Audit { account, starting_after } => {
-            let account = stack.account(&account).await?.id;
+            let account = stack.existing_account(&account).await?.id;
             let (rows, has_more) = audit::page(&stack.store, &account, starting_after).await?;
             for row in &rows {
                 print_json(&AuditView::new(row))?;
@@ -173,7 +175,7 @@ async fn run(arguments: Arguments) -> Result<Done, Box<dyn Error>> {
             if let Some(last) = rows.last().filter(|_| has_more) {
                 writeln!(std::io::stderr(), "more rows follow: --starting-after {}", last.id)?;
             }
-            Ok(Done::Well)
+            Ok(CommandOutcome::Succeeded)
         }
     }
 }
@@ -207,14 +209,14 @@ impl<'a> AuditView<'a> {
 }
 
 /// Prints the name of the stack to stderr, so that stdout contains only the command's result.
-fn announce(stack: &Stack) {
+fn print_stack(stack: &Stack) {
     let _ = writeln!(std::io::stderr(), "on {}", stack.name);
 }
 
 /// Prints the name of the stack and the id of an idempotent change to stderr, before the change is made.
 ///
 /// When the result is lost, the operator repeats the command with this id, and the change is not made twice.
-fn announce_as(stack: &Stack, id: &impl std::fmt::Display) {
+fn print_stack_and_id(stack: &Stack, id: &impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "on {}, as {id}", stack.name);
 }
 

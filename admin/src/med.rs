@@ -14,9 +14,9 @@ use serde::Serialize;
 use shared::med::evidence::{EvidenceView, MAX_BYTES};
 use shared::med::{CaseFilter, CaseView};
 
+use crate::enum_parser::{enum_parser, enum_parser_with_help};
 use crate::target::Stack;
-use crate::word::{explained, word};
-use crate::{OperatorArguments, ScopeArguments, announce, print_json};
+use crate::{OperatorArguments, ScopeArguments, print_json, print_stack};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -25,7 +25,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         scope: ScopeArguments,
         /// List only cases with this status
-        #[arg(long, value_parser = word::<CaseStatus>())]
+        #[arg(long, value_parser = enum_parser::<CaseStatus>())]
         status: Option<CaseStatus>,
         /// Of these 100, print only cases that await confirmation, because their amount differs from the charge's
         #[arg(long)]
@@ -51,7 +51,7 @@ pub(crate) enum Command {
         /// The case (med_…)
         id: MedCaseId,
         /// The decision, which also determines who has the money
-        #[arg(long, value_parser = explained(describe))]
+        #[arg(long, value_parser = enum_parser_with_help(describe))]
         decision: Decision,
         #[command(flatten)]
         operator: OperatorArguments,
@@ -117,8 +117,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     let now = stack.clock.now();
     let case = match command {
         Command::List { scope, status, unconfirmed, starting_after } => {
-            stack.account(&scope.account).await?;
-            let filter = CaseFilter::latest(status, starting_after);
+            stack.existing_account(&scope.account).await?;
+            let filter = CaseFilter::by_status(status, starting_after);
             return list(stack, scope, &filter, unconfirmed).await;
         }
         Command::Show { id } => find(stack, id).await?,
@@ -127,12 +127,12 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             if !case.unconfirmed {
                 return Err("the case does not await confirmation".into());
             }
-            announce(stack);
+            print_stack(stack);
             stack.cases.confirm(case, &operator.operator(), now).await?
         }
         Command::Decide { id, decision, operator } => {
             let case = find(stack, id).await?;
-            announce(stack);
+            print_stack(stack);
             let (decision, operator) = (decision, operator.operator());
             let case = stack.cases.decide(case, decision, Some(&operator), now).await?;
             // The same decision again succeeds without effect; a different one comes too late.
@@ -143,7 +143,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::RequestEvidence { id, operator } => {
             let case = find_ongoing(stack, id).await?;
-            announce(stack);
+            print_stack(stack);
             stack.cases.request_evidence(case, Some(&operator.operator()), now).await?
         }
         Command::Evidence(command) => return evidence(stack, command).await,
@@ -172,11 +172,11 @@ async fn evidence(stack: &Stack, command: EvidenceCommand) -> Result<(), Box<dyn
     let now = stack.clock.now();
     let evidence = stack.evidence()?;
     let listed = match command {
-        EvidenceCommand::List { case } => evidence.of_case(find(stack, case).await?.id).await?,
+        EvidenceCommand::List { case } => evidence.for_case(find(stack, case).await?.id).await?,
         EvidenceCommand::Add { case, file, operator } => {
             let (name, bytes) = read(&file)?;
             let case = find(stack, case).await?;
-            announce(stack);
+            print_stack(stack);
             let added = evidence.add(case, (&name, bytes), &operator.operator(), now).await;
             vec![added?]
         }

@@ -7,14 +7,14 @@ use std::io::Write;
 use clap::Subcommand;
 use domain::ids::{PayoutId, Scope};
 use domain::money::Currency;
-use domain::payout::{Payout, PayoutEnd, PayoutStatus};
+use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
 use serde::Serialize;
-use shared::payout::{LISTED, PayoutRefused, PayoutView};
+use shared::payout::{PAGE_SIZE, PayoutError, PayoutView};
 use shared::random;
 
+use crate::enum_parser::enum_parser;
 use crate::target::Stack;
-use crate::word::word;
-use crate::{OperatorArguments, ScopeArguments, announce, announce_as, ledger, print_json};
+use crate::{OperatorArguments, ScopeArguments, ledger, print_json, print_stack, print_stack_and_id};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -60,7 +60,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         scope: ScopeArguments,
         /// Of these 100, print only payouts with this status
-        #[arg(long, value_parser = word::<PayoutStatus>())]
+        #[arg(long, value_parser = enum_parser::<PayoutStatus>())]
         status: Option<PayoutStatus>,
         /// Continue after this payout, the last one of the previous page (po_…)
         #[arg(long)]
@@ -72,31 +72,31 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
     let now = stack.clock.now();
     let payout = match command {
         Command::Create { scope, amount, currency, id, operator } => {
-            stack.account(&scope.account).await?;
+            stack.existing_account(&scope.account).await?;
             let id = match id {
                 Some(id) => id,
                 None => PayoutId::new(now, random::bytes()?),
             };
-            announce_as(stack, &id);
+            print_stack_and_id(stack, &id);
             let money = (amount, currency);
             let created = stack.payouts.create(id, scope.scope(), money, &operator.operator(), now).await;
             created.map_err(|error| match error {
-                PayoutRefused::Store(error) => not_known(&error, &id),
+                PayoutError::Store(error) => unknown_outcome(&error, &id),
                 refused => refused.to_string(),
             })?
         }
         Command::Settle { id, operator } => {
-            announce(stack);
-            stack.payouts.end(id, &PayoutEnd::Paid, &operator.operator(), now).await?
+            print_stack(stack);
+            stack.payouts.end(id, &PayoutOutcome::Paid, &operator.operator(), now).await?
         }
         Command::Fail { id, operator } => {
-            announce(stack);
-            let end = PayoutEnd::Failed { reason: operator.reason.clone() };
+            print_stack(stack);
+            let end = PayoutOutcome::Failed { reason: operator.reason.clone() };
             stack.payouts.end(id, &end, &operator.operator(), now).await?
         }
-        Command::Show { id } => stack.payouts.find(id).await?.ok_or(PayoutRefused::NotFound)?,
+        Command::Show { id } => stack.payouts.find(id).await?.ok_or(PayoutError::NotFound)?,
         Command::List { scope, status, starting_after } => {
-            stack.account(&scope.account).await?;
+            stack.existing_account(&scope.account).await?;
             return list(stack, scope, status, starting_after).await;
         }
     };
@@ -126,14 +126,14 @@ async fn list(
     for payout in payouts.iter().filter(wanted) {
         print_payout(payout)?;
     }
-    if let Some(last) = payouts.last().filter(|_| payouts.len() == LISTED) {
+    if let Some(last) = payouts.last().filter(|_| payouts.len() == PAGE_SIZE) {
         writeln!(std::io::stderr(), "more payouts may follow: --starting-after {}", last.id)?;
     }
     Ok(())
 }
 
 /// Returns the message for a change that may or may not be written. Repeating it with the same id is safe.
-pub(crate) fn not_known(error: &impl std::fmt::Display, id: &impl std::fmt::Display) -> String {
+pub(crate) fn unknown_outcome(error: &impl std::fmt::Display, id: &impl std::fmt::Display) -> String {
     format!(
         "{error}\nThe outcome is unknown. Run the same command again with --id {id}: the change is made at most once."
     )

@@ -180,12 +180,12 @@ impl Stack {
     }
 
     /// Returns an account, or an error when it does not exist.
-    pub(crate) async fn account(&self, id: &AccountId) -> Result<Account, Box<dyn Error>> {
+    pub(crate) async fn existing_account(&self, id: &AccountId) -> Result<Account, Box<dyn Error>> {
         self.accounts.find(id).await?.ok_or_else(|| format!("there is no account {id}").into())
     }
 
     /// Returns which URLs the stack may call: a service on this machine may also call local addresses.
-    pub(crate) fn addresses(&self) -> AddressPolicy {
+    pub(crate) fn address_policy(&self) -> AddressPolicy {
         match self.local {
             Some(_) => AddressPolicy::PublicOrLocal(LocalNames::default()),
             None => AddressPolicy::PublicOnly,

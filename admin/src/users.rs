@@ -11,9 +11,9 @@ use shared::account::password::{PasswordHash, generate};
 use shared::account::{Role, TokenGeneration, User, UserChange};
 use shared::random;
 
+use crate::enum_parser::enum_parser;
 use crate::target::Stack;
-use crate::word::word;
-use crate::{OperatorArguments, announce, print_json, print_once};
+use crate::{OperatorArguments, print_json, print_once, print_stack};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
@@ -30,7 +30,7 @@ pub(crate) enum Command {
         #[arg(long, value_parser = email)]
         email: String,
         /// The user's role: owner and admin manage API keys, member can only list them
-        #[arg(long, value_parser = word::<Role>())]
+        #[arg(long, value_parser = enum_parser::<Role>())]
         role: Role,
         #[command(flatten)]
         operator: OperatorArguments,
@@ -43,7 +43,7 @@ pub(crate) enum Command {
         #[arg(long, value_parser = email)]
         email: String,
         /// The new role
-        #[arg(long, value_parser = word::<Role>())]
+        #[arg(long, value_parser = enum_parser::<Role>())]
         role: Role,
         #[command(flatten)]
         operator: OperatorArguments,
@@ -78,20 +78,20 @@ fn email(text: &str) -> Result<String, String> {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
     let now = stack.clock.now();
     let change = |account: AccountId, email: String, change: UserChange, operator: OperatorArguments| async move {
-        announce(stack);
+        print_stack(stack);
         let user = (&account, email.as_str());
         stack.users.change(user, &change, &operator.operator(), now).await
     };
     match command {
         Command::List { account } => {
-            for user in stack.users.of_account(&stack.account(&account).await?.id).await? {
+            for user in stack.users.list(&stack.existing_account(&account).await?.id).await? {
                 print_json(&view(&user))?;
             }
             Ok(())
         }
         Command::Add { account, email, role, operator } => {
-            let account = stack.account(&account).await?.id;
-            announce(stack);
+            let account = stack.existing_account(&account).await?.id;
+            print_stack(stack);
             let (password, hash) = new_password()?;
             let tokens = TokenGeneration::new(random::bytes()?);
             let user = User::new(&email, hash, account, role, tokens, now);

@@ -79,7 +79,7 @@ impl Boleto {
     /// Returns a boleto for tests. Its bank is 000, which does not exist, so no bank can accept a payment for it. The
     /// free field is derived from the id.
     pub fn sandbox(id: [u8; 16], amount_centavos: u64, due: NaiveDate) -> Result<Self, BoletoError> {
-        Self::new(SANDBOX_BANK, amount_centavos, due, Digits::of_id(id))
+        Self::new(SANDBOX_BANK, amount_centavos, due, Digits::from_id(id))
     }
 
     /// Parses a barcode number of 44 digits. Since 2025 each due factor stands for two days, one in each cycle; the due
@@ -222,7 +222,7 @@ fn amount_field(centavos: u64) -> Result<Digits<10>, BoletoError> {
     if centavos == 0 {
         return Err(BoletoError::Amount);
     }
-    Digits::of(centavos.into()).map_err(|_| BoletoError::Amount)
+    Digits::from_number(centavos.into()).map_err(|_| BoletoError::Amount)
 }
 
 /// Returns the due factor of a day: the days since 1997-10-07. After 9999 it restarts at 1000, the factor of
@@ -234,7 +234,7 @@ fn due_factor(due: NaiveDate) -> Result<Digits<4>, BoletoError> {
     }
     let factor = days.saturating_sub(FACTOR_MIN).rem_euclid(FACTOR_ROUND).saturating_add(FACTOR_MIN);
     let factor = u128::try_from(factor).map_err(|_| BoletoError::Due)?;
-    Ok(Digits::of(factor)?)
+    Ok(Digits::from_number(factor)?)
 }
 
 /// Returns the day of a factor, in the cycle whose day is nearer to `near`.
@@ -384,7 +384,7 @@ mod tests {
         ) {
             let due = NaiveDate::from_num_days_from_ce_opt(FACTOR_EPOCH_DAY + days).unwrap();
             let near = NaiveDate::from_num_days_from_ce_opt(FACTOR_EPOCH_DAY + days + away).unwrap();
-            let boleto = Boleto::new(Digits::of(bank).unwrap(), centavos, due, Digits::of_id(id)).unwrap();
+            let boleto = Boleto::new(Digits::from_number(bank).unwrap(), centavos, due, Digits::from_id(id)).unwrap();
             prop_assert_eq!(Boleto::from_barcode(boleto.barcode().as_str(), near), Ok(boleto));
             prop_assert_eq!(Boleto::from_line(boleto.line().as_str(), near), Ok(boleto));
             prop_assert_eq!(Boleto::from_line(&boleto.formatted_line(), near), Ok(boleto));

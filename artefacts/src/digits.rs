@@ -18,7 +18,7 @@ impl<const N: usize> Digits<N> {
     }
 
     /// Converts a number, with leading zeros. Returns an error if it has more than `N` digits.
-    pub fn of(number: u128) -> Result<Self, DigitsError> {
+    pub fn from_number(number: u128) -> Result<Self, DigitsError> {
         match Self::split(number) {
             (digits, 0) => Ok(digits),
             _ => Err(DigitsError),
@@ -26,7 +26,7 @@ impl<const N: usize> Digits<N> {
     }
 
     /// Returns the last `N` digits of an id whose 16 bytes are interpreted as a big-endian number.
-    pub fn of_id(id: [u8; 16]) -> Self {
+    pub fn from_id(id: [u8; 16]) -> Self {
         Self::split(u128::from_be_bytes(id)).0
     }
 
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn a_number_that_does_not_fit_is_rejected() {
-        assert_eq!(Digits::<3>::of(999).unwrap().as_str(), "999");
-        assert_eq!(Digits::<3>::of(1000), Err(DigitsError));
+        assert_eq!(Digits::<3>::from_number(999).unwrap().as_str(), "999");
+        assert_eq!(Digits::<3>::from_number(1000), Err(DigitsError));
         assert_eq!(Digits::<40>::collect([9; 40]).number(), Err(DigitsError));
     }
 
@@ -130,7 +130,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_number_is_converted_there_and_back(number in 0_u128..1_000_000_000_000) {
-            let digits = Digits::<12>::of(number).unwrap();
+            let digits = Digits::<12>::from_number(number).unwrap();
             prop_assert_eq!(digits.number(), Ok(number));
             prop_assert_eq!(Digits::collect(digits.values()), digits);
         }
@@ -138,8 +138,8 @@ mod tests {
         #[test]
         fn an_id_is_converted_to_its_last_digits(id: [u8; 16]) {
             let whole = format!("{:025}", u128::from_be_bytes(id));
-            prop_assert!(whole.ends_with(Digits::<25>::of_id(id).as_str()));
-            prop_assert!(whole.ends_with(Digits::<7>::of_id(id).as_str()));
+            prop_assert!(whole.ends_with(Digits::<25>::from_id(id).as_str()));
+            prop_assert!(whole.ends_with(Digits::<7>::from_id(id).as_str()));
         }
     }
 }

@@ -35,7 +35,7 @@ pub fn reference(
     if amount_cents == 0 {
         return Err(AmountError::Zero);
     }
-    let cents = Digits::<8>::of(amount_cents.into()).map_err(|_| AmountError::TooLarge)?;
+    let cents = Digits::<8>::from_number(amount_cents.into()).map_err(|_| AmountError::TooLarge)?;
     let digits = entity.values().chain(number.values()).chain(cents.values());
     // The sum is below 20 · 9 · 100, far from saturation.
     let sum = digits
@@ -43,12 +43,12 @@ pub fn reference(
         .fold(0_u32, |sum, (digit, weight)| sum.saturating_add(u32::from(digit).saturating_mul(weight)));
     let check = 98_u32.saturating_sub(sum % 97);
     // From 2 to 98, so it always fits.
-    let check = Digits::<2>::of(check.into()).unwrap_or(Digits::ZERO);
+    let check = Digits::<2>::from_number(check.into()).unwrap_or(Digits::ZERO);
     Ok(Digits::collect(number.values().chain(check.values())))
 }
 
 /// Checks whether a reference's check digits are right for its entity and amount.
-pub fn holds(entity: &Digits<5>, given: &Digits<9>, amount_cents: u64) -> bool {
+pub fn is_valid(entity: &Digits<5>, given: &Digits<9>, amount_cents: u64) -> bool {
     let number = given.part::<7>(0).unwrap_or(Digits::ZERO);
     reference(entity, &number, amount_cents).as_ref() == Ok(given)
 }
@@ -56,7 +56,7 @@ pub fn holds(entity: &Digits<5>, given: &Digits<9>, amount_cents: u64) -> bool {
 /// Returns a reference for tests: its entity is [`SANDBOX_ENTITY`], and its number is derived from an id. It is not
 /// unique, because there are only ten million numbers.
 pub fn sandbox_reference(id: [u8; 16], amount_cents: u64) -> Result<Digits<9>, AmountError> {
-    reference(&SANDBOX_ENTITY, &Digits::of_id(id), amount_cents)
+    reference(&SANDBOX_ENTITY, &Digits::from_id(id), amount_cents)
 }
 
 #[cfg(test)]
@@ -81,20 +81,20 @@ mod tests {
             let amount_cents = vector["amount_cents"].as_u64().unwrap();
             let written = reference(&entity, &Digits::parse(text("ref7")).unwrap(), amount_cents).unwrap();
             assert_eq!(written.as_str(), text("reference"));
-            assert!(holds(&entity, &written, amount_cents));
+            assert!(is_valid(&entity, &written, amount_cents));
         }
     }
 
     #[test]
     fn an_amount_of_zero_or_of_more_than_eight_digits_is_rejected() {
         let most = sandbox_reference([0; 16], 99_999_999).unwrap();
-        assert!(holds(&SANDBOX_ENTITY, &most, 99_999_999));
+        assert!(is_valid(&SANDBOX_ENTITY, &most, 99_999_999));
         for rejected in [100_000_000, 999_999_999_999, u64::MAX] {
             assert_eq!(sandbox_reference([0; 16], rejected), Err(AmountError::TooLarge), "{rejected}");
-            assert!(!holds(&SANDBOX_ENTITY, &most, rejected), "{rejected}");
+            assert!(!is_valid(&SANDBOX_ENTITY, &most, rejected), "{rejected}");
         }
         assert_eq!(sandbox_reference([0; 16], 0), Err(AmountError::Zero));
-        assert!(!holds(&SANDBOX_ENTITY, &most, 0));
+        assert!(!is_valid(&SANDBOX_ENTITY, &most, 0));
     }
 
     #[test]
@@ -111,17 +111,17 @@ mod tests {
             more in 1_u64..=9,
             other in 1_u128..100_000,
         ) {
-            let written = reference(&entity(), &Digits::of_id(id), cents).unwrap();
-            prop_assert!(holds(&entity(), &written, cents));
+            let written = reference(&entity(), &Digits::from_id(id), cents).unwrap();
+            prop_assert!(is_valid(&entity(), &written, cents));
             // Changes the last digit of the amount. The weighted sum changes by less than 10 times the digit's weight,
             // which is never a multiple of 97.
             let changed = cents - cents % 10 + (cents + more) % 10;
             prop_assume!(changed != 0);
-            prop_assert!(!holds(&entity(), &written, changed));
-            let differs = Digits::of(other).unwrap();
+            prop_assert!(!is_valid(&entity(), &written, changed));
+            let differs = Digits::from_number(other).unwrap();
             prop_assert_eq!(
-                holds(&differs, &written, cents),
-                reference(&differs, &Digits::of_id(id), cents) == Ok(written)
+                is_valid(&differs, &written, cents),
+                reference(&differs, &Digits::from_id(id), cents) == Ok(written)
             );
         }
     }

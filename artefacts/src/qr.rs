@@ -45,7 +45,7 @@ pub enum QrError {
 /// kB.
 pub fn png(code: &str) -> Result<Vec<u8>, QrError> {
     let symbol = Symbol::new(code.as_bytes())?;
-    Ok(png::picture(symbol.width, &symbol.modules))
+    Ok(png::encode(symbol.width, &symbol.modules))
 }
 
 /// Encodes a code as [`png()`] does, and returns the file in base64 (RFC 4648, with padding).

@@ -109,7 +109,7 @@ impl Audit {
 
     /// Returns the row with these details.
     #[must_use]
-    pub fn with(self, details: String) -> Self {
+    pub fn with_details(self, details: String) -> Self {
         Self { details: Some(details), ..self }
     }
 }

@@ -73,13 +73,13 @@ impl Day {
 
     /// Returns the day `days` days earlier.
     #[must_use]
-    pub fn back(self, days: u64) -> Self {
+    pub fn minus_days(self, days: u64) -> Self {
         Self(self.0.checked_sub_days(Days::new(days)).unwrap_or(NaiveDate::MIN))
     }
 
     /// Returns the day `days` days later.
     #[must_use]
-    pub fn on(self, days: u64) -> Self {
+    pub fn plus_days(self, days: u64) -> Self {
         Self(self.0.checked_add_days(Days::new(days)).unwrap_or(NaiveDate::MAX))
     }
 
@@ -155,7 +155,7 @@ impl Window {
         let mut first = today;
         let mut remaining = days.saturating_sub(u32::from(first.is_business_day()));
         while remaining > 0 {
-            first = first.back(1);
+            first = first.minus_days(1);
             remaining = remaining.saturating_sub(u32::from(first.is_business_day()));
         }
         Self { first, today }
@@ -165,7 +165,7 @@ impl Window {
     pub fn latest(self, most: u64) -> impl Iterator<Item = Day> {
         let back = self.first.days_until(self.today).min(most.saturating_sub(1));
         let today = self.today;
-        (0..=back).rev().map(move |back| today.back(back))
+        (0..=back).rev().map(move |back| today.minus_days(back))
     }
 }
 

@@ -150,7 +150,7 @@ impl Amount {
     }
 
     /// Returns the amount as money of a currency.
-    pub fn of(self, currency: Currency) -> Money {
+    pub fn in_currency(self, currency: Currency) -> Money {
         Money { minor: self.into(), currency }
     }
 
@@ -457,8 +457,8 @@ mod tests {
     fn an_overflow_is_an_error() {
         let most = money(i64::MAX, Currency::BRL);
         let least = money(i64::MIN, Currency::BRL);
-        assert_eq!(most.checked_add(Amount::MIN.of(Currency::BRL)), Err(MoneyError::Overflow));
-        assert_eq!(least.checked_sub(Amount::MIN.of(Currency::BRL)), Err(MoneyError::Overflow));
+        assert_eq!(most.checked_add(Amount::MIN.in_currency(Currency::BRL)), Err(MoneyError::Overflow));
+        assert_eq!(least.checked_sub(Amount::MIN.in_currency(Currency::BRL)), Err(MoneyError::Overflow));
         assert_eq!(least.checked_neg(), Err(MoneyError::Overflow));
     }
 

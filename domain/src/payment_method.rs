@@ -117,7 +117,7 @@ impl PaymentMethod {
     }
 
     /// Checks whether the method can be paid in a currency (design: Money).
-    pub fn takes(self, currency: Currency) -> bool {
+    pub fn supports_currency(self, currency: Currency) -> bool {
         match self.facts().currencies {
             Currencies::Listed(listed) => listed.contains(&currency),
             Currencies::National => currency.is_national(),
@@ -143,7 +143,7 @@ mod tests {
     fn each_currency_has_its_payment_methods() {
         let methods_for = |code: &str| -> Vec<&str> {
             let currency = Currency::parse(code).unwrap();
-            let methods = PaymentMethod::all().filter(|method| method.takes(currency));
+            let methods = PaymentMethod::all().filter(|method| method.supports_currency(currency));
             methods.map(PaymentMethod::as_str).collect()
         };
         assert_eq!(methods_for("BRL"), ["PIX", "CREDIT_CARD", "BOLETO", "CRYPTO"]);

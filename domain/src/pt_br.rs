@@ -6,7 +6,7 @@ use crate::time::{SAO_PAULO_BEHIND_SECONDS, Timestamp};
 const GROUP_DIGITS: usize = 3;
 
 /// Formats an amount as `R$ 1.234,56`. Currencies other than the real show their code: `EUR 1.234,56`.
-pub fn amount(amount: Amount, currency: Currency) -> String {
+pub fn format_amount(amount: Amount, currency: Currency) -> String {
     let decimal = amount.decimal(currency.exponent());
     let (whole, fraction) = decimal.split_once('.').unwrap_or((&decimal, ""));
     let groups = whole.as_bytes().rchunks(GROUP_DIGITS).rev();
@@ -18,12 +18,12 @@ pub fn amount(amount: Amount, currency: Currency) -> String {
 
 /// Formats a time in Brasília to the minute: `21/11/2026 às 15:04`. Seconds are dropped, so that a displayed deadline
 /// is never later than the real one.
-pub fn moment(at: Timestamp) -> String {
+pub fn format_minute(at: Timestamp) -> String {
     in_brasilia(at, "%d/%m/%Y às %H:%M")
 }
 
 /// Formats a time in Brasília to the second: `21/11/2026 15:04:05`.
-pub fn second(at: Timestamp) -> String {
+pub fn format_second(at: Timestamp) -> String {
     in_brasilia(at, "%d/%m/%Y %H:%M:%S")
 }
 
@@ -48,13 +48,13 @@ mod tests {
             (123_456, Currency::EUR, "EUR 1.234,56"),
             (123_456, Currency::JPY, "JPY 123.456"),
         ] {
-            assert_eq!(amount(Amount::parse(minor).unwrap(), currency), expected);
+            assert_eq!(format_amount(Amount::parse(minor).unwrap(), currency), expected);
         }
     }
 
     #[test]
     fn a_second_is_shown_in_brasilia() {
-        assert_eq!(second("2026-11-21T01:02:03.004Z".parse().unwrap()), "20/11/2026 22:02:03");
+        assert_eq!(format_second("2026-11-21T01:02:03.004Z".parse().unwrap()), "20/11/2026 22:02:03");
     }
 
     #[test]
@@ -65,7 +65,7 @@ mod tests {
             ("2027-01-01T03:00:00Z", "01/01/2027 às 00:00"),
             ("2026-07-01T12:00:00Z", "01/07/2026 às 09:00"),
         ] {
-            assert_eq!(moment(at.parse().unwrap()), expected);
+            assert_eq!(format_minute(at.parse().unwrap()), expected);
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct Key {
 impl Key {
     /// Returns the partition key and the sort key joined by `#`. The result identifies one row even where several rows
     /// share a partition, so ids derived from a row (events, postings) use it.
-    pub fn whole(&self) -> String {
+    pub fn joined(&self) -> String {
         format!("{}#{}", self.pk, self.sk)
     }
 }

@@ -20,13 +20,13 @@ pub fn misleads(character: char) -> bool {
 
 /// Checks whether a character is forbidden in single-line text such as a name, a label or an address: control
 /// characters and those that [`misleads`] reports.
-pub fn is_unfit_for_line(character: char) -> bool {
+pub fn is_forbidden_in_line(character: char) -> bool {
     character.is_control() || misleads(character)
 }
 
 /// Checks whether a character is forbidden in multi-line text: control characters other than line breaks, and
 /// characters that override or isolate the text direction.
-pub fn is_unfit_for_lines(character: char) -> bool {
+pub fn is_forbidden_in_multiline(character: char) -> bool {
     let is_break = matches!(character, '\n' | '\r');
     let changes_direction = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     changes_direction || (character.is_control() && !is_break)

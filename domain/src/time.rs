@@ -87,12 +87,12 @@ impl Timestamp {
     /// Returns this instant, or the first millisecond after `earlier` when this instant is not later. Change times of a
     /// row are computed with it, so they strictly increase even when a request with an older time commits second.
     #[must_use]
-    pub fn later_than(self, earlier: Self) -> Self {
+    pub fn strictly_after(self, earlier: Self) -> Self {
         earlier.plus_millis(1).map_or(self, |next| self.max(next))
     }
 
     /// Returns the duration from `now` until this instant; zero when this instant has passed.
-    pub fn until_from(self, now: Self) -> Duration {
+    pub fn saturating_duration_since(self, now: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.millis_since(now)).unwrap_or_default())
     }
 

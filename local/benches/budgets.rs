@@ -105,7 +105,7 @@ impl Row {
         self.times.sort();
         let requests = self.reports.iter().map(Report::requests).max().unwrap();
         // Two concurrent requests sometimes do not overlap, so the minimum of all samples is the number that is needed.
-        let chain = self.reports.iter().map(|report| report.one_after_another).min().unwrap();
+        let chain = self.reports.iter().map(|report| report.sequential_requests).min().unwrap();
         let write_units = self.reports.iter().map(|report| report.write_units).fold(0.0, f64::max);
         let read_units = self.reports.iter().map(|report| report.read_units).fold(0.0, f64::max);
         println!(

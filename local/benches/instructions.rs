@@ -42,7 +42,7 @@ use hyper::Request;
 use hyper::body::Bytes;
 use local::embedded::{ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY};
 use local::stack::{Options, Stack};
-use local::template::{Names, Template};
+use local::template::{Template, TemplateValues};
 use local::wire::http_client;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -435,7 +435,7 @@ impl Figures {
 /// Returns the function's environment: the variables of the template, and those that Lambda sets.
 fn environment(stack: &Stack) -> BTreeMap<String, String> {
     let checkout = ("CheckoutBaseUrl".to_owned(), "https://pay.example.com/checkout".to_owned());
-    let names = Names { parameters: BTreeMap::from([checkout]), ..Names::default() };
+    let names = TemplateValues { parameters: BTreeMap::from([checkout]), ..TemplateValues::default() };
     let mut environment = Template::deployed().unwrap().environment("ChargesFunction", &names).unwrap();
     let of_lambda = [
         ("AWS_ACCESS_KEY_ID", ACCESS_KEY),

@@ -44,9 +44,9 @@ impl Pattern {
     }
 
     /// Checks whether a record matches: it has every field of the pattern, with a permitted value.
-    pub fn takes(&self, record: &Value) -> bool {
+    pub fn matches(&self, record: &Value) -> bool {
         self.0.iter().all(|(name, rule)| match (record.get(name), rule) {
-            (Some(value), Rule::Nested(pattern)) => pattern.takes(value),
+            (Some(value), Rule::Nested(pattern)) => pattern.matches(value),
             (Some(value), Rule::AnyOf(tests)) => tests.iter().any(|test| test.matches(value)),
             (None, _) => false,
         })

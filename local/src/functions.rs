@@ -7,7 +7,7 @@ use aws_lambda_events::{dynamodb, sqs};
 use event_dispatcher::Dispatcher;
 use mailer::Mailer;
 use mailer::sender::Sender;
-use scheduler::DueWork;
+use scheduler::Scheduler;
 use serde_json::Value;
 use shared::app::App;
 use shared::clock::Clock;
@@ -16,21 +16,26 @@ use webhook_worker::worker::Worker;
 
 use crate::error::{Error, Result};
 use crate::lambda::{Functions, Invoke, event_function, http_function};
-use crate::template::{Names, Template};
+use crate::template::{Template, TemplateValues};
 
 /// The environment variable with the directory for emails, one file each. If it is not set, emails are only logged.
 pub(crate) const MAIL_DIRECTORY: &str = "MAIL_DIRECTORY";
 
 /// Environment variables besides those of the template: Lambda sets some of them, and the others exist only on this
 /// machine.
-pub type Extra = BTreeMap<String, String>;
+pub type ExtraVariables = BTreeMap<String, String>;
 
 /// Creates every function of the template, each with its own environment.
 ///
 /// # Errors
 ///
 /// When this module does not know a function of the template, or a function's environment is incomplete.
-pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Clock) -> Result<Functions> {
+pub fn create_functions(
+    template: &Template,
+    names: &TemplateValues,
+    extra: &ExtraVariables,
+    clock: &Clock,
+) -> Result<Functions> {
     let mut functions = Functions::new();
     for declared in &template.functions {
         let logical_id = declared.logical_id.as_str();
@@ -76,8 +81,8 @@ pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Cloc
                 })
             }
             "AcquirerWorkerFunction" => {
-                let worker =
-                    acquirer_worker::Worker::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
+                let worker = acquirer_worker::AcquirerWorker::from_vars(&aws, clock.clone(), &var)
+                    .map_err(|e| failed(&e))?;
                 event_function(move |event: sqs::SqsEvent| {
                     let worker = worker.clone();
                     async move { Ok::<_, Error>(worker.handle(event).await) }
@@ -93,7 +98,7 @@ pub fn functions(template: &Template, names: &Names, extra: &Extra, clock: &Cloc
                 })
             }
             "SchedulerFunction" => {
-                let work = DueWork::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
+                let work = Scheduler::from_vars(&aws, clock.clone(), &var).map_err(|e| failed(&e))?;
                 event_function(move |_tick: Value| {
                     let work = work.clone();
                     async move { work.run().await.map(|moved| serde_json::json!({ "moved": moved })) }

@@ -23,7 +23,7 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode};
 use serde_json::{Map, Value, json};
-use shared::http::{Problem, refuse};
+use shared::http::{Problem, problem_response};
 use tokio::net::TcpListener;
 use tower::ServiceExt;
 
@@ -206,7 +206,7 @@ impl Api {
         let body = if is_announced_too_large(&head.headers) { None } else { read_body(body).await };
         let Some(body) = body else {
             let message = "The body is larger than 10 MiB.".to_owned();
-            return collect_body(refuse(&head.headers, &Problem::Unreadable(message))).await;
+            return collect_body(problem_response(&head.headers, &Problem::Unreadable(message))).await;
         };
         if head.uri.path().starts_with(LOCAL_PREFIX) {
             // Before the headers are changed: the guard checks the ones that the client sent.
@@ -221,7 +221,8 @@ impl Api {
         });
         let Some((target, variables)) = found else {
             let (method, path) = (head.method.to_string(), head.uri.path().to_owned());
-            return collect_body(refuse(&head.headers, &Problem::NoSuchRoute { method, path })).await;
+            return collect_body(problem_response(&head.headers, &Problem::NoSuchRoute { method, path }))
+                .await;
         };
         let event = event(&head, &body, peer, &target.key, variables);
         let returned = (target.invoke)(event).await;
@@ -231,7 +232,7 @@ impl Api {
             Ok(response) => response,
             Err(error) => {
                 let problem = Problem::Internal(format!("{} failed: {error}", target.key));
-                collect_body(refuse(&head.headers, &problem)).await
+                collect_body(problem_response(&head.headers, &problem)).await
             }
         }
     }
@@ -456,7 +457,7 @@ mod tests {
             functions = functions.with(&function.logical_id, echo);
         }
         let local = Router::new().route("/_local/ping", any(async || "pong"));
-        Gateway::start(http::loopback().await.unwrap(), &template, &functions, local).unwrap()
+        Gateway::start(http::bind_loopback().await.unwrap(), &template, &functions, local).unwrap()
     }
 
     async fn call(
@@ -564,7 +565,7 @@ mod tests {
         for function in &template.functions {
             functions = functions.with(&function.logical_id, crate::lambda::http_function(router.clone()));
         }
-        let listener = http::loopback().await.unwrap();
+        let listener = http::bind_loopback().await.unwrap();
         let gateway = Gateway::start(listener, &template, &functions, Router::new()).unwrap();
         for host in ["two words", "", "a/b", "[", "ok:99999999"] {
             let request = format!(
@@ -605,7 +606,7 @@ mod tests {
             });
             functions = functions.with(&function.logical_id, wait);
         }
-        let listener = http::loopback().await.unwrap();
+        let listener = http::bind_loopback().await.unwrap();
         let gateway = Gateway::start(listener, &template, &functions, Router::new()).unwrap();
         let calls = (0..100).map(|_| {
             let request = Request::get(format!("{}/v1/charges", gateway.url())).body(Full::new(Bytes::new()));
@@ -624,7 +625,7 @@ mod tests {
             let fail = event_function(|_: Value| async { Err::<Value, _>("secret detail") });
             functions = functions.with(&function.logical_id, fail);
         }
-        let listener = http::loopback().await.unwrap();
+        let listener = http::bind_loopback().await.unwrap();
         let gateway = Gateway::start(listener, &template, &functions, Router::new()).unwrap();
         let (status, headers, body) = call(&gateway, Request::get("/"), "/v1/charges", b"").await;
         let text = String::from_utf8(body.to_vec()).unwrap();

@@ -31,13 +31,13 @@ pub struct AllowedHost(Host<String>);
 /// The error for a text that is not a host.
 #[derive(Debug, thiserror::Error)]
 #[error("must be a host name or an IP address, without a port")]
-pub struct NoHost;
+pub struct InvalidHost;
 
 impl FromStr for AllowedHost {
-    type Err = NoHost;
+    type Err = InvalidHost;
 
-    fn from_str(text: &str) -> Result<Self, NoHost> {
-        let host = Host::parse(text).map_err(|_| NoHost)?;
+    fn from_str(text: &str) -> Result<Self, InvalidHost> {
+        let host = Host::parse(text).map_err(|_| InvalidHost)?;
         Ok(Self(without_root_dot(host)))
     }
 }

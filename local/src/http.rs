@@ -90,7 +90,7 @@ where
 }
 
 /// Listens on a free port of the loopback interface.
-pub async fn loopback() -> io::Result<TcpListener> {
+pub async fn bind_loopback() -> io::Result<TcpListener> {
     TcpListener::bind(("127.0.0.1", 0)).await
 }
 

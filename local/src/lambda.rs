@@ -177,7 +177,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_id_in_any_script_survives_both_conversions() {
-        let router = shared::http::framed(Router::new());
+        let router = shared::http::with_middleware(Router::new());
         let invoke = http_function(router);
         for (sent, is_echoed) in [("pedido nº 7 – 注文", true), ("plain-1", true), ("a\u{85}b", false)] {
             let mut event = event("", false);

@@ -14,7 +14,7 @@ use local::commands::listen::Print;
 use local::commands::{Running, listen, trigger};
 use local::embedded::State;
 use local::guard::AllowedHost;
-use local::seed::write_whole;
+use local::seed::write_atomically;
 use local::stack::{Options, Stack};
 use local::{Error, Result};
 use tracing_subscriber::layer::SubscriberExt;
@@ -155,7 +155,7 @@ async fn serve(arguments: Serve) -> Result<()> {
     let options = Options {
         state,
         port: arguments.port,
-        mails,
+        mail_directory: mails,
         webhook_local_names: arguments.webhook_local_names,
         allowed_hosts: arguments.allow_host,
         ..Options::in_memory()
@@ -164,7 +164,7 @@ async fn serve(arguments: Serve) -> Result<()> {
     let text = serde_json::to_vec_pretty(&stack.ready()?)
         .map_err(|e| Error::because("encoding the ready file", &e))?;
     for path in ready_files.iter().rev() {
-        write_whole(path, &text)?;
+        write_atomically(path, &text)?;
     }
     // Ignores the error of a closed terminal: the service continues.
     let _ = writeln!(std::io::stdout(), "{}", greeting(&stack, &location));

@@ -13,11 +13,11 @@ use crate::embedded::Endpoints;
 use crate::error::{Error, Result};
 use crate::sdk;
 use crate::template::{Bucket, Queue, Table, Template, queue_arn};
-use crate::wire::Wire;
+use crate::wire::JsonClient;
 
 /// Creates all missing resources.
 pub async fn provision(template: &Template, endpoints: &Endpoints) -> Result<()> {
-    let dynamodb = Wire::new(&endpoints.dynamodb_url);
+    let dynamodb = JsonClient::new(&endpoints.dynamodb_url);
     for table in &template.tables {
         create_table(&dynamodb, table).await?;
     }
@@ -35,7 +35,7 @@ pub async fn provision(template: &Template, endpoints: &Endpoints) -> Result<()>
     Ok(())
 }
 
-async fn create_table(dynamodb: &Wire, table: &Table) -> Result<()> {
+async fn create_table(dynamodb: &JsonClient, table: &Table) -> Result<()> {
     let doing = format!("creating the table {}", table.logical_id);
     match dynamodb.call("DynamoDB_20120810.CreateTable", &table.create).await {
         Ok(_) => {}
@@ -63,7 +63,7 @@ async fn create_table(dynamodb: &Wire, table: &Table) -> Result<()> {
 }
 
 /// Checks that an existing table has the indexes that the template declares.
-async fn check_indexes(dynamodb: &Wire, table: &Table) -> Result<()> {
+async fn check_indexes(dynamodb: &JsonClient, table: &Table) -> Result<()> {
     let name = json!({"TableName": table.logical_id});
     let described = dynamodb.call("DynamoDB_20120810.DescribeTable", &name).await;
     let described = described.map_err(|e| Error::because("describing a table", &e))?;

@@ -68,7 +68,7 @@ pub struct Seed {
 
 impl Seed {
     /// Loads the seed of a state directory. Creates it if there is none.
-    pub fn load_or_make(directory: Option<&Path>) -> Result<Self> {
+    pub fn load_or_create(directory: Option<&Path>) -> Result<Self> {
         let Some(directory) = directory else {
             return Self::generate();
         };
@@ -86,7 +86,7 @@ impl Seed {
         }
         let seed = Self::generate()?;
         let text = serde_json::to_vec_pretty(&seed).map_err(|e| Error::because("writing seed.json", &e))?;
-        write_whole(&path, &text)?;
+        write_atomically(&path, &text)?;
         Ok(seed)
     }
 
@@ -102,7 +102,7 @@ impl Seed {
     }
 
     /// Inserts the missing rows of the seed.
-    pub async fn plant(&self, store: &Store, api_keys: &ApiKeys, now: Timestamp) -> Result<()> {
+    pub async fn insert_rows(&self, store: &Store, api_keys: &ApiKeys, now: Timestamp) -> Result<()> {
         let failed = |error: &(dyn std::error::Error + 'static)| Error::because("seeding", error);
         for account in [&self.first, &self.other] {
             let row = account.row(now)?;
@@ -157,7 +157,7 @@ impl Seed {
     fn token(&self, account: &SeededAccount, email: &str, role: Role, now: Timestamp) -> Result<String> {
         let failed = |e: &(dyn std::error::Error + 'static)| Error::because("issuing a token", e);
         let tokens = Tokens::new(self.token_secret()).map_err(|e| failed(&e))?;
-        let holder = (UserId::of_email(email), account.id, role, self.tokens);
+        let holder = (UserId::from_email(email), account.id, role, self.tokens);
         let (token, _) = tokens.issue(holder, &random_text()?, now).map_err(|e| failed(&e))?;
         Ok(token.expose_secret().to_owned())
     }
@@ -203,7 +203,7 @@ fn random_text() -> Result<String> {
 }
 
 /// Writes a file atomically: readers see the old or the new content, never a part. Only its owner can read the file.
-pub fn write_whole(path: &Path, text: &[u8]) -> Result<()> {
+pub fn write_atomically(path: &Path, text: &[u8]) -> Result<()> {
     let failed = |e: &std::io::Error| Error::because(&format!("writing {}", path.display()), e);
     let temporary = path.with_extension("new");
     let mut options = fs::OpenOptions::new();

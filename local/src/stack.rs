@@ -22,14 +22,14 @@ use crate::embedded::fault_proxy::FaultProxy;
 use crate::embedded::{ACCESS_KEY, Embedded, Endpoints, REGION, SECRET_KEY, State};
 use crate::error::{Error, Result};
 use crate::event_sources::{Dependencies, EventSources};
-use crate::functions::{MAIL_DIRECTORY, functions};
+use crate::functions::{MAIL_DIRECTORY, create_functions};
 use crate::gateway::Gateway;
 use crate::guard::{self, AllowedHost};
 use crate::lambda::Functions;
 use crate::provision::provision;
 use crate::sdk;
-use crate::seed::{Seed, write_whole};
-use crate::template::{Names, Template, bucket_name};
+use crate::seed::{Seed, write_atomically};
+use crate::template::{Template, TemplateValues, bucket_name};
 
 /// The maximum number of seconds by which one request advances the clock: ten years.
 const MAX_ADVANCE_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;
@@ -56,7 +56,7 @@ pub struct Options {
     /// Runs the event sources (streams, queues, schedules). Without them, only HTTP requests invoke functions.
     pub event_sources: bool,
     /// The directory for emails to accounts' contacts, one file each. `None`: emails are only logged.
-    pub mails: Option<PathBuf>,
+    pub mail_directory: Option<PathBuf>,
     /// Hosts, separated by commas, that webhooks may be sent to by plain http and to any port, as to loopback:
     /// `host.docker.internal`.
     pub webhook_local_names: String,
@@ -74,7 +74,7 @@ impl Options {
             port: 0,
             fault_proxy: false,
             event_sources: true,
-            mails: None,
+            mail_directory: None,
             webhook_local_names: String::new(),
             allowed_hosts: Vec::new(),
             parameters: BTreeMap::new(),
@@ -152,10 +152,10 @@ impl Stack {
         let endpoints = embedded.endpoints();
         provision(&template, &endpoints).await?;
 
-        let seed = Seed::load_or_make(directory.map(PathBuf::as_path))?;
+        let seed = Seed::load_or_create(directory.map(PathBuf::as_path))?;
         let store = Store::new(sdk::dynamodb(&endpoints.dynamodb_url), STATE_TABLE);
         let api_keys = ApiKeys::new(store.clone(), API_KEYS_TABLE);
-        seed.plant(&store, &api_keys, clock.now()).await?;
+        seed.insert_rows(&store, &api_keys, clock.now()).await?;
 
         let fault_proxy =
             if options.fault_proxy { Some(FaultProxy::start(&endpoints.dynamodb_url).await?) } else { None };
@@ -166,7 +166,7 @@ impl Stack {
             ("MailFrom".to_owned(), MAIL_FROM.to_owned()),
         ]);
         parameters.extend(options.parameters);
-        let names = Names {
+        let names = TemplateValues {
             parameters,
             secrets: BTreeMap::from([(
                 "DashboardTokenSecret".to_owned(),
@@ -176,10 +176,10 @@ impl Stack {
         };
         let mut environment = lambda_environment(&endpoints, dynamodb_url);
         environment.insert("WEBHOOK_LOCAL_NAMES".to_owned(), options.webhook_local_names);
-        if let Some(mails) = options.mails {
+        if let Some(mails) = options.mail_directory {
             environment.insert(MAIL_DIRECTORY.to_owned(), mails.to_string_lossy().into_owned());
         }
-        let functions = functions(&template, &names, &environment, &clock)?;
+        let functions = create_functions(&template, &names, &environment, &clock)?;
         let run_schedules_now = Arc::new(Notify::new());
         let local = LocalState {
             clock: clock.clone(),
@@ -331,7 +331,7 @@ async fn advance(Shared(state): Shared<LocalState>, body: String) -> Response {
         // Saves the offset before it takes effect. Otherwise, a crash could leave rows whose times are in the future
         // of the restarted clock.
         let offset_ms = state.clock.offset_ms().saturating_add(milliseconds);
-        if let Err(error) = write_whole(file, offset_ms.to_string().as_bytes()) {
+        if let Err(error) = write_atomically(file, offset_ms.to_string().as_bytes()) {
             let error = format!("the clock was not moved: {error}");
             return (StatusCode::INTERNAL_SERVER_ERROR, Json(json!({ "error": error }))).into_response();
         }

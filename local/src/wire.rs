@@ -14,14 +14,14 @@ use serde_json::Value;
 
 /// A client for one server, which reuses its connections.
 #[derive(Debug, Clone)]
-pub struct Wire {
+pub struct JsonClient {
     url: String,
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
 /// The reason why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WireError {
+pub enum JsonClientError {
     /// The server returned an error.
     #[error("{code}: {message}")]
     Refused {
@@ -35,7 +35,7 @@ pub enum WireError {
     Failed(String),
 }
 
-impl WireError {
+impl JsonClientError {
     /// Checks whether the server returned this error code.
     pub fn is(&self, expected: &str) -> bool {
         matches!(self, Self::Refused { code, .. } if code == expected)
@@ -49,15 +49,15 @@ pub fn http_client() -> Client<HttpConnector, Full<Bytes>> {
     Client::builder(TokioExecutor::new()).build(connector)
 }
 
-impl Wire {
+impl JsonClient {
     /// Creates a client for the server at `url`.
     pub fn new(url: &str) -> Self {
         Self { url: url.to_owned(), client: http_client() }
     }
 
     /// Calls an operation by its target: `DynamoDB_20120810.CreateTable`.
-    pub async fn call(&self, target: &str, body: &Value) -> Result<Value, WireError> {
-        let failed = |e: &dyn fmt::Display| WireError::Failed(format!("{target}: {e}"));
+    pub async fn call(&self, target: &str, body: &Value) -> Result<Value, JsonClientError> {
+        let failed = |e: &dyn fmt::Display| JsonClientError::Failed(format!("{target}: {e}"));
         let request = Request::post(&self.url)
             .header("content-type", "application/x-amz-json-1.0")
             .header("x-amz-target", target)
@@ -78,7 +78,7 @@ impl Wire {
         }
         let text = |name: &str| json.get(name).and_then(Value::as_str);
         let code = text("__type").unwrap_or_default();
-        Err(WireError::Refused {
+        Err(JsonClientError::Refused {
             code: code.rsplit('#').next().unwrap_or(code).to_owned(),
             message: text("message").or_else(|| text("Message")).unwrap_or_default().to_owned(),
         })

@@ -38,14 +38,14 @@ impl<'a> Change<'a> {
     /// Builds the audit row. `None`: the row's actor wrote an earlier version, not this one.
     fn entry(self, action: &str, subject: &dyn ToString, details: impl FnOnce() -> String) -> Option<Audit> {
         let actor = self.actor.filter(|actor| actor.version == self.version)?;
-        let id = AuditId::derive(self.at, &self.row.whole(), self.version);
+        let id = AuditId::derive(self.at, &self.row.joined(), self.version);
         let key = (&actor.fingerprint, actor.source);
         Some(Audit::by_key(key, self.scope, (id, self.at), action, subject.to_string(), &details()))
     }
 }
 
 /// Derives the audit row of a charge's change: an API key cancels it.
-pub fn of_charge(old: Option<&Charge>, new: &Charge) -> Option<Audit> {
+pub fn for_charge(old: Option<&Charge>, new: &Charge) -> Option<Audit> {
     let from = old.map(|charge| charge.status)?;
     if new.status != TransactionStatus::Cancelled {
         return None;
@@ -56,7 +56,7 @@ pub fn of_charge(old: Option<&Charge>, new: &Charge) -> Option<Audit> {
 }
 
 /// Derives the audit row of a refund's change: an API key creates it.
-pub fn of_refund(new: &Refund) -> Option<Audit> {
+pub fn for_refund(new: &Refund) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     change.entry("refund.create", &new.id, || {
         let share = &new.share;
@@ -67,7 +67,7 @@ pub fn of_refund(new: &Refund) -> Option<Audit> {
 }
 
 /// Derives the audit row of a MED case's change: an API key appeals or accepts it.
-pub fn of_case(new: &MedCase) -> Option<Audit> {
+pub fn for_case(new: &MedCase) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     let claimed = money(new.currency, new.amount);
     match new.status {
@@ -81,7 +81,7 @@ pub fn of_case(new: &MedCase) -> Option<Audit> {
 
 /// Derives the audit row of a webhook endpoint's change: an API key registers it, changes it or rotates its
 /// secret.
-pub fn of_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Audit> {
+pub fn for_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     match old {
         None => change.entry("webhook-endpoint.register", &new.id, || described(new)),
@@ -148,7 +148,7 @@ mod tests {
     use domain::charge::transition::{Command, Outcome};
     use domain::ids::{Fingerprint, MedCaseId};
     use domain::med::Decision;
-    use domain::refund::RefundEnd;
+    use domain::refund::RefundOutcome;
     use domain::source_address::SourceAddress;
     use domain::webhook::signature::EndpointSecret;
 
@@ -183,14 +183,14 @@ mod tests {
     fn a_cancel_is_recorded_once_and_only_for_the_actor_of_that_version() {
         let before = waiting();
         let after = cancelled(&before);
-        assert_eq!(of_charge(Some(&before), &after), None, "the scheduler has no key");
+        assert_eq!(for_charge(Some(&before), &after), None, "the scheduler has no key");
         let after = Charge { actor: Some(caller().actor(after.version)), ..after };
-        let entry = of_charge(Some(&before), &after);
-        assert_eq!(entry, of_charge(Some(&before), &after), "a replayed record names the same row");
+        let entry = for_charge(Some(&before), &after);
+        assert_eq!(entry, for_charge(Some(&before), &after), "a replayed record names the same row");
         assert_eq!(entry.as_ref().unwrap().at, after.updated_at);
         insta::assert_snapshot!(line(entry).unwrap(), @"charge.cancel ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9: test BRL 1000, before: WAITING_PAYMENT");
         let later = transition::next_version(after.clone(), at(100));
-        assert_eq!(of_charge(Some(&after), &later), None, "the actor wrote an earlier version");
+        assert_eq!(for_charge(Some(&after), &later), None, "the actor wrote an earlier version");
     }
 
     #[test]
@@ -205,10 +205,11 @@ mod tests {
                 .unwrap();
             let step = Refund::request(asked.id(paid().id), &paid(), plan, at(100)).unwrap();
             let new = Refund { actor: Some(caller().actor(1)), ..step.refund };
-            lines.push(line(of_refund(&new)).unwrap());
+            lines.push(line(for_refund(&new)).unwrap());
             let started = new.started(&step.charge, at(101)).unwrap().unwrap();
-            let ended = started.ended(&step.charge, RefundEnd::Refunded, at(103)).unwrap().unwrap().refund;
-            assert_eq!((of_refund(&started), of_refund(&ended)), (None, None));
+            let ended =
+                started.ended(&step.charge, RefundOutcome::Refunded, at(103)).unwrap().unwrap().refund;
+            assert_eq!((for_refund(&started), for_refund(&ended)), (None, None));
         }
         insta::assert_snapshot!(lines.join("\n"), @r#"
         refund.create re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2: test BRL 300 of ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9, cashout
@@ -225,7 +226,7 @@ mod tests {
         let reason = crate::med::request::appeal_reason(&object(&reason)).unwrap();
         let appealed = by_key(open.case.appealed(&open.charge, &reason, at(110)).unwrap().case);
         let accepted = by_key(open.case.accepted(&open.charge, at(110)).unwrap().unwrap().case);
-        let lines = [&open.case, &appealed, &accepted].map(|case| line(of_case(case)));
+        let lines = [&open.case, &appealed, &accepted].map(|case| line(for_case(case)));
         insta::assert_debug_snapshot!(lines, @r#"
         [
             None,
@@ -238,7 +239,7 @@ mod tests {
         ]
         "#);
         let decided = appealed.decided(&open.charge, Decision::Payer, at(120)).unwrap().unwrap().case;
-        assert!(decided.actor.is_some() && of_case(&decided).is_none());
+        assert!(decided.actor.is_some() && for_case(&decided).is_none());
     }
 
     #[test]
@@ -263,9 +264,9 @@ mod tests {
             Endpoint { secret: EndpointSecret::from_random(&[8; 32]), ..old.clone() },
             old.clone(),
         ];
-        let mut lines = vec![line(of_endpoint(None, &old)).unwrap()];
+        let mut lines = vec![line(for_endpoint(None, &old)).unwrap()];
         for new in changes {
-            lines.push(line(of_endpoint(Some(&old), &by_key(new, 2))).unwrap());
+            lines.push(line(for_endpoint(Some(&old), &by_key(new, 2))).unwrap());
         }
         for line in &lines {
             assert!(!HIDDEN.iter().any(|hidden| line.contains(hidden)), "{line}");
@@ -279,7 +280,7 @@ mod tests {
         "#);
         // The webhook worker records a failure: the row keeps its actor, who did not make this change.
         let failing = Endpoint { version: 2, failing_since: Some(at(20)), ..old.clone() };
-        assert_eq!(of_endpoint(Some(&old), &failing), None);
+        assert_eq!(for_endpoint(Some(&old), &failing), None);
     }
 
     #[test]
@@ -289,7 +290,7 @@ mod tests {
         let read: StoredCharge = serde_json::from_value(before).unwrap();
         let read = read.as_stored();
         assert_eq!(read.actor, None);
-        assert_eq!(of_charge(Some(read), &cancelled(read)), None);
+        assert_eq!(for_charge(Some(read), &cancelled(read)), None);
         let unknown = Actor { source: SourceAddress::default(), ..caller().actor(2) };
         let written = serde_json::to_value(&unknown).unwrap();
         assert_eq!(written.as_object().unwrap().len(), 2, "{written}");

@@ -10,7 +10,7 @@ use domain::money::MoneyError;
 use crate::account::password::PasswordError;
 use crate::acquirer::AcquirerError;
 use crate::api_key::ApiKeyError;
-use crate::auth::dashboard::token::Unsigned;
+use crate::auth::dashboard::token::SigningError;
 use crate::charge::ChargeError;
 use crate::http::{Detail, Problem};
 use crate::med::{CaseError, EvidenceError};
@@ -53,8 +53,8 @@ impl From<PasswordError> for Problem {
     }
 }
 
-impl From<Unsigned> for Problem {
-    fn from(error: Unsigned) -> Self {
+impl From<SigningError> for Problem {
+    fn from(error: SigningError) -> Self {
         Self::Internal(error.to_string())
     }
 }
@@ -73,7 +73,7 @@ impl From<AcquirerError> for Problem {
         match error {
             AcquirerError::NotConfigured => Self::Unprocessable(error.to_string()),
             AcquirerError::Unavailable(_) => Self::Unavailable(error.to_string()),
-            AcquirerError::Unfit(_) => Self::Internal(error.to_string()),
+            AcquirerError::InvalidArtefact(_) => Self::Internal(error.to_string()),
         }
     }
 }

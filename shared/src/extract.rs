@@ -78,7 +78,7 @@ where
 }
 
 /// A resource that a path identifies and that belongs to one scope.
-pub trait Owned: Scoped + Send + Sized {
+pub trait ScopedResource: Scoped + Send + Sized {
     /// The extractor of the resource's id from the path.
     type Path: Send;
 
@@ -91,7 +91,7 @@ pub trait Owned: Scoped + Send + Sized {
 }
 
 /// A charge by its id on the charges surface, `ch_<uuid>`.
-impl Owned for StoredCharge {
+impl ScopedResource for StoredCharge {
     type Path = ChargePath;
 
     const NAME: &'static str = "charge";
@@ -101,7 +101,7 @@ impl Owned for StoredCharge {
     }
 }
 
-impl Owned for MedCase {
+impl ScopedResource for MedCase {
     type Path = IdPath<MedCaseId>;
 
     const NAME: &'static str = "MED case";
@@ -111,7 +111,7 @@ impl Owned for MedCase {
     }
 }
 
-impl Owned for Refund {
+impl ScopedResource for Refund {
     type Path = IdPath<RefundId>;
 
     const NAME: &'static str = "refund";
@@ -125,7 +125,7 @@ impl Owned for Refund {
 /// trip. A resource of another scope is answered with the same 404 as one that does not exist. With
 /// `TEST_ONLY`, a live key is refused first.
 #[derive(Debug)]
-pub struct Own<T, const TEST_ONLY: bool = false> {
+pub struct CallerOwned<T, const TEST_ONLY: bool = false> {
     /// The function's state.
     pub app: App,
     /// The caller.
@@ -136,13 +136,13 @@ pub struct Own<T, const TEST_ONLY: bool = false> {
     pub now: Timestamp,
 }
 
-/// Like [`Own`], for sandbox routes, where the caller acts as the acquirer.
-pub type OwnTest<T> = Own<T, true>;
+/// Like [`CallerOwned`], for sandbox routes, where the caller acts as the acquirer.
+pub type CallerOwnedTest<T> = CallerOwned<T, true>;
 
-impl<S, T, const TEST_ONLY: bool> FromRequestParts<S> for Own<T, TEST_ONLY>
+impl<S, T, const TEST_ONLY: bool> FromRequestParts<S> for CallerOwned<T, TEST_ONLY>
 where
     S: Send + Sync,
-    T: Owned,
+    T: ScopedResource,
     T::Path: FromRequestParts<S, Rejection = Infallible>,
     App: FromRef<S>,
 {
@@ -177,7 +177,10 @@ pub struct Deferred<E> {
 impl<E: FromRequestParts<App, Rejection = Problem>> Deferred<E> {
     /// Runs the extractor and `read` concurrently. If the extractor fails, its error is returned and the
     /// result of `read` is dropped.
-    pub async fn beside<T>(mut self, read: impl AsyncFnOnce(&App) -> T) -> Result<(E, T), Problem> {
+    pub async fn concurrently_with<T>(
+        mut self,
+        read: impl AsyncFnOnce(&App) -> T,
+    ) -> Result<(E, T), Problem> {
         // Boxed, because each request to the database takes kilobytes of the future.
         let extracted = Box::pin(E::from_request_parts(&mut self.parts, &self.app));
         let (extracted, read) = tokio::join!(extracted, read(&self.app));

@@ -114,7 +114,7 @@ impl<M: Message> Queue<M> {
 
 /// Processes the messages of a batch concurrently. Returns the messages that failed, which SQS delivers
 /// again; the others are deleted.
-pub async fn work_on<M, E, F, W>(batch: SqsEvent, work: W) -> SqsEventResponse
+pub async fn process_batch<M, E, F, W>(batch: SqsEvent, work: W) -> SqsEventResponse
 where
     M: Message + 'static,
     E: fmt::Display + From<QueueError> + Send + 'static,

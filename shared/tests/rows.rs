@@ -26,7 +26,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use shared::account::User;
 use shared::api_key::ApiKey;
-use shared::email::Sending;
+use shared::email::EmailRecord;
 use shared::med::evidence::Upload;
 use shared::store::{Item, from_item, to_item};
 use shared::webhook::delivery::{Abandonment, Delivery};
@@ -118,7 +118,7 @@ fn rows_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
             "endpoints" => round_trip::<Endpoint>(&stored),
             "events" => round_trip::<Event>(&stored),
             "ledger" => round_trip::<Posting>(&stored),
-            "notices" => round_trip::<Sending>(&stored),
+            "notices" => round_trip::<EmailRecord>(&stored),
             "override-secret" => round_trip::<OverrideSecret>(&stored),
             "payout" => round_trip::<Payout>(&stored),
             "receipts" => round_trip::<IncomingPayment>(&stored),

@@ -27,7 +27,7 @@ const WHITE: u8 = 0xFF;
 
 /// Returns the file for `width`² modules, which are listed row by row, with 1 for a dark module. `width` must be that
 /// of a QR code: a multiple of 4, plus 1.
-pub(super) fn picture(width: usize, modules: &[u8]) -> Vec<u8> {
+pub(super) fn encode(width: usize, modules: &[u8]) -> Vec<u8> {
     let side =
         u32::try_from(width.saturating_add(2 * MARGIN).saturating_mul(MODULE_PIXELS)).unwrap_or(u32::MAX);
     let [a, b, c, d] = side.to_be_bytes();

@@ -43,7 +43,7 @@ pub struct ThirdPartyLimits {
 
 impl ThirdPartyLimits {
     /// Returns the limit of a mode.
-    pub fn of(&self, mode: Mode) -> Option<i64> {
+    pub fn for_mode(&self, mode: Mode) -> Option<i64> {
         match mode {
             Mode::Test => self.test,
             Mode::Live => self.live,
@@ -51,7 +51,7 @@ impl ThirdPartyLimits {
     }
 
     /// Returns the limit of a mode for modification.
-    pub fn of_mut(&mut self, mode: Mode) -> &mut Option<i64> {
+    pub fn for_mode_mut(&mut self, mode: Mode) -> &mut Option<i64> {
         match mode {
             Mode::Test => &mut self.test,
             Mode::Live => &mut self.live,

@@ -211,7 +211,7 @@ impl MethodTerms {
 
     /// Returns the day at whose start money that settles at `settled_at` is released. `None`: it is not held.
     pub fn release(&self, settled_at: Timestamp) -> Option<Day> {
-        (self.hold_days > 0).then(|| Day::of(settled_at).on(u64::from(self.hold_days)))
+        (self.hold_days > 0).then(|| Day::of(settled_at).plus_days(u64::from(self.hold_days)))
     }
 }
 
@@ -222,7 +222,7 @@ pub struct Terms(pub BTreeMap<PaymentMethod, MethodTerms>);
 
 impl Terms {
     /// Returns the terms of a method.
-    pub fn of(&self, method: PaymentMethod) -> MethodTerms {
+    pub fn for_method(&self, method: PaymentMethod) -> MethodTerms {
         self.0.get(&method).copied().unwrap_or_default()
     }
 }

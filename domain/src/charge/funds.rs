@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Charge;
 use crate::account::terms::{Fees, FeesOnRefund};
 use crate::money::{Amount, MinorUnits, MoneyError};
-use crate::wallet::{RefundShare, RefundStrategy, Retaken, Settlement};
+use crate::wallet::{CaseClawback, RefundShare, RefundStrategy, Settlement};
 
 /// The amounts that refunds and MED cases have taken from a charge, in minor units. Fees are listed separately.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
@@ -51,7 +51,7 @@ pub struct Funds {
 
 /// The parameters of a refund that determine what it takes from a charge.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct RefundAsked {
+pub struct RefundParameters {
     /// Amount that the payer receives. `None`: all that is refundable.
     pub gross: Option<Amount>,
     /// How the money is sent.
@@ -205,7 +205,7 @@ impl Funds {
         self,
         amount: Amount,
         settlement: &Settlement,
-        asked: &RefundAsked,
+        asked: &RefundParameters,
     ) -> Result<(Self, RefundShare), RefundRefused> {
         if self.med_held.is_positive() {
             return Err(RefundRefused::Disputed);
@@ -309,12 +309,12 @@ impl Funds {
     }
 
     /// Removes a failed refund, as if it had never been requested. MED cases whose claims it had displaced then take
-    /// the money that it frees; [`Retaken`] says how much.
+    /// the money that it frees; [`CaseClawback`] says how much.
     ///
     /// # Errors
     ///
     /// Fails when no refund with that share is in progress.
-    pub fn failed(self, amount: Amount, share: &RefundShare) -> Result<(Self, Retaken), FundsError> {
+    pub fn failed(self, amount: Amount, share: &RefundShare) -> Result<(Self, CaseClawback), FundsError> {
         let back = self.with_claims().with(share, MinorUnits::checked_sub)?;
         let lost = back.med_unmet.min(back.contestable(amount)?);
         let next = Self {
@@ -323,7 +323,7 @@ impl Funds {
             ..back
         };
         let next = next.with_held_recomputed(amount)?.checked(amount)?;
-        Ok((next, Retaken { held: next.med_held.checked_sub(self.med_held)?, lost }))
+        Ok((next, CaseClawback { held: next.med_held.checked_sub(self.med_held)?, lost }))
     }
 
     /// Adds the claims that older rows lack: rows written before claims were recorded claim at least what they hold.
@@ -389,7 +389,7 @@ fn proportion(fee: MinorUnits, refunded: MinorUnits, amount: Amount) -> Result<M
 
 impl Charge {
     /// Reserves a refund on the charge.
-    pub fn reserve_refund(&self, asked: &RefundAsked) -> Result<(Funds, RefundShare), RefundRefused> {
+    pub fn reserve_refund(&self, asked: &RefundParameters) -> Result<(Funds, RefundShare), RefundRefused> {
         let settlement = self.settlement.as_ref().ok_or(RefundRefused::NotSettled)?;
         self.funds.reserve(self.amount, settlement, asked)
     }

@@ -78,7 +78,7 @@ pub struct IncomingPayment {
 
 impl IncomingPayment {
     /// Creates the row of a payment that its charge accepts.
-    pub(super) fn taken(charge: &Charge, payment: &Payment, now: Timestamp) -> Self {
+    pub(super) fn applied(charge: &Charge, payment: &Payment, now: Timestamp) -> Self {
         Self {
             payment_id: payment.id.clone(),
             method: payment.method,
@@ -100,12 +100,12 @@ impl IncomingPayment {
         reason: UnappliedReason,
         now: Timestamp,
     ) -> Self {
-        let taken = Self::taken(charge, payment, now);
+        let taken = Self::applied(charge, payment, now);
         Self { returned: Some(Return::of(&taken, reason, charge.acquirer)), ..taken }
     }
 
     /// Creates version 2 of the row of a payment that was held for review and is now returned.
-    pub(super) fn given_back(
+    pub(super) fn returned_after_hold(
         charge: &Charge,
         payment: &Payment,
         reason: UnappliedReason,

@@ -17,7 +17,7 @@ pub mod transition;
 
 pub use artefacts::{Artefacts, Boleto, Card, Crypto, Mbway, Multibanco, Pix};
 pub use dispute::{Disputes, MedBlock, MedStatus};
-pub use funds::{Funds, FundsError, RefundAsked, RefundRefused};
+pub use funds::{Funds, FundsError, RefundParameters, RefundRefused};
 pub use incoming_payment::{IncomingPayment, Return, UnappliedReason};
 pub use metadata::Metadata;
 use serde::{Deserialize, Serialize, Serializer};
@@ -96,7 +96,7 @@ pub struct Failure {
 
 /// A status change of a charge. The status that it led to is the next change's `from`, or the current status.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Entry {
+pub struct StatusChange {
     /// Status before the change; `PENDING` for a new charge.
     pub from: TransactionStatus,
     /// Version of the row that the change wrote.
@@ -113,10 +113,10 @@ pub struct PreviousState {
     pub status: TransactionStatus,
     /// The change that had led to that status. `None`: the charge was created with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub entry: Option<Entry>,
+    pub entry: Option<StatusChange>,
     /// Earlier status changes, oldest first, without the creation. Most charges have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub earlier: Vec<Entry>,
+    pub earlier: Vec<StatusChange>,
 }
 
 /// Maximum number of earlier status changes in a charge's row, not counting its creation and the latest change. Without
@@ -260,20 +260,21 @@ impl Charge {
 
     /// Returns the change that led to the current status. Ids of that change's events are derived from it, also after
     /// other changes of the row.
-    pub fn entry(&self) -> Entry {
-        let created = Entry { from: TransactionStatus::Pending, version: 1, at: self.created_at };
+    pub fn latest_status_change(&self) -> StatusChange {
+        let created = StatusChange { from: TransactionStatus::Pending, version: 1, at: self.created_at };
         match &self.past {
             Some(past) if past.status == self.status => past.entry.unwrap_or(created),
-            Some(past) => Entry { from: past.status, version: self.version, at: self.updated_at },
+            Some(past) => StatusChange { from: past.status, version: self.version, at: self.updated_at },
             None => created,
         }
     }
 
     /// Returns every status change, oldest first, each with the status that it led to. The first is the creation.
-    pub fn moves(&self) -> Vec<(Entry, TransactionStatus)> {
-        let created = Entry { from: TransactionStatus::Pending, version: 1, at: self.created_at };
+    pub fn status_changes(&self) -> Vec<(StatusChange, TransactionStatus)> {
+        let created = StatusChange { from: TransactionStatus::Pending, version: 1, at: self.created_at };
         let past = self.past.iter().flat_map(|past| past.earlier.iter().copied().chain(past.entry));
-        let mut entries: Vec<Entry> = std::iter::once(created).chain(past).chain([self.entry()]).collect();
+        let mut entries: Vec<StatusChange> =
+            std::iter::once(created).chain(past).chain([self.latest_status_change()]).collect();
         entries.dedup();
         let led_to = entries.iter().skip(1).map(|entry| entry.from).chain([self.status]);
         entries.iter().copied().zip(led_to).collect()
@@ -282,8 +283,12 @@ impl Charge {
     /// Returns the state that the next version stores as `past`.
     pub fn as_past(&self) -> PreviousState {
         // The creation can be derived from the row, so it is not stored.
-        let mut earlier: Vec<Entry> =
-            self.moves().into_iter().map(|(entry, _)| entry).filter(|entry| entry.version > 1).collect();
+        let mut earlier: Vec<StatusChange> = self
+            .status_changes()
+            .into_iter()
+            .map(|(entry, _)| entry)
+            .filter(|entry| entry.version > 1)
+            .collect();
         let entry = earlier.pop();
         let forgotten = earlier.len().saturating_sub(MAX_EARLIER);
         PreviousState { status: self.status, entry, earlier: earlier.split_off(forgotten) }
@@ -347,7 +352,7 @@ impl Charge {
     /// Returns the charge as it is at `now`: a charge past its time is expired, even when the scheduler has not
     /// persisted that yet. When the acquirer must first confirm that the charge was not paid, the charge stays as
     /// stored.
-    fn seen_at(self, now: Timestamp) -> Self {
+    fn read_at(self, now: Timestamp) -> Self {
         let at = self.expires_at();
         let overdue = self.can_expire() && now > at;
         if overdue && self.acquirer.traits().expires_by_time {

@@ -7,15 +7,15 @@ use crate::ids::{Scope, Scoped};
 use crate::time::Timestamp;
 
 /// A charge as read from its row. It may have expired since the row was written. Only this type deserialises a charge's
-/// row, so code must call [`Self::at`] before it shows or changes a charge.
+/// row, so code must call [`Self::read_at`] before it shows or changes a charge.
 // Boxed because futures hold it across await points, some of them twice.
 #[derive(Clone, Debug)]
 pub struct StoredCharge(Box<Charge>);
 
 impl StoredCharge {
     /// Returns the charge as it is at `now`, including an expiry that is not persisted yet.
-    pub fn at(self, now: Timestamp) -> Charge {
-        self.0.seen_at(now)
+    pub fn read_at(self, now: Timestamp) -> Charge {
+        self.0.read_at(now)
     }
 
     /// Returns the charge exactly as stored. For code that persists the expiry, that follows the row's changes, or that

@@ -84,7 +84,7 @@ pub enum IncomingPaymentWrite {
 
 /// A payment and the ledger posting of the money that it moved.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Moved {
+pub struct RecordedPayment {
     /// The payment's row.
     pub incoming_payment: IncomingPaymentWrite,
     /// The ledger posting.
@@ -103,7 +103,7 @@ pub enum Outcome {
         /// Next version of the charge.
         charge: Box<Charge>,
         /// The payment and its posting.
-        moved: Box<Moved>,
+        moved: Box<RecordedPayment>,
     },
     /// Money held for review is credited. The row of the incoming payment does not change.
     Credited {
@@ -113,7 +113,7 @@ pub enum Outcome {
         posting: Box<Posting>,
     },
     /// The charge does not change, and the payment is returned.
-    Unapplied(Box<Moved>),
+    Unapplied(Box<RecordedPayment>),
 }
 
 /// Why a command is rejected.
@@ -212,7 +212,7 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
     }
     let accepted = with_applied_payment(charge, payment, now);
     let paid = |charge, moved| Outcome::Paid { charge: Box::new(charge), moved: Box::new(moved) };
-    let insert = || IncomingPaymentWrite::Insert(IncomingPayment::taken(charge, payment, now));
+    let insert = || IncomingPaymentWrite::Insert(IncomingPayment::applied(charge, payment, now));
     match (&charge.expected_payer, &payment.payer_document) {
         (Some(expected), Some(payer)) if expected != payer => {
             let refunded = Charge { status: TransactionStatus::Refunded, ..accepted };
@@ -221,25 +221,30 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
         (Some(_), None) => {
             let held = Charge { status: TransactionStatus::Processing, ..accepted };
             let posting = rules::held_for_review(cause(&held, &payment.id, now), payment.amount);
-            paid(held, Moved { incoming_payment: insert(), posting })
+            paid(held, RecordedPayment { incoming_payment: insert(), posting })
         }
         (None, _) | (Some(_), Some(_)) => {
             let (settled, settlement) = settled(accepted, terms, now);
             let cause = cause(&settled, &payment.id, now);
             let posting = rules::settled(cause, payment.amount, &settlement);
-            paid(settled, Moved { incoming_payment: insert(), posting })
+            paid(settled, RecordedPayment { incoming_payment: insert(), posting })
         }
     }
 }
 
 /// Records a payment that cannot be applied, with its return and its posting.
-fn return_unapplied(charge: &Charge, payment: &Payment, reason: UnappliedReason, now: Timestamp) -> Moved {
+fn return_unapplied(
+    charge: &Charge,
+    payment: &Payment,
+    reason: UnappliedReason,
+    now: Timestamp,
+) -> RecordedPayment {
     let incoming = IncomingPayment::unapplied(charge, payment, reason, now);
     // The charge does not change in every case, so the posting's id is derived from the incoming payment's row.
-    let id = PostingId::derive(now, &incoming.key().whole(), incoming.version);
+    let id = PostingId::derive(now, &incoming.key().joined(), incoming.version);
     let cause = Cause { id, ..cause(charge, &payment.id, now) };
     let posting = rules::unapplied(cause, payment.amount, ReturnStatus::of(charge.acquirer));
-    Moved { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting }
+    RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting }
 }
 
 /// Returns the cause of the posting that this version of a charge writes.
@@ -293,12 +298,15 @@ fn return_held(
         payer_document: held.payer_document,
         paid_at: held.paid_at,
     };
-    let incoming = IncomingPayment::given_back(charge, &payment, reason, now);
+    let incoming = IncomingPayment::returned_after_hold(charge, &payment, reason, now);
     let cause = cause(&next, &held.payment_id, now);
     let posting = rules::review_returned(cause, charge.amount, ReturnStatus::of(charge.acquirer));
     Outcome::Paid {
         charge: Box::new(next),
-        moved: Box::new(Moved { incoming_payment: IncomingPaymentWrite::Replace(incoming), posting }),
+        moved: Box::new(RecordedPayment {
+            incoming_payment: IncomingPaymentWrite::Replace(incoming),
+            posting,
+        }),
     }
 }
 
@@ -359,7 +367,7 @@ fn review(
 }
 
 fn settled(charge: Charge, terms: &MethodTerms, now: Timestamp) -> (Charge, Settlement) {
-    let settlement = Settlement::on(terms, charge.amount, now);
+    let settlement = Settlement::new(terms, charge.amount, now);
     let status = TransactionStatus::settled_by(charge.method());
     (Charge { status, settlement: Some(settlement), ..charge }, settlement)
 }
@@ -378,7 +386,7 @@ fn with_applied_payment(charge: &Charge, payment: &Payment, now: Timestamp) -> C
 /// change time is later than that of the previous version.
 pub fn next_version(charge: Charge, at: Timestamp) -> Charge {
     let past = Some(charge.as_past());
-    let updated_at = at.later_than(charge.updated_at);
+    let updated_at = at.strictly_after(charge.updated_at);
     Charge { version: charge.version.saturating_add(1), updated_at, past, ..charge }
 }
 

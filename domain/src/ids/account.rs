@@ -135,7 +135,7 @@ impl UserId {
     const EXPECTED: IdError = IdError { expected: "usr_ and 26 lower-case letters and digits" };
 
     /// Derives the id from an email address. The address is lower-cased first.
-    pub fn of_email(email: &str) -> Self {
+    pub fn from_email(email: &str) -> Self {
         let hash = digest("user", &[email.to_lowercase().as_bytes()]);
         let (bits, _) = hash.split_first_chunk().unwrap_or((&[0; 16], &[]));
         Self(u128::from_be_bytes(*bits))

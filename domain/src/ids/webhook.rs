@@ -39,13 +39,13 @@ impl EventId {
     /// Returns the id of the row that stores this legacy event. All legacy events of one change share a row: their ids
     /// differ from the row's id only in the last character. So an event's id leads to its row and sorts next to it.
     #[must_use]
-    pub fn row_of_names(self) -> Self {
+    pub fn row_id(self) -> Self {
         Self(Ulid(self.0.0 & !LAST_CHARACTER_BITS))
     }
 
     /// Returns the id of the event with this code (1 to 31) in a row that stores several events.
     #[must_use]
-    pub fn named(self, code: u8) -> Self {
+    pub fn with_code(self, code: u8) -> Self {
         Self(Ulid((self.0.0 & !LAST_CHARACTER_BITS) | (u128::from(code) & LAST_CHARACTER_BITS)))
     }
 }

@@ -213,8 +213,8 @@ pub struct MedCase {
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// Updates published as `med_case.updated`, oldest first. At most the latest 16 are stored.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub told: Vec<CaseUpdate>,
+    #[serde(default, rename = "told", skip_serializing_if = "Vec::is_empty")]
+    pub published_updates: Vec<CaseUpdate>,
     /// When the case last changed.
     #[serde(with = "domain::time::millis")]
     pub updated_at: Timestamp,
@@ -237,7 +237,7 @@ pub struct CaseUpdate {
 
 /// Maximum number of updates in a case's row. Evidence may be requested any number of times, and the row must stay
 /// small.
-const MAX_TOLD: usize = 16;
+const MAX_PUBLISHED_UPDATES: usize = 16;
 
 /// The acquirer's notification that a payment is contested.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -352,7 +352,7 @@ impl MedCase {
         let Some(applied) = charge.applied_payment.as_ref().filter(|_| charge.settlement.is_some()) else {
             return Err(CaseRefused::NotSettled(charge.status));
         };
-        let now = now.later_than(charge.updated_at);
+        let now = now.strictly_after(charge.updated_at);
         let amount = notification.amount.unwrap_or(charge.amount);
         let case = Self {
             id,
@@ -373,7 +373,7 @@ impl MedCase {
             withdrawn: false,
             closed_at: None,
             created_at: now,
-            told: Vec::new(),
+            published_updates: Vec::new(),
             updated_at: now,
             version: 1,
             actor: None,
@@ -599,11 +599,11 @@ impl MedCase {
     /// Returns the time of a change of the case and its charge: `now`, or the first millisecond after the last change
     /// of either.
     fn change_time(&self, charge: &Charge, now: Timestamp) -> Timestamp {
-        now.later_than(self.updated_at).later_than(charge.updated_at)
+        now.strictly_after(self.updated_at).strictly_after(charge.updated_at)
     }
 
     fn next_version(&self, now: Timestamp) -> Self {
-        let updated_at = now.later_than(self.updated_at);
+        let updated_at = now.strictly_after(self.updated_at);
         Self { updated_at, version: self.version.saturating_add(1), ..self.clone() }
     }
 
@@ -611,15 +611,15 @@ impl MedCase {
     fn next_published_version(&self, now: Timestamp) -> Self {
         let next = self.next_version(now);
         let update = CaseUpdate { version: next.version, at: now };
-        let forgotten = self.told.len().saturating_add(1).saturating_sub(MAX_TOLD);
-        let told = self.told.iter().skip(forgotten).copied().chain([update]).collect();
-        Self { told, ..next }
+        let forgotten = self.published_updates.len().saturating_add(1).saturating_sub(MAX_PUBLISHED_UPDATES);
+        let told = self.published_updates.iter().skip(forgotten).copied().chain([update]).collect();
+        Self { published_updates: told, ..next }
     }
 
     /// Returns the cause of the posting that this version writes.
     fn cause(&self, charge: &Charge, now: Timestamp) -> Cause {
         Cause {
-            id: PostingId::derive(now, &self.key().whole(), self.version),
+            id: PostingId::derive(now, &self.key().joined(), self.version),
             scope: self.scope,
             currency: self.currency,
             at: now,

@@ -163,10 +163,10 @@ fn change_times_strictly_increase_when_an_older_request_commits_second() {
     let over = appealed.case.decided(&appealed.charge, Decision::Merchant, at(110)).unwrap().unwrap();
     assert!(over.case.closed_at > over.case.appealed_at);
     assert_eq!(over.case.closed_at, Some(over.case.updated_at));
-    assert!(over.case.told.is_sorted_by(|earlier, later| earlier.at < later.at));
+    assert!(over.case.published_updates.is_sorted_by(|earlier, later| earlier.at < later.at));
     assert_eq!(over.posting.unwrap().at, over.case.updated_at);
     assert!(over.charge.updated_at > appealed.charge.updated_at);
-    let moves = over.charge.moves();
+    let moves = over.charge.status_changes();
     assert!(moves.is_sorted_by(|(earlier, _), (later, _)| earlier.at < later.at), "{moves:?}");
 }
 
@@ -219,14 +219,17 @@ fn a_fully_refunded_charge_stays_refunded_whatever_is_claimed() {
 fn a_case_stores_a_bounded_number_of_published_updates() {
     let open = opened(&paid(), "1", None);
     let mut case = open.case;
-    assert!(case.told.is_empty(), "the opening is not an update");
+    assert!(case.published_updates.is_empty(), "the opening is not an update");
     for second in 110..140 {
         case = case.evidence_requested(&open.charge, at(second)).unwrap().case;
     }
     let with_evidence = case.with_evidence(at(140)).unwrap();
-    assert_eq!(with_evidence.told, case.told, "new evidence is not published");
+    assert_eq!(with_evidence.published_updates, case.published_updates, "new evidence is not published");
     let over = with_evidence.accepted(&open.charge, at(150)).unwrap().unwrap().case;
-    assert_eq!(over.told.len(), MAX_TOLD);
-    assert_eq!(over.told.last(), Some(&CaseUpdate { version: over.version, at: at(150) }));
-    assert_eq!(over.told[0].at, at(110 + 30 + 1 - i64::try_from(MAX_TOLD).unwrap()));
+    assert_eq!(over.published_updates.len(), MAX_PUBLISHED_UPDATES);
+    assert_eq!(over.published_updates.last(), Some(&CaseUpdate { version: over.version, at: at(150) }));
+    assert_eq!(
+        over.published_updates[0].at,
+        at(110 + 30 + 1 - i64::try_from(MAX_PUBLISHED_UPDATES).unwrap())
+    );
 }

@@ -63,7 +63,7 @@ pub struct Payout {
 
 /// The final outcome of a payout.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum PayoutEnd {
+pub enum PayoutOutcome {
     /// The money reached the merchant's bank.
     Paid,
     /// The payout failed.
@@ -94,21 +94,23 @@ impl Payout {
     /// # Errors
     ///
     /// Fails with the current status when the payout already ended with the other outcome.
-    pub fn ended(&self, end: &PayoutEnd, now: Timestamp) -> Result<Option<Self>, PayoutStatus> {
+    pub fn ended(&self, end: &PayoutOutcome, now: Timestamp) -> Result<Option<Self>, PayoutStatus> {
         match (self.status, end) {
             (PayoutStatus::Pending, _) => {}
-            (PayoutStatus::Paid, PayoutEnd::Paid) | (PayoutStatus::Failed, PayoutEnd::Failed { .. }) => {
+            (PayoutStatus::Paid, PayoutOutcome::Paid)
+            | (PayoutStatus::Failed, PayoutOutcome::Failed { .. }) => {
                 return Ok(None);
             }
-            (PayoutStatus::Paid, PayoutEnd::Failed { .. }) | (PayoutStatus::Failed, PayoutEnd::Paid) => {
+            (PayoutStatus::Paid, PayoutOutcome::Failed { .. })
+            | (PayoutStatus::Failed, PayoutOutcome::Paid) => {
                 return Err(self.status);
             }
         }
-        let now = now.later_than(self.updated_at);
+        let now = now.strictly_after(self.updated_at);
         let next = Self { updated_at: now, version: self.version.saturating_add(1), ..self.clone() };
         Ok(Some(match end {
-            PayoutEnd::Paid => Self { status: PayoutStatus::Paid, paid_at: Some(now), ..next },
-            PayoutEnd::Failed { reason } => {
+            PayoutOutcome::Paid => Self { status: PayoutStatus::Paid, paid_at: Some(now), ..next },
+            PayoutOutcome::Failed { reason } => {
                 Self { status: PayoutStatus::Failed, failure_reason: Some(reason.clone()), ..next }
             }
         }))
@@ -134,10 +136,10 @@ mod tests {
 
     #[test]
     fn a_payout_ends_once() {
-        let failed = PayoutEnd::Failed { reason: "account closed".to_owned() };
+        let failed = PayoutOutcome::Failed { reason: "account closed".to_owned() };
         for (end, other, status) in [
-            (PayoutEnd::Paid, failed.clone(), PayoutStatus::Paid),
-            (failed, PayoutEnd::Paid, PayoutStatus::Failed),
+            (PayoutOutcome::Paid, failed.clone(), PayoutStatus::Paid),
+            (failed, PayoutOutcome::Paid, PayoutStatus::Failed),
         ] {
             let ended = pending().ended(&end, at(60)).unwrap().unwrap();
             assert_eq!((ended.status, ended.version), (status, 2));

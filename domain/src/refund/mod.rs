@@ -13,7 +13,7 @@ use crate::acquirer::AcquirerName;
 use crate::audit::Actor;
 use crate::calendar::Day;
 use crate::charge::{
-    Charge, FundsError, Metadata, RefundAsked, RefundRefused, TransactionStatus, transition,
+    Charge, FundsError, Metadata, RefundParameters, RefundRefused, TransactionStatus, transition,
 };
 use crate::ids::{AcquirerPaymentId, PostingId, RefundId, Scope, Scoped};
 use crate::money::{Amount, Currency, MinorUnits, MoneyError};
@@ -21,7 +21,7 @@ use crate::payment_method::PaymentMethod;
 use crate::pix_key::PixKey;
 use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
-use crate::wallet::{Cause, Posting, RefundShare, Retaken, Subject, rules};
+use crate::wallet::{CaseClawback, Cause, Posting, RefundShare, Subject, rules};
 
 /// Seconds after creation at which `scheduler` first processes a refund that has not ended. A refund that is still open
 /// by then has lost its queue message.
@@ -51,7 +51,7 @@ impl RefundStatus {
 
 /// The final outcome of a refund.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum RefundEnd {
+pub enum RefundOutcome {
     /// The money reached the payer.
     Refunded,
     /// The refund failed.
@@ -167,7 +167,7 @@ pub struct RefundStep {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RefundPlan {
     /// The sums that the refund takes from the charge.
-    pub asked: RefundAsked,
+    pub asked: RefundParameters,
     /// Pix key that a cash-out is sent to. `None`: to the payer.
     pub destination: Option<PixKey>,
     /// True when the destination belongs to a third party, as far as the bank reported the payer.
@@ -236,7 +236,7 @@ impl Refund {
             | TransactionStatus::Refunded => return Err(RefundRefused::NotSettled),
         }
         let Some(applied) = &charge.applied_payment else { return Err(RefundRefused::NotSettled) };
-        let now = now.later_than(charge.updated_at);
+        let now = now.strictly_after(charge.updated_at);
         let (funds, share) = charge.reserve_refund(&plan.asked)?;
         let next = Charge { funds, ..transition::next_version(charge.clone(), now) };
         let refund = Self {
@@ -270,7 +270,7 @@ impl Refund {
     ///
     /// Fails when the sum of the charge's completed refunds does not fit 64 bits.
     pub fn started(&self, charge: &Charge, now: Timestamp) -> Result<Option<Self>, MoneyError> {
-        let now = now.later_than(self.updated_at);
+        let now = now.strictly_after(self.updated_at);
         match self.status {
             RefundStatus::Pending => {
                 let refunded = RefundedCharge::of(charge.status, charge)?;
@@ -291,10 +291,10 @@ impl Refund {
     pub fn ended(
         &self,
         charge: &Charge,
-        end: RefundEnd,
+        end: RefundOutcome,
         now: Timestamp,
     ) -> Result<Option<RefundStep>, FundsError> {
-        let now = now.later_than(self.updated_at).later_than(charge.updated_at);
+        let now = now.strictly_after(self.updated_at).strictly_after(charge.updated_at);
         match self.status {
             RefundStatus::InProgress => {}
             RefundStatus::Pending | RefundStatus::Refunded | RefundStatus::Failed => return Ok(None),
@@ -303,18 +303,18 @@ impl Refund {
         let refund = self.next_version(now);
         let cause = refund.cause(now);
         let (status, charge_after, posting) = match end {
-            RefundEnd::Refunded => {
+            RefundOutcome::Refunded => {
                 let funds = charge.funds.completed(charge.amount, &self.share)?;
                 let next = Charge { funds, ..next };
                 let posting = rules::refund_completed(cause, &self.share)?;
                 (RefundStatus::Refunded, Charge { status: next.status_by_funds()?, ..next }, posting)
             }
-            RefundEnd::Failed => {
+            RefundOutcome::Failed => {
                 let (funds, retaken) = charge.funds.failed(charge.amount, &self.share)?;
                 let held = self.release_on.filter(|day| now < day.starts_at());
                 // When MED cases take some of the money, the posting refers to the case that opened last.
                 let latest = charge.disputes.as_ref().map(|disputes| disputes.case);
-                let claiming_case = latest.filter(|_| retaken != Retaken::default());
+                let claiming_case = latest.filter(|_| retaken != CaseClawback::default());
                 let cause = Cause { subject: Subject { case: claiming_case, ..cause.subject }, ..cause };
                 let posting = rules::refund_failed(cause, &self.share, held, retaken)?;
                 (RefundStatus::Failed, Charge { funds, ..next }, posting)
@@ -339,7 +339,7 @@ impl Refund {
     /// Returns the cause of the posting that this version writes.
     fn cause(&self, now: Timestamp) -> Cause {
         Cause {
-            id: PostingId::derive(now, &self.key().whole(), self.version),
+            id: PostingId::derive(now, &self.key().joined(), self.version),
             scope: self.scope,
             currency: self.currency,
             at: now,

@@ -137,7 +137,7 @@ impl Sums {
 
 /// The additions to the rollup rows that one change of a charge causes.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Counted {
+pub struct RollupChange {
     /// Scope of the charge.
     pub scope: Scope,
     /// Id of the charge.
@@ -156,7 +156,7 @@ pub struct Counted {
 
 /// Computes what a change of a charge adds, from its row before and after. `old` is `None` for a new charge. Returns
 /// `None` when the change adds nothing.
-pub fn counted(old: Option<&Charge>, new: &Charge) -> Option<Counted> {
+pub fn rollup_change(old: Option<&Charge>, new: &Charge) -> Option<RollupChange> {
     let (mut of_day, mut of_all_time) = (Sums::default(), Sums::default());
     if old.is_none() {
         of_day.add(Counter::Created, 1);
@@ -193,7 +193,7 @@ pub fn counted(old: Option<&Charge>, new: &Charge) -> Option<Counted> {
         add_payment(&mut of_day, new, applied.paid_at);
     }
     let is_nothing = of_day.0.is_empty() && of_all_time.0.is_empty();
-    (!is_nothing).then(|| Counted {
+    (!is_nothing).then(|| RollupChange {
         scope: new.scope,
         charge: new.id,
         version: new.version,

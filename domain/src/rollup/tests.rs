@@ -72,7 +72,7 @@ fn a_charge_counts_on_the_day_and_in_the_currency_of_its_creation() {
     let made = Charge { created_at: late, currency: Currency::EUR, ..waiting() };
     let paid =
         Charge { version: 2, status: TransactionStatus::Refused, updated_at: at(900_000), ..made.clone() };
-    for change in [counted(None, &made), counted(Some(&made), &paid)] {
+    for change in [rollup_change(None, &made), rollup_change(Some(&made), &paid)] {
         let change = change.unwrap();
         assert_eq!((change.day.to_string(), change.currency), ("2026-11-21".to_owned(), Currency::EUR));
     }
@@ -83,7 +83,7 @@ fn a_charge_refused_at_creation_has_no_attempt_to_pay() {
     let pending = Charge { status: TransactionStatus::Pending, ..waiting() };
     let attempts = |before: &Charge, status| {
         let after = Charge { status, version: 2, ..before.clone() };
-        counted(Some(before), &after).unwrap().of_day.get(Counter::Attempted)
+        rollup_change(Some(before), &after).unwrap().of_day.get(Counter::Attempted)
     };
     assert_eq!(attempts(&pending, TransactionStatus::Refused), 0);
     assert_eq!(attempts(&pending, TransactionStatus::Paid), 1);
@@ -101,7 +101,7 @@ fn a_change_of_neither_status_nor_settlement_counts_nothing() {
     let charge = waiting();
     let mut partly_refunded = Charge { version: 2, ..charge.clone() };
     partly_refunded.funds.refunded_cashout = MinorUnits::new(1);
-    assert_eq!(counted(Some(&charge), &partly_refunded), None);
+    assert_eq!(rollup_change(Some(&charge), &partly_refunded), None);
 }
 
 /// Returns a charge that is payable by Pix and by card.
@@ -209,7 +209,7 @@ proptest! {
         let (mut of_day, mut of_all_time) = (Sums::default(), Sums::default());
         let before = std::iter::once(None).chain(versions.iter().map(Some));
         for (old, new) in before.zip(&versions) {
-            if let Some(change) = counted(old, new) {
+            if let Some(change) = rollup_change(old, new) {
                 prop_assert_eq!((change.version, change.day), (new.version, Day::of(versions[0].created_at)));
                 of_day.add_all(&change.of_day);
                 of_all_time.add_all(&change.of_all_time);

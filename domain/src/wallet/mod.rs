@@ -15,8 +15,8 @@ pub mod rules;
 mod tests;
 
 pub use balance::{Release, Totals, Wallet, grow};
-pub use movement::{RefundShare, RefundStrategy, Retaken, ReturnStatus, Settlement};
-pub use posting::{Cause, Kind, Posting, Subject, Transfer};
+pub use movement::{CaseClawback, RefundShare, RefundStrategy, ReturnStatus, Settlement};
+pub use posting::{Cause, Posting, PostingKind, Subject, Transfer};
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 

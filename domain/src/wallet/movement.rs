@@ -28,7 +28,7 @@ pub struct Settlement {
 
 impl Settlement {
     /// Settles an amount on these terms at this time.
-    pub fn on(terms: &MethodTerms, amount: Amount, at: Timestamp) -> Self {
+    pub fn new(terms: &MethodTerms, amount: Amount, at: Timestamp) -> Self {
         Self {
             at,
             fees: terms.fees(amount),
@@ -102,7 +102,7 @@ impl RefundShare {
 
 /// The sums that MED cases take from the money of a failed refund.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Retaken {
+pub struct CaseClawback {
     /// Retained for open cases.
     pub held: MinorUnits,
     /// Taken for cases that were lost.

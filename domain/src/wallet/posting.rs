@@ -27,7 +27,7 @@ pub struct Transfer {
 /// Why money moved; `type` in the statement.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum PostingKind {
     /// A payment was credited.
     Settlement,
     /// A payment is held for manual review.
@@ -62,7 +62,7 @@ pub enum Kind {
     Adjustment,
 }
 
-impl Kind {
+impl PostingKind {
     /// Every kind that changes the merchant's wallet, with its name in the statement.
     pub const IN_STATEMENT: [(&'static str, Self); 11] = [
         ("settlement", Self::Settlement),
@@ -137,7 +137,7 @@ pub struct Posting {
     /// Currency of the ledger.
     pub currency: Currency,
     /// Why the money moved.
-    pub kind: Kind,
+    pub kind: PostingKind,
     /// When the money moved.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
@@ -165,7 +165,7 @@ const OTHER_SORT: &str = "other#";
 
 impl Posting {
     /// Creates a posting of these transfers, without those of zero.
-    pub(super) fn new(cause: Cause, kind: Kind, transfers: &[Transfer]) -> Self {
+    pub(super) fn new(cause: Cause, kind: PostingKind, transfers: &[Transfer]) -> Self {
         Self {
             id: cause.id,
             scope: cause.scope,

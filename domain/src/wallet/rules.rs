@@ -6,10 +6,10 @@ use super::LedgerAccount::{
     MerchantRetained, Payouts, PlatformExpense, PlatformFees, RefundsInFlight, ReturnsInFlight,
     UnappliedReceipts,
 };
-use super::{Cause, Kind, Posting, Transfer};
+use super::{Cause, Posting, PostingKind, Transfer};
 use crate::calendar::Day;
 use crate::money::{Amount, MinorUnits, MoneyError};
-use crate::wallet::{RefundShare, Retaken, ReturnStatus, Settlement};
+use crate::wallet::{CaseClawback, RefundShare, ReturnStatus, Settlement};
 
 fn transfer(from: LedgerAccount, to: LedgerAccount, minor: impl Into<MinorUnits>) -> Transfer {
     Transfer { from, to, minor: minor.into() }
@@ -29,7 +29,7 @@ fn credited(cause: Cause, from: LedgerAccount, amount: Amount, settlement: &Sett
         amount: amount.into(),
         fee: fees.total(),
         release_on: settlement.release_on,
-        ..Posting::new(cause, Kind::Settlement, &transfers)
+        ..Posting::new(cause, PostingKind::Settlement, &transfers)
     }
 }
 
@@ -46,7 +46,7 @@ pub fn review_approved(cause: Cause, amount: Amount, settlement: &Settlement) ->
 /// Posts a new payment that is held for review.
 pub fn held_for_review(cause: Cause, amount: Amount) -> Posting {
     let held = transfer(AcquirerClearing, HeldForReview, amount);
-    Posting { amount: amount.into(), ..Posting::new(cause, Kind::ReviewHold, &[held]) }
+    Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::ReviewHold, &[held]) }
 }
 
 /// Returns the account that a return is credited to: returns in flight while it must be requested, acquirer clearing
@@ -61,7 +61,7 @@ fn returned_to(status: ReturnStatus) -> LedgerAccount {
 /// Posts the return of a payment that was held for review.
 pub fn review_returned(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting {
     let back = transfer(HeldForReview, returned_to(status), amount);
-    Posting { amount: amount.into(), ..Posting::new(cause, Kind::ReviewReturn, &[back]) }
+    Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::ReviewReturn, &[back]) }
 }
 
 /// Posts a new payment that cannot be applied, and its return.
@@ -70,13 +70,13 @@ pub fn unapplied(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting 
         transfer(AcquirerClearing, UnappliedReceipts, amount),
         transfer(UnappliedReceipts, returned_to(status), amount),
     ];
-    Posting { amount: amount.into(), ..Posting::new(cause, Kind::UnappliedReceipt, &transfers) }
+    Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::UnappliedReceipt, &transfers) }
 }
 
 /// Posts the release of a tranche's remaining sum, which becomes available.
 pub fn released(cause: Cause, day: Day, minor: MinorUnits) -> Posting {
     let release = transfer(MerchantPending, MerchantAvailable, minor);
-    Posting { amount: minor, release_on: Some(day), ..Posting::new(cause, Kind::Release, &[release]) }
+    Posting { amount: minor, release_on: Some(day), ..Posting::new(cause, PostingKind::Release, &[release]) }
 }
 
 /// Posts the request of a refund. The merchant's share and the returned fees together pay the gross; a surplus of fees
@@ -98,7 +98,7 @@ pub fn refund_requested(
         amount: share.gross.negated(),
         fee: share.borne_pix_out_fee().checked_sub(share.fees_for_gross())?,
         release_on: release_on.filter(|_| share.from_pending.is_positive()),
-        ..Posting::new(cause, Kind::Refund, &transfers)
+        ..Posting::new(cause, PostingKind::Refund, &transfers)
     })
 }
 
@@ -110,9 +110,12 @@ pub fn refund_completed(cause: Cause, share: &RefundShare) -> Result<Posting, Mo
     if credit.is_positive() {
         let credited = transfer(RefundsInFlight, MerchantAvailable, credit);
         let fee = credit.checked_neg()?;
-        return Ok(Posting { fee, ..Posting::new(cause, Kind::RefundCredit, &[paid, credited]) });
+        return Ok(Posting { fee, ..Posting::new(cause, PostingKind::RefundCredit, &[paid, credited]) });
     }
-    Ok(Posting { amount: share.gross.negated(), ..Posting::new(cause, Kind::RefundCompleted, &[paid]) })
+    Ok(Posting {
+        amount: share.gross.negated(),
+        ..Posting::new(cause, PostingKind::RefundCompleted, &[paid])
+    })
 }
 
 /// Posts a failed refund: all its sums are returned. Money from a tranche returns to it while the tranche is held
@@ -122,7 +125,7 @@ pub fn refund_failed(
     cause: Cause,
     share: &RefundShare,
     release_on: Option<Day>,
-    retaken: Retaken,
+    retaken: CaseClawback,
 ) -> Result<Posting, MoneyError> {
     let fee_bearer = if share.merchant_bears_pix_out { MerchantAvailable } else { PlatformExpense };
     let held = if release_on.is_some() { MerchantPending } else { MerchantAvailable };
@@ -139,20 +142,20 @@ pub fn refund_failed(
         amount: MinorUnits::from(share.gross).checked_sub(retaken.lost)?,
         fee: share.fees_for_gross().checked_sub(share.borne_pix_out_fee())?,
         release_on: release_on.filter(|_| share.from_pending.is_positive()),
-        ..Posting::new(cause, Kind::RefundFailed, &transfers)
+        ..Posting::new(cause, PostingKind::RefundFailed, &transfers)
     })
 }
 
 /// Posts the opening of a MED case, which retains money. Only MED cases may make the available balance negative.
 pub fn case_opened(cause: Cause, held: MinorUnits) -> Result<Posting, MoneyError> {
     let retained = transfer(MerchantAvailable, MerchantRetained, held);
-    Ok(Posting { amount: held.checked_neg()?, ..Posting::new(cause, Kind::CaseOpened, &[retained]) })
+    Ok(Posting { amount: held.checked_neg()?, ..Posting::new(cause, PostingKind::CaseOpened, &[retained]) })
 }
 
 /// Posts a MED case that ended in the merchant's favour.
 pub fn case_won(cause: Cause, released: MinorUnits) -> Posting {
     let given_back = transfer(MerchantRetained, MerchantAvailable, released);
-    Posting { amount: released, ..Posting::new(cause, Kind::CaseWon, &[given_back]) }
+    Posting { amount: released, ..Posting::new(cause, PostingKind::CaseWon, &[given_back]) }
 }
 
 /// Posts a lost MED case. `held_now` is the sum that was not retained before; the same posting retains it first.
@@ -161,25 +164,25 @@ pub fn case_lost(cause: Cause, held_now: MinorUnits, lost: MinorUnits) -> Result
         transfer(MerchantAvailable, MerchantRetained, held_now),
         transfer(MerchantRetained, MedLosses, lost),
     ];
-    Ok(Posting { amount: lost.checked_neg()?, ..Posting::new(cause, Kind::CaseLost, &transfers) })
+    Ok(Posting { amount: lost.checked_neg()?, ..Posting::new(cause, PostingKind::CaseLost, &transfers) })
 }
 
 /// Posts the request of a payout. The debit of the available balance must be covered.
 pub fn payout_requested(cause: Cause, amount: Amount) -> Posting {
     let taken = transfer(MerchantAvailable, Payouts, amount);
-    Posting { amount: amount.negated(), ..Posting::new(cause, Kind::Payout, &[taken]) }
+    Posting { amount: amount.negated(), ..Posting::new(cause, PostingKind::Payout, &[taken]) }
 }
 
 /// Posts a payout that reached the merchant's bank.
 pub fn payout_paid(cause: Cause, amount: Amount) -> Posting {
     let paid = transfer(Payouts, AcquirerClearing, amount);
-    Posting { amount: amount.negated(), ..Posting::new(cause, Kind::PayoutPaid, &[paid]) }
+    Posting { amount: amount.negated(), ..Posting::new(cause, PostingKind::PayoutPaid, &[paid]) }
 }
 
 /// Posts a failed payout.
 pub fn payout_failed(cause: Cause, amount: Amount) -> Posting {
     let given_back = transfer(Payouts, MerchantAvailable, amount);
-    Posting { amount: amount.into(), ..Posting::new(cause, Kind::PayoutFailed, &[given_back]) }
+    Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::PayoutFailed, &[given_back]) }
 }
 
 /// Posts an operator's correction against the platform's expense account. A positive sum credits the merchant, a
@@ -190,5 +193,5 @@ pub fn adjusted(cause: Cause, minor: MinorUnits) -> Result<Posting, MoneyError> 
     } else {
         transfer(PlatformExpense, MerchantAvailable, minor)
     };
-    Ok(Posting { amount: minor, ..Posting::new(cause, Kind::Adjustment, &[moved]) })
+    Ok(Posting { amount: minor, ..Posting::new(cause, PostingKind::Adjustment, &[moved]) })
 }

@@ -13,13 +13,13 @@ use super::*;
 use crate::account::terms::{Fee, Fees, FeesOnRefund, MethodTerms};
 use crate::charge::testing::{at, waiting};
 use crate::charge::transition::{self, Command, Outcome, Payment};
-use crate::charge::{Artefacts, Charge, Funds, FundsError, Pix, RefundAsked, RefundRefused};
+use crate::charge::{Artefacts, Charge, Funds, FundsError, Pix, RefundParameters, RefundRefused};
 use crate::ids::{ChargeId, EndToEndId, Mode, PostingId};
 use crate::money::{Amount, MinorUnits, MoneyError};
 use crate::payment_method::PaymentMethod;
 use crate::time::Timestamp;
 use crate::vocabulary::Vocabulary;
-use crate::wallet::{RefundShare, RefundStrategy, Retaken};
+use crate::wallet::{CaseClawback, RefundShare, RefundStrategy};
 
 const SECONDS_A_DAY: i64 = 24 * 60 * 60;
 
@@ -157,7 +157,8 @@ impl World {
         let changes: i64 = LedgerAccount::all().map(|account| posting.change(account).unwrap().get()).sum();
         assert_eq!(changes, 0, "{posting:?}");
         assert!(posting.transfers.iter().all(|transfer| transfer.minor.is_positive()), "{posting:?}");
-        let moves_within = matches!(posting.kind, Kind::Release | Kind::CaseOpened | Kind::CaseWon);
+        let moves_within =
+            matches!(posting.kind, PostingKind::Release | PostingKind::CaseOpened | PostingKind::CaseWon);
         let net = posting.net().unwrap().get();
         if posting.kind.is_in_statement() && !moves_within {
             assert_eq!(net, posting.amount.get() - posting.fee.get(), "{posting:?}");
@@ -231,7 +232,7 @@ impl World {
         }
     }
 
-    fn refund(&mut self, place: usize, asked: &RefundAsked) {
+    fn refund(&mut self, place: usize, asked: &RefundParameters) {
         let charge = self.charges[place].clone();
         let before = charge.funds;
         match charge.reserve_refund(asked) {
@@ -242,7 +243,7 @@ impl World {
                     self.charges[place].funds = funds;
                     self.refunds.push((place, share));
                     let undone = funds.failed(charge.amount, &share).unwrap();
-                    assert_eq!(undone, (before, Retaken::default()), "a failure must restore the funds");
+                    assert_eq!(undone, (before, CaseClawback::default()), "a failure must restore the funds");
                 }
             }
             Err(refused) => assert!(
@@ -291,7 +292,7 @@ impl World {
             Step::Refund { charge, part, cashout, pix_out_fee, merchant_bears } => {
                 let Some(place) = pick(&self.charges, *charge) else { return };
                 let charge = &self.charges[place];
-                let asked = RefundAsked {
+                let asked = RefundParameters {
                     gross: part.and_then(|part| part_of(charge.amount.minor(), part)),
                     strategy: if *cashout { RefundStrategy::Cashout } else { RefundStrategy::Devolution },
                     pix_out_fee: minor(if *cashout { *pix_out_fee } else { 0 }),
@@ -448,7 +449,7 @@ proptest! {
     ) {
         let mut world = World::new();
         world.settle(amount, hold_days, FeesOnRefund::Return);
-        let asked = |gross| RefundAsked {
+        let asked = |gross| RefundParameters {
             gross,
             strategy: RefundStrategy::Devolution,
             pix_out_fee: MinorUnits::ZERO,
@@ -476,8 +477,8 @@ proptest! {
 }
 
 /// Returns the parameters of a refund by devolution.
-fn devolution(gross: Option<i64>) -> RefundAsked {
-    RefundAsked {
+fn devolution(gross: Option<i64>) -> RefundParameters {
+    RefundParameters {
         gross: gross.map(|gross| Amount::parse(gross).unwrap()),
         strategy: RefundStrategy::Devolution,
         pix_out_fee: MinorUnits::ZERO,
@@ -533,7 +534,7 @@ proptest! {
         let is_held = hold_days > 0;
         let refund = |world: &mut World, gross: Option<i64>| {
             let before = cost(world);
-            world.refund(0, &RefundAsked { is_held, ..devolution(gross) });
+            world.refund(0, &RefundParameters { is_held, ..devolution(gross) });
             let (_, share) = world.refunds.last().unwrap();
             let step = cost(world) - before;
             assert!(!share.fees.acquirer().is_negative() && !share.fees.platform().is_negative(), "{share:?}");
@@ -647,7 +648,7 @@ fn a_surplus_of_returned_fees_is_credited_when_the_last_refund_completes() {
 
 #[test]
 fn a_refund_debits_its_own_tranche_first_and_a_failure_restores_it_while_held() {
-    let asked = |gross: i64, is_held| RefundAsked {
+    let asked = |gross: i64, is_held| RefundParameters {
         gross: Some(Amount::parse(gross).unwrap()),
         strategy: RefundStrategy::Devolution,
         pix_out_fee: MinorUnits::ZERO,
@@ -694,7 +695,7 @@ fn only_a_med_case_makes_the_available_balance_negative() {
 fn a_sum_that_does_not_fit_64_bits_is_an_error() {
     let mut world = World::new();
     let vast = Transfer { from: PlatformExpense, to: MerchantAvailable, minor: minor(i64::MAX) };
-    let twice = Posting::new(world.cause(), Kind::Adjustment, &[vast, vast]);
+    let twice = Posting::new(world.cause(), PostingKind::Adjustment, &[vast, vast]);
     assert_eq!(twice.change(MerchantAvailable), Err(MoneyError::Overflow));
     assert_eq!(twice.net(), Err(MoneyError::Overflow));
     assert_eq!(world.wallet.post(&twice), Err(MoneyError::Overflow));
@@ -707,7 +708,7 @@ fn inconsistent_funds_are_refused() {
     let mut world = World::new();
     world.settle(1_000, 0, FeesOnRefund::Return);
     let (amount, whole) = (world.charges[0].amount, world.charges[0].funds);
-    let asked = RefundAsked {
+    let asked = RefundParameters {
         gross: Some(Amount::parse(600).unwrap()),
         strategy: RefundStrategy::Devolution,
         pix_out_fee: MinorUnits::ZERO,
@@ -739,7 +740,7 @@ fn cases_and_refunds_never_take_the_same_money() {
     let mut world = World::new();
     world.settle(1_000, 0, FeesOnRefund::Return);
     world.settle(100_000, 0, FeesOnRefund::Return);
-    let asked = |gross: Option<i64>, strategy| RefundAsked {
+    let asked = |gross: Option<i64>, strategy| RefundParameters {
         gross: gross.map(|gross| Amount::parse(gross).unwrap()),
         strategy,
         pix_out_fee: MinorUnits::ZERO,

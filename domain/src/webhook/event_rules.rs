@@ -25,7 +25,7 @@ fn was_settled(status: TransactionStatus) -> bool {
 }
 
 /// Returns the canonical events of a charge's status change. For a new charge, `from` is `PENDING`.
-pub fn canonical_of_charge(from: TransactionStatus, to: TransactionStatus) -> Vec<EventType> {
+pub fn canonical_charge_events(from: TransactionStatus, to: TransactionStatus) -> Vec<EventType> {
     if from == to {
         return Vec::new();
     }
@@ -50,7 +50,7 @@ pub fn canonical_of_charge(from: TransactionStatus, to: TransactionStatus) -> Ve
 }
 
 /// Returns the legacy events of a charge's status change. For a new charge, `from` is `PENDING`.
-pub fn legacy_of_charge(from: TransactionStatus, to: TransactionStatus) -> Vec<EventType> {
+pub fn legacy_charge_events(from: TransactionStatus, to: TransactionStatus) -> Vec<EventType> {
     if from == to {
         return Vec::new();
     }
@@ -81,7 +81,7 @@ pub fn legacy_of_charge(from: TransactionStatus, to: TransactionStatus) -> Vec<E
 /// Returns the events of a change of a MED case (contract: MED events). `old` is `None` for a new case. With
 /// `outcome_notices` false, the result omits `med.resolved` and the `med_case.updated` of a change to a final status.
 /// The platform can turn these notifications off.
-pub fn of_case(old: Option<&MedCase>, new: &MedCase, outcome_notices: bool) -> Vec<EventType> {
+pub fn case_events(old: Option<&MedCase>, new: &MedCase, outcome_notices: bool) -> Vec<EventType> {
     let Some(old) = old else { return vec![EventType::MedCaseCreated] };
     let mut events = Vec::new();
     let has_ended = new.status.is_over() && !old.status.is_over();
@@ -96,7 +96,7 @@ pub fn of_case(old: Option<&MedCase>, new: &MedCase, outcome_notices: bool) -> V
 }
 
 /// Returns the canonical and the legacy events of a payout's status change. `from` is `None` for a new payout.
-pub fn of_payout(from: Option<PayoutStatus>, to: PayoutStatus) -> (Vec<EventType>, Vec<EventType>) {
+pub fn payout_events(from: Option<PayoutStatus>, to: PayoutStatus) -> (Vec<EventType>, Vec<EventType>) {
     if from == Some(to) {
         return (Vec::new(), Vec::new());
     }
@@ -177,8 +177,8 @@ mod tests {
                     "D" => ("", "payment.failed payment.status_changed"),
                     other => panic!("{other}"),
                 };
-                assert_eq!(names(&canonical_of_charge(from, to)), canonical, "{from:?} to {to:?}");
-                assert_eq!(names(&legacy_of_charge(from, to)), legacy, "{from:?} to {to:?}");
+                assert_eq!(names(&canonical_charge_events(from, to)), canonical, "{from:?} to {to:?}");
+                assert_eq!(names(&legacy_charge_events(from, to)), legacy, "{from:?} to {to:?}");
             }
         }
     }
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_payout_change_publishes_one_canonical_event_and_its_legacy_forms() {
         let events = |from, to| {
-            let (canonical, legacy) = of_payout(from, to);
+            let (canonical, legacy) = payout_events(from, to);
             format!("{} | {}", names(&canonical), names(&legacy))
         };
         let pending = Some(PayoutStatus::Pending);

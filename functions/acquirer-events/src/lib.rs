@@ -13,14 +13,14 @@ use domain::charge::{Charge, Decision, StoredCharge};
 use domain::ids::{AcquirerPaymentId, EndToEndId};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
-use domain::refund::{Refund, RefundEnd};
+use domain::refund::{Refund, RefundOutcome};
 use domain::tax_id::TaxId;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 use shared::app::App;
 use shared::charge::view::{ChargeView, QrImage};
-use shared::extract::{Own, OwnTest};
-use shared::http::{Fields, JsonBody, JsonObject, Object, Problem, framed};
+use shared::extract::{CallerOwned, CallerOwnedTest};
+use shared::http::{Fields, JsonBody, JsonObject, Object, Problem, with_middleware};
 use shared::refund::RefundView;
 
 /// The longest reason and code of a decline, and the longest name of a payer, in characters.
@@ -45,14 +45,14 @@ pub fn router(app: App) -> Router {
         .route("/v1/sandbox/med/cases/{id}/resolve", post(med::resolve))
         .route("/checkout/{raw_id}/card", get(three_d_secure::show).post(three_d_secure::decide))
         .with_state(app);
-    framed(routes)
+    with_middleware(routes)
 }
 
 async fn pay(
-    Own { app, caller, found: charge, now }: OwnTest<StoredCharge>,
+    CallerOwned { app, caller, found: charge, now }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let shown = charge.clone().at(now);
+    let shown = charge.clone().read_at(now);
     let reported = SandboxPayment::parse(&body, &shown, now)?;
     let method = reported.method;
     let id = match (reported.payment_id, method) {
@@ -71,7 +71,7 @@ async fn pay(
         },
         paid_at: reported.paid_at.unwrap_or(now),
     };
-    let terms = caller.settings.terms.of(method);
+    let terms = caller.settings.terms.for_method(method);
     apply(&app, charge, &Command::Pay { payment, terms }, now).await
 }
 
@@ -154,7 +154,7 @@ fn parsed<T>(
 }
 
 async fn fail(
-    Own { app, found: charge, now, .. }: OwnTest<StoredCharge>,
+    CallerOwned { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();
@@ -166,28 +166,30 @@ async fn fail(
     apply(&app, charge, &fields.finish(Some(command))?, now).await
 }
 
-async fn expire(Own { app, found: charge, now, .. }: OwnTest<StoredCharge>) -> Result<Response, Problem> {
+async fn expire(
+    CallerOwned { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
+) -> Result<Response, Problem> {
     let at = charge.as_stored().expires_at().min(now);
     apply(&app, charge, &Command::Expire { at }, now).await
 }
 
 async fn review(
-    Own { app, caller, found: charge, now }: OwnTest<StoredCharge>,
+    CallerOwned { app, caller, found: charge, now }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();
     let decisions = [("approve", Decision::Approve), ("return", Decision::Return)];
     let decision = fields.required_word(&Object::root(&body), "decision", &decisions);
-    let terms = caller.settings.terms.of(charge.clone().at(now).method());
+    let terms = caller.settings.terms.for_method(charge.clone().read_at(now).method());
     apply(&app, charge, &Command::Review { decision: fields.finish(decision)?, terms }, now).await
 }
 
 async fn resolve_refund(
-    Own { app, found: refund, now, .. }: OwnTest<Refund>,
+    CallerOwned { app, found: refund, now, .. }: CallerOwnedTest<Refund>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();
-    let ends = [("REFUNDED", RefundEnd::Refunded), ("FAILED", RefundEnd::Failed)];
+    let ends = [("REFUNDED", RefundOutcome::Refunded), ("FAILED", RefundOutcome::Failed)];
     let end = fields.required_word(&Object::root(&body), "status", &ends);
     let refund = app.refunds.end(refund, fields.finish(end)?, now).await?;
     Ok(Json(RefundView::new(&refund)).into_response())

@@ -7,14 +7,14 @@ use domain::charge::StoredCharge;
 use domain::hex;
 use domain::med::{Decision, MedCase};
 use domain::vocabulary::Vocabulary;
-use shared::extract::{Own, OwnTest};
+use shared::extract::{CallerOwned, CallerOwnedTest};
 use shared::http::{Fields, JsonBody, Object, Problem};
 use shared::med::CaseView;
 use shared::med::request::case_notification;
 use shared::random;
 
 pub(crate) async fn open(
-    Own { app, found: charge, now, .. }: OwnTest<StoredCharge>,
+    CallerOwned { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let notification = case_notification(&body)?;
@@ -28,14 +28,14 @@ pub(crate) async fn open(
 }
 
 pub(crate) async fn request_evidence(
-    Own { app, found: case, now, .. }: OwnTest<MedCase>,
+    CallerOwned { app, found: case, now, .. }: CallerOwnedTest<MedCase>,
 ) -> Result<Response, Problem> {
     let case = app.cases.request_evidence(case, None, now).await?;
     Ok(Json(CaseView::new(&case)).into_response())
 }
 
 pub(crate) async fn resolve(
-    Own { app, found: case, now, .. }: OwnTest<MedCase>,
+    CallerOwned { app, found: case, now, .. }: CallerOwnedTest<MedCase>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();

@@ -42,7 +42,7 @@ type RawId = Result<Path<String>, PathRejection>;
 pub(crate) async fn show(State(app): State<App>, context: RequestContext, raw_id: RawId) -> Response {
     let now = app.clock.now();
     match find(&app, raw_id).await {
-        Ok(Some(charge)) => page(&charge.at(now), now),
+        Ok(Some(charge)) => page(&charge.read_at(now), now),
         Ok(None) => not_found(),
         Err(problem) => unavailable(&context, &problem),
     }
@@ -108,7 +108,7 @@ impl CardStep {
 }
 
 async fn apply(app: &App, stored: StoredCharge, step: &str, now: Timestamp) -> Result<Charge, Problem> {
-    let charge = stored.clone().at(now);
+    let charge = stored.clone().read_at(now);
     let command = match (CardStep::of(&charge, now), step) {
         (CardStep::Begin, "begin") => Command::Authenticate,
         (CardStep::Decide, "approve") => {
@@ -123,7 +123,7 @@ async fn apply(app: &App, stored: StoredCharge, step: &str, now: Timestamp) -> R
                 payer_document: charge.payer_tax_id(),
                 paid_at: now,
             };
-            Command::Pay { payment, terms: account.settings.terms.of(PaymentMethod::CreditCard) }
+            Command::Pay { payment, terms: account.settings.terms.for_method(PaymentMethod::CreditCard) }
         }
         (CardStep::Decide, "decline") => Command::Decline {
             reason: "The holder did not authenticate the payment.".to_owned(),
@@ -135,7 +135,7 @@ async fn apply(app: &App, stored: StoredCharge, step: &str, now: Timestamp) -> R
 }
 
 fn page(charge: &Charge, now: Timestamp) -> Response {
-    let amount = pt_br::amount(charge.amount, charge.currency);
+    let amount = pt_br::format_amount(charge.amount, charge.currency);
     let step = CardStep::of(charge, now);
     let (title, content) = match step {
         CardStep::Begin => (

@@ -37,7 +37,7 @@ const DEFER_UNTIL_AGE_MS: i64 = 60_000;
 
 /// The function's state. Clones share clients.
 #[derive(Clone, Debug)]
-pub struct Worker {
+pub struct AcquirerWorker {
     store: Store,
     charges: Charges,
     acquirers: Acquirers,
@@ -47,7 +47,7 @@ pub struct Worker {
     public_urls: PublicUrls,
 }
 
-impl Worker {
+impl AcquirerWorker {
     /// Reads `TABLE_NAME`, `ACQUIRER_QUEUE_URL` and `CHECKOUT_BASE_URL`.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl Worker {
     /// Handles a batch of messages concurrently. Reports the messages that failed, so that only they are retried.
     pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
         let worker = self.clone();
-        queue::work_on(batch, move |message: AcquirerMessage| {
+        queue::process_batch(batch, move |message: AcquirerMessage| {
             let worker = worker.clone();
             async move { worker.work(message).await }
         })
@@ -92,7 +92,7 @@ impl Worker {
         let Some(stored) = self.charges.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a charge that does not exist"));
         };
-        let charge = stored.clone().at(self.clock.now());
+        let charge = stored.clone().read_at(self.clock.now());
         if charge.status != TransactionStatus::Pending {
             return Ok(());
         }
@@ -127,10 +127,12 @@ impl Worker {
             return Ok(());
         }
         let acquirer = self.acquirers.named(refund.acquirer)?;
-        let refund = self.refunds.start(refund, self.clock.now()).await?;
+        let refund = self.refunds.claim(refund, self.clock.now()).await?;
         let now = self.clock.now();
         match acquirer.refund_progress(&refund, now).await? {
-            RefundProgress::AskAgain(at) => Ok(self.queue.send_later(&message, at.until_from(now)).await?),
+            RefundProgress::PollAgainAt(at) => {
+                Ok(self.queue.send_later(&message, at.saturating_duration_since(now)).await?)
+            }
             RefundProgress::Waiting => Ok(()),
             RefundProgress::Ended(end) => {
                 let may_defer = now.millis_since(refund.updated_at) < DEFER_UNTIL_AGE_MS;

@@ -1,6 +1,6 @@
 //! The entry point of the Lambda function: builds the worker and runs it.
 
-use acquirer_worker::Worker;
+use acquirer_worker::AcquirerWorker;
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use shared::clock::Clock;
@@ -10,7 +10,7 @@ use shared::store::Aws;
 async fn main() -> Result<(), Error> {
     shared::log::start();
     let var = |name: &str| std::env::var(name).ok();
-    let worker = &Worker::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
+    let worker = &AcquirerWorker::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
     lambda_runtime::run(service_fn(|event: LambdaEvent<SqsEvent>| async move {
         Ok::<_, Error>(worker.handle(event.payload).await)
     }))

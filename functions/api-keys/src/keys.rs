@@ -14,13 +14,13 @@ use shared::http::{IdPath, JsonBody, Problem};
 
 use crate::{KeyManager, LoggedIn};
 
-pub(crate) async fn list(LoggedIn { desk: app, member, .. }: LoggedIn) -> Result<Response, Problem> {
-    let keys = app.api_keys.of_account(&member.account).await?;
+pub(crate) async fn list(LoggedIn { app, member, .. }: LoggedIn) -> Result<Response, Problem> {
+    let keys = app.api_keys.list(&member.account).await?;
     Ok(Json(ApiKeyListView::new(&keys, member.role.manages_keys())).into_response())
 }
 
 pub(crate) async fn issue(
-    KeyManager(LoggedIn { desk: app, member, now }): KeyManager,
+    KeyManager(LoggedIn { app, member, now }): KeyManager,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let request = NewApiKey::parse(&body)?;
@@ -29,7 +29,7 @@ pub(crate) async fn issue(
 }
 
 pub(crate) async fn rotate(
-    KeyManager(LoggedIn { desk: app, member, now }): KeyManager,
+    KeyManager(LoggedIn { app, member, now }): KeyManager,
     IdPath(id): IdPath<ApiKeyId>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
@@ -40,7 +40,7 @@ pub(crate) async fn rotate(
 }
 
 pub(crate) async fn revoke(
-    KeyManager(LoggedIn { desk: app, member, now }): KeyManager,
+    KeyManager(LoggedIn { app, member, now }): KeyManager,
     IdPath(id): IdPath<ApiKeyId>,
 ) -> Result<Response, Problem> {
     app.api_keys.revoke(&member.account, id.as_ref(), &member.operator(), now).await?;

@@ -13,7 +13,7 @@ use shared::api_key::ApiKeys;
 use shared::auth::dashboard::{Dashboard, Member};
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::http::{Problem, RequestContext, framed};
+use shared::http::{Problem, RequestContext, with_middleware};
 use shared::store::{Aws, Store};
 
 /// The state of the function. Clones share the AWS clients and the clock.
@@ -49,7 +49,7 @@ impl ApiKeysApp {
 
 /// The extractor of a user who is logged in.
 struct LoggedIn {
-    desk: ApiKeysApp,
+    app: ApiKeysApp,
     member: Member,
     now: Timestamp,
 }
@@ -61,7 +61,7 @@ impl FromRequestParts<ApiKeysApp> for LoggedIn {
         let Ok(context) = RequestContext::from_request_parts(parts, app).await;
         let now = app.clock.now();
         let member = app.dashboard.authenticate(&context, now).await?;
-        Ok(Self { desk: app.clone(), member, now })
+        Ok(Self { app: app.clone(), member, now })
     }
 }
 
@@ -87,5 +87,5 @@ pub fn router(app: ApiKeysApp) -> Router {
         .route("/v1/auth/login", post(auth::log_in))
         .route("/v1/auth/logout", post(auth::log_out))
         .with_state(app);
-    framed(routes)
+    with_middleware(routes)
 }

@@ -8,8 +8,8 @@ use shared::app::App;
 use shared::charge::ChargeFilter;
 use shared::charge::request::{NewCharge, Surface};
 use shared::charge::view::{ChargeListView, ChargeView, QrImage};
-use shared::extract::{Authenticated, AuthenticatedQuery, Deferred, Own};
-use shared::http::{Fields, JsonBody, Problem, RequestContext, framed};
+use shared::extract::{Authenticated, AuthenticatedQuery, CallerOwned, Deferred};
+use shared::http::{Fields, JsonBody, Problem, RequestContext, with_middleware};
 use shared::services::{IdempotencyNamespace, create_charge};
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
@@ -25,7 +25,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/pix/charges", post(create_pix))
         .route("/v1/charges/{id}", get(read))
         .with_state(app);
-    framed(routes)
+    with_middleware(routes)
 }
 
 async fn create(
@@ -56,7 +56,7 @@ async fn create_by(
         Ok(body) => body,
         Err(problem) => return Err(fields.with(problem)),
     };
-    let request = NewCharge::take(&mut fields, &body.0, surface);
+    let request = NewCharge::from_body(&mut fields, &body.0, surface);
     let (idempotency_key, request) = fields.finish(idempotency_key.zip(request))?;
     let created = create_charge(
         (&app.charges, &app.acquirers),
@@ -87,8 +87,10 @@ fn idempotency_key<'a>(fields: &mut Fields, context: &'a RequestContext) -> Opti
     text
 }
 
-async fn read(Own { app, found: charge, now, .. }: Own<StoredCharge>) -> Result<Response, Problem> {
-    Ok(Json(ChargeView::new(&charge.at(now), &app.public_urls, QrImage::Inline)).into_response())
+async fn read(
+    CallerOwned { app, found: charge, now, .. }: CallerOwned<StoredCharge>,
+) -> Result<Response, Problem> {
+    Ok(Json(ChargeView::new(&charge.read_at(now), &app.public_urls, QrImage::Inline)).into_response())
 }
 
 async fn list(
@@ -98,7 +100,7 @@ async fn list(
     let filter = ChargeFilter::parse(&context.query);
     let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
     let (AuthenticatedQuery { app, caller, now, .. }, cursor) =
-        authenticated.beside(async |app| app.charges.find(cursor).await).await?;
+        authenticated.concurrently_with(async |app| app.charges.find(cursor).await).await?;
     let page = app.charges.list(&caller.scope, &filter?, cursor?, now).await?;
     Ok(Json(ChargeListView::new(&page, &app.public_urls)).into_response())
 }

@@ -22,7 +22,7 @@ use domain::time::Timestamp;
 use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::http::{Problem, RequestContext, framed};
+use shared::http::{Problem, RequestContext, with_middleware};
 use shared::store::{Aws, Store, StoreError};
 
 /// The QR image may be cached, because a charge's code never changes. The lifetime of an hour lets caches drop images
@@ -71,7 +71,7 @@ pub fn router(checkout: Checkout) -> Router {
         .route("/checkout/{raw_id}/qr.png", get(show_qr))
         .route("/checkout/{raw_id}/boleto.pdf", get(show_boleto))
         .with_state(checkout);
-    framed(routes)
+    with_middleware(routes)
 }
 
 async fn show(State(checkout): State<Checkout>, context: RequestContext, raw_id: RawId) -> Response {
@@ -92,7 +92,7 @@ async fn show_boleto(State(checkout): State<Checkout>, raw_id: RawId) -> Result<
 
 /// Responds with the boleto's PDF while it can be paid. After that it is a 404, because a bank would refuse the boleto.
 fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) -> Result<Response, Problem> {
-    let charge = found?.ok_or(Problem::NotFound { what: "charge" })?.at(now);
+    let charge = found?.ok_or(Problem::NotFound { what: "charge" })?.read_at(now);
     let open = charge.artefacts.boleto.as_ref().filter(|boleto| charge.is_open() && now <= boleto.expires_at);
     let boleto = open.ok_or(Problem::NotFound { what: "open boleto" })?;
     let slip = boleto
@@ -103,7 +103,7 @@ fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) ->
         .map_err(|error| Problem::Internal(format!("the amount of the boleto of {}: {error}", charge.id)))?;
     let pdf = boleto_pdf(&BoletoDocument {
         boleto: &slip,
-        amount: &pt_br::amount(amount, Currency::BRL),
+        amount: &pt_br::format_amount(amount, Currency::BRL),
         beneficiary: &boleto.beneficiary,
         payer: charge.customer.name.as_deref(),
         document_number: &charge.id.raw(),
@@ -120,7 +120,7 @@ fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) ->
 /// Responds with a page in every case, also for errors, because a payer cannot read JSON.
 fn page_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) -> Response {
     match found {
-        Ok(Some(charge)) => html(StatusCode::OK, page::render(&charge.at(now), now)),
+        Ok(Some(charge)) => html(StatusCode::OK, page::render(&charge.read_at(now), now)),
         Ok(None) => html(StatusCode::NOT_FOUND, page::not_found()),
         Err(_logged) => html(StatusCode::SERVICE_UNAVAILABLE, page::unavailable()),
     }

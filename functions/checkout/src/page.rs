@@ -101,7 +101,7 @@ impl PageState {
 
     /// Returns the text that explains the state to the payer.
     fn message(self, charge: &Charge) -> String {
-        let deadline = || pt_br::moment(charge.expires_at());
+        let deadline = || pt_br::format_minute(charge.expires_at());
         match self {
             Self::Preparing => "O código Pix aparece aqui em instantes.".to_owned(),
             Self::Payable => format!("Pague até {} (horário de Brasília).", deadline()),
@@ -115,10 +115,13 @@ impl PageState {
             }
             Self::Paid => match &charge.applied_payment {
                 Some(applied) if applied.method == PaymentMethod::Pix => {
-                    format!("Recebemos o seu Pix em {}. Obrigado!", pt_br::moment(applied.paid_at))
+                    format!("Recebemos o seu Pix em {}. Obrigado!", pt_br::format_minute(applied.paid_at))
                 }
                 Some(applied) => {
-                    format!("Recebemos o seu pagamento em {}. Obrigado!", pt_br::moment(applied.paid_at))
+                    format!(
+                        "Recebemos o seu pagamento em {}. Obrigado!",
+                        pt_br::format_minute(applied.paid_at)
+                    )
                 }
                 None => "Recebemos o seu pagamento. Obrigado!".to_owned(),
             },
@@ -205,10 +208,10 @@ impl Appearance {
     }
 }
 
-/// Renders the page of a charge. Its expiry must be applied already: see [`domain::charge::StoredCharge::at`].
+/// Renders the page of a charge. Its expiry must be applied already: see [`domain::charge::StoredCharge::read_at`].
 pub fn render(charge: &Charge, now: Timestamp) -> String {
     let state = PageState::of(charge, now);
-    let amount = pt_br::amount(charge.amount, charge.currency);
+    let amount = pt_br::format_amount(charge.amount, charge.currency);
     let receiver = charge.artefacts.pix.as_ref().and_then(|pix| receiver(&pix.br_code));
     let title = state.title(charge);
     let tab_title = match receiver {
@@ -249,7 +252,7 @@ fn payment_methods(charge: &Charge, now: Timestamp) -> Markup {
                     h2 { (method.facts().name) }
                 }
                 @if has_several {
-                    p.message { "Até " (pt_br::moment(end)) "." }
+                    p.message { "Até " (pt_br::format_minute(end)) "." }
                 }
                 (method_content(charge, method))
             }
@@ -410,7 +413,7 @@ fn description(charge: &Charge) -> Option<String> {
     // Metadata and older rows may contain any text. Characters that hide or reorder text are removed, so that the payer
     // reads the description as it is written.
     let visible: String =
-        description.chars().filter(|character| !text::is_unfit_for_lines(*character)).collect();
+        description.chars().filter(|character| !text::is_forbidden_in_multiline(*character)).collect();
     let visible = visible.trim();
     (!visible.is_empty()).then(|| visible.to_owned())
 }

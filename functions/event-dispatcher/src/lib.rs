@@ -28,7 +28,7 @@ use domain::ids::{ResendId, Scope};
 use domain::med::MedCase;
 use domain::payout::Payout;
 use domain::refund::Refund;
-use domain::rollup::{Counted, counted};
+use domain::rollup::{RollupChange, rollup_change};
 use domain::row::{Key, Row as _};
 use shared::acquirer::{AcquirerMessage, AcquirerQueue};
 use shared::audit_trail;
@@ -95,7 +95,7 @@ struct StreamActions {
     /// The resend request that the events are published for; `None`: they are published for the first time.
     resend: Option<ResendId>,
     /// Numbers to add to the rollups.
-    counted: Option<Box<Counted>>,
+    counted: Option<Box<RollupChange>>,
     /// The delivery to start.
     delivery: Option<DeliveryMessage>,
     /// The work for an acquirer.
@@ -222,7 +222,7 @@ impl Dispatcher {
     async fn abandon(&self, abandonments: &[Abandonment]) {
         let deliveries = Deliveries::new(self.store.clone());
         for abandonment in abandonments.iter().take(MAX_STEPS) {
-            if let Err(error) = deliveries.abandon(abandonment, self.clock.now()).await {
+            if let Err(error) = deliveries.run_abandonment_step(abandonment, self.clock.now()).await {
                 let Abandonment { scope, endpoint, .. } = abandonment;
                 tracing::warn!(%scope, %endpoint, %error, "deliveries will be cancelled later");
             }
@@ -273,12 +273,12 @@ impl Dispatcher {
             let _inserted_or_existing = self.store.commit(vec![Write::insert(event)?]).await?;
             let now = self.clock.now();
             if let Some(until) = resend.and_then(|_| event.needed_until(now)) {
-                self.store.keep_until(&event.key(), until).await?;
+                self.store.extend_ttl(&event.key(), until).await?;
             }
             let endpoints = endpoints.of(event.scope).await?;
             let deliveries = match resend {
-                Some(resend) => Delivery::of_resend(event, &endpoints, &resend, now),
-                None => Delivery::of_event(event, &endpoints, now),
+                Some(resend) => Delivery::for_resend(event, &endpoints, &resend, now),
+                None => Delivery::for_event(event, &endpoints, now),
             };
             for delivery in deliveries {
                 let _inserted_or_existing = self.store.commit(vec![Write::insert(&delivery)?]).await?;
@@ -328,9 +328,9 @@ impl Dispatcher {
             let waits_for_acquirer = is_new && new.status == TransactionStatus::Pending;
             return Ok(StreamActions {
                 events: Event::of_charge(old, new, &self.public_urls)?,
-                counted: counted(old, new).map(Box::new),
+                counted: rollup_change(old, new).map(Box::new),
                 acquirer: waits_for_acquirer.then_some(AcquirerMessage::Finalise(new.id)),
-                audit: audit_trail::of_charge(old, new).map(Box::new),
+                audit: audit_trail::for_charge(old, new).map(Box::new),
                 ..StreamActions::default()
             });
         }
@@ -339,23 +339,23 @@ impl Dispatcher {
             return Ok(StreamActions {
                 events: Event::of_refund(old.as_ref(), &new)?.into_iter().collect(),
                 acquirer: is_new.then_some(AcquirerMessage::Refund(new.id)),
-                audit: audit_trail::of_refund(&new).map(Box::new),
-                email: Email::of_refund(old.as_ref(), &new),
+                audit: audit_trail::for_refund(&new).map(Box::new),
+                email: Email::for_refund(old.as_ref(), &new),
                 ..StreamActions::default()
             });
         }
         if MedCase::is_at(&key) {
             let (old, new): (Option<MedCase>, MedCase) = before_and_after(record)?;
             let events = Event::of_case(old.as_ref(), &new, self.med_outcome_notices)?;
-            let email = Email::of_case(&new, &events);
-            let audit = audit_trail::of_case(&new).map(Box::new);
+            let email = Email::for_case(&new, &events);
+            let audit = audit_trail::for_case(&new).map(Box::new);
             return Ok(StreamActions { events, email, audit, ..StreamActions::default() });
         }
         if Endpoint::is_at(&key) {
             let (old, new): (Option<Endpoint>, Endpoint) = before_and_after(record)?;
             return Ok(StreamActions {
-                email: Email::of_endpoint(old.as_ref(), &new),
-                audit: audit_trail::of_endpoint(old.as_ref(), &new).map(Box::new),
+                email: Email::for_endpoint(old.as_ref(), &new),
+                audit: audit_trail::for_endpoint(old.as_ref(), &new).map(Box::new),
                 ..StreamActions::default()
             });
         }
@@ -436,7 +436,7 @@ impl EndpointsOfBatch {
         if let Some(endpoints) = read.get(&scope) {
             return Ok(Arc::clone(endpoints));
         }
-        let endpoints = Arc::new(self.endpoints.of(&scope).await?);
+        let endpoints = Arc::new(self.endpoints.list(&scope).await?);
         read.insert(scope, Arc::clone(&endpoints));
         Ok(endpoints)
     }

@@ -37,7 +37,7 @@ pub struct QuarantinedObject {
 
 /// A summary of the records of an object.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Replayed {
+pub struct ReplaySummary {
     /// The number of records.
     pub records: usize,
     /// The accounts of the records whose rows name one.
@@ -46,7 +46,7 @@ pub struct Replayed {
 
 /// Why an object stays in the bucket.
 #[derive(Debug, thiserror::Error)]
-pub enum NotReplayed {
+pub enum ReplayError {
     /// The bucket did not answer.
     #[error("the bucket did not answer: {0}")]
     Bucket(String),
@@ -71,8 +71,8 @@ struct DiscardedBatch {
 }
 
 /// Parses the records of an object: one record of the dispatcher, or a batch of Lambda.
-fn records(body: &[u8]) -> Result<Vec<EventRecord>, NotReplayed> {
-    let malformed = |error: serde_json::Error| NotReplayed::Malformed(error.to_string());
+fn records(body: &[u8]) -> Result<Vec<EventRecord>, ReplayError> {
+    let malformed = |error: serde_json::Error| ReplayError::Malformed(error.to_string());
     let object: Value = serde_json::from_slice(body).map_err(malformed)?;
     if object.get("dynamodb").is_some() {
         return Ok(vec![serde_json::from_value(object).map_err(malformed)?]);
@@ -96,7 +96,7 @@ fn account(record: &EventRecord) -> Option<AccountId> {
 
 impl Dispatcher {
     /// Lists the quarantined objects, sorted by key under each prefix.
-    pub async fn waiting(&self) -> Result<Vec<QuarantinedObject>, NotReplayed> {
+    pub async fn list_quarantined(&self) -> Result<Vec<QuarantinedObject>, ReplayError> {
         let own = format!("{QUARANTINE}/");
         let mut waiting = Vec::new();
         for prefix in [own.as_str(), DISCARDED] {
@@ -104,7 +104,7 @@ impl Dispatcher {
                 self.s3.list_objects_v2().bucket(&self.bucket).prefix(prefix).into_paginator().send();
             while let Some(page) = pages.next().await {
                 let page =
-                    page.map_err(|error| NotReplayed::Bucket(DisplayErrorContext(error).to_string()))?;
+                    page.map_err(|error| ReplayError::Bucket(DisplayErrorContext(error).to_string()))?;
                 waiting.extend(page.contents.into_iter().flatten().filter_map(|object| {
                     let since_ms = object.last_modified.and_then(|time| time.to_millis().ok());
                     let since = since_ms.and_then(|ms| Timestamp::from_millis(ms).ok());
@@ -116,49 +116,49 @@ impl Dispatcher {
     }
 
     /// Parses an object's records without processing them.
-    pub async fn look_at(&self, object: &QuarantinedObject) -> Result<Replayed, NotReplayed> {
+    pub async fn look_at(&self, object: &QuarantinedObject) -> Result<ReplaySummary, ReplayError> {
         let records = self.fetch(object).await?;
         let unreadable = records.iter().filter(|record| self.read(record).is_err());
         let unreadable: Vec<String> = unreadable.map(sequence_number).collect();
-        if unreadable.is_empty() { Ok(replayed(&records)) } else { Err(NotReplayed::Unreadable(unreadable)) }
+        if unreadable.is_empty() { Ok(replayed(&records)) } else { Err(ReplayError::Unreadable(unreadable)) }
     }
 
     /// Processes an object's records. The object stays, so that the caller can write an audit entry before it removes
     /// the object.
-    pub async fn replay(&self, object: &QuarantinedObject) -> Result<Replayed, NotReplayed> {
+    pub async fn replay(&self, object: &QuarantinedObject) -> Result<ReplaySummary, ReplayError> {
         let records = self.fetch(object).await?;
         let replayed = replayed(&records);
         let BatchOutcome { unreadable, failed } = self.work_on(records).await;
         if !failed.is_empty() {
-            return Err(NotReplayed::Failed(failed));
+            return Err(ReplayError::Failed(failed));
         }
         if !unreadable.is_empty() {
-            return Err(NotReplayed::Unreadable(unreadable.iter().map(sequence_number).collect()));
+            return Err(ReplayError::Unreadable(unreadable.iter().map(sequence_number).collect()));
         }
         Ok(replayed)
     }
 
     /// Removes an object that was replayed.
-    pub async fn remove(&self, object: &QuarantinedObject) -> Result<(), NotReplayed> {
+    pub async fn remove(&self, object: &QuarantinedObject) -> Result<(), ReplayError> {
         let removed = self.s3.delete_object().bucket(&self.bucket).key(&object.key).send().await;
-        removed.map_err(|error| NotReplayed::Bucket(DisplayErrorContext(error).to_string()))?;
+        removed.map_err(|error| ReplayError::Bucket(DisplayErrorContext(error).to_string()))?;
         Ok(())
     }
 
-    async fn fetch(&self, object: &QuarantinedObject) -> Result<Vec<EventRecord>, NotReplayed> {
+    async fn fetch(&self, object: &QuarantinedObject) -> Result<Vec<EventRecord>, ReplayError> {
         if self.clock.now().millis_since(object.since) > OLDEST_DAYS.saturating_mul(DAY_MS) {
-            return Err(NotReplayed::TooOld);
+            return Err(ReplayError::TooOld);
         }
         let got = self.s3.get_object().bucket(&self.bucket).key(&object.key).send().await;
-        let got = got.map_err(|error| NotReplayed::Bucket(DisplayErrorContext(error).to_string()))?;
+        let got = got.map_err(|error| ReplayError::Bucket(DisplayErrorContext(error).to_string()))?;
         let body = got.body.collect().await;
-        let body = body.map_err(|error| NotReplayed::Bucket(DisplayErrorContext(error).to_string()))?;
+        let body = body.map_err(|error| ReplayError::Bucket(DisplayErrorContext(error).to_string()))?;
         records(&body.into_bytes())
     }
 }
 
-fn replayed(records: &[EventRecord]) -> Replayed {
-    Replayed { records: records.len(), accounts: records.iter().filter_map(account).collect() }
+fn replayed(records: &[EventRecord]) -> ReplaySummary {
+    ReplaySummary { records: records.len(), accounts: records.iter().filter_map(account).collect() }
 }
 
 #[cfg(test)]
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(records(nested.to_string().as_bytes()).unwrap(), whole);
         assert_eq!(records(record.to_string().as_bytes()).unwrap(), whole[..1]);
         for other in ["{}", "[]", "no JSON", r#"{"payload": "{"}"#, r#"{"payload": null}"#] {
-            assert!(matches!(records(other.as_bytes()), Err(NotReplayed::Malformed(_))), "{other}");
+            assert!(matches!(records(other.as_bytes()), Err(ReplayError::Malformed(_))), "{other}");
         }
     }
 }

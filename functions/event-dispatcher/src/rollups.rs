@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use domain::ids::Scope;
-use domain::rollup::Counted;
+use domain::rollup::RollupChange;
 use shared::rollup::Rollups;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -17,8 +17,8 @@ const CONCURRENT_SCOPES: usize = 8;
 impl Dispatcher {
     /// Counts changes, given with the sequence numbers of their records. Returns the sequence numbers of those that
     /// were not counted. Scopes are counted concurrently, because they share no row.
-    pub(crate) async fn count(&self, changes: Vec<(String, Counted)>) -> Vec<String> {
-        let mut by_scope: HashMap<Scope, (Vec<String>, Vec<Counted>)> = HashMap::new();
+    pub(crate) async fn count(&self, changes: Vec<(String, RollupChange)>) -> Vec<String> {
+        let mut by_scope: HashMap<Scope, (Vec<String>, Vec<RollupChange>)> = HashMap::new();
         for (sequence_number, change) in changes {
             let (numbers, changes) = by_scope.entry(change.scope).or_default();
             numbers.push(sequence_number);

@@ -4,13 +4,13 @@
 use self::payouts::pending;
 use domain::account::Account;
 use domain::audit::Actor;
-use domain::charge::RefundAsked;
+use domain::charge::RefundParameters;
 use domain::charge::transition::{self, Command, Outcome};
 use domain::ids::{EndpointId, MedCaseId, RefundId};
 use domain::med::{AppealReason, CaseKind, CaseNotification, CaseStep, Decision};
 use domain::money::{Amount, MinorUnits};
-use domain::payout::PayoutEnd;
-use domain::refund::{RefundEnd, RefundPlan, RefundStep};
+use domain::payout::PayoutOutcome;
+use domain::refund::{RefundOutcome, RefundPlan, RefundStep};
 use domain::row::Row;
 use domain::wallet::RefundStrategy;
 use domain::webhook::event_type::EventType;
@@ -87,7 +87,7 @@ fn actions_of(dispatcher: &Dispatcher, record: &EventRecord) -> String {
         let sums = |sums: &domain::rollup::Sums| {
             sums.iter().map(|(name, by)| format!("{name} {by:+}")).collect::<Vec<_>>().join(", ")
         };
-        let Counted { day, currency, version, of_day, of_all_time, .. } = *counted;
+        let RollupChange { day, currency, version, of_day, of_all_time, .. } = *counted;
         lines.push(format!("count version {version} on {day} in {currency}: {}", sums(&of_day)));
         lines.push(format!("count version {version} for all time: {}", sums(&of_all_time)));
     }
@@ -113,7 +113,7 @@ fn by_key(version: u64) -> Actor {
 }
 
 fn refund() -> RefundStep {
-    let asked = RefundAsked {
+    let asked = RefundParameters {
         gross: Some(Amount::parse(400).unwrap()),
         strategy: RefundStrategy::Cashout,
         pix_out_fee: MinorUnits::ZERO,
@@ -253,7 +253,7 @@ fn a_refund_is_sent_to_its_acquirer_and_audited_once_and_each_step_is_published(
     let step = refund();
     let requested = Refund { actor: Some(by_key(1)), ..step.refund };
     let started = requested.started(&step.charge, at(101)).unwrap().unwrap();
-    let ended = started.ended(&step.charge, RefundEnd::Refunded, at(103)).unwrap().unwrap().refund;
+    let ended = started.ended(&step.charge, RefundOutcome::Refunded, at(103)).unwrap().unwrap().refund;
     insta::assert_snapshot!(actions(&insert(&requested)), @r#"
     publish payment.refunded
     ask acquirer {"refund":"re_7m6nt71kcbhzd8xb6nhy78wpds3rj8h8h0388z4vc2"}
@@ -322,13 +322,13 @@ fn a_payout_is_published_when_it_is_created_and_when_it_ends() {
     publish payout.created
     publish withdrawal.created
     ");
-    let paid = pending().ended(&PayoutEnd::Paid, at(60)).unwrap().unwrap();
+    let paid = pending().ended(&PayoutOutcome::Paid, at(60)).unwrap().unwrap();
     insta::assert_snapshot!(actions(&modify(&pending(), &paid)), @"
     publish payout.paid
     publish withdrawal.completed, withdrawal.status_changed
     ");
     let reason = "account closed".to_owned();
-    let failed = pending().ended(&PayoutEnd::Failed { reason }, at(60)).unwrap().unwrap();
+    let failed = pending().ended(&PayoutOutcome::Failed { reason }, at(60)).unwrap().unwrap();
     insta::assert_snapshot!(actions(&modify(&pending(), &failed)), @"
     publish payout.failed
     publish withdrawal.failed, withdrawal.status_changed
@@ -348,7 +348,7 @@ fn a_resend_request_is_published_only_when_it_is_new() {
 #[test]
 fn a_delivery_is_started_only_when_it_is_new_and_pending() {
     let events = paid_events(None);
-    let new = Delivery::of_event(&events[0], &[endpoint()], at(60)).remove(0);
+    let new = Delivery::for_event(&events[0], &[endpoint()], at(60)).remove(0);
     insta::assert_snapshot!(actions(&insert(&new)), @r#"deliver {"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc3061vq5b37tjxkp1x7","endpoint":"wh_01m7yzmhg00w3ge1r70w3ge1r7","server":null}"#);
     let retried = Delivery { attempts: 1, ..new.clone() };
     insta::assert_snapshot!(actions(&modify(&new, &retried)), @"nothing");
@@ -359,7 +359,7 @@ fn a_delivery_is_started_only_when_it_is_new_and_pending() {
 #[test]
 fn the_message_of_a_delivery_to_a_webhook_url_names_its_server() {
     let events = paid_events(Some("https://shop.example.com/own"));
-    let new = Delivery::of_event(&events[1], &[endpoint()], at(60)).remove(0);
+    let new = Delivery::for_event(&events[1], &[endpoint()], at(60)).remove(0);
     insta::assert_snapshot!(actions(&insert(&new)), @r#"deliver {"scope":"acc_0w3ge1r70w3ge1r7:test","delivery":"wd_01m7yzpc30a87nq3jtrpz6r64n","endpoint":null,"server":"0ed97144"}"#);
 }
 
@@ -396,7 +396,7 @@ fn rows_of_other_kinds_lead_to_nothing() {
 #[test]
 fn a_removed_row_leads_to_nothing_whatever_it_was() {
     let running = Abandonment::by_deletion(&endpoint(), at(0));
-    let delivery = Delivery::of_event(&paid_events(None)[0], &[endpoint()], at(60)).remove(0);
+    let delivery = Delivery::for_event(&paid_events(None)[0], &[endpoint()], at(60)).remove(0);
     for old in [
         image(&waiting()),
         image(&refund().refund),
@@ -419,7 +419,7 @@ fn a_row_that_does_not_parse_is_an_error_and_not_skipped() {
     insta::assert_snapshot!(dispatcher().read(&new).err().unwrap(), @"a row can't be read or written: unknown variant `UNKNOWN`, expected one of `PENDING`, `WAITING_PAYMENT`, `PROCESSING`, `PAID`, `APPROVED`, `REFUSED`, `CANCELLED`, `EXPIRED`, `REFUNDED`, `CHARGEBACK`, `DISPUTE`");
     let old = record("MODIFY", &unknown_status, &image(&waiting()));
     assert!(matches!(dispatcher().read(&old), Err(WorkError::Store(StoreError::Corrupt(_)))));
-    let delivery = Delivery::of_event(&paid_events(None)[0], &[endpoint()], at(60)).remove(0);
+    let delivery = Delivery::for_event(&paid_events(None)[0], &[endpoint()], at(60)).remove(0);
     for key in [
         waiting().key(),
         refund().refund.key(),

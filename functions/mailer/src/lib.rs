@@ -5,7 +5,7 @@
 //! in the email's own row prevents a second sending ([`shared::email`]). SQS retries a message that fails, and then
 //! moves it to the dead-letter queue. The modules write an email's text, encode it as a message, and send it.
 
-pub mod mail;
+pub mod message;
 pub mod sender;
 pub mod ses;
 mod text;
@@ -18,7 +18,7 @@ use domain::med::MedCase;
 use domain::refund::Refund;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::email::{About, Claim, Email, EmailQueue, Emails, Sending};
+use shared::email::{Claim, Email, EmailQueue, EmailRecord, EmailTopic, Emails};
 use shared::errors::WorkError;
 use shared::queue::{self, QueueError};
 use shared::random::{self, RandomError};
@@ -26,7 +26,7 @@ use shared::refund::third_party;
 use shared::store::{Aws, Store, StoreError};
 use shared::webhook::endpoint::Endpoint;
 
-use crate::mail::{Mail, MailError};
+use crate::message::{EmailMessage, EncodeError};
 use crate::sender::{SendError, Sender};
 use crate::text::Text;
 
@@ -50,7 +50,7 @@ enum MailerError {
     Work(#[from] WorkError),
     /// The message can't be encoded.
     #[error(transparent)]
-    Encode(#[from] MailError),
+    Encode(#[from] EncodeError),
     /// The sender failed.
     #[error(transparent)]
     Send(#[from] SendError),
@@ -101,7 +101,7 @@ impl Mailer {
     /// Handles a batch of messages concurrently. Reports the messages that failed, so that only they are retried.
     pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
         let mailer = self.clone();
-        queue::work_on(batch, move |email: Email| {
+        queue::process_batch(batch, move |email: Email| {
             let mailer = mailer.clone();
             async move { mailer.send_email(email).await }
         })
@@ -112,17 +112,19 @@ impl Mailer {
         let Some(from) = &self.from else { return Ok(()) };
         let now = self.clock.now();
         let Some((to, text)) = self.compose(&email).await? else { return Ok(()) };
-        let message = Mail::new(email.id(), (from, &to), &text, now)?;
+        let message = EmailMessage::new(email.id(), (from, &to), &text, now)?;
         let claim = u64::from_le_bytes(random::bytes()?);
         match self.emails.claim(&email, claim, now).await? {
             Claim::Sent => Ok(()),
             // The worker that holds the lease may still fail, so the message is handled again when the lease expires.
-            Claim::Busy { until } => Ok(self.queue.send_later(&email, until.until_from(now)).await?),
+            Claim::Busy { until } => {
+                Ok(self.queue.send_later(&email, until.saturating_duration_since(now)).await?)
+            }
             Claim::Claimed(claimed) => {
                 let is_test = email.scope.mode == Mode::Test;
-                if is_test && !self.emails.take_test_mail(&email.scope, now).await? {
+                if is_test && !self.emails.count_test_email(&email.scope, now).await? {
                     tracing::warn!(email = %claimed.id, scope = %claimed.scope, "the daily limit of test emails is reached; the email is dropped");
-                    self.emails.sent(&claimed, now).await?;
+                    self.emails.mark_sent(&claimed, now).await?;
                     return Ok(());
                 }
                 self.send(&claimed, &message).await
@@ -144,18 +146,18 @@ impl Mailer {
     /// Writes an email's text from the current row of its topic. `None` when no email is needed.
     async fn text(&self, email: &Email) -> Result<Option<Text>, WorkError> {
         Ok(match email.about {
-            About::MedOpened(id) => Some(text::opened(&self.case(id).await?)),
-            About::MedResolved(id) => text::resolved(&self.case(id).await?),
+            EmailTopic::MedOpened(id) => Some(text::opened(&self.case(id).await?)),
+            EmailTopic::MedResolved(id) => text::resolved(&self.case(id).await?),
             // No email when the merchant has deleted or reactivated the endpoint meanwhile.
-            About::EndpointDisabled(id) => {
+            EmailTopic::EndpointDisabled(id) => {
                 let endpoint: Option<Endpoint> = self.store.get(&Endpoint::key_of(&email.scope, id)).await?;
                 endpoint.and_then(|endpoint| text::disabled(&endpoint, email.at))
             }
             // The key is recorded even if the contact accepts no emails, so that a known key is never reported as new.
-            About::RefundDestination(id) => {
+            EmailTopic::RefundDestination(id) => {
                 let refund: Option<Refund> = self.store.get(&Refund::key_of(id)).await?;
                 let refund = refund.ok_or(WorkError::Missing("the refund of an email does not exist"))?;
-                let is_first = third_party::is_first_to(&self.store, &refund).await?;
+                let is_first = third_party::record_destination(&self.store, &refund).await?;
                 text::destination(&refund).filter(|_| is_first)
             }
         })
@@ -166,7 +168,7 @@ impl Mailer {
         case.ok_or(WorkError::Missing("the MED case of an email does not exist"))
     }
 
-    async fn send(&self, claimed: &Sending, message: &Mail) -> Result<(), MailerError> {
+    async fn send(&self, claimed: &EmailRecord, message: &EmailMessage) -> Result<(), MailerError> {
         if let Err(error) = self.sender.send(message).await {
             // If the release fails too, a retry claims the email when the lease expires.
             if let Err(error) = self.emails.release(claimed).await {
@@ -175,7 +177,7 @@ impl Mailer {
             return Err(error.into());
         }
         // The email is sent, so a failure to record it is only logged: a retry of the message would send it again.
-        match self.emails.sent(claimed, self.clock.now()).await {
+        match self.emails.mark_sent(claimed, self.clock.now()).await {
             Ok(true) => {}
             Ok(false) => {
                 tracing::warn!(email = %claimed.id, "another worker claimed the email before it was marked as sent");

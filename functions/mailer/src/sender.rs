@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::mail::Mail;
+use crate::message::EmailMessage;
 
 /// A way to send emails. Clones share the SES client.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub enum SendError {
 
 impl Sender {
     /// Sends an email, without retries.
-    pub async fn send(&self, message: &Mail) -> Result<(), SendError> {
+    pub async fn send(&self, message: &EmailMessage) -> Result<(), SendError> {
         match self {
             Self::Ses(ses) => ses.send(message).await.map_err(SendError::Ses),
             Self::Directory(directory) => write(directory, message).await.map_err(SendError::Directory),
@@ -40,7 +40,7 @@ impl Sender {
 }
 
 /// Writes an email to a file atomically: under a temporary name first, then renamed.
-async fn write(directory: &Path, message: &Mail) -> io::Result<()> {
+async fn write(directory: &Path, message: &EmailMessage) -> io::Result<()> {
     tokio::fs::create_dir_all(directory).await?;
     // Some file systems do not allow a colon in a file name.
     let name = format!("{}-{}", message.at.to_iso().replace(':', "-"), message.id);

@@ -9,7 +9,7 @@ use aws_sdk_ses::primitives::Blob;
 use aws_sdk_ses::types::RawMessage;
 use shared::store::{Aws, timeouts};
 
-use crate::mail::Mail;
+use crate::message::EmailMessage;
 
 /// A client of SES. Clones share one connection pool.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl Ses {
     /// # Errors
     ///
     /// The code of a refusal by SES, or the cause of a failed request.
-    pub(crate) async fn send(&self, message: &Mail) -> Result<(), String> {
+    pub(crate) async fn send(&self, message: &EmailMessage) -> Result<(), String> {
         let raw = RawMessage::builder().data(Blob::new(message.bytes.clone())).build();
         let raw = raw.map_err(|error| error.to_string())?;
         let send = self.0.send_raw_email().source(message.from.as_str()).destinations(message.to.as_str());
@@ -63,12 +63,12 @@ mod tests {
     use super::*;
     use crate::text::Text;
 
-    fn message() -> Mail {
+    fn message() -> EmailMessage {
         let at = "2026-11-21T18:04:05.678Z".parse().unwrap();
         let id = EmailId::derive(at, "row", 1, "kind");
         let (from, to) = ("avisos@pagamentos.example".parse().unwrap(), "ana@loja.example".parse().unwrap());
         let text = Text { subject: "Assunto".to_owned(), body: "Texto\n".to_owned() };
-        Mail::new(id, (&from, &to), &text, at).unwrap()
+        EmailMessage::new(id, (&from, &to), &text, at).unwrap()
     }
 
     /// Starts a server that answers one request with `answer`, and a client of it. The task returns the request it

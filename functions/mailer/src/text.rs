@@ -55,11 +55,12 @@ impl Text {
 /// Writes the email for a case that opened. When the email is sent late, it describes the case's current status.
 pub(crate) fn opened(case: &MedCase) -> Text {
     let deadline = case.response_deadline.filter(|_| case.status == CaseStatus::Open);
-    let until = deadline.map(|at| format!(", responder até {}", pt_br::moment(at))).unwrap_or_default();
+    let until =
+        deadline.map(|at| format!(", responder até {}", pt_br::format_minute(at))).unwrap_or_default();
     let subject = format!("Caso aberto: {}{until}", contested(case));
     let fields = [
         ("Tipo", kind(case.kind).to_owned()),
-        ("Valor contestado", pt_br::amount(case.amount, case.currency)),
+        ("Valor contestado", pt_br::format_amount(case.amount, case.currency)),
         ("Cobrança", case.id.charge().to_string()),
         ("Caso", case.id.to_string()),
         ("Aberto em", moment(case.created_at)),
@@ -138,7 +139,7 @@ pub(crate) fn resolved(case: &MedCase) -> Option<Text> {
     let fields = [
         ("Resultado", result.to_owned()),
         ("Tipo", kind(case.kind).to_owned()),
-        ("Valor contestado", pt_br::amount(case.amount, case.currency)),
+        ("Valor contestado", pt_br::format_amount(case.amount, case.currency)),
         ("Cobrança", case.id.charge().to_string()),
         ("Caso", case.id.to_string()),
         ("Encerrado em", moment(case.closed_at.unwrap_or(case.updated_at))),
@@ -187,7 +188,7 @@ pub(crate) fn destination(refund: &Refund) -> Option<Text> {
     let key = refund.destination.as_ref()?.masked();
     let fields = [
         ("Chave Pix", key.clone()),
-        ("Valor", pt_br::amount(refund.share.gross, refund.currency)),
+        ("Valor", pt_br::format_amount(refund.share.gross, refund.currency)),
         ("Cobrança", refund.id.charge().to_string()),
         ("Estorno", refund.id.to_string()),
         ("Pedido em", moment(refund.created_at)),
@@ -206,7 +207,7 @@ pub(crate) fn destination(refund: &Refund) -> Option<Text> {
 
 /// Names a case by its type and amount.
 fn contested(case: &MedCase) -> String {
-    format!("{} de {}", kind(case.kind), pt_br::amount(case.amount, case.currency))
+    format!("{} de {}", kind(case.kind), pt_br::format_amount(case.amount, case.currency))
 }
 
 fn kind(kind: CaseKind) -> &'static str {
@@ -221,11 +222,11 @@ fn kind(kind: CaseKind) -> &'static str {
 /// Formats the amount that a case retains, or that its end returned to the merchant or debited. `None` when the case
 /// moved no money.
 fn moved(case: &MedCase) -> Option<String> {
-    Amount::parse(case.moved).ok().map(|moved| pt_br::amount(moved, case.currency))
+    Amount::parse(case.moved).ok().map(|moved| pt_br::format_amount(moved, case.currency))
 }
 
 fn moment(at: Timestamp) -> String {
-    format!("{} (horário de Brasília)", pt_br::moment(at))
+    format!("{} (horário de Brasília)", pt_br::format_minute(at))
 }
 
 /// Writes one line for each field.
@@ -267,7 +268,7 @@ mod tests {
             money_outcome: None,
             withdrawn: false,
             closed_at: None,
-            told: Vec::new(),
+            published_updates: Vec::new(),
             created_at: at("2026-11-21T18:04:05Z"),
             updated_at: at("2026-11-21T18:04:05Z"),
             version: 1,

@@ -10,8 +10,8 @@ use domain::med::MedCase;
 use shared::app::App;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
-use shared::extract::{AuthenticatedQuery, Deferred, Own};
-use shared::http::{IdPair, JsonBody, Problem, RequestContext, framed};
+use shared::extract::{AuthenticatedQuery, CallerOwned, Deferred};
+use shared::http::{IdPair, JsonBody, Problem, RequestContext, with_middleware};
 use shared::med::evidence::{
     CaseEvidence, EvidenceFile, EvidenceFiles, EvidenceListView, EvidenceView, UploadView, UploadedBy,
 };
@@ -72,7 +72,7 @@ pub fn router(med: Med) -> Router {
             .route(&format!("{path}/{{id}}/evidence"), get(list_evidence).post(announce_evidence))
             .route(&format!("{path}/{{id}}/evidence/{{evidence_id}}/complete"), post(complete_evidence));
     }
-    framed(routes.with_state(med))
+    with_middleware(routes.with_state(med))
 }
 
 async fn list(
@@ -82,17 +82,17 @@ async fn list(
     let filter = CaseFilter::parse(&context.query);
     let cursor = filter.as_ref().ok().and_then(|filter| filter.starting_after);
     let (AuthenticatedQuery { app, caller, .. }, cursor) =
-        authenticated.beside(async |app| app.cases.find(cursor).await).await?;
+        authenticated.concurrently_with(async |app| app.cases.find(cursor).await).await?;
     let page = app.cases.list(&caller.scope, &filter?, cursor?).await?;
     Ok(Json(CaseListView::new(&page)).into_response())
 }
 
-async fn read(Own { found: case, .. }: Own<MedCase>) -> Result<Response, Problem> {
+async fn read(CallerOwned { found: case, .. }: CallerOwned<MedCase>) -> Result<Response, Problem> {
     Ok(Json(CaseView::new(&case)).into_response())
 }
 
 async fn appeal(
-    Own { app, caller, found: case, now }: Own<MedCase>,
+    CallerOwned { app, caller, found: case, now }: CallerOwned<MedCase>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let reason = appeal_reason(&body)?;
@@ -100,37 +100,39 @@ async fn appeal(
     Ok(Json(CaseView::new(&appealed)).into_response())
 }
 
-async fn accept(Own { app, caller, found: case, now }: Own<MedCase>) -> Result<Response, Problem> {
+async fn accept(
+    CallerOwned { app, caller, found: case, now }: CallerOwned<MedCase>,
+) -> Result<Response, Problem> {
     let accepted = app.cases.accept(case, &caller, now).await?;
     Ok(Json(CaseView::new(&accepted)).into_response())
 }
 
 async fn list_evidence(
-    Own { found: case, now, .. }: Own<MedCase>,
+    CallerOwned { found: case, now, .. }: CallerOwned<MedCase>,
     State(evidence): State<CaseEvidence>,
 ) -> Result<Response, Problem> {
-    let files = evidence.of_case(case.id).await?;
+    let files = evidence.for_case(case.id).await?;
     Ok(Json(EvidenceListView::signed(&files, &evidence.files, now).await?).into_response())
 }
 
 async fn announce_evidence(
-    Own { found: case, now, .. }: Own<MedCase>,
+    CallerOwned { found: case, now, .. }: CallerOwned<MedCase>,
     State(evidence): State<CaseEvidence>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let file = EvidenceFile::parse(&body)?;
-    let upload = evidence.announce(&case, file, UploadedBy::Merchant, now).await?;
+    let upload = evidence.request_upload(&case, file, UploadedBy::Merchant, now).await?;
     let ticket = UploadView::signed(&upload, &evidence.files).await?;
     Ok((StatusCode::CREATED, Json(ticket)).into_response())
 }
 
 async fn complete_evidence(
-    own: Deferred<Own<MedCase>>,
+    own: Deferred<CallerOwned<MedCase>>,
     State(evidence): State<CaseEvidence>,
     IdPair(case, id): IdPair<MedCaseId, EvidenceId>,
 ) -> Result<Response, Problem> {
-    let (Own { found: case, now, .. }, found) =
-        own.beside(async |_app| evidence.find(case.zip(id)).await).await?;
+    let (CallerOwned { found: case, now, .. }, found) =
+        own.concurrently_with(async |_app| evidence.find(case.zip(id)).await).await?;
     let found = found?.ok_or(Problem::NotFound { what: "evidence of this case" })?;
     let confirmed = evidence.complete(case, found, now).await?;
     Ok(Json(EvidenceView::signed(&confirmed, &evidence.files, now).await?).into_response())

@@ -18,8 +18,8 @@ use shared::app::App;
 use shared::charge::ChargePath;
 use shared::charge::payment::request::NewPayment;
 use shared::charge::payment::view::{CreatedPaymentView, DocumentView, PaymentView};
-use shared::extract::{Authenticated, Own, Owned};
-use shared::http::{JsonBody, Problem, framed};
+use shared::extract::{Authenticated, CallerOwned, ScopedResource};
+use shared::http::{JsonBody, Problem, with_middleware};
 use shared::services::{IdempotencyNamespace, create_charge};
 use shared::store::StoreError;
 
@@ -37,7 +37,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/payments/{id}/refunds", get(refunds::list))
         .route("/v1/payments/{id}/resend-webhook", post(resend::resend_webhook))
         .with_state(app);
-    framed(routes)
+    with_middleware(routes)
 }
 
 /// A charge on the payments surface. The type exists for the 404's text, which says payment instead of charge.
@@ -49,7 +49,7 @@ impl Scoped for Payment {
     }
 }
 
-impl Owned for Payment {
+impl ScopedResource for Payment {
     type Path = ChargePath;
 
     const NAME: &'static str = "payment";
@@ -63,26 +63,30 @@ async fn create(
     Authenticated { app, caller, now }: Authenticated,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let NewPayment { idempotency_key, asked: request } = NewPayment::parse(&body, &app.addresses)?;
+    let NewPayment { idempotency_key, charge: request } = NewPayment::parse(&body, &app.addresses)?;
     let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
     let created =
         create_charge((&app.charges, &app.acquirers), &caller, key, request, &app.public_urls, now).await?;
     Ok(created.respond(CreatedPaymentView::new(created.get())))
 }
 
-async fn read(Own { app, found: Payment(charge), now, .. }: Own<Payment>) -> Result<Response, Problem> {
-    Ok(Json(PaymentView::new(&charge.at(now), &app.public_urls)).into_response())
+async fn read(
+    CallerOwned { app, found: Payment(charge), now, .. }: CallerOwned<Payment>,
+) -> Result<Response, Problem> {
+    Ok(Json(PaymentView::new(&charge.read_at(now), &app.public_urls)).into_response())
 }
 
-async fn cancel(Own { app, caller, found: Payment(charge), now }: Own<Payment>) -> Result<Response, Problem> {
+async fn cancel(
+    CallerOwned { app, caller, found: Payment(charge), now }: CallerOwned<Payment>,
+) -> Result<Response, Problem> {
     let cancelled = app.charges.cancel(charge, &caller, now).await?;
     Ok(Json(PaymentView::new(&cancelled, &app.public_urls)).into_response())
 }
 
 async fn provider_status(
-    Own { app, found: Payment(charge), now, .. }: Own<Payment>,
+    CallerOwned { app, found: Payment(charge), now, .. }: CallerOwned<Payment>,
 ) -> Result<Response, Problem> {
-    let charge = charge.at(now);
+    let charge = charge.read_at(now);
     let status = match app.acquirers.named(charge.acquirer) {
         Ok(acquirer) => acquirer.status_of(&charge).await?,
         // The account's acquirer was removed after the charge was created.
@@ -92,17 +96,19 @@ async fn provider_status(
     Ok(Json(ProviderStatusView::new(&charge, status)).into_response())
 }
 
-async fn receipt(Own { caller, found: Payment(charge), now, .. }: Own<Payment>) -> Result<Response, Problem> {
-    let charge = charge.at(now);
+async fn receipt(
+    CallerOwned { caller, found: Payment(charge), now, .. }: CallerOwned<Payment>,
+) -> Result<Response, Problem> {
+    let charge = charge.read_at(now);
     let Some(paid) = charge.applied_payment.as_ref().filter(|_| charge.settlement.is_some()) else {
         let text = "Only a settled payment has a receipt. Request it after the payment is paid.".to_owned();
         return Err(Problem::Unprocessable(text));
     };
     let pdf = receipt_pdf(&ReceiptDocument {
         merchant: &caller.settings.merchant_name,
-        amount: &pt_br::amount(charge.amount, charge.currency),
+        amount: &pt_br::format_amount(charge.amount, charge.currency),
         method: paid.method.facts().name,
-        paid_at: &format!("{} (horário de São Paulo)", pt_br::second(paid.paid_at)),
+        paid_at: &format!("{} (horário de São Paulo)", pt_br::format_second(paid.paid_at)),
         end_to_end_id: (paid.method == PaymentMethod::Pix).then(|| paid.payment_id.as_str()),
         transaction_id: &charge.id.raw(),
         payer: charge.customer.name.as_deref(),

@@ -4,21 +4,21 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use shared::charge::ChargePath;
-use shared::extract::{Deferred, Own};
+use shared::extract::{CallerOwned, Deferred};
 use shared::http::{JsonBody, Problem};
 use shared::refund::{NewRefund, RefundView};
 
 use crate::Payment;
 
 pub(crate) async fn create(
-    own: Deferred<Own<Payment>>,
+    own: Deferred<CallerOwned<Payment>>,
     ChargePath(id): ChargePath,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     let request = body.and_then(|body| NewRefund::parse(&body.0));
     let refund_id = id.zip(request.as_ref().ok()).map(|(id, request)| request.id(id));
-    let (Own { app, caller, found: Payment(charge), .. }, stored) =
-        own.beside(async |app| app.refunds.find(refund_id).await).await?;
+    let (CallerOwned { app, caller, found: Payment(charge), .. }, stored) =
+        own.concurrently_with(async |app| app.refunds.find(refund_id).await).await?;
     let (request, stored) = (request?, stored?);
     let acquirer = app.acquirers.named(charge.as_stored().acquirer)?;
     let capabilities = acquirer.refund_capabilities();
@@ -27,10 +27,10 @@ pub(crate) async fn create(
 }
 
 pub(crate) async fn list(
-    own: Deferred<Own<Payment>>,
+    own: Deferred<CallerOwned<Payment>>,
     ChargePath(id): ChargePath,
 ) -> Result<Response, Problem> {
-    let (_, refunds) = own.beside(async |app| app.refunds.of_charge(id).await).await?;
+    let (_, refunds) = own.concurrently_with(async |app| app.refunds.for_charge(id).await).await?;
     let refunds = refunds?;
     let views: Vec<RefundView<'_>> = refunds.iter().map(RefundView::new).collect();
     Ok(Json(json!({ "data": views })).into_response())

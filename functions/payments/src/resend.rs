@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use domain::ids::ResendId;
-use shared::extract::Own;
+use shared::extract::CallerOwned;
 use shared::http::Problem;
 use shared::random;
 use shared::webhook::resend::{Resend, ResentView};
@@ -11,13 +11,13 @@ use shared::webhook::resend::{Resend, ResentView};
 use crate::Payment;
 
 pub(crate) async fn resend_webhook(
-    Own { app, found: Payment(charge), now, .. }: Own<Payment>,
+    CallerOwned { app, found: Payment(charge), now, .. }: CallerOwned<Payment>,
 ) -> Result<Response, Problem> {
     // The expiry must be persisted first, because events are derived only from stored changes.
     let charge = app.charges.with_expiry_persisted(charge, now).await?;
     let status = charge.status;
-    let refund = app.refunds.that_completed(&charge).await?;
-    let resend = Resend { id: ResendId::new(now, random::bytes()?), charge, refund, at: now };
-    let resent = app.resends.of_charge(&resend, &app.public_urls).await?;
+    let refund = app.refunds.completing_refund(&charge).await?;
+    let request = Resend { id: ResendId::new(now, random::bytes()?), charge, refund, at: now };
+    let resent = app.resends.resend_charge(&request, &app.public_urls).await?;
     Ok(Json(ResentView { resent, status }).into_response())
 }

@@ -10,17 +10,17 @@ use shared::rollup::view::{MetricsView, StatsQuery, StatsView};
 pub(crate) async fn stats(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
 ) -> Result<Response, Problem> {
-    let parameters = StatsQuery::of_stats(&query)?;
+    let parameters = StatsQuery::parse_stats(&query)?;
     let window = Window::of_business_days(parameters.days, now);
-    let rows = app.rollups.of_days(&caller.scope, window).await?;
+    let rows = app.rollups.for_window(&caller.scope, window).await?;
     Ok(Json(StatsView::new(window, &rows)).into_response())
 }
 
 pub(crate) async fn metrics(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
 ) -> Result<Response, Problem> {
-    let parameters = StatsQuery::of_metrics(&query)?;
+    let parameters = StatsQuery::parse_metrics(&query)?;
     let window = Window::of_business_days(parameters.days, now);
-    let rows = app.rollups.of_days(&caller.scope, window).await?;
+    let rows = app.rollups.for_window(&caller.scope, window).await?;
     Ok(Json(MetricsView::new(&parameters, &rows)).into_response())
 }

@@ -17,7 +17,7 @@ use shared::charge::Charges;
 use shared::clock::Clock;
 use shared::config::{ConfigError, required};
 use shared::errors::WorkError;
-use shared::store::{Aws, DUE_SHARDS, Due, Store, from_item};
+use shared::store::{Aws, DUE_SHARDS, DueRow, Store, from_item};
 use shared::wallet::Wallets;
 use shared::wallet::counters::{self, CounterRow};
 use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SECONDS, counted_scope};
@@ -56,7 +56,7 @@ struct SlowWork {
 
 /// The function's state.
 #[derive(Clone, Debug)]
-pub struct DueWork {
+pub struct Scheduler {
     /// The state table.
     pub store: Store,
     /// The queue of deliveries.
@@ -67,7 +67,7 @@ pub struct DueWork {
     pub clock: Clock,
 }
 
-impl DueWork {
+impl Scheduler {
     /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL` and `ACQUIRER_QUEUE_URL`.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl DueWork {
         }
         // Slow work runs sequentially and saves each step, so a run that is cut short has still made progress.
         for abandonment in slow.to_abandon {
-            if let Err(error) = self.deliveries().abandon(&abandonment, self.clock.now()).await {
+            if let Err(error) = self.deliveries().run_abandonment_step(&abandonment, self.clock.now()).await {
                 let Abandonment { scope, endpoint, .. } = &abandonment;
                 tracing::error!(%scope, %endpoint, %error, "abandoned deliveries were not cancelled; the next run retries");
             }
@@ -135,7 +135,7 @@ impl DueWork {
     /// Processes a page of due rows concurrently, and sends the resulting queue messages in batches.
     async fn process_page(
         &self,
-        due: Vec<Due>,
+        due: Vec<DueRow>,
         now: Timestamp,
         slow: &mut SlowWork,
     ) -> Result<usize, WorkError> {
@@ -176,7 +176,7 @@ impl DueWork {
     }
 
     /// Processes one row. If that fails, the row is postponed, so that it does not block the others.
-    async fn process_row(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
+    async fn process_row(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
         let result = if Delivery::is_at(&due.key) {
             self.start_delivery(due, now).await
         } else if Charge::is_at(&due.key) {
@@ -203,7 +203,7 @@ impl DueWork {
         }
     }
 
-    async fn start_delivery(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
+    async fn start_delivery(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
         let next = later(now, NEXT_LOOK_SECONDS);
         let Some(item) = self.store.postpone(due, next).await? else { return Ok(DueAction::Nothing) };
         let delivery: Delivery = from_item(item)?;
@@ -217,7 +217,7 @@ impl DueWork {
         Deliveries::new(self.store.clone())
     }
 
-    async fn poll_refund(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
+    async fn poll_refund(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
         let Some(refund) = self.store.get::<Refund>(&due.key).await? else { return Ok(DueAction::Nothing) };
         self.poll_acquirer(due, AcquirerMessage::Refund(refund.id), refund.created_at, now).await
     }
@@ -226,7 +226,7 @@ impl DueWork {
     /// moved the row, returns nothing to do.
     async fn poll_acquirer(
         &self,
-        due: &Due,
+        due: &DueRow,
         message: AcquirerMessage,
         since: Timestamp,
         now: Timestamp,
@@ -248,7 +248,7 @@ impl DueWork {
         Ok(())
     }
 
-    async fn expire_or_finalise(&self, due: &Due, now: Timestamp) -> Result<DueAction, WorkError> {
+    async fn expire_or_finalise(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
         let Some(stored) = self.store.get::<StoredCharge>(&due.key).await? else {
             return Ok(DueAction::Nothing);
         };

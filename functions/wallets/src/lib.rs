@@ -7,7 +7,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use shared::app::App;
 use shared::extract::{Authenticated, AuthenticatedQuery};
-use shared::http::{Fields, MediaType, Problem, RequestContext, framed};
+use shared::http::{Fields, MediaType, Problem, RequestContext, with_middleware};
 use shared::wallet::statement::{PageSize, StatementFilter};
 use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletView, statement_csv};
 
@@ -27,11 +27,11 @@ pub fn router(app: App) -> Router {
         .route("/v1/wallets/balance", get(balance))
         .route("/v1/wallets/transactions", get(statement))
         .with_state(app);
-    framed(routes)
+    with_middleware(routes)
 }
 
 async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response, Problem> {
-    Ok(Json(WalletView::list(&app.wallets.of(&caller.scope).await?)?).into_response())
+    Ok(Json(WalletView::list(&app.wallets.for_scope(&caller.scope).await?)?).into_response())
 }
 
 async fn balance(
@@ -41,7 +41,7 @@ async fn balance(
     query.allow_only(&mut fields, &["currency"]);
     let currency = query.currency(&mut fields, "currency");
     match fields.finish(Some(currency))? {
-        None => Ok(Json(BalanceView::new(&app.wallets.of(&caller.scope).await?)?).into_response()),
+        None => Ok(Json(BalanceView::new(&app.wallets.for_scope(&caller.scope).await?)?).into_response()),
         Some(currency) => {
             let wallet = app.wallets.in_currency(&caller.scope, currency).await?;
             Ok(Json(FlatBalanceView::new(&wallet)?).into_response())

@@ -72,7 +72,7 @@ impl Worker {
     /// Processes a batch, its messages concurrently. Reports the messages that failed; SQS passes on only these again.
     pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
         let worker = self.clone();
-        queue::work_on(batch, move |message: DeliveryMessage| {
+        queue::process_batch(batch, move |message: DeliveryMessage| {
             let worker = worker.clone();
             async move { worker.work(message).await }
         })
@@ -84,7 +84,9 @@ impl Worker {
         let claim = u64::from_le_bytes(random::bytes()?);
         match self.deliveries.claim(&message.scope, message.delivery, claim, now).await? {
             Claim::NotNow => Ok(()),
-            Claim::Early { due_at } => Ok(self.queue.send_later(&message, due_at.until_from(now)).await?),
+            Claim::Early { due_at } => {
+                Ok(self.queue.send_later(&message, due_at.saturating_duration_since(now)).await?)
+            }
             Claim::Claimed(delivery) => self.attempt(&delivery, &message).await,
         }
     }
@@ -105,7 +107,9 @@ impl Worker {
         }
         let record_on_endpoint = async || match &endpoint {
             Some(endpoint) => {
-                self.endpoints.note(endpoint, (&outcome, delivery.created_at), self.clock.now()).await
+                self.endpoints
+                    .record_attempt(endpoint, (&outcome, delivery.created_at), self.clock.now())
+                    .await
             }
             None => Ok(()),
         };
@@ -115,7 +119,7 @@ impl Worker {
             // endpoint would count as failing. If this fails, the event is delivered once more.
             unless_corrupt(record_on_endpoint().await)?;
         }
-        if !self.deliveries.end(delivery, &outcome, now).await? {
+        if !self.deliveries.end_attempt(delivery, &outcome, now).await? {
             tracing::warn!(delivery = %delivery.id, "the lease ended before the attempt did");
             return Ok(());
         }
@@ -125,7 +129,7 @@ impl Worker {
             tracing::warn!(delivery = %delivery.id, %error, "can't record a failure in the endpoint's row");
         }
         if let AttemptOutcome::Retry { next_attempt_at, .. } = outcome {
-            let delay = next_attempt_at.until_from(now);
+            let delay = next_attempt_at.saturating_duration_since(now);
             if delay <= Duration::from_secs(MAX_DELAY_SECONDS) {
                 self.queue.send_later(message, delay).await?;
             }
@@ -186,7 +190,7 @@ impl Worker {
                 return outcome;
             }
         };
-        match self.deliveries.abandoned(delivery).await {
+        match self.deliveries.abandonment_cause(delivery).await {
             Ok(None) => outcome,
             Ok(Some(cause)) => {
                 let reason = cause.reason().to_owned();

@@ -29,7 +29,7 @@ pub(crate) async fn resend(
     IdPath(id): IdPath<DeliveryId>,
 ) -> Result<Response, Problem> {
     let resend = ResendId::new(now, random::bytes()?);
-    let (delivery, body) = app.resends.of_delivery(&caller.scope, id, resend, now).await?;
+    let (delivery, body) = app.resends.resend_delivery(&caller.scope, id, resend, now).await?;
     Ok(Json(DeliveryView::new(&delivery, Some(&body))).into_response())
 }
 

@@ -24,7 +24,7 @@ pub(crate) async fn register(
 }
 
 pub(crate) async fn list(Authenticated { app, caller, .. }: Authenticated) -> Result<Response, Problem> {
-    let endpoints = app.endpoints.of(&caller.scope).await?;
+    let endpoints = app.endpoints.list(&caller.scope).await?;
     let views: Vec<EndpointView<'_>> = endpoints.iter().map(EndpointView::new).collect();
     Ok(Json(json!({ "data": views })).into_response())
 }

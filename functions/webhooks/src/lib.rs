@@ -8,7 +8,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use domain::webhook::event_type::{CatalogEntry, catalog};
 use shared::app::App;
-use shared::http::{Problem, RequestContext, framed};
+use shared::http::{Problem, RequestContext, with_middleware};
 
 /// Returns the function's routes.
 pub fn router(app: App) -> Router {
@@ -29,7 +29,7 @@ pub fn router(app: App) -> Router {
         .route("/v1/events", get(events::list))
         .route("/v1/events/{id}", get(events::read))
         .with_state(app);
-    framed(routes)
+    with_middleware(routes)
 }
 
 /// Needs no authentication: the catalog is the same for every caller.

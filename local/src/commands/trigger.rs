@@ -4,7 +4,7 @@
 use domain::audit::Operator;
 use domain::ids::{AccountId, Fingerprint, Mode, PayoutId, Scope};
 use domain::money::{Amount, Currency};
-use domain::payout::PayoutEnd;
+use domain::payout::PayoutOutcome;
 use domain::webhook::event_type::EventType;
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -38,11 +38,11 @@ pub async fn trigger(running: &Running, event: EventType, amount: Amount, print:
         EventType::PaymentRefunded => steps.refund().await,
         EventType::PayoutCreated | EventType::WithdrawalCreated => steps.payout(None).await,
         EventType::PayoutPaid | EventType::WithdrawalCompleted | EventType::WithdrawalStatusChanged => {
-            steps.payout(Some(PayoutEnd::Paid)).await
+            steps.payout(Some(PayoutOutcome::Paid)).await
         }
         EventType::PayoutFailed | EventType::WithdrawalFailed => {
             let reason = "The bank refused it, for it was triggered to fail.".to_owned();
-            steps.payout(Some(PayoutEnd::Failed { reason })).await
+            steps.payout(Some(PayoutOutcome::Failed { reason })).await
         }
         EventType::WebhookTest => steps.test_endpoints().await,
         EventType::MedCaseCreated => steps.case().await.map(drop),
@@ -119,7 +119,7 @@ impl Steps<'_> {
 
     /// Creates a payout with the code of the operator's command, because the API has no route for it. A payment before
     /// it credits the wallet with its amount.
-    async fn payout(&self, end: Option<PayoutEnd>) -> Result<()> {
+    async fn payout(&self, end: Option<PayoutOutcome>) -> Result<()> {
         self.paid().await?;
         let ready = &self.running.ready;
         let failed = |e: &(dyn std::error::Error + 'static)| Error::because("creating a payout", e);

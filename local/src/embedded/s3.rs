@@ -113,7 +113,7 @@ impl S3 {
         config.presigned_url_max_skew_time_secs = u32::MAX;
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
         let service = builder.build();
-        let listener = http::loopback().await.map_err(io)?;
+        let listener = http::bind_loopback().await.map_err(io)?;
         let server = Server::start(listener, move |_| service.clone()).map_err(io)?;
         Ok(Self { server, _temporary: temporary })
     }

@@ -88,7 +88,7 @@ impl Sqs {
     /// Starts the server on a free loopback port, without queues.
     pub async fn start() -> Result<Self> {
         let io = |e: std::io::Error| Error::because("starting SQS", &e);
-        let listener = http::loopback().await.map_err(io)?;
+        let listener = http::bind_loopback().await.map_err(io)?;
         let front = Arc::new(Front {
             queues: SqsService::new(),
             sent: Notify::new(),

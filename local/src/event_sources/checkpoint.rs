@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::seed::write_whole;
+use crate::seed::write_atomically;
 
 /// The last record of a stream that was processed or filtered out.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
@@ -39,5 +39,5 @@ impl CheckpointFile {
 
 fn write(file: &Path, checkpoint: &Checkpoint) -> Result<()> {
     let text = serde_json::to_vec(checkpoint).map_err(|e| Error::because("encoding a checkpoint", &e))?;
-    write_whole(file, &text)
+    write_atomically(file, &text)
 }

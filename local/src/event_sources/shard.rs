@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::embedded::REGION;
 use crate::error::{Error, Result};
-use crate::wire::{Wire, WireError};
+use crate::wire::{JsonClient, JsonClientError};
 
 /// The number of records per page when [`stream_records`] reads a whole stream.
 const PAGE_SIZE: usize = 1000;
@@ -16,11 +16,14 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    pub(super) async fn of_table(wire: &Wire, table: &str) -> std::result::Result<Self, WireError> {
+    pub(super) async fn for_table(
+        wire: &JsonClient,
+        table: &str,
+    ) -> std::result::Result<Self, JsonClientError> {
         let described = wire.call("DynamoDB_20120810.DescribeTable", &json!({ "TableName": table })).await?;
         let text = |value: &Value, pointer: &str| {
             let found = value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-            found.ok_or_else(|| WireError::Failed(format!("the table {table} has no {pointer}")))
+            found.ok_or_else(|| JsonClientError::Failed(format!("the table {table} has no {pointer}")))
         };
         let stream_arn = text(&described, "/Table/LatestStreamArn")?;
         let described =
@@ -33,9 +36,9 @@ impl Shard {
     /// oldest record.
     pub(super) async fn iterator(
         &self,
-        wire: &Wire,
+        wire: &JsonClient,
         after: Option<&str>,
-    ) -> std::result::Result<String, WireError> {
+    ) -> std::result::Result<String, JsonClientError> {
         let mut request = json!({
             "StreamArn": self.stream_arn,
             "ShardId": self.id,
@@ -47,17 +50,17 @@ impl Shard {
         }
         let response = wire.call("DynamoDBStreams_20120810.GetShardIterator", &request).await?;
         let iterator = response.get("ShardIterator").and_then(Value::as_str);
-        iterator.map(str::to_owned).ok_or_else(|| WireError::Failed("no shard iterator".to_owned()))
+        iterator.map(str::to_owned).ok_or_else(|| JsonClientError::Failed("no shard iterator".to_owned()))
     }
 
     /// Reads at most `limit` records, in the form in which Lambda passes them to a function. Also returns the next
     /// iterator.
     pub(super) async fn records(
         &self,
-        wire: &Wire,
+        wire: &JsonClient,
         iterator: &str,
         limit: usize,
-    ) -> std::result::Result<(Vec<Value>, Option<String>), WireError> {
+    ) -> std::result::Result<(Vec<Value>, Option<String>), JsonClientError> {
         let request = json!({"ShardIterator": iterator, "Limit": limit});
         let mut response = wire.call("DynamoDBStreams_20120810.GetRecords", &request).await?;
         let next = response.get("NextShardIterator").and_then(Value::as_str).map(str::to_owned);
@@ -87,9 +90,9 @@ pub(super) fn sequence_number(record: &Value) -> Option<&str> {
 
 /// Reads all records that the stream of a table still contains, in the form in which Lambda passes them to a function.
 pub async fn stream_records(dynamodb_url: &str, table: &str) -> Result<Vec<Value>> {
-    let wire = Wire::new(dynamodb_url);
-    let failed = |e: WireError| Error::because("reading a stream", &e);
-    let shard = Shard::of_table(&wire, table).await.map_err(failed)?;
+    let wire = JsonClient::new(dynamodb_url);
+    let failed = |e: JsonClientError| Error::because("reading a stream", &e);
+    let shard = Shard::for_table(&wire, table).await.map_err(failed)?;
     let mut iterator = shard.iterator(&wire, None).await.map_err(failed)?;
     let mut all = Vec::new();
     loop {

@@ -19,7 +19,7 @@ use crate::lambda::Invoke;
 use crate::sdk;
 use crate::shutdown::Shutdown;
 use crate::template::{StreamSource, bucket_name};
-use crate::wire::{Wire, WireError};
+use crate::wire::{JsonClient, JsonClientError};
 
 /// The first pause between polls of a stream without new records. It is short, because changes come in bursts.
 const SHORTEST_POLL: Duration = Duration::from_millis(10);
@@ -32,7 +32,7 @@ const FIRST_RETRY: Duration = Duration::from_millis(50);
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 pub(super) struct StreamPoller {
-    wire: Wire,
+    wire: JsonClient,
     table: String,
     batch_size: usize,
     max_retries: u32,
@@ -47,7 +47,7 @@ pub(super) struct StreamPoller {
 impl StreamPoller {
     pub(super) fn new(dependencies: &Dependencies<'_>, source: &StreamSource, invoke: &Invoke) -> Self {
         Self {
-            wire: Wire::new(&dependencies.endpoints.dynamodb_url),
+            wire: JsonClient::new(&dependencies.endpoints.dynamodb_url),
             table: source.table.clone(),
             batch_size: source.batch_size,
             max_retries: source.max_retries.unwrap_or(u32::MAX),
@@ -74,8 +74,8 @@ impl StreamPoller {
     }
 
     /// Polls until shutdown is requested or the stream returns an error.
-    async fn poll(&self, shutdown: &mut Shutdown) -> Result<(), WireError> {
-        let shard = Shard::of_table(&self.wire, &self.table).await?;
+    async fn poll(&self, shutdown: &mut Shutdown) -> Result<(), JsonClientError> {
+        let shard = Shard::for_table(&self.wire, &self.table).await?;
         let mut checkpoint = self.checkpoint.load().filter(|checkpoint| checkpoint.shard == shard.id);
         let after = checkpoint.as_ref().map(|checkpoint| checkpoint.sequence_number.as_str());
         let mut iterator = shard.iterator(&self.wire, after).await?;
@@ -111,7 +111,7 @@ impl StreamPoller {
     }
 
     fn passes_filters(&self, record: &Value) -> bool {
-        self.filters.is_empty() || self.filters.iter().any(|filter| filter.takes(record))
+        self.filters.is_empty() || self.filters.iter().any(|filter| filter.matches(record))
     }
 
     /// Invokes the function until each record has succeeded or is quarantined, and returns true. Returns false when

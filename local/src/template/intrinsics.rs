@@ -5,7 +5,7 @@
 use serde_json::{Map, Value, json};
 use serde_yaml_ng::Value as Yaml;
 
-use super::{Names, Template, bucket_name, queue_arn, queue_url};
+use super::{Template, TemplateValues, bucket_name, queue_arn, queue_url};
 use crate::embedded::{ACCOUNT, REGION};
 use crate::error::{Error, Result};
 
@@ -68,7 +68,7 @@ pub(super) fn check_literal(value: &Value, at: &str) -> Result<()> {
 }
 
 /// Returns the resource in a `GetAtt` of the attribute `wanted`.
-pub(super) fn resource_of<'a>(value: Option<&'a Value>, wanted: &str, at: &str) -> Result<&'a str> {
+pub(super) fn get_att_resource<'a>(value: Option<&'a Value>, wanted: &str, at: &str) -> Result<&'a str> {
     match value.and_then(intrinsic) {
         Some(("Fn::GetAtt", argument)) => match get_att(argument, at)? {
             (resource, attribute) if attribute == wanted => Ok(resource),
@@ -133,7 +133,7 @@ pub(super) fn unsupported(what: &str, at: &str) -> Error {
 /// Resolves values of `template` to texts on this machine.
 pub(super) struct Resolver<'a> {
     pub(super) template: &'a Template,
-    pub(super) names: &'a Names,
+    pub(super) names: &'a TemplateValues,
     pub(super) at: &'a str,
 }
 

@@ -152,7 +152,7 @@ pub struct QueueSource {
 
 /// The values that the template's references resolve to on this machine.
 #[derive(Debug, Clone, Default)]
-pub struct Names {
+pub struct TemplateValues {
     /// Values of parameters by name. Other parameters have their defaults.
     pub parameters: BTreeMap<String, String>,
     /// Secrets by logical id.
@@ -250,7 +250,7 @@ impl Template {
     /// # Errors
     ///
     /// When a reference has no value on this machine.
-    pub fn environment(&self, function: &str, names: &Names) -> Result<BTreeMap<String, String>> {
+    pub fn environment(&self, function: &str, names: &TemplateValues) -> Result<BTreeMap<String, String>> {
         let unknown = || Error::new(format!("the template has no function {function}"));
         let found = self.function(function).ok_or_else(unknown)?;
         let mut environment = BTreeMap::new();

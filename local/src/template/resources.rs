@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::intrinsics::{check_literal, number, object, resource_of, scalar, string, unsupported};
+use super::intrinsics::{check_literal, get_att_resource, number, object, scalar, string, unsupported};
 use super::{Function, Parameter, Queue, QueueSource, Redrive, Route, StreamSource, Table};
 use crate::error::{Error, Result};
 use crate::filter::Pattern;
@@ -81,7 +81,8 @@ pub(super) fn queue(logical_id: &str, properties: &Value) -> Result<Queue> {
     let redrive = match properties.get("RedrivePolicy") {
         None => None,
         Some(policy) => Some(Redrive {
-            dead_letter_queue: resource_of(policy.get("deadLetterTargetArn"), "Arn", logical_id)?.to_owned(),
+            dead_letter_queue: get_att_resource(policy.get("deadLetterTargetArn"), "Arn", logical_id)?
+                .to_owned(),
             max_receive_count: number(policy.get("maxReceiveCount"), logical_id)?.ok_or_else(|| {
                 Error::new(format!("{logical_id}: a redrive policy must have a maxReceiveCount"))
             })?,
@@ -143,7 +144,7 @@ fn stream_source(properties: &Value, at: &str) -> Result<StreamSource> {
     }
     let quarantine_bucket = match properties.pointer("/DestinationConfig/OnFailure/Destination") {
         None => None,
-        Some(bucket) => Some(resource_of(Some(bucket), "Arn", at)?.to_owned()),
+        Some(bucket) => Some(get_att_resource(Some(bucket), "Arn", at)?.to_owned()),
     };
     // -1 means no limit, as does a missing property.
     let max_retries = match properties.get("MaximumRetryAttempts").and_then(Value::as_i64) {
@@ -155,7 +156,7 @@ fn stream_source(properties: &Value, at: &str) -> Result<StreamSource> {
     let filter = |filter: &Value| Pattern::parse(string(filter.get("Pattern"), at)?);
     let filters = filters.into_iter().flatten().map(filter).collect::<Result<_>>()?;
     Ok(StreamSource {
-        table: resource_of(properties.get("Stream"), "StreamArn", at)?.to_owned(),
+        table: get_att_resource(properties.get("Stream"), "StreamArn", at)?.to_owned(),
         batch_size: batch_size.and_then(|size| usize::try_from(size).ok()).unwrap_or(DEFAULT_STREAM_BATCH),
         max_retries,
         bisect: properties.get("BisectBatchOnFunctionError") == Some(&Value::Bool(true)),
@@ -169,7 +170,7 @@ fn queue_source(properties: &Value, at: &str) -> Result<QueueSource> {
     let batch_size = number(properties.get("BatchSize"), at)?;
     let max_concurrency = number(properties.pointer("/ScalingConfig/MaximumConcurrency"), at)?;
     Ok(QueueSource {
-        queue: resource_of(properties.get("Queue"), "Arn", at)?.to_owned(),
+        queue: get_att_resource(properties.get("Queue"), "Arn", at)?.to_owned(),
         batch_size: batch_size.and_then(|size| u32::try_from(size).ok()).unwrap_or(DEFAULT_QUEUE_BATCH),
         reports_failures: reports_failures(properties),
         max_concurrency: max_concurrency.and_then(|limit| usize::try_from(limit).ok()),

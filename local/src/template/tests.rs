@@ -1,7 +1,7 @@
 use super::*;
 
-fn names() -> Names {
-    Names {
+fn names() -> TemplateValues {
+    TemplateValues {
         parameters: BTreeMap::from([(
             "CheckoutBaseUrl".to_owned(),
             "http://127.0.0.1:3000/checkout".to_owned(),
@@ -69,7 +69,7 @@ fn only_the_api_keys_function_receives_the_secret_and_it_must_have_a_value() {
         let environment = template.environment(&function.logical_id, &names()).unwrap();
         assert!(!environment.values().any(|value| value == "a secret"), "{}", function.logical_id);
     }
-    let without_secrets = Names { secrets: BTreeMap::new(), ..names() };
+    let without_secrets = TemplateValues { secrets: BTreeMap::new(), ..names() };
     let missing = template.environment("ApiKeysFunction", &without_secrets).unwrap_err();
     assert!(missing.to_string().contains("DashboardTokenSecret has no value"), "{missing}");
 }
@@ -77,7 +77,7 @@ fn only_the_api_keys_function_receives_the_secret_and_it_must_have_a_value() {
 #[test]
 fn a_parameter_must_have_a_value_and_it_must_be_allowed() {
     let template = Template::deployed().unwrap();
-    let missing = template.environment("ChargesFunction", &Names::default()).unwrap_err();
+    let missing = template.environment("ChargesFunction", &TemplateValues::default()).unwrap_err();
     assert!(missing.to_string().contains("CheckoutBaseUrl has no value"), "{missing}");
     let mut wrong = names();
     wrong.parameters.insert("ChargeList".to_owned(), "maybe".to_owned());

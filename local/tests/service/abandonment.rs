@@ -342,12 +342,12 @@ async fn a_delivery_created_from_a_stale_read_of_a_deactivated_endpoint_is_aband
     let service = service_without_event_sources().await;
     let listener = Listener::start().await;
     let registered = service.register_endpoint(&listener.url, &["charge.paid"]).await;
-    let stale_endpoints = Endpoints::new(service.store()).of(&service.scope()).await.unwrap();
+    let stale_endpoints = Endpoints::new(service.store()).list(&service.scope()).await.unwrap();
     AbandonedBy::DeactivationAndReactivation.apply(&service, &path(&registered)).await;
     // The dispatcher's clock may be a few seconds ahead.
     let now = service.stack.clock.now().plus_seconds(5).unwrap();
     let event = charge_paid_event(&service, 1, now);
-    let late_delivery = Delivery::of_event(&event, &stale_endpoints, now).remove(0);
+    let late_delivery = Delivery::for_event(&event, &stale_endpoints, now).remove(0);
     write(&dynamodb(&service), &[to_item(&event).unwrap(), to_item(&late_delivery).unwrap()]).await;
     let late_delivery = json!({"id": late_delivery.id, "endpointId": registered["id"]});
     assert_eq!(read_delivery(&service, &late_delivery).await["status"], "CANCELLED");
@@ -369,14 +369,14 @@ fn charge_paid_event(service: &Service, number: usize, at: Timestamp) -> Event {
 /// Writes `count` pending deliveries to the endpoint that subscribes to `charge.paid`. Their next attempt is an hour
 /// away. Half of them had an attempt and are in the list.
 async fn seed_pending_deliveries(service: &Service, count: usize) {
-    let endpoints = Endpoints::new(service.store()).of(&service.scope()).await.unwrap();
+    let endpoints = Endpoints::new(service.store()).list(&service.scope()).await.unwrap();
     let now = service.stack.clock.now();
     let events: Vec<Event> = (0..count)
         .map(|number| {
             charge_paid_event(service, number, now.plus_millis(-i64::try_from(number).unwrap()).unwrap())
         })
         .collect();
-    let deliveries = events.iter().flat_map(|event| Delivery::of_event(event, &endpoints, now)).enumerate();
+    let deliveries = events.iter().flat_map(|event| Delivery::for_event(event, &endpoints, now)).enumerate();
     let pending = deliveries.map(|(place, delivery)| Delivery {
         next_attempt_at: now.plus_seconds(3_600).unwrap(),
         attempts: u32::from(place % 4 < 2),
@@ -490,7 +490,7 @@ async fn the_last_pass_cancels_a_delivery_that_became_pending_after_the_first() 
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     seed_pending_deliveries(&service, 10).await;
     AbandonedBy::Deactivation.apply(&service, &path(&endpoint)).await;
-    let before = Endpoints::new(service.store()).of(&service.scope()).await.unwrap();
+    let before = Endpoints::new(service.store()).list(&service.scope()).await.unwrap();
     dispatch_all(&service).await;
     assert_eq!(count_cancelled_rows(&service).await, 10);
     // A worker that read the endpoint before the change writes such a delivery.
@@ -502,7 +502,7 @@ async fn the_last_pass_cancels_a_delivery_that_became_pending_after_the_first() 
         ..before[0].clone()
     };
     let pending_delivery =
-        Delivery { listed: true, ..Delivery::of_event(&event, &[endpoint], now).remove(0) };
+        Delivery { listed: true, ..Delivery::for_event(&event, &[endpoint], now).remove(0) };
     write(&dynamodb(&service), &[to_item(&event).unwrap(), to_item(&pending_delivery).unwrap()]).await;
     service.stack.clock.advance(121_000);
     run_scheduler(&service).await;

@@ -253,12 +253,12 @@ async fn a_member_lists_keys_but_cannot_manage_them() {
 
 /// Changes the stored row of a user.
 async fn change_user(store: &Store, email: &str, change: impl Fn(&mut User)) {
-    let mut user: User = store.get(&User::key_of(&UserId::of_email(email))).await.unwrap().unwrap();
+    let mut user: User = store.get(&User::key_of(&UserId::from_email(email))).await.unwrap().unwrap();
     let version = user.version;
     user.version += 1;
     change(&mut user);
     let written = store.commit(vec![Write::replace(&user, version).unwrap()]).await.unwrap();
-    assert_eq!(written, shared::store::Committed::Done);
+    assert_eq!(written, shared::store::CommitOutcome::Done);
 }
 
 #[tokio::test]
@@ -280,12 +280,12 @@ async fn the_stored_role_applies_and_a_removed_or_moved_user_gets_401() {
     change_user(&store, email, |user| user.account = first).await;
     member.list().await;
     // A new password invalidates earlier tokens, even where the operator's clock is an hour behind.
-    let user: User = store.get(&User::key_of(&UserId::of_email(email))).await.unwrap().unwrap();
+    let user: User = store.get(&User::key_of(&UserId::from_email(email))).await.unwrap().unwrap();
     let new_password = UserChange::Password(user.password_hash, TokenGeneration::new([7; 8]));
     let an_hour_ago = service.stack.clock.now().plus_seconds(-3_600).unwrap();
     Users::new(store.clone()).change((&first, email), &new_password, &operator(), an_hour_ago).await.unwrap();
     assert_eq!(member.send(Method::GET, "/v1/api-keys", &Value::Null).await.problem().0, 401);
-    let user: User = store.get(&User::key_of(&UserId::of_email(email))).await.unwrap().unwrap();
+    let user: User = store.get(&User::key_of(&UserId::from_email(email))).await.unwrap().unwrap();
     let version = i64::try_from(user.version).unwrap();
     let _ = store.commit(vec![Write::remove(user.key(), "version", version)]).await.unwrap();
     let removed = member.send(Method::GET, "/v1/api-keys", &Value::Null).await;
@@ -385,7 +385,7 @@ async fn the_audit_names_the_user_and_the_key_of_each_issue_rotation_and_revocat
     let subjects: Vec<String> = audit.iter().rev().map(|row| row.subject.clone()).collect();
     assert_eq!(subjects, [fingerprint(&issued), fingerprint(&issued), fingerprint(&rotated)]);
     assert!(audit[1].details.as_ref().unwrap().contains(&fingerprint(&rotated)));
-    let owner = UserId::of_email(&service.stack.seed.first.owner_email).to_string();
+    let owner = UserId::from_email(&service.stack.seed.first.owner_email).to_string();
     assert!(audit.iter().all(|row| row.actor == owner));
 }
 
@@ -516,9 +516,9 @@ async fn a_request_and_a_rotation_that_conflict_are_retried() {
         }
         assert_eq!(status_with_key(&service, cleartext(sent)).await, status);
     }
-    assert_eq!(proxy.faults_left(), 0);
+    assert_eq!(proxy.pending_faults(), 0);
     // The response is lost and the SDK retries the write. The key is rotated once.
-    proxy.inject("TransactWriteItems", Fault::AnswerLost);
+    proxy.inject("TransactWriteItems", Fault::ResponseLost);
     let newer = owner.rotate(id(&new), &Value::Null).await.expect(201);
     assert_eq!(
         (

@@ -36,7 +36,7 @@ async fn cost<T>(service: &Service, work: impl Future<Output = T>) -> (T, Report
 #[track_caller]
 fn assert_within_budget(report: &Report, requests: usize, sequential: usize) {
     assert!(report.requests() <= requests, "{report:?}");
-    assert!(report.one_after_another <= sequential, "{report:?}");
+    assert!(report.sequential_requests <= sequential, "{report:?}");
 }
 
 #[tokio::test]
@@ -86,11 +86,11 @@ async fn a_payment_costs_as_much_as_a_charge() {
         assert!(new.write_units <= 8.0, "{new:?}");
         let (_, replayed) = cost(&service, service.post("/v1/payments", &body)).await;
         assert_within_budget(&replayed, 2, 2);
-        proxy(&service).slow_down(LATENCY);
+        proxy(&service).set_min_latency(LATENCY);
         let path = format!("/v1/payments/{}", id(&payment.expect(201)));
         let (_, read) = cost(&service, service.get(&path)).await;
         assert_within_budget(&read, 2, 1);
-        proxy(&service).slow_down(Duration::ZERO);
+        proxy(&service).set_min_latency(Duration::ZERO);
     }
 }
 
@@ -98,7 +98,7 @@ async fn a_payment_costs_as_much_as_a_charge() {
 async fn reading_a_charge_takes_two_concurrent_requests() {
     let service = service_with_counted_requests().await;
     let charge = service.charge().await;
-    proxy(&service).slow_down(LATENCY);
+    proxy(&service).set_min_latency(LATENCY);
     let (_, report) = cost(&service, service.get_charge(&charge)).await;
     assert_within_budget(&report, 2, 1);
 }
@@ -107,7 +107,7 @@ async fn reading_a_charge_takes_two_concurrent_requests() {
 async fn a_settlement_takes_three_requests_two_of_them_sequential() {
     let service = service_with_counted_requests().await;
     let charge = service.charge().await;
-    proxy(&service).slow_down(LATENCY);
+    proxy(&service).set_min_latency(LATENCY);
     let (_, report) = cost(&service, service.sandbox(&charge, "pay", &json!({}))).await;
     assert_within_budget(&report, 3, 2);
 }
@@ -158,10 +158,10 @@ async fn a_page_of_charges_stays_within_its_budget_even_when_few_charges_match()
         "customer_id=25524893033&status=paid".to_owned(),
         "created_after=2020-01-01&status=paid".to_owned(),
     ];
-    proxy(&service).slow_down(LATENCY);
+    proxy(&service).set_min_latency(LATENCY);
     for query in queries {
         let (_, report) = cost(&service, service.get(&format!("/v1/charges?{query}"))).await;
-        assert!(report.requests() <= 5 && report.one_after_another <= 3, "{query}: {report:?}");
+        assert!(report.requests() <= 5 && report.sequential_requests <= 3, "{query}: {report:?}");
     }
 }
 
@@ -191,12 +191,12 @@ async fn a_page_of_the_event_log_stays_within_its_budget_with_any_filter() {
         format!("object={raw}&type=payment.refunded"),
         "created_after=2020-01-01&type=payout.paid".to_owned(),
     ];
-    proxy(&service).slow_down(LATENCY);
+    proxy(&service).set_min_latency(LATENCY);
     for query in queries {
         let (_, report) = cost(&service, service.get(&format!("/v1/events?{query}"))).await;
         // For `object`, the object's cases and refunds are read concurrently.
         let requests = if query.starts_with("object") { 4 } else { 3 };
-        assert!(report.requests() <= requests && report.one_after_another <= 3, "{query}: {report:?}");
+        assert!(report.requests() <= requests && report.sequential_requests <= 3, "{query}: {report:?}");
     }
     let one = format!("/v1/events/{}", id(&first["data"][0]));
     let (_, report) = cost(&service, service.get(&one)).await;

@@ -114,7 +114,7 @@ async fn a_minutes_count_expires_by_its_ttl() {
     advance_to_next_minute(&service).await;
     list(&service, &token).await.expect(200);
     list(&service, &token).await.expect(200);
-    let person = UserId::of_email(&service.stack.seed.first.owner_email);
+    let person = UserId::from_email(&service.stack.seed.first.owner_email);
     let minute = service.stack.clock.now().seconds() / 60;
     let rows = service.rows(&format!("dashboard-requests#{person}"), &minute.to_string()).await;
     assert_eq!(rows.len(), 1, "{rows:?}");

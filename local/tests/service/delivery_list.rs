@@ -16,7 +16,7 @@ use local::embedded::fault_proxy::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::http::Query;
-use shared::store::{Committed, Item, Write, from_item, text};
+use shared::store::{CommitOutcome, Item, Write, from_item, text};
 use shared::webhook::delivery::{
     AttemptOutcome, Claim, Deliveries, Delivery, DeliveryFilter, DeliveryListView, DeliveryStatus,
 };
@@ -115,10 +115,10 @@ impl DeliveryFixture {
         let (row, at) = (format!("charge#{}", self.inserted), now.plus_seconds(-seconds_ago).unwrap());
         let origin = Origin { scope: self.scope, row, version: 1, at };
         let event = Event::canonical(event_type, &origin, json!({})).unwrap();
-        let mut deliveries = Delivery::of_event(&event, std::slice::from_ref(endpoint), now);
+        let mut deliveries = Delivery::for_event(&event, std::slice::from_ref(endpoint), now);
         let delivery = change(deliveries.remove(0));
         let writes = vec![Write::insert(&event).unwrap(), Write::insert(&delivery).unwrap()];
-        assert_eq!(self.service.store().commit(writes).await.unwrap(), Committed::Done);
+        assert_eq!(self.service.store().commit(writes).await.unwrap(), CommitOutcome::Done);
         delivery
     }
 
@@ -128,7 +128,7 @@ impl DeliveryFixture {
 
     /// Reads all deliveries of the last 90 days from their own rows, newest first.
     async fn all(&self) -> Vec<Delivery> {
-        let first = DeliveryId::first_at(Day::of(self.now()).back(90).starts_at());
+        let first = DeliveryId::first_at(Day::of(self.now()).minus_days(90).starts_at());
         let rows = self.service.store().partition_prefix(&self.partition(), "wd_").await.unwrap();
         let mut all: Vec<Delivery> = rows.into_iter().map(|row| from_item(row).unwrap()).collect();
         all.retain(|delivery| delivery.id >= first);
@@ -323,7 +323,8 @@ async fn lists_and_statistics_equal_the_rows_after_any_sequence_of_changes() {
                 let delivery = claimed.swap_remove(random.below(claimed.len()));
                 let end = random_outcome(&mut random, fixture.now());
                 // An attempt whose lease another claim took over is not ended.
-                let _ended_or_lost = fixture.deliveries.end(&delivery, &end, fixture.now()).await.unwrap();
+                let _ended_or_lost =
+                    fixture.deliveries.end_attempt(&delivery, &end, fixture.now()).await.unwrap();
             }
             16 => {
                 // The scheduler lists slow deliveries this way.
@@ -491,7 +492,7 @@ async fn totals_are_exact_while_deliveries_are_inserted_retried_and_counted() {
             let claim = fixture.deliveries.claim(&scope, one.id, round, fixture.now()).await.unwrap();
             if let Claim::Claimed(claimed) = claim {
                 let end = random_outcome(&mut random, fixture.now());
-                fixture.deliveries.end(&claimed, &end, fixture.now()).await.unwrap();
+                fixture.deliveries.end_attempt(&claimed, &end, fixture.now()).await.unwrap();
             }
         }
         fixture.service.stack.clock.advance(300_000);
@@ -514,10 +515,10 @@ async fn a_delivery_listed_as_processing_leaves_that_list_when_it_is_delivered()
     fixture.deliveries.add_to_list(&fixture.all().await[0]).await.unwrap();
     assert_eq!(fixture.page("status=PROCESSING").await.1, 1);
     let delivered = AttemptOutcome::Delivered { status_code: 200 };
-    assert!(fixture.deliveries.end(&claimed, &delivered, fixture.now()).await.unwrap());
+    assert!(fixture.deliveries.end_attempt(&claimed, &delivered, fixture.now()).await.unwrap());
     Box::pin(fixture.check_statuses("delivered")).await;
     // The same write again, as after a lost response, changes nothing.
-    assert!(fixture.deliveries.end(&claimed, &delivered, fixture.now()).await.unwrap());
+    assert!(fixture.deliveries.end_attempt(&claimed, &delivered, fixture.now()).await.unwrap());
     Box::pin(fixture.check_statuses("delivered and written again")).await;
 }
 
@@ -581,7 +582,7 @@ async fn cost(counted: &CountedDeliveries, path: &str) -> (Value, Report) {
     let path = path.replace("OTHER", &counted.other.to_string());
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     // Long enough that concurrent requests overlap even on a busy machine.
-    proxy.slow_down(Duration::from_millis(400));
+    proxy.set_min_latency(Duration::from_millis(400));
     proxy.reset();
     let body = service.get(&path).await.expect(200);
     (body, proxy.report())
@@ -601,7 +602,7 @@ async fn a_page_of_deliveries_and_the_statistics_cost_the_same_for_200_and_5000_
     ] {
         let ((_, few), (body, many)) = tokio::join!(cost(&few, path), cost(&many, path));
         for report in [&few, &many] {
-            let is_within = report.requests() <= requests && report.one_after_another <= sequential;
+            let is_within = report.requests() <= requests && report.sequential_requests <= sequential;
             assert!(is_within, "{path}: {report:?}");
         }
         assert_eq!(few.requests(), many.requests(), "{path}: {few:?} {many:?}");
@@ -638,7 +639,7 @@ async fn a_filtered_page_of_deliveries_takes_at_most_five_requests_for_200_and_5
         let path = format!("/v1/webhooks/deliveries?{query}");
         let ((_, few), (body, many)) = tokio::join!(cost(&few, &path), cost(&many, &path));
         for report in [&few, &many] {
-            assert!(report.requests() <= 5 && report.one_after_another <= sequential, "{path}: {report:?}");
+            assert!(report.requests() <= 5 && report.sequential_requests <= sequential, "{path}: {report:?}");
         }
         assert_eq!(
             (&body["total"], body["data"].as_array().unwrap().len()),
@@ -655,7 +656,7 @@ async fn a_page_after_a_cursor_or_with_date_bounds_stays_within_its_budget() {
     let ids: Vec<DeliveryId> = many.fixture.all().await.iter().map(|one| one.id).collect();
     let created = |number: usize| ids[number].timestamp().unwrap();
     let day = Day::of(created(2_000));
-    let (from, to) = (day.back(9).starts_at(), day.ends_at());
+    let (from, to) = (day.minus_days(9).starts_at(), day.ends_at());
     let within = |from: Timestamp, to: Timestamp| {
         ids.iter().filter(|id| (from..=to).contains(&id.timestamp().unwrap())).count()
     };
@@ -683,7 +684,7 @@ async fn a_page_after_a_cursor_or_with_date_bounds_stays_within_its_budget() {
     ] {
         let (body, report) = cost(&many, &format!("/v1/webhooks/deliveries?{query}")).await;
         assert_eq!(body["total"], total, "{query}");
-        let is_within = report.requests() <= requests && report.one_after_another <= sequential;
+        let is_within = report.requests() <= requests && report.sequential_requests <= sequential;
         assert!(is_within, "{query}: {report:?}");
     }
 }

@@ -13,7 +13,7 @@ use local::template::queue_url;
 use mail_parser::MessageParser;
 use serde_json::{Value, json};
 use shared::account::Accounts;
-use shared::email::{About, Claim, Email, Emails, Sending};
+use shared::email::{Claim, Email, EmailRecord, EmailTopic, Emails};
 use shared::store::{Write, from_item};
 use shared::webhook::delivery::AttemptOutcome;
 use shared::webhook::endpoint::Endpoints;
@@ -71,7 +71,7 @@ impl MailDirectory {
     }
 
     fn options(&self) -> Options {
-        Options { mails: Some(self.0.clone()), ..Options::in_memory() }
+        Options { mail_directory: Some(self.0.clone()), ..Options::in_memory() }
     }
 }
 
@@ -144,7 +144,7 @@ impl Service {
     /// Reads the rows of the first account's emails.
     async fn email_rows(&self) -> Vec<Value> {
         let rows = self.rows(&format!("notices#{}", self.scope().account), "ntc_").await;
-        let rows: Vec<Sending> = rows.into_iter().map(|row| from_item(row).unwrap()).collect();
+        let rows: Vec<EmailRecord> = rows.into_iter().map(|row| from_item(row).unwrap()).collect();
         rows.iter().map(|row| serde_json::to_value(row).unwrap()).collect()
     }
 }
@@ -396,7 +396,7 @@ async fn disabling_a_failing_endpoint_sends_one_email() {
     let given_up = AttemptOutcome::Exhausted { status_code: Some(502), error: error(), response_body: None };
     let record_outcome = async |end: &AttemptOutcome, began: Timestamp, now: Timestamp| {
         let endpoint = endpoints.find(&service.scope(), endpoint_id).await.unwrap();
-        endpoints.note(&endpoint, (end, began), now).await.unwrap();
+        endpoints.record_attempt(&endpoint, (end, began), now).await.unwrap();
     };
     let after = |days: i64| started_at.plus_seconds(days * DAY).unwrap();
     record_outcome(&failed, started_at, started_at).await;
@@ -435,7 +435,7 @@ async fn no_email_is_sent_for_an_endpoint_that_is_active_again_or_deleted() {
     let mails = MailDirectory::new();
     let service = Service::start_without_event_sources(&mails).await;
     let registered = service.register_endpoint("https://shop.example.com/hook", &["charge.created"]).await;
-    let about = About::EndpointDisabled(id(&registered).parse().unwrap());
+    let about = EmailTopic::EndpointDisabled(id(&registered).parse().unwrap());
     let email = Email { scope: service.scope(), about, version: 2, at: service.stack.clock.now() };
     assert!(service.run_mailer(&serde_json::to_string(&email).unwrap()).await);
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&registered))).await.expect(200);
@@ -494,7 +494,7 @@ async fn a_mail_in_test_mode_takes_five_requests_and_three_write_units() {
     proxy.reset();
     assert!(service.run_mailer(&message).await);
     let report = proxy.report();
-    assert!(report.requests() <= 5 && report.one_after_another <= 4, "{report:?}");
+    assert!(report.requests() <= 5 && report.sequential_requests <= 4, "{report:?}");
     assert!(report.write_units <= 3.0 && report.read_units <= 2.0, "{report:?}");
     assert_eq!(mails.all().len(), 1);
     assert!(mails.all()[0].text.contains(id(&case)));
@@ -507,7 +507,7 @@ async fn test_mode_sends_at_most_a_hundred_mails_a_day() {
     let emails = Emails::new(service.store());
     let now = service.stack.clock.now();
     for _ in 0..99 {
-        assert!(emails.take_test_mail(&service.scope(), now).await.unwrap());
+        assert!(emails.count_test_email(&service.scope(), now).await.unwrap());
     }
     let first = service.open_case(&service.paid_charge(1000).await, json!({})).await;
     assert!(mails.received(1).await[0].text.contains(id(&first)));

@@ -288,7 +288,7 @@ async fn the_events_of_a_payout_are_found_by_its_id() {
     let money = (domain::money::Amount::parse(300).unwrap(), domain::money::Currency::BRL);
     payouts.create(payout, service.scope(), money, &operator(), now).await.unwrap();
     let later = now.plus_seconds(1).unwrap();
-    payouts.end(payout, &domain::payout::PayoutEnd::Paid, &operator(), later).await.unwrap();
+    payouts.end(payout, &domain::payout::PayoutOutcome::Paid, &operator(), later).await.unwrap();
     let events = wait_for_events(&service, &format!("&object={payout}"), 5).await;
     let mut found_types = type_names(&events);
     found_types.sort_unstable();
@@ -366,7 +366,7 @@ async fn insert_simultaneous_events(service: &Service) -> Vec<Event> {
     let event = |order: u64, types: Vec<EventType>| {
         let family = if types.len() == 1 { types[0].as_str() } else { "legacy" };
         let id_of_event = EventId::derive(now, &format!("charge#{order}"), 2, family);
-        let id = if types.len() == 1 { id_of_event } else { id_of_event.row_of_names() };
+        let id = if types.len() == 1 { id_of_event } else { id_of_event.row_id() };
         let payload = json!({"id": id.to_string(), "type": types[0].as_str(), "order": order}).to_string();
         Event { id, scope, types, payload, webhook_url: None, created_at: now, kept_from: None, ttl: None }
     };

@@ -6,7 +6,9 @@ use axum::http::{Method, Request};
 use http_body_util::BodyExt as _;
 use med::Med;
 use serde_json::{Value, json};
-use shared::med::evidence::{CaseEvidence, EvidenceFiles, Found, KEPT_PREFIX, PENDING_DAYS, PENDING_PREFIX};
+use shared::med::evidence::{
+    CaseEvidence, EvidenceFiles, EvidenceRow, KEPT_PREFIX, PENDING_DAYS, PENDING_PREFIX,
+};
 use shared::object_store::ObjectStoreError;
 use shared::store::Aws;
 use tower::ServiceExt as _;
@@ -269,12 +271,12 @@ async fn a_file_replaced_during_its_check_is_not_stored_as_evidence() {
     service.upload(&ticket, PNG).await;
     let evidence = CaseEvidence::new(service.store(), EvidenceFiles::new(service.s3(), "documents-bucket"));
     let ids = (id(&case).parse().unwrap(), id(&ticket).parse().unwrap());
-    let Some(Found::Announced(upload)) = evidence.find(Some(ids)).await.unwrap() else { panic!() };
-    let arrived = evidence.files.arrived(&upload).await.unwrap().unwrap();
+    let Some(EvidenceRow::Pending(upload)) = evidence.find(Some(ids)).await.unwrap() else { panic!() };
+    let arrived = evidence.files.read_upload(&upload).await.unwrap().unwrap();
     let checked = upload.confirmed(&arrived, service.stack.clock.now()).unwrap();
 
     service.upload_unchecked(&case, &ticket, b"MZ and so on, not a picture").await;
-    let refused = evidence.files.keep(&upload, &arrived, &checked).await.unwrap_err();
+    let refused = evidence.files.copy_confirmed(&upload, &arrived, &checked).await.unwrap_err();
     assert!(matches!(refused, ObjectStoreError::Unavailable(_)), "{refused:?}");
     let stored =
         service.s3().list_objects_v2().bucket("documents-bucket").prefix(KEPT_PREFIX).send().await.unwrap();

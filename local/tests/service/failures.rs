@@ -14,7 +14,7 @@ use local::stack::Options;
 use serde_json::json;
 use shared::charge::{ChargeError, Charges};
 use shared::refund::Refunds;
-use shared::store::{Committed, Write};
+use shared::store::{CommitOutcome, Write};
 
 use crate::budgets::{dispatch, run_webhook_worker};
 use crate::support::{Listener, Service, eventually, id};
@@ -30,24 +30,24 @@ fn proxy(service: &Service) -> &FaultProxy {
 #[tokio::test]
 async fn a_lost_database_response_causes_no_second_charge_and_no_second_settlement() {
     let service = service_with_fault_proxy().await;
-    proxy(&service).inject("PutItem", Fault::AnswerLost);
+    proxy(&service).inject("PutItem", Fault::ResponseLost);
     let charge = service.post_charge("order-0001", &json!({"amount": 1000})).await.expect(201);
     let again = service.post_charge("order-0001", &json!({"amount": 1000})).await.expect(201);
     assert_eq!(charge, again);
 
     // The retried write finds the row already changed and recognises its own change.
     let to_cancel = service.charge().await;
-    proxy(&service).inject("PutItem", Fault::AnswerLost);
+    proxy(&service).inject("PutItem", Fault::ResponseLost);
     let path = format!("/v1/payments/{}/cancel", id(&to_cancel).trim_start_matches("ch_"));
     assert_eq!(service.post(&path, &json!({})).await.expect(200)["status"], "CANCELLED");
-    proxy(&service).inject("TransactWriteItems", Fault::AnswerLost);
+    proxy(&service).inject("TransactWriteItems", Fault::ResponseLost);
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
 
-    proxy(&service).inject("TransactWriteItems", Fault::AnswerLost);
+    proxy(&service).inject("TransactWriteItems", Fault::ResponseLost);
     let paid = service.sandbox(&charge, "pay", &json!({})).await;
     assert_eq!(paid["status"], "paid");
     assert_eq!(service.count_returned_payments().await, 0);
-    assert_eq!(proxy(&service).faults_left(), 0);
+    assert_eq!(proxy(&service).pending_faults(), 0);
 }
 
 #[tokio::test]
@@ -74,10 +74,10 @@ async fn of_two_writes_of_one_row_in_the_same_millisecond_one_succeeds() {
     let refund = service.post(&path, &json!({"idempotencyKey": "refund-01"})).await.expect(201);
     let refund = Refunds::new(store.clone()).find(id(&refund).parse().ok()).await.unwrap().unwrap();
     let charge = charges.find(Some(refund.id.charge())).await.unwrap().unwrap();
-    let started = refund.started(&charge.at(now), now).unwrap().unwrap();
+    let started = refund.started(&charge.read_at(now), now).unwrap().unwrap();
     let start = async || store.commit(vec![Write::replace(&started, refund.version).unwrap()]).await.unwrap();
-    assert_eq!(start().await, Committed::Done);
-    assert_eq!(start().await, Committed::Overtaken { at: vec![0] });
+    assert_eq!(start().await, CommitOutcome::Done);
+    assert_eq!(start().await, CommitOutcome::Conflict { at: vec![0] });
 
     // Of two concurrent identical creations, one is a replay of the other.
     let body = json!({"amount": 1000});
@@ -100,7 +100,7 @@ async fn conflicts_throttling_and_server_errors_are_retried() {
         proxy(&service).inject("PutItem", fault);
         service.charge().await;
     }
-    assert_eq!(proxy(&service).faults_left(), 0);
+    assert_eq!(proxy(&service).pending_faults(), 0);
 }
 
 #[tokio::test]
@@ -133,7 +133,7 @@ async fn a_worker_keeps_its_claim_when_the_claims_response_is_lost() {
     service.charge().await;
     dispatch(&service).await;
     let delivery = service.deliveries("").await.remove(0);
-    proxy(&service).inject("UpdateItem", Fault::AnswerLost);
+    proxy(&service).inject("UpdateItem", Fault::ResponseLost);
     run_webhook_worker(&service, &delivery).await;
     let done = service.deliveries("&status=DELIVERED").await.remove(0);
     assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(1), 1));

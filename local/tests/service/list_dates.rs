@@ -8,7 +8,7 @@ use domain::med::MedCase;
 use domain::row::Row;
 use domain::time::Timestamp;
 use domain::wallet::Posting;
-use shared::store::{Committed, Item, Store, Write, from_item};
+use shared::store::{CommitOutcome, Item, Store, Write, from_item};
 use shared::webhook::event::Event;
 
 use crate::support::{Client, Service, eventually};
@@ -16,13 +16,13 @@ use crate::support::{Client, Service, eventually};
 /// Returns the day before yesterday in São Paulo and four times around it: the last millisecond before the day, its
 /// first, its last, and the first millisecond after the day.
 fn day_boundaries(service: &Service) -> (Day, [Timestamp; 4]) {
-    let day = Day::of(service.stack.clock.now()).back(2);
+    let day = Day::of(service.stack.clock.now()).minus_days(2);
     let (first, last) = (day.starts_at(), day.ends_at());
     (day, [first.plus_millis(-1).unwrap(), first, last, last.plus_millis(1).unwrap()])
 }
 
 async fn insert<R: Row>(store: &Store, row: &R) {
-    assert_eq!(store.commit(vec![Write::insert(row).unwrap()]).await.unwrap(), Committed::Done);
+    assert_eq!(store.commit(vec![Write::insert(row).unwrap()]).await.unwrap(), CommitOutcome::Done);
 }
 
 /// Waits for a row of a partition whose sort key starts with `prefix`, and returns it.

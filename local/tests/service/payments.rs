@@ -141,7 +141,11 @@ async fn each_method_creates_its_payment_details_and_settles() {
     let read = service.read_payment(&multibanco).await;
     assert_eq!(filled_method_fields(&read), ["mbEntity", "mbReference", "mbExpiresAt"]);
     let [entity, reference] = fields(&read, &["mbEntity", "mbReference"]).try_into().unwrap();
-    assert!(multibanco::holds(&Digits::parse(&entity).unwrap(), &Digits::parse(&reference).unwrap(), 43_211));
+    assert!(multibanco::is_valid(
+        &Digits::parse(&entity).unwrap(),
+        &Digits::parse(&reference).unwrap(),
+        43_211
+    ));
 
     let boleto = service.payment(json!({"paymentMethods": ["BOLETO"], "customerName": "Maria"})).await;
     let read = service.read_payment(&boleto).await;

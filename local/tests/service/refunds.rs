@@ -573,7 +573,7 @@ async fn a_failed_refund_frees_the_limit_of_the_day_on_which_it_was_created() {
     service.stack.clock.advance(86_400_000);
     service.refund(&charge, "refund-02", refund_to(OTHER, 400)).await.expect(201);
     service.resolve(&first, "FAILED").await.expect(200);
-    assert_eq!((service.reserved(day).await, service.reserved(day.on(1)).await), (0, 400));
+    assert_eq!((service.reserved(day).await, service.reserved(day.plus_days(1)).await), (0, 400));
     assert_eq!(service.refund(&charge, "refund-03", refund_to(OTHER, 101)).await.status, 422);
     service.refund(&charge, "refund-03", refund_to(OTHER, 100)).await.expect(201);
 }

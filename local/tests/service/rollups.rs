@@ -182,7 +182,7 @@ async fn sums_equal_a_recount_for_any_cut_repetition_and_interleaving_of_batches
         delete_rollups(&service).await;
         let proxy = service.stack.fault_proxy.as_ref().unwrap();
         match seed % 3 {
-            0 => proxy.inject_every("TransactWriteItems", 3, Fault::AnswerLost),
+            0 => proxy.inject_every("TransactWriteItems", 3, Fault::ResponseLost),
             1 => proxy.inject_every("TransactWriteItems", 2, Fault::TransactionConflict),
             _ => {}
         }
@@ -251,7 +251,7 @@ async fn scopes_have_separate_counts() {
     let theirs = domain::ids::Scope { account: service.stack.seed.other.id, ..mine };
     eventually("the counts are one and two", async || {
         let created = async |scope| {
-            let sums = rollups.of_all_time(scope).await.unwrap();
+            let sums = rollups.all_time(scope).await.unwrap();
             sums.get(domain::rollup::Counter::Created)
         };
         ((created(&mine).await, created(&theirs).await) == (1, 2)).then_some(())

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use domain::charge::{Charge, TransactionStatus};
 use domain::ids::{ChargeId, EndpointId, Mode, ResendId, Scope};
-use domain::rollup::counted;
+use domain::rollup::rollup_change;
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 use shared::store::{Item, to_item};
@@ -39,7 +39,7 @@ pub(crate) async fn seed(
             created_at: template.created_at.plus_millis(-age_ms).unwrap(),
             ..template.clone()
         };
-        let added_by = counted(None, &charge).unwrap();
+        let added_by = rollup_change(None, &charge).unwrap();
         let day = format!("day#{}#{}", added_by.day, added_by.currency);
         for (row, added) in [(day, &added_by.of_day), ("total".to_owned(), &added_by.of_all_time)] {
             let row = sums.entry(row).or_default();
@@ -86,7 +86,7 @@ pub(crate) async fn seed_deliveries(
             _ if number % 10 == 3 => (EventType::ChargeCreated, other_endpoint(event)),
             _ => (event.types[0], endpoint),
         };
-        let delivery_of_event = Delivery::again(event, event_type, Some(endpoint), &resend, at);
+        let delivery_of_event = Delivery::resend_to(event, event_type, Some(endpoint), &resend, at);
         let has_failed = failed.contains(&number);
         let status = if has_failed { DeliveryStatus::Failed } else { DeliveryStatus::Delivered };
         let listed = has_failed || number.is_multiple_of(3);

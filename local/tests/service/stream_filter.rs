@@ -33,7 +33,7 @@ fn passes_filter(record: &Value) -> bool {
     template.function("EventDispatcherFunction").unwrap().streams[0]
         .filters
         .iter()
-        .any(|filter| filter.takes(record))
+        .any(|filter| filter.matches(record))
 }
 
 /// Starts a service, makes a change of each kind and dispatches the stream. Then it attempts a delivery and requests a

@@ -270,7 +270,7 @@ impl Service {
         let charges = Charges::new(self.store());
         let read = (&self.wallets(), &charges);
         let found = verify_ledger(read, &self.scope(), self.stack.clock.now(), &|_count| {}).await.unwrap();
-        assert_eq!((&found.differences, found.moved), (&Vec::new(), false));
+        assert_eq!((&found.differences, found.is_moving), (&Vec::new(), false));
         found
     }
 

@@ -37,7 +37,7 @@ impl VelocityFixture {
         // The middle of a minute, so that the test's charges count in one minute.
         let now = service.stack.clock.now();
         let now = now.plus_seconds(30 - now.seconds() % 60).unwrap();
-        let charge = charge.at(now);
+        let charge = charge.read_at(now);
         let scope = Scope { mode: Mode::Live, ..charge.scope };
         Self { charges, now, template: Charge { scope, created_at: now, ..charge }, service }
     }
@@ -150,7 +150,7 @@ async fn of_a_hundred_concurrent_charges_of_an_account_ten_are_accepted() {
         replayed = replayed.or(fixture.charges.find(Some(charge.id)).await.unwrap());
     }
     // A replay of an accepted charge in the next minute.
-    let replayed = Charge { created_at: minute_after, ..replayed.unwrap().at(minute_after) };
+    let replayed = Charge { created_at: minute_after, ..replayed.unwrap().read_at(minute_after) };
     for _ in 0..20 {
         assert_eq!(fixture.insert(&replayed, limits, minute_after).await, Ok(false));
     }

@@ -9,17 +9,19 @@ use domain::account::terms::{Fee, Fees, MethodTerms};
 use domain::charge::Charge;
 use domain::ids::{PayoutId, PostingId};
 use domain::money::{Amount, Currency, MinorUnits};
-use domain::payout::PayoutEnd;
-use domain::wallet::{Cause, LedgerAccount, Posting, RefundShare, RefundStrategy, Retaken, Subject, rules};
+use domain::payout::PayoutOutcome;
+use domain::wallet::{
+    CaseClawback, Cause, LedgerAccount, Posting, RefundShare, RefundStrategy, Subject, rules,
+};
 use local::embedded::fault_proxy::Fault;
 use local::stack::Options;
 use serde_json::{Value, json};
 use shared::charge::Charges;
-use shared::payout::{PayoutRefused, Payouts};
+use shared::payout::{PayoutError, Payouts};
 use shared::services::verify_ledger;
-use shared::store::{Committed, Write};
-use shared::wallet::counters::{self, Cover};
-use shared::wallet::{Adjusted, Adjustment, Covered, CreditsRead, Wallets};
+use shared::store::{CommitOutcome, Write};
+use shared::wallet::counters::{self, DebitCheck};
+use shared::wallet::{Adjustment, AdjustmentOutcome, CreditsRead, DebitPlan, Wallets};
 use std::collections::HashMap;
 use tokio::task::JoinSet;
 
@@ -58,7 +60,7 @@ impl Service {
         let note = Some(note.to_owned());
         let adjustment = Adjustment { id, scope: self.scope(), currency: Currency::BRL, minor, note };
         let adjusted = self.wallets().adjust(&adjustment, &operator(), now).await.unwrap();
-        assert!(matches!(adjusted, Adjusted::Done(_)), "{adjusted:?}");
+        assert!(matches!(adjusted, AdjustmentOutcome::Done(_)), "{adjusted:?}");
         id
     }
 
@@ -426,7 +428,7 @@ async fn concurrent_debits_and_credits_never_overdraw_a_wallet() {
                     .await
                 {
                     Ok(_) => created += 1,
-                    Err(PayoutRefused::InsufficientBalance { available }) => {
+                    Err(PayoutError::InsufficientBalance { available }) => {
                         assert!(available < 70);
                         refused += 1;
                     }
@@ -483,18 +485,18 @@ async fn payouts_move_money_and_emit_events() {
             )
             .await
     };
-    assert!(matches!(create(1_001).await, Err(PayoutRefused::InsufficientBalance { available: 1_000 })));
+    assert!(matches!(create(1_001).await, Err(PayoutError::InsufficientBalance { available: 1_000 })));
     let paid = create(600).await.unwrap();
     let failed = create(400).await.unwrap();
     assert_eq!(service.balance().await["available"], 0);
     assert_eq!(service.balance_of(LedgerAccount::Payouts).await, 1_000);
-    payouts.end(paid.id, &PayoutEnd::Paid, &operator(), now()).await.unwrap();
-    let failed_outcome = PayoutEnd::Failed { reason: "account closed".to_owned() };
+    payouts.end(paid.id, &PayoutOutcome::Paid, &operator(), now()).await.unwrap();
+    let failed_outcome = PayoutOutcome::Failed { reason: "account closed".to_owned() };
     // A repeated outcome changes nothing.
     for _ in 0..2 {
         payouts.end(failed.id, &failed_outcome, &operator(), now()).await.unwrap();
     }
-    assert!(payouts.end(failed.id, &PayoutEnd::Paid, &operator(), now()).await.is_err());
+    assert!(payouts.end(failed.id, &PayoutOutcome::Paid, &operator(), now()).await.is_err());
     assert_eq!(service.balance().await["available"], 400);
     assert_eq!(service.balance_of(LedgerAccount::Payouts).await, 0);
     let kinds: Vec<Value> =
@@ -580,25 +582,28 @@ async fn an_operators_change_repeated_under_its_id_is_applied_once() {
         note: None,
     };
     let wallets = Wallets::new(store.clone());
-    for fault in [Some(Fault::AnswerLost), None] {
+    for fault in [Some(Fault::ResponseLost), None] {
         if let Some(fault) = fault {
             proxy.inject("TransactWriteItems", fault);
         }
         let adjusted = wallets.adjust(&adjustment(1_000), &operator(), now).await.unwrap();
-        assert!(matches!(adjusted, Adjusted::Done(_)), "{adjusted:?}");
+        assert!(matches!(adjusted, AdjustmentOutcome::Done(_)), "{adjusted:?}");
     }
-    assert_eq!(wallets.adjust(&adjustment(2_000), &operator(), now).await.unwrap(), Adjusted::IdTaken);
+    assert_eq!(
+        wallets.adjust(&adjustment(2_000), &operator(), now).await.unwrap(),
+        AdjustmentOutcome::IdTaken
+    );
     let payouts = Payouts::new(store);
     let id = PayoutId::new(now, [7; 10]);
     let create = async |minor| {
         let money = (Amount::parse(minor).unwrap(), Currency::BRL);
         payouts.create(id, service.scope(), money, &operator(), now).await
     };
-    proxy.inject("TransactWriteItems", Fault::AnswerLost);
+    proxy.inject("TransactWriteItems", Fault::ResponseLost);
     let first = create(600).await.unwrap();
     assert_eq!(create(600).await.unwrap(), first);
-    assert!(matches!(create(601).await, Err(PayoutRefused::IdTaken)));
-    assert_eq!(proxy.faults_left(), 0);
+    assert!(matches!(create(601).await, Err(PayoutError::IdTaken)));
+    assert_eq!(proxy.pending_faults(), 0);
     assert_eq!(service.balance().await["available"], 400);
     let audit = service.rows(&format!("audit#{}", service.scope().account), "aud_").await;
     assert_eq!(audit.len(), 2, "{audit:?}");
@@ -633,14 +638,14 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
         let posting = rules::refund_requested(cause(), share, Some(held.day)).unwrap();
         let mut update = store.start_update("a wallet");
         let mut credits = CreditsRead::default();
-        match wallets.covered(&mut update, &mut credits, &posting, Vec::new()).await.unwrap() {
-            Covered::Writes(writes) => Ok(store.commit(writes).await.unwrap()),
-            Covered::Short { needed, available } => Err((needed, available)),
+        match wallets.plan_debit(&mut update, &mut credits, &posting, Vec::new()).await.unwrap() {
+            DebitPlan::Writes(writes) => Ok(store.commit(writes).await.unwrap()),
+            DebitPlan::Short { needed, available } => Err((needed, available)),
         }
     };
     let minor = MinorUnits::new;
     let commit = async |posting: Posting| {
-        let writes: Vec<Write> = counters::posting_writes(&posting, Cover::NotNeeded).unwrap();
+        let writes: Vec<Write> = counters::posting_writes(&posting, DebitCheck::Unchecked).unwrap();
         store.commit(writes).await.unwrap()
     };
     let balances = async || {
@@ -648,22 +653,22 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
         let balance = service.balance().await;
         ["available", "pending", "retained"].map(|name| balance[name].as_i64().unwrap())
     };
-    assert_eq!(refund(&share(900, 0)).await, Ok(Committed::Done));
+    assert_eq!(refund(&share(900, 0)).await, Ok(CommitOutcome::Done));
     assert_eq!(balances().await, [300, 100, 0]);
     // A refund above the tranche and one above the available balance write nothing.
-    assert!(matches!(refund(&share(101, 0)).await, Ok(Committed::Overtaken { .. })));
+    assert!(matches!(refund(&share(101, 0)).await, Ok(CommitOutcome::Conflict { .. })));
     assert_eq!(refund(&share(100, 301)).await, Err((301, 300)));
     assert_eq!(balances().await, [300, 100, 0]);
-    assert_eq!(refund(&share(100, 200)).await, Ok(Committed::Done));
+    assert_eq!(refund(&share(100, 200)).await, Ok(CommitOutcome::Done));
     assert_eq!(balances().await, [100, 0, 0]);
-    let failed = rules::refund_failed(cause(), &share(900, 0), Some(held.day), Retaken::default());
-    assert_eq!(commit(failed.unwrap()).await, Committed::Done);
+    let failed = rules::refund_failed(cause(), &share(900, 0), Some(held.day), CaseClawback::default());
+    assert_eq!(commit(failed.unwrap()).await, CommitOutcome::Done);
     assert_eq!(balances().await, [100, 900, 0]);
-    assert_eq!(commit(rules::case_opened(cause(), minor(1_000)).unwrap()).await, Committed::Done);
+    assert_eq!(commit(rules::case_opened(cause(), minor(1_000)).unwrap()).await, CommitOutcome::Done);
     assert_eq!(balances().await, [-900, 900, 1_000]);
     assert_eq!(refund(&share(0, 1)).await, Err((1, -900)));
-    assert_eq!(commit(rules::case_won(cause(), minor(400))).await, Committed::Done);
-    assert_eq!(commit(rules::case_lost(cause(), minor(0), minor(600)).unwrap()).await, Committed::Done);
+    assert_eq!(commit(rules::case_won(cause(), minor(400))).await, CommitOutcome::Done);
+    assert_eq!(commit(rules::case_lost(cause(), minor(0), minor(600)).unwrap()).await, CommitOutcome::Done);
     assert_eq!(balances().await, [-500, 900, 0]);
     // The tranche is released on its date, with the amount of the failed refund. After that there is no tranche to
     // debit.
@@ -671,7 +676,7 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
     scheduler(json!({})).await.unwrap();
     assert_eq!(balances().await, [400, 0, 0]);
-    assert!(matches!(refund(&share(1, 0)).await, Ok(Committed::Overtaken { .. })));
+    assert!(matches!(refund(&share(1, 0)).await, Ok(CommitOutcome::Conflict { .. })));
     let nets: i64 =
         service.movements("").await.iter().map(|movement| movement["net"].as_i64().unwrap()).sum();
     assert_eq!(nets, 400);
@@ -709,7 +714,7 @@ async fn verification_finds_changed_and_missing_counters_tranches_and_postings()
             .differences;
         found
             .iter()
-            .map(|difference| (difference.what.clone(), difference.posted, difference.kept))
+            .map(|difference| (difference.figure.clone(), difference.posted, difference.stored))
             .collect::<Vec<_>>()
     };
     let wallet = format!("wallet#{scope}");
@@ -785,7 +790,9 @@ async fn verification_compares_the_funds_of_each_charge_with_the_postings() {
     let found: Vec<(String, i64, i64)> = found
         .differences
         .into_iter()
-        .map(|difference| (difference.what.replace(id(&charge), "ch"), difference.posted, difference.kept))
+        .map(|difference| {
+            (difference.figure.replace(id(&charge), "ch"), difference.posted, difference.stored)
+        })
         .collect();
     let expected = [("ch refunds in progress", 400, 0), ("ch lost to MED cases", 0, 7)]
         .map(|(what, posted, kept)| (what.to_owned(), posted, kept));

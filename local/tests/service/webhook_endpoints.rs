@@ -289,12 +289,15 @@ impl OutcomeFixture {
     }
 
     async fn read(&self) -> Endpoint {
-        self.endpoints.of(&self.service.scope()).await.unwrap().remove(0)
+        self.endpoints.list(&self.service.scope()).await.unwrap().remove(0)
     }
 
     async fn record(&self, worker_view: &Endpoint, end: &AttemptOutcome, seconds: i64) {
         // The attempt's delivery was created two days after `at`.
-        self.endpoints.note(worker_view, (end, self.after(2 * DAY)), self.after(seconds)).await.unwrap();
+        self.endpoints
+            .record_attempt(worker_view, (end, self.after(2 * DAY)), self.after(seconds))
+            .await
+            .unwrap();
     }
 
     fn failed() -> AttemptOutcome {
@@ -396,9 +399,9 @@ async fn a_success_is_recorded_in_the_endpoint_before_its_delivery_is_marked_del
     dispatch(&service).await;
     let delivery = service.deliveries("").await.remove(0);
     let endpoints = Endpoints::new(service.store());
-    let worker_view = endpoints.of(&service.scope()).await.unwrap().remove(0);
+    let worker_view = endpoints.list(&service.scope()).await.unwrap().remove(0);
     let now = service.stack.clock.now();
-    endpoints.note(&worker_view, (&OutcomeFixture::failed(), now), now).await.unwrap();
+    endpoints.record_attempt(&worker_view, (&OutcomeFixture::failed(), now), now).await.unwrap();
     // The write to the endpoint fails, so the delivery stays undelivered and its message is retried.
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     proxy.inject_every("PutItem", 1, Fault::InternalError);
@@ -552,20 +555,20 @@ async fn an_outcome_after_a_concurrent_change_is_recorded_unless_the_url_changed
     let failed =
         AttemptOutcome::Exhausted { status_code: None, error: "no answer".to_owned(), response_body: None };
     let delivered = AttemptOutcome::Delivered { status_code: 200 };
-    endpoints.note(&read().await, (&failed, now), now).await.unwrap();
+    endpoints.record_attempt(&read().await, (&failed, now), now).await.unwrap();
     let worker_view = read().await;
     assert_eq!(worker_view.failing_since, Some(now));
     service.patch(&path(&registered), &json!({"events": ["charge.paid"]})).await.expect(200);
-    endpoints.note(&worker_view, (&delivered, now), now).await.unwrap();
+    endpoints.record_attempt(&worker_view, (&delivered, now), now).await.unwrap();
     assert_eq!(read().await.failing_since, None);
 
     // A failure at the earlier URL does not apply to the new one, and nothing is recorded for a deleted endpoint.
     let worker_view = read().await;
     service.patch(&path(&registered), &json!({"url": "https://shop.example.com/other"})).await.expect(200);
-    endpoints.note(&worker_view, (&failed, now), now).await.unwrap();
+    endpoints.record_attempt(&worker_view, (&failed, now), now).await.unwrap();
     assert_eq!(read().await.failing_since, None);
     let worker_view = read().await;
     service.delete(&path(&registered)).await.expect(200);
-    endpoints.note(&worker_view, (&failed, now), now).await.unwrap();
+    endpoints.record_attempt(&worker_view, (&failed, now), now).await.unwrap();
     assert!(service.get("/v1/webhooks/endpoints").await.expect(200)["data"].as_array().unwrap().is_empty());
 }

@@ -5,5 +5,5 @@ pub mod password;
 mod repository;
 mod user;
 
-pub use repository::{AccountRefused, Accounts};
-pub use user::{Role, TokenGeneration, User, UserChange, UserRefused, Users};
+pub use repository::{AccountError, Accounts};
+pub use user::{Role, TokenGeneration, User, UserChange, UserError, Users};

@@ -59,19 +59,19 @@ impl PasswordHash {
 
 /// Verifies passwords, at most two at a time. Clones share this bound.
 #[derive(Clone, Debug)]
-pub struct Prover {
+pub struct PasswordChecker {
     slots: Arc<Semaphore>,
 }
 
-impl Default for Prover {
+impl Default for PasswordChecker {
     fn default() -> Self {
         Self { slots: Arc::new(Semaphore::new(CONCURRENT_HASHES)) }
     }
 }
 
-impl Prover {
+impl PasswordChecker {
     /// Checks whether `password` matches `hash`. Without a hash the result is `false`, after the same work.
-    pub async fn is_right(
+    pub async fn verify(
         &self,
         password: SecretString,
         hash: Option<PasswordHash>,
@@ -99,11 +99,11 @@ mod tests {
         let password = || SecretString::from("correct horse battery staple");
         let hash = PasswordHash::of(&password()).unwrap();
         assert_ne!(hash, PasswordHash::of(&password()).unwrap(), "each hash has its own salt");
-        let prover = Prover::default();
-        assert!(prover.is_right(password(), Some(hash.clone())).await.unwrap());
+        let prover = PasswordChecker::default();
+        assert!(prover.verify(password(), Some(hash.clone())).await.unwrap());
         let other = SecretString::from("correct horse battery stapler");
-        assert!(!prover.is_right(other, Some(hash)).await.unwrap());
-        assert!(!prover.is_right(password(), None).await.unwrap());
+        assert!(!prover.verify(other, Some(hash)).await.unwrap());
+        assert!(!prover.verify(password(), None).await.unwrap());
     }
 
     #[test]

@@ -11,14 +11,14 @@ use domain::time::Timestamp;
 
 use crate::audit;
 use crate::random::{self, RandomError};
-use crate::store::{Committed, ListIndex, Order, Plan, Store, StoreError, Write};
+use crate::store::{CommitOutcome, ListIndex, Order, Plan, Store, StoreError, Write};
 
 /// The number of accounts that one query reads.
 const PAGE: usize = 500;
 
 /// Why an account can't be opened or changed.
 #[derive(Debug, thiserror::Error)]
-pub enum AccountRefused {
+pub enum AccountError {
     /// No account has this id.
     #[error("there is no such account")]
     NotFound,
@@ -57,19 +57,19 @@ impl Accounts {
         contact: Contact,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Account, AccountRefused> {
+    ) -> Result<Account, AccountError> {
         let id = AccountId::new(random::bytes()?);
         let salt = hex::encode(&random::bytes::<16>()?);
         let account = Account { id, settings, contact, salt, created_at: now, version: 1 };
         let audit = audit::by_operator(operator, id, "account.open", id.to_string(), now)?;
-        let audit = audit.with(format!(
+        let audit = audit.with_details(format!(
             "{}, contact {}",
             serde_json::to_string(&account.settings)?,
             serde_json::to_string(&account.contact)?
         ));
         match self.store.commit(vec![Write::insert(&account)?, Write::insert(&audit)?]).await? {
-            Committed::Done => Ok(account),
-            Committed::Overtaken { .. } => {
+            CommitOutcome::Done => Ok(account),
+            CommitOutcome::Conflict { .. } => {
                 Err(StoreError::Unavailable("the new account's random id is already in use".to_owned())
                     .into())
             }
@@ -104,7 +104,7 @@ impl Accounts {
         change: impl Fn(&mut AccountSettings),
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Account, AccountRefused> {
+    ) -> Result<Account, AccountError> {
         self.change(id, action, |account| &mut account.settings, change, operator, now).await
     }
 
@@ -116,7 +116,7 @@ impl Accounts {
         change: impl Fn(&mut Contact),
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Account, AccountRefused> {
+    ) -> Result<Account, AccountError> {
         self.change(id, action, |account| &mut account.contact, change, operator, now).await
     }
 
@@ -130,9 +130,9 @@ impl Accounts {
         change: impl Fn(&mut P),
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Account, AccountRefused> {
+    ) -> Result<Account, AccountError> {
         let plan = |account: Option<Account>| {
-            let account = account.ok_or(AccountRefused::NotFound)?;
+            let account = account.ok_or(AccountError::NotFound)?;
             let mut next = Account { version: account.version.saturating_add(1), ..account.clone() };
             let part = part_of(&mut next);
             let before = part.clone();
@@ -142,7 +142,7 @@ impl Accounts {
             }
             let details =
                 format!("{} became {}", serde_json::to_string(&before)?, serde_json::to_string(part)?);
-            let audit = audit::by_operator(operator, *id, action, id.to_string(), now)?.with(details);
+            let audit = audit::by_operator(operator, *id, action, id.to_string(), now)?.with_details(details);
             let writes = vec![Write::replace(&next, account.version)?, Write::insert(&audit)?];
             Ok(Plan::Commit(writes, next))
         };

@@ -11,7 +11,7 @@ use domain::time::Timestamp;
 use crate::account::password::PasswordHash;
 use crate::audit;
 use crate::random::RandomError;
-use crate::store::{Committed, ListIndex, Order, Plan, Store, StoreError, Write};
+use crate::store::{CommitOutcome, ListIndex, Order, Plan, Store, StoreError, Write};
 
 /// The most users of one account in a list.
 const MAX_LISTED: usize = 1_000;
@@ -76,7 +76,8 @@ pub struct User {
     pub created_at: Timestamp,
     /// Only tokens of this generation are valid. A new generation begins when the user is added and when the
     /// password is reset.
-    pub tokens: TokenGeneration,
+    #[serde(rename = "tokens")]
+    pub token_generation: TokenGeneration,
     /// The version of the row, from 1.
     pub version: u64,
 }
@@ -92,13 +93,13 @@ impl User {
         now: Timestamp,
     ) -> Self {
         Self {
-            id: UserId::of_email(email),
+            id: UserId::from_email(email),
             email: email.to_lowercase(),
             password_hash,
             account,
             role,
             created_at: now,
-            tokens,
+            token_generation: tokens,
             version: 1,
         }
     }
@@ -138,7 +139,7 @@ pub enum UserChange {
 
 /// Why a user can't be added or changed.
 #[derive(Debug, thiserror::Error)]
-pub enum UserRefused {
+pub enum UserError {
     /// The account has no user with this e-mail address.
     #[error("no user of the account has this e-mail address")]
     NotFound,
@@ -171,7 +172,7 @@ impl Users {
     }
 
     /// Reads the users of an account in the order in which they were added, at most 1,000.
-    pub async fn of_account(&self, account: &AccountId) -> Result<Vec<User>, StoreError> {
+    pub async fn list(&self, account: &AccountId) -> Result<Vec<User>, StoreError> {
         let all = ("0", "~");
         let list = list_of(account);
         let entries = self.store.list(ListIndex::All, &list, all, Order::OldestFirst, MAX_LISTED).await?;
@@ -180,13 +181,13 @@ impl Users {
     }
 
     /// Adds a user, and writes an audit row.
-    pub async fn add(&self, user: &User, operator: &Operator, now: Timestamp) -> Result<(), UserRefused> {
+    pub async fn add(&self, user: &User, operator: &Operator, now: Timestamp) -> Result<(), UserError> {
         let audit = audit::by_operator(operator, user.account, "user.add", user.id.to_string(), now)?;
-        let audit = audit.with(format!("{} as {}", user.email, user.role.as_str()));
+        let audit = audit.with_details(format!("{} as {}", user.email, user.role.as_str()));
         let writes = vec![Write::insert(user)?, Write::insert(&audit)?];
         match self.store.commit(writes).await? {
-            Committed::Done => Ok(()),
-            Committed::Overtaken { .. } => Err(UserRefused::EmailTaken),
+            CommitOutcome::Done => Ok(()),
+            CommitOutcome::Conflict { .. } => Err(UserError::EmailTaken),
         }
     }
 
@@ -198,10 +199,10 @@ impl Users {
         change: &UserChange,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<User, UserRefused> {
-        let id = UserId::of_email(email);
+    ) -> Result<User, UserError> {
+        let id = UserId::from_email(email);
         let plan = |user: Option<User>| {
-            let user = user.filter(|user| user.account == *account).ok_or(UserRefused::NotFound)?;
+            let user = user.filter(|user| user.account == *account).ok_or(UserError::NotFound)?;
             let next = User { version: user.version.saturating_add(1), ..user.clone() };
             let (action, details, next, write) = match change {
                 UserChange::Role(role) => {
@@ -210,7 +211,7 @@ impl Users {
                     ("user.set-role", details, next.clone(), Write::replace(&next, user.version)?)
                 }
                 UserChange::Password(hash, tokens) => {
-                    let next = User { password_hash: hash.clone(), tokens: *tokens, ..next };
+                    let next = User { password_hash: hash.clone(), token_generation: *tokens, ..next };
                     ("user.reset-password", String::new(), next.clone(), Write::replace(&next, user.version)?)
                 }
                 UserChange::Remove => {
@@ -225,7 +226,7 @@ impl Users {
                 }
             };
             let audit = audit::by_operator(operator, *account, action, id.to_string(), now)?;
-            let audit = audit.with(format!("{} {details}", user.email).trim_end().to_owned());
+            let audit = audit.with_details(format!("{} {details}", user.email).trim_end().to_owned());
             Ok(Plan::Commit(vec![write, Write::insert(&audit)?], next))
         };
         self.store.update("a user", &User::key_of(&id), plan).await

@@ -58,9 +58,9 @@ pub enum AcquirerKind {
 /// A configured value is not valid. The message names the rule and contains no part of a secret.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refused(String);
+pub struct InvalidSetting(String);
 
-impl Refused {
+impl InvalidSetting {
     fn because(why: impl Into<String>) -> Self {
         Self(why.into())
     }
@@ -77,10 +77,10 @@ impl AcquirerUrl {
     ///
     /// When the URL is not https to a public host, or has a query. A local stack also allows http to its own
     /// machine.
-    pub fn base(text: &str, policy: &AddressPolicy) -> Result<Self, Refused> {
+    pub fn base(text: &str, policy: &AddressPolicy) -> Result<Self, InvalidSetting> {
         let url = checked(text, policy)?;
         if url.query().is_some() {
-            return Err(Refused::because("a base URL must not have a query"));
+            return Err(InvalidSetting::because("a base URL must not have a query"));
         }
         Ok(Self(url.as_str().trim_end_matches('/').to_owned()))
     }
@@ -91,7 +91,7 @@ impl AcquirerUrl {
     ///
     /// The same as for [`AcquirerUrl::base`], except that a query is allowed: some banks expect the grant
     /// type there.
-    pub fn token(text: &str, policy: &AddressPolicy) -> Result<Self, Refused> {
+    pub fn token(text: &str, policy: &AddressPolicy) -> Result<Self, InvalidSetting> {
         checked(text, policy).map(|url| Self(url.into()))
     }
 
@@ -106,8 +106,8 @@ impl AcquirerUrl {
     }
 }
 
-fn checked(text: &str, policy: &AddressPolicy) -> Result<Url, Refused> {
-    check_url(text, policy).map_err(|refusal| Refused::because(refusal.to_string()))
+fn checked(text: &str, policy: &AddressPolicy) -> Result<Url, InvalidSetting> {
+    check_url(text, policy).map_err(|refusal| InvalidSetting::because(refusal.to_string()))
 }
 
 impl fmt::Display for AcquirerUrl {
@@ -118,9 +118,9 @@ impl fmt::Display for AcquirerUrl {
 
 /// Parses a stored URL. It was checked when it was set, so the most permissive policy applies here.
 impl FromStr for AcquirerUrl {
-    type Err = Refused;
+    type Err = InvalidSetting;
 
-    fn from_str(text: &str) -> Result<Self, Refused> {
+    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
         checked(text, &AddressPolicy::PublicOrLocal(LocalNames::default())).map(|_| Self(text.to_owned()))
     }
 }
@@ -129,12 +129,12 @@ serde_as_text!(AcquirerUrl);
 
 /// Checks an OAuth 2 client id or secret: only visible ASCII characters (RFC 6749, appendix A). Whitespace is
 /// refused, so that a line break at the end of a file is noticed.
-fn check_credential(text: &str) -> Result<(), Refused> {
+fn check_credential(text: &str) -> Result<(), InvalidSetting> {
     let has_valid_length = (1..=MAX_CREDENTIAL_CHARS).contains(&text.len());
     if has_valid_length && text.bytes().all(|byte| byte.is_ascii_graphic()) {
         Ok(())
     } else {
-        Err(Refused::because(format!("must be 1 to {MAX_CREDENTIAL_CHARS} visible ASCII characters")))
+        Err(InvalidSetting::because(format!("must be 1 to {MAX_CREDENTIAL_CHARS} visible ASCII characters")))
     }
 }
 
@@ -149,9 +149,9 @@ impl fmt::Display for ClientId {
 }
 
 impl FromStr for ClientId {
-    type Err = Refused;
+    type Err = InvalidSetting;
 
-    fn from_str(text: &str) -> Result<Self, Refused> {
+    fn from_str(text: &str) -> Result<Self, InvalidSetting> {
         check_credential(text).map(|()| Self(text.to_owned()))
     }
 }
@@ -213,7 +213,7 @@ impl ClientSecret {
     /// # Errors
     ///
     /// When it is empty, has more than 512 characters, or has a character that is not visible ASCII.
-    pub fn new(text: SecretString) -> Result<Self, Refused> {
+    pub fn new(text: SecretString) -> Result<Self, InvalidSetting> {
         check_credential(text.expose_secret()).map(|()| Self(StoredSecret(text)))
     }
 
@@ -237,27 +237,28 @@ impl ClientIdentity {
     /// # Errors
     ///
     /// When a file is not valid or too long, or the key does not match the certificate.
-    pub fn new(certificate: &str, private_key: SecretString) -> Result<Self, Refused> {
+    pub fn new(certificate: &str, private_key: SecretString) -> Result<Self, InvalidSetting> {
         if certificate.len().max(private_key.expose_secret().len()) > MAX_PEM_BYTES {
-            return Err(Refused::because(format!("a PEM file must be at most {MAX_PEM_BYTES} bytes")));
+            return Err(InvalidSetting::because(format!("a PEM file must be at most {MAX_PEM_BYTES} bytes")));
         }
         // The certificate is handled as public data, so a private key in its file would not be protected.
         if certificate.contains("PRIVATE KEY") {
-            return Err(Refused::because(
+            return Err(InvalidSetting::because(
                 "the certificate's file holds a private key too; remove it from this file",
             ));
         }
         let chain = certificates(certificate)?;
         let key = PrivateKeyDer::from_pem_slice(private_key.expose_secret().as_bytes())
-            .map_err(|_| Refused::because("the private key's file holds no private key in PEM"))?;
-        let key = any_supported_type(&key)
-            .map_err(|_| Refused::because("the private key is of a type that TLS does not support here"))?;
+            .map_err(|_| InvalidSetting::because("the private key's file holds no private key in PEM"))?;
+        let key = any_supported_type(&key).map_err(|_| {
+            InvalidSetting::because("the private key is of a type that TLS does not support here")
+        })?;
         match CertifiedKey::new(chain, key).keys_match() {
             Ok(()) | Err(TlsError::InconsistentKeys(InconsistentKeys::Unknown)) => {}
             Err(TlsError::InconsistentKeys(_)) => {
-                return Err(Refused::because("the private key does not match the certificate"));
+                return Err(InvalidSetting::because("the private key does not match the certificate"));
             }
-            Err(_) => return Err(Refused::because("the certificate can't be read")),
+            Err(_) => return Err(InvalidSetting::because("the certificate can't be read")),
         }
         Ok(Self { certificate: certificate.to_owned(), private_key: StoredSecret(private_key) })
     }
@@ -278,12 +279,12 @@ impl ClientIdentity {
     }
 }
 
-fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, Refused> {
+fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, InvalidSetting> {
     let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     parsed
         .ok()
         .filter(|chain| !chain.is_empty())
-        .ok_or_else(|| Refused::because("the certificate's file holds no certificate in PEM"))
+        .ok_or_else(|| InvalidSetting::because("the certificate's file holds no certificate in PEM"))
 }
 
 /// The settings of an account's acquirer.
@@ -434,7 +435,7 @@ impl AccountAcquirers {
                 }
                 None => (after.clone(), Write::insert(&next)?),
             };
-            let audit = audited(operator, account, "account.set-acquirer", now)?.with(details);
+            let audit = audited(operator, account, "account.set-acquirer", now)?.with_details(details);
             Ok(Plan::Commit(vec![write, Write::insert(&audit)?], next))
         };
         self.store.update("an account's acquirer", &AccountAcquirer::key_of(&account), plan).await
@@ -452,7 +453,7 @@ impl AccountAcquirers {
             let Some(found) = found else { return Ok(Plan::Finished(None)) };
             let seen = i64::try_from(found.version).unwrap_or(i64::MAX);
             let audit = audited(operator, account, "account.remove-acquirer", now)?;
-            let audit = audit.with(format!("was {}", AcquirerView::audited(&found.settings)?));
+            let audit = audit.with_details(format!("was {}", AcquirerView::audited(&found.settings)?));
             let writes = vec![Write::remove(found.key(), "version", seen), Write::insert(&audit)?];
             Ok(Plan::Commit(writes, Some(found)))
         };

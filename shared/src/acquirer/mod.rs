@@ -16,7 +16,7 @@ use domain::acquirer::{AcquirerName, RefundCapabilities};
 use domain::charge::Charge;
 use domain::charge::transition::Finalised;
 use domain::ids::{Mode, Scope};
-use domain::refund::{Refund, RefundEnd};
+use domain::refund::{Refund, RefundOutcome};
 use domain::time::Timestamp;
 
 use crate::config::PublicUrls;
@@ -33,7 +33,7 @@ pub enum AcquirerError {
     /// An artefact can't represent the charge. The validation of the request should have refused it, so this
     /// is a defect of the service.
     #[error("an artefact can't represent the charge: {0}")]
-    Unfit(String),
+    InvalidArtefact(String),
 }
 
 /// The acquirer of a charge. Only the sandbox exists so far.
@@ -60,12 +60,12 @@ pub struct ProviderStatus {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RefundProgress {
     /// Still in progress. Poll the acquirer again at this time.
-    AskAgain(Timestamp),
+    PollAgainAt(Timestamp),
     /// Still in progress, and the acquirer will send a notification. In case the notification is lost, the
     /// scheduler also polls from time to time.
     Waiting,
     /// The refund has ended.
-    Ended(RefundEnd),
+    Ended(RefundOutcome),
 }
 
 /// Selects the acquirer of a charge or refund.
@@ -145,11 +145,10 @@ impl Acquirer {
 
     /// Whether the acquirer needs too long to create the payment codes within the request. The charge is then
     /// created as `PENDING`, and `acquirer-worker` finalises it.
-    pub fn finalises_later(&self, charge: &Charge) -> bool {
+    pub fn finalises_asynchronously(&self, charge: &Charge) -> bool {
         match self {
-            Self::Sandbox => {
-                sandbox::Finalisation::of(charge).is_some_and(|finalisation| finalisation.comes_later(charge))
-            }
+            Self::Sandbox => sandbox::Finalisation::of(charge)
+                .is_some_and(|finalisation| finalisation.is_asynchronous(charge)),
         }
     }
 
@@ -158,7 +157,7 @@ impl Acquirer {
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::Unavailable`] when the acquirer does not answer; [`AcquirerError::Unfit`] when an
+    /// [`AcquirerError::Unavailable`] when the acquirer does not answer; [`AcquirerError::InvalidArtefact`] when an
     /// artefact can't represent the charge.
     pub async fn finalise(
         &self,

@@ -16,7 +16,7 @@ use domain::charge::{Artefacts, Boleto, Card, Charge, Crypto, Mbway, Multibanco,
 use domain::ids::ChargeId;
 use domain::money::{Amount, Currency, MinorUnits, Money};
 use domain::payment_method::PaymentMethod;
-use domain::refund::{Refund, RefundEnd};
+use domain::refund::{Refund, RefundOutcome};
 use domain::time::Timestamp;
 
 use super::{AcquirerError, ProviderStatus, RefundProgress};
@@ -103,7 +103,7 @@ fn artefacts(
                 });
             }
             PaymentMethod::Boleto => {
-                let due = Day::of(now).on(BOLETO_DUE_DAYS);
+                let due = Day::of(now).plus_days(BOLETO_DUE_DAYS);
                 let slip = boleto::Boleto::sandbox(id.bytes(), amount.minor_unsigned(), due.date());
                 let slip = slip.map_err(unfit)?;
                 artefacts.boleto = Some(Boleto {
@@ -159,7 +159,7 @@ fn crypto(
 
 /// Converts the error of an artefact that can't represent a charge.
 fn unfit(error: impl Display) -> AcquirerError {
-    AcquirerError::Unfit(error.to_string())
+    AcquirerError::InvalidArtefact(error.to_string())
 }
 
 /// Encodes a dynamic BR Code. It points to our own host and never contains a real Pix key, so that no real
@@ -203,7 +203,7 @@ impl Finalisation {
 
     /// Whether `acquirer-worker` finalises the charge. On the charges surface a refusal is reported at once,
     /// because the contract requires the status `failed` in a creation's response without a Pix code.
-    pub(super) fn comes_later(self, charge: &Charge) -> bool {
+    pub(super) fn is_asynchronous(self, charge: &Charge) -> bool {
         match self {
             Self::Later | Self::Unavailable => true,
             Self::Refused => charge.payment_details.is_some(),
@@ -220,11 +220,11 @@ pub(super) const REFUND_CAPABILITIES: RefundCapabilities =
 pub(super) fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress {
     let end = match refund.reason.as_deref() {
         Some("sandbox:hold") => return RefundProgress::Waiting,
-        Some("sandbox:fail") => RefundEnd::Failed,
-        _ => RefundEnd::Refunded,
+        Some("sandbox:fail") => RefundOutcome::Failed,
+        _ => RefundOutcome::Refunded,
     };
     match refund.updated_at.plus_seconds(REFUND_SECONDS) {
-        Ok(at) if now < at => RefundProgress::AskAgain(at),
+        Ok(at) if now < at => RefundProgress::PollAgainAt(at),
         _ => RefundProgress::Ended(end),
     }
 }

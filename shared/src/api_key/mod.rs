@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-pub use repository::{ApiKeyError, ApiKeys, Issued};
+pub use repository::{ApiKeyError, ApiKeys, IssuedApiKey};
 
 use domain::account::{Account, AccountSettings};
 use domain::ids::{AccountId, Fingerprint, Mode};

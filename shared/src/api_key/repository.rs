@@ -17,17 +17,17 @@ use super::request::NewApiKey;
 use super::{ApiKey, ListedKey, generate};
 use crate::audit;
 use crate::random::{self, RandomError};
-use crate::store::{Committed, Item, Store, StoreError, Write, unavailable, update_in_turn};
+use crate::store::{CommitOutcome, Item, Store, StoreError, Write, conditional_update, unavailable};
 
 /// A newly issued key.
-pub struct Issued {
+pub struct IssuedApiKey {
     /// The key's row.
     pub key: ApiKey,
     /// The cleartext that the merchant sends. It is only in the response and is never stored.
     pub cleartext: SecretString,
 }
 
-impl fmt::Debug for Issued {
+impl fmt::Debug for IssuedApiKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_tuple("Issued").field(&self.key.fingerprint).finish()
     }
@@ -86,7 +86,7 @@ impl ApiKeys {
 
     /// Reads the keys of an account, newest first. The index is eventually consistent: a newly issued key may
     /// be missing, and a revoked key may still be listed.
-    pub async fn of_account(&self, account: &AccountId) -> Result<Vec<ListedKey>, StoreError> {
+    pub async fn list(&self, account: &AccountId) -> Result<Vec<ListedKey>, StoreError> {
         let query = self
             .store
             .client()
@@ -122,7 +122,7 @@ impl ApiKeys {
         request: &NewApiKey,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Issued, ApiKeyError> {
+    ) -> Result<IssuedApiKey, ApiKeyError> {
         let mut update = self.store.start_update("an account");
         loop {
             update.next_attempt().await?;
@@ -132,7 +132,7 @@ impl ApiKeys {
             let writes = vec![
                 Write::insert_into(&self.table, item(&issued.key)?),
                 Write::check(Account::key_of(&account.id), account.version),
-                Write::insert(&audit.with(described(&issued.key)))?,
+                Write::insert(&audit.with_details(described(&issued.key)))?,
             ];
             if update.commit(writes).await? {
                 return Ok(issued);
@@ -154,7 +154,7 @@ impl ApiKeys {
         label: Option<String>,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Issued, ApiKeyError> {
+    ) -> Result<IssuedApiKey, ApiKeyError> {
         let mut update = self.store.start_update("an account");
         loop {
             update.next_attempt().await?;
@@ -170,7 +170,7 @@ impl ApiKeys {
                 Write::remove_from(&self.table, key_of(&old.fingerprint)),
                 Write::insert_into(&self.table, item(&issued.key)?),
                 Write::check(Account::key_of(&account.id), account.version),
-                Write::insert(&audit.with(details))?,
+                Write::insert(&audit.with_details(details))?,
             ];
             if update.commit(writes).await? {
                 return Ok(issued);
@@ -195,11 +195,11 @@ impl ApiKeys {
         let audit = audit::by_operator(operator, *account, "api-key.revoke", key.fingerprint.as_str(), now)?;
         let writes = vec![
             Write::remove_from(&self.table, key_of(&key.fingerprint)),
-            Write::insert(&audit.with(described(&key)))?,
+            Write::insert(&audit.with_details(described(&key)))?,
         ];
         match self.store.commit(writes).await? {
-            Committed::Done => Ok(key),
-            Committed::Overtaken { .. } => Err(ApiKeyError::NotFound),
+            CommitOutcome::Done => Ok(key),
+            CommitOutcome::Conflict { .. } => Err(ApiKeyError::NotFound),
         }
     }
 
@@ -221,7 +221,7 @@ impl ApiKeys {
             .update_expression("SET settings = :settings, settings_version = :version")
             .expression_attribute_values(":settings", settings)
             .expression_attribute_values(":version", AttributeValue::N(account.version.to_string()));
-        update_in_turn(update).await?;
+        conditional_update(update).await?;
         Ok(())
     }
 
@@ -240,7 +240,7 @@ impl ApiKeys {
             .update_expression(format!("ADD {counter} :one REMOVE {}", stale.join(", ")))
             .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
             .return_values(ReturnValue::AllNew);
-        update_in_turn(update).await
+        conditional_update(update).await
     }
 
     /// Removes counters of a key's row.
@@ -249,7 +249,7 @@ impl ApiKeys {
             .row(key)
             .condition_expression("attribute_exists(pk)")
             .update_expression(format!("REMOVE {}", counters.join(", ")));
-        update_in_turn(update).await?;
+        conditional_update(update).await?;
         Ok(())
     }
 
@@ -258,13 +258,13 @@ impl ApiKeys {
     }
 }
 
-fn new_key(account: &Account, request: &NewApiKey, now: Timestamp) -> Result<Issued, ApiKeyError> {
+fn new_key(account: &Account, request: &NewApiKey, now: Timestamp) -> Result<IssuedApiKey, ApiKeyError> {
     let cleartext = generate(request.mode, random::bytes()?);
     let key = ApiKey::new(&cleartext, account, request.mode, &request.label, now);
-    Ok(Issued { key, cleartext })
+    Ok(IssuedApiKey { key, cleartext })
 }
 
-impl Issued {
+impl IssuedApiKey {
     fn fingerprint(&self) -> &str {
         self.key.fingerprint.as_str()
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use domain::ids::{ApiKeyId, Mode};
 use domain::time::Timestamp;
 
-use super::{Issued, ListedKey};
+use super::{IssuedApiKey, ListedKey};
 
 /// A key in the response to issue and rotate, the only responses with its cleartext.
 #[derive(Serialize)]
@@ -23,7 +23,7 @@ pub struct IssuedView<'a> {
 
 impl<'a> IssuedView<'a> {
     /// Builds the view of a newly issued key.
-    pub fn new(issued: &'a Issued) -> Self {
+    pub fn new(issued: &'a IssuedApiKey) -> Self {
         let key = &issued.key;
         Self {
             id: key.fingerprint.clone().into(),

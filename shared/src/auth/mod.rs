@@ -112,7 +112,7 @@ impl ApiKeys {
         let limit = row.settings.rate_limit_per_minute;
         let used: u64 = used.unwrap_or(limit);
         let rate_limit = RateLimit { limit, remaining: limit.saturating_sub(used) };
-        context.note_rate_limit(rate_limit, Some(fingerprint.as_str()));
+        context.set_rate_limit(rate_limit, Some(fingerprint.as_str()));
         if used > limit {
             let into_minute = now.seconds().rem_euclid(SECONDS_A_MINUTE);
             return Err(Problem::RateLimited {

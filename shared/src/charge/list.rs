@@ -10,7 +10,7 @@ use domain::vocabulary::Vocabulary;
 
 use crate::charge::Charges;
 use crate::http::{Fields, Problem, Query};
-use crate::store::{ListIndex, Listed, Order, PageError, StoreError};
+use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
 
 /// The page size without a `limit`, and the largest page (contract: Limits).
 const DEFAULT_LIMIT: u32 = 25;
@@ -112,7 +112,7 @@ impl Charges {
         cursor: Option<StoredCharge>,
         now: Timestamp,
     ) -> Result<ChargePage, PageError> {
-        let cursor = cursor.map(|charge| charge.at(now)).filter(|charge| charge.scope == *scope);
+        let cursor = cursor.map(|charge| charge.read_at(now)).filter(|charge| charge.scope == *scope);
         if filter.starting_after.is_some() && cursor.is_none() {
             return Err(PageError::UnknownCursor("a charge of this account and mode"));
         }
@@ -139,7 +139,7 @@ impl Charges {
         filter: &ChargeFilter,
         (from, to): (&str, &str),
         limit: usize,
-    ) -> Result<Vec<Listed>, StoreError> {
+    ) -> Result<Vec<ListEntry>, StoreError> {
         let (index, partitions) = filter.partitions(scope);
         let mut entries = match partitions.as_slice() {
             [first, second] => {
@@ -168,13 +168,13 @@ impl Charges {
     async fn page(
         &self,
         filter: &ChargeFilter,
-        entries: &[Listed],
+        entries: &[ListEntry],
         more_entries: bool,
         now: Timestamp,
     ) -> Result<ChargePage, PageError> {
         let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
         let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;
-        let in_order: Vec<Charge> = rows.into_iter().map(|charge| charge.at(now)).collect();
+        let in_order: Vec<Charge> = rows.into_iter().map(|charge| charge.read_at(now)).collect();
         let last_read = in_order.last().map(|charge| charge.id);
         let mut matching: Vec<Charge> =
             in_order.into_iter().filter(|charge| filter.matches(charge)).collect();

@@ -8,8 +8,8 @@ use domain::time::Timestamp;
 
 use crate::auth::Caller;
 use crate::charge::ChargeError;
-use crate::store::{Inserted, Store, StoreError, Write, just_read_or};
-use crate::wallet::counters::{self, Cover};
+use crate::store::{Inserted, Store, StoreError, Write, reuse_or_read};
+use crate::wallet::counters::{self, DebitCheck};
 
 /// The repository of charges, over all scopes.
 #[derive(Clone, Debug)]
@@ -84,10 +84,10 @@ impl Charges {
         let mut update = self.store.start_update("a charge");
         loop {
             update.next_attempt().await?;
-            let charge = just_read_or(&mut just_read, self.get_existing(id)).await?;
+            let charge = reuse_or_read(&mut just_read, self.get_existing(id)).await?;
             // The payment's row exists already: the payment was applied when it was first reported.
             if payment_insert.is_some_and(|index| update.failed().contains(&index)) {
-                return Ok(charge.at(now));
+                return Ok(charge.read_at(now));
             }
             let current = match command {
                 // To persist an expiry, the state machine needs the stored status, without the expiry applied.
@@ -97,7 +97,7 @@ impl Charges {
                 | Command::Authenticate
                 | Command::Cancel
                 | Command::Decline { .. }
-                | Command::Review { .. } => charge.at(now),
+                | Command::Review { .. } => charge.read_at(now),
             };
             let outcome = transition::apply(&current, command, now)
                 .map_err(|rejection| ChargeError::Rejected { rejection, status: current.status })?;
@@ -105,7 +105,7 @@ impl Charges {
                 Outcome::Unchanged => return Ok(current),
                 outcome => WritePlan::from_outcome(with_actor(by, outcome), &current)?,
             };
-            planned.writes.extend(self.places_given_back(&current, &planned.next, now).await?);
+            planned.writes.extend(self.slot_release_writes(&current, &planned.next, now).await?);
             payment_insert = planned.payment_insert;
             if update.commit(planned.writes).await? {
                 return Ok(planned.next);
@@ -122,8 +122,8 @@ impl Charges {
     ) -> Result<Charge, ChargeError> {
         let stored = charge.as_stored();
         let at = stored.expires_at();
-        if charge.clone().at(now).status == stored.status {
-            return Ok(charge.at(now));
+        if charge.clone().read_at(now).status == stored.status {
+            return Ok(charge.read_at(now));
         }
         self.apply(charge, &Command::Expire { at }, now).await
     }
@@ -194,7 +194,7 @@ impl WritePlan {
                 planned.writes.push(Write::replace(&incoming, incoming.version.saturating_sub(1))?);
             }
         }
-        planned.writes.extend(counters::posting_writes(&posting, Cover::NotNeeded)?);
+        planned.writes.extend(counters::posting_writes(&posting, DebitCheck::Unchecked)?);
         Ok(planned)
     }
 }

@@ -24,7 +24,7 @@ pub(super) const MAX_NAME_CHARS: usize = 200;
 const MAX_PHONE_CHARS: usize = 32;
 
 /// The message for a number in `metadata` that JSON clients would read back as a different number.
-const UNFIT_NUMBER: &str = "must be an integer of at most 64 bits or a decimal of at most 15 significant digits; send any other number as a string";
+const INEXACT_NUMBER: &str = "must be an integer of at most 64 bits or a decimal of at most 15 significant digits; send any other number as a string";
 
 /// The number of bytes of a request's hash: SHA-256 truncated to 128 bits, at which a collision is not a practical
 /// risk.
@@ -65,7 +65,7 @@ pub struct NewCharge {
 impl NewCharge {
     /// Validates a request's body. Adds every failing field to `fields`; returns `None` when `amount` is invalid. The
     /// request is valid only if `fields` has no failure.
-    pub fn take(fields: &mut Fields, body: &JsonObject, surface: Surface) -> Option<Self> {
+    pub fn from_body(fields: &mut Fields, body: &JsonObject, surface: Surface) -> Option<Self> {
         let root = Object::root(body);
         let amount = fields.amount(&root, "amount");
         let currency = currency(fields, &root);
@@ -144,7 +144,7 @@ pub(super) fn metadata(fields: &mut Fields, root: &Object<'_>, description: Opti
             let path = JsonPath::Field(&JsonPath::Root, "metadata");
             for (key, value) in map.iter().filter(|(key, _)| Metadata::keeps(key)) {
                 let path = JsonPath::Field(&path, key);
-                let value = value.with_64_bit_numbers(&path, &mut |path| fields.reject(path, UNFIT_NUMBER));
+                let value = value.with_64_bit_numbers(&path, &mut |path| fields.reject(path, INEXACT_NUMBER));
                 sent.insert(key.clone(), value);
             }
         }
@@ -226,7 +226,7 @@ mod tests {
 
     fn parse_from(body: &JsonObject, surface: Surface) -> Result<NewCharge, Problem> {
         let mut fields = Fields::new();
-        let request = NewCharge::take(&mut fields, body, surface);
+        let request = NewCharge::from_body(&mut fields, body, surface);
         fields.finish(request)
     }
 

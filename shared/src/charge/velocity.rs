@@ -137,7 +137,7 @@ impl Charges {
         let minute = Minute::at(charge.scope, now);
         let most = i64::from(limits.per_account).saturating_sub(1);
         let bound = Bound::AtMost { counter: COUNTER.to_owned(), most };
-        if !self.store.count_within(&minute.key(), (COUNTER, 1), minute.ttl(), Some(bound)).await? {
+        if !self.store.add_within_bound(&minute.key(), (COUNTER, 1), minute.ttl(), Some(bound)).await? {
             return self.existing_or(charge.id, ChargeError::AccountVelocityExceeded).await;
         }
         let inserted = self.insert_for_customer(charge, limits.per_customer, now).await;
@@ -146,7 +146,7 @@ impl Charges {
             Ok(Inserted::New) => {}
             Err(error) if !matches!(error, ChargeError::CustomerVelocityExceeded) => {}
             Ok(Inserted::Existing(_)) | Err(_) => {
-                self.store.count_within(&minute.key(), (COUNTER, -1), minute.ttl(), None).await?;
+                self.store.add_within_bound(&minute.key(), (COUNTER, -1), minute.ttl(), None).await?;
             }
         }
         inserted
@@ -195,7 +195,7 @@ impl Charges {
 
     /// Returns the writes that free a charge's slots when the change from `charge` to `next` expires or cancels it.
     /// They belong in the transaction of that change. Slots that no longer count need no write.
-    pub(super) async fn places_given_back(
+    pub(super) async fn slot_release_writes(
         &self,
         charge: &Charge,
         next: &Charge,

@@ -64,7 +64,7 @@ struct SettlementView<'a> {
 }
 
 impl<'a> ChargeView<'a> {
-    /// Serialises a charge. Its expiry must be applied already: see [`domain::charge::StoredCharge::at`].
+    /// Serialises a charge. Its expiry must be applied already: see [`domain::charge::StoredCharge::read_at`].
     pub fn new(charge: &'a Charge, public_urls: &PublicUrls, image: QrImage) -> Self {
         let settled = charge.settlement.and(charge.applied_payment.as_ref());
         // Only a Pix has an end-to-end id.

@@ -30,7 +30,7 @@ const LEASE_SECONDS: i64 = 60;
 /// The topic of an email, with the id of the row that changed.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum About {
+pub enum EmailTopic {
     /// A MED case opened.
     MedOpened(MedCaseId),
     /// A MED case ended.
@@ -41,7 +41,7 @@ pub enum About {
     RefundDestination(RefundId),
 }
 
-impl About {
+impl EmailTopic {
     /// The topic's name in rows and ids.
     fn as_str(self) -> &'static str {
         match self {
@@ -68,7 +68,7 @@ pub struct Email {
     /// The scope of the row that changed.
     pub scope: Scope,
     /// The topic.
-    pub about: About,
+    pub about: EmailTopic,
     /// The row's version after the change.
     pub version: u64,
     /// The time of the change.
@@ -88,12 +88,12 @@ impl Message for Email {
 impl Email {
     /// Returns the email of a case's change. An email accompanies the events `med_case.created` and `med.resolved`;
     /// `events` are the events of the change. Other changes cause none.
-    pub fn of_case(case: &MedCase, events: &[Event]) -> Option<Self> {
+    pub fn for_case(case: &MedCase, events: &[Event]) -> Option<Self> {
         let has_event = |name| events.iter().any(|event| event.types.contains(&name));
         let about = if has_event(EventType::MedCaseCreated) {
-            About::MedOpened(case.id)
+            EmailTopic::MedOpened(case.id)
         } else if has_event(EventType::MedResolved) {
-            About::MedResolved(case.id)
+            EmailTopic::MedResolved(case.id)
         } else {
             return None;
         };
@@ -101,17 +101,17 @@ impl Email {
     }
 
     /// Returns the email of an endpoint's change: only a change by which the service disables the endpoint causes one.
-    pub fn of_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Self> {
+    pub fn for_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Self> {
         let before = old.and_then(|endpoint| endpoint.disabled.as_ref());
         let disabled = new.disabled.as_ref().filter(|now| Some(*now) != before)?;
-        let about = About::EndpointDisabled(new.id);
+        let about = EmailTopic::EndpointDisabled(new.id);
         Some(Self { scope: new.scope, about, version: new.version, at: disabled.at })
     }
 
     /// Returns the email of a refund's change: only a new refund to a third party causes one. The mailer sends it only
     /// if the key is new to the scope.
-    pub fn of_refund(old: Option<&Refund>, new: &Refund) -> Option<Self> {
-        let about = About::RefundDestination(new.id);
+    pub fn for_refund(old: Option<&Refund>, new: &Refund) -> Option<Self> {
+        let about = EmailTopic::RefundDestination(new.id);
         let is_new_third_party = old.is_none() && new.third_party;
         is_new_third_party.then_some(Self {
             scope: new.scope,
@@ -123,20 +123,20 @@ impl Email {
 
     /// Derives the email's id from the change, so that repeated stream records yield the same id.
     pub fn id(&self) -> EmailId {
-        let row = self.about.row_key(&self.scope).whole();
+        let row = self.about.row_key(&self.scope).joined();
         EmailId::derive(self.at, &row, self.version, self.about.as_str())
     }
 }
 
 /// The row of an email: its claim while a worker sends it, then the time at which it was sent.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Sending {
+pub struct EmailRecord {
     /// The id, `ntc_…`: a ULID with the time of the change.
     pub id: EmailId,
     /// The scope of the row that changed.
     pub scope: Scope,
     /// The topic.
-    pub about: About,
+    pub about: EmailTopic,
     /// The number of attempts started.
     pub attempts: u32,
     /// The random id of the latest claim, in hex. It makes the rows of two concurrent claims different.
@@ -158,7 +158,7 @@ pub struct Sending {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Claim {
     /// The caller holds the lease and may send the email until the lease expires.
-    Claimed(Box<Sending>),
+    Claimed(Box<EmailRecord>),
     /// Another worker holds the lease.
     Busy {
         /// The end of the lease.
@@ -168,7 +168,7 @@ pub enum Claim {
     Sent,
 }
 
-impl Sending {
+impl EmailRecord {
     /// Builds the row of the first claim. `claim` is a random id.
     fn first_claim(email: &Email, claim: u64, now: Timestamp) -> Self {
         Self {
@@ -224,7 +224,7 @@ fn lease_from(now: Timestamp) -> Timestamp {
     now.plus_seconds(LEASE_SECONDS).unwrap_or(Timestamp::MAX)
 }
 
-impl Row for Sending {
+impl Row for EmailRecord {
     fn key(&self) -> Key {
         Key { pk: Self::partition(&self.scope.account), sk: self.id.to_string() }
     }
@@ -242,7 +242,7 @@ mod tests {
     use crate::http::JsonObject;
     use crate::webhook::endpoint::Disabled;
     use crate::webhook::endpoint::testing::endpoint;
-    use domain::charge::RefundAsked;
+    use domain::charge::RefundParameters;
     use domain::med::Decision;
     use domain::money::MinorUnits;
     use domain::refund::RefundPlan;
@@ -252,7 +252,7 @@ mod tests {
     fn email() -> Email {
         Email {
             scope: "acc_0123456789abcdef:test".parse().unwrap(),
-            about: About::EndpointDisabled(EndpointId::new(at(0), [7; 10])),
+            about: EmailTopic::EndpointDisabled(EndpointId::new(at(0), [7; 10])),
             version: 3,
             at: at(0),
         }
@@ -265,23 +265,23 @@ mod tests {
         let opened = step.case.clone();
         let of = |old: Option<&MedCase>, new: &MedCase, outcome_notices| {
             let events = Event::of_case(old, new, outcome_notices).unwrap();
-            Email::of_case(new, &events)
+            Email::for_case(new, &events)
         };
         let first = of(None, &opened, false).unwrap();
-        assert_eq!((first.about, first.version, first.at), (About::MedOpened(opened.id), 1, at(100)));
+        assert_eq!((first.about, first.version, first.at), (EmailTopic::MedOpened(opened.id), 1, at(100)));
         let asked = opened.evidence_requested(&step.charge, at(110)).unwrap().case;
         assert_eq!(of(Some(&opened), &asked, true), None);
         for decision in Decision::all() {
             let over = asked.decided(&step.charge, decision, at(120)).unwrap().unwrap().case;
             let last = of(Some(&asked), &over, true).unwrap();
-            assert_eq!((last.about, last.version, last.at), (About::MedResolved(opened.id), 3, at(120)));
+            assert_eq!((last.about, last.version, last.at), (EmailTopic::MedResolved(opened.id), 3, at(120)));
             assert_ne!(last.id(), first.id());
             assert_eq!(of(Some(&asked), &over, false), None, "outcome notices are turned off");
         }
     }
 
     fn refund() -> Refund {
-        let asked = RefundAsked {
+        let asked = RefundParameters {
             gross: None,
             strategy: RefundStrategy::Cashout,
             pix_out_fee: MinorUnits::ZERO,
@@ -303,11 +303,11 @@ mod tests {
     #[test]
     fn a_new_refund_to_a_third_party_causes_an_email() {
         let refund = refund();
-        assert_eq!(Email::of_refund(None, &refund), None);
+        assert_eq!(Email::for_refund(None, &refund), None);
         let to_third_party = Refund { third_party: true, ..refund };
-        let email = Email::of_refund(None, &to_third_party).unwrap();
-        assert_eq!((email.about, email.version), (About::RefundDestination(to_third_party.id), 1));
-        assert_eq!(Email::of_refund(Some(&to_third_party), &to_third_party), None);
+        let email = Email::for_refund(None, &to_third_party).unwrap();
+        assert_eq!((email.about, email.version), (EmailTopic::RefundDestination(to_third_party.id), 1));
+        assert_eq!(Email::for_refund(Some(&to_third_party), &to_third_party), None);
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn a_claim_holds_until_its_lease_expires_or_is_released() {
-        let first = Sending::first_claim(&email(), 1, at(0));
+        let first = EmailRecord::first_claim(&email(), 1, at(0));
         assert_eq!(first.claim_again(2, at(59)), Claim::Busy { until: at(60) });
         let Claim::Claimed(second) = first.claim_again(2, at(60)) else { panic!("the lease has expired") };
         assert_eq!((second.attempts, second.leased_until, second.version), (2, Some(at(120)), 2));
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_sent_email_cannot_be_claimed() {
-        let sent = Sending::first_claim(&email(), 1, at(0)).sent(at(1));
+        let sent = EmailRecord::first_claim(&email(), 1, at(0)).sent(at(1));
         assert_eq!((sent.sent_at, sent.leased_until), (Some(at(1)), None));
         for now in [at(1), at(1_000_000)] {
             assert_eq!(sent.claim_again(2, now), Claim::Sent);
@@ -345,14 +345,14 @@ mod tests {
         let on = endpoint();
         let disabled = Some(Disabled { at: at(9), reason: "nothing was delivered".to_owned() });
         let off = Endpoint { disabled, version: 3, updated_at: at(9), ..on.clone() };
-        let email = Email::of_endpoint(Some(&on), &off).unwrap();
+        let email = Email::for_endpoint(Some(&on), &off).unwrap();
         assert_eq!((email.version, email.at), (3, at(9)));
         let edited = Endpoint { url: "https://new.example.com/".to_owned(), version: 4, ..off.clone() };
-        assert_eq!(Email::of_endpoint(Some(&off), &edited), None, "it was disabled before");
-        assert_eq!(Email::of_endpoint(Some(&off), &on), None, "it is active again");
-        assert_eq!(Email::of_endpoint(None, &on), None);
+        assert_eq!(Email::for_endpoint(Some(&off), &edited), None, "it was disabled before");
+        assert_eq!(Email::for_endpoint(Some(&off), &on), None, "it is active again");
+        assert_eq!(Email::for_endpoint(None, &on), None);
         let disabled_again = Some(Disabled { at: at(99), reason: "nothing was delivered".to_owned() });
         let off_again = Endpoint { disabled: disabled_again, version: 7, ..on.clone() };
-        assert_ne!(Email::of_endpoint(Some(&on), &off_again).unwrap().id(), email.id());
+        assert_ne!(Email::for_endpoint(Some(&on), &off_again).unwrap().id(), email.id());
     }
 }

@@ -5,8 +5,8 @@ use domain::ids::Scope;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use super::{Claim, Email, Sending, lease_from};
-use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
+use super::{Claim, Email, EmailRecord, lease_from};
+use crate::store::{Bound, CommitOutcome, Inserted, Store, StoreError, Write, ttl};
 
 /// The most emails that an account's test data may cause in a day (`America/Sao_Paulo`). A test suite must not use up
 /// the sending quota that live emails need.
@@ -29,7 +29,7 @@ impl Emails {
 
     /// Claims an email for one attempt. `claim` is a random id of the claim.
     pub async fn claim(&self, email: &Email, claim: u64, now: Timestamp) -> Result<Claim, StoreError> {
-        let first = Sending::first_claim(email, claim, now);
+        let first = EmailRecord::first_claim(email, claim, now);
         let stored = match self.store.insert(&first).await? {
             Inserted::New => return Ok(Claim::Claimed(Box::new(first))),
             Inserted::Existing(stored) => stored,
@@ -46,28 +46,28 @@ impl Emails {
     }
 
     /// Counts one email against a test scope's daily limit. `false` means that the limit is reached.
-    pub async fn take_test_mail(&self, scope: &Scope, now: Timestamp) -> Result<bool, StoreError> {
+    pub async fn count_test_email(&self, scope: &Scope, now: Timestamp) -> Result<bool, StoreError> {
         let day = Day::of(now);
         let key = Key { pk: format!("mails#{scope}"), sk: day.to_string() };
         let bound =
             Bound::AtMost { counter: COUNTER.to_owned(), most: TEST_EMAILS_PER_DAY.saturating_sub(1) };
-        let ttl = ttl(day.on(2).ends_at().seconds());
-        self.store.count_within(&key, (COUNTER, 1), ttl, Some(bound)).await
+        let ttl = ttl(day.plus_days(2).ends_at().seconds());
+        self.store.add_within_bound(&key, (COUNTER, 1), ttl, Some(bound)).await
     }
 
     /// Marks a claimed email as sent. `false` means that another worker claimed it meanwhile, so it may be sent twice.
-    pub async fn sent(&self, claimed: &Sending, now: Timestamp) -> Result<bool, StoreError> {
+    pub async fn mark_sent(&self, claimed: &EmailRecord, now: Timestamp) -> Result<bool, StoreError> {
         self.replace(&claimed.sent(now), claimed).await
     }
 
     /// Releases the claim of an email, so that a retry can claim it at once. `false` means that another worker claimed
     /// it meanwhile.
-    pub async fn release(&self, claimed: &Sending) -> Result<bool, StoreError> {
+    pub async fn release(&self, claimed: &EmailRecord) -> Result<bool, StoreError> {
         self.replace(&claimed.released(), claimed).await
     }
 
-    async fn replace(&self, next: &Sending, before: &Sending) -> Result<bool, StoreError> {
+    async fn replace(&self, next: &EmailRecord, before: &EmailRecord) -> Result<bool, StoreError> {
         let committed = self.store.commit(vec![Write::replace(next, before.version)?]).await?;
-        Ok(committed == Committed::Done)
+        Ok(committed == CommitOutcome::Done)
     }
 }

@@ -144,7 +144,7 @@ impl RequestContext {
     }
 
     /// Stores the caller's rate limit for the response headers, and an API key's fingerprint for the log.
-    pub fn note_rate_limit(&self, rate_limit: RateLimit, fingerprint: Option<&str>) {
+    pub fn set_rate_limit(&self, rate_limit: RateLimit, fingerprint: Option<&str>) {
         // The first value stays: a second authentication within one request has the same result.
         let _ = self.caller.set(KnownCaller { rate_limit, fingerprint: fingerprint.map(str::to_owned) });
     }
@@ -170,7 +170,7 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
 
 /// Returns an error response for a request that reaches no function, such as one that a gateway refuses. It
 /// has the contract's body and `X-Request-Id`, as the functions' own responses have.
-pub fn refuse(headers: &HeaderMap, problem: &Problem) -> Response {
+pub fn problem_response(headers: &HeaderMap, problem: &Problem) -> Response {
     let id = RequestId::of(headers);
     let mut response = problem.respond(&id);
     id.set_header(&mut response);

@@ -148,7 +148,7 @@ impl Fields {
     pub fn line<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let message =
             "must be one line without control characters or characters that change the direction of text";
-        let text = self.text_without(from, name, (min, max), text::is_unfit_for_line, message)?;
+        let text = self.text_without(from, name, (min, max), text::is_forbidden_in_line, message)?;
         if !text.is_empty() && text::is_blank(text) {
             self.reject(from.param(name), "must contain a visible character");
             return None;
@@ -160,7 +160,7 @@ impl Fields {
     /// and characters that change the direction of text, are refused.
     pub fn lines<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let message = "must not contain control characters other than line breaks, or characters that change the direction of text";
-        self.text_without(from, name, (min, max), text::is_unfit_for_lines, message)
+        self.text_without(from, name, (min, max), text::is_forbidden_in_multiline, message)
     }
 
     fn text_without<'a>(

@@ -11,7 +11,7 @@ mod path;
 mod problem;
 
 pub use accept::MediaType;
-pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, refuse};
+pub use context::{ClientHeaders, RateLimit, RequestContext, RequestId, problem_response};
 pub use created::Created;
 pub use intake::{Fields, JsonBody, Object, Query};
 pub use json::{JsonObject, JsonValue};
@@ -34,7 +34,7 @@ pub fn csp_source(text: &str) -> String {
 /// Adds the middleware of all functions to a router. Every response gets `X-Request-Id`, and every error has
 /// the contract's body: unknown routes, wrong methods and panics too. Responses to authenticated requests get
 /// the rate-limit headers.
-pub fn framed(routes: Router) -> Router {
+pub fn with_middleware(routes: Router) -> Router {
     routes
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_route)

@@ -10,7 +10,7 @@ use domain::vocabulary::Vocabulary;
 
 use crate::http::{Fields, Problem, Query};
 use crate::med::MedCases;
-use crate::store::{ListIndex, Listed, Order, PageError, StoreError};
+use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
 
 /// The page size without a `limit`, and the largest page (contract: Limits).
 const DEFAULT_LIMIT: u32 = 25;
@@ -75,7 +75,7 @@ impl CaseFilter {
     }
 
     /// Creates a filter by status alone, with the largest page.
-    pub fn latest(status: Option<CaseStatus>, starting_after: Option<MedCaseId>) -> Self {
+    pub fn by_status(status: Option<CaseStatus>, starting_after: Option<MedCaseId>) -> Self {
         Self {
             limit: usize::try_from(MAX_LIMIT).unwrap_or_default(),
             starting_after,
@@ -146,7 +146,7 @@ impl MedCases {
     async fn page(
         &self,
         filter: &CaseFilter,
-        entries: &[Listed],
+        entries: &[ListEntry],
         more_entries: bool,
     ) -> Result<CasePage, StoreError> {
         let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();

@@ -11,8 +11,8 @@ use super::CaseError;
 use crate::audit;
 use crate::auth::Caller;
 use crate::random::RandomError;
-use crate::store::{Store, StoreError, Write, just_read_or};
-use crate::wallet::counters::{self, Cover};
+use crate::store::{Store, StoreError, Write, reuse_or_read};
+use crate::wallet::counters::{self, DebitCheck};
 
 /// The repository of MED cases, over all scopes.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl MedCases {
             if let Some(stored) = self.find(Some(id)).await? {
                 return Ok(stored);
             }
-            let charge = just_read_or(&mut just_read, self.charge(id)).await?.at(now);
+            let charge = reuse_or_read(&mut just_read, self.charge(id)).await?.read_at(now);
             let step = MedCase::open(id, &charge, notification, now)?;
             let insert = Write::insert(&step.case)?;
             if update.commit(step_writes(vec![insert], &step, &charge)?).await? {
@@ -91,7 +91,7 @@ impl MedCases {
         by: Option<&Operator>,
         now: Timestamp,
     ) -> Result<MedCase, CaseError> {
-        let audit = audit(by, &case, "med.request-evidence", None, now)?;
+        let audit = audit_row(by, &case, "med.request-evidence", None, now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.evidence_requested(charge, now))).await
     }
 
@@ -117,7 +117,7 @@ impl MedCases {
         by: Option<&Operator>,
         now: Timestamp,
     ) -> Result<MedCase, CaseError> {
-        let audit = audit(by, &case, "med.decide", Some(decision.as_str().to_owned()), now)?;
+        let audit = audit_row(by, &case, "med.decide", Some(decision.as_str().to_owned()), now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.decided(charge, decision, now)?)).await
     }
 
@@ -125,7 +125,7 @@ impl MedCases {
     /// this confirmation. Any other case is returned unchanged.
     pub async fn confirm(&self, case: MedCase, by: &Operator, now: Timestamp) -> Result<MedCase, CaseError> {
         let claimed = format!("{} {} {}", case.scope.mode, case.currency, case.amount.minor());
-        let audit = audit(Some(by), &case, "med.confirm", Some(claimed), now)?;
+        let audit = audit_row(Some(by), &case, "med.confirm", Some(claimed), now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.confirmed(charge, now)?)).await
     }
 
@@ -141,12 +141,15 @@ impl MedCases {
         let mut update = self.store.start_update("a MED case");
         loop {
             update.next_attempt().await?;
-            let case = just_read_or(&mut just_read, self.get_existing(id)).await?;
+            let case = reuse_or_read(&mut just_read, self.get_existing(id)).await?;
             let charge = self.charge(id).await?;
             // A charge with a case is settled, so it cannot have expired since its row was written.
             let charge = charge.as_stored();
             let Some(step) = step(&case, charge)? else { return Ok(case) };
-            if update.commit(step_writes(replacing(&step.case, &case, audit)?, &step, charge)?).await? {
+            if update
+                .commit(step_writes(replacement_writes(&step.case, &case, audit)?, &step, charge)?)
+                .await?
+            {
                 return Ok(step.case);
             }
         }
@@ -169,13 +172,13 @@ fn step_writes(case: Vec<Write>, step: &CaseStep, charge: &Charge) -> Result<Vec
     let mut writes = case;
     writes.push(Write::replace(&step.charge, charge.version)?);
     if let Some(posting) = &step.posting {
-        writes.extend(counters::posting_writes(posting, Cover::NotNeeded)?);
+        writes.extend(counters::posting_writes(posting, DebitCheck::Unchecked)?);
     }
     Ok(writes)
 }
 
 /// Returns the write that replaces a case, and the insert of the audit row when an operator acts.
-pub(super) fn replacing(
+pub(super) fn replacement_writes(
     next: &MedCase,
     case: &MedCase,
     audit: Option<&Audit>,
@@ -185,7 +188,7 @@ pub(super) fn replacing(
 }
 
 /// Builds the audit row of an operator's action on a case. `None` without an operator.
-pub(super) fn audit(
+pub(super) fn audit_row(
     by: Option<&Operator>,
     case: &MedCase,
     action: &str,

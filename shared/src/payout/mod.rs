@@ -6,5 +6,5 @@ mod repository;
 pub(crate) mod testing;
 mod view;
 
-pub use repository::{LISTED, PayoutRefused, Payouts};
+pub use repository::{PAGE_SIZE, PayoutError, Payouts};
 pub use view::PayoutView;

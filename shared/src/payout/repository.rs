@@ -4,7 +4,7 @@
 use domain::audit::Operator;
 use domain::ids::{PayoutId, PostingId, Scope};
 use domain::money::{Amount, Currency};
-use domain::payout::{Payout, PayoutEnd, PayoutStatus};
+use domain::payout::{Payout, PayoutOutcome, PayoutStatus};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 use domain::wallet::{Cause, Posting, Subject, rules};
@@ -12,15 +12,15 @@ use domain::wallet::{Cause, Posting, Subject, rules};
 use crate::audit;
 use crate::random::RandomError;
 use crate::store::{ListIndex, Order, Plan, Store, StoreError, Write};
-use crate::wallet::counters::{self, Cover};
-use crate::wallet::{Covered, CreditsRead, Wallets};
+use crate::wallet::counters::{self, DebitCheck};
+use crate::wallet::{CreditsRead, DebitPlan, Wallets};
 
 /// The size of a page of payouts.
-pub const LISTED: usize = 100;
+pub const PAGE_SIZE: usize = 100;
 
 /// Why a payout was not created or not ended.
 #[derive(Debug, thiserror::Error)]
-pub enum PayoutRefused {
+pub enum PayoutError {
     /// The wallet's available balance does not cover the amount.
     #[error("the wallet's available balance is only {available} (minor units)")]
     InsufficientBalance {
@@ -38,7 +38,7 @@ pub enum PayoutRefused {
     IdTaken,
     /// No row has this id, and the id's timestamp is more than a day old or in the future.
     #[error("the id is unknown and was not made within the last day; omit it to get a new one")]
-    IdOutOfTime,
+    IdNotRecent,
     /// A read or write of DynamoDB failed. Whether the change was written is unknown.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -68,7 +68,7 @@ impl Payouts {
         (amount, currency): (Amount, Currency),
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Payout, PayoutRefused> {
+    ) -> Result<Payout, PayoutError> {
         let payout = Payout {
             id,
             scope,
@@ -83,7 +83,8 @@ impl Payouts {
         };
         let (posting, action) = posting(&payout);
         let details = format!("{} {currency} {}", scope.mode, amount.minor());
-        let audit = audit::by_operator(operator, scope.account, action, id.to_string(), now)?.with(details);
+        let audit =
+            audit::by_operator(operator, scope.account, action, id.to_string(), now)?.with_details(details);
         let wallets = Wallets::new(self.store.clone());
         let mut credits = CreditsRead::default();
         let mut update = self.store.start_update("a wallet");
@@ -93,17 +94,17 @@ impl Payouts {
                 return replayed(stored, scope, amount, currency);
             }
             if !id.is_of_late(now) {
-                return Err(PayoutRefused::IdOutOfTime);
+                return Err(PayoutError::IdNotRecent);
             }
             let change = vec![Write::insert(&payout)?, Write::insert(&audit)?];
-            match wallets.covered(&mut update, &mut credits, &posting, change).await? {
-                Covered::Writes(writes) => {
+            match wallets.plan_debit(&mut update, &mut credits, &posting, change).await? {
+                DebitPlan::Writes(writes) => {
                     if update.commit(writes).await? {
                         return Ok(payout);
                     }
                 }
-                Covered::Short { available, .. } => {
-                    return Err(PayoutRefused::InsufficientBalance { available });
+                DebitPlan::Short { available, .. } => {
+                    return Err(PayoutError::InsufficientBalance { available });
                 }
             }
         }
@@ -117,19 +118,19 @@ impl Payouts {
     pub async fn end(
         &self,
         id: PayoutId,
-        end: &PayoutEnd,
+        end: &PayoutOutcome,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Payout, PayoutRefused> {
+    ) -> Result<Payout, PayoutError> {
         let plan = |payout: Option<Payout>| {
-            let payout = payout.ok_or(PayoutRefused::NotFound)?;
-            let Some(next) = payout.ended(end, now).map_err(PayoutRefused::Ended)? else {
+            let payout = payout.ok_or(PayoutError::NotFound)?;
+            let Some(next) = payout.ended(end, now).map_err(PayoutError::Ended)? else {
                 return Ok(Plan::Finished(payout));
             };
             let (posting, action) = posting(&next);
             let audit = audit::by_operator(operator, next.scope.account, action, id.to_string(), now)?;
             let mut writes = vec![Write::replace(&next, payout.version)?, Write::insert(&audit)?];
-            writes.extend(counters::posting_writes(&posting, Cover::NotNeeded)?);
+            writes.extend(counters::posting_writes(&posting, DebitCheck::Unchecked)?);
             Ok(Plan::Commit(writes, next))
         };
         self.store.update("a payout", &Payout::key_of(id), plan).await
@@ -145,24 +146,19 @@ impl Payouts {
         let partition = Payout::list_partition(scope);
         let to = after.map_or_else(|| "po_~".to_owned(), |id| id.to_string());
         // One extra entry, because the range includes the cursor's own entry.
-        let limit = LISTED.saturating_add(1);
+        let limit = PAGE_SIZE.saturating_add(1);
         let entries =
             self.store.list(ListIndex::All, &partition, ("po_", &to), Order::NewestFirst, limit).await?;
         let keys = entries.into_iter().filter(|entry| entry.sort != to).map(|entry| entry.key);
-        let keys: Vec<Key> = keys.take(LISTED).collect();
+        let keys: Vec<Key> = keys.take(PAGE_SIZE).collect();
         self.store.get_in_order(&keys).await
     }
 }
 
 /// Returns a stored payout if the request is a replay of its request, else the error for an id in use.
-fn replayed(
-    stored: Payout,
-    scope: Scope,
-    amount: Amount,
-    currency: Currency,
-) -> Result<Payout, PayoutRefused> {
+fn replayed(stored: Payout, scope: Scope, amount: Amount, currency: Currency) -> Result<Payout, PayoutError> {
     let is_same = stored.scope == scope && stored.amount == amount && stored.currency == currency;
-    if is_same { Ok(stored) } else { Err(PayoutRefused::IdTaken) }
+    if is_same { Ok(stored) } else { Err(PayoutError::IdTaken) }
 }
 
 /// Returns the posting of a payout's latest change, and the name of its action in the audit log.

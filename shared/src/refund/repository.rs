@@ -4,16 +4,16 @@ use domain::acquirer::RefundCapabilities;
 use domain::calendar::Day;
 use domain::charge::{Charge, RefundRefused, StoredCharge, TransactionStatus};
 use domain::ids::{ChargeId, RefundId};
-use domain::refund::{self, Refund, RefundEnd, RefundStatus, RefundStep};
+use domain::refund::{self, Refund, RefundOutcome, RefundStatus, RefundStep};
 use domain::time::Timestamp;
 
 use crate::auth::Caller;
 use crate::clock::Clock;
 use crate::http::Created;
 use crate::refund::{NewRefund, RefundError, third_party};
-use crate::store::{Committed, Store, StoreError, Update, Write, just_read_or};
-use crate::wallet::counters::{self, Cover};
-use crate::wallet::{Covered, CreditsRead, Wallets};
+use crate::store::{CommitOutcome, Store, StoreError, Update, Write, reuse_or_read};
+use crate::wallet::counters::{self, DebitCheck};
+use crate::wallet::{CreditsRead, DebitPlan, Wallets};
 
 /// How long a charge counts as busy after a change, in milliseconds.
 const BUSY_FOR_MS: i64 = 250;
@@ -41,7 +41,7 @@ impl Refunds {
 
     /// Reads the refunds of a charge of any scope, newest first. Without an id the result is empty, and nothing is
     /// read.
-    pub async fn of_charge(&self, charge: Option<ChargeId>) -> Result<Vec<Refund>, StoreError> {
+    pub async fn for_charge(&self, charge: Option<ChargeId>) -> Result<Vec<Refund>, StoreError> {
         let Some(charge) = charge else { return Ok(Vec::new()) };
         let pk = Charge::key_of(charge).pk;
         let mut refunds: Vec<Refund> = self.store.rows_of_prefix(&pk, refund::SORT).await?;
@@ -51,11 +51,11 @@ impl Refunds {
 
     /// Returns the refund that moved a charge to `REFUNDED`: the last one that reached the payer. `None` when the
     /// charge is not refunded, or was refunded without ever being credited.
-    pub async fn that_completed(&self, charge: &Charge) -> Result<Option<Refund>, StoreError> {
+    pub async fn completing_refund(&self, charge: &Charge) -> Result<Option<Refund>, StoreError> {
         if charge.status != TransactionStatus::Refunded || charge.settlement.is_none() {
             return Ok(None);
         }
-        let refunds = self.of_charge(Some(charge.id)).await?.into_iter();
+        let refunds = self.for_charge(Some(charge.id)).await?.into_iter();
         let completed = refunds.filter(|refund| refund.status == RefundStatus::Refunded);
         Ok(completed.max_by_key(|refund| refund.updated_at))
     }
@@ -89,11 +89,11 @@ impl Refunds {
             if update.failed().contains(&REFUND_WRITE) {
                 return replayed(self.get_existing(id).await?, request);
             }
-            let charge = just_read_or(&mut just_read, self.charge(id)).await?;
+            let charge = reuse_or_read(&mut just_read, self.charge(id)).await?;
             // Each attempt reads the clock: a tranche's release day may begin between two attempts.
             let now = clock.now();
             let read = (&mut update, &mut credits);
-            match self.plan_writes(caller, &charge.at(now), (request, capabilities), read, now).await {
+            match self.plan_writes(caller, &charge.read_at(now), (request, capabilities), read, now).await {
                 Ok(Attempt::Planned(writes, refund)) => {
                     if update.commit(writes).await? {
                         return Ok(Created::New(*refund));
@@ -141,9 +141,9 @@ impl Refunds {
             }
         }
         let wallets = Wallets::new(self.store.clone());
-        match wallets.covered(update, credits, &posting, rows).await? {
-            Covered::Writes(writes) => Ok(Attempt::Planned(writes, Box::new(refund))),
-            Covered::Short { needed, .. } => {
+        match wallets.plan_debit(update, credits, &posting, rows).await? {
+            DebitPlan::Writes(writes) => Ok(Attempt::Planned(writes, Box::new(refund))),
+            DebitPlan::Short { needed, .. } => {
                 // The charge's own money may be in a tranche whose release is due but has not run yet.
                 if let Some(day) = charge.release_on().filter(|day| now >= day.starts_at()) {
                     wallets.release(charge.scope, charge.currency, day, now).await?;
@@ -168,39 +168,44 @@ impl Refunds {
 
     /// Moves a pending refund to `IN_PROGRESS`, which claims it: only the caller whose write succeeds requests it from
     /// the acquirer. Returns the refund as it is afterwards, also when another caller claimed it.
-    pub async fn start(&self, refund: Refund, now: Timestamp) -> Result<Refund, StoreError> {
+    pub async fn claim(&self, refund: Refund, now: Timestamp) -> Result<Refund, StoreError> {
         if refund.status != RefundStatus::Pending {
             return Ok(refund);
         }
-        let charge = self.charge(refund.id).await?.at(now);
+        let charge = self.charge(refund.id).await?.read_at(now);
         let Some(next) = refund.started(&charge, now)? else { return Ok(refund) };
         match self.store.commit(vec![Write::replace(&next, refund.version)?]).await? {
-            Committed::Done => Ok(next),
-            Committed::Overtaken { .. } => self.get_existing(refund.id).await,
+            CommitOutcome::Done => Ok(next),
+            CommitOutcome::Conflict { .. } => self.get_existing(refund.id).await,
         }
     }
 
     /// Returns whether a refund's charge changed within the last 250 ms, so that further changes are likely.
     pub async fn is_busy(&self, id: RefundId, now: Timestamp) -> Result<bool, StoreError> {
-        Ok(now.millis_since(self.charge(id).await?.at(now).updated_at) < BUSY_FOR_MS)
+        Ok(now.millis_since(self.charge(id).await?.read_at(now).updated_at) < BUSY_FOR_MS)
     }
 
     /// Ends a refund. A pending refund first moves to `IN_PROGRESS`. A refund that has ended is returned unchanged.
-    pub async fn end(&self, refund: Refund, end: RefundEnd, now: Timestamp) -> Result<Refund, RefundError> {
+    pub async fn end(
+        &self,
+        refund: Refund,
+        end: RefundOutcome,
+        now: Timestamp,
+    ) -> Result<Refund, RefundError> {
         let (id, mut just_read) = (refund.id, Some(refund));
         let mut update = self.store.start_update("a refund");
         loop {
             update.next_attempt().await?;
-            let refund = just_read_or(&mut just_read, self.get_existing(id)).await?;
-            let refund = self.start(refund, now).await?;
-            let charge = self.charge(id).await?.at(now);
+            let refund = reuse_or_read(&mut just_read, self.get_existing(id)).await?;
+            let refund = self.claim(refund, now).await?;
+            let charge = self.charge(id).await?.read_at(now);
             let Some(step) = refund.ended(&charge, end, now)? else { return Ok(refund) };
             let mut writes = vec![
                 Write::replace(&step.refund, refund.version)?,
                 Write::replace(&step.charge, charge.version)?,
             ];
-            writes.extend(counters::posting_writes(&step.posting, Cover::NotNeeded)?);
-            if end == RefundEnd::Failed {
+            writes.extend(counters::posting_writes(&step.posting, DebitCheck::Unchecked)?);
+            if end == RefundOutcome::Failed {
                 writes.extend(third_party::release(&step.refund));
             }
             if update.commit(writes).await? {

@@ -3,7 +3,7 @@
 
 use domain::account::AccountSettings;
 use domain::acquirer::RefundCapabilities;
-use domain::charge::{Charge, RefundAsked};
+use domain::charge::{Charge, RefundParameters};
 use domain::ids::{ChargeId, RefundId};
 use domain::money::{Amount, MinorUnits};
 use domain::payment_method::PaymentMethod;
@@ -92,7 +92,7 @@ impl NewRefund {
     /// # Errors
     ///
     /// - [`RefundError::MethodNotSupported`] and [`RefundError::CashoutNotSupported`]: the acquirer cannot make the
-    /// refund.
+    ///   refund.
     /// - [`RefundError::OnlyForPix`]: the request has fields for Pix, but the payment was by another method.
     /// - [`RefundError::PayerOnly`]: the account's settings forbid the destination.
     pub fn plan(
@@ -116,7 +116,7 @@ impl NewRefund {
             return Err(RefundError::PayerOnly);
         }
         Ok(RefundPlan {
-            asked: RefundAsked {
+            asked: RefundParameters {
                 gross: self.amount,
                 strategy,
                 pix_out_fee: match strategy {
@@ -128,7 +128,7 @@ impl NewRefund {
             },
             destination: self.destination.clone(),
             third_party,
-            limit: settings.third_party_refunds.of(charge.scope.mode).filter(|_| third_party),
+            limit: settings.third_party_refunds.for_mode(charge.scope.mode).filter(|_| third_party),
             reason: self.reason.clone(),
             request_hash: self.hash.clone(),
         })

@@ -42,7 +42,7 @@ fn requested(charge: &Charge, key: &str, extra: Value) -> Result<RefundStep, Ref
     Refund::request(request.id(charge.id), charge, plan, at(100))
 }
 
-fn ended(refund: &Refund, charge: &Charge, end: RefundEnd) -> RefundStep {
+fn ended(refund: &Refund, charge: &Charge, end: RefundOutcome) -> RefundStep {
     refund.started(charge, at(101)).unwrap().unwrap().ended(charge, end, at(103)).unwrap().unwrap()
 }
 
@@ -50,20 +50,20 @@ fn ended(refund: &Refund, charge: &Charge, end: RefundEnd) -> RefundStep {
 fn a_refund_goes_through_in_progress_and_ends_once() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
     assert_eq!((step.refund.status, step.charge.status), (RefundStatus::Pending, TransactionStatus::Paid));
-    assert_eq!(step.refund.ended(&step.charge, RefundEnd::Refunded, at(101)).unwrap(), None);
+    assert_eq!(step.refund.ended(&step.charge, RefundOutcome::Refunded, at(101)).unwrap(), None);
     let started = step.refund.started(&step.charge, at(101)).unwrap().unwrap();
     assert_eq!(
         (started.status, started.version, started.started(&step.charge, at(102)).unwrap()),
         (RefundStatus::InProgress, 2, None)
     );
     for (end, status, charge_status) in [
-        (RefundEnd::Refunded, RefundStatus::Refunded, TransactionStatus::Refunded),
-        (RefundEnd::Failed, RefundStatus::Failed, TransactionStatus::Paid),
+        (RefundOutcome::Refunded, RefundStatus::Refunded, TransactionStatus::Refunded),
+        (RefundOutcome::Failed, RefundStatus::Failed, TransactionStatus::Paid),
     ] {
         let done = started.ended(&step.charge, end, at(103)).unwrap().unwrap();
         assert_eq!((done.refund.status, done.refund.version, done.charge.status), (status, 3, charge_status));
         assert!(done.refund.indexes().due.is_none() && started.indexes().due.is_some());
-        for repeated in [RefundEnd::Refunded, RefundEnd::Failed] {
+        for repeated in [RefundOutcome::Refunded, RefundOutcome::Failed] {
             assert_eq!(done.refund.ended(&done.charge, repeated, at(104)).unwrap(), None);
         }
         assert_eq!(done.refund.started(&done.charge, at(104)), Ok(None));
@@ -74,7 +74,7 @@ fn a_refund_goes_through_in_progress_and_ends_once() {
 fn step_times_increase_even_when_the_clock_goes_back() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
     let started = step.refund.started(&step.charge, at(90)).unwrap().unwrap();
-    let done = started.ended(&step.charge, RefundEnd::Refunded, at(80)).unwrap().unwrap();
+    let done = started.ended(&step.charge, RefundOutcome::Refunded, at(80)).unwrap().unwrap();
     let times: Vec<Timestamp> = done.refund.steps().map(|(_, at)| at).collect();
     assert!(times.len() == 3 && times.is_sorted_by(|earlier, later| earlier < later), "{times:?}");
 }
@@ -82,7 +82,7 @@ fn step_times_increase_even_when_the_clock_goes_back() {
 #[test]
 fn partial_refunds_leave_a_payment_paid_until_they_reach_its_amount() {
     let first = requested(&paid(), "refund-01", json!({"amount": 400})).unwrap();
-    let first = ended(&first.refund, &first.charge, RefundEnd::Refunded);
+    let first = ended(&first.refund, &first.charge, RefundOutcome::Refunded);
     assert_eq!(first.charge.status, TransactionStatus::Paid);
     let charge_of =
         |refund: &Refund| (refund.charge.previous_status, refund.charge.status, refund.charge.refunded.get());
@@ -94,7 +94,7 @@ fn partial_refunds_leave_a_payment_paid_until_they_reach_its_amount() {
     // The whole amount is in refunds in progress.
     let more = requested(&rest.charge, "refund-03", json!({"amount": 1}));
     assert_eq!(more, Err(RefundRefused::ExceedsRemaining { remaining: MinorUnits::ZERO }));
-    let rest = ended(&rest.refund, &rest.charge, RefundEnd::Refunded);
+    let rest = ended(&rest.refund, &rest.charge, RefundOutcome::Refunded);
     assert_eq!(charge_of(&rest.refund), (TransactionStatus::Paid, TransactionStatus::Refunded, 1000));
     assert_eq!(requested(&rest.charge, "refund-03", json!({})), Err(RefundRefused::NotSettled));
 }
@@ -102,7 +102,7 @@ fn partial_refunds_leave_a_payment_paid_until_they_reach_its_amount() {
 #[test]
 fn a_failed_refund_returns_its_amount_for_further_refunds() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
-    let failed = ended(&step.refund, &step.charge, RefundEnd::Failed);
+    let failed = ended(&step.refund, &step.charge, RefundOutcome::Failed);
     assert!(failed.charge.funds.is_whole());
     requested(&failed.charge, "refund-02", json!({})).unwrap();
 }
@@ -135,7 +135,7 @@ fn devolution(amount: i64) -> RefundStep {
 fn a_refund_that_ends_during_a_dispute_leaves_it_disputed() {
     let step = devolution(1000);
     let case = disputed(&step.charge);
-    let done = ended(&step.refund, &case.charge, RefundEnd::Refunded);
+    let done = ended(&step.refund, &case.charge, RefundOutcome::Refunded);
     assert_eq!(
         (done.charge.status, done.charge.funds.refunded().unwrap().get()),
         (TransactionStatus::Dispute, 1000)
@@ -145,7 +145,7 @@ fn a_refund_that_ends_during_a_dispute_leaves_it_disputed() {
         let over = case.case.decided(&done.charge, decision, at(104)).unwrap().unwrap();
         assert_eq!((over.charge.status, over.posting), (TransactionStatus::Refunded, None));
         let over = case.case.decided(&case.charge, decision, at(102)).unwrap().unwrap();
-        let done = ended(&step.refund, &over.charge, RefundEnd::Refunded);
+        let done = ended(&step.refund, &over.charge, RefundOutcome::Refunded);
         assert_eq!(done.charge.status, TransactionStatus::Refunded);
     }
 }
@@ -155,7 +155,7 @@ fn a_fully_refunded_charge_is_refunded_even_if_a_case_was_lost() {
     let step = requested(&paid(), "refund-01", json!({"strategy": "cashout"})).unwrap();
     let case = disputed(&step.charge);
     assert_eq!(case.case.moved, 1000, "a cash-out is a payment of its own and does not shield the charge");
-    let done = ended(&step.refund, &case.charge, RefundEnd::Refunded);
+    let done = ended(&step.refund, &case.charge, RefundOutcome::Refunded);
     let lost = case.case.accepted(&done.charge, at(104)).unwrap().unwrap();
     assert_eq!(
         (done.charge.status, lost.charge.status),
@@ -174,7 +174,7 @@ fn the_amount_of_a_failed_refund_goes_to_the_case_that_claimed_it() {
     assert_eq!(requested(&case.charge, "refund-02", json!({})), Err(RefundRefused::Disputed));
     let change = |step: &RefundStep, account| step.posting.change(account).unwrap();
     // The case is open: it retains the rest of its claim.
-    let failed = ended(&step.refund, &case.charge, RefundEnd::Failed);
+    let failed = ended(&step.refund, &case.charge, RefundOutcome::Failed);
     assert_eq!(change(&failed, LedgerAccount::MerchantRetained), 400);
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 0);
     let lost = case.case.accepted(&failed.charge, at(104)).unwrap().unwrap();
@@ -183,7 +183,7 @@ fn the_amount_of_a_failed_refund_goes_to_the_case_that_claimed_it() {
     assert_eq!((won.case.moved.get(), won.charge.status), (1000, TransactionStatus::Paid));
     // The case was lost before the refund failed: the loss takes the rest of its claim.
     let lost = case.case.accepted(&case.charge, at(102)).unwrap().unwrap();
-    let failed = ended(&step.refund, &lost.charge, RefundEnd::Failed);
+    let failed = ended(&step.refund, &lost.charge, RefundOutcome::Failed);
     assert_eq!(change(&failed, LedgerAccount::MedLosses), 400);
     assert_eq!(failed.posting.subject.case, Some(case.case.id));
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 0);
@@ -191,7 +191,7 @@ fn the_amount_of_a_failed_refund_goes_to_the_case_that_claimed_it() {
     assert_eq!((failed.charge.status, failed.charge.funds.med_unmet.get()), (TransactionStatus::Dispute, 0));
     // The case was won before the refund failed: the merchant gets the amount.
     let won = case.case.decided(&case.charge, Decision::Merchant, at(102)).unwrap().unwrap();
-    let failed = ended(&step.refund, &won.charge, RefundEnd::Failed);
+    let failed = ended(&step.refund, &won.charge, RefundOutcome::Failed);
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 400);
     assert_eq!(failed.posting.subject.case, None);
     assert!(failed.charge.funds.is_whole());
@@ -283,7 +283,7 @@ fn each_failing_field_of_a_request_is_reported() {
 fn each_step_carries_the_charge_of_that_moment() {
     let first = requested(&paid(), "refund-01", json!({"amount": 300})).unwrap();
     let second = requested(&first.charge, "refund-02", json!({"amount": 500})).unwrap();
-    let ended = ended(&second.refund, &second.charge, RefundEnd::Refunded);
+    let ended = ended(&second.refund, &second.charge, RefundOutcome::Refunded);
     let started = first.refund.started(&ended.charge, at(104)).unwrap().unwrap();
     assert_eq!(started.charge.refunded, 500);
     let disputed = Charge { status: TransactionStatus::Dispute, ..ended.charge };

@@ -35,7 +35,7 @@ fn key_of(scope: &Scope, day: Day) -> Key {
 }
 
 fn add(refund: &Refund, day: Day, minor: i64, bound: Option<Bound>) -> Write {
-    let ttl = ttl(day.on(KEPT_DAYS).ends_at().seconds());
+    let ttl = ttl(day.plus_days(KEPT_DAYS).ends_at().seconds());
     Write::add(key_of(&refund.scope, day), vec![(RESERVED.to_owned(), minor)], ttl, bound)
 }
 
@@ -81,7 +81,7 @@ impl Row for Destination {
 
 /// Records the third party's key of a refund. Returns whether the refund is the first to that key in its scope.
 /// Repeated calls for one refund return the same. The result is false for a refund to the payer.
-pub async fn is_first_to(store: &Store, refund: &Refund) -> Result<bool, StoreError> {
+pub async fn record_destination(store: &Store, refund: &Refund) -> Result<bool, StoreError> {
     let Some(destination) = refund.destination.as_ref().filter(|_| refund.third_party) else {
         return Ok(false);
     };

@@ -9,11 +9,11 @@ use domain::calendar::{Day, Window};
 use domain::ids::{ChargeId, Scope};
 use domain::money::Currency;
 use domain::retention::EVENTS_KEPT_SECONDS;
-use domain::rollup::{Counted, DAY_SORT, Sums, all_time_key, day_key, parse_day, partition};
+use domain::rollup::{DAY_SORT, RollupChange, Sums, all_time_key, day_key, parse_day, partition};
 use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
-use crate::store::{Committed, Item, Order, Store, StoreError, Write, text};
+use crate::store::{CommitOutcome, Item, Order, Store, StoreError, Write, text};
 
 /// The most changes in one transaction. Each needs a marker and at most one row of a day; one more row holds the sums
 /// of all time. Together they stay within DynamoDB's 100 rows.
@@ -68,9 +68,9 @@ impl Rollups {
 
     /// Counts changes of one scope's charges, each exactly once: changes repeated in `changes`, or counted by an
     /// earlier call, are skipped. After a failure some changes may be counted, and the whole call can be repeated.
-    pub async fn count(&self, changes: Vec<Counted>, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn count(&self, changes: Vec<RollupChange>, now: Timestamp) -> Result<(), StoreError> {
         let mut seen = BTreeSet::new();
-        let changes: Vec<Counted> =
+        let changes: Vec<RollupChange> =
             changes.into_iter().filter(|change| seen.insert((change.charge.raw(), change.version))).collect();
         for chunk in changes.chunks(CHANGES_PER_TRANSACTION) {
             self.count_chunk(chunk.to_vec(), now).await?;
@@ -79,12 +79,12 @@ impl Rollups {
     }
 
     /// Counts the changes of one transaction. When markers exist already, drops those changes and retries.
-    async fn count_chunk(&self, changes: Vec<Counted>, now: Timestamp) -> Result<(), StoreError> {
+    async fn count_chunk(&self, changes: Vec<RollupChange>, now: Timestamp) -> Result<(), StoreError> {
         let mut left = changes;
         while !left.is_empty() {
             match self.store.commit(count_writes(&left, now)?).await? {
-                Committed::Done => return Ok(()),
-                Committed::Overtaken { at } => {
+                CommitOutcome::Done => return Ok(()),
+                CommitOutcome::Conflict { at } => {
                     let before = left.len();
                     // The markers are the first writes, so the index of a marker is that of its change.
                     let indexed = left.into_iter().enumerate();
@@ -102,21 +102,23 @@ impl Rollups {
     }
 
     /// Reads the sums of a window's days, oldest first, in one query or two concurrent ones.
-    pub async fn of_days(&self, scope: &Scope, window: Window) -> Result<Vec<DayRow>, StoreError> {
+    pub async fn for_window(&self, scope: &Scope, window: Window) -> Result<Vec<DayRow>, StoreError> {
         let Window { first, today: last } = window;
         let days = first.days_until(last);
         if days < DAYS_PER_QUERY {
-            return self.between(scope, first, last).await;
+            return self.for_days(scope, first, last).await;
         }
-        let middle = last.back(days.div_euclid(2));
-        let (mut early, late) =
-            tokio::try_join!(self.between(scope, first, middle.back(1)), self.between(scope, middle, last))?;
+        let middle = last.minus_days(days.div_euclid(2));
+        let (mut early, late) = tokio::try_join!(
+            self.for_days(scope, first, middle.minus_days(1)),
+            self.for_days(scope, middle, last)
+        )?;
         early.extend(late);
         Ok(early)
     }
 
     /// Reads the sums of the days from `first` to `last`, both inclusive, oldest first, in one query.
-    pub async fn between(&self, scope: &Scope, first: Day, last: Day) -> Result<Vec<DayRow>, StoreError> {
+    pub async fn for_days(&self, scope: &Scope, first: Day, last: Day) -> Result<Vec<DayRow>, StoreError> {
         // '#' follows the day in a sort key. '$' sorts after '#', so this bound includes every row of the last day.
         let (from, to) = (format!("{DAY_SORT}{first}"), format!("{DAY_SORT}{last}$"));
         let items = self.store.range(&partition(scope), (&from, &to), Order::OldestFirst, usize::MAX).await?;
@@ -124,14 +126,14 @@ impl Rollups {
     }
 
     /// Reads the sums of all time: the number of charges created, and the number in each status now.
-    pub async fn of_all_time(&self, scope: &Scope) -> Result<Sums, StoreError> {
+    pub async fn all_time(&self, scope: &Scope) -> Result<Sums, StoreError> {
         let item = self.store.get_item(&all_time_key(scope)).await?;
         item.as_ref().map_or(Ok(Sums::default()), sums)
     }
 }
 
 /// Returns the writes that count changes: their markers in the same order, then the sums, merged by row.
-fn count_writes(changes: &[Counted], now: Timestamp) -> Result<Vec<Write>, StoreError> {
+fn count_writes(changes: &[RollupChange], now: Timestamp) -> Result<Vec<Write>, StoreError> {
     let mut writes = Vec::new();
     let mut rows: BTreeMap<(String, String), Sums> = BTreeMap::new();
     for change in changes {

@@ -39,7 +39,7 @@ impl StatsQuery {
     /// # Errors
     ///
     /// Reports every failing parameter at once; an unknown parameter fails too.
-    pub fn of_stats(query: &Query) -> Result<Self, Problem> {
+    pub fn parse_stats(query: &Query) -> Result<Self, Problem> {
         Self::parse(query, &["days"])
     }
 
@@ -48,7 +48,7 @@ impl StatsQuery {
     /// # Errors
     ///
     /// Reports every failing parameter at once; an unknown parameter fails too.
-    pub fn of_metrics(query: &Query) -> Result<Self, Problem> {
+    pub fn parse_metrics(query: &Query) -> Result<Self, Problem> {
         Self::parse(query, &["days", "currency"])
     }
 

@@ -6,7 +6,7 @@ use domain::audit::Operator;
 use domain::ids::AccountId;
 use domain::time::Timestamp;
 
-use crate::account::{AccountRefused, Accounts};
+use crate::account::{AccountError, Accounts};
 use crate::api_key::ApiKeys;
 
 /// Changes an account's settings together with an audit row, and then updates the copy in each API key's row. After an
@@ -22,9 +22,9 @@ pub async fn change_account_settings(
     change: impl Fn(&mut AccountSettings),
     operator: &Operator,
     now: Timestamp,
-) -> Result<Account, AccountRefused> {
+) -> Result<Account, AccountError> {
     let changed = accounts.change_settings(id, action, change, operator, now).await?;
-    for key in api_keys.of_account(id).await? {
+    for key in api_keys.list(id).await? {
         api_keys.set_settings(&key.fingerprint, &changed).await?;
     }
     Ok(changed)

@@ -94,7 +94,7 @@ pub async fn create_charge(
         past: None,
         actor: None,
     };
-    let charge = if acquirer.finalises_later(&charge) {
+    let charge = if acquirer.finalises_asynchronously(&charge) {
         Charge { status: TransactionStatus::Pending, ..charge }
     } else {
         let finalised = acquirer.finalise(&charge, &caller.settings, public_urls, now).await?;
@@ -106,7 +106,7 @@ pub async fn create_charge(
     };
     match inserted {
         Inserted::New => Ok(Created::New(charge)),
-        Inserted::Existing(stored) => match stored.at(now) {
+        Inserted::Existing(stored) => match stored.read_at(now) {
             stored if stored.request_hash == charge.request_hash => Ok(Created::Replayed(stored)),
             _ => Err(CreateChargeError::IdempotencyKeyReused),
         },

@@ -60,9 +60,9 @@ async fn differing_funds(charges: &Charges, found: &Verification) -> Result<Vec<
                 Some(charge) => differences.extend(differences_of(charge, sums)?),
                 None => differences.push(Difference {
                     currency: sums.currency,
-                    what: format!("{id} exists"),
+                    figure: format!("{id} exists"),
                     posted: 1,
-                    kept: 0,
+                    stored: 0,
                 }),
             }
         }
@@ -83,9 +83,9 @@ fn differences_of(charge: &Charge, sums: &ChargeSums) -> Result<Vec<Difference>,
     let differing = compared.into_iter().filter(|(_, posted, kept)| posted != kept);
     let difference = |(what, posted, kept): (&str, MinorUnits, MinorUnits)| Difference {
         currency: sums.currency,
-        what: format!("{} {what}", charge.id),
+        figure: format!("{} {what}", charge.id),
         posted: posted.get(),
-        kept: kept.get(),
+        stored: kept.get(),
     };
     Ok(differing.map(difference).collect())
 }

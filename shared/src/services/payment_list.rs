@@ -241,7 +241,7 @@ impl PaymentList {
         public_urls: &PublicUrls,
         now: Timestamp,
     ) -> Result<PaymentPage, PaymentListError> {
-        let cursor = cursor.map(|charge| charge.at(now)).filter(|charge| charge.scope == *scope);
+        let cursor = cursor.map(|charge| charge.read_at(now)).filter(|charge| charge.scope == *scope);
         let cursor = cursor.map(|charge| charge.list_sort());
         if filter.starting_after.is_some() && cursor.is_none() {
             return Err(PageError::UnknownCursor("a payment of this account and mode").into());
@@ -282,7 +282,7 @@ impl PaymentList {
         let on_page = entries.into_iter().skip(skipped).take(filter.limit());
         let keys: Vec<Key> = on_page.map(|entry| entry.key).collect();
         let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;
-        let payments: Vec<Charge> = rows.into_iter().map(|charge| charge.at(now)).collect();
+        let payments: Vec<Charge> = rows.into_iter().map(|charge| charge.read_at(now)).collect();
         let next_cursor = payments.last().map(|charge| charge.id).filter(|_| has_more);
         let matching = payments.into_iter().filter(|charge| filter.matches(charge));
         let page = filter.page(matching.collect(), total);
@@ -306,7 +306,7 @@ impl PaymentList {
         }
         let keys: Vec<Key> = entries.into_iter().map(|entry| entry.key).collect();
         let rows: Vec<StoredCharge> = self.store.get_in_order(&keys).await?;
-        let payments = rows.into_iter().map(|charge| charge.at(now));
+        let payments = rows.into_iter().map(|charge| charge.read_at(now));
         let payments: Vec<Charge> = payments.filter(|charge| filter.matches(charge)).collect();
         let total = payments.len();
         let sorted = sort_by_field(payments, filter.sort_by, filter.order, public_urls).into_iter();
@@ -326,7 +326,7 @@ impl PaymentList {
         // No payment was created after now, so a later end is no limit.
         let end = filter.end.filter(|end| *end < now);
         if filter.start.is_none() && end.is_none() {
-            return Ok(count_or_zero(rollups.of_all_time(scope).await?.get(filter.counter())));
+            return Ok(count_or_zero(rollups.all_time(scope).await?.get(filter.counter())));
         }
         let parts = RangeParts::split(filter.start, end);
         let (index, partition) = filter.partition(scope);
@@ -339,7 +339,7 @@ impl PaymentList {
         };
         let read_days = async |days: Option<(Day, Day)>| match days {
             None => Ok(Vec::new()),
-            Some((first, last)) => rollups.between(scope, first, last).await,
+            Some((first, last)) => rollups.for_days(scope, first, last).await,
         };
         let (head, days, tail) =
             tokio::try_join!(count_entries(parts.head), read_days(parts.days), count_entries(parts.tail))?;
@@ -398,8 +398,8 @@ impl RangeParts {
         if first == last && (begins_within || ends_within) {
             return Self { head: Some((from, to)), days: None, tail: None };
         }
-        let first_whole = if begins_within { first.on(1) } else { first };
-        let last_whole = if ends_within { last.back(1) } else { last };
+        let first_whole = if begins_within { first.plus_days(1) } else { first };
+        let last_whole = if ends_within { last.minus_days(1) } else { last };
         Self {
             head: begins_within.then(|| (from, first.ends_at())),
             days: (first_whole <= last_whole).then_some((first_whole, last_whole)),
@@ -423,7 +423,7 @@ impl SortKey {
         // The QR image is only made when it is the sort field, because it takes longer than all other fields together.
         let view = match field {
             "pixQrCode" => PaymentView::new(charge, public_urls),
-            _ => PaymentView::without_picture(charge, public_urls),
+            _ => PaymentView::without_qr_image(charge, public_urls),
         };
         let Ok(Value::Object(mut fields)) = serde_json::to_value(view) else { return None };
         match fields.remove(field)? {

@@ -14,7 +14,7 @@ use domain::row::Row;
 
 use super::contention::{MAX_WRITE_ATTEMPTS, pause_before_retry};
 use super::write::{Change, put};
-use super::{Committed, Inserted, Item, Store, StoreError, Write, from_item, unavailable};
+use super::{CommitOutcome, Inserted, Item, Store, StoreError, Write, from_item, unavailable};
 use crate::random;
 
 /// The attribute with the random id of a single put. A caller whose response was lost recognises its own row
@@ -43,10 +43,10 @@ impl Store {
 
     /// Writes all the rows of a state change, or none: at most 100, DynamoDB's bound. A single insert or
     /// replacement is a conditional put without a transaction, which takes half the write units.
-    pub async fn commit(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
+    pub async fn commit(&self, writes: Vec<Write>) -> Result<CommitOutcome, StoreError> {
         match self.write(writes).await? {
-            WriteOutcome::Done => Ok(Committed::Done),
-            WriteOutcome::ConditionFailed { at, .. } => Ok(Committed::Overtaken { at }),
+            WriteOutcome::Done => Ok(CommitOutcome::Done),
+            WriteOutcome::ConditionFailed { at, .. } => Ok(CommitOutcome::Conflict { at }),
         }
     }
 

@@ -18,19 +18,19 @@ impl Store {
     ///
     /// It is one update without a transaction, so that concurrent additions do not conflict. An addition
     /// whose response was lost may be counted twice, because the SDK retries it.
-    pub async fn count_within(
+    pub async fn add_within_bound(
         &self,
         key: &Key,
         counter: (&str, i64),
         set: Item,
         bound: Option<Bound>,
     ) -> Result<bool, StoreError> {
-        Ok(self.counted_within(key, counter, set, bound).await?.is_some())
+        Ok(self.add_within_bound_and_get(key, counter, set, bound).await?.is_some())
     }
 
-    /// Like [`Store::count_within`], but returns the counter after the addition. `None`: the bound forbids
+    /// Like [`Store::add_within_bound`], but returns the counter after the addition. `None`: the bound forbids
     /// the addition.
-    pub async fn counted_within(
+    pub async fn add_within_bound_and_get(
         &self,
         key: &Key,
         counter: (&str, i64),
@@ -50,21 +50,21 @@ impl Store {
             .set_expression_attribute_names(update.expression_attribute_names().cloned())
             .set_expression_attribute_values(update.expression_attribute_values().cloned())
             .return_values(ReturnValue::UpdatedNew);
-        let Some(updated) = update_in_turn(update).await? else { return Ok(None) };
+        let Some(updated) = conditional_update(update).await? else { return Ok(None) };
         let value = updated.get(counter.0).and_then(|value| value.as_n().ok()?.parse().ok());
         value.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter", counter.0)))
     }
 
     /// Extends a row's time to live: if the row has a `ttl` before `at`, its `ttl` becomes `at`. Otherwise
     /// nothing changes.
-    pub async fn keep_until(&self, key: &Key, at: Timestamp) -> Result<(), StoreError> {
+    pub async fn extend_ttl(&self, key: &Key, at: Timestamp) -> Result<(), StoreError> {
         let update = self.client.update_item().table_name(&self.table).set_key(Some(key_attributes(key)));
         let update = update
             .condition_expression("#ttl < :until")
             .update_expression("SET #ttl = :until")
             .expression_attribute_names("#ttl", "ttl")
             .expression_attribute_values(":until", number(at.seconds()));
-        update_in_turn(update).await.map(|_extended_or_unchanged| ())
+        conditional_update(update).await.map(|_extended_or_unchanged| ())
     }
 }
 
@@ -79,15 +79,17 @@ pub(crate) enum Updated {
 
 /// Runs a conditional update and returns the attributes that it requests. `None`: the condition failed. While
 /// a transaction holds the row, for some milliseconds, the update is retried within a bound.
-pub(crate) async fn update_in_turn(update: UpdateItemFluentBuilder) -> Result<Option<Item>, StoreError> {
-    Ok(match update_unless_refused(update).await? {
+pub(crate) async fn conditional_update(update: UpdateItemFluentBuilder) -> Result<Option<Item>, StoreError> {
+    Ok(match conditional_update_or_stored_row(update).await? {
         Updated::Done(item) => Some(item),
         Updated::Refused(_) => None,
     })
 }
 
-/// Like [`update_in_turn`], but returns the stored row if the condition failed.
-pub(crate) async fn update_unless_refused(update: UpdateItemFluentBuilder) -> Result<Updated, StoreError> {
+/// Like [`conditional_update`], but returns the stored row if the condition failed.
+pub(crate) async fn conditional_update_or_stored_row(
+    update: UpdateItemFluentBuilder,
+) -> Result<Updated, StoreError> {
     let mut attempt = 0;
     loop {
         let error = match update.clone().send().await {

@@ -20,7 +20,7 @@ const HALF_OF_DUE_SHARDS: u8 = 4;
 
 /// An entry of the due index: a row that is due.
 #[derive(Clone, Debug)]
-pub struct Due {
+pub struct DueRow {
     /// The primary key of the row.
     pub key: Key,
     /// Its sort key in the due index: the due time, then the row's primary key.
@@ -35,7 +35,7 @@ pub fn due_attributes(key: &Key, at: Timestamp) -> [(String, AttributeValue); 2]
     let shard = shard.saturating_add(half);
     [
         ("due_pk".to_owned(), AttributeValue::S(due_partition(shard))),
-        ("due_sk".to_owned(), AttributeValue::S(format!("{}#{}", sortable(at), key.whole()))),
+        ("due_sk".to_owned(), AttributeValue::S(format!("{}#{}", sortable(at), key.joined()))),
     ]
 }
 
@@ -52,7 +52,7 @@ impl Store {
         shard: u8,
         now: Timestamp,
         after: Option<Item>,
-    ) -> Result<(Vec<Due>, Option<Item>), StoreError> {
+    ) -> Result<(Vec<DueRow>, Option<Item>), StoreError> {
         // The bound ends in `$`, which sorts after the `#` that follows the time in a sort key. So rows that
         // are due exactly at `now` are included.
         let answer = self
@@ -68,14 +68,14 @@ impl Store {
             .send()
             .await
             .map_err(unavailable)?;
-        let due = |item: &Item| Some(Due { key: key_of_item(item)?, sort: text(item, "due_sk")? });
+        let due = |item: &Item| Some(DueRow { key: key_of_item(item)?, sort: text(item, "due_sk")? });
         let rows = answer.items.unwrap_or_default().iter().filter_map(due).collect();
         Ok((rows, answer.last_evaluated_key))
     }
 
     /// Sets a row's due time to `to` if it is still the one that was read, and returns the updated row.
     /// `None`: another caller changed the due time, or is changing the row in a transaction.
-    pub async fn postpone(&self, due: &Due, to: Timestamp) -> Result<Option<Item>, StoreError> {
+    pub async fn postpone(&self, due: &DueRow, to: Timestamp) -> Result<Option<Item>, StoreError> {
         let [(_, shard), (_, sort)] = due_attributes(&due.key, to);
         let answer = self
             .client

@@ -23,12 +23,12 @@ use aws_sdk_dynamodb::types::KeysAndAttributes;
 use serde::de::DeserializeOwned;
 
 pub use client::{Aws, AwsError, timeouts};
-pub(crate) use counter::{Updated, update_in_turn, update_unless_refused};
-pub use due::{DUE_SHARDS, Due, due_attributes};
+pub(crate) use counter::{Updated, conditional_update, conditional_update_or_stored_row};
+pub use due::{DUE_SHARDS, DueRow, due_attributes};
 pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl};
-pub use query::{ListIndex, Listed, Order, PageError};
-pub use update::{Plan, Update, just_read_or};
-pub use write::{Bound, Committed, Inserted, Write};
+pub use query::{ListEntry, ListIndex, Order, PageError};
+pub use update::{Plan, Update, reuse_or_read};
+pub use write::{Bound, CommitOutcome, Inserted, Write};
 
 use domain::money::MoneyError;
 use domain::row::Key;

@@ -51,7 +51,7 @@ pub enum Order {
 
 /// An entry of a list index.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Listed {
+pub struct ListEntry {
     /// Its sort key in the list; it begins with the row's time.
     pub sort: String,
     /// The primary key of the row.
@@ -68,7 +68,7 @@ impl Store {
         range: (&str, &str),
         order: Order,
         limit: usize,
-    ) -> Result<Vec<Listed>, StoreError> {
+    ) -> Result<Vec<ListEntry>, StoreError> {
         let query = self.entries(index, partition, range).scan_index_forward(order == Order::OldestFirst);
         // Boxed, because the future of a query takes kilobytes, and a page runs several queries concurrently.
         let items = Box::pin(self.at_most(query, limit)).await?;
@@ -198,6 +198,6 @@ impl Store {
     }
 }
 
-fn listed(item: &Item) -> Option<Listed> {
-    Some(Listed { sort: text(item, "list_sk")?, key: key_of_item(item)? })
+fn listed(item: &Item) -> Option<ListEntry> {
+    Some(ListEntry { sort: text(item, "list_sk")?, key: key_of_item(item)? })
 }

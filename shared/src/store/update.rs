@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use domain::row::Key;
 
-use super::{Committed, Store, StoreError, Write};
+use super::{CommitOutcome, Store, StoreError, Write};
 use crate::random;
 
 /// The time for which an update is attempted. A client must have an answer within 10 s, and a function is
@@ -73,7 +73,7 @@ impl Store {
     /// Starts an update whose rows the caller reads itself in each attempt. `subject` names the updated
     /// object in the error, such as `a charge`.
     ///
-    /// ```ignore
+    /// ```text
     /// let mut update = store.start_update("a charge");
     /// loop {
     ///     update.next_attempt().await?;
@@ -162,8 +162,8 @@ impl Update<'_> {
     /// are stale.
     pub async fn commit(&mut self, writes: Vec<Write>) -> Result<bool, StoreError> {
         match self.store.commit(writes).await? {
-            Committed::Done => Ok(true),
-            Committed::Overtaken { at } => {
+            CommitOutcome::Done => Ok(true),
+            CommitOutcome::Conflict { at } => {
                 self.failed_now = at;
                 Ok(false)
             }
@@ -173,7 +173,7 @@ impl Update<'_> {
 
 /// Returns the row that the caller has already read, in the first attempt. In a later attempt it reads the
 /// row again.
-pub async fn just_read_or<T, E>(
+pub async fn reuse_or_read<T, E>(
     just_read: &mut Option<T>,
     read: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, Trans
 use domain::row::{Key, Row};
 
 use super::item::number;
-use super::{Item, Listed, StoreError, key_attributes, to_item};
+use super::{Item, ListEntry, StoreError, key_attributes, to_item};
 
 /// The outcome of an insert.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) enum Change {
     Add { key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound> },
     Remove { key: Key, counter: String, expected: i64 },
     Check { key: Key, version: u64 },
-    Relist { entry: Listed, from: String, to: Option<(String, String)> },
+    Relist { entry: ListEntry, from: String, to: Option<(String, String)> },
     Update(Box<UpdateBuilder>),
     InsertInto { table: String, item: Item },
     RemoveFrom { table: String, key: Item },
@@ -87,7 +87,7 @@ impl Write {
     /// Moves a row's entry of the list index from the partition `from` to the partition and sort key `to`.
     /// With `None` the row leaves the list index. The commit fails unless the entry is still in `from`, at
     /// the sort key of `entry`.
-    pub fn relist(entry: Listed, from: &str, to: Option<(&str, &str)>) -> Self {
+    pub fn move_list_entry(entry: ListEntry, from: &str, to: Option<(&str, &str)>) -> Self {
         let to = to.map(|(partition, sort)| (partition.to_owned(), sort.to_owned()));
         Self(Change::Relist { entry, from: from.to_owned(), to })
     }
@@ -221,12 +221,12 @@ pub(super) fn add(
 /// The outcome of a commit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
-pub enum Committed {
+pub enum CommitOutcome {
     /// All rows were written.
     Done,
     /// A conflict: the conditions of some writes failed, usually because another caller changed those rows
     /// first. Nothing was written.
-    Overtaken {
+    Conflict {
         /// The indexes of the writes whose conditions failed.
         at: Vec<usize>,
     },

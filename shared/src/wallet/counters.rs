@@ -35,9 +35,9 @@ const RELEASE_SORT: &str = "release#";
 
 /// Whether a posting's debit of the available balance is checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Cover {
+pub enum DebitCheck {
     /// No check: the posting does not debit the available balance, or may take it below zero.
-    NotNeeded,
+    Unchecked,
     /// The debit must be covered by these credits of the available balance, which may be stale.
     Credits(MinorUnits),
 }
@@ -96,7 +96,7 @@ pub fn parse(key: &Key) -> Option<(Scope, Currency, CounterRow)> {
 /// Returns the write that adds a posting to the counters, at most one. A posting that debits the available balance goes
 /// to the row of debits. Any other goes to the shard that its id selects. The write belongs in the posting's
 /// transaction.
-pub(super) fn writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, StoreError> {
+pub(super) fn counter_writes(posting: &Posting, cover: DebitCheck) -> Result<Vec<Write>, StoreError> {
     let mut counters: BTreeMap<String, MinorUnits> = BTreeMap::new();
     let mut debit = MinorUnits::ZERO;
     for transfer in &posting.transfers {
@@ -112,11 +112,11 @@ pub(super) fn writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, Stor
     let shard = posting.id.spread().checked_rem(SHARDS).unwrap_or_default();
     let name = if debit.is_positive() { DEBITS_SORT.to_owned() } else { format!("{SHARD_SORT}{shard}") };
     let bound = match cover {
-        Cover::Credits(read) if debit.is_positive() => Some(Bound::AtMost {
+        DebitCheck::Credits(read) if debit.is_positive() => Some(Bound::AtMost {
             counter: debits(LedgerAccount::MerchantAvailable),
             most: read.checked_sub(debit)?.get(),
         }),
-        Cover::Credits(_) | Cover::NotNeeded => None,
+        DebitCheck::Credits(_) | DebitCheck::Unchecked => None,
     };
     let key = row(&posting.scope, posting.currency, &name);
     let counters = counters.into_iter().map(|(name, by)| (name, by.get())).collect();
@@ -125,12 +125,12 @@ pub(super) fn writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, Stor
 
 /// Returns the writes of a posting: its row, its tranche and its counters. They belong in the transaction of the change
 /// that causes the posting. The checked debit of the available balance, if there is one, is the last write.
-pub fn posting_writes(posting: &Posting, cover: Cover) -> Result<Vec<Write>, StoreError> {
+pub fn posting_writes(posting: &Posting, cover: DebitCheck) -> Result<Vec<Write>, StoreError> {
     let mut rows = vec![Write::insert(posting)?];
     if let Some(day) = posting.release_on {
         rows.push(tranche_write(posting, day, posting.change(LedgerAccount::MerchantPending)?)?);
     }
-    rows.extend(writes(posting, cover)?);
+    rows.extend(counter_writes(posting, cover)?);
     Ok(rows)
 }
 

@@ -14,12 +14,12 @@ use domain::wallet::{Cause, LedgerAccount, Posting, Subject, Wallet, rules};
 use crate::audit;
 use crate::random::{self, RandomError};
 use crate::store::{Item, Store, StoreError, Update, Write, key_of_item};
-use crate::wallet::counters::{self, CounterRow, Cover, HELD};
+use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD};
 
 /// Whether the available balance covers a change's debit.
 #[derive(Debug)]
 #[must_use]
-pub enum Covered {
+pub enum DebitPlan {
     /// The balance covers the debit: the writes of the change, then those of the posting.
     Writes(Vec<Write>),
     /// The available balance is less than the debit.
@@ -64,7 +64,7 @@ pub struct Adjustment {
 
 /// The outcome of an adjustment.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Adjusted {
+pub enum AdjustmentOutcome {
     /// The posting is written, now or by an earlier call with the same id.
     Done(Box<Posting>),
     /// The available balance is less than the debit.
@@ -75,12 +75,16 @@ pub enum Adjusted {
     /// The id belongs to a different posting.
     IdTaken,
     /// No posting has this id, and the id's timestamp is more than a day old or in the future.
-    IdOutOfTime,
+    IdNotRecent,
 }
 
 /// Returns the outcome for an id that a posting has already: a replay if both move the same money, else a conflict.
-fn replayed(stored: Posting, requested: &Posting) -> Adjusted {
-    if stored.transfers == requested.transfers { Adjusted::Done(Box::new(stored)) } else { Adjusted::IdTaken }
+fn replayed(stored: Posting, requested: &Posting) -> AdjustmentOutcome {
+    if stored.transfers == requested.transfers {
+        AdjustmentOutcome::Done(Box::new(stored))
+    } else {
+        AdjustmentOutcome::IdTaken
+    }
 }
 
 /// The repository of wallets, over all scopes.
@@ -96,7 +100,7 @@ impl Wallets {
     }
 
     /// Reads all wallets of a scope by currency, in one query, for any number of movements.
-    pub async fn of(&self, scope: &Scope) -> Result<BTreeMap<Currency, Wallet>, StoreError> {
+    pub async fn for_scope(&self, scope: &Scope) -> Result<BTreeMap<Currency, Wallet>, StoreError> {
         let mut wallets = BTreeMap::new();
         for item in self.store.partition(&counters::partition(scope)).await? {
             let key = counter_key(&item)?;
@@ -120,35 +124,35 @@ impl Wallets {
     /// Returns the writes of a change and of its posting, for one attempt of `update`. The posting's debit is
     /// conditional on the available balance covering it. Reads the wallet in the first attempt, and again after that
     /// condition failed.
-    pub async fn covered(
+    pub async fn plan_debit(
         &self,
         update: &mut Update<'_>,
         read: &mut CreditsRead,
         posting: &Posting,
         change: Vec<Write>,
-    ) -> Result<Covered, StoreError> {
+    ) -> Result<DebitPlan, StoreError> {
         let needed = posting.change(LedgerAccount::MerchantAvailable)?.checked_neg()?;
         if update.bound_failed() {
             *read = CreditsRead::default();
         }
         let cover = match (needed.is_positive(), read.0) {
-            (false, _) => Cover::NotNeeded,
-            (true, Some(credits)) => Cover::Credits(credits),
+            (false, _) => DebitCheck::Unchecked,
+            (true, Some(credits)) => DebitCheck::Credits(credits),
             (true, None) => {
                 let wallet = self.in_currency(&posting.scope, posting.currency).await?;
                 let available = wallet.available()?;
                 if available < needed {
-                    return Ok(Covered::Short { needed: needed.get(), available: available.get() });
+                    return Ok(DebitPlan::Short { needed: needed.get(), available: available.get() });
                 }
                 let credits = wallet.totals(LedgerAccount::MerchantAvailable).credits;
                 read.0 = Some(credits);
-                Cover::Credits(credits)
+                DebitCheck::Credits(credits)
             }
         };
         let mut writes = change;
         writes.extend(counters::posting_writes(posting, cover)?);
         update.bound_at(needed.is_positive().then(|| writes.len().saturating_sub(1)));
-        Ok(Covered::Writes(writes))
+        Ok(DebitPlan::Writes(writes))
     }
 
     /// Corrects the available balance of a wallet, and writes an audit row with it. Idempotent by the adjustment's id.
@@ -157,7 +161,7 @@ impl Wallets {
         adjustment: &Adjustment,
         operator: &Operator,
         now: Timestamp,
-    ) -> Result<Adjusted, WalletError> {
+    ) -> Result<AdjustmentOutcome, WalletError> {
         let Adjustment { id, scope, currency, minor, note } = adjustment.clone();
         let subject = Subject { note, ..Subject::default() };
         // The id's timestamp orders the statement, so a retry of the adjustment keeps its place.
@@ -172,18 +176,18 @@ impl Wallets {
                 return Ok(replayed(stored, &posting));
             }
             if !id.is_of_late(now) {
-                return Ok(Adjusted::IdOutOfTime);
+                return Ok(AdjustmentOutcome::IdNotRecent);
             }
             let audit = audit::by_operator(operator, scope.account, "ledger.adjust", id.to_string(), now)?;
-            let audit = audit.with(format!("{} {currency} {minor}", scope.mode));
+            let audit = audit.with_details(format!("{} {currency} {minor}", scope.mode));
             let change = vec![Write::insert(&audit)?];
-            match self.covered(&mut update, &mut credits, &posting, change).await? {
-                Covered::Writes(writes) => {
+            match self.plan_debit(&mut update, &mut credits, &posting, change).await? {
+                DebitPlan::Writes(writes) => {
                     if update.commit(writes).await? {
-                        return Ok(Adjusted::Done(Box::new(posting)));
+                        return Ok(AdjustmentOutcome::Done(Box::new(posting)));
                     }
                 }
-                Covered::Short { available, .. } => return Ok(Adjusted::Short { available }),
+                DebitPlan::Short { available, .. } => return Ok(AdjustmentOutcome::Short { available }),
             }
         }
     }
@@ -210,7 +214,7 @@ impl Wallets {
                 let cause = Cause { id, scope, currency, at: now, subject: Subject::default() };
                 let posting = rules::released(cause, day, held);
                 writes.push(Write::insert(&posting)?);
-                writes.extend(counters::writes(&posting, Cover::NotNeeded)?);
+                writes.extend(counters::counter_writes(&posting, DebitCheck::Unchecked)?);
             }
             if update.commit(writes).await? {
                 return Ok(true);

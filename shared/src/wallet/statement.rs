@@ -105,7 +105,7 @@ impl Wallets {
 
 /// The changes that a movement makes to a wallet, in minor units.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize)]
-pub struct Changes {
+pub struct BalanceChanges {
     /// The change of the available balance.
     pub available: MinorUnits,
     /// The change of the pending balance: settled money that is still held.
@@ -114,13 +114,13 @@ pub struct Changes {
     pub retained: MinorUnits,
 }
 
-impl Changes {
+impl BalanceChanges {
     /// Sums the transfers of a posting.
     ///
     /// # Errors
     ///
     /// When a sum does not fit 64 bits.
-    pub fn of(posting: &Posting) -> Result<Self, MoneyError> {
+    pub fn from_posting(posting: &Posting) -> Result<Self, MoneyError> {
         Ok(Self {
             available: posting.change(LedgerAccount::MerchantAvailable)?,
             pending: posting.change(LedgerAccount::MerchantPending)?,

@@ -14,7 +14,7 @@ use domain::ids::{ChargeId, PostingId, Scope};
 use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
-use domain::wallet::{Kind, LedgerAccount, Posting, Transfer, Wallet, grow};
+use domain::wallet::{LedgerAccount, Posting, PostingKind, Transfer, Wallet, grow};
 
 use crate::store::{Item, Order, StoreError, from_item};
 use crate::wallet::Wallets;
@@ -41,7 +41,7 @@ pub struct Verification {
     /// The differences between the postings and the counters.
     pub differences: Vec<Difference>,
     /// True when postings kept arriving. Then counters were compared with bounds, and tranches were not compared.
-    pub moved: bool,
+    pub is_moving: bool,
     /// The sums of the postings of each charge.
     pub charges: BTreeMap<ChargeId, ChargeSums>,
 }
@@ -95,26 +95,26 @@ impl ChargeSums {
         let paid = moved(RefundsInFlight, AcquirerClearing)?;
         grow(&mut self.refunded, paid)?;
         match posting.kind {
-            Kind::Refund => grow(&mut self.refunds_in_progress, posting.amount.checked_neg()?),
-            Kind::RefundCompleted | Kind::RefundCredit => {
+            PostingKind::Refund => grow(&mut self.refunds_in_progress, posting.amount.checked_neg()?),
+            PostingKind::RefundCompleted | PostingKind::RefundCredit => {
                 grow(&mut self.refunds_in_progress, paid.checked_neg()?)
             }
-            Kind::RefundFailed => {
+            PostingKind::RefundFailed => {
                 let gross = posting.amount.checked_add(posting.change(MedLosses)?)?;
                 grow(&mut self.refunds_in_progress, gross.checked_neg()?)
             }
-            Kind::Settlement
-            | Kind::ReviewHold
-            | Kind::ReviewReturn
-            | Kind::UnappliedReceipt
-            | Kind::Release
-            | Kind::CaseOpened
-            | Kind::CaseWon
-            | Kind::CaseLost
-            | Kind::Payout
-            | Kind::PayoutPaid
-            | Kind::PayoutFailed
-            | Kind::Adjustment => Ok(()),
+            PostingKind::Settlement
+            | PostingKind::ReviewHold
+            | PostingKind::ReviewReturn
+            | PostingKind::UnappliedReceipt
+            | PostingKind::Release
+            | PostingKind::CaseOpened
+            | PostingKind::CaseWon
+            | PostingKind::CaseLost
+            | PostingKind::Payout
+            | PostingKind::PayoutPaid
+            | PostingKind::PayoutFailed
+            | PostingKind::Adjustment => Ok(()),
         }
     }
 }
@@ -125,11 +125,11 @@ pub struct Difference {
     /// The currency of the wallet.
     pub currency: Currency,
     /// The name of the counter or tranche, such as `merchant_available credits`.
-    pub what: String,
+    pub figure: String,
     /// The sum of the postings.
     pub posted: i64,
     /// The stored value. If postings kept arriving, the lower or upper bound that the sum violates.
-    pub kept: i64,
+    pub stored: i64,
 }
 
 /// Wallets and charges rebuilt from the postings alone.
@@ -203,17 +203,17 @@ impl Wallets {
         posted: &mut Rebuilt,
         tail_from: Timestamp,
     ) -> Result<Verification, StoreError> {
-        let mut before = self.of(scope).await?;
+        let mut before = self.for_scope(scope).await?;
         for _tail in 0..MAX_TAIL_READS {
             self.add_tail(scope, &before, posted, tail_from).await?;
-            let after = self.of(scope).await?;
+            let after = self.for_scope(scope).await?;
             if before == after {
                 return Ok(verification(&before, posted, &after)?);
             }
             before = after;
         }
         self.add_tail(scope, &before, posted, tail_from).await?;
-        let after = self.of(scope).await?;
+        let after = self.for_scope(scope).await?;
         Ok(verification(&before, posted, &after)?)
     }
 
@@ -258,7 +258,7 @@ fn verification(
     Ok(Verification {
         postings: posted.count,
         differences,
-        moved: before != after,
+        is_moving: before != after,
         charges: posted.charges.clone(),
     })
 }
@@ -269,7 +269,7 @@ fn differences_of(before: &Wallet, posted: &Wallet, after: &Wallet) -> Result<Ve
         if posted < least || posted > most {
             let kept = if posted < least { least } else { most };
             let (posted, kept) = (posted.get(), kept.get());
-            found.push(Difference { currency: before.currency, what, posted, kept });
+            found.push(Difference { currency: before.currency, figure: what, posted, stored: kept });
         }
     };
     for account in LedgerAccount::all() {

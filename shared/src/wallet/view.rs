@@ -9,7 +9,7 @@ use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::time::Timestamp;
 use domain::wallet::{PRIMARY_CURRENCY, Posting, Wallet};
 
-use crate::wallet::statement::{Changes, StatementPage};
+use crate::wallet::statement::{BalanceChanges, StatementPage};
 
 /// A balance in the flat, single-currency shape (contract: `GET /v1/wallets/balance` with `currency`).
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -138,7 +138,7 @@ pub struct MovementView<'a> {
     fee: MinorUnits,
     net: MinorUnits,
     currency: Currency,
-    changes: Changes,
+    changes: BalanceChanges,
     charge_id: Option<String>,
     refund_id: Option<RefundId>,
     med_case_id: Option<MedCaseId>,
@@ -163,7 +163,7 @@ impl<'a> MovementView<'a> {
             fee: posting.fee,
             net: posting.net()?,
             currency: posting.currency,
-            changes: Changes::of(posting)?,
+            changes: BalanceChanges::from_posting(posting)?,
             charge_id: subject.charge.map(|id| id.to_string()),
             refund_id: subject.refund,
             med_case_id: subject.case,
@@ -239,7 +239,7 @@ pub fn statement_csv(page: &StatementPage) -> Result<Vec<u8>, CsvError> {
     writer.write_record(CSV_COLUMNS)?;
     for posting in &page.postings {
         let movement = MovementView::new(posting)?;
-        let Changes { available, pending, retained } = movement.changes;
+        let BalanceChanges { available, pending, retained } = movement.changes;
         writer.write_record([
             movement.id.to_string(),
             movement.created_at.to_iso(),

@@ -27,7 +27,7 @@ use super::delivery::{Abandonment, AttemptOutcome};
 use crate::audit;
 use crate::auth::Caller;
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
-use crate::store::{Bound, Committed, Item, Plan, Store, StoreError, Write, from_item};
+use crate::store::{Bound, CommitOutcome, Item, Plan, Store, StoreError, Write, from_item};
 
 /// The most endpoints of a scope. It bounds the deliveries that one change creates. The count is a row of its own,
 /// which the transaction that registers or deletes an endpoint changes.
@@ -136,7 +136,7 @@ impl Endpoint {
     }
 
     /// Whether it receives this event: it is `ACTIVE` and subscribed.
-    pub fn takes(&self, event: EventType) -> bool {
+    pub fn receives(&self, event: EventType) -> bool {
         self.status == EndpointStatus::Active && self.events.contains(&event)
     }
 
@@ -405,9 +405,9 @@ impl Endpoints {
         };
         let writes = vec![Write::insert(&endpoint)?, increment_count(&scope)];
         match self.store.commit(writes).await? {
-            Committed::Done => Ok(endpoint),
-            Committed::Overtaken { at } if at == [1] => Err(WebhookError::TooManyEndpoints),
-            Committed::Overtaken { .. } => {
+            CommitOutcome::Done => Ok(endpoint),
+            CommitOutcome::Conflict { at } if at == [1] => Err(WebhookError::TooManyEndpoints),
+            CommitOutcome::Conflict { .. } => {
                 Err(StoreError::Corrupt("an endpoint's random id was taken".to_owned()).into())
             }
         }
@@ -470,7 +470,7 @@ impl Endpoints {
     /// # Errors
     ///
     /// [`StoreError::Unavailable`] when the database does not answer, or writes of the endpoint keep conflicting.
-    pub async fn note(
+    pub async fn record_attempt(
         &self,
         seen: &Endpoint,
         (outcome, began): (&AttemptOutcome, Timestamp),
@@ -522,7 +522,7 @@ impl Endpoints {
     }
 
     /// Returns a scope's endpoints, oldest first.
-    pub async fn of(&self, scope: &Scope) -> Result<Vec<Endpoint>, StoreError> {
+    pub async fn list(&self, scope: &Scope) -> Result<Vec<Endpoint>, StoreError> {
         let items = self.store.partition(&partition(scope)).await?;
         // An endpoint that can't be read must not block deliveries to the others.
         let read = |item| {
@@ -544,7 +544,7 @@ fn attempt_writes(next: &Endpoint, version: u64, now: Timestamp) -> Result<Vec<W
             next.id.to_string(),
             now,
         )?;
-        writes.push(Write::insert(&audit.with(next.scope.mode.to_string()))?);
+        writes.push(Write::insert(&audit.with_details(next.scope.mode.to_string()))?);
     }
     Ok(writes)
 }

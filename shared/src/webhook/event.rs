@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use domain::charge::{Charge, Entry, TransactionStatus};
+use domain::charge::{Charge, StatusChange, TransactionStatus};
 use domain::hex;
 use domain::ids::{EndpointId, EventId, Scope};
 use domain::med::MedCase;
@@ -77,7 +77,7 @@ pub struct Origin {
 
 /// The id and names of an event's row. They are derived from the change, without reading the row.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct EventName {
+pub struct EventRef {
     /// The id of the row.
     pub id: EventId,
     /// The names under which it is sent.
@@ -111,22 +111,22 @@ impl Event {
         if from == new.status {
             return Ok(Vec::new());
         }
-        let entry = Entry { from, version: new.version, at: new.updated_at };
+        let entry = StatusChange { from, version: new.version, at: new.updated_at };
         Self::of_entry(new, &entry, public_urls)
     }
 
     /// Returns the events of a charge's move into the status that it has. `entry` is that move.
     pub fn of_entry(
         charge: &Charge,
-        entry: &Entry,
+        entry: &StatusChange,
         public_urls: &PublicUrls,
     ) -> Result<Vec<Self>, serde_json::Error> {
         let origin = Origin::of_charge(charge, entry);
-        let canonical = event_rules::canonical_of_charge(entry.from, charge.status);
+        let canonical = event_rules::canonical_charge_events(entry.from, charge.status);
         let view = || ChargeView::new(charge, public_urls, QrImage::ByUrl);
         let canonical = canonical.into_iter().map(|name| Self::canonical(name, &origin, view()));
         let mut events = canonical.collect::<Result<Vec<_>, _>>()?;
-        let legacy = event_rules::legacy_of_charge(entry.from, charge.status);
+        let legacy = event_rules::legacy_charge_events(entry.from, charge.status);
         let url = charge.payment_details.as_ref().and_then(|details| details.webhook_url.clone());
         events.extend(Self::legacy(legacy, &origin, &LegacyData::of_charge(charge, entry), url)?);
         Ok(events)
@@ -150,7 +150,7 @@ impl Event {
         outcome_notices: bool,
     ) -> Result<Vec<Self>, serde_json::Error> {
         let origin = Origin::of_case(new, new.version, new.updated_at);
-        let names = event_rules::of_case(old, new, outcome_notices).into_iter();
+        let names = event_rules::case_events(old, new, outcome_notices).into_iter();
         let events = names.map(|name| match name {
             EventType::MedResolved => Self::canonical(name, &origin, ResolvedView::new(new)),
             _ => Self::canonical(name, &origin, CaseView::new(new)),
@@ -162,7 +162,7 @@ impl Event {
     pub fn of_payout(old: Option<&Payout>, new: &Payout) -> Result<Vec<Self>, serde_json::Error> {
         let from = old.map(|payout| payout.status);
         let origin = Origin::of_payout(new, new.version, new.updated_at);
-        let (canonical, legacy) = event_rules::of_payout(from, new.status);
+        let (canonical, legacy) = event_rules::payout_events(from, new.status);
         let view = || PayoutView::new(new);
         let canonical = canonical.into_iter().map(|name| Self::canonical(name, &origin, view()));
         let mut events = canonical.collect::<Result<Vec<_>, _>>()?;
@@ -230,7 +230,8 @@ impl Event {
     ) -> impl Iterator<Item = (EventType, Option<EndpointId>)> + 'a {
         self.types.iter().flat_map(move |name| {
             let own = self.webhook_url.is_some().then_some((*name, None));
-            let subscribed = endpoints.iter().filter(move |endpoint| own.is_none() && endpoint.takes(*name));
+            let subscribed =
+                endpoints.iter().filter(move |endpoint| own.is_none() && endpoint.receives(*name));
             own.into_iter().chain(subscribed.map(|endpoint| (*name, Some(endpoint.id))))
         })
     }
@@ -282,20 +283,20 @@ impl Event {
 /// Returns the stable id of an event under one of its names. A name with a code replaces the last character of the
 /// row's id.
 fn id_as(row: EventId, event_type: EventType) -> EventId {
-    event_type.code().map_or(row, |code| row.named(code))
+    event_type.code().map_or(row, |code| row.with_code(code))
 }
 
-impl EventName {
+impl EventRef {
     /// Returns the events that a charge has published so far, without those of its refunds.
     pub fn of_charge(charge: &Charge) -> Vec<Self> {
-        let of_move = |(entry, to): (Entry, TransactionStatus)| {
+        let of_move = |(entry, to): (StatusChange, TransactionStatus)| {
             let (canonical, legacy) = (
-                event_rules::canonical_of_charge(entry.from, to),
-                event_rules::legacy_of_charge(entry.from, to),
+                event_rules::canonical_charge_events(entry.from, to),
+                event_rules::legacy_charge_events(entry.from, to),
             );
             Self::of(&Origin::of_charge(charge, &entry), canonical, legacy)
         };
-        charge.moves().into_iter().flat_map(of_move).collect()
+        charge.status_changes().into_iter().flat_map(of_move).collect()
     }
 
     /// Returns the events that a refund has published so far.
@@ -313,10 +314,12 @@ impl EventName {
             Self::of(&Origin::of_case(case, version, at), vec![event_type], Vec::new())
         };
         let opened = name(EventType::MedCaseCreated, 1, case.created_at);
-        let updated =
-            case.told.iter().flat_map(|told| name(EventType::MedCaseUpdated, told.version, told.at));
+        let updated = case
+            .published_updates
+            .iter()
+            .flat_map(|told| name(EventType::MedCaseUpdated, told.version, told.at));
         // The last update of a case that is over is its end.
-        let end = case.told.last().filter(|_| case.status.is_over());
+        let end = case.published_updates.last().filter(|_| case.status.is_over());
         let resolved = end.into_iter().flat_map(|end| name(EventType::MedResolved, end.version, end.at));
         opened.into_iter().chain(updated).chain(resolved).collect()
     }
@@ -324,7 +327,7 @@ impl EventName {
     /// Returns the events that a payout has published so far.
     pub fn of_payout(payout: &Payout) -> Vec<Self> {
         let of_move = |(from, to, version, at)| {
-            let (canonical, legacy) = event_rules::of_payout(from, to);
+            let (canonical, legacy) = event_rules::payout_events(from, to);
             Self::of(&Origin::of_payout(payout, version, at), canonical, legacy)
         };
         let created = (None, PayoutStatus::Pending, 1, payout.created_at);
@@ -348,16 +351,16 @@ impl EventName {
 }
 
 impl Origin {
-    fn of_charge(charge: &Charge, entry: &Entry) -> Self {
+    fn of_charge(charge: &Charge, entry: &StatusChange) -> Self {
         Self { scope: charge.scope, row: charge.key().pk, version: entry.version, at: entry.at }
     }
 
     fn of_refund(refund: &Refund, version: u64, at: Timestamp) -> Self {
-        Self { scope: refund.scope, row: refund.key().whole(), version, at }
+        Self { scope: refund.scope, row: refund.key().joined(), version, at }
     }
 
     fn of_case(case: &MedCase, version: u64, at: Timestamp) -> Self {
-        Self { scope: case.scope, row: case.key().whole(), version, at }
+        Self { scope: case.scope, row: case.key().joined(), version, at }
     }
 
     fn of_payout(payout: &Payout, version: u64, at: Timestamp) -> Self {
@@ -370,7 +373,7 @@ impl Origin {
 
     /// Returns the id of the row of all legacy events of the change.
     fn legacy_id(&self) -> EventId {
-        self.event_id(LEGACY).row_of_names()
+        self.event_id(LEGACY).row_id()
     }
 }
 
@@ -394,12 +397,12 @@ mod tests {
     use crate::charge::testing::{at, waiting};
     use domain::account::terms::{Fee, MethodTerms};
     use domain::charge::transition::{Command, Outcome, Payment, apply};
-    use domain::charge::{Metadata, PaymentDetails, RefundAsked};
+    use domain::charge::{Metadata, PaymentDetails, RefundParameters};
     use domain::ids::{EndToEndId, RefundId};
     use domain::money::{Amount, MinorUnits};
     use domain::payment_method::PaymentMethod;
-    use domain::payout::PayoutEnd;
-    use domain::refund::{RefundEnd, RefundPlan};
+    use domain::payout::PayoutOutcome;
+    use domain::refund::{RefundOutcome, RefundPlan};
     use domain::wallet::RefundStrategy;
 
     fn public_urls() -> PublicUrls {
@@ -489,7 +492,7 @@ mod tests {
     #[test]
     fn a_payout_is_published_in_both_envelopes() {
         let asked = crate::payout::testing::pending();
-        let paid = asked.ended(&PayoutEnd::Paid, at(60)).unwrap().unwrap();
+        let paid = asked.ended(&PayoutOutcome::Paid, at(60)).unwrap().unwrap();
         let mut events = Event::of_payout(None, &asked).unwrap();
         events.extend(Event::of_payout(Some(&asked), &paid).unwrap());
         insta::assert_snapshot!(bodies(&events), @r#"
@@ -505,7 +508,7 @@ mod tests {
     fn each_step_of_a_refund_is_published_once_with_the_amount_refunded_so_far() {
         let paid = after(&order(), &pay());
         let id = RefundId::derive(paid.id, "refund-01");
-        let asked = RefundAsked {
+        let asked = RefundParameters {
             gross: Some(Amount::parse(400).unwrap()),
             strategy: RefundStrategy::Cashout,
             pix_out_fee: MinorUnits::ZERO,
@@ -522,7 +525,7 @@ mod tests {
         };
         let step = Refund::request(id, &paid, plan, at(90)).unwrap();
         let started = step.refund.started(&step.charge, at(91)).unwrap().unwrap();
-        let ended = started.ended(&step.charge, RefundEnd::Refunded, at(93)).unwrap().unwrap().refund;
+        let ended = started.ended(&step.charge, RefundOutcome::Refunded, at(93)).unwrap().unwrap().refund;
         let steps = [(None, &step.refund), (Some(&step.refund), &started), (Some(&started), &ended)];
         let events: Vec<Event> =
             steps.into_iter().filter_map(|(old, new)| Event::of_refund(old, new).unwrap()).collect();
@@ -554,7 +557,7 @@ mod tests {
             let first = Event::of_charge(old, new, &public_urls()).unwrap();
             assert!(!first.is_empty());
             assert_eq!(
-                Event::of_entry(new, &new.entry(), &public_urls()).unwrap(),
+                Event::of_entry(new, &new.latest_status_change(), &public_urls()).unwrap(),
                 first,
                 "{:?}",
                 new.status

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use domain::account::terms::Fees;
-use domain::charge::{Charge, Entry, TransactionStatus};
+use domain::charge::{Charge, StatusChange, TransactionStatus};
 use domain::money::Amount;
 use domain::payment_method::PaymentMethod;
 use domain::payout::{Payout, PayoutStatus};
@@ -69,7 +69,7 @@ pub struct RefundData {
 
 impl<'a> LegacyData<'a> {
     /// Returns the data of a charge's move into the status that it has.
-    pub fn of_charge(charge: &'a Charge, entry: &Entry) -> Self {
+    pub fn of_charge(charge: &'a Charge, entry: &StatusChange) -> Self {
         let details = charge.payment_details.as_ref();
         Self {
             transaction_id: charge.id.raw(),

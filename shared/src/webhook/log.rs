@@ -30,7 +30,7 @@ use domain::time::Timestamp;
 use domain::webhook::event_type::{EventType, Family};
 
 use super::WebhookError;
-use super::event::{Event, EventName};
+use super::event::{Event, EventRef};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{Item, Order, PageError, Store, StoreError, from_item, key_of_item, text, unavailable};
 
@@ -183,7 +183,7 @@ impl EventLog {
         now: Timestamp,
     ) -> Result<EventView, WebhookError> {
         let id = id.ok_or(WebhookError::NoEvent)?;
-        let mut keys = vec![Event::key_of(scope, id), Event::key_of(scope, id.row_of_names())];
+        let mut keys = vec![Event::key_of(scope, id), Event::key_of(scope, id.row_id())];
         keys.dedup();
         let rows = self.store.batch_get(&keys).await?.into_iter().filter_map(parse_or_log);
         let kept = rows.filter(|row: &Event| row.is_kept(now));
@@ -273,7 +273,7 @@ impl EventLog {
                 .expression_attribute_names("#id", "id")
                 .expression_attribute_values(":type", AttributeValue::S(event_type.as_str().to_owned()))
                 .expression_attribute_values(":cursor", text(&cursor))
-                .expression_attribute_values(":row", text(&cursor.row_of_names()));
+                .expression_attribute_values(":row", text(&cursor.row_id()));
         }
         let limit = is_first.then(|| i32::try_from(rows).unwrap_or(i32::MAX));
         let answer = Box::pin(query.set_limit(limit).send()).await.map_err(unavailable)?;
@@ -290,7 +290,7 @@ impl EventLog {
     ) -> Result<EventPage, WebhookError> {
         let names = self.names_of(scope, object).await?;
         let (from, to, cursor) = filter.range(now);
-        let with_each_name = |name: EventName| {
+        let with_each_name = |name: EventRef| {
             let types = name.types.clone();
             types.into_iter().map(move |event_type| (name.id, name.id_as(event_type), event_type))
         };
@@ -318,7 +318,7 @@ impl EventLog {
     }
 
     /// Returns the events that an object has published so far; none if the object does not exist or is another scope's.
-    async fn names_of(&self, scope: &Scope, object: ObjectId) -> Result<Vec<EventName>, StoreError> {
+    async fn names_of(&self, scope: &Scope, object: ObjectId) -> Result<Vec<EventRef>, StoreError> {
         let mut names = Vec::new();
         match object {
             ObjectId::Charge(id) => {
@@ -338,11 +338,11 @@ impl EventLog {
                         let charge: StoredCharge = from_item(item)?;
                         let charge = charge.as_stored();
                         is_own = charge.scope == *scope;
-                        names.extend(EventName::of_charge(charge));
+                        names.extend(EventRef::of_charge(charge));
                     } else if Refund::is_at(&key) {
-                        names.extend(parse_or_log(item).iter().flat_map(EventName::of_refund));
+                        names.extend(parse_or_log(item).iter().flat_map(EventRef::of_refund));
                     } else if MedCase::is_at(&key) {
-                        names.extend(parse_or_log(item).iter().flat_map(EventName::of_case));
+                        names.extend(parse_or_log(item).iter().flat_map(EventRef::of_case));
                     }
                 }
                 if !is_own {
@@ -352,12 +352,12 @@ impl EventLog {
             ObjectId::Case(id) => {
                 let case: Option<MedCase> = self.store.get(&MedCase::key_of(id)).await?;
                 let own = case.filter(|case| case.scope == *scope);
-                names.extend(own.iter().flat_map(EventName::of_case));
+                names.extend(own.iter().flat_map(EventRef::of_case));
             }
             ObjectId::Payout(id) => {
                 let payout: Option<Payout> = self.store.get(&Payout::key_of(id)).await?;
                 let own = payout.filter(|payout| payout.scope == *scope);
-                names.extend(own.iter().flat_map(EventName::of_payout));
+                names.extend(own.iter().flat_map(EventRef::of_payout));
             }
         }
         Ok(names)

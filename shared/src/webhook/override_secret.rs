@@ -10,7 +10,7 @@ use domain::webhook::signature::EndpointSecret;
 
 use super::WebhookError;
 use crate::auth::Caller;
-use crate::store::{Committed, Inserted, Store, StoreError, Write, to_item};
+use crate::store::{CommitOutcome, Inserted, Store, StoreError, Write, to_item};
 
 /// The row of a scope's secret.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -80,8 +80,8 @@ impl OverrideSecrets {
         let audit = caller.audit("override-secret.rotate", &caller.scope, "secret for webhookUrl", now)?;
         let rotate = Write::add(row.key(), vec![("version".to_owned(), 1)], set, None);
         match self.store.commit(vec![rotate, Write::insert(&audit)?]).await? {
-            Committed::Done => Ok(()),
-            Committed::Overtaken { .. } => {
+            CommitOutcome::Done => Ok(()),
+            CommitOutcome::Conflict { .. } => {
                 Err(StoreError::Corrupt("an audit row's random id was taken".to_owned()).into())
             }
         }

@@ -71,7 +71,7 @@ impl Redrive {
                 break;
             }
         }
-        let endpoints = Endpoints::new(store.clone()).of(&self.scope).await?;
+        let endpoints = Endpoints::new(store.clone()).list(&self.scope).await?;
         let has_receiver = |delivery: &Delivery| {
             delivery.endpoint.is_none_or(|id| endpoints.iter().any(|endpoint| endpoint.id == id))
         };

@@ -22,7 +22,7 @@ use super::delivery::{Deliveries, Delivery, DeliveryContext, Recipient};
 use super::endpoint::{Endpoint, EndpointStatus, EndpointView, Endpoints};
 use super::event::{Event, Origin};
 use crate::config::PublicUrls;
-use crate::store::{Bound, Committed, Inserted, Store, StoreError, Write, ttl};
+use crate::store::{Bound, CommitOutcome, Inserted, Store, StoreError, Write, ttl};
 
 /// How long the row of a request is kept, in seconds: 7 days, for operators who look into what happened. The dispatcher
 /// has read it from the stream by then.
@@ -65,7 +65,7 @@ impl Resend {
         let mut events = Vec::new();
         // A charge may have come into its status more than once: paid, and paid again after a dispute. Only its first
         // move to paid has published `charge.paid`.
-        for (entry, led_to) in self.charge.moves() {
+        for (entry, led_to) in self.charge.status_changes() {
             if led_to == self.charge.status {
                 events.extend(Event::of_entry(&self.charge, &entry, public_urls)?);
             }
@@ -101,12 +101,16 @@ impl Resends {
 
     /// Requests that the events of a charge's status are sent again. Returns `false` if the status has no events, or no
     /// endpoint and no `webhookUrl` receives them.
-    pub async fn of_charge(&self, resend: &Resend, public_urls: &PublicUrls) -> Result<bool, WebhookError> {
+    pub async fn resend_charge(
+        &self,
+        resend: &Resend,
+        public_urls: &PublicUrls,
+    ) -> Result<bool, WebhookError> {
         let events = resend.events(public_urls)?;
         if events.is_empty() {
             return Ok(false);
         }
-        let endpoints = Endpoints::new(self.store.clone()).of(&resend.charge.scope).await?;
+        let endpoints = Endpoints::new(self.store.clone()).list(&resend.charge.scope).await?;
         if events.iter().all(|event| event.recipients(&endpoints).next().is_none()) {
             return Ok(false);
         }
@@ -120,7 +124,7 @@ impl Resends {
     ///
     /// [`WebhookError::NoDelivery`] when the scope has no such delivery, [`WebhookError::EventNotKept`],
     /// [`WebhookError::EndpointDeleted`] and [`WebhookError::EndpointInactive`].
-    pub async fn of_delivery(
+    pub async fn resend_delivery(
         &self,
         scope: &Scope,
         id: Option<DeliveryId>,
@@ -137,11 +141,11 @@ impl Resends {
             Recipient::Override(_) => 0,
         };
         if let Some(until) = event.needed_until(now) {
-            self.store.keep_until(&event.key(), until).await?;
+            self.store.extend_ttl(&event.key(), until).await?;
         }
         let delivery = Delivery {
             generation,
-            ..Delivery::again(&event, earlier.event_type, earlier.endpoint, &resend, now)
+            ..Delivery::resend_to(&event, earlier.event_type, earlier.endpoint, &resend, now)
         };
         let _inserted_or_existing: Inserted<Delivery> = self.store.insert(&delivery).await?;
         Ok((delivery, event.body_as(earlier.event_type)))
@@ -165,19 +169,19 @@ impl Resends {
         let event = Event::canonical(EventType::WebhookTest, &origin, EndpointView::new(endpoint))?;
         let delivery = Delivery {
             generation,
-            ..Delivery::again(&event, EventType::WebhookTest, Some(endpoint.id), &resend, now)
+            ..Delivery::resend_to(&event, EventType::WebhookTest, Some(endpoint.id), &resend, now)
         };
         let writes = vec![Write::insert(&event)?, Write::insert(&delivery)?, count_test(endpoint, now)];
         match self.store.commit(writes).await? {
-            Committed::Overtaken { at } if at == [2] => {
+            CommitOutcome::Conflict { at } if at == [2] => {
                 let past_seconds = now.seconds().rem_euclid(SECONDS_A_MINUTE);
                 Err(WebhookError::TooManyTests {
                     limit: MAX_TESTS_A_MINUTE,
                     retry_after_seconds: SECONDS_A_MINUTE.saturating_sub(past_seconds),
                 })
             }
-            Committed::Done => Ok((delivery, event.body_as(EventType::WebhookTest))),
-            Committed::Overtaken { .. } => {
+            CommitOutcome::Done => Ok((delivery, event.body_as(EventType::WebhookTest))),
+            CommitOutcome::Conflict { .. } => {
                 Err(StoreError::Corrupt("a resend's random id was taken".to_owned()).into())
             }
         }

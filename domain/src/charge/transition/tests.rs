@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::super::incoming_payment::Return;
 use super::super::testing::{at, waiting};
-use super::super::{Artefacts, Card, Entry};
+use super::super::{Artefacts, Card, StatusChange};
 use super::*;
 use crate::account::terms::Fee;
 use crate::acquirer::AcquirerName;
@@ -105,19 +105,19 @@ fn a_charge_is_finalised_once_and_only_while_pending() {
 #[test]
 fn the_change_that_led_to_a_status_survives_later_changes() {
     let new = waiting();
-    let created = Entry { from: TransactionStatus::Pending, version: 1, at: at(0) };
-    assert_eq!(new.entry(), created);
-    assert_eq!(next_version(next_version(new.clone(), at(10)), at(20)).entry(), created);
+    let created = StatusChange { from: TransactionStatus::Pending, version: 1, at: at(0) };
+    assert_eq!(new.latest_status_change(), created);
+    assert_eq!(next_version(next_version(new.clone(), at(10)), at(20)).latest_status_change(), created);
     let paid = after(&new, pay_command(payment(1, 1000, None)));
-    let settled = Entry { from: TransactionStatus::WaitingPayment, version: 2, at: at(60) };
-    assert_eq!(paid.entry(), settled);
+    let settled = StatusChange { from: TransactionStatus::WaitingPayment, version: 2, at: at(60) };
+    assert_eq!(paid.latest_status_change(), settled);
     let changed = next_version(next_version(paid, at(70)), at(80));
-    assert_eq!((changed.version, changed.entry()), (4, settled));
+    assert_eq!((changed.version, changed.latest_status_change()), (4, settled));
     let refunded = Charge { status: TransactionStatus::Refunded, ..next_version(changed, at(90)) };
-    let last = Entry { from: TransactionStatus::Paid, version: 5, at: at(90) };
-    assert_eq!(refunded.entry(), last);
+    let last = StatusChange { from: TransactionStatus::Paid, version: 5, at: at(90) };
+    assert_eq!(refunded.latest_status_change(), last);
     let disputed = Charge { status: TransactionStatus::Dispute, ..next_version(refunded, at(95)) };
-    assert_eq!(disputed.entry().from, TransactionStatus::Refunded);
+    assert_eq!(disputed.latest_status_change().from, TransactionStatus::Refunded);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_charge_stores_every_status_change_except_its_creation() {
     let moved_to = |charge: Charge, status, seconds| Charge { status, ..next_version(charge, at(seconds)) };
     let paid = after(&waiting(), pay_command(payment(1, 1000, None)));
     let history = |charge: &Charge| -> Vec<(u64, TransactionStatus, i64)> {
-        let each = charge.moves().into_iter();
+        let each = charge.status_changes().into_iter();
         each.map(|(entry, to)| (entry.version, to, entry.at.millis_since(at(0)) / 1000)).collect()
     };
     assert_eq!(history(&waiting()), [(1, WaitingPayment, 0)]);
@@ -137,12 +137,12 @@ fn a_charge_stores_every_status_change_except_its_creation() {
     assert_eq!(history(&refunded), all);
     let disputed = moved_to(moved_to(refunded, Dispute, 100), Refunded, 110);
     assert_eq!(history(&disputed), [&all[..], &[(6, Dispute, 100), (7, Refunded, 110)]].concat());
-    assert!(disputed.moves().windows(2).all(|pair| pair[1].0.from == pair[0].1));
+    assert!(disputed.status_changes().windows(2).all(|pair| pair[1].0.from == pair[0].1));
     let endless = (0..50).fold(disputed, |charge, _| {
         let other = if charge.status == Dispute { Refunded } else { Dispute };
         moved_to(charge, other, 120)
     });
-    assert!(endless.moves().len() <= 20, "the row must stay small");
+    assert!(endless.status_changes().len() <= 20, "the row must stay small");
 }
 
 #[test]
@@ -278,8 +278,8 @@ fn a_card_charge_is_processing_until_it_is_approved_refused_cancelled_or_expired
         assert_eq!(ended.status, status);
         assert_eq!(apply(&ended, &Command::Authenticate, at(61)), Err(Rejection::NotPayableByCard));
     }
-    assert_eq!(in_flight.clone().seen_at(at(3600)), in_flight);
-    assert_eq!(in_flight.seen_at(at(3601)).status, TransactionStatus::Expired);
+    assert_eq!(in_flight.clone().read_at(at(3600)), in_flight);
+    assert_eq!(in_flight.read_at(at(3601)).status, TransactionStatus::Expired);
     assert_eq!(apply(&waiting(), &Command::Authenticate, at(60)), Err(Rejection::NotPayableByCard));
     assert_eq!(apply(&by_card(), &Command::Authenticate, at(3601)), Err(Rejection::NotPayableByCard));
 }
@@ -331,8 +331,8 @@ fn a_failure_states_reason_time_and_lifetime_of_the_code() {
 #[test]
 fn an_expired_test_charge_reads_exactly_as_the_scheduler_persists_it() {
     let expires_at = waiting().expires_at();
-    assert_eq!(waiting().seen_at(expires_at), waiting());
-    let seen = waiting().seen_at(at(3601));
+    assert_eq!(waiting().read_at(expires_at), waiting());
+    let seen = waiting().read_at(at(3601));
     assert_eq!(seen, after(&waiting(), Command::Expire { at: expires_at }));
 }
 
@@ -466,7 +466,7 @@ proptest! {
 #[test]
 fn a_bank_charge_expires_and_returns_money_only_through_the_bank() {
     let charge = Charge { acquirer: AcquirerName::Pix, ..waiting() };
-    assert_eq!(charge.clone().seen_at(at(3601)), charge, "the bank must first confirm that it was not paid");
+    assert_eq!(charge.clone().read_at(at(3601)), charge, "the bank must first confirm that it was not paid");
     let wrong_amount = Command::Pay { payment: payment(1, 999, None), terms: terms() };
     let returned_to = |charge: &Charge| match apply(charge, &wrong_amount, at(60)).unwrap() {
         Outcome::Unapplied(moved) => moved.posting.transfers.last().unwrap().to,

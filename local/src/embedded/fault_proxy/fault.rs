@@ -19,7 +19,7 @@ pub enum Fault {
     /// DynamoDB reports an internal error. Nothing is written.
     InternalError,
     /// DynamoDB executes the request, but the response never arrives.
-    AnswerLost,
+    ResponseLost,
 }
 
 impl Fault {
@@ -35,7 +35,7 @@ impl Fault {
             }
             Self::TransactionConflict => (StatusCode::BAD_REQUEST, "TransactionConflictException", None),
             Self::Throttled => (StatusCode::BAD_REQUEST, "ProvisionedThroughputExceededException", None),
-            Self::InternalError | Self::AnswerLost => {
+            Self::InternalError | Self::ResponseLost => {
                 (StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", None)
             }
         };

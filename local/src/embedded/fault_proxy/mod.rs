@@ -58,7 +58,7 @@ impl FaultProxy {
                 async move { handle(request, &shared, &client, &upstream).await }
             })
         };
-        let server = Server::start(http::loopback().await.map_err(io)?, make).map_err(io)?;
+        let server = Server::start(http::bind_loopback().await.map_err(io)?, make).map_err(io)?;
         Ok(Self { server, state })
     }
 
@@ -78,13 +78,13 @@ impl FaultProxy {
     }
 
     /// Returns how many faults of [`Self::inject`] have not affected a request yet.
-    pub fn faults_left(&self) -> usize {
+    pub fn pending_faults(&self) -> usize {
         self.lock().faults.left()
     }
 
     /// Makes each request take at least `latency`. Without it, the embedded DynamoDB may answer one of two concurrent
     /// requests before the other arrives, and the report counts them as sequential.
-    pub fn slow_down(&self, latency: Duration) {
+    pub fn set_min_latency(&self, latency: Duration) {
         self.lock().min_latency = latency;
     }
 
@@ -97,7 +97,7 @@ impl FaultProxy {
 
     /// Sums up the requests since the last reset.
     pub fn report(&self) -> Report {
-        Report::of(&self.lock().requests)
+        Report::from_requests(&self.lock().requests)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -147,7 +147,7 @@ async fn handle(
         Some(fault @ (Fault::TransactionConflict | Fault::Throttled | Fault::InternalError)) => {
             (Some(fault.response(&operation, &body)), Units::default())
         }
-        Some(Fault::AnswerLost) => {
+        Some(Fault::ResponseLost) => {
             let (_lost, units) = forward(head, &operation, &body, client, upstream).await?;
             (None, units)
         }

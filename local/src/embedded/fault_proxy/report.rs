@@ -17,7 +17,7 @@ pub struct Report {
     /// StateTable/index/due`. A transaction needs the actions of its items.
     pub actions: BTreeSet<String>,
     /// Length of the longest chain of requests that did not overlap in time.
-    pub one_after_another: usize,
+    pub sequential_requests: usize,
     /// Write units, which include indexes and the double price of transactions.
     pub write_units: f64,
     /// Read units.
@@ -30,8 +30,8 @@ impl Report {
         self.operations.values().sum()
     }
 
-    pub(super) fn of(requests: &[RequestRecord]) -> Self {
-        let mut report = Self { one_after_another: longest_chain(requests), ..Self::default() };
+    pub(super) fn from_requests(requests: &[RequestRecord]) -> Self {
+        let mut report = Self { sequential_requests: longest_chain(requests), ..Self::default() };
         for request in requests {
             let count = report.operations.entry(request.operation.clone()).or_default();
             *count = count.saturating_add(1);

@@ -54,7 +54,7 @@ async fn the_report_counts_requests_and_units() {
     get.send().await.unwrap();
     let report = proxy.report();
     assert_eq!(report.operations, BTreeMap::from([("GetItem".to_owned(), 1), ("PutItem".to_owned(), 2)]));
-    assert_eq!((report.requests(), report.one_after_another), (3, 3));
+    assert_eq!((report.requests(), report.sequential_requests), (3, 3));
     // A put costs one unit in the table and one in the index; an eventually consistent read costs half a unit.
     assert!((report.write_units - 4.0).abs() < f64::EPSILON, "{report:?}");
     assert!((report.read_units - 0.5).abs() < f64::EPSILON, "{report:?}");
@@ -79,11 +79,11 @@ async fn a_write_whose_condition_fails_consumes_units() {
 #[tokio::test]
 async fn concurrent_requests_overlap_when_the_proxy_is_slowed_down() {
     let (_embedded, proxy, client) = start().await;
-    proxy.slow_down(Duration::from_millis(200));
+    proxy.set_min_latency(Duration::from_millis(200));
     let (a, b) = tokio::join!(put(&client, "a").send(), put(&client, "b").send());
     assert!(a.is_ok() && b.is_ok());
     let report = proxy.report();
-    assert_eq!((report.requests(), report.one_after_another), (2, 1));
+    assert_eq!((report.requests(), report.sequential_requests), (2, 1));
 }
 
 /// The request budgets rely on these prices.
@@ -141,12 +141,12 @@ fn the_longest_chain_counts_overlapping_requests_once() {
 async fn an_injected_fault_applies_to_one_request_of_its_operation() {
     let (_embedded, proxy, client) = start().await;
     // The SDK retries after each of these, and the retry succeeds.
-    for fault in [Fault::Throttled, Fault::InternalError, Fault::AnswerLost] {
+    for fault in [Fault::Throttled, Fault::InternalError, Fault::ResponseLost] {
         proxy.inject("PutItem", fault);
         put(&client, "a").send().await.unwrap();
-        assert_eq!(proxy.faults_left(), 0, "{fault:?}");
+        assert_eq!(proxy.pending_faults(), 0, "{fault:?}");
     }
-    proxy.inject("PutItem", Fault::AnswerLost);
+    proxy.inject("PutItem", Fault::ResponseLost);
     let retried = put(&client, "c").condition_expression("attribute_not_exists(pk)").send().await;
     assert!(retried.unwrap_err().as_service_error().unwrap().is_conditional_check_failed_exception());
 

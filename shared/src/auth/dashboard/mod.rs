@@ -17,7 +17,7 @@ use domain::time::Timestamp;
 use self::log_in::{Credentials, NewToken};
 use self::throttle::Throttle;
 use self::token::{Claims, Tokens};
-use crate::account::password::Prover;
+use crate::account::password::PasswordChecker;
 use crate::account::{Role, User};
 use crate::config::{ConfigError, required};
 use crate::http::{Problem, RequestContext};
@@ -84,7 +84,7 @@ pub struct Dashboard {
     store: Store,
     tokens: Tokens,
     throttle: Throttle,
-    prover: Prover,
+    prover: PasswordChecker,
 }
 
 impl Dashboard {
@@ -95,7 +95,7 @@ impl Dashboard {
     /// When it is not set or too short.
     pub fn from_vars(store: Store, var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let tokens = Tokens::new(required(var, "DASHBOARD_TOKEN_SECRET")?.into())?;
-        Ok(Self { throttle: Throttle::new(store.clone()), store, tokens, prover: Prover::default() })
+        Ok(Self { throttle: Throttle::new(store.clone()), store, tokens, prover: PasswordChecker::default() })
     }
 
     /// Verifies the token of a request with one read, then counts the request with one update. A request
@@ -119,7 +119,8 @@ impl Dashboard {
                 _ => user = Some(from_item::<User>(row)?),
             }
         }
-        let user = user.filter(|user| !is_revoked && claims.is_of(user)).ok_or(Problem::NotLoggedIn)?;
+        let user =
+            user.filter(|user| !is_revoked && claims.is_valid_for(user)).ok_or(Problem::NotLoggedIn)?;
         self.throttle.count_request(&user.id, context, now).await?;
         context.query.require_empty()?;
         Ok(Member { user: user.id, account: user.account, role: user.role, token: claims })
@@ -138,17 +139,17 @@ impl Dashboard {
         source: SourceAddress,
         now: Timestamp,
     ) -> Result<NewToken, Problem> {
-        let id = UserId::of_email(&credentials.email);
-        let attempt = self.throttle.take(&id, source, now).await?;
+        let id = UserId::from_email(&credentials.email);
+        let attempt = self.throttle.count_attempt(&id, source, now).await?;
         let user: Option<User> = self.store.get(&User::key_of(&id)).await?;
         let hash = user.as_ref().map(|user| user.password_hash.clone());
-        let is_right = self.prover.is_right(credentials.password, hash).await?;
+        let is_right = self.prover.verify(credentials.password, hash).await?;
         let user = user.filter(|_| is_right).ok_or(Problem::WrongCredentials)?;
-        self.throttle.give_back(attempt).await?;
+        self.throttle.uncount_attempt(attempt).await?;
         let jti = hex::encode(&random::bytes::<16>()?);
         // The token's generation is that of the row whose password was verified. If the password was reset
         // meanwhile, this token is not valid either.
-        let holder = (user.id, user.account, user.role, user.tokens);
+        let holder = (user.id, user.account, user.role, user.token_generation);
         let (token, claims) = self.tokens.issue(holder, &jti, now)?;
         let expires_at = Timestamp::MIN.plus_seconds(claims.exp);
         let expires_at = expires_at.map_err(|error| Problem::Internal(error.to_string()))?;

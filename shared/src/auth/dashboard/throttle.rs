@@ -81,13 +81,13 @@ impl Throttle {
         Self { store }
     }
 
-    /// Counts a log-in attempt as failed, until [`Throttle::give_back`] uncounts it.
+    /// Counts a log-in attempt as failed, until [`Throttle::uncount_attempt`] uncounts it.
     ///
     /// # Errors
     ///
     /// 429 `rate_limited` if the failures of the source address or of the e-mail address have reached their
     /// limit.
-    pub(super) async fn take(
+    pub(super) async fn count_attempt(
         &self,
         user: &UserId,
         source: SourceAddress,
@@ -101,7 +101,7 @@ impl Throttle {
         // the e-mail address, so they can't lock its user out.
         for (key, max) in [(from_address, MAX_FAILURES_FROM_ADDRESS), (of_email, MAX_FAILURES_OF_EMAIL)] {
             let bound = Bound::AtMost { counter: COUNTER.to_owned(), most: max.saturating_sub(1) };
-            if !self.store.count_within(key, (COUNTER, 1), window.ttl(), Some(bound)).await? {
+            if !self.store.add_within_bound(key, (COUNTER, 1), window.ttl(), Some(bound)).await? {
                 return Err(Problem::TooManyLogins { limit: max, retry_after_seconds: window.left(now) });
             }
         }
@@ -124,11 +124,12 @@ impl Throttle {
         let key = Key { pk: format!("dashboard-requests#{user}"), sk: minute.number.to_string() };
         let most = MAX_REQUESTS_A_MINUTE.saturating_sub(1);
         let bound = Bound::AtMost { counter: REQUESTS.to_owned(), most };
-        let counted = self.store.counted_within(&key, (REQUESTS, 1), minute.ttl(), Some(bound)).await?;
+        let counted =
+            self.store.add_within_bound_and_get(&key, (REQUESTS, 1), minute.ttl(), Some(bound)).await?;
         let remaining = MAX_REQUESTS_A_MINUTE.saturating_sub(counted.unwrap_or(MAX_REQUESTS_A_MINUTE));
         let count = |number: i64| u64::try_from(number).unwrap_or_default();
         let limit = RateLimit { limit: count(MAX_REQUESTS_A_MINUTE), remaining: count(remaining) };
-        context.note_rate_limit(limit, None);
+        context.set_rate_limit(limit, None);
         match counted {
             Some(_) => Ok(()),
             None => Err(Problem::RateLimited { retry_after_seconds: minute.left(now) }),
@@ -136,9 +137,9 @@ impl Throttle {
     }
 
     /// Uncounts a log-in attempt that succeeded.
-    pub(super) async fn give_back(&self, attempt: Attempt) -> Result<(), Problem> {
+    pub(super) async fn uncount_attempt(&self, attempt: Attempt) -> Result<(), Problem> {
         for key in &attempt.keys {
-            self.store.count_within(key, (COUNTER, -1), attempt.window.ttl(), None).await?;
+            self.store.add_within_bound(key, (COUNTER, -1), attempt.window.ttl(), None).await?;
         }
         Ok(())
     }

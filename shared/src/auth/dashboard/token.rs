@@ -52,15 +52,15 @@ pub struct Claims {
 
 impl Claims {
     /// Whether the token is valid for a user's stored row: same user, account and token generation.
-    pub fn is_of(&self, user: &User) -> bool {
-        self.sub == user.id && self.account_id == user.account && self.generation == user.tokens
+    pub fn is_valid_for(&self, user: &User) -> bool {
+        self.sub == user.id && self.account_id == user.account && self.generation == user.token_generation
     }
 }
 
 /// A token could not be signed: a defect of the service.
 #[derive(Debug, thiserror::Error)]
 #[error("a token could not be signed: {0}")]
-pub struct Unsigned(String);
+pub struct SigningError(String);
 
 /// Issues and verifies tokens.
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ impl Tokens {
         (user, account, role, generation): (UserId, AccountId, Role, TokenGeneration),
         jti: &str,
         now: Timestamp,
-    ) -> Result<(SecretString, Claims), Unsigned> {
+    ) -> Result<(SecretString, Claims), SigningError> {
         let claims = Claims {
             sub: user,
             account_id: account,
@@ -99,7 +99,7 @@ impl Tokens {
             jti: jti.to_owned(),
             generation,
         };
-        let body = serde_json::to_vec(&claims).map_err(|error| Unsigned(error.to_string()))?;
+        let body = serde_json::to_vec(&claims).map_err(|error| SigningError(error.to_string()))?;
         let signed = format!("{HEADER}.{}", URL_SAFE_NO_PAD.encode(body));
         let signature = URL_SAFE_NO_PAD.encode(self.mac(&signed)?.finalize().into_bytes());
         Ok((SecretString::from(format!("{signed}.{signature}")), claims))
@@ -123,9 +123,9 @@ impl Tokens {
         (claims.iss == ISSUER && claims.exp > now.seconds()).then_some(claims)
     }
 
-    fn mac(&self, signed: &str) -> Result<Hmac<Sha256>, Unsigned> {
+    fn mac(&self, signed: &str) -> Result<Hmac<Sha256>, SigningError> {
         let key = self.secret.expose_secret().as_bytes();
-        let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(|error| Unsigned(error.to_string()))?;
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).map_err(|error| SigningError(error.to_string()))?;
         mac.update(signed.as_bytes());
         Ok(mac)
     }
@@ -147,7 +147,7 @@ mod tests {
 
     fn claims(exp: i64) -> Value {
         json!({
-            "sub": UserId::of_email("ana@loja.example"), "account_id": AccountId::new([1; 10]),
+            "sub": UserId::from_email("ana@loja.example"), "account_id": AccountId::new([1; 10]),
             "role": "OWNER", "iss": ISSUER, "exp": exp, "jti": "a", "generation": u64::MAX,
         })
     }

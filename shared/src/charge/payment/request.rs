@@ -24,7 +24,7 @@ pub struct NewPayment {
     /// The idempotency key: unique per intended request, 1 to 255 characters.
     pub idempotency_key: String,
     /// The charge to create.
-    pub asked: NewCharge,
+    pub charge: NewCharge,
 }
 
 impl NewPayment {
@@ -92,7 +92,7 @@ impl NewPayment {
             hash: hash(body),
         });
         let key = idempotency_key.map(str::to_owned);
-        fields.finish(asked.zip(key).map(|(asked, idempotency_key)| Self { idempotency_key, asked }))
+        fields.finish(asked.zip(key).map(|(asked, idempotency_key)| Self { idempotency_key, charge: asked }))
     }
 }
 
@@ -131,8 +131,11 @@ fn methods(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<PaymentMethod>>
 
 /// Checks that every method supports the currency (design: Incoming payments, currencies, payouts).
 fn check_currency(fields: &mut Fields, methods: &[PaymentMethod], currency: Currency) {
-    let unfit: Vec<&str> =
-        methods.iter().filter(|method| !method.takes(currency)).map(|method| method.as_str()).collect();
+    let unfit: Vec<&str> = methods
+        .iter()
+        .filter(|method| !method.supports_currency(currency))
+        .map(|method| method.as_str())
+        .collect();
     if !unfit.is_empty() {
         fields.reject(
             "paymentMethods",
@@ -340,7 +343,7 @@ mod tests {
         let sent = "HTTPS://Shop.example:443/a/../obrigado?pedido=\"7\"";
         let by = |method: &str| {
             let extra = json!({"paymentMethods": [method], "metadata": {"returnUrl": sent, "order": 7}});
-            parse(&with(extra)).unwrap().asked.metadata.to_map()
+            parse(&with(extra)).unwrap().charge.metadata.to_map()
         };
         let normalised = "https://shop.example/obrigado?pedido=%227%22";
         assert_eq!(Value::Object(by("CREDIT_CARD")), json!({"returnUrl": normalised, "order": 7}));
@@ -349,7 +352,7 @@ mod tests {
 
     #[test]
     fn the_hash_leaves_out_the_idempotency_key() {
-        let hash = |extra| parse(&with(extra)).unwrap().asked.hash;
+        let hash = |extra| parse(&with(extra)).unwrap().charge.hash;
         assert_eq!(hash(json!({})), hash(json!({"idempotencyKey": "other", "customerName": null})));
         assert_ne!(hash(json!({})), hash(json!({"amount": 1001})));
     }

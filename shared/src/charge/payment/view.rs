@@ -120,16 +120,16 @@ impl<'a> PaymentView<'a> {
     ];
 
     /// Serialises a charge as a payment. Its expiry must be applied already: see
-    /// [`domain::charge::StoredCharge::at`]. Fees are fixed at settlement and are 0 before it.
+    /// [`domain::charge::StoredCharge::read_at`]. Fees are fixed at settlement and are 0 before it.
     pub fn new(charge: &'a Charge, public_urls: &PublicUrls) -> Self {
         let pix = charge.artefacts.pix.as_ref();
         let png = pix.and_then(|pix| qr::png_base64(&pix.br_code).ok());
         let data_uri = png.map(|png| format!("data:image/png;base64,{png}"));
-        Self { pix_qr_code: data_uri, ..Self::without_picture(charge, public_urls) }
+        Self { pix_qr_code: data_uri, ..Self::without_qr_image(charge, public_urls) }
     }
 
     /// As [`PaymentView::new`], but without the QR image, which takes longer to make than all other fields together.
-    pub(crate) fn without_picture(charge: &'a Charge, public_urls: &PublicUrls) -> Self {
+    pub(crate) fn without_qr_image(charge: &'a Charge, public_urls: &PublicUrls) -> Self {
         let artefacts = &charge.artefacts;
         let (pix, boleto) = (artefacts.pix.as_ref(), artefacts.boleto.as_ref());
         let (multibanco, crypto) = (artefacts.multibanco.as_ref(), artefacts.crypto.as_ref());

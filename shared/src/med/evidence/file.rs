@@ -54,13 +54,13 @@ impl EvidenceFile {
     /// # Errors
     ///
     /// [`EvidenceError::InvalidFile`] when the name, the size or the type is not allowed.
-    pub fn of(name: &str, bytes: &[u8]) -> Result<Self, EvidenceError> {
+    pub fn from_content(name: &str, bytes: &[u8]) -> Result<Self, EvidenceError> {
         let invalid =
             |param, message: &str| EvidenceError::InvalidFile { param, message: message.to_owned() };
         let name = FileName::parse(name).ok_or_else(|| invalid("file_name", NAME_RULE))?;
         let size = allowed(bytes.len()).ok_or_else(|| invalid("file_size", &size_rule()))?;
         let mime_type = MimeType::all()
-            .find(|mime_type| mime_type.begins(bytes))
+            .find(|mime_type| mime_type.matches_leading_bytes(bytes))
             .ok_or_else(|| invalid("mime_type", "must be PNG, JPEG, WebP, GIF or PDF"))?;
         Ok(Self { name, size, mime_type })
     }
@@ -108,7 +108,7 @@ impl FileName {
     pub fn parse(text: &str) -> Option<Self> {
         let length = text.chars().count();
         let forbidden =
-            |character: char| text::is_unfit_for_line(character) || matches!(character, '/' | '\\');
+            |character: char| text::is_forbidden_in_line(character) || matches!(character, '/' | '\\');
         let is_valid = (1..=MAX_NAME_CHARS).contains(&length)
             && !text.chars().any(forbidden)
             && !text::is_blank(text)
@@ -123,7 +123,7 @@ impl FileName {
 
     /// Returns the `Content-Disposition` that saves the file under this name (RFC 6266), in an ASCII form and in the
     /// exact form. As an attachment, the file is downloaded and never rendered by the browser.
-    pub(super) fn attachment(&self) -> String {
+    pub(super) fn content_disposition(&self) -> String {
         let plain = |character: char| match character {
             // A quote would end the value, and some browsers decode `%` as an escape.
             '"' | '%' => '_',
@@ -176,7 +176,7 @@ impl MimeType {
     }
 
     /// Returns whether the leading bytes are those of this type.
-    pub(super) fn begins(self, bytes: &[u8]) -> bool {
+    pub(super) fn matches_leading_bytes(self, bytes: &[u8]) -> bool {
         match self {
             Self::Png => bytes.starts_with(b"\x89PNG\r\n\x1a\n"),
             Self::Jpeg => bytes.starts_with(b"\xff\xd8\xff"),
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn no_name_can_break_the_disposition_header() {
-        let disposition = |name: &str| FileName::parse(name).unwrap().attachment();
+        let disposition = |name: &str| FileName::parse(name).unwrap().content_disposition();
         assert_eq!(
             disposition("nota fiscal.pdf"),
             "attachment; filename=\"nota fiscal.pdf\"; filename*=UTF-8''nota%20fiscal.pdf"
@@ -245,9 +245,9 @@ mod tests {
         for (bytes, expected) in files {
             for (word, mime_type) in MimeType::vocabulary() {
                 assert_eq!(mime_type.as_str(), word);
-                assert_eq!(mime_type.begins(bytes), mime_type == expected, "{word} {bytes:?}");
+                assert_eq!(mime_type.matches_leading_bytes(bytes), mime_type == expected, "{word} {bytes:?}");
             }
         }
-        assert!(MimeType::all().all(|mime_type| !mime_type.begins(b"RIFF")));
+        assert!(MimeType::all().all(|mime_type| !mime_type.matches_leading_bytes(b"RIFF")));
     }
 }

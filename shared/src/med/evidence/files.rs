@@ -10,7 +10,7 @@ use aws_sdk_s3::types::MetadataDirective;
 
 use domain::time::Timestamp;
 
-use crate::med::evidence::{Arrived, Evidence, LEADING_BYTES, UPLOAD_SECONDS, Upload, VIEW_SECONDS};
+use crate::med::evidence::{Evidence, LEADING_BYTES, UPLOAD_SECONDS, Upload, UploadedFile, VIEW_SECONDS};
 use crate::object_store::ObjectStoreError;
 
 /// The bucket that holds evidence. Clones share one client.
@@ -56,7 +56,7 @@ impl EvidenceFiles {
     /// # Errors
     ///
     /// When S3 does not answer.
-    pub async fn send(&self, upload: &Upload, bytes: Vec<u8>) -> Result<(), ObjectStoreError> {
+    pub async fn put_upload(&self, upload: &Upload, bytes: Vec<u8>) -> Result<(), ObjectStoreError> {
         let put = self.client.put_object().bucket(&self.bucket).key(upload.object());
         let put = put.content_type(upload.file.mime_type.as_str()).body(bytes.into());
         put.send().await?;
@@ -69,7 +69,7 @@ impl EvidenceFiles {
     /// # Errors
     ///
     /// When S3 does not answer.
-    pub async fn arrived(&self, upload: &Upload) -> Result<Option<Arrived>, ObjectStoreError> {
+    pub async fn read_upload(&self, upload: &Upload) -> Result<Option<UploadedFile>, ObjectStoreError> {
         let last = LEADING_BYTES.saturating_sub(1);
         let get = self.client.get_object().bucket(&self.bucket).key(upload.object());
         match get.range(format!("bytes=0-{last}")).send().await {
@@ -77,9 +77,12 @@ impl EvidenceFiles {
             Err(error) => match error.code() {
                 Some("NoSuchKey") => Ok(None),
                 // The file is empty.
-                Some("InvalidRange") => {
-                    Ok(Some(Arrived { size: 0, e_tag: String::new(), version: None, leading: Vec::new() }))
-                }
+                Some("InvalidRange") => Ok(Some(UploadedFile {
+                    size: 0,
+                    e_tag: String::new(),
+                    version: None,
+                    leading: Vec::new(),
+                })),
                 _ => Err(error.into()),
             },
         }
@@ -91,10 +94,10 @@ impl EvidenceFiles {
     /// # Errors
     ///
     /// When S3 does not answer, or another file was uploaded since the check.
-    pub async fn keep(
+    pub async fn copy_confirmed(
         &self,
         upload: &Upload,
-        arrived: &Arrived,
+        arrived: &UploadedFile,
         evidence: &Evidence,
     ) -> Result<(), ObjectStoreError> {
         let version = arrived.version.as_ref().map(|version| format!("?versionId={version}"));
@@ -109,14 +112,14 @@ impl EvidenceFiles {
             // The service sets the headers of the copy; those of the upload are dropped.
             .metadata_directive(MetadataDirective::Replace)
             .content_type(evidence.file.mime_type.as_str())
-            .content_disposition(evidence.file.name.attachment())
+            .content_disposition(evidence.file.name.content_disposition())
             .send()
             .await?;
         Ok(())
     }
 }
 
-async fn read(answer: GetObjectOutput) -> Result<Arrived, ObjectStoreError> {
+async fn read(answer: GetObjectOutput) -> Result<UploadedFile, ObjectStoreError> {
     let missing = |name: &str| ObjectStoreError::Unavailable(format!("S3 returned a file without {name}"));
     // The header reads `bytes 0-15/1234`; the size is after the slash.
     let size = answer.content_range().and_then(|range| range.rsplit_once('/'));
@@ -126,7 +129,7 @@ async fn read(answer: GetObjectOutput) -> Result<Arrived, ObjectStoreError> {
     let leading = answer.body.collect().await;
     let leading =
         leading.map_err(|error| ObjectStoreError::Unavailable(DisplayErrorContext(error).to_string()))?;
-    Ok(Arrived { size, e_tag, version, leading: leading.to_vec() })
+    Ok(UploadedFile { size, e_tag, version, leading: leading.to_vec() })
 }
 
 /// Builds a signature's validity: `seconds` from `from`, by the service's clock. S3's clock must agree with it.

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 pub use file::{EvidenceFile, FileName, MAX_BYTES, MimeType};
 pub use files::EvidenceFiles;
-pub use repository::{CaseEvidence, Found};
+pub use repository::{CaseEvidence, EvidenceRow};
 pub use view::{EvidenceListView, EvidenceView, UploadView};
 
 use domain::base32;
@@ -95,7 +95,7 @@ pub struct Evidence {
 
 /// The state of the pending object of an upload.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Arrived {
+pub struct UploadedFile {
     /// The size in bytes.
     size: u64,
     /// The `ETag`, which identifies the content.
@@ -127,11 +127,11 @@ impl Upload {
     /// # Errors
     ///
     /// [`EvidenceError::SizeMismatch`] when the size differs, [`EvidenceError::InvalidFile`] when the type does.
-    pub fn confirmed(&self, arrived: &Arrived, now: Timestamp) -> Result<Evidence, EvidenceError> {
+    pub fn confirmed(&self, arrived: &UploadedFile, now: Timestamp) -> Result<Evidence, EvidenceError> {
         if arrived.size != u64::from(self.file.size) {
             return Err(EvidenceError::SizeMismatch { declared: self.file.size, stored: arrived.size });
         }
-        if !self.file.mime_type.begins(&arrived.leading) {
+        if !self.file.mime_type.matches_leading_bytes(&arrived.leading) {
             let mime_type = self.file.mime_type.as_str();
             let message = format!("the file that arrived is not {mime_type}");
             return Err(EvidenceError::InvalidFile { param: "mime_type", message });
@@ -168,7 +168,7 @@ impl Evidence {
     }
 }
 
-impl Arrived {
+impl UploadedFile {
     /// Returns a hash of the `ETag` and the version: 128 bits in base 32.
     fn content_hash(&self) -> String {
         let version = self.version.as_deref().unwrap_or_default();
@@ -204,13 +204,13 @@ mod tests {
         let upload = Upload {
             id: EvidenceId::new(at(0), [7; 10]),
             case: MedCaseId::derive(waiting().id, "1"),
-            file: EvidenceFile::of("a.gif", b"GIF89a").unwrap(),
+            file: EvidenceFile::from_content("a.gif", b"GIF89a").unwrap(),
             uploaded_by: UploadedBy::Merchant,
             created_at: at(0),
         };
         let kept = |e_tag: &str, version: Option<&str>| {
             let (e_tag, version) = (e_tag.to_owned(), version.map(str::to_owned));
-            let arrived = Arrived { size: 6, e_tag, version, leading: b"GIF89a".to_vec() };
+            let arrived = UploadedFile { size: 6, e_tag, version, leading: b"GIF89a".to_vec() };
             upload.confirmed(&arrived, at(1)).unwrap().object()
         };
         assert_eq!(kept("\"a\"", Some("1")), kept("\"a\"", Some("1")));

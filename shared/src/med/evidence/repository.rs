@@ -7,10 +7,10 @@ use domain::row::{Key, Row as _};
 use domain::time::Timestamp;
 
 use crate::med::evidence::{Evidence, EvidenceFile, EvidenceFiles, Upload, UploadedBy};
-use crate::med::repository::{audit, replacing};
+use crate::med::repository::{audit_row, replacement_writes};
 use crate::med::{EvidenceError, MedCases};
 use crate::random;
-use crate::store::{Inserted, Store, StoreError, Write, from_item, just_read_or, text};
+use crate::store::{Inserted, Store, StoreError, Write, from_item, reuse_or_read, text};
 
 /// The repository of evidence, over all cases. Clones share clients.
 #[derive(Clone, Debug)]
@@ -23,11 +23,11 @@ pub struct CaseEvidence {
 
 /// The row that an evidence id names.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum EvidenceRow {
     /// A confirmed file.
     Confirmed(Evidence),
     /// An upload that was requested and is not confirmed.
-    Announced(Upload),
+    Pending(Upload),
 }
 
 impl CaseEvidence {
@@ -37,16 +37,19 @@ impl CaseEvidence {
     }
 
     /// Reads the evidence or the upload of an id within a case. Without ids the result is `None`, and nothing is read.
-    pub async fn find(&self, ids: Option<(MedCaseId, EvidenceId)>) -> Result<Option<Found>, StoreError> {
+    pub async fn find(
+        &self,
+        ids: Option<(MedCaseId, EvidenceId)>,
+    ) -> Result<Option<EvidenceRow>, StoreError> {
         let Some((case, id)) = ids else { return Ok(None) };
         let evidence = Evidence::key_of(case, id);
         let items = self.store.batch_get(&[evidence.clone(), Upload::key_of(case, id)]).await?;
         let mut found = None;
         for item in items {
             if text(&item, "sk").as_deref() == Some(&evidence.sk) {
-                return from_item(item).map(|evidence| Some(Found::Confirmed(evidence)));
+                return from_item(item).map(|evidence| Some(EvidenceRow::Confirmed(evidence)));
             }
-            found = Some(Found::Announced(from_item(item)?));
+            found = Some(EvidenceRow::Pending(from_item(item)?));
         }
         Ok(found)
     }
@@ -56,7 +59,7 @@ impl CaseEvidence {
     /// # Errors
     ///
     /// [`EvidenceError::Refused`] when the case has ended or has reached its limit of files.
-    pub async fn announce(
+    pub async fn request_upload(
         &self,
         case: &MedCase,
         file: EvidenceFile,
@@ -83,12 +86,12 @@ impl CaseEvidence {
     pub async fn complete(
         &self,
         case: MedCase,
-        found: Found,
+        found: EvidenceRow,
         now: Timestamp,
     ) -> Result<Evidence, EvidenceError> {
         match found {
-            Found::Confirmed(evidence) => Ok(evidence),
-            Found::Announced(upload) => self.confirm(case, &upload, None, now).await,
+            EvidenceRow::Confirmed(evidence) => Ok(evidence),
+            EvidenceRow::Pending(upload) => self.confirm(case, &upload, None, now).await,
         }
     }
 
@@ -105,9 +108,9 @@ impl CaseEvidence {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<Evidence, EvidenceError> {
-        let file = EvidenceFile::of(name, &bytes)?;
-        let upload = self.announce(&case, file, UploadedBy::Platform, now).await?;
-        self.files.send(&upload, bytes).await?;
+        let file = EvidenceFile::from_content(name, &bytes)?;
+        let upload = self.request_upload(&case, file, UploadedBy::Platform, now).await?;
+        self.files.put_upload(&upload, bytes).await?;
         self.confirm(case, &upload, Some(operator), now).await
     }
 
@@ -122,11 +125,11 @@ impl CaseEvidence {
         if !upload.is_open(now) {
             return Err(EvidenceError::NotUploaded);
         }
-        let arrived = self.files.arrived(upload).await?.ok_or(EvidenceError::NotUploaded)?;
+        let arrived = self.files.read_upload(upload).await?.ok_or(EvidenceError::NotUploaded)?;
         let evidence = upload.confirmed(&arrived, now)?;
-        self.files.keep(upload, &arrived, &evidence).await?;
+        self.files.copy_confirmed(upload, &arrived, &evidence).await?;
         let details = format!("{} {}", evidence.id, evidence.file.name.as_str());
-        let audit = audit(by, &case, "med.add-evidence", Some(details), now)?;
+        let audit = audit_row(by, &case, "med.add-evidence", Some(details), now)?;
         self.insert(case, evidence, audit.as_ref(), now).await
     }
 
@@ -147,9 +150,9 @@ impl CaseEvidence {
             {
                 return Ok(confirmed);
             }
-            let case = just_read_or(&mut just_read, self.cases.get_existing(id)).await?;
+            let case = reuse_or_read(&mut just_read, self.cases.get_existing(id)).await?;
             let next = case.with_evidence(now)?;
-            let mut writes = replacing(&next, &case, audit)?;
+            let mut writes = replacement_writes(&next, &case, audit)?;
             writes.push(Write::insert(&evidence)?);
             if update.commit(writes).await? {
                 return Ok(evidence.clone());
@@ -158,7 +161,7 @@ impl CaseEvidence {
     }
 
     /// Reads a case's confirmed evidence, newest first.
-    pub async fn of_case(&self, case: MedCaseId) -> Result<Vec<Evidence>, StoreError> {
+    pub async fn for_case(&self, case: MedCaseId) -> Result<Vec<Evidence>, StoreError> {
         let Key { pk, .. } = MedCase::key_of(case);
         let mut files: Vec<Evidence> = self.store.rows_of_prefix(&pk, &Evidence::prefix(case)).await?;
         files.reverse();

@@ -37,13 +37,13 @@ use domain::retention::EVENTS_KEPT_SECONDS;
 use domain::row::{Indexes, Key, Row};
 use domain::time::Timestamp;
 
-use super::attempt::{LISTED, in_list, millis, word};
+use super::attempt::{LISTED, in_list, millis, status_value};
 use super::counts::{self, Counts, remove_at};
-use super::place::{Place, bounds};
-use super::reader::readable;
+use super::list_key::{ListKey, bounds};
+use super::reader::parse_or_log;
 use super::{Deliveries, Delivery, DeliveryStatus, SHOWN_NO_MORE_SECONDS};
 use crate::store::{
-    Committed, Item, ListIndex, Order, StoreError, Write, from_item, key_attributes, key_of_item, text,
+    CommitOutcome, Item, ListIndex, Order, StoreError, Write, from_item, key_attributes, key_of_item, text,
     unavailable,
 };
 use crate::webhook::endpoint::Endpoint;
@@ -241,7 +241,7 @@ impl Abandonment {
 
     /// Whether an entry of the index is of a delivery to the endpoint, which may be covered; `None`: an earlier version
     /// wrote the entry, and only the row has the endpoint.
-    fn may_cover(&self, place: &Place) -> Option<bool> {
+    fn may_cover(&self, place: &ListKey) -> Option<bool> {
         place.kind.map(|kind| kind.endpoint == Some(self.endpoint))
     }
 }
@@ -295,14 +295,14 @@ pub(super) fn cancelled_error(reason: &str, of_attempt: Option<&str>) -> String 
 struct PendingBatch {
     /// The sort keys of the deliveries to cancel, as they are in the status list or would be. The transaction that
     /// cancels one checks whether it is covered.
-    places: Vec<Place>,
+    places: Vec<ListKey>,
     /// The sort key of the last entry or row that was read; `None`: there are no more.
     ended_at: Option<String>,
 }
 
 impl Deliveries {
     /// Reads the endpoint of a delivery and returns why the delivery is abandoned; `None`: it is not.
-    pub async fn abandoned(&self, delivery: &Delivery) -> Result<Option<Cause>, StoreError> {
+    pub async fn abandonment_cause(&self, delivery: &Delivery) -> Result<Option<Cause>, StoreError> {
         let Some(endpoint) = delivery.endpoint else { return Ok(None) };
         let key = Endpoint::key_of(&delivery.scope, endpoint);
         let endpoint = self.store.get_in_order::<Endpoint>(&[key]).await?.pop();
@@ -311,7 +311,7 @@ impl Deliveries {
 
     /// Returns a delivery as the API shows it, with its body. An abandoned delivery whose row is still `PENDING` is
     /// returned as `CANCELLED`. Reads event, endpoint and tombstone in one request.
-    pub(super) async fn as_it_reads(
+    pub(super) async fn with_effective_status(
         &self,
         delivery: Delivery,
     ) -> Result<(Delivery, Option<String>), StoreError> {
@@ -346,7 +346,7 @@ impl Deliveries {
     }
 
     /// Runs the next step of an abandonment, unless another run changed the row since it was read as `seen`.
-    pub async fn abandon(&self, seen: &Abandonment, now: Timestamp) -> Result<(), StoreError> {
+    pub async fn run_abandonment_step(&self, seen: &Abandonment, now: Timestamp) -> Result<(), StoreError> {
         let found = self.store.get_in_order::<Abandonment>(&[seen.key()]).await?.pop();
         let Some(current) = found.filter(|found| found.version == seen.version) else { return Ok(()) };
         let mut progress = match &current.progress {
@@ -384,7 +384,7 @@ impl Deliveries {
         let next = current.after_step(progress, now);
         match self.store.commit(vec![Write::replace(&next, current.version)?]).await? {
             // A conflict: the same step ran concurrently and has written its progress.
-            Committed::Done | Committed::Overtaken { .. } => Ok(()),
+            CommitOutcome::Done | CommitOutcome::Conflict { .. } => Ok(()),
         }
     }
 
@@ -403,17 +403,17 @@ impl Deliveries {
         let ended_at = entries.last().filter(|_| !is_last).map(|entry| entry.sort.clone());
         let (mut places, mut to_read) = (Vec::new(), Vec::new());
         for entry in entries {
-            let Some(place) = Place::parse(&entry.sort) else { continue };
+            let Some(place) = ListKey::parse(&entry.sort) else { continue };
             match by.may_cover(&place) {
                 Some(true) => places.push(place),
                 Some(false) => {}
                 None => to_read.push(entry.key),
             }
         }
-        let read = self.store.batch_get(&to_read).await?.into_iter().filter_map(readable);
+        let read = self.store.batch_get(&to_read).await?.into_iter().filter_map(parse_or_log);
         places.extend(
             read.filter(|delivery| by.covers(delivery))
-                .map(|delivery| delivery.place(DeliveryStatus::Pending)),
+                .map(|delivery| delivery.list_key(DeliveryStatus::Pending)),
         );
         Ok(PendingBatch { places, ended_at })
     }
@@ -430,7 +430,7 @@ impl Deliveries {
             next_sort_key(after)
         } else {
             let counts = self.store.get_in_order::<Counts>(&[counts::key_of(&by.scope)]).await?.pop();
-            counts::after(counts.and_then(|counts| counts.up_to))
+            counts::after(counts.and_then(|counts| counts.checkpoint))
         };
         let last = DeliveryId::last_at(Timestamp::MAX).to_string();
         let page = self
@@ -438,7 +438,7 @@ impl Deliveries {
             .scan_index_forward(true)
             .filter_expression("#status = :pending AND endpoint = :endpoint AND attribute_not_exists(listed)")
             .expression_attribute_names("#status", "status")
-            .expression_attribute_values(":pending", word(DeliveryStatus::Pending))
+            .expression_attribute_values(":pending", status_value(DeliveryStatus::Pending))
             .expression_attribute_values(":endpoint", AttributeValue::S(by.endpoint.to_string()))
             .limit(i32::try_from(most).unwrap_or(i32::MAX))
             .send()
@@ -446,16 +446,16 @@ impl Deliveries {
             .map_err(unavailable)?;
         let ended_at = page.last_evaluated_key.and_then(|key| text(&key, "sk"));
         let items = page.items.unwrap_or_default();
-        let covered = items.into_iter().filter_map(readable).filter(|delivery| by.covers(delivery));
+        let covered = items.into_iter().filter_map(parse_or_log).filter(|delivery| by.covers(delivery));
         Ok(PendingBatch {
-            places: covered.map(|delivery| delivery.place(DeliveryStatus::Pending)).collect(),
+            places: covered.map(|delivery| delivery.list_key(DeliveryStatus::Pending)).collect(),
             ended_at,
         })
     }
 
     /// Cancels deliveries in transactions, some of them concurrently. Returns how many deliveries were processed
     /// without a failure, and the last failure.
-    async fn cancel_all(&self, places: Vec<Place>, by: &Abandonment) -> (usize, Option<StoreError>) {
+    async fn cancel_all(&self, places: Vec<ListKey>, by: &Abandonment) -> (usize, Option<StoreError>) {
         let (mut done, mut failure): (usize, Option<StoreError>) = (0, None);
         let mut record = |ended: Result<Result<usize, StoreError>, JoinError>| match ended {
             Ok(Ok(cancelled)) => done = done.saturating_add(cancelled),
@@ -480,14 +480,14 @@ impl Deliveries {
 
     /// Cancels deliveries in one transaction. Skips those whose condition fails: an attempt runs or has ended, or they
     /// were created after the abandonment. Returns the number of deliveries, with the skipped ones.
-    async fn cancel(&self, mut places: Vec<Place>, by: &Abandonment) -> Result<usize, StoreError> {
+    async fn cancel(&self, mut places: Vec<ListKey>, by: &Abandonment) -> Result<usize, StoreError> {
         let count = places.len();
         // Each failed transaction names at least one delivery to skip, so this ends.
         while !places.is_empty() {
             let writes = places.iter().map(|place| cancellation(place, by)).collect();
             match self.store.commit(writes).await? {
-                Committed::Done => break,
-                Committed::Overtaken { at } => remove_at(&mut places, &at),
+                CommitOutcome::Done => break,
+                CommitOutcome::Conflict { at } => remove_at(&mut places, &at),
             }
         }
         Ok(count)
@@ -497,13 +497,13 @@ impl Deliveries {
 /// Returns the conditional update that cancels a delivery if it is abandoned. Its row need not be read for that. The
 /// update also puts the delivery into the status list, so that it is counted there like every delivery that ends
 /// undelivered.
-fn cancellation(place: &Place, by: &Abandonment) -> Write {
-    let cancelled = Place { status: DeliveryStatus::Cancelled, ..place.clone() };
+fn cancellation(place: &ListKey, by: &Abandonment) -> Write {
+    let cancelled = ListKey { status: DeliveryStatus::Cancelled, ..place.clone() };
     let values = [
-        (":pending".to_owned(), word(DeliveryStatus::Pending)),
+        (":pending".to_owned(), status_value(DeliveryStatus::Pending)),
         (":endpoint".to_owned(), AttributeValue::S(by.endpoint.to_string())),
         (":generation".to_owned(), AttributeValue::N(by.generation.to_string())),
-        (":status".to_owned(), word(DeliveryStatus::Cancelled)),
+        (":status".to_owned(), status_value(DeliveryStatus::Cancelled)),
         (":updated".to_owned(), millis(by.at)),
         (":cause".to_owned(), AttributeValue::S(<&str>::from(by.cause).to_owned())),
     ];
@@ -577,7 +577,7 @@ mod tests {
     fn an_abandoned_deliverys_error_is_the_cause_and_the_failure_of_the_last_attempt() {
         let origin = Origin { scope: endpoint().scope, row: "charge#1".to_owned(), version: 1, at: at(0) };
         let event = Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap();
-        let waiting = Delivery::of_event(&event, &[endpoint()], at(0)).remove(0);
+        let waiting = Delivery::for_event(&event, &[endpoint()], at(0)).remove(0);
         let attempted =
             Delivery { last_error: Some("answered 502".to_owned()), attempts: 1, ..waiting.clone() };
         // An earlier version wrote the whole text into the row, and no cause.

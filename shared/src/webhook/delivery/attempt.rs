@@ -14,10 +14,11 @@ use domain::row::{Key, Row};
 use domain::time::Timestamp;
 
 use super::abandonment::cancelled_error;
-use super::place::Place;
+use super::list_key::ListKey;
 use super::{Deliveries, Delivery, DeliveryStatus, LEASE_SECONDS};
 use crate::store::{
-    Item, StoreError, Updated, due_attributes, from_item, key_attributes, text, update_unless_refused,
+    Item, StoreError, Updated, conditional_update_or_stored_row, due_attributes, from_item, key_attributes,
+    text,
 };
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
@@ -130,7 +131,7 @@ impl Deliveries {
         // A listed delivery also gets a new sort key in the status list. Unlisted is tried first, because nearly all
         // first attempts are of unlisted deliveries.
         if refused.contains_key("listed") {
-            let place = from_item::<Delivery>(refused)?.place(DeliveryStatus::Processing).to_string();
+            let place = from_item::<Delivery>(refused)?.list_key(DeliveryStatus::Processing).to_string();
             refused = match self.try_claim(&key, Some(place), &claim, now).await? {
                 Updated::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
                 Updated::Refused(item) => item,
@@ -180,15 +181,15 @@ impl Deliveries {
             .condition_expression(format!("{CLAIMABLE} AND {listed}"))
             .update_expression(format!("SET {} ADD attempts :one", set.join(", ")))
             .expression_attribute_names("#status", "status")
-            .expression_attribute_values(":pending", word(DeliveryStatus::Pending))
-            .expression_attribute_values(":processing", word(DeliveryStatus::Processing))
+            .expression_attribute_values(":pending", status_value(DeliveryStatus::Pending))
+            .expression_attribute_values(":processing", status_value(DeliveryStatus::Processing))
             .expression_attribute_values(":now", millis(now))
             .expression_attribute_values(":lease", millis(lease))
             .expression_attribute_values(":claim", AttributeValue::S(claim.to_owned()))
             .expression_attribute_values(":one", AttributeValue::N("1".to_owned()))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        update_unless_refused(update).await
+        conditional_update_or_stored_row(update).await
     }
 
     /// Adds a delivery that takes long to the status list. Returns `false` if it is not added: its status changed since
@@ -202,9 +203,9 @@ impl Deliveries {
             .condition_expression("#status = :seen AND attribute_not_exists(listed)")
             .update_expression(format!("SET {LISTED}"))
             .expression_attribute_names("#status", "status")
-            .set_expression_attribute_values(Some(in_list(&seen.scope, &seen.place(seen.status))))
-            .expression_attribute_values(":seen", word(seen.status));
-        update_unless_refused(update).await.map(|updated| matches!(updated, Updated::Done(_)))
+            .set_expression_attribute_values(Some(in_list(&seen.scope, &seen.list_key(seen.status))))
+            .expression_attribute_values(":seen", status_value(seen.status));
+        conditional_update_or_stored_row(update).await.map(|updated| matches!(updated, Updated::Done(_)))
     }
 
     /// Reads the event and the receiver of a delivery, in one request.
@@ -231,7 +232,7 @@ impl Deliveries {
 
     /// Writes the outcome of a claimed attempt into the delivery's row. Returns `false` if the lease ended meanwhile
     /// and another worker claimed the delivery; nothing is written then.
-    pub async fn end(
+    pub async fn end_attempt(
         &self,
         claimed: &Delivery,
         outcome: &AttemptOutcome,
@@ -273,7 +274,7 @@ impl Deliveries {
         let mut values = HashMap::from([
             (":claim".to_owned(), AttributeValue::S(claim.to_owned())),
             (":now".to_owned(), millis(now)),
-            (":processing".to_owned(), word(DeliveryStatus::Processing)),
+            (":processing".to_owned(), status_value(DeliveryStatus::Processing)),
         ]);
         let (status, status_code, error, response_body) = match outcome {
             AttemptOutcome::Delivered { status_code } => {
@@ -304,7 +305,7 @@ impl Deliveries {
                 (DeliveryStatus::Cancelled, *status_code, Some(error), response_body.clone())
             }
         };
-        values.insert(":status".to_owned(), word(status));
+        values.insert(":status".to_owned(), status_value(status));
         if status != DeliveryStatus::Pending {
             remove.extend(["due_pk", "due_sk"]);
         }
@@ -324,7 +325,7 @@ impl Deliveries {
         let mut condition = "#status = :processing AND claim = :claim".to_owned();
         if is_listed {
             set.push(LISTED);
-            values.extend(in_list(&claimed.scope, &claimed.place(status)));
+            values.extend(in_list(&claimed.scope, &claimed.list_key(status)));
         } else {
             condition.push_str(" AND attribute_not_exists(listed)");
         }
@@ -335,7 +336,7 @@ impl Deliveries {
             .expression_attribute_names("#status", "status")
             .set_expression_attribute_values(Some(values))
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        update_unless_refused(update).await
+        conditional_update_or_stored_row(update).await
     }
 
     fn update(&self, key: &Key) -> UpdateItemFluentBuilder {
@@ -347,7 +348,7 @@ impl Deliveries {
 pub(super) const LISTED: &str = "listed = :listed, list_pk = :list_pk, list_sk = :list_sk";
 
 /// The values of [`LISTED`].
-pub(super) fn in_list(scope: &Scope, place: &Place) -> Item {
+pub(super) fn in_list(scope: &Scope, place: &ListKey) -> Item {
     Item::from([
         (":listed".to_owned(), AttributeValue::Bool(true)),
         (":list_pk".to_owned(), AttributeValue::S(Delivery::partition(scope))),
@@ -355,7 +356,7 @@ pub(super) fn in_list(scope: &Scope, place: &Place) -> Item {
     ])
 }
 
-pub(super) fn word(status: DeliveryStatus) -> AttributeValue {
+pub(super) fn status_value(status: DeliveryStatus) -> AttributeValue {
     AttributeValue::S(status.as_str().to_owned())
 }
 

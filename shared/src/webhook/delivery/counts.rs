@@ -36,11 +36,11 @@ use domain::row::{Indexes, Key, Row};
 use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
-use super::place::{Kind, Marker, NO_ENDPOINT, Place, bounds};
+use super::list_key::{Kind, ListKey, Marker, NO_ENDPOINT, bounds};
 use super::{Deliveries, Delivery, DeliveryStatus, SHOWN_NO_MORE_SECONDS};
 use crate::store::{
-    Committed, Item, ListIndex, Listed, Order, StoreError, Write, due_attributes, from_item, key_attributes,
-    text, update_in_turn,
+    CommitOutcome, Item, ListEntry, ListIndex, Order, StoreError, Write, conditional_update, due_attributes,
+    from_item, key_attributes, text,
 };
 
 /// How old a delivery must be before the checkpoint passes it, in milliseconds, by the time in its id. It is a minute
@@ -89,8 +89,8 @@ pub(super) const SORT_WITH_DAYS: &str = "~counts#~";
 pub(super) struct Counts {
     scope: Scope,
     /// The checkpoint: all unlisted deliveries up to this id, included, are counted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) up_to: Option<DeliveryId>,
+    #[serde(default, rename = "up_to", skip_serializing_if = "Option::is_none")]
+    pub(super) checkpoint: Option<DeliveryId>,
     /// Numbers of counted deliveries, by the day in their ids.
     #[serde(default)]
     days: BTreeMap<Day, DoneCounts>,
@@ -189,7 +189,7 @@ impl Counts {
     pub(super) fn none(scope: Scope) -> Self {
         Self {
             scope,
-            up_to: None,
+            checkpoint: None,
             days: BTreeMap::new(),
             breakdown_to: None,
             writes: 0,
@@ -212,8 +212,9 @@ impl Counts {
     }
 
     /// Whether the breakdown is complete: the day rows have all counted deliveries.
-    pub(super) fn is_by_kind(&self) -> bool {
-        self.breakdown_to.is_some_and(|to| to >= max_id()) || (self.up_to.is_none() && self.days.is_empty())
+    pub(super) fn has_breakdown(&self) -> bool {
+        self.breakdown_to.is_some_and(|to| to >= max_id())
+            || (self.checkpoint.is_none() && self.days.is_empty())
     }
 
     /// Whether a delivery is old enough for the checkpoint to pass it.
@@ -275,7 +276,7 @@ pub(super) struct Criteria {
 
 impl Criteria {
     /// Whether counts by these filters need the breakdown.
-    pub(super) fn is_by_kind(&self) -> bool {
+    pub(super) fn needs_breakdown(&self) -> bool {
         self.event_type.is_some() || self.endpoint.is_some()
     }
 
@@ -288,7 +289,7 @@ impl Criteria {
 
 /// The counts of a scope as they were read: the scope's row, and the day rows.
 #[derive(Clone, Debug)]
-pub(super) struct Book {
+pub(super) struct LoadedCounts {
     pub(super) counts: Counts,
     days: BTreeMap<Day, DayCounts>,
     /// Days whose rows changed since they were read or written.
@@ -297,14 +298,14 @@ pub(super) struct Book {
     version: Option<u64>,
 }
 
-impl Book {
+impl LoadedCounts {
     pub(super) fn new(scope: Scope) -> Self {
         let (days, changed) = (BTreeMap::new(), BTreeSet::new());
         Self { counts: Counts::none(scope), days, changed, version: None }
     }
 
     /// Adds a row that was read, if it is one of the counts. Returns any other row.
-    pub(super) fn take(&mut self, item: Item) -> Result<Option<Item>, StoreError> {
+    pub(super) fn add_row(&mut self, item: Item) -> Result<Option<Item>, StoreError> {
         match text(&item, "sk") {
             Some(sort) if sort == SORT => {
                 self.counts = from_item(item)?;
@@ -320,12 +321,12 @@ impl Book {
     }
 
     /// Returns the number of counted deliveries that match, by day, from the first to the last day, both included.
-    /// Criteria with an event type or endpoint need a complete breakdown ([`Counts::is_by_kind`]).
+    /// Criteria with an event type or endpoint need a complete breakdown ([`Counts::has_breakdown`]).
     pub(super) fn by_day(&self, criteria: &Criteria, (first, last): (Day, Day)) -> BTreeMap<Day, u64> {
         if first > last {
             return BTreeMap::new();
         }
-        if criteria.is_by_kind() {
+        if criteria.needs_breakdown() {
             self.days.range(first..=last).map(|(day, counts)| (*day, counts.count_of(criteria))).collect()
         } else {
             let days = self.counts.days.range(first..=last);
@@ -367,7 +368,7 @@ impl Book {
         if !delivery.listed {
             self.add(delivery.id, delivery.status, Some(delivery.kind()));
         }
-        self.counts.up_to = Some(delivery.id);
+        self.counts.checkpoint = Some(delivery.id);
         true
     }
 
@@ -406,7 +407,7 @@ fn timestamp_of(id: DeliveryId) -> Timestamp {
 }
 
 pub(super) fn first_day(now: Timestamp) -> Day {
-    Day::of(now).back(DAYS_SHOWN)
+    Day::of(now).minus_days(DAYS_SHOWN)
 }
 
 /// Returns the lowest id that lists show at this time.
@@ -416,8 +417,8 @@ pub(in crate::webhook) fn first_shown(now: Timestamp) -> DeliveryId {
 
 /// The entry of a done delivery in the status list.
 struct DoneEntry {
-    listed: Listed,
-    place: Place,
+    listed: ListEntry,
+    place: ListKey,
 }
 
 impl Deliveries {
@@ -444,7 +445,7 @@ impl Deliveries {
             .expression_attribute_values(":scope", AttributeValue::S(scope.to_string()))
             .expression_attribute_values(":one", AttributeValue::N("1".to_owned()));
         // A refused update means that a count is scheduled already.
-        update_in_turn(update).await.map(|_updated_or_refused| ())
+        conditional_update(update).await.map(|_updated_or_refused| ())
     }
 
     /// Runs one count of a scope: continues the recount, advances the checkpoint, and counts done deliveries of the
@@ -453,7 +454,7 @@ impl Deliveries {
         let mut update = self.store.start_update("the count of deliveries");
         loop {
             update.next_attempt().await?;
-            let mut book = self.book(scope, true).await?;
+            let mut book = self.load_counts(scope, true).await?;
             book.counts.days = book.counts.days.split_off(&first_day(now));
             self.recount(&mut book, now).await?;
             self.advance_checkpoint(&mut book, now).await?;
@@ -464,12 +465,16 @@ impl Deliveries {
     }
 
     /// Reads the counts of a scope, with or without the day rows.
-    pub(super) async fn book(&self, scope: &Scope, with_days: bool) -> Result<Book, StoreError> {
-        let mut book = Book::new(*scope);
+    pub(super) async fn load_counts(
+        &self,
+        scope: &Scope,
+        with_days: bool,
+    ) -> Result<LoadedCounts, StoreError> {
+        let mut book = LoadedCounts::new(*scope);
         let last = if with_days { SORT_WITH_DAYS } else { SORT };
         let partition = Delivery::partition(scope);
         for item in self.store.range(&partition, (SORT, last), Order::OldestFirst, usize::MAX).await? {
-            book.take(item)?;
+            book.add_row(item)?;
         }
         Ok(book)
     }
@@ -478,8 +483,8 @@ impl Deliveries {
     ///
     /// A delivery's row shows whether the delivery is counted (see [`Delivery::is_counted`]). Index entries whose sort
     /// keys lack the event type are rewritten with it.
-    async fn recount(&self, book: &mut Book, now: Timestamp) -> Result<(), StoreError> {
-        if book.counts.is_by_kind() {
+    async fn recount(&self, book: &mut LoadedCounts, now: Timestamp) -> Result<(), StoreError> {
+        if book.counts.has_breakdown() {
             book.counts.breakdown_to = Some(max_id());
             return Ok(());
         }
@@ -504,12 +509,12 @@ impl Deliveries {
                 match from_item::<Delivery>(item) {
                     Ok(delivery) => {
                         let in_list = entry.as_ref().is_some_and(|(list, _)| *list == partition);
-                        if delivery.is_counted(in_list, book.counts.up_to) {
+                        if delivery.is_counted(in_list, book.counts.checkpoint) {
                             book.add_to_breakdown(delivery.id, delivery.status, delivery.kind());
                         }
-                        let place = delivery.place(delivery.status).to_string();
+                        let place = delivery.list_key(delivery.status).to_string();
                         if let Some((list, sort)) = entry.filter(|(_, sort)| *sort != place) {
-                            outdated.push((Listed { sort, key: delivery.key() }, list, place));
+                            outdated.push((ListEntry { sort, key: delivery.key() }, list, place));
                         }
                     }
                     Err(error) => tracing::error!(%error, "can't read a delivery; it is not counted"),
@@ -527,26 +532,29 @@ impl Deliveries {
 
     /// Writes the present sort keys into index entries, each in the list that it is in. An entry that was moved
     /// meanwhile is skipped, because it got a present sort key then.
-    async fn rewrite_sort_keys(&self, mut outdated: Vec<(Listed, String, String)>) -> Result<(), StoreError> {
+    async fn rewrite_sort_keys(
+        &self,
+        mut outdated: Vec<(ListEntry, String, String)>,
+    ) -> Result<(), StoreError> {
         while !outdated.is_empty() {
             let some = outdated.get(..MAX_WRITES.min(outdated.len())).unwrap_or_default();
             let rewritten = some.iter().map(|(entry, list, place)| {
-                Write::relist(entry.clone(), list, Some((list.as_str(), place.as_str())))
+                Write::move_list_entry(entry.clone(), list, Some((list.as_str(), place.as_str())))
             });
             match self.store.commit(rewritten.collect()).await? {
-                Committed::Done => drop(outdated.drain(..MAX_WRITES.min(outdated.len()))),
-                Committed::Overtaken { at } => remove_at(&mut outdated, &at),
+                CommitOutcome::Done => drop(outdated.drain(..MAX_WRITES.min(outdated.len()))),
+                CommitOutcome::Conflict { at } => remove_at(&mut outdated, &at),
             }
         }
         Ok(())
     }
 
     /// Advances the checkpoint by some strides, up to the first delivery that it can't pass yet.
-    async fn advance_checkpoint(&self, book: &mut Book, now: Timestamp) -> Result<(), StoreError> {
+    async fn advance_checkpoint(&self, book: &mut LoadedCounts, now: Timestamp) -> Result<(), StoreError> {
         let (partition, last) = (Delivery::partition(&book.counts.scope), max_id().to_string());
         book.counts.look_at = now.plus_seconds(NEXT_COUNT_SECONDS).ok();
         for _stride in 0..MAX_STRIDES {
-            let range = (&*after(book.counts.up_to), &*last);
+            let range = (&*after(book.counts.checkpoint), &*last);
             let stride = self.at_once(STRIDE);
             let items = self.store.range(&partition, range, Order::OldestFirst, stride).await?;
             let is_last = items.len() < stride;
@@ -559,19 +567,19 @@ impl Deliveries {
                         if !(is_left_behind && self.add_to_list(&delivery).await?) {
                             return Ok(());
                         }
-                        book.counts.up_to = Some(delivery.id);
+                        book.counts.checkpoint = Some(delivery.id);
                     }
                     Err(error) => {
                         tracing::error!(%error, "can't read a delivery; it is not counted");
                         match id {
-                            Some(id) if Counts::is_old(id, now) => book.counts.up_to = Some(id),
+                            Some(id) if Counts::is_old(id, now) => book.counts.checkpoint = Some(id),
                             Some(_) | None => return Ok(()),
                         }
                     }
                 }
             }
             if is_last {
-                if book.counts.is_by_kind() {
+                if book.counts.has_breakdown() {
                     book.counts.look_at = None;
                 }
                 return Ok(());
@@ -582,7 +590,7 @@ impl Deliveries {
 
     /// Writes the counts, and counts the done deliveries of the status list with them. Returns `false` if another run
     /// changed the counts meanwhile.
-    async fn write_counts(&self, mut book: Book, now: Timestamp) -> Result<bool, StoreError> {
+    async fn write_counts(&self, mut book: LoadedCounts, now: Timestamp) -> Result<bool, StoreError> {
         let look_at = book.counts.look_at;
         for _batch in 0..MAX_DONE_BATCHES {
             let (entries, is_last) = self.done_entries(&book.counts.scope).await?;
@@ -608,7 +616,7 @@ impl Deliveries {
             let some = self.store.list(ListIndex::All, &list, range, Order::OldestFirst, room).await?;
             entries.extend(
                 some.into_iter()
-                    .filter_map(|listed| Some(DoneEntry { place: Place::parse(&listed.sort)?, listed })),
+                    .filter_map(|listed| Some(DoneEntry { place: ListKey::parse(&listed.sort)?, listed })),
             );
         }
         let is_last = entries.len() < DONE_BATCH;
@@ -625,10 +633,10 @@ impl Deliveries {
     /// another run changed the counts meanwhile.
     async fn count_done_entries(
         &self,
-        book: &Book,
+        book: &LoadedCounts,
         mut entries: Vec<DoneEntry>,
         now: Timestamp,
-    ) -> Result<Option<Book>, StoreError> {
+    ) -> Result<Option<LoadedCounts>, StoreError> {
         let scope = &book.counts.scope;
         let (list, done) = (Delivery::partition(scope), Delivery::done_partition(scope));
         loop {
@@ -640,17 +648,19 @@ impl Deliveries {
                 }
                 let sort_key = place.to_string();
                 let to = (place.status != DeliveryStatus::Delivered).then_some((&*done, &*sort_key));
-                writes.push(Write::relist(listed.clone(), &list, to));
+                writes.push(Write::move_list_entry(listed.clone(), &list, to));
                 next.add(place.id, place.status, place.kind);
             }
             let removed = writes.len();
             writes.extend(next.take_writes(now)?);
             match self.store.commit(writes).await? {
-                Committed::Done => return Ok(Some(next)),
+                CommitOutcome::Done => return Ok(Some(next)),
                 // A conflict on a row of the counts.
-                Committed::Overtaken { at } if at.iter().any(|place| *place >= removed) => return Ok(None),
+                CommitOutcome::Conflict { at } if at.iter().any(|place| *place >= removed) => {
+                    return Ok(None);
+                }
                 // The index is eventually consistent: these entries have left the list already.
-                Committed::Overtaken { at } => remove_at(&mut entries, &at),
+                CommitOutcome::Conflict { at } => remove_at(&mut entries, &at),
             }
         }
     }

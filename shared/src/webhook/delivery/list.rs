@@ -8,7 +8,7 @@ use domain::webhook::event_type::EventType;
 
 use super::super::WebhookError;
 use super::counts::{self, Criteria};
-use super::found::{Selection, Window};
+use super::page::{Selection, Window};
 use super::reader::DeliveryPage;
 use super::{Deliveries, Delivery, DeliveryStatus};
 use crate::http::{Fields, Problem, Query};
@@ -135,7 +135,7 @@ impl Deliveries {
         now: Timestamp,
     ) -> Result<(Delivery, Option<String>), WebhookError> {
         let found = self.shown(scope, id, now).await?;
-        Ok(Box::pin(self.as_it_reads(found)).await?)
+        Ok(Box::pin(self.with_effective_status(found)).await?)
     }
 
     /// Returns the row of one delivery, unless it is too old for lists to show it.
@@ -152,7 +152,7 @@ impl Deliveries {
     /// Returns how many of a scope's deliveries of the last 90 days are in each status.
     pub async fn stats(&self, scope: &Scope, now: Timestamp) -> Result<DeliveryStats, StoreError> {
         let mut stats = DeliveryStats::default();
-        for (status, count) in self.tally(scope, now).await? {
+        for (status, count) in self.count_by_status(scope, now).await? {
             stats.add(status, count);
         }
         Ok(stats)

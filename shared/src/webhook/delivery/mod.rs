@@ -37,9 +37,9 @@
 mod abandonment;
 mod attempt;
 mod counts;
-mod found;
 mod list;
-mod place;
+mod list_key;
+mod page;
 mod reader;
 mod view;
 
@@ -180,7 +180,7 @@ pub struct Delivery {
 impl Delivery {
     /// Returns the first deliveries of an event: one for each of its names and each endpoint that is subscribed to the
     /// name. An event with a `webhookUrl` goes there alone.
-    pub fn of_event(event: &Event, endpoints: &[Endpoint], now: Timestamp) -> Vec<Self> {
+    pub fn for_event(event: &Event, endpoints: &[Endpoint], now: Timestamp) -> Vec<Self> {
         let first = |(name, endpoint)| {
             let id = DeliveryId::derive(&event.id_as(name), endpoint);
             let listed = now.millis_since(event.created_at) >= LATE_MS;
@@ -191,17 +191,17 @@ impl Delivery {
     }
 
     /// Returns the deliveries that a resend request creates for an event, to the endpoints that are subscribed now.
-    pub fn of_resend(event: &Event, endpoints: &[Endpoint], resend: &ResendId, now: Timestamp) -> Vec<Self> {
+    pub fn for_resend(event: &Event, endpoints: &[Endpoint], resend: &ResendId, now: Timestamp) -> Vec<Self> {
         let again = |(name, endpoint)| Self {
             generation: generation_of(endpoint, endpoints),
-            ..Self::again(event, name, endpoint, resend, now)
+            ..Self::resend_to(event, name, endpoint, resend, now)
         };
         event.recipients(endpoints).map(again).collect()
     }
 
     /// Returns one delivery that a resend request or a test creates, with generation 0. The caller sets the endpoint's
     /// generation.
-    pub fn again(
+    pub fn resend_to(
         event: &Event,
         event_type: EventType,
         endpoint: Option<EndpointId>,
@@ -312,7 +312,7 @@ impl Row for Delivery {
 
     fn indexes(&self) -> Indexes {
         Indexes {
-            list: self.listed.then(|| (Self::partition(&self.scope), self.place(self.status).to_string())),
+            list: self.listed.then(|| (Self::partition(&self.scope), self.list_key(self.status).to_string())),
             due: self.created_at.plus_seconds(FIRST_LOOK_SECONDS).ok(),
             ..Indexes::default()
         }

@@ -1,5 +1,5 @@
 //! Reads pages and numbers of a scope's deliveries. The parent module's head explains the terms. Callers use
-//! [`Deliveries::page`] and [`Deliveries::tally`] and need not know where deliveries are stored, listed and counted.
+//! [`Deliveries::page`] and [`Deliveries::count_by_status`] and need not know where deliveries are stored, listed and counted.
 //!
 //! # Sources
 //!
@@ -35,13 +35,13 @@ use domain::row::Key;
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
 
-use super::attempt::word;
-use super::counts::{self, Book, Criteria};
-use super::found::{
-    ById, Draft, Found, Scan, Scanned, Selection, Window, as_u64, by_id, left_by_day, on_page, read, sum,
-    within,
+use super::attempt::status_value;
+use super::counts::{self, Criteria, LoadedCounts};
+use super::list_key::{ListKey, Marker, bounds, bounds_with_marker, last_place};
+use super::page::{
+    ById, FoundDelivery, PageDraft, Scan, ScanResult, Selection, Window, as_u64, by_id, from_row,
+    select_page, sum, unseen_by_day, within,
 };
-use super::place::{Marker, Place, bounds, bounds_with_marker, last_place};
 use super::{Deliveries, Delivery, DeliveryStatus};
 use crate::random;
 use crate::store::{
@@ -92,11 +92,11 @@ pub(super) type Tally = Vec<(DeliveryStatus, u64)>;
 
 /// The counts of a scope and its newest rows.
 struct NewestRows {
-    book: Book,
+    book: LoadedCounts,
     /// The rows that passed the query's filter.
     rows: Vec<DeliveryRow>,
     /// The sort key of the last row that was read; `None`: all rows that are shown were read.
-    looked_to: Option<String>,
+    read_to: Option<String>,
     /// The lowest id that lists show.
     first_shown: DeliveryId,
 }
@@ -111,25 +111,25 @@ struct DeliveryRow {
 impl NewestRows {
     /// Whether all rows that are shown were read.
     fn is_whole(&self) -> bool {
-        self.looked_to.is_none()
+        self.read_to.is_none()
     }
 
     /// Returns the sort key of the last row that was read, if older rows after the checkpoint were not read; `None`:
     /// all rows after the checkpoint were read.
     fn unread_after_checkpoint(&self) -> Option<&str> {
         let from = self.uncounted_from();
-        self.looked_to.as_deref().filter(|looked_to| *looked_to > from.as_str())
+        self.read_to.as_deref().filter(|looked_to| *looked_to > from.as_str())
     }
 
     /// Returns the lowest sort key that a shown row after the checkpoint can have.
     fn uncounted_from(&self) -> String {
-        counts::after(self.book.counts.up_to).max(self.first_shown.to_string())
+        counts::after(self.book.counts.checkpoint).max(self.first_shown.to_string())
     }
 }
 
 /// The entries of a scope's status list that are in the status of a selection.
 struct StatusList {
-    places: Vec<Place>,
+    places: Vec<ListKey>,
     marker: Marker,
     /// The number of entries that were read, with those in other statuses.
     read: usize,
@@ -226,7 +226,7 @@ impl Deliveries {
     }
 
     /// Returns how many of a scope's deliveries are in each status.
-    pub(super) async fn tally(&self, scope: &Scope, now: Timestamp) -> Result<Tally, StoreError> {
+    pub(super) async fn count_by_status(&self, scope: &Scope, now: Timestamp) -> Result<Tally, StoreError> {
         let mut attempts = 0;
         loop {
             pause(attempts).await;
@@ -245,7 +245,7 @@ impl Deliveries {
                 )
             };
             if newest.is_whole() {
-                let rows = by_id(newest.rows.into_iter().map(|seen| read(seen.delivery)));
+                let rows = by_id(newest.rows.into_iter().map(|seen| from_row(seen.delivery)));
                 return Ok(DeliveryStatus::all().map(|status| (status, count(&rows, status))).collect());
             }
             attempts = attempts.saturating_add(1);
@@ -275,7 +275,7 @@ impl Deliveries {
         mode: ReadMode,
     ) -> Result<PageAttempt, PageError> {
         let now = mode.now;
-        let is_filtered = selection.criteria.status.is_some() || selection.criteria.is_by_kind();
+        let is_filtered = selection.criteria.status.is_some() || selection.criteria.needs_breakdown();
         let begins_at_newest = window.after.is_none() && selection.to >= DeliveryId::last_at(now);
         let read_limit = match (is_filtered, begins_at_newest) {
             (true, _) => ReadLimit { cursor: window.after, ..ReadLimit::newest() },
@@ -302,11 +302,12 @@ impl Deliveries {
             Box::pin(scanned)
         )?;
         let from_rows =
-            mode.from_rows || (selection.criteria.is_by_kind() && !newest.book.counts.is_by_kind());
+            mode.from_rows || (selection.criteria.needs_breakdown() && !newest.book.counts.has_breakdown());
         if newest.is_whole() {
-            let all: Vec<Found> = newest.rows.into_iter().map(|seen| read(seen.delivery)).collect();
+            let all: Vec<FoundDelivery> =
+                newest.rows.into_iter().map(|seen| from_row(seen.delivery)).collect();
             let total = all.iter().filter(|found| selection.admits(found)).count();
-            let draft = on_page(all, selection, window);
+            let draft = select_page(all, selection, window);
             return self.complete_draft(scope, draft, async { Ok(Total::Known(as_u64(total))) }).await;
         }
         if !from_rows && !self.is_consistent(scope, &newest.book, &listing, mode.is_last).await? {
@@ -331,7 +332,7 @@ impl Deliveries {
             let (rest, parts) =
                 tokio::try_join!(Box::pin(rest), Box::pin(self.count_partial_days(scope, parts)))?;
             let mut uncounted = listed;
-            uncounted.extend(by_id(rest.into_iter().map(|seen| read(seen.delivery))));
+            uncounted.extend(by_id(rest.into_iter().map(|seen| from_row(seen.delivery))));
             let counted = whole.map_or(0, |days| sum(&newest.book.by_day(&selection.criteria, days)));
             let uncounted = within(&uncounted, selection, whole);
             Ok(Total::Known(counted.saturating_add(uncounted).saturating_add(parts)))
@@ -350,13 +351,14 @@ impl Deliveries {
         window: &Window,
         newest: &NewestRows,
         listed: Option<&ById>,
-    ) -> Result<Draft, PageError> {
-        let all: Vec<Found> = newest.rows.iter().map(|seen| read(seen.delivery.clone())).collect();
+    ) -> Result<PageDraft, PageError> {
+        let all: Vec<FoundDelivery> =
+            newest.rows.iter().map(|seen| from_row(seen.delivery.clone())).collect();
         let start = window.after.map_or(selection.to, |after| after.min(selection.to));
-        let looked_to = newest.looked_to.as_deref().map_or(selection.from, before_row);
+        let looked_to = newest.read_to.as_deref().map_or(selection.from, before_row);
         let begins_among_newest = looked_to < start;
-        let draft = on_page(all.clone(), selection, window);
-        let is_after = |found: &&Found| window.after.is_none_or(|after| found.id() < after);
+        let draft = select_page(all.clone(), selection, window);
+        let is_after = |found: &&FoundDelivery| window.after.is_none_or(|after| found.id() < after);
         let matching = all.iter().filter(|found| selection.admits(found)).filter(is_after).count();
         if draft.next.is_some() || looked_to < selection.from {
             return Ok(draft);
@@ -369,18 +371,18 @@ impl Deliveries {
             rows: None,
             queries: match listed {
                 None => usize::MAX,
-                Some(_) if selection.criteria.is_by_kind() => 1,
+                Some(_) if selection.criteria.needs_breakdown() => 1,
                 Some(_) => MAX_SCANS,
             },
         };
         // Days can be skipped only if all rows after the checkpoint were read, because no count has the others.
         let scan = match listed.filter(|_| newest.unread_after_checkpoint().is_none()) {
             Some(listed) => {
-                let left = left_by_day(&newest.book, listed, &all, selection);
+                let left = unseen_by_day(&newest.book, listed, &all, selection);
                 let done = newest
                     .book
                     .by_day(&Criteria::default(), (Day::of(Timestamp::MIN), Day::of(Timestamp::MAX)));
-                let moved = scan.moved_on(&left, selection, begins_among_newest);
+                let moved = scan.skip_days(&left, selection, begins_among_newest);
                 // A page by `offset` that makes one query reads as many rows as it can, so that it is not short.
                 let may_be_short = window.after.is_some() || scan.queries > 1;
                 moved.map(|scan| if may_be_short { scan.where_dense(&left, &done) } else { scan })
@@ -389,13 +391,21 @@ impl Deliveries {
         };
         let Some(scan) = scan else { return Ok(draft) };
         let scanned = self.scan(scope, selection, &scan).await?;
-        let unproved =
-            if begins_among_newest { draft.unproved } else { window.after.filter(|_| !scanned.is_proved) };
-        Ok(Draft { unproved, ..scanned.below(draft.found, None) })
+        let unverified = if begins_among_newest {
+            draft.unverified_cursor
+        } else {
+            window.after.filter(|_| !scanned.has_cursor)
+        };
+        Ok(PageDraft { unverified_cursor: unverified, ..scanned.below(draft.found, None) })
     }
 
     /// Searches rows for matches, from an id towards older ones.
-    async fn scan(&self, scope: &Scope, selection: &Selection, scan: &Scan) -> Result<Scanned, StoreError> {
+    async fn scan(
+        &self,
+        scope: &Scope,
+        selection: &Selection,
+        scan: &Scan,
+    ) -> Result<ScanResult, StoreError> {
         let wanted = scan.wanted();
         let query = self.between(scope, &selection.from.to_string(), &scan.before.to_string());
         let query = with_filter(query, &selection.criteria, scan.after);
@@ -405,7 +415,7 @@ impl Deliveries {
             let limit = self.rows_of_a_query(rows.take());
             let page = query.clone().set_limit(limit).set_exclusive_start_key(after).send().await;
             let page = page.map_err(unavailable)?;
-            let read = page.items.unwrap_or_default().into_iter().filter_map(readable).map(read);
+            let read = page.items.unwrap_or_default().into_iter().filter_map(parse_or_log).map(from_row);
             // Parsing a row takes longer than fetching it, so parsing ends when enough matches are found.
             for row in read {
                 is_proved |= scan.after == Some(row.id());
@@ -424,7 +434,7 @@ impl Deliveries {
         let more = found.len() >= wanted;
         let looked_to = after.as_ref().and_then(|key| text(key, "sk")).and_then(|sort| sort.parse().ok());
         let found = found.into_iter().skip(scan.skip).take(scan.limit).collect();
-        Ok(Scanned { found, more, looked_to, is_proved })
+        Ok(ScanResult { found, more, read_to: looked_to, has_cursor: is_proved })
     }
 
     /// Reads a page of `PENDING` or `PROCESSING` deliveries. They are in the status list, except those whose first
@@ -451,7 +461,7 @@ impl Deliveries {
             Box::pin(self.status_list(scope, selection))
         )?;
         let found = if newest.is_whole() {
-            by_id(newest.rows.into_iter().map(|seen| read(seen.delivery)))
+            by_id(newest.rows.into_iter().map(|seen| from_row(seen.delivery)))
         } else {
             let rest = self.remaining_rows(scope, &newest, &in_any_status).await?;
             let mut found = uncounted(&newest, rest, listing);
@@ -461,7 +471,7 @@ impl Deliveries {
             found
         };
         let total = as_u64(found.values().filter(|found| selection.admits(found)).count());
-        let draft = on_page(found.into_values().rev().collect(), selection, window);
+        let draft = select_page(found.into_values().rev().collect(), selection, window);
         let page = self.complete_draft(scope, draft, async { Ok(Total::Known(total)) }).await?;
         Ok(retain_status(page, status))
     }
@@ -490,10 +500,10 @@ impl Deliveries {
             counted_places = counted().await?;
         }
         let is_whole = counted_places.len() < most;
-        let looked_to = counted_places.last().and_then(|entry| Some(Place::parse(&entry.sort)?.id));
-        let places = counted_places.iter().filter_map(|entry| Place::parse(&entry.sort));
-        let uncounted = by_id(listing.places.iter().cloned().map(Found::Listed));
-        let mut found = by_id(places.map(Found::Listed));
+        let looked_to = counted_places.last().and_then(|entry| Some(ListKey::parse(&entry.sort)?.id));
+        let places = counted_places.iter().filter_map(|entry| ListKey::parse(&entry.sort));
+        let uncounted = by_id(listing.places.iter().cloned().map(FoundDelivery::Entry));
+        let mut found = by_id(places.map(FoundDelivery::Entry));
         found.extend(uncounted.clone());
         if let Some(looked_to) = looked_to.filter(|_| !is_whole) {
             found = found.split_off(&looked_to);
@@ -502,7 +512,7 @@ impl Deliveries {
             return Ok(PageAttempt::NeedsRows);
         }
         let matches = found.values().filter(|found| selection.admits(found)).count();
-        let mut draft = on_page(found.into_values().rev().collect(), selection, window);
+        let mut draft = select_page(found.into_values().rev().collect(), selection, window);
         if !is_whole {
             draft.next = draft.next.or(looked_to);
         }
@@ -510,12 +520,12 @@ impl Deliveries {
             if is_whole && window.after.is_none() {
                 return Ok(Total::Known(as_u64(matches)));
             }
-            let is_by_kind = selection.criteria.is_by_kind();
+            let is_by_kind = selection.criteria.needs_breakdown();
             let (whole, parts) = selection.days();
-            let book = Box::pin(self.book(scope, is_by_kind));
+            let book = Box::pin(self.load_counts(scope, is_by_kind));
             let (book, parts) = tokio::try_join!(book, Box::pin(self.count_partial_days(scope, parts)))?;
             let mut uncounted = uncounted;
-            if is_by_kind && !book.counts.is_by_kind()
+            if is_by_kind && !book.counts.has_breakdown()
                 || !self.load_kinds(scope, selection, &mut uncounted).await?
             {
                 return Ok(Total::NeedsRows);
@@ -539,7 +549,7 @@ impl Deliveries {
         selection: &Selection,
         found: &mut ById,
     ) -> Result<bool, StoreError> {
-        if !selection.criteria.is_by_kind() {
+        if !selection.criteria.needs_breakdown() {
             return Ok(true);
         }
         let outdated = found.values().filter(|one| one.kind().is_none() && selection.admits(one));
@@ -548,7 +558,7 @@ impl Deliveries {
             return Ok(false);
         }
         let rows = if keys.is_empty() { Vec::new() } else { self.store.batch_get(&keys).await? };
-        found.extend(by_id(rows.into_iter().filter_map(readable).map(read)));
+        found.extend(by_id(rows.into_iter().filter_map(parse_or_log).map(from_row)));
         Ok(true)
     }
 
@@ -557,7 +567,7 @@ impl Deliveries {
     async fn is_consistent(
         &self,
         scope: &Scope,
-        book: &Book,
+        book: &LoadedCounts,
         listing: &StatusList,
         is_last: bool,
     ) -> Result<bool, StoreError> {
@@ -565,7 +575,7 @@ impl Deliveries {
         if marker == listing.marker && listing.read >= ENTRIES_PER_QUERY {
             // The list took several requests, and only one of them read the marker. A count may have been written
             // between that one and the last. So the marker of the counts is read again.
-            marker = self.book(scope, false).await?.counts.marker();
+            marker = self.load_counts(scope, false).await?.counts.marker();
         }
         let is_consistent = marker == listing.marker;
         if is_last && !is_consistent {
@@ -584,26 +594,26 @@ impl Deliveries {
     ) -> Result<NewestRows, StoreError> {
         let first_shown = counts::first_shown(now);
         let criteria = &selection.criteria;
-        let first_sort = if criteria.is_by_kind() { counts::SORT_WITH_DAYS } else { counts::SORT };
+        let first_sort = if criteria.needs_breakdown() { counts::SORT_WITH_DAYS } else { counts::SORT };
         let query = self.between(scope, &first_shown.to_string(), first_sort);
         let query = with_filter(query, criteria, read_limit.cursor);
         let mut newest =
-            NewestRows { book: Book::new(*scope), rows: Vec::new(), looked_to: None, first_shown };
+            NewestRows { book: LoadedCounts::new(*scope), rows: Vec::new(), read_to: None, first_shown };
         let mut after = None;
         let partition = Delivery::partition(scope);
         loop {
             let limit =
-                self.rows_of_a_query(Some(read_limit.limit(newest.rows.len(), criteria.is_by_kind())));
+                self.rows_of_a_query(Some(read_limit.limit(newest.rows.len(), criteria.needs_breakdown())));
             let page = query.clone().set_limit(limit).set_exclusive_start_key(after).send().await;
             let page = page.map_err(unavailable)?;
             for item in page.items.unwrap_or_default() {
-                let Some(item) = newest.book.take(item)? else { continue };
+                let Some(item) = newest.book.add_row(item)? else { continue };
                 let in_list = text(&item, "list_pk").is_some_and(|list| list == partition);
-                newest.rows.extend(readable(item).map(|delivery| DeliveryRow { delivery, in_list }));
+                newest.rows.extend(parse_or_log(item).map(|delivery| DeliveryRow { delivery, in_list }));
             }
             after = page.last_evaluated_key;
-            newest.looked_to = after.as_ref().and_then(|key| text(key, "sk"));
-            let is_before_counts = newest.looked_to.as_deref().is_some_and(|sort| sort > counts::SORT);
+            newest.read_to = after.as_ref().and_then(|key| text(key, "sk"));
+            let is_before_counts = newest.read_to.as_deref().is_some_and(|sort| sort > counts::SORT);
             if after.is_none() || (newest.rows.len() >= read_limit.wanted && !is_before_counts) {
                 return Ok(newest);
             }
@@ -618,7 +628,7 @@ impl Deliveries {
             self.store.list(ListIndex::All, &partition, (&from, &to), Order::NewestFirst, usize::MAX).await?;
         let marker = entries.iter().find_map(|entry| Marker::parse(&entry.sort)).unwrap_or_default();
         let status = selection.criteria.status;
-        let places = entries.iter().filter_map(|entry| Place::parse(&entry.sort));
+        let places = entries.iter().filter_map(|entry| ListKey::parse(&entry.sort));
         let places = places.filter(|place| status.is_none_or(|status| status == place.status)).collect();
         Ok(StatusList { places, marker, read: entries.len() })
     }
@@ -642,7 +652,7 @@ impl Deliveries {
             let page = query.clone().send().await.map_err(unavailable)?;
             for item in page.items.unwrap_or_default() {
                 let in_list = text(&item, "list_pk").is_some_and(|list| list == partition);
-                let seen = readable(item).map(|delivery| DeliveryRow { delivery, in_list });
+                let seen = parse_or_log(item).map(|delivery| DeliveryRow { delivery, in_list });
                 rest.extend(seen.filter(|seen| !seen.delivery.listed || seen.in_list));
             }
             if page.last_evaluated_key.is_none() {
@@ -704,11 +714,11 @@ impl Deliveries {
     async fn complete_draft(
         &self,
         scope: &Scope,
-        draft: Draft,
+        draft: PageDraft,
         total: impl Future<Output = Result<Total, StoreError>>,
     ) -> Result<PageAttempt, PageError> {
-        let Draft { found, next, unproved } = draft;
-        let loaded = Box::pin(self.load_bodies(scope, found, unproved));
+        let PageDraft { found, next, unverified_cursor: unverified } = draft;
+        let loaded = Box::pin(self.load_bodies(scope, found, unverified));
         let ((deliveries, is_proved), total) = tokio::try_join!(loaded, Box::pin(total))?;
         let total = match total {
             Total::Known(total) => total,
@@ -721,23 +731,24 @@ impl Deliveries {
         Ok(PageAttempt::Read(DeliveryPage { deliveries, total, next }))
     }
 
-    /// Reads the events of a page, the rows of deliveries of which only the entry was read, and the row of `unproved`,
-    /// all in one batch. Returns the deliveries with their bodies in the page's order, and whether `unproved` exists.
+    /// Reads the events of a page, the rows of deliveries of which only the entry was read, and the row of
+    /// `unverified`, all in one batch. Returns the deliveries with their bodies in the page's order, and whether `unverified` exists.
     async fn load_bodies(
         &self,
         scope: &Scope,
-        page: Vec<Found>,
-        unproved: Option<DeliveryId>,
+        page: Vec<FoundDelivery>,
+        unverified: Option<DeliveryId>,
     ) -> Result<(Vec<(Delivery, Option<String>)>, bool), StoreError> {
         let mut keys: Vec<Key> = page.iter().map(|found| Event::key_of(scope, found.event())).collect();
         keys.sort_by(|left, right| left.sk.cmp(&right.sk));
         keys.dedup();
-        let missing = page.iter().filter(|found| matches!(found, Found::Listed(_))).map(Found::id);
-        keys.extend(missing.chain(unproved).map(|id| Delivery::key_of(scope, id)));
+        let missing =
+            page.iter().filter(|found| matches!(found, FoundDelivery::Entry(_))).map(FoundDelivery::id);
+        keys.extend(missing.chain(unverified).map(|id| Delivery::key_of(scope, id)));
         let (mut events, mut rows) = (HashMap::new(), HashMap::new());
         for item in self.store.batch_get(&keys).await? {
             if key_of_item(&item).as_ref().is_some_and(Delivery::is_at) {
-                rows.extend(readable(item).map(|delivery| (delivery.id, delivery)));
+                rows.extend(parse_or_log(item).map(|delivery| (delivery.id, delivery)));
             } else {
                 // An event that can't be read must not hide the other deliveries of the page.
                 match from_item::<Event>(item) {
@@ -746,11 +757,11 @@ impl Deliveries {
                 }
             }
         }
-        let is_proved = unproved.is_none_or(|id| rows.contains_key(&id));
-        let with_body = |found: Found| {
+        let is_proved = unverified.is_none_or(|id| rows.contains_key(&id));
+        let with_body = |found: FoundDelivery| {
             let delivery = match found {
-                Found::Read(delivery) => *delivery,
-                Found::Listed(place) => rows.remove(&place.id)?,
+                FoundDelivery::Row(delivery) => *delivery,
+                FoundDelivery::Entry(place) => rows.remove(&place.id)?,
             };
             let body = events.get(&delivery.event).map(|event| event.body_as(delivery.event_type));
             Some((delivery, body))
@@ -791,13 +802,13 @@ fn before_row(sort: &str) -> DeliveryId {
 /// Returns the uncounted deliveries: the entries of the status list, and the rows that are in the list, or unlisted and
 /// after the checkpoint. A row replaces the entry of the same delivery, because the index may be behind its table.
 fn uncounted(newest: &NewestRows, rest: Vec<DeliveryRow>, listing: StatusList) -> ById {
-    let mut found = by_id(listing.places.into_iter().map(Found::Listed));
-    let up_to = newest.book.counts.up_to;
+    let mut found = by_id(listing.places.into_iter().map(FoundDelivery::Entry));
+    let up_to = newest.book.counts.checkpoint;
     let rows = newest
         .rows
         .iter()
         .filter(|seen| if seen.delivery.listed { seen.in_list } else { Some(seen.delivery.id) > up_to });
-    found.extend(by_id(rows.cloned().chain(rest).map(|seen| read(seen.delivery))));
+    found.extend(by_id(rows.cloned().chain(rest).map(|seen| from_row(seen.delivery))));
     found
 }
 
@@ -814,7 +825,7 @@ fn retain_status(attempt: PageAttempt, status: DeliveryStatus) -> PageAttempt {
 
 /// Parses a delivery's row. Logs an error and returns `None` if it can't: one bad row must not hide the other
 /// deliveries.
-pub(super) fn readable(item: Item) -> Option<Delivery> {
+pub(super) fn parse_or_log(item: Item) -> Option<Delivery> {
     from_item(item).map_err(|error| tracing::error!(%error, "can't read a delivery; it is skipped")).ok()
 }
 
@@ -830,7 +841,7 @@ fn with_filter(
     if let Some(status) = criteria.status {
         conditions.push("#status = :status");
         query = query.expression_attribute_names("#status", "status");
-        query = query.expression_attribute_values(":status", word(status));
+        query = query.expression_attribute_values(":status", status_value(status));
     }
     if let Some(event_type) = criteria.event_type {
         conditions.push("event_type = :type");

@@ -4,12 +4,12 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use domain::vocabulary::Vocabulary;
 
 /// Returns a parser for the values of `T`. The help text lists all of them.
-pub(crate) fn word<T: Vocabulary + Send + Sync + 'static>() -> impl TypedValueParser<Value = T> {
+pub(crate) fn enum_parser<T: Vocabulary + Send + Sync + 'static>() -> impl TypedValueParser<Value = T> {
     parser(|_| None)
 }
 
 /// Returns the same parser, with a description of each value in the help text.
-pub(crate) fn explained<T: Vocabulary + Send + Sync + 'static>(
+pub(crate) fn enum_parser_with_help<T: Vocabulary + Send + Sync + 'static>(
     description: impl Fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {
     parser(move |variant| Some(description(variant)))

@@ -9,8 +9,8 @@ use domain::calendar::Day;
 use domain::ids::{DeliveryId, EventId};
 use domain::time::Timestamp;
 
-use super::counts::{Book, Criteria};
-use super::place::{Kind, Place};
+use super::counts::{Criteria, LoadedCounts};
+use super::list_key::{Kind, ListKey};
 use super::{Delivery, DeliveryStatus};
 
 /// The deliveries that match a request's filter.
@@ -27,7 +27,7 @@ impl Selection {
         self.from <= id && id <= self.to
     }
 
-    pub(super) fn admits(&self, found: &Found) -> bool {
+    pub(super) fn admits(&self, found: &FoundDelivery) -> bool {
         self.admits_id(found.id())
             && self.criteria.status.is_none_or(|status| status == found.status())
             && found.kind().is_none_or(|kind| self.criteria.admits_kind(kind))
@@ -47,11 +47,11 @@ impl Selection {
         let (mut first_whole, mut last_whole) = (first, last);
         if !is_from_start {
             parts.push(Self { to: last_of(first), ..*self });
-            first_whole = first.on(1);
+            first_whole = first.plus_days(1);
         }
         if !is_to_end {
             parts.push(Self { from: DeliveryId::first_at(last.starts_at()), ..*self });
-            last_whole = last.back(1);
+            last_whole = last.minus_days(1);
         }
         ((first_whole <= last_whole).then_some((first_whole, last_whole)), parts)
     }
@@ -78,72 +78,72 @@ impl Window {
 
 /// A delivery that a reader found.
 #[derive(Clone)]
-pub(super) enum Found {
+pub(super) enum FoundDelivery {
     /// Its row was read.
-    Read(Box<Delivery>),
+    Row(Box<Delivery>),
     /// Only its entry in the index was read.
-    Listed(Place),
+    Entry(ListKey),
 }
 
-impl Found {
+impl FoundDelivery {
     pub(super) fn id(&self) -> DeliveryId {
         match self {
-            Self::Read(delivery) => delivery.id,
-            Self::Listed(place) => place.id,
+            Self::Row(delivery) => delivery.id,
+            Self::Entry(place) => place.id,
         }
     }
 
     pub(super) fn event(&self) -> EventId {
         match self {
-            Self::Read(delivery) => delivery.event,
-            Self::Listed(place) => place.event,
+            Self::Row(delivery) => delivery.event,
+            Self::Entry(place) => place.event,
         }
     }
 
     pub(super) fn status(&self) -> DeliveryStatus {
         match self {
-            Self::Read(delivery) => delivery.status,
-            Self::Listed(place) => place.status,
+            Self::Row(delivery) => delivery.status,
+            Self::Entry(place) => place.status,
         }
     }
 
     pub(super) fn kind(&self) -> Option<Kind> {
         match self {
-            Self::Read(delivery) => Some(delivery.kind()),
-            Self::Listed(place) => place.kind,
+            Self::Row(delivery) => Some(delivery.kind()),
+            Self::Entry(place) => place.kind,
         }
     }
 }
 
-pub(super) type ById = BTreeMap<DeliveryId, Found>;
+pub(super) type ById = BTreeMap<DeliveryId, FoundDelivery>;
 
 /// A page before its bodies are read.
-pub(super) struct Draft {
-    pub(super) found: Vec<Found>,
+pub(super) struct PageDraft {
+    pub(super) found: Vec<FoundDelivery>,
     /// The cursor of the next page; `None`: there is no next page.
     pub(super) next: Option<DeliveryId>,
     /// The page's `starting_after`, if no row read so far shows that it exists.
-    pub(super) unproved: Option<DeliveryId>,
+    pub(super) unverified_cursor: Option<DeliveryId>,
 }
 
 /// The result of a [`Scan`].
-pub(super) struct Scanned {
-    pub(super) found: Vec<Found>,
+pub(super) struct ScanResult {
+    pub(super) found: Vec<FoundDelivery>,
     /// Whether one more match was seen.
     pub(super) more: bool,
     /// The last row that was read; `None`: there are no older rows.
-    pub(super) looked_to: Option<DeliveryId>,
+    pub(super) read_to: Option<DeliveryId>,
     /// Whether the row of [`Scan::after`] was read, or the scan has none.
-    pub(super) is_proved: bool,
+    pub(super) has_cursor: bool,
 }
 
-impl Scanned {
+impl ScanResult {
     /// Returns the page of the deliveries that were found before and those of the scan. If the scan ended before it
     /// found enough matches, the next page begins after the last row that was read.
-    pub(super) fn below(self, mut found: Vec<Found>, after: Option<DeliveryId>) -> Draft {
+    pub(super) fn below(self, mut found: Vec<FoundDelivery>, after: Option<DeliveryId>) -> PageDraft {
         found.extend(self.found);
-        let next = if self.more { found.last().map(Found::id) } else { self.looked_to };
-        Draft { found, next, unproved: after.filter(|_| !self.is_proved) }
+        let next = if self.more { found.last().map(FoundDelivery::id) } else { self.read_to };
+        PageDraft { found, next, unverified_cursor: after.filter(|_| !self.has_cursor) }
     }
 }
 
@@ -187,7 +187,7 @@ impl Scan {
     ///
     /// `left` has the number of unseen matches of each day. `is_exact`: all unseen matches of the first day are at or
     /// below the scan's beginning. Otherwise some of them may be newer, so the first day is not skipped.
-    pub(super) fn moved_on(
+    pub(super) fn skip_days(
         mut self,
         left: &BTreeMap<Day, u64>,
         selection: &Selection,
@@ -214,10 +214,10 @@ pub(super) fn last_of(day: Day) -> DeliveryId {
 /// Returns the number of unseen matches of each day: the counted ones, and the uncounted ones in `listed`, less those
 /// among the rows `seen`. The counts know whole days only, so `from` and `to` of the selection are applied as whole
 /// days.
-pub(super) fn left_by_day(
-    book: &Book,
+pub(super) fn unseen_by_day(
+    book: &LoadedCounts,
     listed: &ById,
-    seen: &[Found],
+    seen: &[FoundDelivery],
     selection: &Selection,
 ) -> BTreeMap<Day, u64> {
     let day_of = |id: DeliveryId| Day::of(id.timestamp().unwrap_or(Timestamp::MIN));
@@ -247,10 +247,10 @@ pub(super) fn within(found: &ById, selection: &Selection, days: Option<(Day, Day
 }
 
 /// Selects the page from deliveries that are sorted from the newest to the oldest.
-pub(super) fn on_page(found: Vec<Found>, selection: &Selection, window: &Window) -> Draft {
+pub(super) fn select_page(found: Vec<FoundDelivery>, selection: &Selection, window: &Window) -> PageDraft {
     let is_proved = window.after.is_none_or(|after| found.iter().any(|one| one.id() == after));
-    let is_after = |one: &Found| window.after.is_none_or(|after| one.id() < after);
-    let mut on_page: Vec<Found> = found
+    let is_after = |one: &FoundDelivery| window.after.is_none_or(|after| one.id() < after);
+    let mut on_page: Vec<FoundDelivery> = found
         .into_iter()
         .filter(|one| is_after(one) && selection.admits(one))
         .skip(window.skip)
@@ -258,15 +258,15 @@ pub(super) fn on_page(found: Vec<Found>, selection: &Selection, window: &Window)
         .collect();
     let more = on_page.len() > window.limit;
     on_page.truncate(window.limit);
-    let next = on_page.last().filter(|_| more).map(Found::id);
-    Draft { found: on_page, next, unproved: window.after.filter(|_| !is_proved) }
+    let next = on_page.last().filter(|_| more).map(FoundDelivery::id);
+    PageDraft { found: on_page, next, unverified_cursor: window.after.filter(|_| !is_proved) }
 }
 
-pub(super) fn read(delivery: Delivery) -> Found {
-    Found::Read(Box::new(delivery))
+pub(super) fn from_row(delivery: Delivery) -> FoundDelivery {
+    FoundDelivery::Row(Box::new(delivery))
 }
 
-pub(super) fn by_id(found: impl Iterator<Item = Found>) -> ById {
+pub(super) fn by_id(found: impl Iterator<Item = FoundDelivery>) -> ById {
     found.map(|one| (one.id(), one)).collect()
 }
 
@@ -336,7 +336,7 @@ mod tests {
         let all = between(DeliveryId::first_at(Timestamp::MIN), DeliveryId::last_at(Timestamp::MAX));
         let moved = |before: DeliveryId, skip, is_exact| {
             let scan = Scan { before, after: None, skip, limit: 25, rows: None, queries: 1 };
-            scan.moved_on(&left, &all, is_exact).map(|scan| (scan.before, scan.skip))
+            scan.skip_days(&left, &all, is_exact).map(|scan| (scan.before, scan.skip))
         };
         let noon = id("2026-11-20T15:00:00Z");
         // Exact: all three matches of the day are before noon.
@@ -356,7 +356,7 @@ mod tests {
         // Days before the selection are not searched.
         let later = Selection { from: id("2026-11-12T12:00:00Z"), ..all };
         let scan = Scan { before: noon, after: None, skip: 5, limit: 25, rows: None, queries: 1 };
-        assert!(scan.moved_on(&left, &later, true).is_none());
+        assert!(scan.skip_days(&left, &later, true).is_none());
 
         let rows = |done| scan.where_dense(&left, &BTreeMap::from([(day("2026-11-20"), done)])).rows;
         assert_eq!((rows(12), rows(13)), (Some(31 * 16), None));

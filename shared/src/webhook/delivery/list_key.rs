@@ -34,14 +34,14 @@ impl Delivery {
     }
 
     /// Returns the sort key that its entry has in this status.
-    pub(super) fn place(&self, status: DeliveryStatus) -> Place {
-        Place { status, id: self.id, event: self.event, kind: Some(self.kind()) }
+    pub(super) fn list_key(&self, status: DeliveryStatus) -> ListKey {
+        ListKey { status, id: self.id, event: self.event, kind: Some(self.kind()) }
     }
 }
 
 /// The sort key of a delivery's entry in the index.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Place {
+pub(super) struct ListKey {
     pub(super) status: DeliveryStatus,
     pub(super) id: DeliveryId,
     pub(super) event: EventId,
@@ -49,7 +49,7 @@ pub(super) struct Place {
     pub(super) kind: Option<Kind>,
 }
 
-impl Place {
+impl ListKey {
     /// Parses a sort key of the index; `None` for a [`Marker`].
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('#');
@@ -69,7 +69,7 @@ fn kind_of(event_type: Option<&str>, endpoint: Option<&str>) -> Option<Kind> {
     Some(Kind { event_type: *event_type, endpoint })
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ListKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}#{}#{}", self.status.as_str(), self.id, self.event)?;
         let Some(kind) = self.kind else { return Ok(()) };
@@ -146,8 +146,8 @@ mod tests {
         Timestamp::from_millis(millis).unwrap()
     }
 
-    fn place(status: DeliveryStatus, kind: Option<Kind>) -> Place {
-        Place { status, id: DeliveryId::first_at(at(7)), event: EventId::first_at(at(6)), kind }
+    fn place(status: DeliveryStatus, kind: Option<Kind>) -> ListKey {
+        ListKey { status, id: DeliveryId::first_at(at(7)), event: EventId::first_at(at(6)), kind }
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
                     let whole = place(status, Some(Kind { event_type: *event_type, endpoint }));
                     let text = whole.to_string();
                     assert!(text.contains(&format!("#{name}#")), "{text}");
-                    assert_eq!(Place::parse(&text), Some(whole), "{text}");
+                    assert_eq!(ListKey::parse(&text), Some(whole), "{text}");
                 }
             }
         }
@@ -168,14 +168,14 @@ mod tests {
     fn a_sort_key_of_an_earlier_version_has_no_event_type() {
         let old = place(DeliveryStatus::Failed, None);
         assert_eq!(old.to_string().matches('#').count(), 2);
-        assert_eq!(Place::parse(&old.to_string()), Some(old));
+        assert_eq!(ListKey::parse(&old.to_string()), Some(old));
     }
 
     #[test]
     fn a_marker_sorts_between_done_and_open_deliveries_and_is_within_the_bounds_that_include_it() {
         let marker = Marker { writes: 12, at: Some(at(1_700_000_000_000)) };
         let text = marker.to_string();
-        assert_eq!((Marker::parse(&text), Place::parse(&text)), (Some(marker), None));
+        assert_eq!((Marker::parse(&text), ListKey::parse(&text)), (Some(marker), None));
         let from = DeliveryId::first_at(Timestamp::MIN);
         for status in DeliveryStatus::all() {
             let listed = place(status, None).to_string();

@@ -17,7 +17,7 @@ const AUTO_SUBMITTED: HeaderName = HeaderName::new_from_ascii_str("Auto-Submitte
 
 /// An email, encoded for sending.
 #[derive(Clone, Debug)]
-pub struct Mail {
+pub struct EmailMessage {
     /// The email's id.
     pub id: EmailId,
     /// The sender's address.
@@ -35,9 +35,9 @@ pub struct Mail {
 /// Why an email can't be encoded.
 #[derive(Debug, thiserror::Error)]
 #[error("an email can't be encoded: {0}")]
-pub struct MailError(String);
+pub struct EncodeError(String);
 
-impl Mail {
+impl EmailMessage {
     /// Encodes an email. The `Message-ID` depends on the email's id and the sender's domain, so a second sending has
     /// the same one.
     pub(crate) fn new(
@@ -45,13 +45,13 @@ impl Mail {
         (from, to): (&MailAddress, &MailAddress),
         text: &Text,
         at: Timestamp,
-    ) -> Result<Self, MailError> {
+    ) -> Result<Self, EncodeError> {
         let mailbox = |address: &MailAddress| {
             let address = address
                 .as_str()
                 .parse()
-                .map_err(|error: lettre::address::AddressError| MailError(error.to_string()))?;
-            Ok::<_, MailError>(Mailbox::new(None, address))
+                .map_err(|error: lettre::address::AddressError| EncodeError(error.to_string()))?;
+            Ok::<_, EncodeError>(Mailbox::new(None, address))
         };
         let written_at = UNIX_EPOCH
             .checked_add(Duration::from_millis(u64::try_from(at.millis()).unwrap_or_default()))
@@ -66,7 +66,7 @@ impl Mail {
             .header(MIME_VERSION_1_0)
             .header(ContentType::TEXT_PLAIN)
             .body(text.body.clone())
-            .map_err(|error| MailError(error.to_string()))?;
+            .map_err(|error| EncodeError(error.to_string()))?;
         let (from, to, subject) = (from.clone(), to.clone(), text.subject.clone());
         Ok(Self { id, from, to, subject, at, bytes: message.formatted() })
     }
@@ -78,16 +78,16 @@ mod tests {
 
     use super::*;
 
-    fn message(subject: &str, body: &str) -> Mail {
+    fn message(subject: &str, body: &str) -> EmailMessage {
         let at: Timestamp = "2026-11-21T18:04:05.678Z".parse().unwrap();
         let id = EmailId::derive(at, "row", 1, "kind");
         let (from, to) = ("avisos@pagamentos.example".parse().unwrap(), "ana@loja.example".parse().unwrap());
         let text = Text { subject: subject.to_owned(), body: body.to_owned() };
-        Mail::new(id, (&from, &to), &text, at).unwrap()
+        EmailMessage::new(id, (&from, &to), &text, at).unwrap()
     }
 
     /// Parses a message as a recipient does, and returns the names of its headers in order.
-    fn headers(message: &Mail) -> Vec<String> {
+    fn headers(message: &EmailMessage) -> Vec<String> {
         let parsed = MessageParser::default().parse(&message.bytes).unwrap();
         parsed.headers_raw().map(|(name, _)| name.to_owned()).collect()
     }
