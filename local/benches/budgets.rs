@@ -1,6 +1,5 @@
-//! `cargo bench -p local`: prints the DynamoDB requests and capacity units of each API request, its budget
-//! (docs/decisions.md), and its duration. The tests in `local/tests/service/budgets.rs` enforce the budgets. Durations
-//! depend on the machine.
+//! `cargo bench -p local`: prints the DynamoDB requests and capacity units of each API request, its budget and its
+//! duration. The tests in `local/tests/service/budgets.rs` enforce the budgets. Durations depend on the machine.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::as_conversions,

@@ -510,7 +510,8 @@ async fn the_last_pass_cancels_a_delivery_that_became_pending_after_the_first() 
     assert!(!abandonment_rows(&service).await[0].contains_key("due_pk"));
 }
 
-/// The number of pending deliveries in the next test. The measurements in docs/decisions are of `cargo run` with 10,000.
+/// The number of pending deliveries in the next test. The measurements in docs/decisions/071-abandonment-in-passes.md
+/// are of `cargo run` with 10,000.
 const MANY: usize = 1_500;
 
 #[tokio::test]
