@@ -149,7 +149,7 @@ async fn an_operator_adjusts_a_balance_and_creates_settles_and_fails_payouts() {
         (&json!("adjustment"), &json!(1000), &json!(null))
     );
     assert_eq!(service.object(&adjust("-100")).await["net"], -100);
-    assert!(service.failure(&adjust("-901")).await.contains("only 900 available, in minor units"));
+    assert!(service.failure(&adjust("-901")).await.contains("is only 900 (minor units)"));
 
     let create = |amount: &'static str| [&["payouts", "create", "--amount", amount], &test[..]].concat();
     let first = service.object(&create("600")).await;
@@ -158,7 +158,7 @@ async fn an_operator_adjusts_a_balance_and_creates_settles_and_fails_payouts() {
         (&json!("payout"), &json!(600), &json!("BRL"), &json!("pending"))
     );
     let second = service.object(&create("300")).await;
-    assert!(service.failure(&create("1")).await.contains("only 0 available"));
+    assert!(service.failure(&create("1")).await.contains("is only 0 (minor units)"));
     let [first, second] = [&first, &second].map(|payout| payout["id"].as_str().unwrap().to_owned());
     let end = |how: &'static str, id: &str| [how, id, "--reason", "account closed"].map(str::to_owned);
     let run = async |words: [String; 4]| {
@@ -170,7 +170,7 @@ async fn an_operator_adjusts_a_balance_and_creates_settles_and_fails_payouts() {
     let failed = run(end("fail", &second)).await;
     assert_eq!((&failed["status"], &failed["failure_reason"]), (&json!("failed"), &json!("account closed")));
     let failure = service.failure(&["payouts", "fail", &first, "--reason", "too late"]).await;
-    assert!(failure.contains("paid already"), "{failure}");
+    assert!(failure.contains("already ended: it is paid"), "{failure}");
     let listed = service.objects(&["payouts", "list", "--account", &account, "--mode", "test"]).await;
     assert_eq!(listed, [failed, settled]);
 
@@ -186,14 +186,14 @@ async fn an_operator_adjusts_a_balance_and_creates_settles_and_fails_payouts() {
         "creating a payout again under its id returns the existing one"
     );
     let other = [&create("601")[..], &["--id", &first]].concat();
-    assert!(service.failure(&other).await.contains("another payout of that id"));
+    assert!(service.failure(&other).await.contains("belongs to a different payout"));
     // A made-up id carries any timestamp, so its object would appear anywhere in the statement and the audit.
     for made_up in ["00000000000000000000000000", "0zzzzzzzzz0000000000000000", "7zzzzzzzzz0000000000000000"]
     {
         let (payout, movement) = (format!("po_{made_up}"), format!("mv_{made_up}"));
         for words in [[&create("1")[..], &["--id", &payout]], [&adjust("1")[..], &["--id", &movement]]] {
             let message = service.failure(&words.concat()).await;
-            assert!(message.contains("not of the day before"), "{message}");
+            assert!(message.contains("not made within the last day"), "{message}");
         }
     }
     assert!(service.failure(&adjust("0")).await.contains("must not be zero"));
@@ -503,7 +503,7 @@ async fn an_operator_opens_an_account_adds_users_and_sets_its_limits() {
     assert_eq!((&ana["email"], &ana["role"]), (&json!("ana@padaria.example"), &json!("OWNER")));
     let password = ana["password"].as_str().unwrap().to_owned();
     assert_eq!(password.len(), 24);
-    assert!(service.failure(&[&add[..], &why].concat()).await.contains("has that e-mail address already"));
+    assert!(service.failure(&[&add[..], &why].concat()).await.contains("has this e-mail address"));
     let token = service.log_in("ana@padaria.example", &password).await.unwrap();
 
     // A new owner can manage API keys immediately.
@@ -633,7 +633,7 @@ async fn an_invalid_command_is_refused_with_the_reason() {
     };
     for (more, says) in [
         (vec!["--amount", "100"], "--reason"),
-        (vec!["--amount", "0", "--reason", "x"], "positive"),
+        (vec!["--amount", "0", "--reason", "x"], "at least 1"),
         (vec!["--amount", "1.5", "--reason", "x"], "integer"),
         (vec!["--amount", "100", "--reason", " "], "characters"),
         (vec!["--amount", "100", "--currency", "BLR", "--reason", "x"], "currency"),
@@ -978,9 +978,9 @@ async fn an_operator_confirms_a_med_case_adds_evidence_and_decides_it() {
     assert_eq!((listed.len(), &listed[0]["id"]), (1, &added["id"]));
     assert!(listed[0]["view_url"].as_str().unwrap().starts_with(&service.stack.endpoints.s3_url));
     for (path, says) in [
-        (file("notes.txt", b"hello"), "no type"),
-        (file("empty.png", b""), "1 to 10485760 bytes"),
-        (file("long.pdf", &[&b"%PDF-"[..], &vec![0; 10_485_760]].concat()), "1 to 10485760 bytes"),
+        (file("notes.txt", b"hello"), "must be PNG"),
+        (file("empty.png", b""), "1 to 10485760 (bytes)"),
+        (file("long.pdf", &[&b"%PDF-"[..], &vec![0; 10_485_760]].concat()), "1 to 10485760 (bytes)"),
         (directory.join("absent.png").to_str().unwrap().to_owned(), "absent.png"),
     ] {
         let message = service.failure(&[&["med", "evidence", "add", id, &path], &why[..]].concat()).await;

@@ -788,11 +788,11 @@ async fn an_invalid_offset_cursor_or_date_is_refused_and_offset_excludes_a_curso
     let unknown = DeliveryId::first_at(service.stack.clock.now());
     for (query, param, way_out) in [
         (format!("starting_after={unknown}&offset=0"), "starting_after", "offset"),
-        (format!("starting_after={unknown}"), "starting_after", "not a delivery"),
+        (format!("starting_after={unknown}"), "starting_after", "id of a delivery"),
         (
             format!("starting_after={unknown}&status=FAILED&eventType=charge.paid"),
             "starting_after",
-            "not a delivery",
+            "id of a delivery",
         ),
         ("starting_after=evt_1".to_owned(), "starting_after", "wd_"),
         ("offset=5001".to_owned(), "offset", "starting_after"),
