@@ -1,10 +1,11 @@
-# `sam build` runs a target of this file for each function. One cargo build serves all of them.
-# ARCHITECTURE must equal the template's parameter Architecture: `ARCHITECTURE=x86_64 sam build`.
+# `sam build` runs the target `build-<logical id>` of this file for each function. One cargo build compiles
+# all functions. ARCHITECTURE must equal the template's parameter Architecture. Example:
+# `ARCHITECTURE=x86_64 sam build`.
 
 ARCHITECTURE ?= arm64
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-# A directory other than cargo-lambda's default, target/lambda, in which cargo stores the binaries of `--profile lambda`
-# under the same names.
+# The directory of the built functions. cargo-lambda's default, target/lambda, can't be used: cargo itself
+# stores the binaries of `--profile lambda` there, under the same names.
 OUT := $(TARGET_DIR)/functions
 BUILT := $(OUT)/.built-$(ARCHITECTURE)
 SOURCES := Cargo.toml Cargo.lock $(shell find artefacts domain functions shared -type f)
@@ -26,7 +27,8 @@ BINARY_WebhookWorkerFunction := webhook-worker
 BINARY_MailerFunction := mailer
 BINARY_SchedulerFunction := scheduler
 
-# The stamp file is valid until a source changes, so the first call builds all functions and the other calls only copy.
+# The first call builds all functions and writes the stamp file. Until a source changes, later calls only
+# copy.
 $(BUILT): $(SOURCES)
 	cargo lambda build --profile lambda --locked --workspace --exclude local --exclude admin --bins --lambda-dir $(OUT) $(ARCHITECTURE_FLAG_$(ARCHITECTURE))
 	rm -f $(OUT)/.built-*

@@ -1,4 +1,5 @@
-//! `admin accounts`: opens and lists accounts, and sets their fees, hold periods, limits, contact and acquirer.
+//! `admin accounts`: opens and lists accounts, and sets their fees, hold periods, limits, contact and
+//! acquirer.
 
 use std::error::Error;
 
@@ -17,7 +18,7 @@ use crate::{OperatorArguments, acquirer, print_json, print_stack};
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Open an account. It has no users and no API keys: add its owner next
+    /// Open an account without users and API keys; add its owner next
     Open {
         /// The merchant's name, shown to payers and written into BR Codes, which truncate it to 25 characters
         #[arg(long, value_parser = name)]
@@ -25,8 +26,8 @@ pub(crate) enum Command {
         /// The merchant's city, written into BR Codes, which truncate it to 15 characters
         #[arg(long, value_parser = name)]
         merchant_city: String,
-        /// The address for emails about MED cases, disabled webhook endpoints and new refund keys; without it none is
-        /// sent
+        /// The email address to notify of MED cases, disabled webhook endpoints and refunds to new Pix keys;
+        /// without it, no email is sent
         #[arg(long)]
         contact: Option<MailAddress>,
         #[command(flatten)]
@@ -39,7 +40,7 @@ pub(crate) enum Command {
         /// The account (acc_…)
         id: AccountId,
     },
-    /// Set the fees that an account pays for each payment by a method, from the next settlement on
+    /// Set an account's fees for payments by one method, from the next settlement of a payment on
     SetFees {
         /// The account (acc_…)
         id: AccountId,
@@ -49,13 +50,13 @@ pub(crate) enum Command {
         /// The acquirer's fee: 10+99 is 10 minor units plus 0.99 % of the amount
         #[arg(long, value_name = "FIXED+BASIS_POINTS", allow_hyphen_values = true, value_parser = fee)]
         acquirer: Fee,
-        /// The platform's fee, in the same form
+        /// The platform's fee, written like the acquirer's fee
         #[arg(long, value_name = "FIXED+BASIS_POINTS", allow_hyphen_values = true, value_parser = fee)]
         platform: Fee,
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Set the hold period of payments by a method, from the next settlement on
+    /// Set the hold period of payments by one method, from the next settlement of a payment on
     SetHold {
         /// The account (acc_…)
         id: AccountId,
@@ -112,7 +113,7 @@ pub(crate) enum Command {
     SetVelocity {
         /// The account (acc_…)
         id: AccountId,
-        /// Charges per ten minutes for one customer, who is identified by document
+        /// Charges per ten minutes for one customer, identified by tax document
         #[arg(long, value_parser = clap::value_parser!(u16).range(1..=i64::from(VelocityLimits::MAX_PER_CUSTOMER)))]
         per_customer: u16,
         /// Charges per minute for the whole account
@@ -131,7 +132,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Set whether refunds return the fees of the payment, from the next settlement on
+    /// Set whether refunds return the fees of the payment, for payments that are settled from now on
     SetFeesOnRefund {
         /// The account (acc_…)
         id: AccountId,
@@ -144,7 +145,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Set whether the payer's own document is the only Pix key that a refund may name, from the next refund on
+    /// Set whether the payer's own document is the only Pix key that refunds may go to, from the next refund
+    /// on
     SetRefundsToPayerOnly {
         /// The account (acc_…)
         id: AccountId,
@@ -160,7 +162,7 @@ pub(crate) enum Command {
     SetThirdPartyRefundLimit {
         /// The account (acc_…)
         id: AccountId,
-        /// The mode, test or live; each mode has its own limit
+        /// The mode, test or live; each has its own limit
         #[arg(long)]
         mode: Mode,
         #[command(flatten)]
@@ -176,7 +178,7 @@ pub(crate) enum Command {
 #[derive(Args, Clone, Copy, Debug)]
 #[group(required = true, multiple = false)]
 pub(crate) struct LimitArguments {
-    /// The limit in centavos; 0 forbids such refunds
+    /// The limit in centavos; 0 forbids refunds to keys that are not the payer's
     #[arg(long, value_parser = clap::value_parser!(i64).range(0..=Amount::MAX.minor()))]
     centavos: Option<i64>,
     /// Remove the limit
@@ -184,8 +186,8 @@ pub(crate) struct LimitArguments {
     no_limit: bool,
 }
 
-/// The highest rate limit of a key, in requests per minute. Each request writes the key's row, and DynamoDB accepts at
-/// most 1,000 writes per second to one row.
+/// The highest rate limit of a key, in requests per minute. Each request writes the key's row, and DynamoDB
+/// accepts at most 1,000 writes per second to one row.
 const MAX_RATE_LIMIT: u64 = 60_000;
 
 /// The maximum length of a merchant's name and city, in characters.

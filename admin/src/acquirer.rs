@@ -1,5 +1,6 @@
-//! `admin accounts set-acquirer`, `show-acquirer` and `remove-acquirer`: configure the acquirer of an account's live
-//! payments. Secrets are read from a file, a terminal or standard input, and are never printed.
+//! `admin accounts set-acquirer`, `show-acquirer` and `remove-acquirer`: configure the acquirer of an
+//! account's live payments. Secrets are read from a file, a terminal or standard input, and are never
+//! printed.
 
 use std::error::Error;
 use std::fs::File;
@@ -24,7 +25,8 @@ use crate::{OperatorArguments, print_json, print_stack};
 pub(crate) enum Command {
     /// Set the acquirer of an account's live payments
     ///
-    /// The command prompts for the client secret, or reads it from standard input when that is not a terminal.
+    /// On a terminal, the command prompts for the client secret. Otherwise it reads the secret from standard
+    /// input.
     #[command(name = "set-acquirer")]
     Set(Box<SetAcquirer>),
     /// Show an account's acquirer, with fingerprints instead of its secrets
@@ -68,7 +70,7 @@ pub(crate) struct SetAcquirer {
     /// PEM file with the private key of the client certificate
     #[arg(long, value_name = "FILE", requires = "certificate")]
     private_key: Option<PathBuf>,
-    /// The acquirer can also send Pix payments, which refunds by cash-out need
+    /// Set this if the acquirer can also send Pix payments; refunds by cash-out need that
     #[arg(long)]
     send_pix: bool,
     #[command(flatten)]
@@ -78,7 +80,7 @@ pub(crate) struct SetAcquirer {
 pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn Error>> {
     let acquirers = AccountAcquirers::new(stack.store.clone());
     let now = stack.clock.now();
-    let none = |id: &AccountId| format!("the account {id} has no acquirer");
+    let no_acquirer = |id: &AccountId| format!("the account {id} has no acquirer");
     match command {
         Command::Set(arguments) => {
             let account = stack.existing_account(&arguments.id).await?.id;
@@ -89,13 +91,13 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
         }
         Command::Show { id } => {
             let account = stack.existing_account(&id).await?.id;
-            print_json(&view(&acquirers.find(&account).await?.ok_or_else(|| none(&account))?)?)
+            print_json(&view(&acquirers.find(&account).await?.ok_or_else(|| no_acquirer(&account))?)?)
         }
         Command::Remove { id, operator } => {
             let account = stack.existing_account(&id).await?.id;
             print_stack(stack);
             let removed = acquirers.remove(account, &operator.operator(), now).await?;
-            let mut removed = view(&removed.ok_or_else(|| none(&account))?)?;
+            let mut removed = view(&removed.ok_or_else(|| no_acquirer(&account))?)?;
             if let Some(fields) = removed.as_object_mut() {
                 fields.insert("removed".to_owned(), true.into());
             }
@@ -105,7 +107,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
 }
 
 impl SetAcquirer {
-    /// Checks the arguments, and reads the client secret last, so that invalid arguments fail before the prompt.
+    /// Checks the arguments, and reads the client secret last, so that invalid arguments fail before the
+    /// prompt.
     fn settings(&self, stack: &Stack) -> Result<AcquirerSettings, Box<dyn Error>> {
         let policy = stack.address_policy();
         let named = |argument: &'static str| move |error| format!("--{argument}: {error}");
@@ -153,8 +156,8 @@ fn read_secret(name: &str) -> Result<SecretString, Box<dyn Error>> {
     let mut line = String::new();
     let mut input = BufReader::new(stdin.lock().take(MAX_LINE_BYTES));
     input.read_line(&mut line)?;
-    // Rejects several lines and a line that is too long: the secret would be truncated silently. The check looks only
-    // at bytes that were already read, so it does not wait for more input.
+    // Rejects several lines and a line that is too long, because a part of the secret would be lost silently.
+    // The check looks only at bytes that were already read, so it does not wait for more input.
     if !input.buffer().is_empty() || (!line.ends_with('\n') && input.get_ref().limit() == 0) {
         return Err(format!("{name}: standard input has more than one line").into());
     }

@@ -1,5 +1,5 @@
-//! `admin deliveries`: resends webhook deliveries that failed. It does in bulk what a merchant does one by one with
-//! `POST /v1/webhooks/deliveries/{id}/resend`.
+//! `admin deliveries`: resends webhook deliveries that failed. The route
+//! `POST /v1/webhooks/deliveries/{id}/resend` does the same for a single delivery.
 
 use std::error::Error;
 
@@ -23,8 +23,8 @@ use crate::{
 pub(crate) enum Command {
     /// Resend FAILED deliveries as new deliveries
     ///
-    /// Skips events that another delivery has already delivered to the same endpoint, and events whose latest delivery
-    /// to it is PENDING or PROCESSING.
+    /// Skips events that another delivery has already delivered to the same endpoint, and events whose latest
+    /// delivery to that endpoint is PENDING or PROCESSING.
     Redrive {
         #[command(flatten)]
         scope: ScopeArguments,
@@ -34,8 +34,8 @@ pub(crate) enum Command {
         /// Resend only to this endpoint (wh_…)
         #[arg(long)]
         endpoint: Option<EndpointId>,
-        /// Also resend deliveries that were CANCELLED when the merchant set the endpoint to INACTIVE, if it is ACTIVE
-        /// again
+        /// Also resend deliveries that were CANCELLED when the merchant set the endpoint to INACTIVE, if the
+        /// endpoint is now ACTIVE
         #[arg(long)]
         cancelled: bool,
         /// List the deliveries without resending them
@@ -65,7 +65,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     let redrive = Redrive { scope: scope.scope(), since, endpoint, cancelled };
     let (deliveries, deleted) = redrive.deliveries(&stack.store, stack.clock.now()).await?;
     if !dry_run && !deliveries.is_empty() {
-        // Written before the first resend, so that no resend lacks an actor and a reason, even when the command fails.
+        // The audit row is written before the first resend. So every resend has an actor and a reason, even
+        // if the command fails.
         let subject = endpoint.map_or_else(|| redrive.scope.to_string(), |endpoint| endpoint.to_string());
         let audit = audit::by_operator(
             &operator.operator(),

@@ -1,4 +1,4 @@
-//! Parses the values of the domain's enums as arguments, written in lower case with hyphens.
+//! Parses arguments that are values of the domain's enums, in lower case with hyphens.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use domain::vocabulary::Vocabulary;
@@ -8,7 +8,7 @@ pub(crate) fn enum_parser<T: Vocabulary + Send + Sync + 'static>() -> impl Typed
     parser(|_| None)
 }
 
-/// Returns the same parser, with a description of each value in the help text.
+/// Returns a parser for the values of `T`. The help text lists all of them with a description.
 pub(crate) fn enum_parser_with_help<T: Vocabulary + Send + Sync + 'static>(
     description: impl Fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {

@@ -15,8 +15,8 @@ use crate::{CommandOutcome, OperatorArguments, print, print_json, print_stack, p
 pub(crate) enum Command {
     /// Process the quarantined stream records in the bucket
     ///
-    /// Removes each object whose records all succeed. Prints the error of every other object, and then exits with code
-    /// 1.
+    /// Removes each object whose records all succeed. Prints the errors of the other objects; if there are
+    /// any, the exit code is 1.
     Replay {
         /// List the objects and whether their records can be read, without processing them
         #[arg(long)]

@@ -1,4 +1,5 @@
-//! `admin keys`: lists and revokes an account's API keys. It cannot print a key: the tables store only fingerprints.
+//! `admin keys`: lists and revokes an account's API keys. It cannot print a key: the tables store only
+//! fingerprints.
 
 use std::error::Error;
 

@@ -1,5 +1,5 @@
-//! `admin ledger`: verifies that balances equal the sums of the postings, shows balances, and adjusts a wallet by a
-//! posting.
+//! `admin ledger`: verifies that balances equal the sums of the postings, shows balances, and adjusts a
+//! wallet by a posting.
 
 use std::error::Error;
 
@@ -22,9 +22,9 @@ use crate::{
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Sum up all postings and compare them with the balances and the charges
+    /// Compare the sums of all postings with the balances and the charges
     ///
-    /// Prints each difference, and exits with code 1 when there is any.
+    /// Prints each difference; if there is any, the exit code is 1.
     Verify {
         /// Verify only this account (acc_…)
         #[arg(long)]
@@ -33,7 +33,7 @@ pub(crate) enum Command {
         #[arg(long)]
         mode: Option<Mode>,
     },
-    /// Credit or debit the available balance of a wallet, at the platform's expense
+    /// Credit or debit the available balance of a wallet; the other side is the platform's expense account
     Adjust {
         #[command(flatten)]
         scope: ScopeArguments,
@@ -46,7 +46,7 @@ pub(crate) enum Command {
         /// Note that the merchant reads in the statement
         #[arg(long, value_parser = short_text)]
         note: Option<String>,
-        /// To repeat an adjustment whose outcome is unknown: the id that it printed (mv_…)
+        /// Id that an earlier attempt printed (mv_…), to repeat an adjustment whose outcome is unknown
         #[arg(long)]
         id: Option<PostingId>,
         #[command(flatten)]
@@ -146,7 +146,7 @@ async fn verify(
     print(&format!("{} ledgers, {postings} postings, {differences} differences", scopes.len()))?;
     if moving > 0 {
         print(&format!(
-            "{moving} of them changed all the time: their counters were compared with bounds, their tranches were not compared"
+            "{moving} of them kept changing: their sums were compared with a lower and an upper bound only, their tranches not at all"
         ))?;
     }
     Ok(if differences == 0 { CommandOutcome::Succeeded } else { CommandOutcome::FoundFaults })
@@ -154,9 +154,9 @@ async fn verify(
 
 fn report(scope: &Scope, verification: &Verification) -> std::io::Result<()> {
     for difference in &verification.differences {
-        let (currency, what) = (difference.currency, &difference.figure);
+        let (currency, figure) = (difference.currency, &difference.figure);
         print(&format!(
-            "{scope} {currency}: {what}: the postings add up to {}, stored is {}",
+            "{scope} {currency}: {figure}: the postings add up to {}, stored is {}",
             difference.posted, difference.stored
         ))?;
     }

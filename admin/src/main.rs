@@ -1,7 +1,7 @@
 //! The operator's command line for a deployed stack, or for the service that runs on this machine.
 //!
-//! Commands read and write the tables with the same code as the functions, not over HTTP. Each change records its actor
-//! and its reason in an audit row.
+//! Commands do not use HTTP: they read and write the tables with the same code as the functions. Each change
+//! records its actor and its reason in an audit row.
 
 mod accounts;
 mod acquirer;
@@ -33,8 +33,8 @@ use target::{Stack, Target};
 
 /// Operate the payment service.
 ///
-/// Works on the service that `cargo run` started on this machine, or on a deployed stack whose tables are named with
-/// --table and --api-keys-table.
+/// Works on the service that `cargo run` started on this machine, or on a deployed stack whose tables are
+/// named with --table and --api-keys-table.
 #[derive(Parser, Debug)]
 #[command(version)]
 struct Arguments {
@@ -72,8 +72,8 @@ enum Command {
     Payouts(payouts::Command),
     /// Print an account's audit rows, newest first, 100 at a time
     ///
-    /// There is a row for each change by an operator, for each change to API keys by a dashboard user, and for each
-    /// change to money or webhooks by an API key.
+    /// There is a row for each change by an operator, for each change to API keys by a dashboard user, and
+    /// for each change to money or webhooks by an API key.
     Audit {
         /// The account (acc_…)
         account: AccountId,
@@ -215,7 +215,8 @@ fn print_stack(stack: &Stack) {
 
 /// Prints the name of the stack and the id of an idempotent change to stderr, before the change is made.
 ///
-/// When the result is lost, the operator repeats the command with this id, and the change is not made twice.
+/// If the command's result is lost, the operator repeats the command with this id, and the change is made
+/// only once.
 fn print_stack_and_id(stack: &Stack, id: &impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "on {}, as {id}", stack.name);
 }
@@ -231,19 +232,19 @@ fn progress_bar(length: usize, unit: &str) -> Result<ProgressBar, Box<dyn Error>
 
 /// Prints a line of the command's result.
 ///
-/// A closed pipe is not an error: with `| head`, for example, the reader has read enough.
+/// A closed pipe is not an error: its reader, such as `head`, needs no more lines.
 fn print(line: &str) -> std::io::Result<()> {
     match writeln!(std::io::stdout(), "{line}") {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(std::io::Error::other(format!(
-            "this line could not be printed ({error}): the change that it reports was made, later changes were not"
+            "a line could not be printed ({error}): the change that it reports was made, and then the command stopped"
         ))),
         Ok(()) => Ok(()),
     }
 }
 
-/// Prints an object that is shown only once, such as a new password. Unlike [`print_json`], it fails on a closed pipe
-/// too.
+/// Prints an object that is shown only once, such as a new password. Unlike [`print_json`], it also fails on
+/// a closed pipe, because the object would be lost.
 fn print_once(object: &impl Serialize) -> Result<(), Box<dyn Error>> {
     Ok(writeln!(std::io::stdout(), "{}", serde_json::to_string(object)?)?)
 }

@@ -1,7 +1,7 @@
 //! `admin med`: lists, confirms and decides MED cases, and manages their evidence.
 //!
-//! Commands print a case as the merchant's API shows it, plus three fields for operators: `scope`, `moved` and
-//! `unconfirmed`.
+//! Commands print a case as the merchant's API shows it, plus three fields for operators: `scope`, `moved`
+//! and `unconfirmed`.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -27,7 +27,8 @@ pub(crate) enum Command {
         /// List only cases with this status
         #[arg(long, value_parser = enum_parser::<CaseStatus>())]
         status: Option<CaseStatus>,
-        /// Of these 100, print only cases that await confirmation, because their amount differs from the charge's
+        /// Print only the page's cases that await confirmation, because their amount differs from the
+        /// charge's
         #[arg(long)]
         unconfirmed: bool,
         /// Continue after this case, the last one of the previous page (med_…)
@@ -39,7 +40,7 @@ pub(crate) enum Command {
         /// The case (med_…)
         id: MedCaseId,
     },
-    /// Confirm a case whose amount differs from the charge's; its amount is then retained from the wallet
+    /// Confirm a case whose amount differs from the charge's; the wallet then retains the case's amount
     Confirm {
         /// The case (med_…)
         id: MedCaseId,
@@ -50,7 +51,7 @@ pub(crate) enum Command {
     Decide {
         /// The case (med_…)
         id: MedCaseId,
-        /// The decision, which also determines who has the money
+        /// The decision, which also determines whether the merchant or the payer has the money
         #[arg(long, value_parser = enum_parser_with_help(describe))]
         decision: Decision,
         #[command(flatten)]
@@ -135,7 +136,8 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<(), Box<dyn E
             print_stack(stack);
             let (decision, operator) = (decision, operator.operator());
             let case = stack.cases.decide(case, decision, Some(&operator), now).await?;
-            // The same decision again succeeds without effect; a different one comes too late.
+            // Repeating the same decision has no effect and succeeds. A different decision fails, because the
+            // case has ended.
             if !case.ended_by(decision) {
                 return Err(already_over(&case).into());
             }
@@ -187,8 +189,8 @@ async fn evidence(stack: &Stack, command: EvidenceCommand) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// Reads a file's name and content. Reads at most one byte more than the limit, so that the check of the length
-/// rejects a longer file.
+/// Reads a file's name and content. Reads at most one byte more than the limit, so that the check of the
+/// length rejects a longer file.
 fn read(path: &Path) -> Result<(String, Vec<u8>), Box<dyn Error>> {
     let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| failed(&"has no name"))?;

@@ -1,5 +1,5 @@
-//! `admin payouts`: creates payouts to merchants' banks, records how they end, and lists them. Commands print a payout
-//! as its events contain it, plus its `scope`.
+//! `admin payouts`: creates payouts to merchants' banks, records whether they were paid or failed, and lists
+//! them. Commands print a payout as its events contain it, plus its `scope`.
 
 use std::error::Error;
 use std::io::Write;
@@ -28,7 +28,7 @@ pub(crate) enum Command {
         /// The currency of the wallet
         #[arg(long, default_value = "BRL", value_parser = ledger::currency)]
         currency: Currency,
-        /// To repeat a payout whose outcome is unknown: the id that it printed (po_…)
+        /// Id that an earlier attempt printed (po_…), to repeat a payout whose outcome is unknown
         #[arg(long)]
         id: Option<PayoutId>,
         #[command(flatten)]
@@ -59,7 +59,7 @@ pub(crate) enum Command {
     List {
         #[command(flatten)]
         scope: ScopeArguments,
-        /// Of these 100, print only payouts with this status
+        /// Print only the page's payouts with this status
         #[arg(long, value_parser = enum_parser::<PayoutStatus>())]
         status: Option<PayoutStatus>,
         /// Continue after this payout, the last one of the previous page (po_…)
@@ -132,7 +132,8 @@ async fn list(
     Ok(())
 }
 
-/// Returns the message for a change that may or may not be written. Repeating it with the same id is safe.
+/// Returns the error message for a change that may or may not have been made. Repeating the change with the
+/// same id is safe.
 pub(crate) fn unknown_outcome(error: &impl std::fmt::Display, id: &impl std::fmt::Display) -> String {
     format!(
         "{error}\nThe outcome is unknown. Run the same command again with --id {id}: the change is made at most once."

@@ -1,5 +1,5 @@
-//! Opens the stack that the commands work on: a deployed one, named by its tables, or the service that runs on this
-//! machine.
+//! Opens the stack that the commands work on: a deployed stack, identified by its tables, or the service that
+//! runs on this machine.
 
 use std::env;
 use std::error::Error;
@@ -31,8 +31,8 @@ use shared::wallet::Wallets;
 /// The ready file that `cargo run` writes into its state directory.
 const READY_FILE: &str = ".local/ready.json";
 
-/// The table of API keys on this machine. Tables have the template's names there, and the ready file does not contain
-/// it.
+/// The name of the table of API keys on this machine. It equals the table's logical id in the template; the
+/// ready file does not contain it.
 const LOCAL_API_KEYS_TABLE: &str = "ApiKeysTable";
 
 /// The names of the event dispatcher's queues on this machine, and the path of the checkout.
@@ -52,14 +52,15 @@ const LOCAL_SECRET_KEY: &str = "local-secret";
 /// The stack to work on
 #[derive(Args, Debug)]
 pub(crate) struct Target {
-    /// State table of a deployed stack (stack output `TableName`); AWS_* variables supply credentials and region
-    /// [env: `TABLE_NAME`]
+    /// State table of a deployed stack (stack output `TableName`); AWS_* variables supply credentials and
+    /// region [env: `TABLE_NAME`]
     #[arg(long, global = true, requires = "api_keys_table", help_heading = "Stack")]
     table: Option<String>,
     /// Table of API keys of a deployed stack (stack output `ApiKeysTableName`) [env: `API_KEYS_TABLE_NAME`]
     #[arg(long, global = true, requires = "table", help_heading = "Stack")]
     api_keys_table: Option<String>,
-    /// Bucket of a deployed stack (stack output `DocumentsBucketName`), for evidence [env: `DOCUMENTS_BUCKET`]
+    /// Bucket of a deployed stack (stack output `DocumentsBucketName`), for evidence
+    /// [env: `DOCUMENTS_BUCKET`]
     #[arg(long, global = true, conflicts_with = "ready_file", help_heading = "Stack")]
     bucket: Option<String>,
     /// Ready file of a service on this machine [default, unless tables are named: .local/ready.json]
@@ -91,7 +92,7 @@ pub(crate) struct Stack {
     pub(crate) wallets: Wallets,
     pub(crate) payouts: Payouts,
     pub(crate) cases: MedCases,
-    /// `None` when no bucket is named.
+    /// `None` when no bucket was specified.
     evidence: Option<CaseEvidence>,
     /// The stack's time. A service on this machine may have advanced its clock.
     pub(crate) clock: Clock,
@@ -101,8 +102,8 @@ pub(crate) struct Stack {
 }
 
 impl Target {
-    /// Returns the names of a deployed stack's state table and table of API keys, from arguments or variables. `None`:
-    /// the commands work on this machine. `--ready-file` takes precedence over variables.
+    /// Returns the names of a deployed stack's state table and table of API keys, from arguments or
+    /// variables. `None` selects the service on this machine. `--ready-file` takes precedence over variables.
     fn tables(&self) -> Result<Option<(String, String)>, String> {
         if self.ready_file.is_some() {
             return Ok(None);
@@ -111,7 +112,8 @@ impl Target {
         match (named(&self.table, "TABLE_NAME"), named(&self.api_keys_table, "API_KEYS_TABLE_NAME")) {
             (Some(table), Some(keys)) => Ok(Some((table, keys))),
             (None, None) => Ok(None),
-            // With only one table, falling back to this machine would change the wrong stack.
+            // Falling back to this machine would change the wrong stack, because the operator named a
+            // deployed one.
             (Some(_), None) => Err("TABLE_NAME is set and API_KEYS_TABLE_NAME is not".to_owned()),
             (None, Some(_)) => Err("API_KEYS_TABLE_NAME is set and TABLE_NAME is not".to_owned()),
         }
@@ -168,8 +170,8 @@ fn stack(
 }
 
 impl Stack {
-    /// Returns the stack's event dispatcher, which uses the operator's credentials. For a deployed stack the command
-    /// needs the same environment variables as the dispatcher's function.
+    /// Returns the stack's event dispatcher, which uses the operator's credentials. For a deployed stack the
+    /// command needs the same environment variables as the dispatcher's function.
     pub(crate) fn dispatcher(&self) -> Result<Dispatcher, Box<dyn Error>> {
         let var = |name: &str| match (name, &self.local) {
             ("TABLE_NAME", _) => Some(self.store.table().to_owned()),
@@ -192,7 +194,7 @@ impl Stack {
         }
     }
 
-    /// Returns the evidence files, or an error when no bucket is named.
+    /// Returns the evidence files, or an error when no bucket was specified.
     pub(crate) fn evidence(&self) -> Result<&CaseEvidence, Box<dyn Error>> {
         self.evidence
             .as_ref()

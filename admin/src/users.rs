@@ -48,7 +48,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         operator: OperatorArguments,
     },
-    /// Replace a user's password, print the new one, which is shown only once, and end all sessions of the user
+    /// Replace a user's password and end all sessions of the user; the new password is printed only once
     ResetPassword {
         /// The account (acc_…)
         account: AccountId,

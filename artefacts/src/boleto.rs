@@ -1,36 +1,39 @@
 //! Boleto: a bank slip's barcode number (44 digits) and its digitable line (47 digits).
 //!
-//! Both contain the bank, the currency, the due date, the amount, and the free field: 25 digits that the bank assigns.
-//! The fifth digit of the barcode number is a check digit over all others (modulo 11). The line repeats it, and adds
-//! one check digit (modulo 10) to each of its first three fields. Every [`Boleto`] can be encoded. Parsing is strict
-//! and verifies the check digits.
+//! Both contain the bank, the currency, the due date, the amount, and the free field: 25 digits that the bank
+//! assigns. The fifth digit of the barcode number is a check digit over all others (modulo 11). The line
+//! repeats it, and adds one check digit (modulo 10) to each of its first three fields. Every [`Boleto`] can
+//! be encoded. Parsing is strict and verifies the check digits.
 //!
-//! Source: Febraban's rules, from banks' manuals and published implementations; the tests hold published slips. The due
-//! factor restarted at 1000 on 2025-02-22. Utility bills (48 digits, first digit 8) are not supported.
+//! The due date is encoded as a due factor: the days since 1997-10-07, which restarted at 1000 on 2025-02-22.
+//! Utility bills (48 digits, first digit 8) are not supported.
+//!
+//! Source: Febraban's rules, from banks' manuals and published implementations. The tests contain published
+//! slips.
 
 use chrono::{Datelike as _, NaiveDate};
 
 use crate::digits::{Digits, DigitsError};
 
-/// A bank code that is not assigned: the Central Bank's clearing codes begin at 001. So no bank can route a sandbox
-/// boleto.
+/// A bank code that is not assigned: the Central Bank's clearing codes begin at 001. So no bank can route a
+/// sandbox boleto.
 const SANDBOX_BANK: Digits<3> = Digits::ZERO;
 
-/// The code of the real.
+/// The currency code of the real.
 const CURRENCY: u8 = 9;
 
 /// Day 0 of the due factor, 1997-10-07, in days since 0000-12-31.
 const FACTOR_EPOCH_DAY: i32 = 729_304;
 const FACTOR_MIN: i32 = 1_000;
-/// Days in one cycle of factors, 1000 to 9999.
-const FACTOR_ROUND: i32 = 9_000;
+/// The number of days in one cycle of factors, 1000 to 9999.
+const FACTOR_CYCLE: i32 = 9_000;
 /// 2049-10-13, the last day of the second cycle, in days since day 0. No rule is published for later days.
 const LAST_DAY: i32 = 18_999;
 
 /// The reason why a boleto can't be built or parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BoletoError {
-    /// Not 44 or 47 digits, or a line with misplaced dots or spaces.
+    /// The text does not have 44 or 47 digits, or it is a line with misplaced dots or spaces.
     #[error("must be the 44 digits of a boleto's barcode number or the 47 digits of its line")]
     Digits,
     /// A check digit is wrong.
@@ -39,10 +42,11 @@ pub enum BoletoError {
     /// The currency code is not 9, the real.
     #[error("the currency must be the real")]
     Currency,
-    /// Zero, or above 9,999,999,999 centavos: the field has ten digits.
+    /// The amount is zero or above 9,999,999,999 centavos: the field has ten digits.
     #[error("the amount must be from 1 to 9999999999 centavos")]
     Amount,
-    /// Before 2000-07-03 or after 2049-10-13, which have no factor; when parsed, a factor below 1000.
+    /// The due date is before 2000-07-03 or after 2049-10-13, so it has no factor. Or a parsed factor is
+    /// below 1000.
     #[error("the due date must be from 2000-07-03 to 2049-10-13")]
     Due,
 }
@@ -65,7 +69,8 @@ pub struct Boleto {
 }
 
 impl Boleto {
-    /// Takes an amount of 1 to 9,999,999,999 centavos and a due date from 2000-07-03 to 2049-10-13.
+    /// Creates a boleto. The amount must be 1 to 9,999,999,999 centavos, and the due date 2000-07-03 to
+    /// 2049-10-13.
     pub fn new(
         bank: Digits<3>,
         amount_centavos: u64,
@@ -76,14 +81,14 @@ impl Boleto {
         Ok(Self { bank, amount_centavos, due, free_field, factor: due_factor(due)?, value })
     }
 
-    /// Returns a boleto for tests. Its bank is 000, which does not exist, so no bank can accept a payment for it. The
-    /// free field is derived from the id.
+    /// Returns a boleto for tests. Its bank is 000, which does not exist, so no bank can accept a payment for
+    /// it. The free field is derived from the id.
     pub fn sandbox(id: [u8; 16], amount_centavos: u64, due: NaiveDate) -> Result<Self, BoletoError> {
         Self::new(SANDBOX_BANK, amount_centavos, due, Digits::from_id(id))
     }
 
-    /// Parses a barcode number of 44 digits. Since 2025 each due factor stands for two days, one in each cycle; the due
-    /// date is the one nearer to `near`, which is usually today.
+    /// Parses a barcode number of 44 digits. A due factor means two days, one in each cycle of factors; the
+    /// due date is the day nearer to `near`, which is usually today.
     pub fn from_barcode(text: &str, near: NaiveDate) -> Result<Self, BoletoError> {
         let barcode = Digits::<44>::parse(text)?;
         if barcode.values().nth(3) != Some(CURRENCY) {
@@ -93,8 +98,8 @@ impl Boleto {
         if read.barcode() == barcode { Ok(read) } else { Err(BoletoError::CheckDigit) }
     }
 
-    /// Parses a digitable line of 47 digits, with or without the dots and spaces of [`Self::formatted_line`]. For
-    /// `near` see [`Self::from_barcode`].
+    /// Parses a digitable line of 47 digits, with or without the dots and spaces of [`Self::formatted_line`].
+    /// For `near` see [`Self::from_barcode`].
     pub fn from_line(text: &str, near: NaiveDate) -> Result<Self, BoletoError> {
         let formatted = text.len() == FORMATTED_LEN;
         let bare = if formatted { text.replace(['.', ' '], "") } else { text.to_owned() };
@@ -119,7 +124,8 @@ impl Boleto {
         near: NaiveDate,
     ) -> Result<Self, BoletoError> {
         let amount_centavos = u64::try_from(value.number()?).map_err(|_| BoletoError::Amount)?;
-        // Checked before the due date, so that a boleto without both returns the error of the amount.
+        // The amount is checked before the due date. So a boleto that has neither returns the error of the
+        // amount.
         amount_field(amount_centavos)?;
         Self::new(bank, amount_centavos, due_date(factor, near)?, free_field)
     }
@@ -160,7 +166,8 @@ impl Boleto {
         Digits::collect(fields.chain([self.check_digit()]).chain(rest))
     }
 
-    /// Returns the digitable line with its dots and spaces: `00000.00000 00000.000000 00000.000000 0 00000000000000`.
+    /// Returns the digitable line with its dots and spaces:
+    /// `00000.00000 00000.000000 00000.000000 0 00000000000000`.
     pub fn formatted_line(&self) -> String {
         format_line(&self.line())
     }
@@ -205,8 +212,8 @@ fn format_line(line: &Digits<47>) -> String {
     text
 }
 
-/// Appends the check digit to a field of the line: modulo 10 with weights 2 and 1 from the right, summing the digits of
-/// each product.
+/// Appends the check digit to a field of the line: modulo 10 with weights 2 and 1 from the right, summing the
+/// digits of each product.
 fn field(digits: impl Iterator<Item = u8>) -> Vec<u8> {
     let mut digits: Vec<u8> = digits.collect();
     let sum = digits.iter().rev().zip([2_u32, 1].into_iter().cycle()).fold(0_u32, |sum, (digit, weight)| {
@@ -232,7 +239,7 @@ fn due_factor(due: NaiveDate) -> Result<Digits<4>, BoletoError> {
     if !(FACTOR_MIN..=LAST_DAY).contains(&days) {
         return Err(BoletoError::Due);
     }
-    let factor = days.saturating_sub(FACTOR_MIN).rem_euclid(FACTOR_ROUND).saturating_add(FACTOR_MIN);
+    let factor = days.saturating_sub(FACTOR_MIN).rem_euclid(FACTOR_CYCLE).saturating_add(FACTOR_MIN);
     let factor = u128::try_from(factor).map_err(|_| BoletoError::Due)?;
     Ok(Digits::from_number(factor)?)
 }
@@ -241,11 +248,11 @@ fn due_factor(due: NaiveDate) -> Result<Digits<4>, BoletoError> {
 fn due_date(factor: Digits<4>, near: NaiveDate) -> Result<NaiveDate, BoletoError> {
     let days = i32::try_from(factor.number()?).map_err(|_| BoletoError::Due)?;
     if days < FACTOR_MIN {
-        // 0000 is a slip without a due date.
+        // The factor 0000 means that the slip has no due date.
         return Err(BoletoError::Due);
     }
     let first = days.saturating_add(FACTOR_EPOCH_DAY);
-    let second = first.saturating_add(FACTOR_ROUND);
+    let second = first.saturating_add(FACTOR_CYCLE);
     let near = near.num_days_from_ce();
     let day = if near.abs_diff(second) < near.abs_diff(first) { second } else { first };
     NaiveDate::from_num_days_from_ce_opt(day).ok_or(BoletoError::Due)

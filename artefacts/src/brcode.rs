@@ -1,12 +1,13 @@
 //! BR Code: the text of a Pix "copia e cola" and of its QR code.
 //!
-//! A BR Code is a list of fields, each with a two-digit id, a two-digit length and a value. Some values are lists of
-//! fields themselves. [`DynamicBrCode`] encodes the dynamic form, which contains the location to fetch the charge from.
-//! [`BrCode`] parses every form strictly: the CRC must be right and the mandatory fields of a Pix present.
+//! A BR Code is a list of fields, each with a two-digit id, a two-digit length and a value. Some values are
+//! lists of fields themselves. [`DynamicBrCode`] encodes the dynamic form, which contains the location to
+//! fetch the charge from. [`BrCode`] parses every form strictly: the CRC must be right and the mandatory
+//! fields of a Pix present.
 //!
 //! Source: Central Bank of Brazil, *Manual de Padrões para Iniciação do Pix*, over EMV® QR Code Specification
-//! for Payment Systems, merchant-presented mode. Lengths count characters; the CRC covers bytes. The encoder writes
-//! ASCII only, where both are the same.
+//! for Payment Systems, merchant-presented mode. Lengths count characters; the CRC covers bytes. The encoder
+//! writes ASCII only, where both are the same.
 
 /// The value of field 26-00, which identifies Pix. Parsing ignores its case.
 const GUI: &str = "br.gov.bcb.pix";
@@ -18,7 +19,8 @@ const AMOUNT_MAX_LEN: usize = 13;
 /// `9999999999.99`, the highest amount that fits in field 54.
 const AMOUNT_MAX_CENTAVOS: u64 = 999_999_999_999;
 
-/// Used when no character of a name has an ASCII form, because the fields must not be empty.
+/// The texts to use for a name or city without any character that has an ASCII form. The fields must not be
+/// empty.
 const NAME_FALLBACK: &str = "RECEBEDOR";
 const CITY_FALLBACK: &str = "BRASIL";
 
@@ -32,7 +34,8 @@ const FORMAT: Field<'static> = Field { id: "00", value: "01" };
 /// The reason why a BR Code can't be parsed or encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BrCodeError {
-    /// The location is empty, longer than 77 characters, has a scheme, or has a character that is invalid in a URL.
+    /// The location is empty, longer than 77 characters, has a scheme, or has a character that is invalid in
+    /// a URL.
     #[error("the location must be a URL without scheme, of at most 77 characters")]
     Location,
     /// The CRC is absent, is not four upper-case hex digits, or is wrong.
@@ -57,7 +60,8 @@ pub enum BrCodeError {
 pub struct DynamicBrCode<'a> {
     /// The URL from which the payer's bank fetches the charge, without its scheme, 1 to 77 characters.
     pub location: &'a str,
-    /// The amount to display, 1 to 999,999,999,999 centavos. The charge at the location is authoritative.
+    /// The amount to display, 1 to 999,999,999,999 centavos. The amount of the charge at the location takes
+    /// precedence.
     pub amount_centavos: Option<u64>,
     /// The receiver's name. It is transliterated to ASCII and truncated to 25 characters.
     pub merchant_name: &'a str,
@@ -90,7 +94,7 @@ impl DynamicBrCode<'_> {
         push(&mut payload, "58", "BR");
         push(&mut payload, "59", &ascii(self.merchant_name, NAME_MAX_LEN, NAME_FALLBACK));
         push(&mut payload, "60", &ascii(self.merchant_city, CITY_MAX_LEN, CITY_FALLBACK));
-        // The location returns the txid, so 62-05 is `***` in a dynamic code.
+        // In a dynamic code, field 62-05 is `***`, because the payer's bank reads the txid from the location.
         push(&mut payload, "62", "0503***");
         payload.push_str(CRC_HEAD);
         let crc = crc_text(&payload);
@@ -102,9 +106,9 @@ impl DynamicBrCode<'_> {
 /// One field of a parsed code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// Two digits.
+    /// The id: two digits.
     pub id: &'a str,
-    /// 1 to 99 characters.
+    /// The value: 1 to 99 characters.
     pub value: &'a str,
 }
 
@@ -182,8 +186,8 @@ impl<'a> BrCode<'a> {
     }
 }
 
-/// Computes CRC-16/CCITT-FALSE (polynomial 1021, initial value FFFF, not reflected). The check value of `123456789` is
-/// 29B1.
+/// Computes CRC-16/CCITT-FALSE (polynomial 1021, initial value FFFF, not reflected). The check value of
+/// `123456789` is 29B1.
 pub fn crc16(bytes: &[u8]) -> u16 {
     const POLYNOMIAL: u16 = 0x1021;
     let mut crc = u16::MAX;
@@ -278,7 +282,8 @@ fn is_location(location: &str) -> bool {
         && !location.contains("://")
 }
 
-/// Converts a name to printable ASCII of 1 to `max_len` characters. Returns `fallback` when no character is left.
+/// Converts a name to printable ASCII of 1 to `max_len` characters. Returns `fallback` when no character is
+/// left.
 fn ascii(name: &str, max_len: usize, fallback: &str) -> String {
     let mut text = String::with_capacity(max_len);
     for character in name.trim().chars().take(MAX_CHARS_READ) {
@@ -301,11 +306,12 @@ fn ascii(name: &str, max_len: usize, fallback: &str) -> String {
     if text.is_empty() { fallback.to_owned() } else { text }
 }
 
-/// The number of characters that are read of a name. It bounds the loop over a name whose characters are all dropped.
+/// The most characters of a name that are read. The limit ends the loop over a long name whose characters are
+/// all dropped.
 const MAX_CHARS_READ: usize = 200;
 
-/// Removes the diacritics of a letter of Portuguese or another European language. Returns an empty text for other
-/// characters, combining marks included, so that they are dropped.
+/// Removes the diacritics of a letter of Portuguese or another European language. Returns an empty text for
+/// other characters, combining marks included, so that they are dropped.
 fn transliterate(character: char) -> &'static str {
     match character {
         'á' | 'à' | 'â' | 'ã' | 'ä' | 'å' | 'ª' => "a",
@@ -369,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn published_codes_are_parsed_as_published() {
+    fn published_codes_are_parsed_into_their_published_fields() {
         let vectors = published(true);
         assert_eq!(vectors.len(), 9);
         for vector in vectors {
@@ -448,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_that_is_too_long_or_no_url_without_scheme_is_rejected() {
+    fn a_location_that_is_empty_too_long_or_not_a_url_without_scheme_is_rejected() {
         let longest = "a".repeat(77);
         assert!(DynamicBrCode { location: &longest, ..CODE }.encode().is_ok());
         for location in

@@ -5,8 +5,8 @@
 use bech32::{hrp, segwit};
 use sha2::{Digest, Sha256};
 
-/// The text that is hashed with the network and the id into the 20 bytes of an address. It documents that the bytes are
-/// a hash, so that no private key is known for them.
+/// The text that is hashed together with the network and the id into the 20 bytes of an address. It makes
+/// clear that the bytes are a hash, so no private key is known for them.
 const SANDBOX_LABEL: &[u8] = b"sandbox address, nobody has its key\0";
 
 const HASH_LEN: usize = 20;
@@ -25,10 +25,11 @@ pub enum Network {
     BitcoinTestnet,
 }
 
-/// Returns an address for tests, derived from an id and the network. Wallets accept it, and its private key is unknown.
+/// Returns an address for tests, derived from an id and the network. Wallets accept the address, and its
+/// private key is unknown.
 ///
-/// A TRON address is the same on the test networks and on the main network. Tokens sent to it on the main network are
-/// lost, so label it as a test address.
+/// A TRON address is valid on the test networks and on the main network. Tokens sent to it on the main
+/// network are lost, so callers must label it as a test address.
 pub fn sandbox_address(id: [u8; 16], network: Network) -> String {
     let hash = sandbox_hash(id, network);
     match network {
@@ -40,13 +41,13 @@ pub fn sandbox_address(id: [u8; 16], network: Network) -> String {
             address.extend(checksum);
             bs58::encode(address).into_string()
         }
-        // Fails only for a hash of another length, which this one cannot have.
+        // Encoding fails only for a hash that does not have 20 bytes.
         Network::BitcoinTestnet => segwit::encode_v0(hrp::TB, &hash).unwrap_or_default(),
     }
 }
 
-/// Checks whether the text is an address of the network, by form and checksum. The address may still belong to no
-/// wallet.
+/// Checks whether the text is an address of the network, by form and checksum. The address may still belong
+/// to no wallet.
 pub fn is_well_formed(address: &str, network: Network) -> bool {
     match network {
         Network::Tron => {

@@ -1,4 +1,5 @@
-//! Decimal digits of a fixed length, as in boletos and payment references. They are text, because leading zeros count.
+//! Decimal digits of a fixed length, as in boletos and payment references. They are stored as text, because
+//! leading zeros are significant.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +26,7 @@ impl<const N: usize> Digits<N> {
         }
     }
 
-    /// Returns the last `N` digits of an id whose 16 bytes are interpreted as a big-endian number.
+    /// Returns the last `N` decimal digits of an id, whose 16 bytes are a big-endian number.
     pub fn from_id(id: [u8; 16]) -> Self {
         Self::split(u128::from_be_bytes(id)).0
     }
@@ -40,7 +41,8 @@ impl<const N: usize> Digits<N> {
         self.0.iter().map(|digit| digit.saturating_sub(b'0'))
     }
 
-    /// Returns the digits as a number, or an error if it does not fit in 128 bits (38 digits always fit).
+    /// Returns the digits as a number, or an error if the number does not fit in 128 bits (38
+    /// digits always fit).
     pub fn number(&self) -> Result<u128, DigitsError> {
         self.as_str().parse().map_err(|_| DigitsError)
     }
@@ -51,8 +53,8 @@ impl<const N: usize> Digits<N> {
         self.as_str().get(start..end).ok_or(DigitsError).and_then(Digits::parse)
     }
 
-    /// Collects digits from their values. Callers must pass exactly `N`: missing values become zeros at the end, and
-    /// excess ones are dropped.
+    /// Collects digits from their values. Callers must pass exactly `N`: missing values become zeros at the
+    /// end, and excess ones are dropped.
     pub(crate) fn collect(values: impl IntoIterator<Item = u8>) -> Self {
         let mut digits = Self::ZERO;
         for (digit, value) in digits.0.iter_mut().zip(values) {

@@ -1,7 +1,8 @@
 //! Interleaved 2 of 5: the barcode symbology of a boleto.
 //!
-//! Each digit has five elements, two of them wide. Digits are encoded in pairs: the first in five bars, the second in
-//! the spaces after each of these bars. Bars and spaces alternate; the first and the last element are bars.
+//! An element is a bar or a space. Bars and spaces alternate, and the first and the last element are bars.
+//! Each digit has five elements, two of them wide. Digits are encoded in pairs: the elements of the first
+//! digit are bars, and those of the second are the spaces after each of these bars.
 //!
 //! Source: ISO/IEC 16390. On a boleto a wide element is three times as wide as a narrow one.
 
@@ -11,7 +12,8 @@ use crate::digits::Digits;
 pub const NARROW: u8 = 1;
 /// The width of a wide bar or space, in modules.
 pub const WIDE: u8 = 3;
-/// The width of 44 digits, in modules, without the quiet zones of ten modules that readers need on both sides.
+/// The width of 44 digits, in modules, without the quiet zones of ten modules that readers need on both
+/// sides.
 pub const MODULES: u16 = 405;
 
 const START: [u8; 4] = [NARROW, NARROW, NARROW, NARROW];
@@ -31,8 +33,8 @@ const PATTERNS: [[u8; 5]; 10] = [
     [NARROW, WIDE, NARROW, WIDE, NARROW],
 ];
 
-/// Returns the widths of 227 alternating bars and spaces, in modules, each [`NARROW`] or [`WIDE`]. The first and the
-/// last are bars.
+/// Returns the widths of 227 alternating bars and spaces, in modules, each [`NARROW`] or [`WIDE`]. The first
+/// and the last are bars.
 pub fn widths(barcode: &Digits<44>) -> Vec<u8> {
     let values: Vec<u8> = barcode.values().collect();
     let (pairs, _) = values.as_chunks::<2>();

@@ -1,17 +1,19 @@
 //! Multibanco: the entity, reference and amount that a payer in Portugal enters at a cash machine.
 //!
-//! The last two digits of a reference are check digits over the entity, the other digits of the reference, and the
-//! amount: 98 minus the weighted sum of the digits modulo 97. So a reference is valid for one amount only.
+//! The last two digits of a reference are check digits over the entity, the other digits of the reference,
+//! and the amount: 98 − (the weighted sum of these digits, modulo 97). So a reference is valid for one amount
+//! only.
 //!
 //! Source: SIBS's rule, from a published implementation and its example.
 
 use crate::digits::Digits;
 
-/// The sandbox's entity. The list of entities is not published, but no entity in use is known to begin with 0. So a
-/// payment to five zeros should not reach a real company.
+/// The sandbox's entity. The list of entities is not published, but no entity in use is known to begin with a
+/// zero. So a payment to the entity 00000 should not reach a real company.
 pub const SANDBOX_ENTITY: Digits<5> = Digits::ZERO;
 
-/// The weights of the entity's five digits, the reference's first seven, and the eight digits of the amount in cents.
+/// The weights of the entity's five digits, the reference's first seven, and the eight digits of the amount
+/// in cents.
 const WEIGHTS: [u32; 20] = [51, 73, 17, 89, 38, 62, 45, 53, 15, 50, 5, 49, 34, 81, 76, 27, 90, 9, 30, 3];
 
 /// The reason why an amount can't have a reference.
@@ -25,8 +27,8 @@ pub enum AmountError {
     TooLarge,
 }
 
-/// Returns the reference for an amount of 1 to 99,999,999 cents of a euro: the number, which the entity chooses, and
-/// two check digits.
+/// Returns the reference for an amount of 1 to 99,999,999 cents of a euro. It consists of `number`, which the
+/// entity chooses, and two check digits.
 pub fn reference(
     entity: &Digits<5>,
     number: &Digits<7>,
@@ -42,7 +44,7 @@ pub fn reference(
         .zip(WEIGHTS)
         .fold(0_u32, |sum, (digit, weight)| sum.saturating_add(u32::from(digit).saturating_mul(weight)));
     let check = 98_u32.saturating_sub(sum % 97);
-    // From 2 to 98, so it always fits.
+    // The number is from 2 to 98, so it always has at most two digits.
     let check = Digits::<2>::from_number(check.into()).unwrap_or(Digits::ZERO);
     Ok(Digits::collect(number.values().chain(check.values())))
 }
@@ -53,8 +55,8 @@ pub fn is_valid(entity: &Digits<5>, given: &Digits<9>, amount_cents: u64) -> boo
     reference(entity, &number, amount_cents).as_ref() == Ok(given)
 }
 
-/// Returns a reference for tests: its entity is [`SANDBOX_ENTITY`], and its number is derived from an id. It is not
-/// unique, because there are only ten million numbers.
+/// Returns a reference for tests: its entity is [`SANDBOX_ENTITY`], and its number is derived from an id. It
+/// is not unique, because there are only ten million numbers.
 pub fn sandbox_reference(id: [u8; 16], amount_cents: u64) -> Result<Digits<9>, AmountError> {
     reference(&SANDBOX_ENTITY, &Digits::from_id(id), amount_cents)
 }
@@ -113,8 +115,8 @@ mod tests {
         ) {
             let written = reference(&entity(), &Digits::from_id(id), cents).unwrap();
             prop_assert!(is_valid(&entity(), &written, cents));
-            // Changes the last digit of the amount. The weighted sum changes by less than 10 times the digit's weight,
-            // which is never a multiple of 97.
+            // Changes the last digit of the amount. Its weight is 3, so the weighted sum changes by at most
+            // 27, which is not a multiple of 97.
             let changed = cents - cents % 10 + (cents + more) % 10;
             prop_assume!(changed != 0);
             prop_assert!(!is_valid(&entity(), &written, changed));

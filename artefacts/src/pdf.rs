@@ -1,10 +1,11 @@
 //! PDF documents: the boleto and the payment receipt, one A4 page each.
 //!
-//! A text is truncated when it exceeds its space on the page. A character that the font lacks becomes `?`. The same
-//! fields always produce the same file. The crate `pdf-writer` writes it.
+//! A text is truncated when it exceeds its space on the page. A character that the font lacks becomes `?`.
+//! The same fields always produce the same file. The crate `pdf-writer` writes the file.
 //!
-//! The boleto has the layout that banks require: a compensation slip 95 to 108 mm high at the foot of the page, with a
-//! barcode of 103 by 13 mm. Source: Banco do Brasil, *Especificações técnicas para confecção de boleto de cobrança*.
+//! The boleto has the layout that banks require: a compensation slip 95 to 108 mm high at the foot of the
+//! page, with a barcode of 103 by 13 mm. Source: Banco do Brasil, *Especificações técnicas para confecção de
+//! boleto de cobrança*.
 
 mod page;
 mod text;
@@ -90,7 +91,7 @@ pub fn boleto_pdf(document: &BoletoDocument<'_>) -> Vec<u8> {
     page.finish("Boleto de teste")
 }
 
-/// Draws the payer's part, above the cut.
+/// Draws the payer's part, above the cut line.
 fn payers_part(page: &mut Page, document: &BoletoDocument<'_>) {
     let boleto = document.boleto;
     page.text((LEFT, 42.0), TITLE, 130, 1, "Boleto");
@@ -109,7 +110,7 @@ fn payers_part(page: &mut Page, document: &BoletoDocument<'_>) {
     page.text((LEFT, y + 10.0), LINE, 180, 1, &boleto.formatted_line());
 }
 
-/// Draws the bank's part, below the cut: the fields and the barcode.
+/// Draws the compensation slip, below the cut line: the fields and the barcode.
 fn compensation_slip(page: &mut Page, document: &BoletoDocument<'_>) {
     let boleto = document.boleto;
     let top = CUT + 11.0;
@@ -256,8 +257,8 @@ mod tests {
         }
     }
 
-    /// Returns the operands of `Tj` in the page's content, in order. Decodes them as ISO 8859-1, which covers the
-    /// accents of these texts.
+    /// Returns the operands of `Tj` in the page's content, in order. Decodes them as ISO 8859-1, which covers
+    /// the accents of these texts.
     fn texts(file: &[u8]) -> Vec<String> {
         let mut texts = Vec::new();
         let mut rest = file;
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_fields_are_omitted() {
+    fn an_unknown_field_is_omitted_or_printed_as_nao_informado() {
         let boleto = boleto(1);
         let file = boleto_pdf(&BoletoDocument { payer: None, instructions: &[], ..boleto_document(&boleto) });
         assert_sound(&file);

@@ -1,9 +1,10 @@
 //! Encodes a payment code, such as a BR Code, as a QR code in a PNG.
 //!
-//! Most charge responses include this image, so encoding must be cheap. The mask is fixed: readers accept all eight,
-//! and scoring them would take thirty times the instructions of encoding. The parts that do not depend on the content
-//! (patterns, mask, placement order of the bits) are computed once per size and cached. The `qrcode` crate encodes the
-//! bits and their error correction; the module `png` writes the file.
+//! Most charge responses include this image, so encoding must be cheap. One of the standard's eight masks is
+//! used for all codes: readers accept every mask, and choosing the best one would take thirty times the
+//! instructions of encoding. The parts that do not depend on the content (patterns, mask, placement order of
+//! the bits) are computed once per size and cached. The `qrcode` crate encodes the bits and their error
+//! correction; the module `png` writes the file.
 //!
 //! Source: ISO/IEC 18004, byte mode, error correction M.
 
@@ -17,8 +18,8 @@ use qrcode::bits::Bits;
 use qrcode::canvas::{Canvas, MaskPattern, Module};
 use qrcode::{EcLevel, Version, ec};
 
-/// The error correction level. Level M recovers up to 15 % of the codewords: enough for a scratched screen, at a
-/// moderate size.
+/// The error correction level. Level M recovers up to 15 % of the codewords: enough for a scratched screen,
+/// at a moderate size.
 const LEVEL: EcLevel = EcLevel::M;
 
 const MASK: MaskPattern = MaskPattern::Checkerboard;
@@ -40,9 +41,9 @@ pub enum QrError {
     Encoder,
 }
 
-/// Encodes a code of 1 to 512 bytes as a PNG: black on white, one bit per pixel, six pixels per module, with the quiet
-/// zone of four modules that readers need. The image of a typical code (181 to 213 bytes) has 390 × 390 pixels in 1.3
-/// kB.
+/// Encodes a code of 1 to 512 bytes as a PNG: black on white, one bit per pixel, six pixels per module, with
+/// the quiet zone of four modules that readers need. The image of a typical code (181 to 213 bytes) has 390 ×
+/// 390 pixels in 1.3 kB.
 pub fn png(code: &str) -> Result<Vec<u8>, QrError> {
     let symbol = Symbol::new(code.as_bytes())?;
     Ok(png::encode(symbol.width, &symbol.modules))
@@ -89,7 +90,8 @@ fn encode(data: &[u8]) -> Result<(Bits, &'static Layout), QrError> {
         let version = Version::Normal(*number);
         let mut bits = Bits::new(version);
         let capacity = bits.max_len(LEVEL).map_err(|_| QrError::Encoder)?;
-        // Skips versions whose capacity is below the data alone; mode and length need up to 20 bits more.
+        // Skips a version whose capacity is below the data alone. The result `fits` also considers the mode
+        // and length, which need up to 20 bits more.
         if capacity.div_euclid(8) < data.len() {
             continue;
         }
@@ -117,8 +119,8 @@ impl Layout {
         let mut canvas = Canvas::new(version, LEVEL);
         canvas.draw_all_functional_patterns();
 
-        // Bits are placed in pairs of columns, from the right, alternately upwards and downwards. The column of the
-        // timing pattern is skipped.
+        // Bits are placed in pairs of columns, from the right, alternately upwards and downwards. The column
+        // of the timing pattern is skipped.
         let columns: Vec<i16> = (0..side).rev().filter(|x| *x != 6).collect();
         let mut positions = Vec::new();
         let mut upwards = true;
@@ -176,7 +178,7 @@ mod tests {
         let grids = image.detect_grids();
         assert_eq!(grids.len(), 1);
         let (meta, content) = grids[0].decode().unwrap();
-        assert_eq!(meta.ecc_level, 0, "M");
+        assert_eq!(meta.ecc_level, 0, "the level is M");
         content
     }
 
@@ -261,7 +263,7 @@ mod tests {
     }
 
     proptest! {
-        // A scan takes milliseconds.
+        // Fewer cases than the default, because a scan takes milliseconds.
         #![proptest_config(ProptestConfig::with_cases(32))]
 
         #[test]

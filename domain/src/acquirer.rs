@@ -1,5 +1,5 @@
-//! The acquirers, and the acquirer-specific facts that the rules of a charge depend on. A charge stores its acquirer's
-//! name, so it keeps following the rules of the acquirer that created it.
+//! The acquirers, and the acquirer-specific facts that the rules of a charge depend on. A charge stores the
+//! name of the acquirer that created it, so that acquirer's rules always apply to it.
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -11,33 +11,34 @@ use crate::payment_method::PaymentMethod;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum AcquirerName {
-    /// The sandbox that serves all test keys, without network access. It is the default: a row without an acquirer name
-    /// belongs to it.
+    /// The sandbox that serves all test keys, without network access. It is the default: a row without an
+    /// acquirer name belongs to it.
     #[default]
     Sandbox,
-    /// A bank that speaks the Central Bank's API Pix.
+    /// A bank that implements the Central Bank's API Pix.
     Pix,
 }
 
 /// Behaviour that differs between acquirers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct AcquirerTraits {
-    /// True: a charge expires as soon as its time has passed. False: the acquirer must first confirm that the charge
-    /// was not paid.
+    /// True: a charge is expired as soon as its `expires_at` has passed. False: the acquirer must first
+    /// confirm that the charge was not paid.
     pub expires_by_time: bool,
-    /// True: a payment that cannot be applied to a charge is back with its payer at once. False: the service must
-    /// request its return from the acquirer.
+    /// True: a payment that cannot be applied to a charge is back with its payer at once. False: the service
+    /// must request its return from the acquirer.
     pub returns_at_once: bool,
-    /// True: a card payer authenticates on the service's own 3-D Secure page, which plays the issuer.
+    /// True: a card payer authenticates on the service's own 3-D Secure page, which simulates the card's
+    /// issuer.
     pub plays_issuer: bool,
 }
 
 /// The refunds that an acquirer supports.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RefundCapabilities {
-    /// The payment methods whose payments it can refund.
+    /// The methods of the payments that the acquirer can refund.
     pub methods: &'static [PaymentMethod],
-    /// Whether it can send a Pix, which a refund by cash-out needs.
+    /// Whether the acquirer can send a Pix, which a refund by cash-out needs.
     pub cashout: bool,
 }
 

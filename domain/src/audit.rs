@@ -1,8 +1,8 @@
 //! Audit rows: who did what, when and why.
 //!
-//! Actions of operators, and actions of users on API keys, write their audit row in the same transaction as the change.
-//! For actions of an API key on money or security, the event dispatcher derives the audit row from the changed row,
-//! which stores the [`Actor`].
+//! Actions of operators, and actions of users on API keys, write their audit row in the same transaction as
+//! the change. For actions of an API key that concern money or security, the event dispatcher derives the
+//! audit row from the changed row, which stores the [`Actor`].
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 /// The operator who acts, and the reason.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Operator {
-    /// The operator's name, as colleagues know it.
+    /// The operator's name.
     pub actor: String,
     /// The reason, in one sentence.
     pub reason: String,
@@ -23,8 +23,8 @@ pub struct Operator {
 /// The `reason` of audit rows for actions of an API key. API requests carry no reason.
 pub const BY_API_KEY: &str = "requested with this API key";
 
-/// The API key that wrote a version of a row. Later versions of the row still carry this value, so `version` records
-/// which version the key wrote.
+/// The API key that wrote a version of a row. Later versions of the row still carry this value, so `version`
+/// records which version the key wrote.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Actor {
     /// Fingerprint of the API key.
@@ -43,8 +43,8 @@ pub struct Audit {
     pub id: AuditId,
     /// The account that the action concerns.
     pub account: AccountId,
-    /// Who acted: an operator's name, a user (`usr_…`), an API key (`key_…`, which contains its fingerprint) or the
-    /// name of a function.
+    /// Who acted: an operator's name, a user (`usr_…`), an API key (`key_…`, which contains its fingerprint)
+    /// or the name of a function.
     pub actor: String,
     /// The address that the request came from. Set for actions of API keys only.
     #[serde(default, skip_serializing_if = "SourceAddress::is_unknown")]

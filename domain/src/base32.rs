@@ -1,12 +1,12 @@
 //! Encodes 128 bits as exactly 26 characters, and decodes them.
 //!
-//! The alphabet is Crockford's in lower case: digits, then letters without `i`, `l`, `o`, `u`. The alphabet is in ASCII
-//! order and the most significant bits come first, so encoded texts sort like their values. An id that begins with its
-//! time therefore sorts by time. 26 characters can hold 130 bits, so the first character is at most `7`. Each value has
-//! exactly one text.
+//! The alphabet is Crockford's in lower case: digits, then letters without `i`, `l`, `o`, `u`. The alphabet
+//! is in ASCII order and the most significant bits come first, so encoded texts sort like their values. An id
+//! that begins with its time therefore sorts by time. 26 characters could encode 130 bits. For 128 bits, the
+//! first character is at most `7`, and each value has exactly one text.
 //!
-//! Source of the alphabet: <https://www.crockford.com/base32.html>. Unlike Crockford's decoder, this one refuses upper
-//! case and look-alikes (`O` for `0`), so that an id has one spelling.
+//! Source of the alphabet: <https://www.crockford.com/base32.html>. Unlike Crockford's decoder, this one
+//! refuses upper case and look-alikes (`O` for `0`), so that an id has one spelling.
 
 /// Number of characters that encode 128 bits.
 pub const LEN: usize = 26;

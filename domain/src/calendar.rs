@@ -1,7 +1,7 @@
 //! Calendar days and business days in São Paulo. Merchants, banks and statistics count by these days.
 //!
-//! A day is text (`2026-11-21`) in URLs, bodies and most sort keys. Ledger rows store it as a number, the days since
-//! 1970-01-01 ([`number_option`]), and [`Day::sortable_number`] in their keys.
+//! A day is text (`2026-11-21`) in URLs, bodies and most sort keys. Ledger rows store it as the number of
+//! days since 1970-01-01 ([`number_option`]), and their keys contain [`Day::sortable_number`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -53,7 +53,7 @@ impl Day {
         Self::from_number(text.parse().ok()?)
     }
 
-    /// Returns the day as chrono's type, for encoders that take it.
+    /// Returns the day as chrono's type, for encoders that need it.
     pub fn date(self) -> NaiveDate {
         self.0
     }
@@ -88,8 +88,8 @@ impl Day {
         u64::try_from(later.0.signed_duration_since(self.0).num_days()).unwrap_or_default()
     }
 
-    /// Checks whether banks settle on this day: it is no weekend, no national holiday and not Carnival Monday or
-    /// Tuesday.
+    /// Checks whether banks settle on this day. They do not on weekends, on national holidays and on the
+    /// Monday and Tuesday of Carnival.
     pub fn is_business_day(self) -> bool {
         BRSettlement.is_bday(self.0)
     }
@@ -148,8 +148,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// Returns the shortest window that ends today and contains `days` business days. Today is in the window even when
-    /// it is not a business day.
+    /// Returns the shortest range that ends today and contains `days` business days. It contains today even
+    /// if today is not a business day.
     pub fn of_business_days(days: u32, now: Timestamp) -> Self {
         let today = Day::of(now);
         let mut first = today;
@@ -161,7 +161,7 @@ impl Window {
         Self { first, today }
     }
 
-    /// Iterates over the window's days, oldest first. Yields at most `most` days, the most recent ones.
+    /// Iterates over the latest days of the range, at most `most`, oldest first.
     pub fn latest(self, most: u64) -> impl Iterator<Item = Day> {
         let back = self.first.days_until(self.today).min(most.saturating_sub(1));
         let today = self.today;

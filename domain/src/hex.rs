@@ -1,7 +1,7 @@
 //! Lower-case hex encoding.
 
-/// Encodes bytes as two hex digits each. The string is allocated at its final size: a string that grows would leave
-/// copies of a secret in freed memory.
+/// Encodes bytes as two hex digits each. The string is allocated at its final size, because a string that
+/// grows leaves copies of a secret in freed memory.
 pub fn encode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().saturating_mul(2));
     let nibbles = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0x0f]);

@@ -1,8 +1,8 @@
-//! The domain layer: the nouns (charge, refund, MED case, wallet, payout, webhook event), their value types and their
-//! rules.
+//! The domain layer: charges, refunds, MED cases, wallets, payouts and webhook events, with their value types
+//! and rules.
 //!
-//! It does no I/O and no HTTP, uses no AWS client and has no async code. Callers pass in time, ids and randomness, so
-//! every rule is a pure function.
+//! The code is synchronous and does no I/O. Callers pass in the time, ids and randomness, so every rule is a
+//! pure function.
 #![cfg_attr(
     test,
     allow(

@@ -2,7 +2,7 @@
 //!
 //! - [`Amount`] is the amount of a request: positive and bounded.
 //! - [`MinorUnits`] is a term of a ledger sum: signed, with checked arithmetic.
-//! - [`Money`] adds the currency, for values outside a row that names it.
+//! - [`Money`] is an amount with its currency, for values that are not in a row with a currency field.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::text::serde_as_text;
 
-/// Currencies in use: ISO 4217 list one as of 2026 (Bulgaria has used the euro since January), then tokens.
+/// Codes of the currencies in use: ISO 4217 list one as of January 2026, when Bulgaria adopted the euro, then
+/// tokens.
 const IN_USE: &str = "
     AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CLP CNY
     COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR
@@ -21,7 +22,7 @@ const IN_USE: &str = "
     UZS VED VES VND VUV WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG
     BTC USDC USDT";
 
-/// The codes in [`IN_USE`] that are tokens, which no state issues.
+/// The codes in [`IN_USE`] that are tokens, not national currencies.
 const TOKENS: [&str; 3] = ["BTC", "USDC", "USDT"];
 
 /// A currency code of 3 to 8 upper-case letters: ISO 4217 codes such as `BRL`, and tokens such as `USDT`.
@@ -45,7 +46,8 @@ impl Currency {
     const MIN_LEN: usize = 3;
     const MAX_LEN: usize = 8;
 
-    /// Parses 3 to 8 upper-case ASCII letters. The currency need not be known.
+    /// Parses a code of 3 to 8 upper-case ASCII letters. Does not check whether the currency exists; see
+    /// [`Self::is_known`].
     pub fn parse(code: &str) -> Result<Self, CurrencyError> {
         let bytes = code.as_bytes();
         if bytes.len() < Self::MIN_LEN || !bytes.iter().all(u8::is_ascii_uppercase) {
@@ -61,22 +63,22 @@ impl Currency {
         std::str::from_utf8(&self.0).unwrap_or_default().trim_end_matches('\0')
     }
 
-    /// Checks whether the currency is in use: in ISO 4217 (list one, without funds, metals and test codes), or a token
-    /// that the service supports.
+    /// Checks whether the currency is in use: in ISO 4217 (list one, without funds, metals and test codes),
+    /// or a token that the service supports.
     pub fn is_known(self) -> bool {
         IN_USE.split_ascii_whitespace().any(|code| code == self.as_str())
     }
 
-    /// Checks whether the currency is in use and issued by a state, so not a token.
+    /// Checks whether the currency is in use and not a token.
     pub fn is_national(self) -> bool {
         self.is_known() && !TOKENS.contains(&self.as_str())
     }
 
-    /// Returns the number of decimals between the currency's main unit and its smallest: 2 for `BRL`, 0 for `JPY`, 6
-    /// for `USDT`.
+    /// Returns the number of decimals between the currency's main unit and its smallest: 2 for `BRL`, 0 for
+    /// `JPY`, 6 for `USDT`.
     ///
-    /// The source is ISO 4217 (list one, "minor unit"); for tokens, their issuers. Codes that are not in the table have
-    /// 2.
+    /// The source is ISO 4217 (list one, "minor unit"); for tokens, their issuers. A code that is not listed
+    /// here has 2.
     pub fn exponent(self) -> u32 {
         match self.as_str() {
             "BIF" | "CLP" | "DJF" | "GNF" | "ISK" | "JPY" | "KMF" | "KRW" | "PYG" | "RWF" | "UGX" | "UYI"
@@ -124,7 +126,7 @@ pub struct Amount(i64);
 impl Amount {
     /// The smallest amount: one smallest unit.
     pub const MIN: Self = Self(1);
-    /// The largest amount. Field 54 of a BR Code has room for 13 characters, `9999999999.99`.
+    /// The largest amount. The limit is field 54 of a BR Code, which has 13 characters: `9999999999.99`.
     pub const MAX: Self = Self(999_999_999_999);
 
     /// Converts smallest units of any integer type. Fails outside [`Self::MIN`] to [`Self::MAX`].
@@ -144,24 +146,24 @@ impl Amount {
         self.0
     }
 
-    /// Returns [`Self::minor`] as `u64`, which encoders take. An amount is positive, so the value is the same.
+    /// Returns [`Self::minor`] as `u64`.
     pub fn minor_unsigned(self) -> u64 {
         self.0.unsigned_abs()
     }
 
-    /// Returns the amount as money of a currency.
+    /// Returns the amount as [`Money`] in a currency.
     pub fn in_currency(self, currency: Currency) -> Money {
         Money { minor: self.into(), currency }
     }
 
-    /// Returns the amount with a negative sign. It always fits.
+    /// Returns the amount with a negative sign.
     #[expect(clippy::arithmetic_side_effects, reason = "an amount is positive, so its negation fits")]
     pub fn negated(self) -> MinorUnits {
         MinorUnits(-self.0)
     }
 
-    /// Formats the amount as a decimal number with exactly `exponent` decimals: 1000 with 2 is `10.00`, 7 with 0 is
-    /// `7`.
+    /// Formats the amount as a decimal number with exactly `exponent` decimals: 1000 with 2 is `10.00`, 7
+    /// with 0 is `7`.
     pub fn decimal(self, exponent: u32) -> String {
         decimal(self.0, exponent)
     }
@@ -190,8 +192,8 @@ pub enum AmountError {
     TooLarge,
 }
 
-/// A signed number of a currency's smallest units. The row that contains it names the currency once. An integer on the
-/// wire.
+/// A signed number of a currency's smallest units. The currency is a separate field of the row. An integer on
+/// the wire.
 #[derive(Clone, Copy, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct MinorUnits(i64);
@@ -205,7 +207,7 @@ impl MinorUnits {
         Self(minor)
     }
 
-    /// Returns the number, for counters and for the wire.
+    /// Returns the number of smallest units.
     pub const fn get(self) -> i64 {
         self.0
     }

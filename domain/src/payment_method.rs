@@ -25,7 +25,7 @@ use crate::money::{Amount, Currency};
 pub enum PaymentMethod {
     /// Pix, by a dynamic BR Code.
     Pix,
-    /// Card, through a page of the acquirer that authenticates the card holder (3-D Secure).
+    /// Card, through the acquirer's page for authenticating the card holder (3-D Secure).
     CreditCard,
     /// MB WAY, confirmed on the payer's phone.
     Mbway,
@@ -37,19 +37,20 @@ pub enum PaymentMethod {
     Crypto,
 }
 
-/// Static properties of a payment method. The data that a payer needs to pay by it is in [`crate::charge::Artefacts`].
+/// Static properties of a payment method. The data that a payer needs for a payment is in
+/// [`crate::charge::Artefacts`].
 #[derive(Clone, Copy, Debug)]
 pub struct MethodFacts {
     /// The method's name in Portuguese.
     pub name: &'static str,
-    /// The method's code in rollup rows. Two letters keep a day's row small. It must never change, because stored rows
-    /// contain it.
+    /// The method's code in rollup rows. Two letters keep a day's row small. It must never change, because
+    /// stored rows contain it.
     pub code: &'static str,
     currencies: Currencies,
     /// Largest amount in minor units.
     pub max_amount: i64,
-    /// True for methods whose payments an issuer approves. Their settled status is `APPROVED`, not `PAID` (contract:
-    /// Transaction status).
+    /// True for methods whose payments an issuer approves. Their settled status is `APPROVED`, not `PAID`
+    /// (contract: Transaction status).
     pub is_approved: bool,
 }
 
@@ -60,13 +61,13 @@ enum Currencies {
     National,
 }
 
-/// Currencies in which a crypto charge can be priced: the tokens themselves, and currencies for which the sandbox has
-/// an exchange rate.
+/// Currencies in which a crypto charge can be priced: the tokens themselves, and currencies for which the
+/// sandbox has an exchange rate.
 const CRYPTO_CURRENCIES: [Currency; 5] =
     [Currency::USDT, Currency::BTC, Currency::USD, Currency::BRL, Currency::EUR];
 
 impl PaymentMethod {
-    /// Returns the method's name in the transaction format.
+    /// Returns the method's name in upper case, for example `CREDIT_CARD`.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -89,7 +90,7 @@ impl PaymentMethod {
                 is_approved: true,
                 ..pix
             },
-            // MB WAY takes at most 5,000 EUR.
+            // MB WAY's limit is 5,000 EUR.
             Self::Mbway => MethodFacts {
                 name: "MB WAY",
                 code: "mw",
@@ -97,7 +98,7 @@ impl PaymentMethod {
                 max_amount: 500_000,
                 ..pix
             },
-            // The check digits of a reference cover eight digits of cents.
+            // A reference's check digits cover an amount of at most eight digits in cents.
             Self::Multibanco => MethodFacts {
                 name: "Multibanco",
                 code: "mb",
@@ -105,7 +106,7 @@ impl PaymentMethod {
                 max_amount: 99_999_999,
                 ..pix
             },
-            // The barcode has ten digits of centavos.
+            // The barcode has ten digits for the amount in centavos.
             Self::Boleto => MethodFacts { name: "Boleto", code: "bo", max_amount: 9_999_999_999, ..pix },
             Self::Crypto => MethodFacts {
                 name: "Cripto",

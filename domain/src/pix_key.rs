@@ -19,8 +19,8 @@ const MAX_CHARS: usize = 77;
 )]
 pub struct PixKeyError;
 
-/// A well-formed Pix key: a CPF or CNPJ, a phone number in E.164, an email address in lower case, or a random key (a
-/// lower-case UUID). Only a bank can check whether the key exists.
+/// A well-formed Pix key: a CPF or CNPJ, a phone number in E.164, an email address in lower case, or a random
+/// key (a lower-case UUID). Whether the key exists, only a bank can check.
 #[derive(Clone, Eq, PartialEq)]
 pub struct PixKey(Box<str>);
 
@@ -34,8 +34,11 @@ impl PixKey {
     ///
     /// - CPF, CNPJ or phone: shows the last two digits (`*********93`, `+***********99`).
     /// - Random key: shows the last four characters.
-    /// - Email address: shows the first letters of name and domain (`m***@e***.com`). A part of fewer than four
-    ///   characters shows none.
+    /// - Email address: shows the first letters of name and domain (`m***@e***.com`). A name or domain of
+    ///   fewer than four characters is masked completely.
+    ///
+    /// The usual mask of a CPF shows its middle six digits. It is not used here, because only a thousand CPFs
+    /// have the same middle digits.
     pub fn masked(&self) -> String {
         match self.0.split_once('@') {
             Some((name, domain)) => {
@@ -55,7 +58,7 @@ const RANDOM_KEY_SHOWN: usize = 4;
 /// Number of digits shown at the end of a masked document or phone number.
 const DIGITS_SHOWN: usize = 2;
 
-/// A part of an email address with fewer characters than this shows none of them.
+/// Minimum number of characters of a name or domain whose first character is shown.
 const FIRST_SHOWN_FROM_CHARS: usize = 4;
 
 fn first_character(name: &str) -> String {
@@ -66,13 +69,13 @@ fn first_character(name: &str) -> String {
 /// Replaces all letters and digits by stars, except the last `shown` characters.
 fn starred(text: &str, shown: usize) -> String {
     let hidden = text.chars().count().saturating_sub(shown);
-    let star = |(place, letter): (usize, char)| {
-        if place < hidden && letter.is_ascii_alphanumeric() { '*' } else { letter }
+    let star = |(index, letter): (usize, char)| {
+        if index < hidden && letter.is_ascii_alphanumeric() { '*' } else { letter }
     };
     text.chars().enumerate().map(star).collect()
 }
 
-/// Shows nothing of the key: it is personal data and must not appear in logs.
+/// Omits the key, because it is personal data and must not appear in logs.
 impl fmt::Debug for PixKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PixKey")

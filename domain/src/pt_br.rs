@@ -16,8 +16,8 @@ pub fn format_amount(amount: Amount, currency: Currency) -> String {
     format!("{symbol} {}{comma}{fraction}", groups.join("."))
 }
 
-/// Formats a time in Brasília to the minute: `21/11/2026 às 15:04`. Seconds are dropped, so that a displayed deadline
-/// is never later than the real one.
+/// Formats a time in Brasília to the minute: `21/11/2026 às 15:04`. Seconds are dropped, so that a displayed
+/// deadline is never later than the real one.
 pub fn format_minute(at: Timestamp) -> String {
     in_brasilia(at, "%d/%m/%Y às %H:%M")
 }
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_shown_in_brasilia_and_never_later_than_it_is() {
+    fn a_minute_is_shown_in_brasilia_and_not_rounded_up() {
         for (at, expected) in [
             ("2026-11-21T18:04:59.999Z", "21/11/2026 às 15:04"),
             ("2027-01-01T02:59:00Z", "31/12/2026 às 23:59"),

@@ -1,5 +1,5 @@
-//! How a domain object is stored: its primary key, its entries in the secondary indexes and its expiry. This module
-//! does no I/O; the store in `shared` writes the rows.
+//! How a domain object is stored: its primary key, its entries in the secondary indexes and its expiry. This
+//! module does no I/O; the store in `shared` writes the rows.
 
 use serde::Serialize;
 
@@ -15,23 +15,25 @@ pub struct Key {
 }
 
 impl Key {
-    /// Returns the partition key and the sort key joined by `#`. The result identifies one row even where several rows
-    /// share a partition, so ids derived from a row (events, postings) use it.
+    /// Returns the partition key and the sort key joined by `#`. The result identifies one row even where
+    /// several rows share a partition, so ids derived from a row (events, postings) use it.
     pub fn joined(&self) -> String {
         format!("{}#{}", self.pk, self.sk)
     }
 }
 
-/// The row's entries in the sparse secondary indexes. An entry that is added, moved or removed costs one write unit.
+/// The row's entries in the sparse secondary indexes. Adding or removing an entry costs one write unit, and
+/// moving it costs two. `docs/data-model.md` lists the partitions.
 #[derive(Clone, Debug, Default)]
 pub struct Indexes {
-    /// Partition and sort key in `list`, which serves newest-first lists.
+    /// Partition and sort key in `list`, which lists are read from, newest first.
     pub list: Option<(String, String)>,
     /// Partition in `list_by_status`. The sort key is that of `list`.
     pub status: Option<String>,
     /// Partition in `list_by_customer`. The sort key is that of `list`.
     pub customer: Option<String>,
-    /// Time in `due` at which `scheduler` must process the row. `None`: no work is due.
+    /// Sort key in `due`: the time at which `scheduler` must process the row. `None`: the row needs no
+    /// processing.
     pub due: Option<Timestamp>,
 }
 
@@ -51,7 +53,7 @@ pub trait Row: Serialize + Send + Sync {
     }
 }
 
-/// Formats a time as 15 digits of milliseconds. Such texts sort by time, and 15 digits are enough for the year 9999.
+/// Formats a time as 15 digits of milliseconds, which are enough for the year 9999. Such texts sort by time.
 pub fn sortable(at: Timestamp) -> String {
     format!("{:015}", at.millis())
 }

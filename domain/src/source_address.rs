@@ -4,14 +4,15 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-/// The address that a request came from, as API Gateway reported it. Headers such as `X-Forwarded-For` are ignored,
-/// because a client can send any value.
+/// The address that a request came from, as API Gateway reported it. Headers such as `X-Forwarded-For` are
+/// ignored, because a client can send any value.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct SourceAddress(Option<IpAddr>);
 
 impl SourceAddress {
-    /// Parses an address. An absent or invalid text gives an unknown address. An IPv4-mapped IPv6 address becomes IPv4.
+    /// Parses an address. The result is unknown if the text is absent or invalid. An IPv4-mapped IPv6 address
+    /// becomes IPv4.
     pub fn parse(text: Option<&str>) -> Self {
         let address = text.and_then(|text| text.parse::<IpAddr>().ok());
         Self(address.map(|address| address.to_canonical()))
@@ -22,8 +23,8 @@ impl SourceAddress {
         self.0.is_none()
     }
 
-    /// Returns the network that rate limits count as one client: an IPv4 address, or the /64 of an IPv6 address.
-    /// Providers assign a whole /64 to one customer. All unknown addresses count as one client.
+    /// Returns the network that rate limits count as one client: an IPv4 address, or the /64 of an IPv6
+    /// address. Providers assign a whole /64 to one customer. All unknown addresses count as one client.
     pub fn network(self) -> String {
         match self.0 {
             None => "unknown".to_owned(),
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_addresses_of_one_customer_are_one_network() {
+    fn all_ipv6_addresses_of_a_64_bit_prefix_are_one_network() {
         let network = |text: &str| SourceAddress::parse(Some(text)).network();
         assert_eq!(network("203.0.113.9"), "203.0.113.9");
         assert_eq!(network("::ffff:203.0.113.9"), "203.0.113.9");

@@ -1,12 +1,12 @@
-//! Brazilian tax ids: the CPF of a person and the CNPJ of a company, including the alphanumeric CNPJ in force since
-//! July 2026.
+//! Brazilian tax ids: the CPF of a person and the CNPJ of a company, including the alphanumeric CNPJ in force
+//! since July 2026.
 //!
-//! Parsing is strict: only the bare characters (no dots, no lower case) with correct check digits. The last two
-//! characters are check digits. Each is computed from the weighted sum of the preceding characters' values (ASCII −
-//! 48), modulo 11: it is 0 for a remainder below 2, else 11 minus the remainder. Eleven or fourteen equal digits pass
-//! this arithmetic, but Receita Federal declares them invalid.
+//! Parsing accepts only bare digits and upper-case letters, without punctuation. The last two characters are
+//! check digits. Each is computed from the weighted sum of the preceding characters' values (ASCII − 48),
+//! modulo 11: it is 0 for a remainder below 2, else 11 minus the remainder. Eleven or fourteen equal digits
+//! pass this arithmetic, but Receita Federal declares them invalid.
 //!
-//! A document is personal data: there is no `Display`, and `Debug` shows none of it.
+//! A document is personal data, so there is no `Display`, and `Debug` shows none of it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,8 +18,8 @@ const CNPJ_LEN: usize = 14;
 const CPF_WEIGHTS: [u32; 10] = [11, 10, 9, 8, 7, 6, 5, 4, 3, 2];
 const CNPJ_WEIGHTS: [u32; 13] = [6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2];
 
-/// A valid CPF or CNPJ. It is a string on the wire, never a number: it may begin with zeros, and a CNPJ may contain
-/// letters.
+/// A valid CPF or CNPJ. It is a string on the wire, never a number: it may begin with zeros, and a CNPJ may
+/// contain letters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TaxId {
     /// The tax id of a person.
@@ -86,7 +86,8 @@ impl Cpf {
 }
 
 impl Cnpj {
-    /// Parses 12 digits or upper-case letters and two correct check digits. The characters must not all be equal.
+    /// Parses 12 digits or upper-case letters and two correct check digits. The characters must not all be
+    /// equal.
     pub fn parse(text: &str) -> Result<Self, TaxIdError> {
         let characters: [u8; CNPJ_LEN] = text.as_bytes().try_into().map_err(|_| TaxIdError::Length)?;
         let alphanumeric = characters.iter().all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
@@ -118,7 +119,8 @@ fn verify(characters: &[u8], weights: &[u32]) -> Result<(), TaxIdError> {
 
 /// Computes a check digit, as an ASCII character.
 fn check_digit<'a>(characters: impl Iterator<Item = &'a u8>, weights: &[u32]) -> u8 {
-    // The sum has at most 13 terms, each of a value below 43 and a weight below 12, so it never saturates.
+    // The sum has at most 13 terms, each the product of a value below 43 and a weight below 12. So it never
+    // saturates.
     let sum = characters.zip(weights).fold(0_u32, |sum, (character, weight)| {
         sum.saturating_add(u32::from(character.saturating_sub(b'0')).saturating_mul(*weight))
     });
@@ -170,8 +172,9 @@ impl<'de> serde::Deserialize<'de> for TaxId {
     }
 }
 
-/// A tax id of any country, as it was sent: a CPF, a CNPJ, or an id whose rules this service does not check (a NIF, for
-/// example). It has 1 to 32 characters, no control characters and no spaces around it.
+/// A tax id of any country, as it was sent: a CPF, a CNPJ, or an id whose rules this service does not check
+/// (a NIF, for example). It has 1 to 32 characters, no control characters and no spaces around it. Lists by
+/// customer compare it exactly.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Document(Box<str>);
 
@@ -179,8 +182,8 @@ impl Document {
     /// Maximum length in characters.
     pub const MAX_CHARS: usize = 32;
 
-    /// Accepts a text that could be a tax id. `None`: it is empty, too long, or has surrounding spaces or control
-    /// characters.
+    /// Accepts a text that could be a tax id. `None`: it is empty, too long, or has surrounding spaces or
+    /// control characters.
     pub fn parse(text: &str) -> Option<Self> {
         let bounded = (1..=Self::MAX_CHARS).contains(&text.chars().count());
         let clean = text.trim() == text && !text.chars().any(char::is_control);
@@ -320,9 +323,9 @@ mod tests {
         format!("{body}{}{}", char::from(first), char::from(second))
     }
 
-    // Changes that the check digits cannot detect are excluded. The remainders 0 and 1 both give the digit 0, and the
-    // second check digit of a CPF weights its first character with 11. So a document whose first check digit is 0 may
-    // stay valid when one digit changes.
+    // Changes that the check digits cannot detect are excluded. The remainders 0 and 1 both give the digit 0,
+    // and the second check digit of a CPF weights its first character with 11. So a document whose first
+    // check digit is 0 may stay valid when one digit changes.
     fn has_blind_spot(document: &str) -> bool {
         document.bytes().nth_back(1) == Some(b'0')
     }

@@ -1,7 +1,8 @@
-//! Serde support for types that are strings on the wire, and checks for characters that make displayed text misleading.
+//! Serde support for types that are strings on the wire, and checks for characters that make displayed text
+//! misleading.
 //!
-//! Deserialisation borrows the input where the format allows it. Errors never repeat the input, which may be a document
-//! or an API key.
+//! Deserialisation borrows the input where the format allows it. Errors never repeat the input, which may be
+//! a document or an API key.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -9,8 +10,9 @@ use std::str::FromStr;
 
 use serde::{Deserializer, de};
 
-/// Checks whether a character makes text display in another order than it is stored, or breaks the line, without being
-/// a control character. For example, such a character can make a file name that ends in `gpj.exe` look like a picture.
+/// Checks whether a character, other than a control character, changes the order in which text is displayed
+/// or breaks the line. For example, such a character can display a file name that ends in `gpj.exe` as one
+/// that ends in `exe.jpg`.
 pub fn misleads(character: char) -> bool {
     matches!(
         character,
@@ -18,22 +20,22 @@ pub fn misleads(character: char) -> bool {
     )
 }
 
-/// Checks whether a character is forbidden in single-line text such as a name, a label or an address: control
-/// characters and those that [`misleads`] reports.
+/// Checks whether a character is forbidden in single-line text such as a name, a label or an address.
+/// Forbidden are control characters and those that [`misleads`] reports.
 pub fn is_forbidden_in_line(character: char) -> bool {
     character.is_control() || misleads(character)
 }
 
-/// Checks whether a character is forbidden in multi-line text: control characters other than line breaks, and
-/// characters that override or isolate the text direction.
+/// Checks whether a character is forbidden in multi-line text. Forbidden are control characters other than
+/// line breaks, and characters that embed, override or isolate a text direction.
 pub fn is_forbidden_in_multiline(character: char) -> bool {
     let is_break = matches!(character, '\n' | '\r');
     let changes_direction = matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     changes_direction || (character.is_control() && !is_break)
 }
 
-/// Checks whether a text displays as blank: only white space, control characters and invisible characters. An empty
-/// text is blank.
+/// Checks whether a text is displayed as blank, because it is empty or has only white space, control
+/// characters and invisible characters.
 pub fn is_blank(text: &str) -> bool {
     let is_invisible = |character: char| {
         let has_no_glyph = matches!(
@@ -47,7 +49,8 @@ pub fn is_blank(text: &str) -> bool {
     text.chars().all(is_invisible)
 }
 
-/// Deserialises a `T` from a string through its `FromStr`. The error is that of `T` and does not repeat the input.
+/// Deserialises a `T` from a string through its `FromStr`. The error is that of `T`, which must not repeat
+/// the input.
 pub fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr,

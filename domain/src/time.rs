@@ -1,8 +1,8 @@
 //! Timestamps: UTC milliseconds, from 1970 through 9999.
 //!
-//! On the wire a [`Timestamp`] is text, `2026-11-21T01:02:03.004Z`, always with three decimals and `Z`, so texts sort
-//! by time. In database rows it is a number: use `#[serde(with = "crate::time::millis")]`, or `millis_option` for an
-//! `Option`. This module never reads a clock; callers pass in the current time.
+//! On the wire a [`Timestamp`] is text, `2026-11-21T01:02:03.004Z`, always with three decimals and `Z`, so
+//! texts sort by time. In database rows it is a number: use `#[serde(with = "crate::time::millis")]`, or
+//! `millis_option` for an `Option`. This module never reads a clock; callers pass in the current time.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,21 +16,22 @@ use crate::text::serde_as_text;
 /// 9999-12-31T23:59:59.999Z, the last millisecond of a year with four digits.
 const MAX_MILLIS: i64 = 253_402_300_799_999;
 
-/// Offset of São Paulo and Brasília behind UTC, in seconds. It is constant: decree 9.772 of 2019 ended daylight saving
-/// time.
+/// Offset of São Paulo and Brasília behind UTC, in seconds. It is constant: decree 9.772 of 2019 ended
+/// daylight saving time.
 pub const SAO_PAULO_BEHIND_SECONDS: i64 = 3 * 60 * 60;
 
 /// The same offset in ISO 8601.
 const SAO_PAULO_OFFSET: &str = "-03:00";
 
-/// Seconds in a day without a daylight saving change.
+/// Seconds in a day.
 pub const SECONDS_A_DAY: i64 = 24 * 60 * 60;
 
 const MILLIS_PER_SECOND: i64 = 1_000;
 const NANOS_PER_MILLI: u32 = 1_000_000;
 const NANOS_PER_SECOND: u32 = 1_000_000_000;
 
-/// Lengths of a date, of a date-time without seconds, and of a date-time with nine decimals; each without an offset.
+/// Lengths of a date, of a date-time without seconds, and of a date-time with nine decimals; each without an
+/// offset.
 const DATE_LEN: usize = "YYYY-MM-DD".len();
 const MINUTES_LEN: usize = "YYYY-MM-DDTHH:MM".len();
 const NANOS_LEN: usize = "YYYY-MM-DDTHH:MM:SS.123456789".len();
@@ -84,8 +85,9 @@ impl Timestamp {
         self.0.checked_add(millis).ok_or(TimestampError::OutOfRange).and_then(Self::from_millis)
     }
 
-    /// Returns this instant, or the first millisecond after `earlier` when this instant is not later. Change times of a
-    /// row are computed with it, so they strictly increase even when a request with an older time commits second.
+    /// Returns this instant, or the first millisecond after `earlier` when this instant is not later. A row's
+    /// change times are computed with it. So they strictly increase, even when a request that began earlier
+    /// commits later.
     #[must_use]
     pub fn strictly_after(self, earlier: Self) -> Self {
         earlier.plus_millis(1).map_or(self, |next| self.max(next))
@@ -101,25 +103,25 @@ impl Timestamp {
         self.0.saturating_sub(earlier.0)
     }
 
-    /// Parses ISO 8601 and rounds down to the millisecond. This is right for an exclusive lower bound, because no
-    /// stored instant lies between two milliseconds.
+    /// Parses ISO 8601 and rounds down to the millisecond. This is right for an exclusive lower bound,
+    /// because no stored instant lies between two milliseconds.
     ///
-    /// Accepted: `2026-11-21T01:02:03Z`; with or without seconds; with a fraction of 1 to 9 digits after a point; with
-    /// an offset `±HH:MM` or `±HHMM` in place of `Z`; with lower-case `t` and `z`. A bare date such as `2026-11-21` is
-    /// a day in São Paulo and gives its first millisecond.
+    /// Accepts `2026-11-21T01:02:03Z`, also without seconds, or with a fraction of 1 to 9 digits after a
+    /// point. `Z` may be an offset `±HH:MM` or `±HHMM`; `t` and `z` may be lower-case. A bare date such as
+    /// `2026-11-21` gives the first millisecond of that day in São Paulo.
     pub fn parse_floor(text: &str) -> Result<Self, TimestampError> {
         Self::from_millis(parse(text)?.millis)
     }
 
-    /// Parses like [`Self::parse_floor`], but rounds up to the millisecond. This is right for an inclusive lower bound
-    /// and for an exclusive upper bound.
+    /// Parses like [`Self::parse_floor`], but rounds up to the millisecond. This is right for an inclusive
+    /// lower bound and for an exclusive upper bound.
     pub fn parse_ceil(text: &str) -> Result<Self, TimestampError> {
         let Parsed { millis, remainder_nanos, .. } = parse(text)?;
         Self::from_millis(millis)?.plus_millis(i64::from(remainder_nanos > 0))
     }
 
-    /// Parses like [`Self::parse_floor`], but a bare date gives the last millisecond of its day in São Paulo. This is
-    /// right for an inclusive upper bound.
+    /// Parses like [`Self::parse_floor`], but a bare date gives the last millisecond of its day in São Paulo.
+    /// This is right for an inclusive upper bound.
     pub fn parse_last(text: &str) -> Result<Self, TimestampError> {
         let Parsed { millis, is_date, .. } = parse(text)?;
         let first = Self::from_millis(millis)?;
@@ -158,7 +160,7 @@ serde_as_text!(Timestamp);
 /// Why a text or a number is not a [`Timestamp`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TimestampError {
-    /// The text is not an accepted date or date-time, or names a day or time that does not exist.
+    /// The text is not an accepted date or date-time, or its day or time does not exist.
     #[error("must be an ISO 8601 date-time with Z or an offset, or a date")]
     Format,
     /// The instant is before 1970 or after 9999.
@@ -166,8 +168,8 @@ pub enum TimestampError {
     OutOfRange,
 }
 
-/// A parsed text: the milliseconds rounded down, the nanoseconds that rounding dropped, and whether the text was a bare
-/// date.
+/// A parsed text: the milliseconds rounded down, the nanoseconds that rounding dropped, and whether the text
+/// was a bare date.
 struct Parsed {
     millis: i64,
     remainder_nanos: u32,
@@ -176,8 +178,8 @@ struct Parsed {
 
 fn parse(text: &str) -> Result<Parsed, TimestampError> {
     let at = to_rfc3339(text).and_then(|text| DateTime::parse_from_rfc3339(&text).ok());
-    // chrono represents a leap second as a second or more of nanoseconds. A timestamp cannot represent it, so it is
-    // refused.
+    // chrono represents a leap second as a second or more of nanoseconds. A timestamp cannot represent it, so
+    // it is refused.
     let at = at.filter(|at| at.timestamp_subsec_nanos() < NANOS_PER_SECOND).ok_or(TimestampError::Format)?;
     Ok(Parsed {
         millis: at.timestamp_millis(),
@@ -186,11 +188,11 @@ fn parse(text: &str) -> Result<Parsed, TimestampError> {
     })
 }
 
-/// Completes a text to RFC 3339, because clients may omit some parts: adds the time to a bare date, the seconds, and
-/// the colon of an offset.
+/// Completes a text to RFC 3339, because clients may omit some parts: adds the time to a bare date, the
+/// seconds, and the colon of an offset.
 ///
-/// Returns `None` for forms that chrono accepts and this service does not: a space before the time, more than nine
-/// decimals, a minus sign other than ASCII. chrono makes all other checks.
+/// Returns `None` for forms that chrono accepts and this service does not: a space before the time, more than
+/// nine decimals, a minus sign other than ASCII. chrono does all other checks.
 fn to_rfc3339(text: &str) -> Option<Cow<'_, str>> {
     if text.len() == DATE_LEN {
         return Some([text, "T00:00:00", SAO_PAULO_OFFSET].concat().into());
@@ -225,8 +227,8 @@ pub mod millis {
     }
 }
 
-/// Serialises an `Option<Timestamp>` as a number of milliseconds or null, for database rows. A field that may be absent
-/// also needs `#[serde(default)]`.
+/// Serialises an `Option<Timestamp>` as a number of milliseconds or null, for database rows. A field that may
+/// be absent also needs `#[serde(default)]`.
 pub mod millis_option {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 

@@ -1,12 +1,13 @@
 //! URL policy for webhooks: which URLs are accepted, and which IP addresses may be connected to.
 //!
-//! A merchant chooses the URL, and the service connects to it from inside its own network. So an address with a special
-//! meaning there (a metadata service, a database, the service itself) must never be reachable.
+//! A merchant chooses the URL, and the service connects to it from inside its own network. So an address with
+//! a special meaning there (a metadata service, a database, the service itself) must never be reachable.
 //!
-//! The rules do no I/O; in particular, they resolve no names. A host name is checked twice. Its spelling is checked
-//! here, on registration and before each delivery. Its resolved addresses are checked with [`AddressPolicy::allows`] on
-//! every connection, because a name may resolve to other addresses the next time. [`check_new_url`] adds rules for new
-//! URLs. URLs that were stored before those rules existed are still delivered to.
+//! The rules do no I/O and resolve no host names. Each host name is checked twice. Its spelling is checked
+//! here, on registration and before each delivery. Its resolved addresses are checked with
+//! [`AddressPolicy::allows`] on every connection, because a name may resolve to other addresses the next
+//! time. [`check_new_url`] adds rules for new URLs. Deliveries continue to URLs that were stored before those
+//! rules existed.
 //!
 //! The address ranges are those of IANA's special-purpose address registries (RFC 6890 and its updates).
 
@@ -23,12 +24,12 @@ pub const MAX_URL_LENGTH: usize = 2048;
 const MAX_NAME_BYTES: usize = 253;
 const MAX_LABEL_BYTES: usize = 63;
 
-/// Top-level and special-use zones that the public DNS never contains. The sources are RFC 6761, 6762, 7686 and 8375,
-/// and ICANN for `internal`; home routers use `lan`.
+/// Top-level and special-use zones that the public DNS never contains. The sources are RFC 6761, 6762, 7686
+/// and 8375, and ICANN for `internal`; home routers use `lan`.
 const NEVER_PUBLIC: [&str; 8] =
     ["localhost", "local", "lan", "internal", "home.arpa", "test", "invalid", "onion"];
 
-/// Ports below this one belong to other protocols, except 443.
+/// The lowest accepted port besides 443. Lower ports belong to other protocols.
 const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
 /// Which addresses the service may connect to.
@@ -36,12 +37,13 @@ const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 pub enum AddressPolicy {
     /// In a deployed stack: https to public addresses only.
     PublicOnly,
-    /// On a developer's machine: public addresses by https, and also loopback and the named local hosts, by http or
-    /// https on any port.
+    /// On a developer's machine: public addresses by https, and also loopback and the named local hosts, by
+    /// http or https on any port.
     PublicOrLocal(LocalNames),
 }
 
-/// Names of hosts on or near a developer's machine, such as `host.docker.internal`, whatever addresses they resolve to.
+/// Names of hosts on or near a developer's machine, such as `host.docker.internal`. Their addresses are not
+/// checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalNames(Arc<[String]>);
 
@@ -97,7 +99,7 @@ impl AddressPolicy {
     }
 }
 
-/// The kind of an IP address. `Display` completes the sentence "10.0.0.5 is …".
+/// The class of an IP address. `Display` completes the sentence "10.0.0.5 is …".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {
     /// Globally reachable.
@@ -118,15 +120,16 @@ pub enum AddressKind {
     Benchmarking,
     /// `224/4` and `ff00::/8`.
     Multicast,
-    /// IPv6 addresses whose packets may be forwarded to an embedded IPv4 address: 6to4, Teredo and local NAT64.
+    /// IPv6 addresses whose packets may be forwarded to an embedded IPv4 address: 6to4, Teredo and local
+    /// NAT64.
     Transition,
     /// All other ranges that the registries reserve.
     Reserved,
 }
 
 impl AddressKind {
-    /// Classifies an address. An IPv4 address inside an IPv6 address is classified by itself where the embedding is
-    /// only a notation (`::ffff:0:0/96`) or a gateway's well-known prefix (`64:ff9b::/96`).
+    /// Classifies an address. For an IPv4-mapped address (`::ffff:0:0/96`) and for NAT64's well-known prefix
+    /// (`64:ff9b::/96`), the embedded IPv4 address is classified.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(v4) => Self::of_v4(v4),
@@ -163,8 +166,8 @@ impl AddressKind {
             // IETF protocol assignments: benchmarking, ORCHID and others. None of them has public servers.
             [0x2001, 0..=0x01ff, ..] => Self::Reserved,
             [0x2000..=0x3fff, ..] => Self::Public,
-            // Only `2000::/3` is assigned. The rest contains `::/96` (IPv4-compatible), `100::/64` (discard), SRv6 and
-            // others.
+            // Only `2000::/3` is assigned. The rest contains `::/96` (IPv4-compatible), `100::/64` (discard),
+            // SRv6 and others.
             _ => Self::Reserved,
         }
     }
@@ -188,7 +191,8 @@ impl fmt::Display for AddressKind {
     }
 }
 
-/// Checks whether an address is globally reachable, and so has no special meaning inside the service's network.
+/// Checks whether an address is globally reachable, and so has no special meaning inside the service's
+/// network.
 pub fn is_public(address: IpAddr) -> bool {
     AddressKind::of(address) == AddressKind::Public
 }
@@ -205,19 +209,19 @@ pub enum UrlRefusal {
     /// The scheme is not https. With [`AddressPolicy::PublicOrLocal`], http is also accepted for local hosts.
     #[error("must use https")]
     NotHttps,
-    /// The URL contains a user name or password, which logs along the way would show.
+    /// The URL contains a user name or password, which could appear in logs.
     #[error("must not contain a user name or password")]
     UserInfo,
-    /// The URL contains a fragment, which is never sent.
+    /// The URL contains a fragment, which HTTP clients never send.
     #[error("must not contain a fragment (#)")]
     Fragment,
     /// The port is 0, on which no server can listen.
     #[error("must not use port 0")]
     PortZero,
-    /// The port is one that no public web server uses.
+    /// The port is below 1024 and not 443.
     #[error("must use port 443 or a port from {FIRST_UNPRIVILEGED_PORT} to 65535, not {0}")]
     Port(u16),
-    /// The host name cannot be a public one, judging by its spelling.
+    /// The spelling of the host name shows that it is not public.
     #[error("must have a public host name, not {0}")]
     Name(String),
     /// The host is a literal address that may not be connected to.
@@ -225,15 +229,17 @@ pub enum UrlRefusal {
     Address(IpAddr),
 }
 
-/// Checks a webhook URL by its spelling alone. Returns the normalised URL, which is the one to connect to.
+/// Checks a webhook URL without resolving its host name. Returns the normalised URL, which deliveries must
+/// use.
 ///
-/// The URL is checked after normalisation: `https://0x7f.1/` is 127.0.0.1 and is refused as that address. Source:
-/// contract, "Delivery semantics" 5; design, "The service on one machine".
+/// The URL is checked after normalisation: `https://0x7f.1/` is 127.0.0.1 and is refused as that address.
+/// Source: contract, "Delivery semantics" 5; design, "The service on one machine".
 pub fn check_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefusal> {
     if text.len() > MAX_URL_LENGTH {
         return Err(UrlRefusal::TooLong);
     }
-    // The parser silently corrects all of these, so the stored URL would differ from the one that is posted to.
+    // The parser silently removes or replaces these characters, so the result would differ from the
+    // merchant's URL.
     let is_corrected_by_parser = text.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\');
     if is_corrected_by_parser || !text.contains("://") {
         return Err(UrlRefusal::NotAbsolute);
@@ -256,12 +262,14 @@ pub fn check_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefusal> 
         return Err(UrlRefusal::PortZero);
     }
     check_host(&host, policy)?;
-    // Escaping lengthens a URL. A URL that is accepted now must also be accepted when it is read from the store.
+    // The parser escapes characters, which lengthens the URL. The stored, escaped URL must pass this check
+    // again before each delivery.
     if url.as_str().len() > MAX_URL_LENGTH { Err(UrlRefusal::TooLong) } else { Ok(url) }
 }
 
-/// Checks a URL that is not stored yet. In addition to [`check_url`], its host name must be possible in the public DNS,
-/// and its port one that web servers use. Local hosts are exempt where the policy accepts them.
+/// Checks a URL that is not stored yet. Adds two rules to [`check_url`]: the host name must be possible in
+/// the public DNS, and the port must be 443 or at least 1024. Local hosts that the policy accepts are exempt
+/// from both.
 pub fn check_new_url(text: &str, policy: &AddressPolicy) -> Result<Url, UrlRefusal> {
     let url = check_url(text, policy)?;
     let host = url.host().ok_or(UrlRefusal::NotAbsolute)?;
@@ -319,8 +327,8 @@ fn is_internal_name(name: &str) -> bool {
     ["localhost", "local", "internal"].into_iter().any(|zone| is_under(name, zone))
 }
 
-/// Checks whether `name` is the zone or inside it. The parser has already lower-cased the name. A trailing root dot is
-/// ignored.
+/// Checks whether `name` is the zone or inside it. The parser has already lower-cased the name. A trailing
+/// root dot is ignored.
 fn is_under(name: &str, zone: &str) -> bool {
     without_root(name).strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
@@ -610,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_developers_machine_nothing_else_is_relaxed() {
+    fn on_a_developers_machine_all_other_rules_still_apply() {
         for (text, reason) in [
             ("http://example.com/", "must use https"),
             ("http://8.8.8.8/", "must use https"),
@@ -715,7 +723,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn checking_never_panics_and_accepted_urls_stay_accepted(text in ".{0,80}") {
+        fn a_normalised_url_is_accepted_again_and_no_text_panics(text in ".{0,80}") {
             for text in [text.clone(), format!("https://{text}")] {
                 if let Ok(url) = check_url(&text, &PublicOnly) {
                     prop_assert_eq!(url.scheme(), "https");

@@ -1,12 +1,12 @@
-//! Closed lists of words, such as statuses. The lists are derived from enums, so a new variant cannot be forgotten in
-//! one of them.
+//! The fixed values of wire fields, such as statuses. Lists of the values are derived from enums, so no list
+//! can miss a new variant.
 
 use std::iter::Copied;
 use std::slice;
 
 use strum::VariantArray;
 
-/// An enum whose variants are single words on the wire. `#[derive(strum::IntoStaticStr, strum::VariantArray)]`
+/// An enum whose variants are fixed texts on the wire. `#[derive(strum::IntoStaticStr, strum::VariantArray)]`
 /// implements it.
 pub trait Vocabulary: VariantArray + Copy + Into<&'static str> {
     /// Returns every variant, in declaration order.
@@ -14,14 +14,14 @@ pub trait Vocabulary: VariantArray + Copy + Into<&'static str> {
         Self::VARIANTS.iter().copied()
     }
 
-    /// Returns every word with its variant, in declaration order.
+    /// Returns every variant with its text, in declaration order.
     fn vocabulary() -> Vec<(&'static str, Self)> {
         Self::all().map(|variant| (variant.into(), variant)).collect()
     }
 
-    /// Returns the variant of a word, or `None` for an unknown word. The comparison is case-sensitive.
-    fn named(word: &str) -> Option<Self> {
-        Self::all().find(|variant| Into::<&'static str>::into(*variant) == word)
+    /// Returns the variant with this text, or `None`. The comparison is case-sensitive.
+    fn named(text: &str) -> Option<Self> {
+        Self::all().find(|variant| Into::<&'static str>::into(*variant) == text)
     }
 }
 

@@ -1,5 +1,6 @@
-//! `cargo bench -p local`: prints the DynamoDB requests and capacity units of each API request, its budget and its
-//! duration. The tests in `local/tests/service/budgets.rs` enforce the budgets. Durations depend on the machine.
+//! `cargo bench -p local`: for each API request, prints its DynamoDB requests, capacity units, budget and
+//! duration. The tests in `local/tests/service/budgets.rs` enforce the budgets. Durations depend on the
+//! machine.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::as_conversions,
@@ -11,6 +12,8 @@
     reason = "a benchmark that fails may panic, and prints"
 )]
 
+#[path = "../tests/service/invocations.rs"]
+mod invocations;
 #[path = "../tests/service/seeding.rs"]
 mod seeding;
 
@@ -43,13 +46,13 @@ use shared::webhook::event::{Event, Origin};
 /// The number of samples of each request.
 const SAMPLES: usize = 300;
 
-/// The number of samples of each request among many payments or deliveries.
+/// The number of samples of each request for a list or statistics.
 const SAMPLES_AMONG_MANY: usize = 50;
 
-/// The number of charges that are created and paid while their events are delivered.
+/// The number of charges that the throughput test creates and pays.
 const DELIVERED_CHARGES: usize = 500;
 
-/// The number of charges whose events go to three endpoints, one of which is dead.
+/// The number of charges whose events are sent to two healthy endpoints and a dead one.
 const EVENTS_BESIDE_A_DEAD_ENDPOINT: usize = 2_000;
 
 #[derive(Clone)]
@@ -93,7 +96,7 @@ impl Client {
 /// A line of the output: the samples of one request.
 struct Row {
     request: &'static str,
-    /// The maximum number of DynamoDB requests, and the maximum length of a chain of sequential ones.
+    /// The maximum number of DynamoDB requests, and the maximum number of them in sequence.
     budget: (usize, usize),
     reports: Vec<Report>,
     times: Vec<Duration>,
@@ -103,7 +106,8 @@ impl Row {
     fn print(mut self) {
         self.times.sort();
         let requests = self.reports.iter().map(Report::requests).max().unwrap();
-        // Two concurrent requests sometimes do not overlap, so the minimum of all samples is the number that is needed.
+        // Concurrent requests that happen not to overlap are counted as sequential. So the minimum of all
+        // samples is the number of requests that the code sends in sequence.
         let chain = self.reports.iter().map(|report| report.sequential_requests).min().unwrap();
         let write_units = self.reports.iter().map(|report| report.write_units).fold(0.0, f64::max);
         let read_units = self.reports.iter().map(|report| report.read_units).fold(0.0, f64::max);
@@ -127,7 +131,7 @@ async fn sample<F: AsyncFnMut(usize)>(
     sample_times(SAMPLES, proxy, request, budget, send).await;
 }
 
-/// Measures `send`, which sends the request, `samples` times and prints the result.
+/// Calls `send` `samples` times and prints the measurements. Each call sends the request once.
 async fn sample_times<F: AsyncFnMut(usize)>(
     samples: usize,
     proxy: &FaultProxy,
@@ -215,8 +219,85 @@ async fn requests() {
     stack.stop().await;
 }
 
-/// Starts a service with its state in files. There, streams have an index; without it, each write takes longer than the
-/// one before. Also returns the state directory.
+/// Runs `step` and prints the write units of its DynamoDB requests. Returns these units and the step's result.
+async fn step<T>(proxy: &FaultProxy, name: &str, step: impl Future<Output = T>) -> (f64, T) {
+    proxy.reset();
+    let result = step.await;
+    let write_units = proxy.report().write_units;
+    println!("  {name:<58} {write_units:>6.1}");
+    (write_units, result)
+}
+
+/// Dispatches the stream records after the first `seen`, each in a batch of its own. This is the worst case, because
+/// the records of one batch share the writes of the rollups.
+async fn dispatch_after(stack: &Stack, seen: usize) {
+    for record in invocations::stream_records(stack).await.split_off(seen) {
+        invocations::dispatch_records(stack, &[record]).await;
+    }
+}
+
+/// Prints the write units of whole flows, step by step: a charge, a refund, a MED case. A row or an index entry of up to
+/// 1 KB costs one unit, or two within a transaction.
+async fn flows() {
+    let stack = Stack::start(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
+        .await
+        .unwrap();
+    let proxy = stack.fault_proxy.as_ref().unwrap();
+    let client = Client::of(&stack);
+    let (url, _received) = endpoint(StatusCode::NO_CONTENT).await;
+    let events = json!({"url": url, "events": ["charge.created", "charge.paid"]});
+    client.send(Method::POST, "/v1/webhooks/endpoints", "", &events).await;
+    let post = async |path: String, body: Value| client.send(Method::POST, &path, "", &body).await;
+    let seen = async || invocations::stream_records(&stack).await.len();
+
+    println!("\nwrite units of whole flows, each change dispatched in a batch of its own");
+    let before = seen().await;
+    let (created, charge) = step(proxy, "charge: create", client.create(0)).await;
+    let (paid, _) =
+        step(proxy, "charge: pay", post(format!("/v1/sandbox/charges/{charge}/pay"), json!({}))).await;
+    let (dispatched, ()) =
+        step(proxy, "charge: events, deliveries, statistics", dispatch_after(&stack, before)).await;
+    let page = client.send(Method::GET, "/v1/webhooks/deliveries", "", &Value::Null).await;
+    let (delivered, ()) = step(proxy, "charge: two deliveries at their first attempt", async {
+        for delivery in page["data"].as_array().unwrap() {
+            invocations::run_webhook_worker(&stack, delivery).await;
+        }
+    })
+    .await;
+    println!("  {:<58} {:>6.1}", "total", created + paid + dispatched + delivered);
+
+    let before = seen().await;
+    let path = format!("/v1/payments/{}/refund", charge.trim_start_matches("ch_"));
+    let body = json!({"idempotencyKey": "refund-01", "reason": "Devolvido pelo cliente"});
+    let (requested, refund) = step(proxy, "refund: request", post(path, body)).await;
+    let (claimed, ()) = step(proxy, "refund: claim", invocations::run_acquirer_worker(&stack, &refund)).await;
+    stack.clock.advance(3_000);
+    let (completed, ()) =
+        step(proxy, "refund: complete", invocations::run_acquirer_worker(&stack, &refund)).await;
+    let (dispatched, ()) =
+        step(proxy, "refund: events, audit row, statistics", dispatch_after(&stack, before)).await;
+    println!("  {:<58} {:>6.1}", "total", requested + claimed + completed + dispatched);
+
+    let charge = client.create(1).await;
+    post(format!("/v1/sandbox/charges/{charge}/pay"), json!({})).await;
+    invocations::dispatch(&stack).await;
+    let before = seen().await;
+    let path = format!("/v1/sandbox/charges/{charge}/med-cases");
+    let (opened, case) = step(proxy, "MED case: open", post(path, json!({"reason": "Golpe"}))).await;
+    let case = case["id"].as_str().unwrap();
+    let reason = json!({"reason": "O cliente recebeu o produto."});
+    let (appealed, _) =
+        step(proxy, "MED case: appeal", post(format!("/v1/med/cases/{case}/appeal"), reason)).await;
+    let path = format!("/v1/sandbox/med/cases/{case}/resolve");
+    let (lost, _) = step(proxy, "MED case: lose", post(path, json!({"decision": "payer"}))).await;
+    let (dispatched, ()) =
+        step(proxy, "MED case: events, audit row, statistics", dispatch_after(&stack, before)).await;
+    println!("  {:<58} {:>6.1}", "total", opened + appealed + lost + dispatched);
+    stack.stop().await;
+}
+
+/// Starts a service with its state in files, and also returns the state directory. Only in files do streams
+/// have an index. Without the index, each write would take longer than the one before.
 async fn start_in_files(options: Options) -> (Stack, PathBuf) {
     let directory = std::env::temp_dir().join(format!("budgets-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
@@ -224,8 +305,8 @@ async fn start_in_files(options: Options) -> (Stack, PathBuf) {
     (Stack::start(Options { state, ..options }).await.unwrap(), directory)
 }
 
-/// Measures lists and statistics among this number of payments, created over 40 days, and among the same number of
-/// deliveries.
+/// Measures the lists and statistics of an account with `payments` payments, which were created over 40 days,
+/// and as many deliveries.
 async fn lists_among(payments: usize) {
     let (stack, directory) =
         start_in_files(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await;
@@ -283,7 +364,8 @@ async fn lists_among(payments: usize) {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// Measures the delay of a webhook, and the throughput of charges and their webhooks.
+/// Measures the delay of a webhook after the creation of a charge, and the throughput of charges and their
+/// webhooks.
 async fn webhooks() {
     let received = Arc::new(AtomicUsize::new(0));
     let count = async |Shared(received): Shared<Arc<AtomicUsize>>| {
@@ -357,7 +439,8 @@ async fn endpoint(status: StatusCode) -> (String, Arc<Mutex<Vec<String>>>) {
     (url, received)
 }
 
-/// Measures deliveries to two healthy endpoints and a dead one. Each healthy endpoint must receive every event once.
+/// Measures deliveries to two healthy endpoints and a dead one. Each healthy endpoint must receive every
+/// event once.
 async fn webhooks_beside_a_dead_endpoint() {
     let (stack, directory) = start_in_files(Options::in_memory()).await;
     let client = Client::of(&stack);
@@ -404,6 +487,7 @@ async fn webhooks_beside_a_dead_endpoint() {
 #[tokio::main]
 async fn main() {
     requests().await;
+    flows().await;
     for payments in [100, 100_000] {
         lists_among(payments).await;
     }

@@ -1,14 +1,14 @@
-//! `cargo bench -p local --bench instructions --profile dev`: counts the instructions that the deployed `charges`
-//! function executes for one `POST /v1/pix/charges`. For comparison, it counts two baselines: the same DynamoDB
-//! requests sent by the AWS SDK alone, and sent by a Lambda function that does nothing else.
+//! `cargo bench -p local --bench instructions --profile dev`: counts the instructions that the deployed
+//! `charges` function executes for one `POST /v1/pix/charges`. For comparison, it counts two baselines: the
+//! same DynamoDB requests sent by the AWS SDK alone, and sent by a Lambda function that does nothing else.
 //!
-//! It needs valgrind. The function runs as a separate process under callgrind, with the embedded services and a
-//! replacement of the Lambda Runtime API. Instruction counts repeat within 1 %, which durations on a shared machine do
-//! not. Only the measured binaries must be optimised. This program builds them itself with the profile `lambda`, so run
-//! it with the profile that the tests use.
+//! The benchmark needs valgrind. The function runs as a separate process under callgrind, with the embedded
+//! services and a replacement of the Lambda Runtime API. Instruction counts vary by less than 1 % between
+//! runs, unlike durations on a shared machine. Only the measured binaries must be optimised, and this program
+//! builds them with the profile `lambda`. The program itself runs with `--profile dev`, so that it shares the
+//! build of the tests.
 //!
-//! Requests to DynamoDB use plain HTTP, so the counts are without TLS. They are also without instructions of the
-//! kernel.
+//! The counts include no TLS, because requests to DynamoDB use plain HTTP, and no instructions of the kernel.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::as_conversions,
@@ -49,8 +49,8 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-// The numbers of invocations in two runs. Their difference contains only warm invocations, because the cost of the
-// start cancels out.
+// The numbers of invocations in two runs. The difference of the runs' counts contains only warm invocations,
+// because the instructions of the start cancel out.
 const FEW: usize = 20;
 const MANY: usize = 120;
 
@@ -60,8 +60,8 @@ const REPETITIONS: usize = 2;
 /// The timeout of a run. Under callgrind, an invocation takes about 30 ms.
 const RUN_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Prefixes of variables that cargo sets for this program. They are not passed on to the builds, because build scripts
-/// watch some of them and would run again.
+/// Prefixes of variables that cargo sets for this program. They are not passed on to the builds, because
+/// build scripts watch some of them and would run again.
 const SET_BY_CARGO: [&str; 4] = ["CARGO_BIN_", "CARGO_CRATE_", "CARGO_MANIFEST_", "CARGO_PKG_"];
 
 const API_VERSION: &str = "/2018-06-01/runtime";
@@ -75,8 +75,8 @@ struct Arguments {
     /// Cargo profile of the binaries that this program builds
     #[arg(long, default_value = "lambda")]
     build_profile: String,
-    /// Keep callgrind's files in this directory (absolute path), for `callgrind_annotate`, which needs a binary with
-    /// symbols
+    /// Keep callgrind's files in this directory (absolute path), for `callgrind_annotate`, which needs a
+    /// binary with symbols
     #[arg(long, value_name = "DIRECTORY")]
     keep: Option<PathBuf>,
     /// The argument that cargo adds
@@ -84,7 +84,8 @@ struct Arguments {
     bench: bool,
 }
 
-/// Builds a program as `Makefile` builds the functions, with the same features of all libraries. Returns its path.
+/// Builds a program as `Makefile` builds the functions, with the same features of all libraries. Returns its
+/// path.
 async fn build(kind: &str, name: &str, profile: &str) -> PathBuf {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
@@ -112,7 +113,7 @@ async fn build(kind: &str, name: &str, profile: &str) -> PathBuf {
 /// A replacement of the Lambda Runtime API for one function process.
 struct RuntimeApi {
     address: SocketAddr,
-    /// Receives one result: `Ok` after the response to the last invocation, or the reason of a failure.
+    /// Receives one result: `Ok` after the function's last response, or the reason of a failure.
     ended: mpsc::UnboundedReceiver<Result<(), String>>,
     server: tokio::task::JoinHandle<()>,
 }
@@ -179,7 +180,7 @@ async fn answer(Shared(invocations): Shared<Arc<Invocations>>, body: Bytes) -> S
         return pending().await;
     }
     if invocations.answered.fetch_add(1, Ordering::Relaxed) + 1 == invocations.total {
-        // Never responds, so that the function waits and no instruction after its response is counted.
+        // Never responds, so that the function waits and executes no more instructions.
         let _ = invocations.ended.send(Ok(()));
         return pending().await;
     }
@@ -191,8 +192,8 @@ async fn fail(Shared(invocations): Shared<Arc<Invocations>>, uri: Uri, body: Str
     pending().await
 }
 
-/// Returns an event of API Gateway's payload format 2.0, with the headers of a typical client and those that API
-/// Gateway adds.
+/// Returns an event of API Gateway's payload format 2.0, with the headers of a typical client and those that
+/// API Gateway adds.
 fn event(key: &str) -> Value {
     let body = json!({"amount": 1990, "description": "Pedido 1042"}).to_string();
     let host = "a1b2c3d4e5.execute-api.sa-east-1.amazonaws.com";
@@ -286,14 +287,15 @@ struct Harness {
     baseline: PathBuf,
     /// The function's environment, without the address of its Runtime API.
     environment: BTreeMap<String, String>,
-    /// The test key that charges are created with.
+    /// The test API key of the requests that create charges.
     key: String,
     /// The directory of the recorded requests and callgrind's files.
     directory: PathBuf,
 }
 
 impl Harness {
-    /// Runs a program for `rounds` rounds under callgrind. Returns the number of instructions.
+    /// Runs a program for `rounds` rounds under callgrind. A round sends the DynamoDB requests of one charge.
+    /// Returns the number of instructions.
     async fn count(&self, program: Program, rounds: usize, repetition: usize) -> u64 {
         let file = self.directory.join(format!("callgrind.{}.{rounds}.{repetition}", program.name()));
         let mut valgrind = Command::new("valgrind");
@@ -366,6 +368,7 @@ impl Harness {
         function.wait().await.unwrap();
     }
 
+    /// Counts the instructions of one warm round.
     async fn figures(&self, program: Program) -> Figures {
         let mut figures = Figures::default();
         for repetition in 1..=REPETITIONS {
@@ -376,6 +379,7 @@ impl Harness {
         figures
     }
 
+    /// Counts the instructions of the function from its start to its first response.
     async fn first_answer(&self) -> Figures {
         let mut figures = Figures::default();
         for repetition in 1..=REPETITIONS {
@@ -392,7 +396,7 @@ enum Program {
     Charges,
     /// The function's DynamoDB requests, sent by the SDK alone.
     SdkCalls,
-    /// A Lambda function that sends these requests and does nothing else.
+    /// A Lambda function that only sends the same DynamoDB requests.
     BareFunction,
 }
 
@@ -435,8 +439,8 @@ impl Figures {
 /// Returns the function's environment: the variables of the template, and those that Lambda sets.
 fn environment(stack: &Stack) -> BTreeMap<String, String> {
     let checkout = ("CheckoutBaseUrl".to_owned(), "https://pay.example.com/checkout".to_owned());
-    let names = TemplateValues { parameters: BTreeMap::from([checkout]), ..TemplateValues::default() };
-    let mut environment = Template::deployed().unwrap().environment("ChargesFunction", &names).unwrap();
+    let values = TemplateValues { parameters: BTreeMap::from([checkout]), ..TemplateValues::default() };
+    let mut environment = Template::deployed().unwrap().environment("ChargesFunction", &values).unwrap();
     let of_lambda = [
         ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
         ("AWS_ENDPOINT_URL_DYNAMODB", &stack.endpoints.dynamodb_url),

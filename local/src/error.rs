@@ -1,4 +1,5 @@
-//! The only error type of this crate: a text for the developer at the terminal. Code does not branch on its content.
+//! The only error type of this crate: a text for the developer at the terminal. Code does not branch on its
+//! content.
 
 /// A failure on this machine, described for the developer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -14,8 +15,8 @@ impl Error {
         Self(text.into())
     }
 
-    /// Creates an error from the action that failed (`doing`) and its cause. Includes the whole chain of sources,
-    /// because the text of an SDK error alone does not name the reason.
+    /// Creates an error from the action that failed (`doing`) and the cause. The text includes the cause's
+    /// whole chain of sources, because an SDK error alone does not name the reason.
     pub fn because(doing: &str, cause: &(dyn std::error::Error + 'static)) -> Self {
         let mut text = format!("{doing}: {cause}");
         let mut next = cause.source();

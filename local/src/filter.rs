@@ -1,8 +1,8 @@
-//! The filter patterns of Lambda's event source mappings. They select the stream records that a function is invoked
-//! with.
+//! The filter patterns of Lambda's event source mappings. They select the stream records that a function
+//! receives.
 //!
-//! It supports the operators that the template uses: equality and `prefix`. Any other operator is an error at start,
-//! because a misunderstood filter would silently drop records.
+//! This module supports only the operators that the template uses: equality and `prefix`. Any other operator
+//! is an error at start, because a misread filter would silently drop records.
 
 use serde_json::Value;
 

@@ -18,11 +18,12 @@ use crate::error::{Error, Result};
 use crate::lambda::{Functions, Invoke, event_function, http_function};
 use crate::template::{Template, TemplateValues};
 
-/// The environment variable with the directory for emails, one file each. If it is not set, emails are only logged.
+/// The environment variable with the directory for emails, one file each. If it is not set, emails are only
+/// logged.
 pub(crate) const MAIL_DIRECTORY: &str = "MAIL_DIRECTORY";
 
-/// Environment variables besides those of the template: Lambda sets some of them, and the others exist only on this
-/// machine.
+/// Environment variables in addition to the template's. Lambda sets some of them, and the others exist only
+/// on this machine.
 pub type ExtraVariables = BTreeMap<String, String>;
 
 /// Creates every function of the template, each with its own environment.
@@ -32,14 +33,14 @@ pub type ExtraVariables = BTreeMap<String, String>;
 /// When this module does not know a function of the template, or a function's environment is incomplete.
 pub fn create_functions(
     template: &Template,
-    names: &TemplateValues,
+    values: &TemplateValues,
     extra: &ExtraVariables,
     clock: &Clock,
 ) -> Result<Functions> {
     let mut functions = Functions::new();
     for declared in &template.functions {
         let logical_id = declared.logical_id.as_str();
-        let mut environment = template.environment(logical_id, names)?;
+        let mut environment = template.environment(logical_id, values)?;
         environment.extend(extra.clone());
         let var = |name: &str| environment.get(name).cloned();
         let failed =

@@ -1,8 +1,8 @@
-//! Replaces API Gateway's HTTP API. It converts each HTTP request to an event (payload format 2.0), selects the
-//! function by the template's routes, and converts the function's response to an HTTP response.
+//! Replaces API Gateway's HTTP API. It converts each HTTP request to an event (payload format 2.0), selects
+//! the function by the template's routes, and converts the function's response to an HTTP response.
 //!
-//! Requests that API Gateway itself rejects, such as one with a body that is too large, get an error in the contract's
-//! format.
+//! The gateway itself rejects the requests that API Gateway rejects, such as one whose body is too large. The
+//! error has the contract's format.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -35,8 +35,8 @@ use crate::template::{Route, Template};
 /// API Gateway's maximum size of a request body, in bytes.
 const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
 
-/// The number of bytes that are read of a body that is too large, before the response is sent. A client that is still
-/// sending a body within this limit receives the error response.
+/// The maximum number of bytes that are read of a body that is too large. A client that sends a longer body
+/// may not receive the error response.
 const MAX_DRAINED_BYTES: usize = 64 * 1024 * 1024;
 
 const X_REQUEST_ID: &str = "x-request-id";
@@ -99,8 +99,8 @@ impl Gateway {
                 routes.push(Target::new(route, Arc::clone(invoke)));
             }
         }
-        // As in API Gateway, the most specific route comes first. The path is compared before the method, and a text
-        // segment is more specific than a variable.
+        // As in API Gateway, the most specific route comes first. The path is compared before the method, and
+        // a text segment is more specific than a variable.
         routes.sort_by_key(|target| target.pattern.as_ref().map_or(vec![u8::MAX], Pattern::rank));
         let address = listener.local_addr().map_err(|e| Error::because("starting the gateway", &e))?;
         let authority = address.to_string();
@@ -209,7 +209,8 @@ impl Api {
             return collect_body(problem_response(&head.headers, &Problem::Unreadable(message))).await;
         };
         if head.uri.path().starts_with(LOCAL_PREFIX) {
-            // Before the headers are changed: the guard checks the ones that the client sent.
+            // This comes before the headers are changed, because the guard checks the headers that the client
+            // sent.
             return self.handle_locally(head, body).await;
         }
         self.set_forwarding_headers(&mut head, peer);
@@ -237,10 +238,11 @@ impl Api {
         }
     }
 
-    /// Sets the headers that API Gateway sets itself, whatever the client sent: the client's address and the scheme.
+    /// Sets the headers with the client's address and the scheme, as API Gateway does, even if the client
+    /// sent them.
     ///
-    /// Also replaces an invalid host and an invalid path, because `lambda_http` needs a host and a path that form a
-    /// URL.
+    /// Also replaces an invalid host and an invalid path, because `lambda_http` needs a host and a path that
+    /// form a URL.
     fn set_forwarding_headers(&self, head: &mut Parts, peer: SocketAddr) {
         let host = head.headers.get(HOST).and_then(|host| host.to_str().ok());
         let is_host =
@@ -256,8 +258,8 @@ impl Api {
                 head.headers.insert(name, value);
             }
         }
-        // An event is JSON, in which bytes that are not UTF-8 become other characters. The response would then contain
-        // a request id that the client did not send.
+        // Removes a request id that is not UTF-8. In the JSON event, its bytes would become other characters,
+        // so the response would contain a request id that the client did not send.
         let id = head.headers.get(X_REQUEST_ID);
         if id.is_some_and(|id| std::str::from_utf8(id.as_bytes()).is_err()) {
             head.headers.remove(X_REQUEST_ID);
@@ -284,8 +286,8 @@ fn is_announced_too_large(headers: &HeaderMap) -> bool {
 
 /// Reads a body of at most [`MAX_BODY_BYTES`]. `None`: the body is longer, or it was cut off.
 ///
-/// Reads and drops up to [`MAX_DRAINED_BYTES`] of a longer body, because a client that is still sending does not read
-/// the response.
+/// Reads and drops up to [`MAX_DRAINED_BYTES`] of a longer body, because a client that is still sending does
+/// not read the response.
 async fn read_body(mut body: Incoming) -> Option<Bytes> {
     let mut content = BytesMut::new();
     let mut received: usize = 0;
@@ -380,7 +382,8 @@ fn event(
     event
 }
 
-/// Checks whether API Gateway passes a body of this content type as text. It encodes any other body in base64.
+/// Checks whether API Gateway passes a body of this content type as text. API Gateway encodes other bodies in
+/// base64.
 fn is_text(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence.starts_with("text/")
@@ -389,9 +392,9 @@ fn is_text(content_type: &str) -> bool {
         || essence.ends_with("+xml")
 }
 
-/// Returns the headers with names in lower case, and with the values of one name joined by commas. Cookies are omitted,
-/// because they have their own field in the event. A value that is not UTF-8 is decoded as Latin-1, because an event is
-/// JSON.
+/// Returns the headers with names in lower case. Several values of one name are joined by commas. Cookies are
+/// omitted, because they have their own field in the event. A value that is not UTF-8 is decoded as Latin-1,
+/// because the event is JSON.
 fn join_headers(headers: &HeaderMap) -> Map<String, Value> {
     let mut map = Map::new();
     for name in headers.keys().filter(|name| **name != COOKIE) {
@@ -545,7 +548,8 @@ mod tests {
         assert_eq!((&binary["body"], &binary["isBase64Encoded"]), (&json!("AP8="), &json!(true)));
     }
 
-    /// Sends bytes that no client library would send, and returns all bytes until the server closes the connection.
+    /// Sends bytes that no client library would send, and returns all bytes until the server closes the
+    /// connection.
     async fn raw(gateway: &Gateway, request: &str) -> String {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         let mut stream = tokio::net::TcpStream::connect(gateway.server.address()).await.unwrap();
@@ -592,7 +596,8 @@ mod tests {
     #[tokio::test]
     async fn many_requests_are_handled_concurrently() {
         let template = Template::deployed().unwrap();
-        // Each request waits for all others, so none would end if they were handled one after another.
+        // Each request waits until all 100 have arrived, so the test would hang if requests were handled one
+        // by one.
         let barrier = Arc::new(tokio::sync::Barrier::new(100));
         let mut functions = Functions::new();
         for function in &template.functions {
@@ -618,7 +623,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failed_function_becomes_the_internal_error_of_the_contract() {
+    async fn a_failed_function_returns_the_internal_error_of_the_contract() {
         let template = Template::deployed().unwrap();
         let mut functions = Functions::new();
         for function in &template.functions {

@@ -1,12 +1,14 @@
-//! Protects the routes under `/_local/`: programs on this machine may call them, web pages of other sites may not.
+//! Protects the routes under `/_local/`. Programs on this machine may call these routes; web pages of other
+//! sites may not.
 //!
-//! Any web page can make the browser send requests to loopback. Three checks reject the requests of other sites' pages:
+//! Any web page can make the browser send requests to loopback. Three checks reject the requests of other
+//! sites' pages:
 //!
-//! - A POST request must have the content type `application/json`. A browser allows that across sites only after a CORS
-//!   preflight, which this service does not answer.
+//! - A POST request must have the content type `application/json`. A browser sends this content type to
+//!   another site only after a CORS preflight, which this service does not answer.
 //! - The headers `Origin` and `Sec-Fetch-Site`, which the browser sets, must not name another site.
-//! - The header `Host` must name loopback or an allowed host. A site that resolves its own name to loopback (DNS
-//!   rebinding) has its own name there.
+//! - The header `Host` must name loopback or an allowed host. A site can resolve its own name to loopback
+//!   (DNS rebinding), but then `Host` contains the name of that site.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -24,7 +26,7 @@ use url::{Host, Url};
 
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
-/// A host, besides loopback, that requests to `/_local/*` may name.
+/// A host, besides loopback, that a request to `/_local/*` may have in its header `Host`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AllowedHost(Host<String>);
 
@@ -42,7 +44,7 @@ impl FromStr for AllowedHost {
     }
 }
 
-/// Middleware that passes a request on, or rejects it with the reason.
+/// Middleware that rejects a request that fails a check, with the reason.
 pub(crate) async fn guard(
     State(allowed): State<Arc<[AllowedHost]>>,
     request: Request,
@@ -145,7 +147,7 @@ mod tests {
     const JSON: (&str, &str) = ("content-type", "application/json; charset=utf-8");
 
     #[test]
-    fn a_program_on_this_machine_passes() {
+    fn a_request_from_a_program_on_this_machine_passes() {
         for host in [
             "127.0.0.1:3000",
             "localhost",

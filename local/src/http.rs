@@ -29,8 +29,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves each connection on `listener` with the service that `make` returns for the peer's address. When the
-    /// service returns an error, the connection is closed without a response.
+    /// Serves each connection on `listener` with the service that `make` returns for the peer's address. When
+    /// the service returns an error, the connection is closed without a response.
     pub fn start<M, S, B>(listener: TcpListener, make: M) -> io::Result<Self>
     where
         M: Fn(SocketAddr) -> S + Send + 'static,
@@ -56,8 +56,8 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    /// Stops accepting connections and waits up to five seconds for running requests. Returns when all connections are
-    /// closed.
+    /// Stops accepting connections and waits up to five seconds for running requests. Returns when all
+    /// connections are closed.
     pub async fn stop(mut self) {
         self.trigger.fire();
         if let Some(task) = self.task.take() {
@@ -111,7 +111,8 @@ where
                 Ok((stream, peer)) => {
                     connections.spawn(serve(stream, make(peer), shutdown.clone()));
                 }
-                // Most likely, the process is out of file descriptors. Waits until other connections are closed.
+                // Most likely, the process is out of file descriptors. Waits until other connections are
+                // closed.
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             },
             Some(_) = connections.join_next() => {}
@@ -138,7 +139,7 @@ where
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
     tokio::select! {
-        // A broken connection needs no handling: the client notices it.
+        // An error of the connection is ignored, because the client notices it too.
         _ = connection.as_mut() => return,
         () = shutdown.requested() => connection.as_mut().graceful_shutdown(),
     }

@@ -1,8 +1,8 @@
 //! Replaces the Lambda runtime: a function receives a JSON event and returns a JSON response.
 //!
-//! HTTP functions use the conversions of `lambda_http`, and event functions the types of `aws_lambda_events`, as in
-//! the deployed functions. As in Lambda, an invocation continues when its caller no longer waits, and a panic fails
-//! only its own invocation. Concurrency limits and cold starts are not simulated.
+//! As in the deployed functions, HTTP functions use the conversions of `lambda_http`, and event functions use
+//! the types of `aws_lambda_events`. As in Lambda, an invocation continues when its caller no longer waits,
+//! and a panic fails only its own invocation. Concurrency limits and cold starts are not simulated.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -23,10 +23,11 @@ use tower::ServiceExt;
 /// A boxed future that can move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Invokes a function with an event. The error is what Lambda would log and report as a function error.
+/// Invokes a function with an event. The error is the text that Lambda would log and report as a function
+/// error.
 pub type Invoke = Arc<dyn Fn(Value) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
 
-/// The remaining time that a function reads from its context. It is not enforced.
+/// The timeout that a function reads from its context. This module does not enforce it.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The functions by their logical ids in the template.
@@ -67,8 +68,8 @@ pub fn http_function(router: Router) -> Invoke {
         isolated(async move {
             let request: LambdaRequest =
                 serde_json::from_value(event).map_err(|e| format!("not an HTTP API event: {e}"))?;
-            // The adapter is `Send` only if the service's response is, and that of a router is not. So the service
-            // converts the response.
+            // The adapter is `Send` only if the service's response is `Send`. A router's response is not, so
+            // the service converts it.
             let service = lambda_http::service_fn(move |request: lambda_http::Request| {
                 let router = router.clone();
                 async move {
@@ -102,8 +103,8 @@ where
     })
 }
 
-/// Runs an invocation as a separate task. The task continues when the caller stops waiting, and a panic in it becomes
-/// an error.
+/// Runs an invocation as a separate task. The task continues when the caller stops waiting, and a panic in it
+/// becomes an error.
 fn isolated(
     invocation: impl Future<Output = Result<Value, String>> + Send + 'static,
 ) -> BoxFuture<'static, Result<Value, String>> {
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_id_in_any_script_survives_both_conversions() {
+    async fn a_request_id_in_any_script_is_returned_unchanged_in_header_and_body() {
         let router = shared::http::with_middleware(Router::new());
         let invoke = http_function(router);
         for (sent, is_echoed) in [("pedido nº 7 – 注文", true), ("plain-1", true), ("a\u{85}b", false)] {

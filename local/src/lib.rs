@@ -1,28 +1,31 @@
-//! Runs the whole payment service on one machine. This page is also the front page of the code's documentation.
+//! Runs the whole payment service on one machine. This page is also the front page of the code's
+//! documentation.
 //!
-//! # A way through the crates
+//! # The crates in reading order
 //!
-//! `docs/architecture.md` shows the flows and which file to change. In the code, read the lower layers first. A crate
-//! uses only crates of the layers before it.
+//! `docs/architecture.md` shows the flows, and which file to change for a task. In the code, read the lower
+//! layers first. A crate uses only crates of the layers before it.
 //!
-//! 1. [`artefacts`] encodes what a payer pays with: BR Code, QR code, boleto, Multibanco reference, PDF.
-//! 2. [`domain`] has the nouns and their rules, without I/O. Begin with [`domain::charge::transition`], the state
-//!    machine of a charge. Then read [`domain::wallet`], the double-entry ledger, and [`domain::webhook::event_rules`],
-//!    which says what each change publishes.
-//! 3. [`shared`] connects the rules to HTTP, DynamoDB, SQS and S3. [`shared::extract`] authenticates a request,
-//!    [`shared::store`] writes and reads rows, [`shared::webhook`] derives events and deliveries from changes,
-//!    [`shared::services`] has the use cases that involve several nouns.
+//! 1. `artefacts` encodes the artefacts of a payment: BR Code, QR code, boleto, Multibanco reference, PDF.
+//! 2. [`domain`] defines charges, refunds, wallets and the other business objects with their rules, without
+//!    I/O. Begin with [`domain::charge::transition`], the state machine of a charge. Then read
+//!    [`domain::wallet`], the double-entry ledger, and [`domain::webhook::event_rules`], which lists the
+//!    events of each change.
+//! 3. [`shared`] connects the rules to HTTP, DynamoDB, SQS and S3. [`shared::extract`] authenticates a
+//!    request, [`shared::store`] writes and reads rows, and [`shared::webhook`] derives events and deliveries
+//!    from changes. [`shared::services`] contains the use cases that involve several business objects.
 //! 4. Each function is a crate. [`charges`], [`payments`], [`wallets`], [`med`], [`webhooks`], [`api_keys`],
-//!    [`checkout`] and [`acquirer_events`] serve HTTP routes. [`event_dispatcher`] processes the stream of changed rows.
-//!    [`webhook_worker`], [`acquirer_worker`] and [`mailer`] process queues. [`scheduler`] processes due rows each minute.
-//! 5. `local`, this crate, runs all of them. `admin` is the command of operators.
+//!    [`checkout`] and [`acquirer_events`] serve HTTP routes. [`event_dispatcher`] processes the stream of
+//!    changed rows. [`webhook_worker`], [`acquirer_worker`] and [`mailer`] process queues. [`scheduler`]
+//!    processes due rows each minute.
+//! 5. `local`, this crate, runs all functions. `admin` is the operators' command.
 //!
 //! # This crate
 //!
-//! This crate replaces the AWS services of a deployed stack: tables, queues and buckets ([`embedded`], [`provision`]),
-//! the HTTP API ([`gateway`]), the function runtime ([`lambda`]) and the event sources ([`event_sources`]). It reads
-//! the resources and their connections from the template that is deployed ([`template`]), so that nothing is declared
-//! twice. It contains no business rules: the functions do.
+//! This crate replaces the AWS services of a deployed stack: tables, queues and buckets ([`embedded`],
+//! [`provision`]), the HTTP API ([`gateway`]), the function runtime ([`lambda`]) and the event sources
+//! ([`event_sources`]). It reads the resources and their connections from the deployed template
+//! ([`template`]), so that nothing is declared twice. It contains no business rules.
 #![cfg_attr(
     test,
     allow(

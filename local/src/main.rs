@@ -1,5 +1,5 @@
-//! `cargo run`: starts the whole service on this machine. `cargo run -- listen` and `cargo run -- trigger` are commands
-//! for developers, which use the running service.
+//! `cargo run`: starts the whole service on this machine. Two commands for developers use the running
+//! service: `cargo run -- listen` and `cargo run -- trigger`.
 
 use std::fs::{File, TryLockError};
 use std::io::{IsTerminal, Write};
@@ -96,7 +96,8 @@ struct Serve {
     /// Also accept requests to /_local/* with this host name, besides loopback; can be repeated
     #[arg(long, value_name = "NAME")]
     allow_host: Vec<AllowedHost>,
-    /// Also send webhooks to these hosts, such as `host.docker.internal`, by plain http and to any port, as to loopback
+    /// Send webhooks also to these hosts, as to loopback, by plain http and to any port, such as
+    /// `host.docker.internal`
     #[arg(long, env = "WEBHOOK_LOCAL_NAMES", value_name = "NAME,…", default_value = "")]
     webhook_local_names: String,
 }
@@ -104,7 +105,7 @@ struct Serve {
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // By default, logs one line for each request, delivery attempt and email. RUST_LOG overrides it.
+    // By default, logs one line for each request, delivery attempt and email. RUST_LOG overrides this filter.
     let filter = shared::log::filter("warn,dynoxide=error,shared::http=info,webhook_worker=info,mailer=info");
     let lines = fmt::layer().compact().with_target(false).with_ansi(std::io::stderr().is_terminal());
     tracing_subscriber::registry().with(lines.with_writer(std::io::stderr).with_filter(filter)).init();
@@ -144,11 +145,12 @@ async fn serve(arguments: Serve) -> Result<()> {
     };
     let location =
         if arguments.in_memory { "in memory".to_owned() } else { format!("in {STATE_DIRECTORY}/") };
-    // The commands of the operator and the developer find the service by the ready file in its state directory.
+    // `admin`, `listen` and `trigger` find the service by the ready file in its state directory.
     let default_ready_file = (!arguments.in_memory).then(|| directory.join("ready.json"));
     let ready_files: Vec<PathBuf> = arguments.ready_file.into_iter().chain(default_ready_file).collect();
     for path in &ready_files {
-        // Removes the file of an earlier run, so that a program that waits for the file does not read it.
+        // Removes the file of an earlier run. A program that waits for the new file must not read the old
+        // one.
         let _ = std::fs::remove_file(path);
     }
     let mails = (!arguments.in_memory).then(|| directory.join("mail"));
@@ -176,8 +178,8 @@ async fn serve(arguments: Serve) -> Result<()> {
     Ok(())
 }
 
-/// Creates the state directory and locks it, because two services with the same state would both process its due work.
-/// Returns the lock.
+/// Creates the state directory and returns a lock on it. Without the lock, two services could use the same
+/// state, and both would process its due rows.
 fn lock(directory: &Path) -> Result<File> {
     let failed = |e: &(dyn std::error::Error + 'static)| {
         Error::because(&format!("locking {}", directory.display()), e)
@@ -240,8 +242,8 @@ async fn stopped() {
     let _ = terminal.await;
 }
 
-/// Waits as [`stopped`] does, and also for SIGHUP, which a closed terminal sends: `listen` must delete its endpoint
-/// then. The service itself does not handle SIGHUP, so that `nohup` can keep it running.
+/// Waits for Ctrl-C, SIGTERM or SIGHUP. A closed terminal sends SIGHUP, and `listen` must then delete its
+/// endpoint. The service itself does not handle SIGHUP, so that `nohup` can keep it running.
 async fn stopped_or_closed() {
     #[cfg(unix)]
     {

@@ -1,7 +1,8 @@
-//! Creates the resources that the template declares: tables with their indexes and streams, queues and buckets.
+//! Creates the resources that the template declares: tables with their indexes and streams, queues and
+//! buckets.
 //!
-//! Existing resources are not changed, so a restart finds its state. It is an error when the indexes of an existing
-//! table differ from the template's, because this module does not migrate tables.
+//! Existing resources are not changed, so the state survives a restart. If the indexes of an existing table
+//! differ from the template's, the start fails, because this module does not migrate tables.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,5 +1,5 @@
-//! Creates AWS clients for the embedded services, with plain HTTP, fixed credentials and an explicit URL. The functions
-//! create their own clients from their environment.
+//! Creates AWS clients for the embedded services, with plain HTTP, fixed credentials and an explicit URL. The
+//! functions create their own clients from their environment.
 
 use aws_credential_types::Credentials;
 use aws_sdk_s3::config::{BehaviorVersion, Region, SharedCredentialsProvider, SharedHttpClient};
@@ -39,7 +39,8 @@ pub fn sqs(url: &str) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(config)
 }
 
-/// Returns an S3 client for the server at `url`. Buckets are in the path, because a loopback address has no subdomains.
+/// Returns an S3 client for the server at `url`. Buckets are in the path, because a loopback address has no
+/// subdomains.
 pub fn s3(url: &str) -> aws_sdk_s3::Client {
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::latest())

@@ -1,7 +1,8 @@
-//! Seeds a new state with two accounts, their API keys and dashboard users, so that a developer can start at once.
+//! Seeds a new state with two accounts, their API keys and dashboard users, so that a developer can start at
+//! once.
 //!
-//! The cleartext keys and passwords are in `seed.json` in the state directory, which only its owner can read. The
-//! tables contain only hashes, as in a deployed stack.
+//! `seed.json` in the state directory contains the keys and passwords in cleartext. Only the file's owner can
+//! read it. The tables contain only hashes, as in a deployed stack.
 
 use std::fs;
 use std::io::Write;
@@ -22,7 +23,8 @@ use shared::store::{Inserted, Store};
 
 use crate::error::{Error, Result};
 
-/// The rate limit of the seeded accounts, in requests per minute for each key. It allows load tests on a laptop.
+/// The rate limit of the seeded accounts, in requests per minute for each key. It allows load tests on a
+/// laptop.
 const RATE_LIMIT_PER_MINUTE: u64 = 60_000;
 
 /// One seeded account.
@@ -44,21 +46,21 @@ pub struct SeededAccount {
     salt: String,
 }
 
-/// The version of the row format. Each incompatible change of rows increments it. State of another version is rejected,
-/// because nothing migrates it, and misread rows would be worse than no rows.
+/// The version of the row format. Each incompatible change of a row's format increments this number. A state
+/// directory with another version is rejected, because its rows are not migrated and would be misread.
 const STATE_FORMAT: u32 = 7;
 
 /// The seeded accounts, users and secrets.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Seed {
-    /// The [`STATE_FORMAT`] that the state was created with.
+    /// The [`STATE_FORMAT`] of the service that created the state.
     #[serde(default)]
     state_format: u32,
-    /// The account to start with.
+    /// The account whose keys the service prints at its start.
     pub first: SeededAccount,
     /// A second account, to verify that accounts can't access each other's data.
     pub other: SeededAccount,
-    /// The email address of a member of the first account. A member can't manage keys.
+    /// The email address of a member of the first account. A member can't manage API keys.
     pub member_email: String,
     /// The secret that signs dashboard tokens.
     token_secret: String,
@@ -67,7 +69,8 @@ pub struct Seed {
 }
 
 impl Seed {
-    /// Loads the seed of a state directory. Creates it if there is none.
+    /// Loads the seed from a state directory, or creates and saves a new seed if the directory has none. Without
+    /// a directory, creates a seed and does not save it.
     pub fn load_or_create(directory: Option<&Path>) -> Result<Self> {
         let Some(directory) = directory else {
             return Self::generate();
@@ -106,8 +109,8 @@ impl Seed {
         let failed = |error: &(dyn std::error::Error + 'static)| Error::because("seeding", error);
         for account in [&self.first, &self.other] {
             let row = account.row(now)?;
-            // The account's row is inserted last. When it exists, an earlier run inserted the other rows too; otherwise
-            // this run completes an interrupted one.
+            // The account's row is inserted last. If it exists, an earlier run inserted the other rows too.
+            // If it is missing, this run inserts the rows that an interrupted run did not insert.
             let existing: Option<Account> =
                 store.get(&domain::row::Row::key(&row)).await.map_err(|error| failed(&error))?;
             if existing.is_some() {
@@ -179,7 +182,7 @@ impl SeededAccount {
     }
 
     fn row(&self, now: Timestamp) -> Result<Account> {
-        // Emails go to the owner, so that they can be seen on a laptop.
+        // The owner is also the account's contact, so that a developer can see the emails to merchants.
         let address = self.owner_email.parse().map_err(|e| Error::because("seeding", &e))?;
         let contact = Contact { address: Some(address), mail_off: false };
         let (settings, salt) = (self.settings(), self.salt.clone());
@@ -202,7 +205,8 @@ fn random_text() -> Result<String> {
     random_bytes::<16>().map(|bytes| hex::encode(&bytes))
 }
 
-/// Writes a file atomically: readers see the old or the new content, never a part. Only its owner can read the file.
+/// Writes a file atomically: readers see the old or the new content, never a part. Only its owner can read
+/// the file.
 pub fn write_atomically(path: &Path, text: &[u8]) -> Result<()> {
     let failed = |e: &std::io::Error| Error::because(&format!("writing {}", path.display()), e);
     let temporary = path.with_extension("new");

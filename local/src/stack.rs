@@ -1,4 +1,5 @@
-//! Starts and stops the whole service: the embedded AWS services, the functions, the gateway and the event sources.
+//! Starts and stops the whole service: the embedded AWS services, the functions, the gateway and the event
+//! sources.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,17 +32,17 @@ use crate::sdk;
 use crate::seed::{Seed, write_atomically};
 use crate::template::{Template, TemplateValues, bucket_name};
 
-/// The maximum number of seconds by which one request advances the clock: ten years.
+/// The maximum number of seconds by which one request advances the clock: ten years of 366 days.
 const MAX_ADVANCE_SECONDS: i64 = 10 * 366 * 24 * 60 * 60;
 
-/// The latest time of the clock, 2100-01-01T00:00:00Z, in milliseconds since 1970.
+/// The time that the clock can't reach: 2100-01-01T00:00:00Z, in milliseconds since 1970.
 const CLOCK_ENDS_MS: i64 = 4_102_444_800_000;
 
 const STATE_TABLE: &str = "StateTable";
 pub(crate) const API_KEYS_TABLE: &str = "ApiKeysTable";
 const BUCKET: &str = "DocumentsBucket";
 
-/// The sender of emails on this machine, which are written to files or logged, but never sent.
+/// The sender address of emails. On this machine, emails are written to files or logged, but never sent.
 const MAIL_FROM: &str = "avisos@pagamentos.example";
 
 /// The options of the service.
@@ -53,16 +54,17 @@ pub struct Options {
     pub port: u16,
     /// Puts a [`FaultProxy`] between the functions and DynamoDB.
     pub fault_proxy: bool,
-    /// Runs the event sources (streams, queues, schedules). Without them, only HTTP requests invoke functions.
+    /// Runs the event sources (streams, queues, schedules). Without them, only HTTP requests invoke
+    /// functions.
     pub event_sources: bool,
     /// The directory for emails to accounts' contacts, one file each. `None`: emails are only logged.
     pub mail_directory: Option<PathBuf>,
-    /// Hosts, separated by commas, that webhooks may be sent to by plain http and to any port, as to loopback:
-    /// `host.docker.internal`.
+    /// Host names, separated by commas, for example `host.docker.internal`. A webhook URL with one of these
+    /// hosts may use plain http and any port, as a loopback URL may.
     pub webhook_local_names: String,
     /// Hosts that requests to `/_local/*` may name, besides loopback.
     pub allowed_hosts: Vec<AllowedHost>,
-    /// Values of the template's parameters, which override the values for this machine.
+    /// Values of the template's parameters. They override the values that the service sets itself.
     pub parameters: BTreeMap<String, String>,
 }
 
@@ -133,7 +135,7 @@ struct OtherAccount<'a> {
 }
 
 impl Stack {
-    /// Starts the service. It accepts requests when this returns.
+    /// Starts the service. The service accepts requests when this function returns.
     ///
     /// # Errors
     ///
@@ -166,7 +168,7 @@ impl Stack {
             ("MailFrom".to_owned(), MAIL_FROM.to_owned()),
         ]);
         parameters.extend(options.parameters);
-        let names = TemplateValues {
+        let values = TemplateValues {
             parameters,
             secrets: BTreeMap::from([(
                 "DashboardTokenSecret".to_owned(),
@@ -179,7 +181,7 @@ impl Stack {
         if let Some(mails) = options.mail_directory {
             environment.insert(MAIL_DIRECTORY.to_owned(), mails.to_string_lossy().into_owned());
         }
-        let functions = create_functions(&template, &names, &environment, &clock)?;
+        let functions = create_functions(&template, &values, &environment, &clock)?;
         let run_schedules_now = Arc::new(Notify::new());
         let local = LocalState {
             clock: clock.clone(),
@@ -239,15 +241,15 @@ impl Stack {
         })
     }
 
-    /// Stops polling the queues. Returns when the messages already received are processed.
+    /// Stops polling the queues. Returns when the received messages are processed, or after a few seconds.
     pub async fn stop_queues(&self) {
         if let Some(event_sources) = &self.event_sources {
             event_sources.stop_queues().await;
         }
     }
 
-    /// Stops the service: first the gateway, then the event sources, then the embedded services. Running requests and
-    /// events have a few seconds to finish.
+    /// Stops the service: first the gateway, then the event sources, then the embedded services. Running
+    /// requests and events have a few seconds to finish.
     pub async fn stop(self) {
         self.gateway.stop().await;
         if let Some(event_sources) = self.event_sources {
@@ -282,8 +284,8 @@ fn lambda_environment(endpoints: &Endpoints, dynamodb_url: String) -> BTreeMap<S
     .collect()
 }
 
-/// Restores the offset of the clock from the state directory. Without it, rows of an earlier run would have times in
-/// the future.
+/// Restores the clock's offset from the state directory. Without the offset, rows of an earlier run could
+/// have times in the future.
 fn restored_clock(file: Option<&PathBuf>) -> Result<Clock> {
     let clock = Clock::default();
     if let Some(text) = file.and_then(|file| std::fs::read(file).ok()) {
@@ -323,13 +325,13 @@ async fn advance(Shared(state): Shared<LocalState>, body: String) -> Response {
     let _one_at_a_time = state.advancing.lock().await;
     let milliseconds = seconds.saturating_mul(1000);
     if !state.clock.now().plus_millis(milliseconds).is_ok_and(|then| then.millis() < CLOCK_ENDS_MS) {
-        // Leaves room for expiries that are years after the current time and must be valid dates too.
+        // The limit leaves room for expiries, which can be years later and must be valid dates too.
         let error = "the clock goes no further than the year 2100";
         return (StatusCode::BAD_REQUEST, Json(json!({ "error": error }))).into_response();
     }
     if let Some(file) = &state.clock_file {
-        // Saves the offset before it takes effect. Otherwise, a crash could leave rows whose times are in the future
-        // of the restarted clock.
+        // Saves the offset before it takes effect. Otherwise, a crash could leave rows with times that are
+        // later than the time of the restarted clock.
         let offset_ms = state.clock.offset_ms().saturating_add(milliseconds);
         if let Err(error) = write_atomically(file, offset_ms.to_string().as_bytes()) {
             let error = format!("the clock was not moved: {error}");

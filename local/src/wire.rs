@@ -1,6 +1,6 @@
-//! Sends requests of the AWS JSON protocol without an SDK. It is used for DynamoDB Streams, which would need another
-//! SDK, and for requests that are already JSON. The signature is a placeholder, because the embedded DynamoDB does not
-//! check it.
+//! Sends requests of the AWS JSON protocol without an SDK. Used for DynamoDB Streams, which would need
+//! another SDK, and for requests that are already JSON. The requests have a placeholder as their signature,
+//! because the embedded DynamoDB does not check it.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-/// A client for one server, which reuses its connections.
+/// A client for one server. It reuses its connections.
 #[derive(Debug, Clone)]
 pub struct JsonClient {
     url: String,
@@ -55,7 +55,7 @@ impl JsonClient {
         Self { url: url.to_owned(), client: http_client() }
     }
 
-    /// Calls an operation by its target: `DynamoDB_20120810.CreateTable`.
+    /// Calls an operation by its target, such as `DynamoDB_20120810.CreateTable`.
     pub async fn call(&self, target: &str, body: &Value) -> Result<Value, JsonClientError> {
         let failed = |e: &dyn fmt::Display| JsonClientError::Failed(format!("{target}: {e}"));
         let request = Request::post(&self.url)

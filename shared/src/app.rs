@@ -25,7 +25,7 @@ use crate::webhook::resend::Resends;
 /// The state of an HTTP function. Clones share the AWS clients and the clock.
 #[derive(Clone, Debug)]
 pub struct App {
-    /// API keys; they authenticate callers.
+    /// API keys, and the authentication by them.
     pub api_keys: ApiKeys,
     /// Charges.
     pub charges: Charges,
@@ -39,7 +39,7 @@ pub struct App {
     pub cases: MedCases,
     /// Accounts.
     pub accounts: Accounts,
-    /// Sums over charges, for statistics.
+    /// The sums of charges, for statistics.
     pub rollups: Rollups,
     /// Wallets.
     pub wallets: Wallets,
@@ -51,13 +51,13 @@ pub struct App {
     pub events: EventLog,
     /// Resends of events.
     pub resends: Resends,
-    /// The secrets that sign deliveries to the webhook URL of a single transaction.
+    /// The secrets that sign deliveries to the webhook URL of a single payment.
     pub override_secrets: OverrideSecrets,
     /// The clock.
     pub clock: Clock,
     /// The public URLs of charges.
     pub public_urls: PublicUrls,
-    /// The addresses to which webhooks may be sent.
+    /// Which addresses webhooks may be sent to.
     pub addresses: AddressPolicy,
     /// Whether `GET /v1/charges` is served.
     pub charge_list: bool,
@@ -107,9 +107,9 @@ impl App {
     }
 }
 
-/// Reads the address policy of webhooks from `WEBHOOK_ADDRESSES`. Public addresses are always allowed. Only
-/// the exact value `loopback` also allows loopback addresses, and the hosts in `WEBHOOK_LOCAL_NAMES`
-/// (separated by commas).
+/// Reads the address policy of webhooks from `WEBHOOK_ADDRESSES`. Webhooks may always be sent to public
+/// addresses. If the value is exactly `loopback`, they may also be sent to loopback addresses and to the
+/// hosts in `WEBHOOK_LOCAL_NAMES` (separated by commas).
 pub fn address_policy(var: &dyn Fn(&str) -> Option<String>) -> AddressPolicy {
     match var("WEBHOOK_ADDRESSES").as_deref() {
         Some("loopback") => {

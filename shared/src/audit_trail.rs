@@ -1,13 +1,15 @@
-//! Derives the audit rows of API keys' actions that concern money or security from changes of rows. No I/O.
+//! Derives audit rows from changed rows, for the actions of API keys that concern money or security. This
+//! module does no I/O.
 //!
-//! A changed row carries its [`Actor`], so that the change and its audit information are one write. The event
-//! dispatcher derives the audit row from the old and the new row. The audit row's id is derived from the row
-//! and its version, so a repeated stream record writes no second audit row. Rows that were written before
-//! actors existed have none, and record nothing.
+//! A changed row contains the [`Actor`] of the change, so that no second write is needed to store the actor.
+//! The event dispatcher later derives the audit row from the row before and after the change. It writes the
+//! audit row outside the change's transaction, at a cost of one write unit. The audit row's id is derived
+//! from the changed row and its version, so a repeated stream record writes no second audit row. Older rows
+//! without an actor have no audit rows.
 //!
-//! The details contain the object's id, amount and currency, and the names of an endpoint's changed fields.
-//! They never contain a secret, a whole Pix key or a text of the merchant. Of a URL they contain only scheme,
-//! host and port, because its path and query may hold a secret.
+//! An audit row contains the object's id, amount and currency, and the names of an endpoint's changed fields.
+//! It never contains a secret or a text of the merchant. The Pix key to which a refund is sent is masked. A
+//! URL is reduced to scheme, host and port, because its path and query may contain a secret.
 
 use domain::audit::{Actor, Audit};
 use domain::charge::{Charge, TransactionStatus};
@@ -21,7 +23,7 @@ use domain::webhook::event_type::EventType;
 
 use crate::webhook::endpoint::{Endpoint, server_of};
 
-/// A change of a row to a new version, with the actor that the row carries.
+/// A new version of a row, with the actor that the row contains.
 struct Change<'a> {
     actor: Option<&'a Actor>,
     scope: Scope,
@@ -35,8 +37,13 @@ impl<'a> Change<'a> {
         Self { actor, scope, row: row.key(), version, at }
     }
 
-    /// Builds the audit row. `None`: the row's actor wrote an earlier version, not this one.
-    fn entry(self, action: &str, subject: &dyn ToString, details: impl FnOnce() -> String) -> Option<Audit> {
+    /// Builds the audit row. `None`: the row has no actor, or its actor made an earlier change.
+    fn audit_row(
+        self,
+        action: &str,
+        subject: &dyn ToString,
+        details: impl FnOnce() -> String,
+    ) -> Option<Audit> {
         let actor = self.actor.filter(|actor| actor.version == self.version)?;
         let id = AuditId::derive(self.at, &self.row.joined(), self.version);
         let key = (&actor.fingerprint, actor.source);
@@ -44,7 +51,7 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Derives the audit row of a charge's change: an API key cancels it.
+/// Derives the audit row for a charge that an API key cancels.
 pub fn for_charge(old: Option<&Charge>, new: &Charge) -> Option<Audit> {
     let from = old.map(|charge| charge.status)?;
     if new.status != TransactionStatus::Cancelled {
@@ -52,13 +59,13 @@ pub fn for_charge(old: Option<&Charge>, new: &Charge) -> Option<Audit> {
     }
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     let details = || format!("{}, before: {}", money(new.currency, new.amount), from.as_str());
-    change.entry("charge.cancel", &new.id, details)
+    change.audit_row("charge.cancel", &new.id, details)
 }
 
-/// Derives the audit row of a refund's change: an API key creates it.
+/// Derives the audit row for a refund that an API key creates.
 pub fn for_refund(new: &Refund) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
-    change.entry("refund.create", &new.id, || {
+    change.audit_row("refund.create", &new.id, || {
         let share = &new.share;
         let to = new.destination.as_ref().map(|key| format!(" to {}", key.masked())).unwrap_or_default();
         let money = money(new.currency, share.gross);
@@ -66,29 +73,29 @@ pub fn for_refund(new: &Refund) -> Option<Audit> {
     })
 }
 
-/// Derives the audit row of a MED case's change: an API key appeals or accepts it.
+/// Derives the audit row for a MED case that an API key appeals or accepts.
 pub fn for_case(new: &MedCase) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     let claimed = money(new.currency, new.amount);
     match new.status {
-        CaseStatus::Appealed => change.entry("med.appeal", &new.id, || claimed),
+        CaseStatus::Appealed => change.audit_row("med.appeal", &new.id, || claimed),
         CaseStatus::Accepted => {
-            change.entry("med.accept", &new.id, || format!("{claimed}, lost: {}", new.moved))
+            change.audit_row("med.accept", &new.id, || format!("{claimed}, lost: {}", new.moved))
         }
         CaseStatus::Open | CaseStatus::Rejected | CaseStatus::Closed => None,
     }
 }
 
-/// Derives the audit row of a webhook endpoint's change: an API key registers it, changes it or rotates its
-/// secret.
+/// Derives the audit row for a webhook endpoint that an API key registers or changes, or whose secret it
+/// rotates.
 pub fn for_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Audit> {
     let change = Change::of(new, new.scope, (new.version, new.updated_at), new.actor.as_ref());
     match old {
-        None => change.entry("webhook-endpoint.register", &new.id, || described(new)),
+        None => change.audit_row("webhook-endpoint.register", &new.id, || described(new)),
         Some(old) if !old.secret.is_same_as(&new.secret) => {
-            change.entry("webhook-endpoint.rotate-secret", &new.id, || server_of(&new.url))
+            change.audit_row("webhook-endpoint.rotate-secret", &new.id, || server_of(&new.url))
         }
-        Some(old) => change.entry("webhook-endpoint.change", &new.id, || differences(old, new)),
+        Some(old) => change.audit_row("webhook-endpoint.change", &new.id, || differences(old, new)),
     }
 }
 
@@ -162,7 +169,8 @@ mod tests {
         }
     }
 
-    /// Formats an audit row as one line, and checks the fields that are the same in all of them.
+    /// Formats an audit row as one line, and checks the fields that are equal in all audit rows of these
+    /// tests.
     fn line(entry: Option<Audit>) -> Option<String> {
         entry.map(|entry| {
             assert_eq!(entry.account, waiting().scope.account);
@@ -180,30 +188,34 @@ mod tests {
     }
 
     #[test]
-    fn a_cancel_is_recorded_once_and_only_for_the_actor_of_that_version() {
+    fn a_cancel_has_one_audit_row_and_only_if_its_version_has_an_actor() {
         let before = waiting();
         let after = cancelled(&before);
-        assert_eq!(for_charge(Some(&before), &after), None, "the scheduler has no key");
+        assert_eq!(for_charge(Some(&before), &after), None, "a cancel without an actor");
         let after = Charge { actor: Some(caller().actor(after.version)), ..after };
         let entry = for_charge(Some(&before), &after);
-        assert_eq!(entry, for_charge(Some(&before), &after), "a replayed record names the same row");
+        assert_eq!(
+            entry,
+            for_charge(Some(&before), &after),
+            "a repeated stream record has the same audit row"
+        );
         assert_eq!(entry.as_ref().unwrap().at, after.updated_at);
         insta::assert_snapshot!(line(entry).unwrap(), @"charge.cancel ch_f4357470-cd8b-8fda-8eac-d58f8e8e59b9: test BRL 1000, before: WAITING_PAYMENT");
         let later = transition::next_version(after.clone(), at(100));
-        assert_eq!(for_charge(Some(&after), &later), None, "the actor wrote an earlier version");
+        assert_eq!(for_charge(Some(&after), &later), None, "the actor made an earlier change");
     }
 
     #[test]
-    fn a_refund_is_recorded_when_it_is_created_and_not_when_it_progresses() {
+    fn a_refund_has_an_audit_row_for_its_creation_but_not_for_its_progress() {
         let mut lines = Vec::new();
         for extra in [json!({}), json!({"destinationKey": "maria@example.com"})] {
             let mut body = json!({"idempotencyKey": "refund-01", "amount": 300});
             body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-            let asked = NewRefund::parse(&object(&body)).unwrap();
-            let plan = asked
+            let request = NewRefund::parse(&object(&body)).unwrap();
+            let plan = request
                 .plan(&paid(), Acquirer::Sandbox.refund_capabilities(), &caller().settings, at(100))
                 .unwrap();
-            let step = Refund::request(asked.id(paid().id), &paid(), plan, at(100)).unwrap();
+            let step = Refund::request(request.id(paid().id), &paid(), plan, at(100)).unwrap();
             let new = Refund { actor: Some(caller().actor(1)), ..step.refund };
             lines.push(line(for_refund(&new)).unwrap());
             let started = new.started(&step.charge, at(101)).unwrap().unwrap();
@@ -218,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_appeal_and_an_acceptance_are_recorded_but_a_decision_is_not() {
+    fn an_appeal_and_an_acceptance_have_audit_rows_but_a_decision_has_none() {
         let notification = crate::med::request::case_notification(&object(&json!({"amount": 300}))).unwrap();
         let open = MedCase::open(MedCaseId::derive(paid().id, "1"), &paid(), &notification, at(100)).unwrap();
         let by_key = |case: MedCase| MedCase { actor: Some(caller().actor(case.version)), ..case };
@@ -243,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn details_of_an_endpoint_name_the_fields_but_no_secret_path_or_query() {
+    fn audit_rows_of_an_endpoint_contain_no_secret_path_or_query() {
         const HIDDEN: [&str; 4] = ["/hook", "token", "s3cret", "07070707"];
         let by_key = |row: Endpoint, version| Endpoint {
             version,
@@ -278,13 +290,13 @@ mod tests {
         webhook-endpoint.rotate-secret wh_01m7yzmhg00w3ge1r70w3ge1r7: test https://shop.example.com
         webhook-endpoint.change wh_01m7yzmhg00w3ge1r70w3ge1r7: test https://shop.example.com, nothing different
         "#);
-        // The webhook worker records a failure: the row keeps its actor, who did not make this change.
+        // The webhook worker stores a failure in the row. The row's actor is still that of an earlier change.
         let failing = Endpoint { version: 2, failing_since: Some(at(20)), ..old.clone() };
         assert_eq!(for_endpoint(Some(&old), &failing), None);
     }
 
     #[test]
-    fn rows_from_before_actors_existed_can_be_read_and_record_nothing() {
+    fn rows_without_an_actor_can_be_read_and_have_no_audit_row() {
         let before = serde_json::to_value(waiting()).unwrap();
         assert!(before.get("actor").is_none());
         let read: StoredCharge = serde_json::from_value(before).unwrap();

@@ -26,7 +26,7 @@ impl Clock {
         self.offset_ms.load(Ordering::Relaxed)
     }
 
-    /// Moves the clock forward. A negative number changes nothing.
+    /// Moves the clock forward. A negative argument has no effect.
     pub fn advance(&self, milliseconds: i64) {
         self.offset_ms.fetch_add(milliseconds.max(0), Ordering::Relaxed);
     }

@@ -1,14 +1,15 @@
-//! Reads the configuration of a function from its environment (template.yaml), and builds the public URLs.
+//! Reads a function's configuration from its environment variables, which `template.yaml` sets, and builds
+//! the public URLs of charges.
 
 use domain::ids::ChargeId;
 
-/// The longest location in a BR Code, in characters without the scheme (API Pix).
+/// The longest URL in a BR Code, in characters without the scheme (API Pix: location).
 const MAX_LOCATION_CHARS: usize = 77;
 
 /// The length of a txid, in characters.
 const TXID_CHARS: usize = 26;
 
-/// A variable of the environment is missing or not valid.
+/// An environment variable is missing or not valid.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(String);
@@ -24,7 +25,7 @@ impl ConfigError {
 ///
 /// # Errors
 ///
-/// When it is not set, or empty.
+/// When the variable is not set or is empty.
 pub fn required(var: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<String, ConfigError> {
     var(name).filter(|value| !value.is_empty()).ok_or_else(|| ConfigError(format!("{name} is not set")))
 }
@@ -37,11 +38,12 @@ pub struct PublicUrls {
 }
 
 impl PublicUrls {
-    /// Creates it from the base URL of the hosted checkout, such as `https://pay.example.com/checkout`.
+    /// Creates the builder from the base URL of the hosted checkout, such as
+    /// `https://pay.example.com/checkout`.
     ///
     /// # Errors
     ///
-    /// When it is not an absolute http(s) URL, or its host is too long for a BR Code.
+    /// When the base URL is not an absolute http or https URL, or its host is too long for a BR Code.
     pub fn new(checkout_base_url: &str) -> Result<Self, ConfigError> {
         let refused = |why: &str| ConfigError(format!("CHECKOUT_BASE_URL {checkout_base_url:?} {why}"));
         let url = url::Url::parse(checkout_base_url).map_err(|_| refused("is not a URL"))?;
@@ -78,8 +80,8 @@ impl PublicUrls {
         format!("{}/{}/boleto.pdf", self.checkout_base_url, id.raw())
     }
 
-    /// The location in a sandbox BR Code, without a scheme: our own host and the txid, at most 77 characters.
-    /// So the code contains no real Pix key.
+    /// The URL in a sandbox BR Code (API Pix: location), without the scheme. It consists of the checkout's
+    /// host and the txid, and has at most 77 characters.
     pub fn pix_location(&self, txid: &str) -> String {
         format!("{}/pix/{txid}", self.pix_host)
     }

@@ -1,6 +1,7 @@
-//! Converts the errors of all modules to HTTP errors, and defines the error of work that has no HTTP request.
+//! Converts the errors of all modules to HTTP errors, and defines [`WorkError`], the error of work without an
+//! HTTP request.
 //!
-//! The modules' own errors do not depend on HTTP. Only here does an error become a [`Problem`].
+//! The modules' own errors do not depend on HTTP. All conversions to [`Problem`] are in this module.
 
 use domain::charge::RefundRefused;
 use domain::charge::transition::Rejection;

@@ -1,8 +1,10 @@
-//! Extractors that authenticate by API key. On a route that requires a key, the handler gets the
-//! application's state and its caller from one of them. So it can't omit the authentication.
+//! Extractors that authenticate a request by its API key. On a route that requires a key, these extractors
+//! are the handler's only source of the application's state and the caller. A handler therefore can't omit
+//! the authentication.
 //!
-//! All of them fail in the same order: 401 or 429, 400 for query parameters, 403 for a live key on a sandbox
-//! route, 404. The body is extracted after them.
+//! If a request has several errors, all extractors report the first one in this order: 401 or 429, 400 for
+//! query parameters, 403 for a live key on a sandbox route, 404. Errors of the body come last, because a
+//! handler extracts the body afterwards.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -48,7 +50,7 @@ where
     }
 }
 
-/// The caller of a route that checks its own query parameters.
+/// The caller of a route with query parameters, which the handler checks.
 #[derive(Debug)]
 pub struct AuthenticatedQuery {
     /// The function's state.
@@ -85,8 +87,8 @@ pub trait ScopedResource: Scoped + Send + Sized {
     /// The resource's name in a 404.
     const NAME: &'static str;
 
-    /// Reads the resource of any scope. `None`: the path has no valid id, or there is no such resource. The
-    /// caller of this function checks the scope.
+    /// Reads the resource, whatever its scope. `None`: the path has no valid id, or there is no such
+    /// resource. The extractor checks the scope afterwards.
     fn find(app: &App, path: Self::Path) -> impl Future<Output = Result<Option<Self>, StoreError>> + Send;
 }
 
@@ -121,9 +123,9 @@ impl ScopedResource for Refund {
     }
 }
 
-/// The caller, and the resource that the path identifies. Authenticates and reads concurrently: one round
-/// trip. A resource of another scope is answered with the same 404 as one that does not exist. With
-/// `TEST_ONLY`, a live key is refused first.
+/// The caller, and the resource that the path identifies. The extractor authenticates and reads the resource
+/// concurrently, in one round trip. A resource of another scope causes the same 404 as a missing resource.
+/// With `TEST_ONLY`, a live key causes a 403.
 #[derive(Debug)]
 pub struct CallerOwned<T, const TEST_ONLY: bool = false> {
     /// The function's state.
@@ -136,7 +138,7 @@ pub struct CallerOwned<T, const TEST_ONLY: bool = false> {
     pub now: Timestamp,
 }
 
-/// Like [`CallerOwned`], for sandbox routes, where the caller acts as the acquirer.
+/// Like [`CallerOwned`], but refuses live keys. For sandbox routes, where the caller acts as the acquirer.
 pub type CallerOwnedTest<T> = CallerOwned<T, true>;
 
 impl<S, T, const TEST_ONLY: bool> FromRequestParts<S> for CallerOwned<T, TEST_ONLY>
@@ -165,8 +167,8 @@ where
     }
 }
 
-/// An extractor of this module that the handler runs itself, concurrently with another read, so that both
-/// take one round trip.
+/// An extractor of this module that does not run before the handler. The handler runs it concurrently with
+/// another read, so that both take one round trip.
 #[derive(Debug)]
 pub struct Deferred<E> {
     parts: Parts,
@@ -181,7 +183,7 @@ impl<E: FromRequestParts<App, Rejection = Problem>> Deferred<E> {
         mut self,
         read: impl AsyncFnOnce(&App) -> T,
     ) -> Result<(E, T), Problem> {
-        // Boxed, because each request to the database takes kilobytes of the future.
+        // Boxed, because each database request adds kilobytes to a future.
         let extracted = Box::pin(E::from_request_parts(&mut self.parts, &self.app));
         let (extracted, read) = tokio::join!(extracted, read(&self.app));
         Ok((extracted?, read))

@@ -1,10 +1,9 @@
-//! The library that all functions share. A reader may begin with [`app`] (the state of an HTTP function),
-//! [`extract`] (authentication in handlers), [`http`] (validation and errors) and [`store`] (the state
-//! table).
+//! The library that all functions share. Read first: [`app`] (the state of an HTTP function), [`extract`]
+//! (authentication in handlers), [`http`] (validation and errors) and [`store`] (access to the state table).
 //!
-//! Each resource has a module, such as [`charge`], [`refund`], [`wallet`], [`med`] and [`webhook`]. It
-//! contains the resource's requests, its wire format and its repository. [`services`] contains the use cases
-//! that span several resources. The rules without I/O are in the crate [`domain`].
+//! Each resource has a module, such as [`charge`], [`refund`], [`wallet`], [`med`] and [`webhook`]. The
+//! module contains the resource's requests, wire format and repository. [`services`] contains the use cases
+//! that span several resources. The business rules, which need no I/O, are in the crate [`domain`].
 #![cfg_attr(
     test,
     allow(

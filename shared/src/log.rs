@@ -1,5 +1,5 @@
-//! Configures logging. `RUST_LOG` selects the log lines; a deployed function writes them as JSON to standard
-//! output.
+//! Configures logging. `RUST_LOG` selects the log lines. A deployed function writes them to standard output
+//! as JSON.
 
 use tracing::{Level, Subscriber};
 use tracing_subscriber::filter::{FilterExt, filter_fn};
@@ -7,7 +7,7 @@ use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-/// Libraries that log whole events and requests, with API keys and documents, at levels below WARN.
+/// Libraries that log whole events and requests, including API keys and documents, at levels below WARN.
 const LIBRARIES: [&str; 18] = [
     "aws_config",
     "aws_runtime",
@@ -29,8 +29,8 @@ const LIBRARIES: [&str; 18] = [
     "s3s",
 ];
 
-/// Returns the filter of log lines: `RUST_LOG`, or `default` if that is not set or not valid. Lines below
-/// WARN are always dropped if they come from a library that logs requests with their contents, even if
+/// Returns the filter of log lines: the value of `RUST_LOG`, or `default` if the variable is not set or not
+/// valid. Lines below WARN of the libraries that log the contents of requests are always dropped, even if
 /// `RUST_LOG` selects them.
 pub fn filter<S: Subscriber>(default: &str) -> impl Filter<S> {
     without_library_details(
@@ -45,8 +45,8 @@ fn without_library_details<S: Subscriber>(requested: EnvFilter) -> impl Filter<S
     }))
 }
 
-/// Starts logging. Rules for log lines: a failure is logged once, where it is handled. Bodies, API keys,
-/// tokens and whole documents are never logged.
+/// Starts logging. Two rules apply to all log lines. A failure is logged once, where it is handled. Bodies,
+/// API keys, tokens and whole documents are never logged.
 pub fn start() {
     let lines = fmt::layer().json().with_current_span(false).without_time();
     tracing_subscriber::registry().with(lines.with_filter(filter("info"))).init();

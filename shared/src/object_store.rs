@@ -1,4 +1,4 @@
-//! The errors of S3.
+//! The errors of access to S3.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub enum ObjectStoreError {
     /// S3 did not answer, or its response lacks a required part.
     #[error("S3 did not answer: {0}")]
     Unavailable(String),
-    /// A URL can't be presigned. Presigning makes no request to S3, so this is a defect of the service.
+    /// A URL can't be presigned. Presigning needs no request to S3, so the cause is a defect of the service.
     #[error("a URL can't be signed: {0}")]
     Unsigned(String),
 }

@@ -1,7 +1,7 @@
 //! Sends messages to SQS queues, and processes batches of them.
 //!
-//! A message only names a row, and the row has the current state. So a lost message causes a delay, until the
-//! scheduler sends another one. A duplicated message has no effect.
+//! A message identifies a row, and only the row contains the current state. A lost message therefore only
+//! causes a delay: the scheduler sends another one later. A duplicated message has no effect.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 /// The most messages that one `SendMessageBatch` accepts.
 const BATCH: usize = 10;
 
-/// The longest delay of a message in SQS, in seconds. The scheduler handles rows that are due later.
+/// The longest delay of a message in SQS, in seconds. Rows that are due later are left to the scheduler.
 pub const MAX_DELAY_SECONDS: u64 = 900;
 
 /// Why a message could not be sent or read.
@@ -33,10 +33,10 @@ pub enum QueueError {
     Malformed(String),
 }
 
-/// A message on a queue, serialised as JSON.
+/// A message in a queue, serialised as JSON.
 pub trait Message: Serialize + DeserializeOwned + Send + Sync {
-    /// The message's group. SQS shares the workers fairly among groups, so a slow group does not starve the
-    /// others.
+    /// The message's group. SQS divides the workers fairly among the groups, so that a slow group does not
+    /// delay the others.
     fn group(&self) -> String;
 
     /// The message's body.
@@ -45,7 +45,7 @@ pub trait Message: Serialize + DeserializeOwned + Send + Sync {
     }
 }
 
-/// A queue of one kind of message. Clones share one client.
+/// A queue of one kind of message. Clones share one SQS client.
 #[derive(Debug)]
 pub struct Queue<M> {
     client: aws_sdk_sqs::Client,
@@ -65,18 +65,20 @@ impl<M: Message> Queue<M> {
         Self { client, url: url.into(), messages: PhantomData }
     }
 
-    /// Sends messages, ten in each request. Returns the indexes of the messages that SQS rejected.
+    /// Sends messages, at most ten in a request. Returns the indexes in `messages` of those that SQS
+    /// rejected.
     ///
     /// # Errors
     ///
-    /// When a request fails or a message can't be serialised. Messages of earlier requests were sent.
+    /// When a request fails or a message can't be serialised. The messages of earlier requests were already
+    /// sent.
     pub async fn send(&self, messages: &[M]) -> Result<Vec<usize>, QueueError> {
-        let mut refused = Vec::new();
+        let mut rejected = Vec::new();
         for (batch, chunk) in messages.chunks(BATCH).enumerate() {
             let mut entries = Vec::new();
-            for (place, message) in chunk.iter().enumerate() {
+            for (index, message) in chunk.iter().enumerate() {
                 let entry = SendMessageBatchRequestEntry::builder()
-                    .id(place.to_string())
+                    .id(index.to_string())
                     .message_body(message.body()?)
                     .message_group_id(message.group())
                     .build()
@@ -88,16 +90,16 @@ impl<M: Message> Queue<M> {
             let sent =
                 sent.map_err(|error| QueueError::Unavailable(DisplayErrorContext(error).to_string()))?;
             let first = batch.saturating_mul(BATCH);
-            let places = sent.failed().iter().filter_map(|failed| failed.id().parse::<usize>().ok());
-            refused.extend(places.map(|place| first.saturating_add(place)));
+            let indexes = sent.failed().iter().filter_map(|failed| failed.id().parse::<usize>().ok());
+            rejected.extend(indexes.map(|index| first.saturating_add(index)));
         }
-        Ok(refused)
+        Ok(rejected)
     }
 
-    /// Sends one message that arrives after `delay`, which is capped at [`MAX_DELAY_SECONDS`].
+    /// Sends one message that arrives after `delay`, at most [`MAX_DELAY_SECONDS`].
     pub async fn send_later(&self, message: &M, delay: Duration) -> Result<(), QueueError> {
-        // SQS delays by whole seconds. The delay is rounded up, because a message that arrives early finds a
-        // row that is not due yet.
+        // SQS delays by whole seconds. The delay is rounded up, because a message that arrived early would
+        // find a row that is not due yet.
         let seconds = delay.as_millis().div_ceil(1_000).min(u128::from(MAX_DELAY_SECONDS));
         self.client
             .send_message()
@@ -112,8 +114,8 @@ impl<M: Message> Queue<M> {
     }
 }
 
-/// Processes the messages of a batch concurrently. Returns the messages that failed, which SQS delivers
-/// again; the others are deleted.
+/// Processes the messages of a batch concurrently. Returns the ids of the messages that failed. SQS delivers
+/// these again and deletes the others.
 pub async fn process_batch<M, E, F, W>(batch: SqsEvent, work: W) -> SqsEventResponse
 where
     M: Message + 'static,

@@ -1,4 +1,4 @@
-//! Random numbers from the operating system. The crate `domain` has no I/O, so its functions take random
+//! Random numbers from the operating system. The crate `domain` does no I/O, so its functions receive random
 //! bytes as arguments.
 
 /// The operating system returned no random bytes.
@@ -13,8 +13,8 @@ pub fn bytes<const N: usize>() -> Result<[u8; N], RandomError> {
     Ok(bytes)
 }
 
-/// Returns a random number below `bound`, for jitter; 0 if `bound` is 0 or the operating system returns no
-/// random bytes.
+/// Returns a random number below `bound`, for delays. Returns 0 if `bound` is 0 or the operating system
+/// returns no random bytes.
 pub fn below(bound: u64) -> u64 {
     bytes().map(u64::from_le_bytes).ok().and_then(|number| number.checked_rem(bound)).unwrap_or_default()
 }

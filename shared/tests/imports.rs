@@ -1,5 +1,5 @@
-//! Checks that the top-level modules of a library crate have no import cycles. The modules of a cycle can't
-//! be understood, moved or tested one at a time.
+//! Checks that the top-level modules of a library crate have no import cycles. Modules in a cycle can't be
+//! understood, moved or tested one at a time.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -15,8 +15,8 @@ use std::{fs, io};
 /// The top-level modules that each top-level module imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
-/// Adds the imports of the sources in a directory. Tests are ignored, because they may import any module for
-/// their setup.
+/// Adds the imports of all source files in a directory. Imports of tests are ignored, because a test may use
+/// any module for its setup.
 fn collect(directory: &Path, module: Option<&str>, imports: &mut Imports) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
@@ -40,7 +40,7 @@ fn collect(directory: &Path, module: Option<&str>, imports: &mut Imports) -> io:
 fn imported(code: &str) -> impl Iterator<Item = String> {
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.flat_map(|line| line.split("crate::").skip(1)).flat_map(|rest| {
-        let is_of_name = |character: char| character.is_alphanumeric() || character == '_';
+        let is_name_character = |character: char| character.is_alphanumeric() || character == '_';
         let names: Vec<String> = match rest.strip_prefix('{') {
             // `use crate::{hex, random};`
             Some(group) => {
@@ -48,7 +48,12 @@ fn imported(code: &str) -> impl Iterator<Item = String> {
                 group.split(',').map(|name| name.trim().to_owned()).collect()
             }
             None => {
-                vec![rest.split(|character| !is_of_name(character)).next().unwrap_or_default().to_owned()]
+                vec![
+                    rest.split(|character| !is_name_character(character))
+                        .next()
+                        .unwrap_or_default()
+                        .to_owned(),
+                ]
             }
         };
         names.into_iter().map(|name| name.split("::").next().unwrap_or_default().to_owned())
@@ -56,7 +61,7 @@ fn imported(code: &str) -> impl Iterator<Item = String> {
 }
 
 /// Repeatedly removes the modules that import nothing, and the imports of these modules. Returns the modules
-/// that can't be removed: those in cycles, and those that import them.
+/// that remain: those in a cycle, and those that import a module of a cycle.
 fn cycles(mut imports: Imports) -> Imports {
     loop {
         let left: BTreeSet<String> = imports.keys().cloned().collect();

@@ -1,8 +1,8 @@
 //! Checks that rows of an earlier version of the service can be read and are written back unchanged.
-//! Functions are deployed one after another, so old and new versions share the table.
+//! Functions are deployed one after another, so old and new versions use the table at the same time.
 //!
-//! `rows/<date>.json` has a row of each kind and shape in DynamoDB's JSON. The service and the operator's
-//! commands of that day wrote them.
+//! `rows/<date>.json` contains rows of every kind and shape in DynamoDB's JSON. They were written by that
+//! day's version of the service and of the operators' commands.
 #![allow(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -34,7 +34,8 @@ use shared::webhook::endpoint::Endpoint;
 use shared::webhook::event::Event;
 use shared::webhook::override_secret::OverrideSecret;
 
-/// The attribute with the id of a single put. The store adds it, so a row's type does not have it.
+/// The attribute with the id of a single put. The store adds it to the item, so it is not a field of the
+/// row's type.
 const PUT_ID: &str = "put_id";
 
 /// The attributes that updates change after the row was put.
@@ -74,11 +75,11 @@ fn item(value: &Value) -> Item {
     value.as_object().unwrap().iter().map(|(name, value)| (name.clone(), attribute(value))).collect()
 }
 
-/// Returns the kind of a row: the first word of its partition key, and that of its sort key if the partition
-/// has rows of several kinds.
+/// Returns the kind of a row: the text before the first `#` of its partition key. If the partition has rows
+/// of several kinds, the same part of its sort key follows.
 fn kind_of(row: &Value) -> String {
-    let word = |name: &str| row[name]["S"].as_str().unwrap().split('#').next().unwrap().to_owned();
-    let (partition, sort) = (word("pk"), word("sk"));
+    let prefix = |name: &str| row[name]["S"].as_str().unwrap().split('#').next().unwrap().to_owned();
+    let (partition, sort) = (prefix("pk"), prefix("sk"));
     match partition.as_str() {
         "charge" | "rollup" => format!("{partition} {sort}"),
         "deliveries" if sort.starts_with('~') => format!("{partition} {sort}"),
@@ -91,7 +92,7 @@ fn round_trip<R: Row + DeserializeOwned>(item: &Item) -> Item {
     to_item(&from_item::<R>(item.clone()).unwrap()).unwrap()
 }
 
-/// Returns the attributes in order, without those that are not a part of the row's type.
+/// Returns the attributes by name, without those that the store or updates add.
 fn comparable(item: Item) -> BTreeMap<String, AttributeValue> {
     item.into_iter()
         .filter(|(name, _)| name != PUT_ID && !CHANGED_BY_UPDATES.contains(&name.as_str()))
@@ -104,7 +105,7 @@ fn rows_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
     let mut checked: BTreeMap<String, usize> = BTreeMap::new();
     for row in &rows {
         let (kind, stored) = (kind_of(row), item(row));
-        let again = match kind.as_str() {
+        let rewritten = match kind.as_str() {
             "abandonments" => round_trip::<Abandonment>(&stored),
             "account" => round_trip::<Account>(&stored),
             "audit" => round_trip::<Audit>(&stored),
@@ -126,14 +127,14 @@ fn rows_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
             counter if COUNTERS.contains(&counter) => continue,
             other => panic!("this test has no type for rows of the kind {other}"),
         };
-        assert_eq!(comparable(again), comparable(stored), "{kind}: {row}");
+        assert_eq!(comparable(rewritten), comparable(stored), "{kind}: {row}");
         *checked.entry(kind).or_default() += 1;
     }
     assert_eq!(checked.len(), 16, "{checked:?}");
 }
 
-/// API keys have a table of their own. A row also has counters of the requests in recent minutes, which are
-/// removed here.
+/// API keys have a table of their own. A row also contains counters of the requests in recent minutes. They
+/// are not fields of the type, so they are removed here.
 #[test]
 fn api_keys_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
     let rows: Vec<Value> = serde_json::from_str(include_str!("rows/2026-11-22.api-keys.json")).unwrap();
@@ -143,7 +144,7 @@ fn api_keys_of_an_earlier_version_can_be_read_and_are_written_back_unchanged() {
             |name: &str| name.strip_prefix('n').is_some_and(|minute| minute.parse::<u64>().is_ok());
         let stored: Item = item(row).into_iter().filter(|(name, _)| !is_counter(name)).collect();
         let key: ApiKey = serde_dynamo::from_item(stored.clone()).unwrap();
-        let again: Item = serde_dynamo::to_item(&key).unwrap();
-        assert_eq!(again, stored, "{row}");
+        let rewritten: Item = serde_dynamo::to_item(&key).unwrap();
+        assert_eq!(rewritten, stored, "{row}");
     }
 }

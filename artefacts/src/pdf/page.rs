@@ -45,7 +45,7 @@ impl Style {
 
     /// Converts a width to thousandths of the font size, rounded down.
     fn thousandths(self, width_mm: u16) -> u32 {
-        // An inch has 72 points and 25.4 mm.
+        // 720_000 / 254 is 1000 * 72 / 25.4: an inch has 72 points and 25.4 mm.
         let numerator = u32::from(width_mm).saturating_mul(720_000);
         numerator.checked_div(u32::from(self.size_pt).saturating_mul(254)).unwrap_or_default()
     }
@@ -61,31 +61,32 @@ impl Page {
         Self { content: Content::new() }
     }
 
-    /// Draws a text in at most `lines` lines of at most `width_mm`. `at` is the first baseline's left end. Returns the
-    /// next baseline's y.
+    /// Draws a text in at most `max_lines` lines of at most `width_mm`. If the text is longer, the last line ends in an
+    /// ellipsis. `at` is the left end of the first baseline. Returns the y of the baseline below the last line drawn.
     pub(super) fn text(
         &mut self,
         at: (f32, f32),
         style: Style,
         width_mm: u16,
-        lines: usize,
+        max_lines: usize,
         text: &str,
     ) -> f32 {
         let (x, mut y) = at;
-        for line in wrap(style.font, &encode(text), style.thousandths(width_mm), lines) {
-            self.show((x, y), style, &line);
+        for line in wrap(style.font, &encode(text), style.thousandths(width_mm), max_lines) {
+            self.draw_line_of_text((x, y), style, &line);
             y += style.leading_mm();
         }
         y
     }
 
-    /// Draws one right-aligned line; `at` is its baseline's right end.
+    /// Draws one right-aligned line of at most `width_mm`. If the text is longer, the line ends in an ellipsis. `at` is
+    /// the right end of the baseline.
     pub(super) fn text_right(&mut self, at: (f32, f32), style: Style, width_mm: u16, text: &str) {
         let (x, y) = at;
         for line in wrap(style.font, &encode(text), style.thousandths(width_mm), 1) {
             let thousandths = u16::try_from(width(style.font, &line)).unwrap_or(u16::MAX);
             let length_mm = f32::from(thousandths) / 1_000.0 * f32::from(style.size_pt) / points(1.0);
-            self.show((x - length_mm, y), style, &line);
+            self.draw_line_of_text((x - length_mm, y), style, &line);
         }
     }
 
@@ -109,13 +110,15 @@ impl Page {
         self.content.fill_nonzero();
     }
 
-    /// Draws alternating bars and spaces. `widths` are in modules, and `modules` is their sum. The barcode is scaled to
-    /// `size`, in millimetres.
+    /// Draws a barcode of alternating bars and spaces; the first is a bar. `widths` are in modules, the unit of width
+    /// of a barcode, and `modules` is their sum. `at` is the top left corner. The barcode is scaled to `size`, in
+    /// millimetres.
     pub(super) fn bars(&mut self, at: (f32, f32), size: (f32, f32), widths: &[u8], modules: u16) {
         let module = points(size.0) / f32::from(modules.max(1));
         self.content.save_state();
         self.content.set_fill_gray(0.0);
-        // One module has the length 1 in these coordinates, so bars of equal width have exactly equal lengths.
+        // In these coordinates a module is 1 wide. All widths are then whole numbers, so no rounding makes equal bars
+        // differ.
         let scale = [module, 0.0, 0.0, points(size.1), points(at.0), from_top(at.1 + size.1)];
         self.content.transform(scale);
         let mut x = 0_u16;
@@ -130,7 +133,7 @@ impl Page {
         self.content.restore_state();
     }
 
-    /// Returns the file. Viewers show the title in the title bar of their window.
+    /// Returns the PDF file. Viewers show `title` instead of the file's name in the title bar of their window.
     pub(super) fn finish(self, title: &str) -> Vec<u8> {
         let mut pdf = Pdf::new();
         let mut catalog = pdf.catalog(CATALOG);
@@ -144,7 +147,10 @@ impl Page {
         let mut page = pdf.page(PAGE);
         page.parent(PAGES).contents(CONTENT);
         page.media_box(Rect::new(0.0, 0.0, points(PAGE_WIDTH_MM), points(PAGE_HEIGHT_MM)));
-        page.resources().fonts().pair(name(Font::Regular), REGULAR).pair(name(Font::Bold), BOLD);
+        page.resources()
+            .fonts()
+            .pair(font_resource(Font::Regular), REGULAR)
+            .pair(font_resource(Font::Bold), BOLD);
         drop(page);
 
         for (id, font) in [(REGULAR, b"Helvetica".as_slice()), (BOLD, b"Helvetica-Bold")] {
@@ -154,27 +160,29 @@ impl Page {
         pdf.finish()
     }
 
-    fn show(&mut self, at: (f32, f32), style: Style, line: &[u8]) {
+    fn draw_line_of_text(&mut self, at: (f32, f32), style: Style, line: &[u8]) {
         self.content.set_fill_gray(style.gray);
         self.content.begin_text();
-        self.content.set_font(name(style.font), style.size_pt.into());
+        self.content.set_font(font_resource(style.font), style.size_pt.into());
         self.content.next_line(points(at.0), from_top(at.1));
         self.content.show(Str(line));
         self.content.end_text();
     }
 }
 
-const fn name(font: Font) -> Name<'static> {
+const fn font_resource(font: Font) -> Name<'static> {
     match font {
         Font::Regular => Name(b"R"),
         Font::Bold => Name(b"B"),
     }
 }
 
+/// Converts millimetres to points.
 const fn points(mm: f32) -> f32 {
     mm * 72.0 / 25.4
 }
 
+/// Converts a distance from the top of the page to PDF's y in points, which is measured from the bottom.
 const fn from_top(y_mm: f32) -> f32 {
     points(PAGE_HEIGHT_MM - y_mm)
 }

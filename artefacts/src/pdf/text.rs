@@ -11,15 +11,15 @@ pub(super) enum Font {
     Bold,
 }
 
-/// The number of characters that are read of a text. No field on a page has space for more.
+/// The most characters of a text that are read. No field on a page has space for more.
 const MAX_CHARS_READ: usize = 1_000;
 
 /// An ellipsis in `WinAnsi`.
 const ELLIPSIS: u8 = 0x85;
 
-/// Encodes a text in `WinAnsi`, as one line. Runs of white space become one space, except at the ends, where they are
-/// removed. Combining marks are dropped, because a letter without its accent is more readable than a letter and a `?`.
-/// Other characters that `WinAnsi` lacks become `?`.
+/// Encodes a text in `WinAnsi`, as one line. White space at the ends is removed, and other runs of white
+/// space become one space. Combining marks are dropped, because a letter without its accent is more readable
+/// than a letter and a `?`. Other characters that `WinAnsi` lacks become `?`.
 pub(super) fn encode(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for character in text.trim().chars().take(MAX_CHARS_READ) {
@@ -36,8 +36,8 @@ pub(super) fn encode(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Returns the `WinAnsi` byte of a character. `WinAnsi` equals ISO 8859-1, except for the bytes 0x80 to 0x9F, which are
-/// control characters in ISO 8859-1.
+/// Returns the `WinAnsi` byte of a character. `WinAnsi` equals ISO 8859-1, except for the bytes 0x80 to 0x9F,
+/// which are control characters in ISO 8859-1.
 fn winansi(character: char) -> u8 {
     match character {
         ' '..='~' | '\u{a1}'..='\u{ff}' => u8::try_from(character).unwrap_or(b'?'),
@@ -77,8 +77,9 @@ pub(super) fn width(font: Font, text: &[u8]) -> u32 {
     text.iter().fold(0, |sum, byte| sum.saturating_add(advance(font, *byte).into()))
 }
 
-/// Wraps a text into lines of at most `max_width` thousandths of the font size. Lines break at spaces, or within a word
-/// that is wider than a line. If more than `lines` are needed, the last one ends in an ellipsis.
+/// Wraps a text into lines of at most `max_width` thousandths of the font size. Lines break at spaces, or
+/// within a word that is wider than a line. If more than `lines` are needed, the last one ends in an
+/// ellipsis.
 pub(super) fn wrap(font: Font, text: &[u8], max_width: u32, lines: usize) -> Vec<Vec<u8>> {
     let mut wrapped = Vec::new();
     let mut rest = text.trim_ascii();
@@ -106,8 +107,8 @@ fn fitting(font: Font, text: &[u8], max_width: u32) -> usize {
     fits.count().max(1)
 }
 
-/// Returns the index at which a line of at most `fits` bytes ends: after its last complete word, or after `fits` bytes
-/// when it has none.
+/// Returns the index at which a line of at most `fits` bytes ends: after its last complete word, or after
+/// `fits` bytes when no word is complete.
 fn line_end(text: &[u8], fits: usize) -> usize {
     if text.get(fits).is_none_or(|next| *next == b' ') {
         return fits;

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::text::serde_as_text;
 
-/// Maximum length of an address in characters. RFC 5321 limits a path to 256 octets, including its angle brackets.
+/// Maximum length of an address in characters. RFC 5321 limits a path to 256 octets, including its angle
+/// brackets.
 const MAX_ADDRESS_CHARS: usize = 254;
 
-/// Characters that delimit addresses in a header or an address list. An address that contains one could add recipients
-/// or headers.
+/// Characters that delimit addresses in a header or an address list. An address that contains one could add
+/// recipients or headers.
 const DELIMITERS: [char; 6] = ['<', '>', '"', ',', ';', ':'];
 
 /// The text is not a [`MailAddress`]. The error does not repeat the text.
@@ -20,8 +21,8 @@ const DELIMITERS: [char; 6] = ['<', '>', '"', ',', ';', ':'];
 #[error("must be an e-mail address in ASCII, such as ana@loja.example")]
 pub struct MailAddressError;
 
-/// An email address (RFC 5322) that the service can send to and from: ASCII only, because SES accepts nothing else,
-/// without quotes, and with a domain name in place of an IP address.
+/// An email address (RFC 5322) that the service can send to and from. It is ASCII, because SES accepts
+/// nothing else. It has no quotes, and its domain is a name, not an IP address.
 #[derive(Clone, Eq, PartialEq)]
 pub struct MailAddress(Box<str>);
 
@@ -37,7 +38,7 @@ impl MailAddress {
     }
 }
 
-/// Shows nothing of the address: it is personal data and must not appear in logs.
+/// Omits the address, because it is personal data and must not appear in logs.
 impl fmt::Debug for MailAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MailAddress")
@@ -65,8 +66,8 @@ impl FromStr for MailAddress {
 
 serde_as_text!(MailAddress);
 
-/// An account's contact. It is stored in the account's row only. Key rows, which copy the settings, leave it out,
-/// because no request needs it.
+/// An account's contact. It is stored only in the account's row. The rows of API keys have copies of the
+/// settings without the contact, because no request needs it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Contact {
     /// The address that emails go to. `None`: no emails are sent.

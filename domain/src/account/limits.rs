@@ -1,4 +1,4 @@
-//! Limits that an account's settings contain.
+//! Limits in an account's settings.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,8 @@ pub struct VelocityLimits {
 }
 
 impl VelocityLimits {
-    /// Upper bound of `per_customer`. A customer's recent charges are stored in one row, which must stay small.
+    /// Upper bound of `per_customer`. A customer's recent charges are stored in one row, which must stay
+    /// small.
     pub const MAX_PER_CUSTOMER: u16 = 100;
 
     /// Returns true for the default, which rows omit.

@@ -1,4 +1,4 @@
-//! Accounts of merchants, and the settings that their charges follow.
+//! Accounts of merchants, and their settings: limits, fees and defaults.
 
 mod contact;
 mod limits;
@@ -14,15 +14,17 @@ use crate::money::MinorUnits;
 use crate::row::{Indexes, Key, Row, sortable};
 use crate::time::Timestamp;
 
-/// The settings of an account. Key rows contain a copy, so that one round trip authenticates a request and reads the
-/// settings. A change of settings writes the account's row first, then each of its key rows.
+/// The settings of an account. The row of each of its API keys contains a copy, so that one round trip
+/// authenticates a request and reads the settings. A change of settings writes the account's row first, then
+/// the row of each API key.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AccountSettings {
     /// Name shown to the payer and written into BR Codes, which truncate it to 25 characters.
     pub merchant_name: String,
     /// City written into BR Codes, which truncate it to 15 characters.
     pub merchant_city: String,
-    /// Default lifetime of a charge in seconds, used when the request contains none: 60 to 86,400.
+    /// Default lifetime of a charge in seconds, from 60 to 86,400. It applies when the request does not set
+    /// one.
     pub charge_expires_in_seconds: i64,
     /// Rate limit of each API key, in requests per minute.
     pub rate_limit_per_minute: u64,
@@ -32,7 +34,7 @@ pub struct AccountSettings {
     /// Velocity limits on the creation of live charges.
     #[serde(default, skip_serializing_if = "VelocityLimits::is_default")]
     pub velocity: VelocityLimits,
-    /// True when a refund may not go to a Pix key other than the payer's own document.
+    /// True when the payer's own document is the only Pix key that a refund may go to.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refunds_to_payer_only: bool,
     /// Daily limits on refunds to Pix keys of third parties.
@@ -70,8 +72,8 @@ pub struct Account {
     /// The contact that receives the account's emails.
     #[serde(default, skip_serializing_if = "Contact::is_default")]
     pub contact: Contact,
-    /// A random secret in hex. The ids of the account's charges are derived from it and an idempotency key, so that
-    /// they cannot be guessed.
+    /// A random secret in hex. The ids of the account's charges are derived from it and an idempotency key,
+    /// so that they cannot be guessed.
     pub salt: String,
     /// When the account was created.
     #[serde(with = "domain::time::millis")]

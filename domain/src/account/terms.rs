@@ -1,5 +1,5 @@
-//! Fees and hold periods of an account by payment method (design: Money). The terms of a payment are fixed when it
-//! settles.
+//! Fees and hold periods of an account by payment method (design: Money). The terms of a payment are fixed
+//! when it settles.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ impl Fee {
     }
 }
 
-/// Treatment of a payment's fees when it is refunded.
+/// Whether a refund returns the fees of its payment.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
@@ -80,8 +80,9 @@ impl FeesOnRefund {
 
 /// The terms for payments of one method.
 ///
-/// A row stores them as a short list, because key rows contain them and must stay small: the acquirer's fixed part and
-/// basis points, the platform's fixed part and basis points, the hold in days, and the treatment of fees on a refund.
+/// Rows store the terms as a list without names, because the row of each API key has a copy and must stay
+/// small. The list is: the acquirer's fixed part and basis points, the platform's fixed part and basis
+/// points, the hold in days, and `fees_on_refund`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(from = "TermsRow", into = "TermsRow")]
 pub struct MethodTerms {
@@ -89,10 +90,10 @@ pub struct MethodTerms {
     pub acquirer_fee: Fee,
     /// The platform's fee.
     pub platform_fee: Fee,
-    /// Hold period: calendar days in São Paulo from settlement until the net becomes available. 0: it is available at
-    /// once.
+    /// Hold period: calendar days in São Paulo from settlement until the net becomes available. 0: the net is
+    /// available at once.
     pub hold_days: u16,
-    /// Treatment of the fees when a payment that settled on these terms is refunded.
+    /// Whether a refund returns the fees of a payment that settled on these terms.
     pub fees_on_refund: FeesOnRefund,
 }
 
@@ -125,11 +126,11 @@ impl From<MethodTerms> for TermsRow {
     }
 }
 
-/// The fees of one payment in minor units. Fees computed by [`MethodTerms::fees`] never exceed the amount, so the net
-/// is never negative.
+/// The fees of one payment in minor units. Fees computed by [`MethodTerms::fees`] never exceed the amount, so
+/// the net is never negative.
 ///
-/// Each fee is between −[`Amount::MAX`] and [`Amount::MAX`], so their sum and its difference to an amount always fit 64
-/// bits.
+/// Each fee is between −[`Amount::MAX`] and [`Amount::MAX`]. So the sum of both fees, and the difference of
+/// that sum and an amount, always fit 64 bits.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(try_from = "FeesRow")]
 pub struct Fees {
@@ -200,8 +201,8 @@ impl Fees {
 }
 
 impl MethodTerms {
-    /// Computes the fees of a payment. The acquirer deducts its fee before it forwards the money. So when both fees
-    /// together exceed the amount, the platform's fee is reduced.
+    /// Computes the fees of a payment. The acquirer deducts its fee before it forwards the money. So when
+    /// both fees together exceed the amount, the platform's fee is reduced.
     #[expect(clippy::arithmetic_side_effects, reason = "`Fee::on` is from 0 to the amount")]
     pub fn fees(&self, amount: Amount) -> Fees {
         let acquirer = self.acquirer_fee.on(amount);
@@ -209,7 +210,8 @@ impl MethodTerms {
         Fees { acquirer: MinorUnits::new(acquirer), platform: MinorUnits::new(platform) }
     }
 
-    /// Returns the day at whose start money that settles at `settled_at` is released. `None`: it is not held.
+    /// Returns the release day of money that settles at `settled_at`. The money becomes available at the
+    /// start of that day. `None`: it is available at once.
     pub fn release(&self, settled_at: Timestamp) -> Option<Day> {
         (self.hold_days > 0).then(|| Day::of(settled_at).plus_days(u64::from(self.hold_days)))
     }

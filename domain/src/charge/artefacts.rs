@@ -1,4 +1,6 @@
-//! Payment artefacts: the data that a payer needs to pay by each method (contract: Payments).
+//! Payment artefacts: the data that a payer needs to pay by each method (contract: Payments). Only data that
+//! cannot be derived is stored, so that the charge's row stays small: a boleto's barcode without its digit
+//! line, and no URLs of the service.
 
 use artefacts::boleto::Boleto as Slip;
 use serde::{Deserialize, Serialize};
@@ -67,7 +69,7 @@ pub struct Boleto {
 impl Boleto {
     /// Decodes the barcode. `None`: the barcode is invalid.
     pub fn slip(&self) -> Option<Slip> {
-        // A due factor stands for two days, thousands of days apart. The one nearest to the expiry is meant.
+        // A due factor stands for two days, 9,000 days apart. The day nearer to the expiry is the due day.
         Slip::from_barcode(&self.barcode, self.expires_at.to_chrono().date_naive()).ok()
     }
 }

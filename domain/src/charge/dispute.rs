@@ -1,5 +1,5 @@
-//! The part of a charge's row that describes its MED cases: how many are open, and the metadata block of the latest.
-//! The cases are rows of their own, in [`crate::med`].
+//! The part of a charge's row that summarises its MED cases: how many are open, and the metadata block of the
+//! latest. Each case also has its own row; see [`crate::med`].
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub struct MedBlock {
     /// The alleged fraud method: `scam`, `unauthorized`, `coercion`, `invasion` or `other`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Description of the case.
+    /// Reason that the payer alleges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// When the case was opened.
@@ -44,9 +44,10 @@ pub struct MedBlock {
     /// When the case was closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed_at: Option<Timestamp>,
-    /// When the service processed the case's latest event.
+    /// When the service processed the case's latest event. Every change of the case sets it, except added
+    /// evidence.
     pub last_event_at: Timestamp,
-    /// True when the claimed amount differs from the charge's amount.
+    /// True when the claimed amount differs from the charge's amount and no operator has confirmed the case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub amount_mismatch: bool,
 }
@@ -54,15 +55,15 @@ pub struct MedBlock {
 /// The MED cases of a charge.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Disputes {
-    /// Number of cases that are not over and dispute the charge.
+    /// Number of cases that are not over, without those in `unconfirmed`.
     pub open: u32,
-    /// Number of cases that are not over and wait for an operator's confirmation, because they claim an amount other
-    /// than the charge's.
+    /// Number of cases that wait for an operator's confirmation, because they claim an amount other than the
+    /// charge's.
     pub unconfirmed: u32,
-    /// True after a case that disputed the charge was lost. The charge then stays disputed.
+    /// True after a case that was counted in `open` was lost. The charge then stays disputed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
-    /// The case that `latest` describes.
+    /// The case that `latest` describes: the one that opened last.
     pub case: MedCaseId,
     /// The block that the charge's metadata shows.
     pub latest: MedBlock,
@@ -77,9 +78,10 @@ impl Charge {
     /// Computes the status of a settled charge from its cases and funds. The first rule that applies decides:
     ///
     /// - While a case disputes the charge, the status does not change.
-    /// - When its whole amount was refunded, it is `REFUNDED`.
-    /// - After a lost case, the status does not change.
-    /// - Otherwise it is the settled status of the payment method.
+    /// - When refunds returned the whole amount, the status is `REFUNDED`.
+    /// - After a lost case, the status does not change, because the contract defines no status after it. A
+    ///   case that was closed without a refund counts as lost.
+    /// - Otherwise the status is the settled status of the payment method.
     pub(crate) fn status_by_funds(&self) -> Result<TransactionStatus, MoneyError> {
         let disputes = self.disputes.as_ref();
         let is_open = disputes.is_some_and(|disputes| disputes.open > 0);

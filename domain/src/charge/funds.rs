@@ -1,7 +1,8 @@
-//! The funds of a settled charge: how much of its amount refunds and MED cases have taken (design: Money). No I/O.
+//! The funds of a settled charge: how much of its amount refunds and MED cases have taken (design: Money).
 //!
-//! Every change of the funds replaces the charge's row with an optimistic lock on its version. So two changes cannot
-//! take the same money: the second fails and is recomputed from the row that the first wrote.
+//! Every change of the funds replaces the charge's row with an optimistic lock on its version. So two
+//! concurrent changes cannot take the same money: the second write fails, and the change is recomputed from
+//! the new row.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,8 @@ use crate::account::terms::{Fees, FeesOnRefund};
 use crate::money::{Amount, MinorUnits, MoneyError};
 use crate::wallet::{CaseClawback, RefundShare, RefundStrategy, Settlement};
 
-/// The amounts that refunds and MED cases have taken from a charge, in minor units. Fees are listed separately.
+/// The amounts that refunds and MED cases have taken from a charge, in minor units. The returned fees are
+/// separate fields.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Funds {
     /// Sum of devolutions in progress.
@@ -28,14 +30,14 @@ pub struct Funds {
     /// Sum of the claims of all open MED cases.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_claimed: MinorUnits,
-    /// Sum retained for open MED cases: their claims, limited to the amount that can still be contested.
+    /// Sum retained for open MED cases: `med_claimed`, limited to the amount that can still be contested.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_held: MinorUnits,
     /// Sum lost to MED cases.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_lost: MinorUnits,
-    /// Sum that lost cases claimed and could not take, for example because a devolution in progress was already
-    /// returning it. If that refund fails, this sum becomes lost.
+    /// Sum that lost cases claimed but could not take, for example because a devolution in progress was
+    /// already returning it. If that devolution fails, the sum moves to `med_lost`.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub med_unmet: MinorUnits,
     /// Part of the acquirer's fee that refunds in progress and completed refunds returned.
@@ -44,15 +46,15 @@ pub struct Funds {
     /// Part of the platform's fee that refunds in progress and completed refunds returned.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub platform_fee_returned: MinorUnits,
-    /// Sum that refunds took from the charge's own held tranche.
+    /// Sum that refunds took from the charge's net amount while it was pending.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub tranche_taken: MinorUnits,
 }
 
-/// The parameters of a refund that determine what it takes from a charge.
+/// The parameters of a refund that determine the sums that it takes from a charge.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct RefundParameters {
-    /// Amount that the payer receives. `None`: all that is refundable.
+    /// Amount that the payer receives. `None`: the whole refundable amount.
     pub gross: Option<Amount>,
     /// How the money is sent.
     pub strategy: RefundStrategy,
@@ -60,7 +62,7 @@ pub struct RefundParameters {
     pub pix_out_fee: MinorUnits,
     /// True when the merchant bears that cost (`passFeeToTenant`); otherwise the platform does.
     pub merchant_bears_pix_out: bool,
-    /// True while the charge's tranche is still held.
+    /// True while the charge's net amount is pending, which is until its release day.
     pub is_held: bool,
 }
 
@@ -76,19 +78,20 @@ pub enum RefundRefused {
     /// A MED case of the charge was lost.
     #[error("a MED case of the charge was lost")]
     CaseLost,
-    /// The requested amount exceeds the refundable rest.
+    /// The requested amount exceeds the refundable amount, or nothing is refundable.
     #[error("at most {remaining} (minor units) can still be refunded")]
     ExceedsRemaining {
-        /// The refundable rest.
+        /// The refundable amount.
         remaining: MinorUnits,
     },
-    /// The new funds would be inconsistent. The rules above make this impossible, so it indicates a defect.
+    /// The new funds would be inconsistent. The other checks make this impossible, so this error indicates a
+    /// defect.
     #[error(transparent)]
     Funds(#[from] FundsError),
 }
 
-/// Why a change would make a charge's funds inconsistent. No request can cause it: it indicates a defect, or a row that
-/// was edited by hand.
+/// Why a change would make a charge's funds inconsistent. No request can cause it. It indicates a defect, or
+/// a row that was edited by hand.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum FundsError {
     /// A field would become negative, for example when a refund fails twice.
@@ -121,8 +124,8 @@ impl Funds {
     ///
     /// - no field is negative;
     /// - refunds do not exceed the amount;
-    /// - devolutions and MED cases together do not exceed the amount. Cash-out refunds do not count here: a cash-out is
-    ///   a separate Pix, so the payer's bank can still contest the original payment.
+    /// - devolutions and MED cases together do not exceed the amount. Cash-out refunds do not count here: a
+    ///   cash-out is a separate Pix, so the payer's bank can still contest the original payment.
     ///
     /// # Errors
     ///
@@ -169,14 +172,16 @@ impl Funds {
         Ok(MinorUnits::from(amount).checked_sub(taken)?.max(MinorUnits::ZERO))
     }
 
-    /// Returns the most that open cases may hold together. Devolutions reduce it, because they return the contested
-    /// payment. Cash-out refunds do not, because they are a separate Pix.
+    /// Returns the maximum sum that open cases may hold together. Devolutions reduce it, because they return
+    /// the contested payment. Cash-out refunds do not, because each is a separate Pix.
     fn contestable(&self, amount: Amount) -> Result<MinorUnits, MoneyError> {
         let taken = self.devolved()?.checked_add(self.med_lost)?;
         Ok(MinorUnits::from(amount).checked_sub(taken)?.max(MinorUnits::ZERO))
     }
 
-    /// Recomputes the held sum: what open cases claim, limited to what can still be contested.
+    /// Sets the held sum to the claims of open cases, limited to the amount that can still be contested. So
+    /// when a case is won, money that another open case also claims stays held. The order in which cases end
+    /// does not matter.
     fn with_held_recomputed(self, amount: Amount) -> Result<Self, MoneyError> {
         Ok(Self { med_held: self.med_claimed.min(self.contestable(amount)?), ..self })
     }
@@ -196,16 +201,18 @@ impl Funds {
         Ok(self.refunded()? >= amount.into())
     }
 
-    /// Reserves a refund on a settled charge. Returns the new funds and the refund's share of each source.
+    /// Reserves a refund on a settled charge. Returns the new funds and the sums that the refund takes from
+    /// each source.
     ///
     /// # Errors
     ///
-    /// Fails when a case holds money of the charge, or when the requested amount exceeds the refundable rest.
+    /// Fails when a case holds money of the charge, when nothing is refundable, or when the requested amount
+    /// exceeds the refundable amount.
     pub fn reserve(
         self,
         amount: Amount,
         settlement: &Settlement,
-        asked: &RefundParameters,
+        parameters: &RefundParameters,
     ) -> Result<(Self, RefundShare), RefundRefused> {
         if self.med_held.is_positive() {
             return Err(RefundRefused::Disputed);
@@ -213,35 +220,35 @@ impl Funds {
         let remaining = self.refundable(amount)?;
         let exceeds = RefundRefused::ExceedsRemaining { remaining };
         let all = Amount::parse(remaining).map_err(|_nothing_left| exceeds)?;
-        let gross = asked.gross.unwrap_or(all);
+        let gross = parameters.gross.unwrap_or(all);
         if gross > all {
             return Err(exceeds);
         }
         let fees = self.fees_for(amount, settlement, gross)?;
-        let merchants = fees.net_of(gross).max(MinorUnits::ZERO);
-        let tranche = if asked.is_held {
+        let from_merchant = fees.net_of(gross).max(MinorUnits::ZERO);
+        let tranche = if parameters.is_held {
             settlement.net(amount).checked_sub(self.tranche_taken)?
         } else {
             MinorUnits::ZERO
         };
-        let from_pending = merchants.min(tranche.max(MinorUnits::ZERO));
+        let from_pending = from_merchant.min(tranche.max(MinorUnits::ZERO));
         let share = RefundShare {
             gross,
-            strategy: asked.strategy,
+            strategy: parameters.strategy,
             fees,
             from_pending,
-            from_available: merchants.checked_sub(from_pending)?,
-            pix_out_fee: asked.pix_out_fee,
-            merchant_bears_pix_out: asked.merchant_bears_pix_out,
+            from_available: from_merchant.checked_sub(from_pending)?,
+            pix_out_fee: parameters.pix_out_fee,
+            merchant_bears_pix_out: parameters.merchant_bears_pix_out,
         };
-        Ok((self.with(&share, MinorUnits::checked_add)?.checked(amount)?, share))
+        Ok((self.with_refund(&share, MinorUnits::checked_add)?.checked(amount)?, share))
     }
 
-    /// Computes the fees that a refund of `gross` returns.
+    /// Computes the part of the fees that a refund of `gross` returns.
     ///
-    /// The returned sum is rounded once, on the total of all refunds so far. So the refunds of a charge cost the same
-    /// in total, however the amount is split. The refund that completes the amount returns all fees that remain. That
-    /// can be more than its gross, when earlier refunds failed.
+    /// The fees that all refunds so far return together are rounded once. So the total does not depend on how
+    /// the amount is split into refunds. The refund that completes the charge's amount returns all remaining
+    /// fees. They can exceed its gross when earlier refunds failed.
     fn fees_for(&self, amount: Amount, settlement: &Settlement, gross: Amount) -> Result<Fees, MoneyError> {
         let paid = settlement.fees;
         let returned = Fees::new(self.acquirer_fee_returned, self.platform_fee_returned)?;
@@ -256,20 +263,21 @@ impl Funds {
                 let due = |fee, returned| proportion(fee, refunded, amount)?.checked_sub(returned);
                 let total = due(paid.total(), returned.total())?;
                 let total = total.min(left.total()).clamp(MinorUnits::ZERO, gross.into());
-                let own = due(paid.acquirer(), returned.acquirer())?;
-                // Each part is at least 0 and at most the rest of its fee.
+                let acquirer_due = due(paid.acquirer(), returned.acquirer())?;
+                // Each part must be at least 0 and at most the rest of its fee.
                 let least = total.checked_sub(platform_left)?.max(MinorUnits::ZERO);
-                let acquirer = own.min(acquirer_left).min(total).max(least);
+                let acquirer = acquirer_due.min(acquirer_left).min(total).max(least);
                 Fees::new(acquirer, total.checked_sub(acquirer)?)
             }
         }
     }
 
-    /// Adds ([`MinorUnits::checked_add`]) or removes ([`MinorUnits::checked_sub`]) a refund in progress.
-    fn with(
+    /// Adds a refund in progress, or removes it: `operation` is [`MinorUnits::checked_add`] or
+    /// [`MinorUnits::checked_sub`].
+    fn with_refund(
         self,
         share: &RefundShare,
-        moved: fn(MinorUnits, MinorUnits) -> Result<MinorUnits, MoneyError>,
+        operation: fn(MinorUnits, MinorUnits) -> Result<MinorUnits, MoneyError>,
     ) -> Result<Self, MoneyError> {
         let gross = share.gross.into();
         let (devolution, cashout) = match share.strategy {
@@ -277,11 +285,11 @@ impl Funds {
             RefundStrategy::Cashout => (MinorUnits::ZERO, gross),
         };
         Ok(Self {
-            devolution_reserved: moved(self.devolution_reserved, devolution)?,
-            cashout_reserved: moved(self.cashout_reserved, cashout)?,
-            acquirer_fee_returned: moved(self.acquirer_fee_returned, share.fees.acquirer())?,
-            platform_fee_returned: moved(self.platform_fee_returned, share.fees.platform())?,
-            tranche_taken: moved(self.tranche_taken, share.from_pending)?,
+            devolution_reserved: operation(self.devolution_reserved, devolution)?,
+            cashout_reserved: operation(self.cashout_reserved, cashout)?,
+            acquirer_fee_returned: operation(self.acquirer_fee_returned, share.fees.acquirer())?,
+            platform_fee_returned: operation(self.platform_fee_returned, share.fees.platform())?,
+            tranche_taken: operation(self.tranche_taken, share.from_pending)?,
             ..self
         })
     }
@@ -308,14 +316,14 @@ impl Funds {
         next.checked(amount)
     }
 
-    /// Removes a failed refund, as if it had never been requested. MED cases whose claims it had displaced then take
-    /// the money that it frees; [`CaseClawback`] says how much.
+    /// Removes a failed refund, as if it had never been requested. MED cases that could not take the refunded
+    /// money then take it, up to their claims. [`CaseClawback`] contains the sums that they take.
     ///
     /// # Errors
     ///
     /// Fails when no refund with that share is in progress.
     pub fn failed(self, amount: Amount, share: &RefundShare) -> Result<(Self, CaseClawback), FundsError> {
-        let back = self.with_claims().with(share, MinorUnits::checked_sub)?;
+        let back = self.with_claims().with_refund(share, MinorUnits::checked_sub)?;
         let lost = back.med_unmet.min(back.contestable(amount)?);
         let next = Self {
             med_unmet: back.med_unmet.checked_sub(lost)?,
@@ -326,7 +334,7 @@ impl Funds {
         Ok((next, CaseClawback { held: next.med_held.checked_sub(self.med_held)?, lost }))
     }
 
-    /// Adds the claims that older rows lack: rows written before claims were recorded claim at least what they hold.
+    /// Fills in `med_claimed` for older rows, which lack the field: the claims are at least the held sum.
     fn with_claims(self) -> Self {
         Self { med_claimed: self.med_claimed.max(self.med_held), ..self }
     }
@@ -336,8 +344,8 @@ impl Funds {
         Ok(self.with_claims().med_claimed.checked_sub(claimed.into())?.max(MinorUnits::ZERO))
     }
 
-    /// Opens a case for `claimed`. Returns the additional sum held for it: at most what can be contested and no other
-    /// case holds.
+    /// Opens a case for `claimed`. Returns the increase of the held sum. It is less than the claim if other
+    /// cases already hold part of the money, or if part of it can no longer be contested.
     ///
     /// # Errors
     ///
@@ -349,7 +357,8 @@ impl Funds {
         Ok((next, next.med_held.checked_sub(self.med_held)?))
     }
 
-    /// Ends a case for `claimed` in the merchant's favour. Returns the released sum: what no other open case claims.
+    /// Ends a case for `claimed` in the merchant's favour. Returns the released sum: the held money that no
+    /// other open case claims.
     ///
     /// # Errors
     ///
@@ -361,8 +370,8 @@ impl Funds {
         Ok((next, self.med_held.checked_sub(next.med_held)?))
     }
 
-    /// Ends a case for `claimed` as lost. Returns the lost sum, which is taken from the sum held for all cases. The
-    /// remaining cases still hold as much as they may.
+    /// Ends a case for `claimed` as lost. Returns the lost sum, which is taken from the money held for all
+    /// cases. The held sum is then recomputed for the remaining cases.
     ///
     /// # Errors
     ///
@@ -389,8 +398,11 @@ fn proportion(fee: MinorUnits, refunded: MinorUnits, amount: Amount) -> Result<M
 
 impl Charge {
     /// Reserves a refund on the charge.
-    pub fn reserve_refund(&self, asked: &RefundParameters) -> Result<(Funds, RefundShare), RefundRefused> {
+    pub fn reserve_refund(
+        &self,
+        parameters: &RefundParameters,
+    ) -> Result<(Funds, RefundShare), RefundRefused> {
         let settlement = self.settlement.as_ref().ok_or(RefundRefused::NotSettled)?;
-        self.funds.reserve(self.amount, settlement, asked)
+        self.funds.reserve(self.amount, settlement, parameters)
     }
 }

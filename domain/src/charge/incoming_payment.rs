@@ -1,6 +1,6 @@
-//! Incoming payments: payments that the acquirer reported. Each has a row whose key is the payment's own id, inserted
-//! in the same transaction as the change that it caused. When a payment is reported again, its row already exists and
-//! nothing changes.
+//! Incoming payments: payments that the acquirer reported. Each has a row whose key is the payment's own id.
+//! The transaction that applies or returns the payment also inserts this row. When a payment is reported
+//! again, its row already exists and nothing changes.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,20 +15,20 @@ use crate::tax_id::TaxId;
 use crate::time::Timestamp;
 use crate::wallet::ReturnStatus;
 
-/// Part name from which the id of a full return is derived.
+/// The `part` of [`ReturnId::derive`] for a return of the payment's whole amount.
 const FULL_RETURN: &str = "whole";
 
 /// Why a payment was not applied to its charge.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnappliedReason {
-    /// The amount differs from the charge's. Pix pays the exact amount only.
+    /// The amount differs from the charge's. A charge accepts only its exact amount.
     WrongAmount,
     /// The payment was made after the charge expired, or after the charge ended unpaid.
     Late,
     /// The charge already has a payment.
     SecondPayment,
-    /// The payer lock names a document other than the payer's.
+    /// The charge's payer lock (`expected_payer_tax_id`) requires another tax id than the payer's.
     PayerMismatch,
     /// A manual review decided to return the held money.
     ReviewReturned,
@@ -60,10 +60,11 @@ pub struct IncomingPayment {
     pub charge: String,
     /// Paid amount in minor units of the charge's currency.
     pub amount: Amount,
-    /// When the bank received the payment.
+    /// When the receiving bank received the payment, as the acquirer reported it.
     #[serde(with = "domain::time::millis")]
     pub paid_at: Timestamp,
-    /// When the service processed the acquirer's notification, or the later decision to return the payment.
+    /// When this version of the row was made. Version 1: the service processed the acquirer's notification.
+    /// Version 2: it processed the decision to return the held payment.
     #[serde(with = "domain::time::millis")]
     pub recorded_at: Timestamp,
     /// The payer's document, if the bank reported it. It is never shown to merchants.
@@ -100,8 +101,8 @@ impl IncomingPayment {
         reason: UnappliedReason,
         now: Timestamp,
     ) -> Self {
-        let taken = Self::applied(charge, payment, now);
-        Self { returned: Some(Return::of(&taken, reason, charge.acquirer)), ..taken }
+        let incoming = Self::applied(charge, payment, now);
+        Self { returned: Some(Return::of(&incoming, reason, charge.acquirer)), ..incoming }
     }
 
     /// Creates version 2 of the row of a payment that was held for review and is now returned.

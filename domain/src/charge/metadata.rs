@@ -3,17 +3,17 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Keys that the service itself fills in. They are removed from the input.
+/// Keys that only the service sets. They are removed from the input.
 const RESERVED: [&str; 2] = ["med", "failure"];
 
-/// Maximum number of keys; removed keys do not count.
+/// Maximum number of keys in a request, without those that [`Metadata::keeps`] rejects.
 pub const MAX_KEYS: usize = 50;
 
-/// Maximum size as JSON in bytes; removed keys do not count.
+/// Maximum size of a request's metadata as JSON, in bytes, without keys that [`Metadata::keeps`] rejects.
 pub const MAX_BYTES: usize = 16 * 1024;
 
-/// The map, stored as JSON text. So values of any depth are returned as they were sent, independent of the database's
-/// limits. Numbers are limited to JSON's usual 64 bits.
+/// The metadata, stored as JSON text. So values are returned as they were sent, at any depth of nesting;
+/// DynamoDB limits the depth of its own maps. Numbers have at most 64 bits.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Metadata(String);
@@ -25,23 +25,23 @@ impl Default for Metadata {
 }
 
 impl Metadata {
-    /// Builds the map from a client's input. Removes reserved keys and keys that start with `_`, and stores the
+    /// Builds the metadata from a request. Removes reserved keys and keys that start with `_`, and stores the
     /// charge's description under `description`.
     pub fn fold(sent: &Map<String, Value>, description: Option<&str>) -> Self {
-        let kept = sent.iter().filter(|(key, _)| Self::keeps(key));
-        let mut map: Map<String, Value> = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let stored = sent.iter().filter(|(key, _)| Self::keeps(key));
+        let mut map: Map<String, Value> = stored.map(|(key, value)| (key.clone(), value.clone())).collect();
         if let Some(description) = description {
             map.insert("description".to_owned(), Value::String(description.to_owned()));
         }
         Self(Value::Object(map).to_string())
     }
 
-    /// Checks whether a client's key is kept: it is not reserved and does not start with `_`.
+    /// Checks whether a key of a request is stored: it is not reserved and does not start with `_`.
     pub fn keeps(key: &str) -> bool {
         !key.starts_with('_') && !RESERVED.contains(&key)
     }
 
-    /// Returns the map with a text stored under a key.
+    /// Returns the metadata with a text stored under a key.
     #[must_use]
     pub fn with_text(&self, key: &str, text: &str) -> Self {
         let mut map = self.to_map();
@@ -49,14 +49,14 @@ impl Metadata {
         Self(Value::Object(map).to_string())
     }
 
-    /// Returns true when the map has no keys.
+    /// Returns true when there are no keys.
     pub fn is_empty(&self) -> bool {
         self.0 == "{}"
     }
 
     /// Returns the value of a key if it is a string.
     pub fn text(&self, key: &str) -> Option<String> {
-        // Most maps lack the key. A search in the text detects that without parsing.
+        // Most charges lack the key. A search in the JSON text detects that without parsing.
         if !self.0.contains(key) {
             return None;
         }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_description_replaces_a_key_of_that_name() {
+    fn the_charges_description_replaces_the_key_description() {
         assert_eq!(fold(&json!({"description": "old"}), Some("new")), json!({"description": "new"}));
         assert_eq!(fold(&json!({"description": "kept"}), None), json!({"description": "kept"}));
     }

@@ -1,8 +1,8 @@
-//! Charges: the type and its row. [`transition`] has the state machine; [`Funds`] records what refunds and MED cases
-//! have taken from a charge.
+//! Charges: the type and its row. [`transition`] has the state machine; [`Funds`] records what refunds and
+//! MED cases have taken from a charge.
 //!
-//! A charge and a payment are the same object. The charges surface and the payments surface show it in different wire
-//! formats.
+//! A charge and a payment are the same object. The charges surface and the payments surface show it in
+//! different wire formats.
 
 mod artefacts;
 mod dispute;
@@ -35,7 +35,7 @@ use crate::tax_id::{Document, TaxId};
 use crate::time::Timestamp;
 use crate::wallet::Settlement;
 
-/// The customer who is to pay, as the merchant described them.
+/// The customer who should pay, with the data that the merchant sent.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Customer {
     /// Name, 1 to 200 characters.
@@ -52,7 +52,8 @@ pub struct Customer {
     pub phone: Option<String>,
 }
 
-/// The payment that a charge accepted. Its money is credited, or held for review.
+/// The payment that a charge accepted. Its money was credited, is held for review, or was returned to the
+/// payer.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct AppliedPayment {
     /// Id of the payment. For a Pix it is the end-to-end id.
@@ -62,7 +63,7 @@ pub struct AppliedPayment {
     /// When the bank received the payment (`horario`), not when the acquirer's notification arrived.
     #[serde(with = "domain::time::millis")]
     pub paid_at: Timestamp,
-    /// The payer's document, if the bank reported it. It is never shown to merchants.
+    /// The payer's document, if the bank reported it. Merchants cannot see it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payer_document: Option<TaxId>,
 }
@@ -82,14 +83,14 @@ pub struct PaymentDetails {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failure {
-    /// Reason, in the provider's words.
+    /// Reason: the acquirer's text, or the service's for an expiry or a cancellation.
     pub reason: String,
-    /// Status at the provider, for example `expired`.
+    /// The acquirer's status; `expired` for an expiry, `canceled` for a cancellation.
     pub provider_error_code: String,
-    /// Lifetime of the QR code in seconds. `None`: the charge has no Pix code.
+    /// Lifetime of the Pix code in seconds. `None`: the charge has no Pix code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<i64>,
-    /// When it happened.
+    /// When the charge failed, expired or was cancelled.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
@@ -101,7 +102,7 @@ pub struct StatusChange {
     pub from: TransactionStatus,
     /// Version of the row that the change wrote.
     pub version: u64,
-    /// When it happened.
+    /// When the status changed.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
 }
@@ -111,17 +112,18 @@ pub struct StatusChange {
 pub struct PreviousState {
     /// Status at that time.
     pub status: TransactionStatus,
-    /// The change that had led to that status. `None`: the charge was created with it.
+    /// The change that led to that status. `None`: the charge was created with that status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<StatusChange>,
-    /// Earlier status changes, oldest first, without the creation. Most charges have none.
+    /// Status changes before `entry`, oldest first, without the creation. Most charges have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<StatusChange>,
 }
 
-/// Maximum number of earlier status changes in a charge's row, not counting its creation and the latest change. Without
-/// disputes, no path through the contract's state table is longer. Disputes can repeat without limit, and the row must
-/// stay small.
+/// Maximum length of [`PreviousState::earlier`]. Without disputes, no path through the contract's state table
+/// is longer. Disputes can repeat without limit, and the row must stay small. The list of events filtered by
+/// `object` is computed from the stored changes, so it omits the events of dropped changes. The unfiltered
+/// list has all events.
 const MAX_EARLIER: usize = 16;
 
 /// Decision that ends a manual review.
@@ -135,12 +137,12 @@ pub enum Decision {
 }
 
 /// A charge as stored in its row.
-// `remote` derives functions instead of traits: the trait impl below serialises a `Charge`, and only [`StoredCharge`]
-// deserialises one.
+// With `remote`, serde derives plain functions and no traits. So `Charge` has no `Deserialize`: rows are
+// deserialised only as [`StoredCharge`]. `Serialize` is implemented below.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(remote = "Self")]
 pub struct Charge {
-    /// Id, derived from the idempotency key, so that a repeated request finds the same row.
+    /// Id, derived from the idempotency key. So a repeated request finds the same row.
     pub id: ChargeId,
     /// The account and mode that own the charge.
     pub scope: Scope,
@@ -154,10 +156,10 @@ pub struct Charge {
     pub currency: Currency,
     /// Requested payment methods, in the order of the request; at least one.
     pub methods: Vec<PaymentMethod>,
-    /// The customer who is to pay.
+    /// The customer who should pay.
     #[serde(default)]
     pub customer: Customer,
-    /// Payer lock: only a payment from this document is credited.
+    /// Payer lock: only a payment by the owner of this document is credited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_payer: Option<TaxId>,
     /// The merchant's metadata.
@@ -168,15 +170,15 @@ pub struct Charge {
     pub acquirer: AcquirerName,
     /// Data that the payer needs to pay, by method.
     pub artefacts: Artefacts,
-    /// Requested lifetime of the Pix code in seconds, stored until the acquirer has created the code. `None`: the
-    /// account's default.
+    /// Requested lifetime of the Pix code in seconds, stored only until the acquirer has created the code.
+    /// `None` before that: the account's default applies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pix_expires_in_seconds: Option<i64>,
     /// Fields that only the payments surface accepts. `None`: the charges surface created the charge.
     #[serde(default, rename = "transaction", skip_serializing_if = "Option::is_none")]
     pub payment_details: Option<PaymentDetails>,
-    /// Hash of the normalised request. It is equal for a replay, and differs when the idempotency key is reused with
-    /// another body.
+    /// Hash of the normalised request. It distinguishes a repeated request from another request with the same
+    /// idempotency key.
     pub request_hash: String,
     /// When the charge was created.
     #[serde(with = "domain::time::millis")]
@@ -196,16 +198,16 @@ pub struct Charge {
     /// Why the charge ended unpaid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<Failure>,
-    /// Decision of its manual review.
+    /// Decision of the manual review. `None`: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reviewed: Option<Decision>,
-    /// Its MED cases. `None`: there was never one.
+    /// Summary of the charge's MED cases. `None`: it never had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disputes: Option<Disputes>,
     /// State before the last change. `None`: the charge is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub past: Option<PreviousState>,
-    /// The API key that wrote one of the versions, for the audit.
+    /// The API key that last changed the row, with the version that it wrote; the source of audit rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
@@ -216,11 +218,12 @@ impl Serialize for Charge {
     }
 }
 
-/// Seconds after creation at which `scheduler` first processes a charge that its acquirer has not finalised. A charge
-/// that is still pending by then has lost its queue message.
-const FIRST_LOOK_SECONDS: i64 = 120;
+/// Seconds after creation at which `scheduler` first processes a charge that its acquirer has not finalised.
+/// By then, the charge's queue message is assumed lost.
+const FIRST_DUE_SECONDS: i64 = 120;
 
-/// Sort key of every charge row. Rows that belong to the charge share its partition.
+/// Sort key of a charge's row. The charge's refunds and MED cases are in the same partition, with other sort
+/// keys.
 const CHARGE_SORT: &str = "charge";
 
 impl Charge {
@@ -231,26 +234,27 @@ impl Charge {
 
     /// Checks whether a key of the state table is that of a charge.
     pub fn is_at(key: &Key) -> bool {
-        // The sort key alone is not enough: the sort key of an incoming payment is a bank's id, which may be the word
-        // `charge`.
+        // The sort key alone is not enough: an incoming payment's sort key is an id from a bank, which could
+        // be `charge`.
         key.sk == CHARGE_SORT && key.pk.starts_with("charge#")
     }
 
-    /// Returns the document of the payer that the merchant named: that of the payer lock, else that of the customer.
-    /// Lists filter by it.
+    /// Returns the payer's document as the merchant named it: the payer lock, else the customer's document.
+    /// The customer's document is not normalised, because it may be from another country. Lists filtered by
+    /// `customer_id` and the velocity guard use the result.
     pub fn payer(&self) -> Option<&str> {
         let expected = self.expected_payer.as_ref().map(TaxId::as_str);
         expected.or_else(|| self.customer.document.as_ref().map(Document::as_str))
     }
 
-    /// Returns that payer's CPF or CNPJ. `None`: there is no document, or it is of another kind.
+    /// Returns [`Self::payer`] as a CPF or CNPJ. `None`: the document is neither, or missing.
     pub fn payer_tax_id(&self) -> Option<TaxId> {
         let of_customer = || self.customer.document.as_ref().and_then(Document::tax_id);
         self.expected_payer.or_else(of_customer)
     }
 
-    /// Returns the URL to which a card payer returns: `metadata.returnUrl`, which was validated on creation. `None` for
-    /// charges that cannot be paid by card.
+    /// Returns the URL to which a card payer returns: `metadata.returnUrl`, which was validated on creation.
+    /// `None` for charges that cannot be paid by card.
     pub fn return_url(&self) -> Option<String> {
         if !self.methods.contains(&PaymentMethod::CreditCard) {
             return None;
@@ -258,8 +262,8 @@ impl Charge {
         self.metadata.text("returnUrl")
     }
 
-    /// Returns the change that led to the current status. Ids of that change's events are derived from it, also after
-    /// other changes of the row.
+    /// Returns the change that led to the current status. The ids of its events are derived from it. They
+    /// stay the same when a later version changes other fields.
     pub fn latest_status_change(&self) -> StatusChange {
         let created = StatusChange { from: TransactionStatus::Pending, version: 1, at: self.created_at };
         match &self.past {
@@ -269,7 +273,8 @@ impl Charge {
         }
     }
 
-    /// Returns every status change, oldest first, each with the status that it led to. The first is the creation.
+    /// Returns every status change, oldest first, each with the status that it led to. The first is the
+    /// creation.
     pub fn status_changes(&self) -> Vec<(StatusChange, TransactionStatus)> {
         let created = StatusChange { from: TransactionStatus::Pending, version: 1, at: self.created_at };
         let past = self.past.iter().flat_map(|past| past.earlier.iter().copied().chain(past.entry));
@@ -282,7 +287,7 @@ impl Charge {
 
     /// Returns the state that the next version stores as `past`.
     pub fn as_past(&self) -> PreviousState {
-        // The creation can be derived from the row, so it is not stored.
+        // The creation is not stored, because it can be derived from the row.
         let mut earlier: Vec<StatusChange> = self
             .status_changes()
             .into_iter()
@@ -290,11 +295,11 @@ impl Charge {
             .filter(|entry| entry.version > 1)
             .collect();
         let entry = earlier.pop();
-        let forgotten = earlier.len().saturating_sub(MAX_EARLIER);
-        PreviousState { status: self.status, entry, earlier: earlier.split_off(forgotten) }
+        let dropped = earlier.len().saturating_sub(MAX_EARLIER);
+        PreviousState { status: self.status, entry, earlier: earlier.split_off(dropped) }
     }
 
-    /// Returns the method that the charge was paid with. `None`: it is not paid.
+    /// Returns the method that the charge was paid with. `None`: the charge is not paid.
     pub fn paid_with(&self) -> Option<PaymentMethod> {
         self.applied_payment.as_ref().map(|applied| applied.method)
     }
@@ -304,14 +309,14 @@ impl Charge {
         self.paid_with().or_else(|| self.methods.first().copied()).unwrap_or(PaymentMethod::Pix)
     }
 
-    /// Returns when the charge stops being payable by all methods.
+    /// Returns the latest expiry of the charge's methods; the creation time when no method has one.
     pub fn expires_at(&self) -> Timestamp {
         let ends = self.methods.iter().filter_map(|method| self.artefacts.expires_at(*method));
         ends.max().unwrap_or(self.created_at)
     }
 
-    /// Returns the day on which the net is released. `None`: the charge is not settled, or its net was available at
-    /// once.
+    /// Returns the day on which the net amount is released. `None`: the charge is not settled, or the net was
+    /// available at once.
     pub fn release_on(&self) -> Option<Day> {
         self.settlement.and_then(|settlement| settlement.release_on)
     }
@@ -321,8 +326,8 @@ impl Charge {
         self.status == TransactionStatus::Processing && self.applied_payment.is_some()
     }
 
-    /// Checks whether the charge can still be paid. That includes a charge whose card holder is authenticating: other
-    /// methods remain payable meanwhile.
+    /// Checks whether the charge can still be paid. A charge whose card holder is authenticating is open too,
+    /// because it remains payable by other methods.
     pub fn is_open(&self) -> bool {
         match self.status {
             TransactionStatus::Pending | TransactionStatus::WaitingPayment => true,
@@ -349,9 +354,9 @@ impl Charge {
         in_time && self.can_expire()
     }
 
-    /// Returns the charge as it is at `now`: a charge past its time is expired, even when the scheduler has not
-    /// persisted that yet. When the acquirer must first confirm that the charge was not paid, the charge stays as
-    /// stored.
+    /// Returns the charge as it is at `now`. A charge past its expiry is returned as expired, even if the
+    /// scheduler has not persisted the expiry yet. If the acquirer must first confirm that the charge was not
+    /// paid, the charge is returned as stored.
     fn read_at(self, now: Timestamp) -> Self {
         let at = self.expires_at();
         let overdue = self.can_expire() && now > at;
@@ -400,8 +405,8 @@ impl Row for Charge {
             status: Some(Self::status_partition(&self.scope, self.status)),
             customer: document.map(|document| Self::customer_partition(&self.scope, document)),
             due: match self.status {
-                // The scheduler takes over when the queue message that should finalise the charge was lost.
-                TransactionStatus::Pending => self.created_at.plus_seconds(FIRST_LOOK_SECONDS).ok(),
+                // If the queue message that should finalise the charge was lost, the scheduler takes over.
+                TransactionStatus::Pending => self.created_at.plus_seconds(FIRST_DUE_SECONDS).ok(),
                 TransactionStatus::WaitingPayment
                 | TransactionStatus::Processing
                 | TransactionStatus::Paid

@@ -1,11 +1,12 @@
 //! The state machine of a charge (contract: Charge status; design: Money).
 //!
-//! [`apply`] is a pure function of the charge, a command and the time. It returns the next version of the charge and
-//! the other rows to write in the same transaction. Whenever money moves, that includes a ledger posting.
+//! [`apply`] is a pure function of the charge, a command and the time. It returns the next version of the
+//! charge and the other rows to write in the same transaction. If money moves, one of them is a ledger
+//! posting.
 //!
-//! A repeated notification changes nothing, and a late one loses no money: a payment that cannot be applied is recorded
-//! together with its return. The row of an incoming payment is inserted with the change, so a payment that is reported
-//! again is detected by its existing row.
+//! A repeated notification changes nothing: the row of an incoming payment is inserted in the same
+//! transaction, so a payment that is reported again is detected by its existing row. A late notification
+//! loses no money: a payment that cannot be applied is recorded together with its return.
 
 use super::incoming_payment::{IncomingPayment, UnappliedReason};
 use super::{AppliedPayment, Artefacts, Charge, Decision, Failure, TransactionStatus};
@@ -59,9 +60,10 @@ pub enum Command {
         /// The acquirer's status.
         code: String,
     },
-    /// The charge's time has passed.
+    /// The charge expired unpaid. `metadata.failure` then has the code `expired`.
     Expire {
-        /// When it passed.
+        /// When the charge expired, which is earlier than the write of that change. It becomes the `at` of
+        /// `metadata.failure`.
         at: Timestamp,
     },
     /// A manual review ended.
@@ -94,7 +96,7 @@ pub struct RecordedPayment {
 /// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// Nothing changes: the notification is a repeated one, or arrived too late to matter.
+    /// Nothing changes: the command was applied before, or no longer applies.
     Unchanged,
     /// The charge changed, and no money moved.
     Changed(Box<Charge>),
@@ -119,7 +121,8 @@ pub enum Outcome {
 /// Why a command is rejected.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Rejection {
-    /// A review can end only while a payment is held for it. A repeated review with the same decision is not rejected.
+    /// A review can end only while a payment is held for it. A repeated review with the same decision is not
+    /// rejected.
     #[error("only a payment held for review can be reviewed")]
     NotHeldForReview,
     /// Only an open charge, or one held for review, can be cancelled.
@@ -156,7 +159,7 @@ fn finalise(charge: &Charge, artefacts: &Artefacts, now: Timestamp) -> Outcome {
 /// The acquirer's answer to the creation of a charge.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finalised {
-    /// The payment artefacts that it created.
+    /// The acquirer created these payment artefacts.
     Made(Box<Artefacts>),
     /// The acquirer refused the charge.
     Refused {
@@ -167,7 +170,8 @@ pub enum Finalised {
     },
 }
 
-/// Builds a new charge that the acquirer answered at once. Its first status is `WAITING_PAYMENT` or `REFUSED`.
+/// Builds a new charge that the acquirer finalised before its first write. Its first status is
+/// `WAITING_PAYMENT` or `REFUSED`.
 pub fn created_as(charge: Charge, finalised: Finalised) -> Charge {
     let charge = Charge { pix_expires_in_seconds: None, ..charge };
     match finalised {
@@ -205,7 +209,7 @@ fn pay(charge: &Charge, payment: &Payment, terms: &MethodTerms, now: Timestamp) 
     if payment.amount != charge.amount {
         return unapplied(UnappliedReason::WrongAmount);
     }
-    // A payment by a method that was not requested has no expiry and counts as late.
+    // A method that was not requested has no expiry. A payment by it counts as late.
     let expires_at = charge.artefacts.expires_at(payment.method);
     if expires_at.is_none_or(|expires_at| payment.paid_at > expires_at) {
         return unapplied(UnappliedReason::Late);
@@ -240,7 +244,8 @@ fn return_unapplied(
     now: Timestamp,
 ) -> RecordedPayment {
     let incoming = IncomingPayment::unapplied(charge, payment, reason, now);
-    // The charge does not change in every case, so the posting's id is derived from the incoming payment's row.
+    // The charge may stay unchanged, so its version cannot identify the posting. The incoming payment's row
+    // can.
     let id = PostingId::derive(now, &incoming.key().joined(), incoming.version);
     let cause = Cause { id, ..cause(charge, &payment.id, now) };
     let posting = rules::unapplied(cause, payment.amount, ReturnStatus::of(charge.acquirer));
@@ -332,8 +337,8 @@ fn expire(charge: &Charge, at: Timestamp) -> Outcome {
     if charge.can_expire() { changed(expired(charge.clone(), at)) } else { Outcome::Unchanged }
 }
 
-/// Returns the charge after its expiry at `at`. Every field is derived from the charge and `at`. So a charge that is
-/// read before the scheduler persists the expiry looks the same as afterwards.
+/// Returns the charge after its expiry at `at`. Every field is derived from the charge and `at`. So reads
+/// before and after the scheduler persists the expiry return the same charge.
 pub(super) fn expired(charge: Charge, at: Timestamp) -> Charge {
     let failure = failure(&charge, "The charge was not paid before it expired.", "expired", at);
     Charge { status: TransactionStatus::Expired, failure: Some(failure), ..next_version(charge, at) }
@@ -382,8 +387,8 @@ fn with_applied_payment(charge: &Charge, payment: &Payment, now: Timestamp) -> C
     Charge { applied_payment: Some(applied), ..next_version(charge.clone(), now) }
 }
 
-/// Returns a copy of the charge with the next version number, the change time and the previous state recorded. The
-/// change time is later than that of the previous version.
+/// Returns the charge with the next version number, the change time and the previous state. The change time
+/// is `at`, or the first millisecond after the previous version's change time.
 pub fn next_version(charge: Charge, at: Timestamp) -> Charge {
     let past = Some(charge.as_past());
     let updated_at = at.strictly_after(charge.updated_at);

@@ -8,7 +8,7 @@ use super::define::{digest, first_80_bits, id_traits};
 use crate::base32;
 use crate::text::serde_as_text;
 
-/// The mode of an API key and of all data created with it. A key of one mode never sees data of the other.
+/// The mode of an API key and of all data created with it. An API key cannot access data of the other mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// Sandbox data; no money moves.
@@ -47,8 +47,8 @@ impl FromStr for Mode {
 
 serde_as_text!(Mode);
 
-/// The id of a merchant's account: `acc_` and 16 characters of the [`base32`] alphabet. That alphabet includes all
-/// lower-case hex digits.
+/// The id of a merchant's account: `acc_` and 16 characters of the [`base32`] alphabet. That alphabet
+/// includes all lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountId([u8; Self::LEN]);
 
@@ -125,8 +125,8 @@ impl FromStr for Scope {
     }
 }
 
-/// The id of a dashboard user: `usr_` and 26 characters, a hash of the email address. So one address belongs to one
-/// user, and the user's row can be read by id or by address without an index.
+/// The id of a dashboard user: `usr_` and 26 characters, a hash of the email address. So one address belongs
+/// to one user, and the user's row can be read by id or by address without an index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UserId(u128);
 

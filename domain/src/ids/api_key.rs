@@ -14,7 +14,8 @@ use crate::text::serde_as_text;
 /// Length of a SHA-256 in hex digits.
 const FINGERPRINT_CHARS: usize = 64;
 
-/// The SHA-256 of an API key in lower-case hex. It identifies the key's row, and logs show it in place of the key.
+/// The SHA-256 of an API key in lower-case hex. It identifies the key's row, and logs show it in place of the
+/// key.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);
@@ -31,8 +32,8 @@ impl Fingerprint {
     }
 }
 
-/// The id of an API key: `key_` and its fingerprint. The id alone locates the key's row without an index, and it
-/// matches the fingerprint in request logs.
+/// The id of an API key: `key_` and its fingerprint. So the key's row can be read by id without an index, and
+/// the id matches the fingerprint in request logs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ApiKeyId(Fingerprint);
 

@@ -9,8 +9,8 @@ use super::define::{digest, first_80_bits, id_traits};
 use super::{IdError, Mode};
 use crate::base32;
 
-/// The id of a charge, which `/v1/payments` shows as a transaction. Both surfaces use one UUID, written `ch_<uuid>` or
-/// bare.
+/// The id of a charge: a UUID. The charges surface writes it as `ch_<uuid>`, the payments surface as the bare
+/// UUID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChargeId(Uuid);
 
@@ -21,8 +21,8 @@ impl ChargeId {
     const EXPECTED_ANY: IdError = IdError { expected: "a lower-case UUID, bare or after ch_ or tx_" };
     const EXPECTED_TXID: IdError = IdError { expected: "26 lower-case letters and digits" };
 
-    /// Derives the id from an idempotency key: a `UUIDv8` (RFC 9562) made of a SHA-256. The account's secret salt makes
-    /// ids impossible to guess. `surface` separates idempotency namespaces.
+    /// Derives the id from an idempotency key: a `UUIDv8` (RFC 9562) made of a SHA-256. The account's secret
+    /// salt prevents others from guessing ids. `surface` separates idempotency namespaces.
     pub fn derive(salt: &[u8], mode: Mode, surface: &str, idempotency_key: &str) -> Self {
         let hash = digest(
             "charge",
@@ -32,8 +32,8 @@ impl ChargeId {
         Self(uuid::Builder::from_custom_bytes(*bytes).into_uuid())
     }
 
-    /// Parses any form that a client may send: `ch_<uuid>`, `tx_<uuid>` or the bare UUID. The UUID must be lower-case
-    /// and hyphenated.
+    /// Parses any form that a client may send: `ch_<uuid>`, `tx_<uuid>` or the bare UUID. The UUID must be
+    /// lower-case and hyphenated.
     pub fn parse_any(text: &str) -> Result<Self, IdError> {
         let bare = text.strip_prefix(Self::PREFIX).or_else(|| text.strip_prefix(Self::TRANSACTION_PREFIX));
         Self::parse_bare(bare.unwrap_or(text)).ok_or(Self::EXPECTED_ANY)
@@ -49,8 +49,9 @@ impl ChargeId {
         self.0.hyphenated().to_string()
     }
 
-    /// Returns the Pix `txid`: the id's 128 bits as 26 characters of [`base32`]. API Pix requires `[a-zA-Z0-9]{26,35}`
-    /// and forbids a receiver to use a txid twice. The txid is derived from the id, so it needs no lookup row.
+    /// Returns the Pix `txid`: the id's 128 bits as 26 characters of [`base32`]. API Pix requires
+    /// `[a-zA-Z0-9]{26,35}` and forbids a receiver to use a txid twice. The charge's id can be computed from
+    /// the txid, so no lookup row is needed.
     pub fn txid(&self) -> String {
         base32::encode(self.0.as_u128()).as_str().to_owned()
     }
@@ -85,8 +86,8 @@ impl FromStr for ChargeId {
 
 id_traits!(ChargeId);
 
-/// Defines the id of an object that belongs to a charge: a prefix, the charge's txid, and 80 bits of hash as 16
-/// characters. The id locates the row, and deriving from the same name always gives the same row.
+/// Defines the id of an object that belongs to a charge: a prefix, the charge's txid, and 80 bits of hash as
+/// 16 characters. The key of the object's row can be computed from the id.
 macro_rules! part_of_charge_id {
     ($(#[$doc:meta])* $type:ident, $prefix:literal, $kind:literal) => {
         $(#[$doc])*
@@ -100,8 +101,8 @@ macro_rules! part_of_charge_id {
         impl $type {
             const EXPECTED: IdError = IdError { expected: concat!($prefix, " and 42 lower-case letters and digits") };
 
-            /// Derives the id from a name that is unique within the charge: the idempotency key of a refund, or the id
-            /// of the notification that opened a MED case.
+            /// Derives the id from a name that is unique within the charge: the idempotency key of a refund,
+            /// or the id of the notification that opened a MED case.
             pub fn derive(charge: ChargeId, name: &str) -> Self {
                 let hash = digest($kind, &[charge.0.as_bytes(), name.as_bytes()]);
                 Self { charge, key: first_80_bits(&hash) }
@@ -155,8 +156,8 @@ part_of_charge_id! {
 }
 
 part_of_charge_id! {
-    /// The id of a MED case: `med_` and 42 characters, derived from the charge and the id of the notification that
-    /// opened it.
+    /// The id of a MED case: `med_` and 42 characters, derived from the charge and the id of the notification
+    /// that opened it.
     MedCaseId, "med_", "med_case"
 }
 

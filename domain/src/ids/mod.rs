@@ -1,7 +1,7 @@
-//! The ids of the domain. Each is a type of its own with a prefix, one valid spelling and a rule for its derivation.
+//! The types of ids. Each has one valid spelling and, except for ids that banks assign, a prefix.
 //!
-//! An id is derived from the object that it names, so a retried step produces the same id and writes nothing twice.
-//! Where randomness is needed, the caller passes it in.
+//! Most ids are a hash of their cause, such as an idempotency key. So a retry computes the same id and writes
+//! nothing twice. Other ids contain random bits, which the caller passes in.
 //!
 //! In serde every id is a string, spelled as in `Display`.
 

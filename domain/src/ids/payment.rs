@@ -7,8 +7,8 @@ use super::define::{digest, id_traits};
 use super::{ChargeId, IdError};
 use crate::time::Timestamp;
 
-/// Defines an id that a bank assigns. It is stored unchanged. Banks publish ids of irregular length, so only the
-/// alphabet and a maximum length are checked.
+/// Defines an id that a bank assigns. It is stored unchanged. Only the alphabet and a maximum length are
+/// checked, because some banks assign ids of irregular length.
 macro_rules! bank_id {
     ($(#[$doc:meta])* $type:ident) => {
         $(#[$doc])*
@@ -45,12 +45,13 @@ macro_rules! bank_id {
     };
 }
 
-/// Maximum length of a bank's id: twice that of the Central Bank's ids. Irregular ids pass, and rows stay small.
+/// Maximum length of a bank's id: twice the 32 characters that the Central Bank prescribes. This accepts
+/// irregular ids and keeps rows small.
 const BANK_ID_MAX_LEN: usize = 64;
 
 bank_id! {
-    /// The end-to-end id of a Pix, assigned by the payer's bank: `E`, ISPB (8 digits), `yyyyMMddHHmm` in UTC, 11 letters
-    /// and digits.
+    /// The end-to-end id of a Pix, assigned by the payer's bank: `E`, ISPB (8 digits), `yyyyMMddHHmm` in UTC,
+    /// 11 letters and digits.
     EndToEndId
 }
 
@@ -60,7 +61,8 @@ bank_id! {
 }
 
 bank_id! {
-    /// The id of a full or partial return of a Pix. It has the form of an [`EndToEndId`], with `D` in place of `E`.
+    /// The id of a full or partial return of a Pix. It has the form of an [`EndToEndId`], with `D` in place
+    /// of `E`.
     ReturnId
 }
 
@@ -95,8 +97,8 @@ impl AcquirerPaymentId {
 }
 
 impl ReturnId {
-    /// Derives the id of a return. `part` distinguishes the partial returns of one payment, for example by the refund's
-    /// id. ISPB and minute are those of the payment, if its id contains them.
+    /// Derives the id of a return. `part` distinguishes the partial returns of one payment; it is, for
+    /// example, a refund's id. ISPB and minute are copied from the payment's id, if it contains them.
     pub fn derive(payment: &AcquirerPaymentId, part: &str) -> Self {
         let hash = digest("return", &[payment.0.as_bytes(), part.as_bytes()]);
         let (random, _) = hash.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
@@ -105,7 +107,8 @@ impl ReturnId {
     }
 }
 
-/// Encodes 64 bits as exactly 11 letters and digits. 62^11 is above 2^64, so different bits give different texts.
+/// Encodes 64 bits as exactly 11 letters and digits. 62^11 is above 2^64, so different bits give different
+/// texts.
 fn tail(random: [u8; 8]) -> String {
     const ALPHABET: [u8; 62] = *b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     const LEN: usize = 11;

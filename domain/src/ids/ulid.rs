@@ -1,7 +1,7 @@
 //! ULIDs, and the ids that consist of a prefix and a ULID.
 //!
-//! A ULID is 48 bits of milliseconds and 80 bits of hash or randomness, written as 26 characters of [`base32`]
-//! (Crockford's alphabet in lower case). Such ids sort by time.
+//! A ULID is 48 bits of milliseconds and 80 bits of hash or randomness, written as 26 characters of
+//! [`base32`] (Crockford's alphabet in lower case). Such ids sort by time.
 
 use std::fmt;
 
@@ -12,8 +12,8 @@ use crate::time::Timestamp;
 /// Number of bits after the time: the hash or randomness.
 const TAIL_BITS: u32 = 80;
 
-/// Maximum age of an id under which an operation may start. Callers may supply such an id, so that a retry is
-/// recognised.
+/// Maximum age of an id that a caller supplies for a new object. Callers supply ids so that a retry finds the
+/// object.
 const MAX_AGE_MS: i64 = 24 * 60 * 60 * 1_000;
 
 /// Maximum difference between the clocks of two machines.
@@ -79,8 +79,9 @@ macro_rules! ulid_id {
                 self.0.timestamp()
             }
 
-            /// Checks whether the id's time is at most one day before `now`, or at most one minute after it (clock
-            /// skew). A forged id may contain any time, and an object created under it would be listed at that time.
+            /// Checks whether the id's time is at most one day before `now`, or at most one minute after it
+            /// (clock skew). An object is listed at the time in its id, so ids with a forged time must be
+            /// rejected.
             pub fn is_of_late(&self, now: $crate::time::Timestamp) -> bool {
                 self.0.is_of_late(now)
             }
@@ -145,13 +146,14 @@ ulid_id! {
 }
 
 impl PostingId {
-    /// Derives the id of the posting that belongs to a row's change to `version`. `at` is the time of the change.
+    /// Derives the id of the posting that belongs to a row's change to `version`. `at` is the time of the
+    /// change.
     pub fn derive(at: Timestamp, row: &str, version: u64) -> Self {
         Self(Ulid::new(at, &digest("posting", &[row.as_bytes(), &version.to_be_bytes()])))
     }
 
-    /// Creates the id of a posting that is not derived from a row's change, such as an operator's adjustment or the
-    /// release of held money. Takes its time and 80 random bits.
+    /// Creates the id of a posting without a changed row, such as an operator's adjustment or the release of
+    /// pending money. It consists of the time and 80 random bits.
     pub fn new(at: Timestamp, random: [u8; 10]) -> Self {
         Self(Ulid::new(at, &random))
     }
@@ -189,8 +191,8 @@ impl AuditId {
 }
 
 impl EmailId {
-    /// Derives the id of an email of this kind about a row's change to `version`. `at` is the time of the change. A
-    /// repeated change gives the same id, so the email is sent once.
+    /// Derives the id of an email of this kind about a row's change to `version`. `at` is the time of the
+    /// change. The same change always gives the same id, so the email is sent once.
     pub fn derive(at: Timestamp, row: &str, version: u64, kind: &str) -> Self {
         let hash = digest("notice", &[row.as_bytes(), &version.to_be_bytes(), kind.as_bytes()]);
         Self(Ulid::new(at, &hash))

@@ -5,14 +5,14 @@ use super::ulid::{Ulid, ulid_id};
 use crate::time::Timestamp;
 
 ulid_id! {
-    /// The id of an event: `evt_` and 26 characters. It is stable per business event and identical across retries, so
-    /// receivers deduplicate on it.
+    /// The id of an event: `evt_` and 26 characters. It is stable per business event and identical across
+    /// retries, so receivers deduplicate on it.
     EventId, "evt_"
 }
 
 ulid_id! {
-    /// The id of one delivery of an event to an endpoint: `wd_` and 26 characters. All attempts of the delivery share
-    /// it.
+    /// The id of one delivery of an event to an endpoint: `wd_` and 26 characters. All attempts of the
+    /// delivery share it.
     DeliveryId, "wd_"
 }
 
@@ -30,14 +30,16 @@ ulid_id! {
 const LAST_CHARACTER_BITS: u128 = 31;
 
 impl EventId {
-    /// Derives the id of the event of this type that a row's change to `version` emits. `at` is the time of the change.
+    /// Derives the id of the event of this type that a row's change to `version` emits. `at` is the time of
+    /// the change.
     pub fn derive(at: Timestamp, row: &str, version: u64, event_type: &str) -> Self {
         let hash = digest("event", &[row.as_bytes(), &version.to_be_bytes(), event_type.as_bytes()]);
         Self(Ulid::new(at, &hash))
     }
 
-    /// Returns the id of the row that stores this legacy event. All legacy events of one change share a row: their ids
-    /// differ from the row's id only in the last character. So an event's id leads to its row and sorts next to it.
+    /// Returns the id of the row that stores this legacy event. All legacy events of one change share a row:
+    /// their ids differ from the row's id only in the last character. So the row's id can be computed from an
+    /// event's id, and both sort together.
     #[must_use]
     pub fn row_id(self) -> Self {
         Self(Ulid(self.0.0 & !LAST_CHARACTER_BITS))
@@ -51,8 +53,8 @@ impl EventId {
 }
 
 impl DeliveryId {
-    /// Derives the id of an event's first delivery to an endpoint, or to the charge's `webhookUrl` (`endpoint` is
-    /// `None`). It begins with the event's time.
+    /// Derives the id of an event's first delivery to an endpoint, or to the charge's `webhookUrl`
+    /// (`endpoint` is `None`). It begins with the event's time.
     pub fn derive(event: &EventId, endpoint: Option<EndpointId>) -> Self {
         Self(Ulid::with_time_of(event.0, &Self::hash(event, endpoint, &[0; 4])))
     }
@@ -62,8 +64,8 @@ impl DeliveryId {
         Self(Ulid::with_time_of(resend.0, &Self::hash(event, endpoint, &resend.0.0.to_be_bytes())))
     }
 
-    /// Checks whether this delivery schedules the count of its scope's deliveries. One delivery in 64 does, chosen by
-    /// the hash in its id.
+    /// Checks whether this delivery makes the scheduler advance the checkpoint of its scope's delivery
+    /// counts. One delivery in 64 does, chosen by the hash in its id.
     pub fn is_sampled(&self) -> bool {
         self.0.0.trailing_zeros() >= 6
     }

@@ -1,9 +1,9 @@
-//! MED cases: claims of payers for the reversal of a paid Pix, and card disputes, which are the same object (contract:
+//! MED cases: a payer's claim to get the money of a Pix back, or a dispute about a card payment (contract:
 //! MED case; design: Money). This module has the type and its state machine.
 //!
-//! The open cases of a charge together hold the sum of their claims, limited to what can still be contested
-//! ([`crate::charge::Funds`]). A case that claims an amount other than the charge's moves no money until an operator
-//! confirms it. Refunds of the charge are blocked meanwhile.
+//! The open cases of a charge retain the sum of their claims, limited to the amount that can still be
+//! contested ([`crate::charge::Funds`]). A case that claims an amount other than the charge's moves no money
+//! until an operator confirms it. A charge with an open or unconfirmed case cannot be refunded.
 
 #[cfg(test)]
 mod tests;
@@ -63,7 +63,7 @@ pub enum CaseStatus {
     Accepted,
     /// The decision was in the payer's favour. The case is lost.
     Rejected,
-    /// The case ended in another way; `money_outcome` says where the money is.
+    /// The case ended in another way. `money_outcome` says who has the money.
     Closed,
 }
 
@@ -82,7 +82,7 @@ impl CaseStatus {
     }
 }
 
-/// Final destination of a case's money (contract: Meaning of `money_outcome`).
+/// Who has the contested money after the case's end (contract: Meaning of `money_outcome`).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MoneyOutcome {
@@ -90,11 +90,11 @@ pub enum MoneyOutcome {
     RefundedToMerchant,
     /// The case is closed, and the money is not returned.
     ClosedWithoutRefund,
-    /// The case ended as a loss.
+    /// The merchant lost the money.
     Lost,
 }
 
-/// Decision about a case.
+/// How a case is decided.
 #[derive(Clone, Copy, Debug, Eq, IntoStaticStr, PartialEq, VariantArray)]
 #[strum(serialize_all = "snake_case")]
 pub enum Decision {
@@ -174,12 +174,14 @@ pub struct MedCase {
     pub amount: Amount,
     /// The charge's currency.
     pub currency: Currency,
-    /// Sum that the case moved. While it is open, the sum that its opening or confirmation retained; afterwards, the
-    /// sum that its end returned or took. Money that several cases claim is retained by the first that opens and
-    /// returned by the last that ends.
+    /// Sum of the case's latest money movement, in minor units. While the case is open: the sum that it
+    /// retained. After its end: the sum that was returned to the merchant or lost. If several cases claim the
+    /// same money, the first to open retains it and the last to end returns it. So the sum can be less than
+    /// the claim (`amount`). The statement shows this sum.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub moved: MinorUnits,
-    /// True while the case claims an amount other than the charge's and no operator has confirmed it.
+    /// True while the case waits for an operator's confirmation because its claim differs from the charge's
+    /// amount.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unconfirmed: bool,
     /// Reason that the payer alleges.
@@ -200,7 +202,7 @@ pub struct MedCase {
     /// Number of evidence files with a confirmed upload.
     #[serde(default)]
     pub evidence_count: u32,
-    /// Final destination of the money. `None`: the case is not over.
+    /// Who has the contested money. `None`: the case is not over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub money_outcome: Option<MoneyOutcome>,
     /// True when the payer withdrew the claim.
@@ -220,7 +222,7 @@ pub struct MedCase {
     pub updated_at: Timestamp,
     /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
-    /// The API key that wrote one of the versions, for the audit.
+    /// The API key that last changed the row, with the version that it wrote; the source of audit rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
@@ -235,8 +237,8 @@ pub struct CaseUpdate {
     pub at: Timestamp,
 }
 
-/// Maximum number of updates in a case's row. Evidence may be requested any number of times, and the row must stay
-/// small.
+/// Maximum number of updates in a case's row. It bounds the row's size, because evidence may be requested any
+/// number of times.
 const MAX_PUBLISHED_UPDATES: usize = 16;
 
 /// The acquirer's notification that a payment is contested.
@@ -264,8 +266,9 @@ impl AppealReason {
     /// Minimum and maximum number of characters (contract: Limits).
     pub const CHARS: (usize, usize) = (5, 2_000);
 
-    /// Accepts a text of that length that is not blank and has no control characters other than line breaks and tabs. A
-    /// case has one appeal, which a blank text must not use up.
+    /// Accepts a text with [`Self::CHARS`] characters that is not blank and has no control characters other
+    /// than line breaks and tabs. A case can be appealed only once, so a blank text must not use up the
+    /// appeal.
     pub fn parse(text: &str) -> Option<Self> {
         let (min, max) = Self::CHARS;
         let fits = (min..=max).contains(&text.chars().count());
@@ -296,10 +299,10 @@ pub const MAX_EVIDENCE: u32 = 50;
 /// Why a case accepts no more evidence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum EvidenceRefused {
-    /// The case is over.
+    /// The case is over: it is neither open nor appealed. The response is a 400.
     #[error("The MED case is {}. Evidence can be added only until the case is closed.", .0.as_str())]
     CaseOver(CaseStatus),
-    /// The case has the maximum number of files.
+    /// The case has the maximum number of files. The response is a 422.
     #[error("The MED case already has {MAX_EVIDENCE} files, the maximum.")]
     Full,
 }
@@ -316,7 +319,8 @@ pub struct CaseStep {
 }
 
 impl CaseStep {
-    /// Records the API key that made the change. `actor` builds the value from the version that the change writes.
+    /// Records the API key that requested the change. `actor` builds the value from the version that the
+    /// change writes.
     #[must_use]
     pub fn by(self, actor: impl FnOnce(u64) -> Actor) -> Self {
         let actor = Some(actor(self.case.version));
@@ -328,7 +332,7 @@ impl CaseStep {
 pub const SORT: &str = "case#";
 
 impl MedCase {
-    /// Returns the primary key of a case, which is in its charge's partition.
+    /// Returns the primary key of a case. The row is in its charge's partition.
     pub fn key_of(id: MedCaseId) -> Key {
         Key { sk: format!("{SORT}{}", id.key()), ..Charge::key_of(id.charge()) }
     }
@@ -342,7 +346,8 @@ impl MedCase {
     ///
     /// # Errors
     ///
-    /// Fails when no payment was credited for the charge, or when its funds would become inconsistent.
+    /// Fails when no payment was credited for the charge, or when the charge's funds would become
+    /// inconsistent.
     pub fn open(
         id: MedCaseId,
         charge: &Charge,
@@ -402,7 +407,7 @@ impl MedCase {
         Ok(case.start_dispute(charge, disputes, now)?)
     }
 
-    /// Applies the case's claim: holds what can still be contested, and marks the charge disputed.
+    /// Applies the case's claim: retains the part that can still be contested, and marks the charge disputed.
     fn start_dispute(
         self,
         charge: &Charge,
@@ -412,7 +417,8 @@ impl MedCase {
         let (funds, held) = charge.funds.case_opened(charge.amount, self.amount)?;
         let status = match charge.status {
             TransactionStatus::Paid | TransactionStatus::Approved => self.kind.disputed(),
-            // The first case determines the disputed status. A charge that was refunded in full stays refunded.
+            // A charge that is already disputed keeps its status. A charge that was refunded in full stays
+            // refunded.
             status @ (TransactionStatus::Dispute
             | TransactionStatus::Chargeback
             | TransactionStatus::Pending
@@ -431,8 +437,8 @@ impl MedCase {
         Ok(CaseStep { charge: Charge { status, funds, disputes: Some(disputes), ..next }, case, posting })
     }
 
-    /// Confirms a case that claims an amount other than the charge's, on behalf of an operator. `None`: there is
-    /// nothing to confirm.
+    /// Records an operator's confirmation of a case that claims an amount other than the charge's. `None`:
+    /// the case needs no confirmation, or is over.
     ///
     /// # Errors
     ///
@@ -474,7 +480,8 @@ impl MedCase {
         (self.status == CaseStatus::Open).then(|| self.ended(charge, CaseEnd::ACCEPTED, now)).transpose()
     }
 
-    /// Applies a decision. `None`: the case is already over, so a repeated or late notification changes nothing.
+    /// Applies a decision. `None`: the case is already over, so a repeated or late notification changes
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -488,7 +495,7 @@ impl MedCase {
         (!self.status.is_over()).then(|| self.ended(charge, decision.end(), now)).transpose()
     }
 
-    /// Checks whether the case ended as this decision ends one.
+    /// Checks whether the case ended with the result of this decision.
     pub fn ended_by(&self, decision: Decision) -> bool {
         let CaseEnd { status, outcome, withdrawn } = decision.end();
         self.status == status && self.money_outcome == Some(outcome) && self.withdrawn == withdrawn
@@ -503,7 +510,7 @@ impl MedCase {
         })
     }
 
-    /// Completes a change that moves no money. The charge's metadata block is updated if it describes this case.
+    /// Completes a change that moves no money. Updates the charge's `metadata.med` if it describes this case.
     fn without_money(self, charge: &Charge, now: Timestamp) -> CaseStep {
         let touch_block = |disputes: Disputes| {
             if disputes.case != self.id {
@@ -528,7 +535,7 @@ impl MedCase {
             ..self.next_published_version(now)
         };
         let cause = next_case.cause(charge, now);
-        // A case that is lost before its confirmation makes its claim now.
+        // A case that is lost before its confirmation claims its money now.
         let (claimed, held_now) = if self.unconfirmed && end.is_loss() {
             charge.funds.case_opened(charge.amount, self.amount)?
         } else {
@@ -596,8 +603,8 @@ impl MedCase {
         Ok(Self { evidence_count: self.evidence_count.saturating_add(1), ..self.next_version(now) })
     }
 
-    /// Returns the time of a change of the case and its charge: `now`, or the first millisecond after the last change
-    /// of either.
+    /// Returns the time of a change of the case and its charge: `now`, or the first millisecond after the
+    /// last change of either.
     fn change_time(&self, charge: &Charge, now: Timestamp) -> Timestamp {
         now.strictly_after(self.updated_at).strictly_after(charge.updated_at)
     }
@@ -607,13 +614,13 @@ impl MedCase {
         Self { updated_at, version: self.version.saturating_add(1), ..self.clone() }
     }
 
-    /// Returns the next version of the case and records it as published to subscribers.
+    /// Returns the next version of the case and adds it to `published_updates`.
     fn next_published_version(&self, now: Timestamp) -> Self {
         let next = self.next_version(now);
         let update = CaseUpdate { version: next.version, at: now };
-        let forgotten = self.published_updates.len().saturating_add(1).saturating_sub(MAX_PUBLISHED_UPDATES);
-        let told = self.published_updates.iter().skip(forgotten).copied().chain([update]).collect();
-        Self { published_updates: told, ..next }
+        let dropped = self.published_updates.len().saturating_add(1).saturating_sub(MAX_PUBLISHED_UPDATES);
+        let updates = self.published_updates.iter().skip(dropped).copied().chain([update]).collect();
+        Self { published_updates: updates, ..next }
     }
 
     /// Returns the cause of the posting that this version writes.
@@ -642,8 +649,8 @@ impl MedCase {
         format!("cases#{scope}#{}", status.as_str())
     }
 
-    /// Returns the partition of a scope's cases of one type. It is in the `list_by_customer` index, which cases do not
-    /// need for customers.
+    /// Returns the partition of a scope's cases of one type. It is in the `list_by_customer` index, because
+    /// cases are not listed by customer.
     pub fn kind_partition(scope: &Scope, kind: CaseKind) -> String {
         format!("cases#{scope}#{}", kind.as_str())
     }

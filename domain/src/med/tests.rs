@@ -1,5 +1,5 @@
-//! Tests the state changes of a case. The tests of wallets cover their postings, those of events cover the published
-//! events.
+//! Tests the state changes of a MED case. Its postings are tested with wallets, and its published events with
+//! webhooks.
 
 use super::*;
 use crate::charge::testing::{at, paid};
@@ -48,8 +48,8 @@ fn a_case_makes_only_the_state_changes_of_the_contract() {
             assert_eq!(end.case.closed_at, Some(at(130)));
             assert_eq!(end.posting.unwrap().change(LedgerAccount::MerchantRetained).unwrap(), -1000);
             // A final status never changes.
-            for again in Decision::all() {
-                assert!(end.case.decided(&end.charge, again, at(140)).unwrap().is_none());
+            for second in Decision::all() {
+                assert!(end.case.decided(&end.charge, second, at(140)).unwrap().is_none());
             }
             assert!(end.case.accepted(&end.charge, at(140)).unwrap().is_none());
             assert!(end.case.appealed(&end.charge, &reason(), at(140)).is_none());
@@ -62,7 +62,7 @@ fn a_case_makes_only_the_state_changes_of_the_contract() {
 }
 
 #[test]
-fn a_charge_stays_disputed_after_a_lost_case_even_if_another_is_won() {
+fn a_charge_with_a_lost_case_stays_disputed_after_another_case_is_won() {
     let first = opened(&paid(), "1", None);
     let second = opened(&first.charge, "2", None);
     assert_eq!((first.case.moved.get(), second.case.moved.get()), (1000, 0));
@@ -166,8 +166,11 @@ fn change_times_strictly_increase_when_an_older_request_commits_second() {
     assert!(over.case.published_updates.is_sorted_by(|earlier, later| earlier.at < later.at));
     assert_eq!(over.posting.unwrap().at, over.case.updated_at);
     assert!(over.charge.updated_at > appealed.charge.updated_at);
-    let moves = over.charge.status_changes();
-    assert!(moves.is_sorted_by(|(earlier, _), (later, _)| earlier.at < later.at), "{moves:?}");
+    let status_changes = over.charge.status_changes();
+    assert!(
+        status_changes.is_sorted_by(|(earlier, _), (later, _)| earlier.at < later.at),
+        "{status_changes:?}"
+    );
 }
 
 #[test]
@@ -187,7 +190,7 @@ fn money_released_by_a_won_case_stays_held_for_other_cases_that_claim_it() {
 }
 
 #[test]
-fn a_row_without_recorded_claims_returns_or_loses_what_it_holds() {
+fn a_row_without_recorded_claims_returns_or_loses_its_held_sum() {
     let open = opened(&paid(), "1", None);
     let funds = domain::charge::Funds { med_claimed: MinorUnits::ZERO, ..open.charge.funds };
     let before = Charge { funds, ..open.charge };
@@ -203,7 +206,7 @@ fn a_row_without_recorded_claims_returns_or_loses_what_it_holds() {
 }
 
 #[test]
-fn a_fully_refunded_charge_stays_refunded_whatever_is_claimed() {
+fn a_fully_refunded_charge_stays_refunded_after_every_decision() {
     let charge = paid();
     let funds = domain::charge::Funds { refunded_devolution: charge.amount.into(), ..charge.funds };
     let refunded = Charge { status: TransactionStatus::Refunded, funds, ..charge };
@@ -216,7 +219,7 @@ fn a_fully_refunded_charge_stays_refunded_whatever_is_claimed() {
 }
 
 #[test]
-fn a_case_stores_a_bounded_number_of_published_updates() {
+fn a_case_stores_at_most_its_latest_16_published_updates() {
     let open = opened(&paid(), "1", None);
     let mut case = open.case;
     assert!(case.published_updates.is_empty(), "the opening is not an update");

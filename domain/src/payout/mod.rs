@@ -1,5 +1,5 @@
-//! Payouts: transfers of a merchant's money to the merchant's bank. Operators create them: the contract has events for
-//! payouts and no route (design: Money).
+//! Payouts: transfers of a merchant's money to the merchant's bank. Operators create them, because the
+//! contract has events for payouts but no route (design: Money).
 
 #[cfg(test)]
 mod testing;

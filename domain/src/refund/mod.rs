@@ -1,9 +1,10 @@
-//! Refunds: money of a settled charge that is returned to its payer (contract: Refund; design: Money). This module has
-//! the type and its state machine.
+//! Refunds: money of a settled charge that is returned to its payer (contract: Refund; design: Money). This
+//! module has the type and its state machine.
 //!
-//! `acquirer-worker` calls the acquirer. The change PENDING → `IN_PROGRESS` is its claim: only the worker that makes it
-//! requests the refund. A worker that finds the refund `IN_PROGRESS` queries its status. So a refund with an unknown
-//! outcome stays `IN_PROGRESS` until the outcome is known, and no refund is sent twice.
+//! `acquirer-worker` claims a refund by changing it from `PENDING` to `IN_PROGRESS`. Only the worker that
+//! wrote this change requests the refund from the acquirer. A worker that finds the refund `IN_PROGRESS`
+//! queries its status there. So no refund is sent twice, and a refund stays `IN_PROGRESS` until its outcome
+//! is known.
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -23,9 +24,9 @@ use crate::row::{Indexes, Key, Row};
 use crate::time::Timestamp;
 use crate::wallet::{CaseClawback, Cause, Posting, RefundShare, Subject, rules};
 
-/// Seconds after creation at which `scheduler` first processes a refund that has not ended. A refund that is still open
-/// by then has lost its queue message.
-const FIRST_LOOK_SECONDS: i64 = 120;
+/// Seconds after creation at which `scheduler` first processes a refund that has not ended, in case its queue
+/// message was lost.
+const FIRST_DUE_SECONDS: i64 = 120;
 
 /// Status of a refund (contract: Refund status).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
@@ -58,15 +59,16 @@ pub enum RefundOutcome {
     Failed,
 }
 
-/// A copy of the charge's fields as a step of a refund leaves them. The refund's row contains it, because the stream
-/// delivers the records of one transaction separately, and each record must contain all data of its events.
+/// A copy of fields of the charge, taken after a change of its refund. The refund's row contains it, because
+/// the table's stream delivers the rows of one transaction as separate records. Each record must contain all
+/// data of its events.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct RefundedCharge {
     /// Amount of the charge in minor units.
     pub amount: Amount,
-    /// Status of the charge before the step.
+    /// Status of the charge before the change.
     pub previous_status: TransactionStatus,
-    /// Status of the charge after the step.
+    /// Status of the charge after the change.
     pub status: TransactionStatus,
     /// Sum of the charge's completed refunds.
     pub refunded: MinorUnits,
@@ -108,12 +110,12 @@ pub struct Refund {
     pub status: RefundStatus,
     /// The charge's currency.
     pub currency: Currency,
-    /// The refund's share of each source of money.
+    /// The sums that the refund takes from each source of money.
     pub share: RefundShare,
-    /// Release day of the tranche that the refund took from. `None`: it took nothing from a tranche.
+    /// Release day of the pending money that the refund took. `None`: it took no pending money.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
-    /// The acquirer that sends the refund: the charge's.
+    /// The charge's acquirer, which sends the refund.
     #[serde(default, skip_serializing_if = "AcquirerName::is_default")]
     pub acquirer: AcquirerName,
     /// The payment that is refunded.
@@ -121,19 +123,21 @@ pub struct Refund {
     /// The merchant's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Pix key that a cash-out is sent to. `None`: to the payer.
+    /// Pix key that a cash-out is sent to. `None`: it is sent to the payer's document or, if the bank did not
+    /// report one, to the account that paid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<PixKey>,
-    /// True when the destination belongs to a third party, as far as the bank reported the payer.
+    /// True when `destination` is not the payer's document as the bank reported it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub third_party: bool,
-    /// The day whose limit of refunds to third parties the refund counts against. `None`: no limit applied.
+    /// The day for which the refund counts towards the daily limit of refunds to third parties. `None`: no
+    /// limit applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_on: Option<Day>,
-    /// Hash of the normalised request. It is equal for a replay, and differs when the idempotency key is reused with
-    /// another body.
+    /// Hash of the normalised request. It distinguishes a repeated request from another request with the same
+    /// idempotency key.
     pub request_hash: String,
-    /// The charge's fields after the latest step.
+    /// Fields of the charge after the refund's latest change.
     #[serde(rename = "transaction")]
     pub charge: RefundedCharge,
     /// When the refund was requested.
@@ -147,17 +151,17 @@ pub struct Refund {
     pub updated_at: Timestamp,
     /// Version of the row; 1 at creation, plus 1 for each change.
     pub version: u64,
-    /// The API key that wrote one of the versions, for the audit.
+    /// The API key that last changed the row, with the version that it wrote; the source of audit rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
 
-/// The rows that a step of a refund writes in one transaction.
+/// The rows that a change of a refund writes in one transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RefundStep {
-    /// The refund after the step.
+    /// The refund after the change.
     pub refund: Refund,
-    /// The charge after the step.
+    /// The charge after the change.
     pub charge: Charge,
     /// The ledger posting.
     pub posting: Posting,
@@ -166,11 +170,11 @@ pub struct RefundStep {
 /// A validated refund request: the sums, the destination and the limits.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RefundPlan {
-    /// The sums that the refund takes from the charge.
+    /// The parameters that determine which sums the refund takes from the charge.
     pub asked: RefundParameters,
-    /// Pix key that a cash-out is sent to. `None`: to the payer.
+    /// Pix key that a cash-out is sent to. `None`: it is sent to the payer.
     pub destination: Option<PixKey>,
-    /// True when the destination belongs to a third party, as far as the bank reported the payer.
+    /// True when `destination` is not the payer's document as the bank reported it.
     pub third_party: bool,
     /// Daily limit of refunds to third parties in centavos. `None`: no limit applies to this refund.
     pub limit: Option<i64>,
@@ -184,7 +188,7 @@ pub struct RefundPlan {
 pub const SORT: &str = "refund#";
 
 impl Refund {
-    /// Returns the primary key of a refund, which is in its charge's partition.
+    /// Returns the primary key of a refund. The row is in its charge's partition.
     pub fn key_of(id: RefundId) -> Key {
         Key { sk: format!("{SORT}{}", id.key()), ..Charge::key_of(id.charge()) }
     }
@@ -202,12 +206,12 @@ impl Refund {
         }
     }
 
-    /// Requests a refund of a settled charge: creates it and reserves its money.
+    /// Creates a refund of a settled charge and reserves its money.
     ///
     /// # Errors
     ///
-    /// Fails when the charge is not settled, is disputed, was lost to a MED case, or has less than the requested amount
-    /// left.
+    /// Fails when the charge is not settled, has a MED case that is not over or was lost, or has less than
+    /// the requested amount left.
     pub fn request(
         id: RefundId,
         charge: &Charge,
@@ -264,7 +268,8 @@ impl Refund {
         Ok(RefundStep { refund, charge: next, posting })
     }
 
-    /// Claims a pending refund for the worker that is about to call the acquirer. `None`: it was claimed before.
+    /// Claims a pending refund for the worker that is about to call the acquirer. `None`: the refund was
+    /// claimed before.
     ///
     /// # Errors
     ///
@@ -282,12 +287,12 @@ impl Refund {
         }
     }
 
-    /// Applies the acquirer's final outcome. `None`: the refund is not in progress, so a repeated or late notification
-    /// changes nothing.
+    /// Applies the acquirer's final outcome. `None`: the refund is not in progress, so a repeated or late
+    /// notification changes nothing.
     ///
     /// # Errors
     ///
-    /// Fails when the charge's funds contain no such refund in progress.
+    /// Fails when the charge's funds do not contain the refund as one in progress.
     pub fn ended(
         &self,
         charge: &Charge,
@@ -310,13 +315,13 @@ impl Refund {
                 (RefundStatus::Refunded, Charge { status: next.status_by_funds()?, ..next }, posting)
             }
             RefundOutcome::Failed => {
-                let (funds, retaken) = charge.funds.failed(charge.amount, &self.share)?;
+                let (funds, clawback) = charge.funds.failed(charge.amount, &self.share)?;
                 let held = self.release_on.filter(|day| now < day.starts_at());
                 // When MED cases take some of the money, the posting refers to the case that opened last.
                 let latest = charge.disputes.as_ref().map(|disputes| disputes.case);
-                let claiming_case = latest.filter(|_| retaken != CaseClawback::default());
+                let claiming_case = latest.filter(|_| clawback != CaseClawback::default());
                 let cause = Cause { subject: Subject { case: claiming_case, ..cause.subject }, ..cause };
-                let posting = rules::refund_failed(cause, &self.share, held, retaken)?;
+                let posting = rules::refund_failed(cause, &self.share, held, clawback)?;
                 (RefundStatus::Failed, Charge { funds, ..next }, posting)
             }
         };
@@ -325,7 +330,7 @@ impl Refund {
         Ok(Some(RefundStep { refund, charge: charge_after, posting }))
     }
 
-    /// Iterates over the refund's versions and their times, oldest first. Each version is one step.
+    /// Iterates over the refund's versions and their times, oldest first. Each version is a new status.
     pub fn steps(&self) -> impl Iterator<Item = (u64, Timestamp)> {
         let times =
             [Some(self.created_at), self.started_at, Some(self.updated_at).filter(|_| self.is_done())];
@@ -365,7 +370,7 @@ impl Row for Refund {
     }
 
     fn indexes(&self) -> Indexes {
-        let first_look = self.created_at.plus_seconds(FIRST_LOOK_SECONDS).ok();
-        Indexes { due: first_look.filter(|_| !self.is_done()), ..Indexes::default() }
+        let first_due = self.created_at.plus_seconds(FIRST_DUE_SECONDS).ok();
+        Indexes { due: first_due.filter(|_| !self.is_done()), ..Indexes::default() }
     }
 }

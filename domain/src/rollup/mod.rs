@@ -1,10 +1,11 @@
-//! Daily rollups: sums over a scope's charges, with one row per day and currency and one row for all time. Statistics
-//! and the totals of lists read these rows, so their cost does not grow with the number of charges (design: daily
-//! rollups).
+//! Daily rollups: sums over a scope's charges, with one row per day and currency and one row for all time.
+//! Statistics and the totals of lists read these rows, so their cost does not grow with the number of charges
+//! (design: daily rollups).
 //!
-//! This module computes what one change of a charge adds to the sums. Each change counts exactly once, however often
-//! the stream delivers it, because a marker for it is written in the transaction of the sums. A charge counts on the
-//! day and in the currency of its creation, so a day's row also changes after that day.
+//! This module computes what one change of a charge adds to the sums. Each change counts exactly once, even
+//! if the stream delivers it several times: the transaction that adds to the sums also inserts a marker for
+//! the change. A charge counts in the row of the day of its creation, so that row can also change on later
+//! days.
 
 #[cfg(test)]
 mod tests;
@@ -24,15 +25,19 @@ use crate::time::Timestamp;
 pub enum Counter {
     /// Number of charges created.
     Created,
-    /// Number of charges with an attempt to pay.
+    /// Number of charges with an attempt to pay. A charge counts when it first moves from `PENDING` or
+    /// `WAITING_PAYMENT` to `PROCESSING`, `PAID`, `APPROVED`, `REFUSED` or `REFUNDED`. It does not count when
+    /// its acquirer refuses to create it.
     Attempted,
-    /// Number of charges settled.
+    /// Number of charges settled. A charge counts once, at its settlement, even if it is refunded or disputed
+    /// later.
     Paid,
-    /// Sum of the amounts of settled charges, in minor units.
+    /// Sum of the amounts of settled charges, in minor units, before fees and refunds.
     Volume,
     /// Sum of the seconds from creation to payment of settled charges.
     SecondsToPay,
-    /// Number of changes to this public status: failed, expired, cancelled, refunded or disputed.
+    /// Number of changes to this public status: failed, expired, cancelled, refunded or disputed. A charge
+    /// that is disputed, paid again and disputed once more counts twice.
     Became(PublicStatus),
     /// Number of charges settled by a method.
     PaidBy(PaymentMethod),
@@ -47,8 +52,8 @@ pub enum Counter {
 }
 
 impl Counter {
-    /// Returns the counter's attribute name. Names are short, so that a day's row stays under 1 KB, which one write
-    /// unit pays for.
+    /// Returns the counter's attribute name. Names are short, so that a day's row stays under 1 KB, the size
+    /// that one write unit covers.
     pub fn attribute(self) -> String {
         match self {
             Self::Created => "made".to_owned(),
@@ -124,7 +129,7 @@ impl Sums {
 
     /// Adds to a sum by attribute name.
     pub fn add_to(&mut self, attribute: String, by: i64) {
-        // Amounts have at most twelve digits, so more than nine million of the largest fit without saturation.
+        // Amounts have at most twelve digits, so a sum of nine million of the largest still fits.
         let sum = self.0.entry(attribute).or_default();
         *sum = sum.saturating_add(by);
     }
@@ -154,8 +159,8 @@ pub struct RollupChange {
     pub of_all_time: Sums,
 }
 
-/// Computes what a change of a charge adds, from its row before and after. `old` is `None` for a new charge. Returns
-/// `None` when the change adds nothing.
+/// Computes what a change of a charge adds, from its row before and after. `old` is `None` for a new charge.
+/// Returns `None` when the change adds nothing.
 pub fn rollup_change(old: Option<&Charge>, new: &Charge) -> Option<RollupChange> {
     let (mut of_day, mut of_all_time) = (Sums::default(), Sums::default());
     if old.is_none() {
@@ -215,8 +220,9 @@ fn add_payment(sums: &mut Sums, charge: &Charge, paid_at: Timestamp) {
     sums.add(Counter::PaidInHour(hour_of(paid_at)), 1);
 }
 
-/// Checks whether a status change is the first attempt to pay. A charge makes such a change once, because no status
-/// leads back to an untouched one. A refusal by the acquirer during creation is not an attempt to pay.
+/// Checks whether a status change is the first attempt to pay. A charge has at most one such change, because
+/// no status leads back to `PENDING` or `WAITING_PAYMENT`. A refusal by the acquirer during creation is not
+/// an attempt to pay.
 fn is_attempt(before: TransactionStatus, after: TransactionStatus) -> bool {
     let was_untouched = match before {
         TransactionStatus::Pending => after != TransactionStatus::Refused,
@@ -265,7 +271,7 @@ pub fn all_time_key(scope: &Scope) -> Key {
 /// Prefix of the sort keys of day rows.
 pub const DAY_SORT: &str = "day#";
 
-/// Parses the sort key of a day row. `None`: it is another row's.
+/// Parses the sort key of a day row. `None`: the sort key is of another row.
 pub fn parse_day(sort: &str) -> Option<(Day, Currency)> {
     let (day, currency) = sort.strip_prefix(DAY_SORT)?.split_once('#')?;
     Some((day.parse().ok()?, Currency::parse(currency).ok()?))

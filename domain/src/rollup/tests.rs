@@ -1,4 +1,5 @@
-//! Tests that the sums of all changes equal a recount of the charges.
+//! Tests of the rollups. A property test adds up what each change of a charge adds to the counters, and
+//! compares the sums with a count from the charge's versions.
 
 use std::collections::BTreeSet;
 
@@ -48,12 +49,12 @@ fn a_day_row_of_a_busy_merchant_is_under_one_kilobyte() {
         Counter::SecondsToPay => 10,
         _ => 7,
     };
-    let sums: usize = all_counters()
+    let counter_bytes: usize = all_counters()
         .into_iter()
         .map(|counter| counter.attribute().len() + size_of_number(digits(counter)))
         .sum();
     let key = day_key(&waiting().scope, Day::of(at(0)), "ABCDEFGH".parse().unwrap());
-    let size = "pk".len() + key.pk.len() + "sk".len() + key.sk.len() + sums;
+    let size = "pk".len() + key.pk.len() + "sk".len() + key.sk.len() + counter_bytes;
     assert!(size < 1024, "{size} bytes");
 }
 
@@ -68,18 +69,19 @@ fn the_key_of_a_day_row_contains_scope_day_and_currency() {
 
 #[test]
 fn a_charge_counts_on_the_day_and_in_the_currency_of_its_creation() {
-    let late = at(14 * 60 * 60 + 59 * 60);
-    let made = Charge { created_at: late, currency: Currency::EUR, ..waiting() };
-    let paid =
-        Charge { version: 2, status: TransactionStatus::Refused, updated_at: at(900_000), ..made.clone() };
-    for change in [rollup_change(None, &made), rollup_change(Some(&made), &paid)] {
+    // 23:59 in São Paulo, and the next day already in UTC.
+    let created_at = at(14 * 60 * 60 + 59 * 60);
+    let created = Charge { created_at, currency: Currency::EUR, ..waiting() };
+    let refused =
+        Charge { version: 2, status: TransactionStatus::Refused, updated_at: at(900_000), ..created.clone() };
+    for change in [rollup_change(None, &created), rollup_change(Some(&created), &refused)] {
         let change = change.unwrap();
         assert_eq!((change.day.to_string(), change.currency), ("2026-11-21".to_owned(), Currency::EUR));
     }
 }
 
 #[test]
-fn a_charge_refused_at_creation_has_no_attempt_to_pay() {
+fn an_attempt_to_pay_counts_once_and_a_refusal_at_creation_is_not_one() {
     let pending = Charge { status: TransactionStatus::Pending, ..waiting() };
     let attempts = |before: &Charge, status| {
         let after = Charge { status, version: 2, ..before.clone() };
@@ -97,15 +99,14 @@ fn a_charge_refused_at_creation_has_no_attempt_to_pay() {
 }
 
 #[test]
-fn a_change_of_neither_status_nor_settlement_counts_nothing() {
+fn a_change_without_a_new_status_or_settlement_adds_nothing() {
     let charge = waiting();
     let mut partly_refunded = Charge { version: 2, ..charge.clone() };
     partly_refunded.funds.refunded_cashout = MinorUnits::new(1);
     assert_eq!(rollup_change(Some(&charge), &partly_refunded), None);
 }
 
-/// Returns a charge that is payable by Pix and by card.
-fn by_two_methods(created_at: Timestamp) -> Charge {
+fn payable_by_pix_and_card(created_at: Timestamp) -> Charge {
     let waiting = waiting();
     let card = Card { return_url: None, expires_at: at(3600) };
     Charge {
@@ -116,7 +117,8 @@ fn by_two_methods(created_at: Timestamp) -> Charge {
     }
 }
 
-/// Applies one numbered command or status change. `None`: it does not change the charge in its current status.
+/// Applies the command or status change with the number `action` to a charge. Returns `None` if it does not
+/// change the charge.
 fn step(charge: &Charge, action: u8, seconds: i64) -> Option<Charge> {
     let now = at(seconds);
     let pay = |method, amount| Command::Pay {
@@ -159,32 +161,35 @@ fn step(charge: &Charge, action: u8, seconds: i64) -> Option<Charge> {
 }
 
 /// Returns all versions of a charge that a list of steps produces.
-fn history(created_at: i64, is_locked: bool, steps: &[(u8, i64)]) -> Vec<Charge> {
-    let expected_payer = is_locked.then(|| "29537995593".parse().unwrap());
-    let mut versions = vec![Charge { expected_payer, ..by_two_methods(at(created_at)) }];
+fn history(created_at: i64, has_payer_lock: bool, steps: &[(u8, i64)]) -> Vec<Charge> {
+    let expected_payer = has_payer_lock.then(|| "29537995593".parse().unwrap());
+    let mut versions = vec![Charge { expected_payer, ..payable_by_pix_and_card(at(created_at)) }];
     for (action, seconds) in steps {
         versions.extend(step(versions.last().unwrap(), *action, *seconds));
     }
     versions
 }
 
-/// Counts one charge from its last version and the statuses that it had.
-fn recounted(versions: &[Charge]) -> Sums {
+/// Computes the counters of a day on which only this charge was created, from the charge's last version and
+/// all its statuses.
+fn recount(versions: &[Charge]) -> Sums {
     let (first, last) = (&versions[0], versions.last().unwrap());
     let mut sums = Sums::default();
     sums.add(Counter::Created, 1);
     sums.add(Counter::CreatedInHour(hour_of(first.created_at)), 1);
     sums.add(Counter::InStatus(last.status), 1);
-    let touched = ["PROCESSING", "PAID", "APPROVED", "REFUSED", "REFUNDED"];
+    let attempt_statuses = ["PROCESSING", "PAID", "APPROVED", "REFUSED", "REFUNDED"];
     sums.add(
         Counter::Attempted,
-        i64::from(versions.iter().any(|version| touched.contains(&version.status.as_str()))),
+        i64::from(versions.iter().any(|version| attempt_statuses.contains(&version.status.as_str()))),
     );
-    let mut publics: Vec<PublicStatus> = versions.iter().map(|version| version.status.public()).collect();
-    publics.dedup();
-    for status in publics {
-        let counts = !matches!(status, PublicStatus::Pending | PublicStatus::Processing | PublicStatus::Paid);
-        sums.add(Counter::Became(status), i64::from(counts));
+    let mut public_statuses: Vec<PublicStatus> =
+        versions.iter().map(|version| version.status.public()).collect();
+    public_statuses.dedup();
+    for status in public_statuses {
+        let is_counted =
+            !matches!(status, PublicStatus::Pending | PublicStatus::Processing | PublicStatus::Paid);
+        sums.add(Counter::Became(status), i64::from(is_counted));
     }
     if last.settlement.is_some() {
         let applied = last.applied_payment.as_ref().unwrap();
@@ -202,10 +207,10 @@ proptest! {
     #[test]
     fn the_sum_of_all_changes_equals_a_recount_of_the_charge(
         created_at in -86_400_i64..0,
-        is_locked: bool,
+        has_payer_lock: bool,
         steps in prop::collection::vec((0_u8..=12, 0_i64..3600), 0..8),
     ) {
-        let versions = history(created_at, is_locked, &steps);
+        let versions = history(created_at, has_payer_lock, &steps);
         let (mut of_day, mut of_all_time) = (Sums::default(), Sums::default());
         let before = std::iter::once(None).chain(versions.iter().map(Some));
         for (old, new) in before.zip(&versions) {
@@ -215,11 +220,11 @@ proptest! {
                 of_all_time.add_all(&change.of_all_time);
             }
         }
-        let expected = recounted(&versions);
+        let expected = recount(&versions);
         for counter in all_counters() {
             prop_assert_eq!(of_day.get(counter), expected.get(counter), "{:?} of {:?}", counter, versions);
-            let is_kept = matches!(counter, Counter::Created | Counter::InStatus(_));
-            prop_assert_eq!(of_all_time.get(counter), if is_kept { expected.get(counter) } else { 0 });
+            let is_in_all_time_row = matches!(counter, Counter::Created | Counter::InStatus(_));
+            prop_assert_eq!(of_all_time.get(counter), if is_in_all_time_row { expected.get(counter) } else { 0 });
         }
     }
 }

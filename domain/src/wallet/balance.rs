@@ -23,12 +23,12 @@ impl Totals {
     }
 }
 
-/// A tranche: money that is held until a day.
+/// A tranche: the pending money that is released on one day.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Release {
     /// The day on which the tranche is released.
     pub day: Day,
-    /// Held sum in minor units; above zero.
+    /// Pending sum in minor units; above zero.
     pub minor: MinorUnits,
 }
 
@@ -39,7 +39,7 @@ impl Release {
     }
 }
 
-/// A scope's ledger in one currency, with its held tranches.
+/// A scope's ledger in one currency, with its tranches.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Wallet {
     /// The currency.
@@ -69,7 +69,7 @@ impl Wallet {
         self.balance(LedgerAccount::MerchantAvailable)
     }
 
-    /// Returns the pending balance: settled money in its hold period.
+    /// Returns the pending balance: settled money before its release day.
     pub fn pending(&self) -> Result<MinorUnits, MoneyError> {
         self.balance(LedgerAccount::MerchantPending)
     }
@@ -84,7 +84,7 @@ impl Wallet {
         self.available()?.checked_add(self.pending()?)
     }
 
-    /// Iterates over the held tranches, the next release first.
+    /// Iterates over the tranches with pending money, the next release first.
     pub fn releases(&self) -> impl Iterator<Item = Release> {
         self.held
             .iter()
@@ -92,12 +92,12 @@ impl Wallet {
             .map(|(day, minor)| Release { day: *day, minor: *minor })
     }
 
-    /// Returns the sum that is held until a day.
+    /// Returns the pending sum that is released on a day.
     pub fn held_until(&self, day: Day) -> MinorUnits {
         self.held.get(&day).copied().unwrap_or_default()
     }
 
-    /// Applies a posting to the counters, as its transaction does.
+    /// Applies a posting to the counters, as the posting's transaction does in the table.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl Wallet {
         grow(&mut self.totals.entry(account).or_default().debits, by)
     }
 
-    /// Changes the sum that is held until a day; `by` is negative for a release.
+    /// Changes the pending sum that is released on a day. `by` is negative for a release.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
 //! Wallets: a merchant's balances, backed by a double-entry ledger (design: Money).
 //!
-//! Every change that moves money writes a [`Posting`] in its transaction, together with the counters that balances are
-//! read from. [`rules`] defines which accounts each change debits and credits. Balances can be rebuilt from the
-//! postings.
+//! Every change that moves money writes a [`Posting`] in its transaction, together with the counters that
+//! balances are read from. [`rules`] defines which accounts each change debits and credits. Balances can be
+//! rebuilt from the postings.
 //!
-//! A crash loses nothing, because a change and its posting are one write. A repeated notification posts nothing,
-//! because the rows that its transaction would insert already exist.
+//! A crash loses nothing, because a change and its posting are one write. A repeated notification posts
+//! nothing, because the rows that its transaction would insert already exist.
 
 mod balance;
 mod movement;
@@ -25,8 +25,8 @@ use crate::money::Currency;
 /// The currency of a wallet's top-level fields (contract: Wallet balance).
 pub const PRIMARY_CURRENCY: Currency = Currency::BRL;
 
-/// The accounts of a scope's ledger in one currency (design: Money). A balance is credits minus debits. A negative
-/// balance of [`LedgerAccount::AcquirerClearing`] is the sum that acquirers hold for the service.
+/// The accounts of a scope's ledger in one currency (design: Money). A balance is credits minus debits. A
+/// negative balance of [`LedgerAccount::AcquirerClearing`] is the sum that acquirers hold for the service.
 #[derive(
     Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, Ord, PartialEq, PartialOrd, Serialize, VariantArray,
 )]
@@ -35,19 +35,19 @@ pub const PRIMARY_CURRENCY: Currency = Currency::BRL;
 pub enum LedgerAccount {
     /// Money that the merchant can spend. Only a MED case can make it negative.
     MerchantAvailable,
-    /// The merchant's settled money in its hold period.
+    /// The merchant's settled money before its release day.
     MerchantPending,
     /// The merchant's money that is retained while a MED case is open.
     MerchantRetained,
-    /// Clearing account with the acquirers: debited for money that comes in, credited for money that goes out.
+    /// Clearing account with the acquirers: debited for incoming money, credited for outgoing money.
     AcquirerClearing,
-    /// Payments that wait for a manual review.
+    /// Payments that are held for a manual review.
     HeldForReview,
     /// Payments that could not be applied to their charge.
     UnappliedReceipts,
     /// Payments that were not credited and are being returned to their payers.
     ReturnsInFlight,
-    /// Money that refunds in progress return to payers.
+    /// Money of refunds in progress.
     RefundsInFlight,
     /// Fees that the platform earned.
     PlatformFees,

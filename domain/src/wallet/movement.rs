@@ -1,4 +1,4 @@
-//! Values from which the postings of a charge are made: settlements, refund shares, clawbacks by MED cases, and the
+//! Inputs of the posting rules for charges: settlements, refund shares, clawbacks by MED cases, and the
 //! status of returns.
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub struct Settlement {
     /// The day on which the net is released. `None`: it was available at once.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
-    /// Treatment of the fees on a refund.
+    /// Whether a refund returns the fees.
     #[serde(default, skip_serializing_if = "FeesOnRefund::is_default")]
     pub fees_on_refund: FeesOnRefund,
 }
@@ -37,8 +37,8 @@ impl Settlement {
         }
     }
 
-    /// Returns the net: the amount minus fees, in minor units. Fees computed by [`MethodTerms::fees`] never make it
-    /// negative.
+    /// Returns the net: the amount minus fees, in minor units. Fees computed by [`MethodTerms::fees`] never
+    /// make it negative.
     pub fn net(&self, amount: Amount) -> MinorUnits {
         self.fees.net_of(amount)
     }
@@ -62,29 +62,30 @@ impl RefundStrategy {
     }
 }
 
-/// A refund's share of each source of money. It is stored with the refund, because a failure must reverse exactly these
-/// sums.
+/// The sums that a refund takes from each source of money. They are stored with the refund, because a failure
+/// must reverse exactly these sums.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RefundShare {
     /// Amount that the payer receives.
     pub gross: Amount,
     /// How the refund is sent.
     pub strategy: RefundStrategy,
-    /// Fees that are returned for the refund.
+    /// Fees that the refund returns.
     pub fees: Fees,
-    /// Sum debited from the charge's own held tranche.
+    /// Sum debited from the charge's net amount while it is pending.
     pub from_pending: MinorUnits,
     /// Sum debited from the merchant's available balance.
     pub from_available: MinorUnits,
     /// Cost of the Pix out.
     pub pix_out_fee: MinorUnits,
-    /// True when the merchant bears that cost in addition (`passFeeToTenant`); otherwise the platform bears it.
+    /// True when the merchant bears that cost in addition (`passFeeToTenant`); otherwise the platform bears
+    /// it.
     pub merchant_bears_pix_out: bool,
 }
 
 impl RefundShare {
-    /// Returns by how much the returned fees exceed the gross. The merchant is credited with it once the refund has
-    /// reached the payer.
+    /// Returns the surplus of the returned fees over the gross; zero if there is none. It is credited to the
+    /// merchant after the refund has reached the payer.
     pub fn credit(&self) -> MinorUnits {
         self.fees.above(self.gross)
     }

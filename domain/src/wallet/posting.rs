@@ -1,7 +1,8 @@
-//! Postings: movements of money between accounts of one scope's ledger in one currency.
+//! Postings: movements of money between the accounts of a ledger. A ledger belongs to one scope and one
+//! currency.
 //!
-//! A posting is a list of transfers, each from one account to another. So it balances by construction, and no posting
-//! can create or destroy money.
+//! A posting is a list of transfers, each from one account to another. So it balances by construction, and no
+//! posting can create or destroy money.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +35,8 @@ pub enum PostingKind {
     ReviewHold,
     /// A payment that was held for review is returned.
     ReviewReturn,
-    /// A payment arrived that cannot be applied, and is returned.
+    /// A payment arrived that cannot be applied to its charge: one posting records it and its return.
+    /// *Receipt* is the older word for an incoming payment.
     UnappliedReceipt,
     /// A hold period ended: pending money becomes available.
     Release,
@@ -42,9 +44,11 @@ pub enum PostingKind {
     Refund,
     /// A refund reached the payer.
     RefundCompleted,
-    /// A refund reached the payer, and the fees that it returned exceed its gross.
+    /// A refund reached the payer, and the fees that were returned for it exceed the refunded amount. The
+    /// merchant is credited with the surplus.
     RefundCredit,
-    /// A refund failed; all its sums are returned to their sources.
+    /// A refund failed; all money and fees that its request debited are credited back (see
+    /// [`super::rules::refund_failed`]).
     RefundFailed,
     /// A MED case retains money.
     CaseOpened,
@@ -80,7 +84,7 @@ impl PostingKind {
 
     /// Returns the kind's name in the statement; `other` for kinds that are not in it.
     pub fn word(self) -> &'static str {
-        Self::IN_STATEMENT.iter().find(|(_, kind)| *kind == self).map_or("other", |(word, _)| *word)
+        Self::IN_STATEMENT.iter().find(|(_, kind)| *kind == self).map_or("other", |(name, _)| *name)
     }
 
     /// Checks whether the kind changes the merchant's wallet.
@@ -115,7 +119,9 @@ pub struct Subject {
 /// The cause of a posting: its id, ledger, time and subject.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Cause {
-    /// Id of the posting. A cause always has the same id, so it posts once.
+    /// Id of the posting. For a change of a row it is derived from the row's key, its new version and the
+    /// time. A release and an adjustment have random ids. An operator repeats an adjustment with its id, so
+    /// it posts once.
     pub id: PostingId,
     /// Scope of the ledger.
     pub scope: Scope,
@@ -138,18 +144,20 @@ pub struct Posting {
     pub currency: Currency,
     /// Why the money moved.
     pub kind: PostingKind,
-    /// When the money moved.
+    /// When the change began that moved the money. The row may be written some seconds later, so a reader of
+    /// a closed period must wait a minute after its end.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
     /// The transfers.
     pub transfers: Vec<Transfer>,
-    /// Amount before fees, as the statement shows it. Negative for money that leaves the merchant or the available
-    /// balance.
+    /// Amount before fees, as the statement shows it. Negative when money leaves the merchant, or moves from
+    /// the available to the retained balance.
     pub amount: MinorUnits,
     /// Fees deducted from `amount`; negative for fees that are returned.
     #[serde(default, skip_serializing_if = "MinorUnits::is_zero")]
     pub fee: MinorUnits,
-    /// The release day of the tranche that the pending money belongs to.
+    /// The release day of the pending money that is moved, which identifies its tranche. `None`: no pending
+    /// money is moved.
     #[serde(default, with = "domain::calendar::number_option", skip_serializing_if = "Option::is_none")]
     pub release_on: Option<Day>,
     /// The objects that the posting concerns.
@@ -164,7 +172,7 @@ const WALLET_SORT: &str = "wallet#";
 const OTHER_SORT: &str = "other#";
 
 impl Posting {
-    /// Creates a posting of these transfers, without those of zero.
+    /// Creates a posting of these transfers. Drops transfers whose sum is zero.
     pub(super) fn new(cause: Cause, kind: PostingKind, transfers: &[Transfer]) -> Self {
         Self {
             id: cause.id,
@@ -180,8 +188,8 @@ impl Posting {
         }
     }
 
-    /// Returns the partition of a scope's postings in all currencies. Verification reads it without knowing which
-    /// currencies are in use.
+    /// Returns the partition of a scope's postings in all currencies. The verification of a ledger reads the
+    /// whole partition, so it finds all currencies in use.
     pub fn partition(scope: &Scope) -> String {
         format!("ledger#{scope}")
     }
@@ -196,7 +204,9 @@ impl Posting {
         format!("{OTHER_SORT}{currency}#{id}")
     }
 
-    /// Returns the change of the merchant's wallet: available, pending and retained together.
+    /// Returns the change of the merchant's wallet: the sum of the changes of the available, pending and
+    /// retained balances. It is 0 for money that stays in the wallet, as in a release or when a case opens.
+    /// So the nets add up to the money that the merchant has.
     pub fn net(&self) -> Result<MinorUnits, MoneyError> {
         let mut wallet = LedgerAccount::all().filter(|account| account.is_wallet());
         wallet.try_fold(MinorUnits::ZERO, |sum, account| sum.checked_add(self.change(account)?))

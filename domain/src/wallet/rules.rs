@@ -1,5 +1,5 @@
-//! The posting rules: which accounts each change debits and credits. Each function returns the complete posting of one
-//! change.
+//! The posting rules: which accounts each change debits and credits. Each function returns the complete
+//! posting of one change.
 
 use super::LedgerAccount::{
     self, AcquirerClearing, AcquirerFees, HeldForReview, MedLosses, MerchantAvailable, MerchantPending,
@@ -15,8 +15,8 @@ fn transfer(from: LedgerAccount, to: LedgerAccount, minor: impl Into<MinorUnits>
     Transfer { from, to, minor: minor.into() }
 }
 
-/// Credits a payment: the net to the merchant, the fees to acquirer and platform. `from` is the account that holds the
-/// money: acquirer clearing, or held for review.
+/// Credits a payment: the net to the merchant, the fees to acquirer and platform. `from` is the account that
+/// has the money: [`AcquirerClearing`] or [`HeldForReview`].
 fn credited(cause: Cause, from: LedgerAccount, amount: Amount, settlement: &Settlement) -> Posting {
     let fees = settlement.fees;
     let to = if settlement.release_on.is_some() { MerchantPending } else { MerchantAvailable };
@@ -49,8 +49,8 @@ pub fn held_for_review(cause: Cause, amount: Amount) -> Posting {
     Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::ReviewHold, &[held]) }
 }
 
-/// Returns the account that a return is credited to: returns in flight while it must be requested, acquirer clearing
-/// once the payer has the money.
+/// Returns the account that a return is credited to: [`ReturnsInFlight`] if the return must be requested,
+/// [`AcquirerClearing`] if the payer already has the money.
 fn returned_to(status: ReturnStatus) -> LedgerAccount {
     match status {
         ReturnStatus::Requested => ReturnsInFlight,
@@ -73,14 +73,15 @@ pub fn unapplied(cause: Cause, amount: Amount, status: ReturnStatus) -> Posting 
     Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::UnappliedReceipt, &transfers) }
 }
 
-/// Posts the release of a tranche's remaining sum, which becomes available.
+/// Posts the release of a day's tranche: the sum that is still pending becomes available.
 pub fn released(cause: Cause, day: Day, minor: MinorUnits) -> Posting {
     let release = transfer(MerchantPending, MerchantAvailable, minor);
     Posting { amount: minor, release_on: Some(day), ..Posting::new(cause, PostingKind::Release, &[release]) }
 }
 
-/// Posts the request of a refund. The merchant's share and the returned fees together pay the gross; a surplus of fees
-/// waits in refunds in flight. The debit of the available balance must be covered.
+/// Posts the request of a refund. The merchant's money and the returned fees together pay the gross. A
+/// surplus of fees stays in [`RefundsInFlight`]. The caller must check that the available balance covers its
+/// debit.
 pub fn refund_requested(
     cause: Cause,
     share: &RefundShare,
@@ -102,8 +103,8 @@ pub fn refund_requested(
     })
 }
 
-/// Posts a completed refund. The merchant receives a surplus of returned fees only now, so that a failed refund never
-/// has to take it back.
+/// Posts a completed refund. A surplus of returned fees is credited to the merchant only now, so that a
+/// failed refund need not debit it again.
 pub fn refund_completed(cause: Cause, share: &RefundShare) -> Result<Posting, MoneyError> {
     let paid = transfer(RefundsInFlight, AcquirerClearing, share.gross);
     let credit = share.credit();
@@ -118,35 +119,35 @@ pub fn refund_completed(cause: Cause, share: &RefundShare) -> Result<Posting, Mo
     })
 }
 
-/// Posts a failed refund: all its sums are returned. Money from a tranche returns to it while the tranche is held
-/// (`release_on`), else to the available balance. Sums that MED cases take (`retaken`) are then debited as a case would
-/// debit them.
+/// Posts a failed refund, which reverses all its sums. Pending money becomes pending again before its release
+/// day (`release_on`), else available. Then the sums that MED cases take (`clawback`) are debited.
 pub fn refund_failed(
     cause: Cause,
     share: &RefundShare,
     release_on: Option<Day>,
-    retaken: CaseClawback,
+    clawback: CaseClawback,
 ) -> Result<Posting, MoneyError> {
     let fee_bearer = if share.merchant_bears_pix_out { MerchantAvailable } else { PlatformExpense };
-    let held = if release_on.is_some() { MerchantPending } else { MerchantAvailable };
+    let merchant_account = if release_on.is_some() { MerchantPending } else { MerchantAvailable };
     let transfers = [
-        transfer(RefundsInFlight, held, share.from_pending),
+        transfer(RefundsInFlight, merchant_account, share.from_pending),
         transfer(RefundsInFlight, MerchantAvailable, share.from_available),
         transfer(RefundsInFlight, AcquirerFees, share.fees.acquirer()),
         transfer(RefundsInFlight, PlatformFees, share.fees.platform()),
         transfer(AcquirerFees, fee_bearer, share.pix_out_fee),
-        transfer(MerchantAvailable, MerchantRetained, retaken.held.checked_add(retaken.lost)?),
-        transfer(MerchantRetained, MedLosses, retaken.lost),
+        transfer(MerchantAvailable, MerchantRetained, clawback.held.checked_add(clawback.lost)?),
+        transfer(MerchantRetained, MedLosses, clawback.lost),
     ];
     Ok(Posting {
-        amount: MinorUnits::from(share.gross).checked_sub(retaken.lost)?,
+        amount: MinorUnits::from(share.gross).checked_sub(clawback.lost)?,
         fee: share.fees_for_gross().checked_sub(share.borne_pix_out_fee())?,
         release_on: release_on.filter(|_| share.from_pending.is_positive()),
         ..Posting::new(cause, PostingKind::RefundFailed, &transfers)
     })
 }
 
-/// Posts the opening of a MED case, which retains money. Only MED cases may make the available balance negative.
+/// Posts the opening of a MED case, which retains money. Only MED cases may make the available balance
+/// negative.
 pub fn case_opened(cause: Cause, held: MinorUnits) -> Result<Posting, MoneyError> {
     let retained = transfer(MerchantAvailable, MerchantRetained, held);
     Ok(Posting { amount: held.checked_neg()?, ..Posting::new(cause, PostingKind::CaseOpened, &[retained]) })
@@ -154,11 +155,12 @@ pub fn case_opened(cause: Cause, held: MinorUnits) -> Result<Posting, MoneyError
 
 /// Posts a MED case that ended in the merchant's favour.
 pub fn case_won(cause: Cause, released: MinorUnits) -> Posting {
-    let given_back = transfer(MerchantRetained, MerchantAvailable, released);
-    Posting { amount: released, ..Posting::new(cause, PostingKind::CaseWon, &[given_back]) }
+    let returned = transfer(MerchantRetained, MerchantAvailable, released);
+    Posting { amount: released, ..Posting::new(cause, PostingKind::CaseWon, &[returned]) }
 }
 
-/// Posts a lost MED case. `held_now` is the sum that was not retained before; the same posting retains it first.
+/// Posts a lost MED case. `held_now` is the part of the claim that was not retained before. The posting
+/// retains it first.
 pub fn case_lost(cause: Cause, held_now: MinorUnits, lost: MinorUnits) -> Result<Posting, MoneyError> {
     let transfers = [
         transfer(MerchantAvailable, MerchantRetained, held_now),
@@ -167,7 +169,7 @@ pub fn case_lost(cause: Cause, held_now: MinorUnits, lost: MinorUnits) -> Result
     Ok(Posting { amount: lost.checked_neg()?, ..Posting::new(cause, PostingKind::CaseLost, &transfers) })
 }
 
-/// Posts the request of a payout. The debit of the available balance must be covered.
+/// Posts the request of a payout. The caller must check that the available balance covers the amount.
 pub fn payout_requested(cause: Cause, amount: Amount) -> Posting {
     let taken = transfer(MerchantAvailable, Payouts, amount);
     Posting { amount: amount.negated(), ..Posting::new(cause, PostingKind::Payout, &[taken]) }
@@ -181,12 +183,12 @@ pub fn payout_paid(cause: Cause, amount: Amount) -> Posting {
 
 /// Posts a failed payout.
 pub fn payout_failed(cause: Cause, amount: Amount) -> Posting {
-    let given_back = transfer(Payouts, MerchantAvailable, amount);
-    Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::PayoutFailed, &[given_back]) }
+    let returned = transfer(Payouts, MerchantAvailable, amount);
+    Posting { amount: amount.into(), ..Posting::new(cause, PostingKind::PayoutFailed, &[returned]) }
 }
 
-/// Posts an operator's correction against the platform's expense account. A positive sum credits the merchant, a
-/// negative one debits the merchant.
+/// Posts an operator's correction against the platform's expense account. A positive sum credits the
+/// merchant, a negative one debits the merchant.
 pub fn adjusted(cause: Cause, minor: MinorUnits) -> Result<Posting, MoneyError> {
     let moved = if minor.is_negative() {
         transfer(MerchantAvailable, PlatformExpense, minor.checked_neg()?)

@@ -1,5 +1,5 @@
-//! Tests random sequences of changes to charges, refunds, cases and payouts. Money is neither created nor lost, nothing
-//! is taken twice, and balances equal the sums of the postings.
+//! Tests the ledger with random sequences of changes to charges, refunds, cases and payouts. Money must be
+//! neither created nor lost, and none may be taken twice. Balances must equal the sums of the postings.
 
 use std::collections::BTreeMap;
 
@@ -27,19 +27,19 @@ const SECONDS_A_DAY: i64 = 24 * 60 * 60;
 enum Step {
     /// A new charge is created and paid.
     Settle { amount: i64, hold_days: u16, keep: bool },
-    /// Days pass, and due tranches are released.
+    /// This number of days passes, and tranches that are due are released.
     Days(i64),
-    /// A refund of a part of the charge in thousandths; `None`: of the rest.
+    /// A refund is requested. `part` is in thousandths of the charge; `None`: the whole refundable amount.
     Refund { charge: usize, part: Option<i64>, cashout: bool, pix_out_fee: i64, merchant_bears: bool },
     /// A refund in progress ends.
     EndRefund { refund: usize, completed: bool },
-    /// A case for a part of a charge opens.
+    /// A case for a part of a charge, in thousandths, opens.
     OpenCase { charge: usize, part: i64 },
     /// An open case ends.
     EndCase { case: usize, won: bool },
-    /// A case for a part of a charge is lost before its confirmation.
+    /// A case for a part of a charge, in thousandths, is lost before its confirmation.
     LoseUnconfirmed { charge: usize, part: i64 },
-    /// A payout of a part of the available balance, in thousandths.
+    /// A payout of a part of the available balance, in thousandths, is requested.
     Payout { part: i64 },
     /// A pending payout ends.
     EndPayout { payout: usize, paid: bool },
@@ -98,11 +98,11 @@ struct World {
     /// Sum of the claims of lost cases, by charge.
     claims_lost: BTreeMap<usize, i64>,
     payouts: Vec<Amount>,
-    /// Sums that payers paid, that refunds returned to them, and that payouts paid out.
+    /// Sums of payments, of completed refunds and of completed payouts.
     paid_in: i64,
     refunded: i64,
     paid_out: i64,
-    /// Sum of all net changes in the statement.
+    /// Sum of the net changes of all postings in the statement.
     nets: i64,
 }
 
@@ -119,7 +119,7 @@ fn pick<T>(list: &[T], number: usize) -> Option<usize> {
     number.checked_rem(list.len())
 }
 
-/// Returns a part in thousandths, at least one minor unit. `None`: `whole` is not positive.
+/// Returns that part of `whole`, at least one minor unit. `None`: `whole` is not positive.
 fn part_of(whole: i64, thousandths: i64) -> Option<Amount> {
     Amount::parse((whole * thousandths / 1000).max(1)).ok().filter(|_| whole > 0)
 }
@@ -157,10 +157,10 @@ impl World {
         let changes: i64 = LedgerAccount::all().map(|account| posting.change(account).unwrap().get()).sum();
         assert_eq!(changes, 0, "{posting:?}");
         assert!(posting.transfers.iter().all(|transfer| transfer.minor.is_positive()), "{posting:?}");
-        let moves_within =
+        let stays_in_wallet =
             matches!(posting.kind, PostingKind::Release | PostingKind::CaseOpened | PostingKind::CaseWon);
         let net = posting.net().unwrap().get();
-        if posting.kind.is_in_statement() && !moves_within {
+        if posting.kind.is_in_statement() && !stays_in_wallet {
             assert_eq!(net, posting.amount.get() - posting.fee.get(), "{posting:?}");
             self.nets += net;
         } else {
@@ -169,8 +169,8 @@ impl World {
         self.wallet.post(posting).unwrap();
     }
 
-    /// Posts as the store does: only a MED case may make the available balance negative. Returns false when the debit
-    /// is not covered.
+    /// Posts unless the posting debits more than the available balance; the store has the same condition.
+    /// Returns false when nothing was posted.
     fn post_covered(&mut self, posting: &Posting) -> bool {
         let change = posting.change(MerchantAvailable).unwrap().get();
         let covered = self.available() + change >= 0 || change >= 0;
@@ -232,51 +232,52 @@ impl World {
         }
     }
 
-    fn refund(&mut self, place: usize, asked: &RefundParameters) {
-        let charge = self.charges[place].clone();
+    fn refund(&mut self, index: usize, parameters: &RefundParameters) {
+        let charge = self.charges[index].clone();
         let before = charge.funds;
-        match charge.reserve_refund(asked) {
+        match charge.reserve_refund(parameters) {
             Ok((funds, share)) => {
                 let release_on = charge.settlement.unwrap().release_on;
                 let cause = self.cause();
                 if self.post_covered(&rules::refund_requested(cause, &share, release_on).unwrap()) {
-                    self.charges[place].funds = funds;
-                    self.refunds.push((place, share));
+                    self.charges[index].funds = funds;
+                    self.refunds.push((index, share));
                     let undone = funds.failed(charge.amount, &share).unwrap();
                     assert_eq!(undone, (before, CaseClawback::default()), "a failure must restore the funds");
                 }
             }
             Err(refused) => assert!(
                 before.med_held.is_positive()
-                    || asked.gross.is_none_or(|gross| gross.minor() > refundable(&charge)),
+                    || parameters.gross.is_none_or(|gross| gross.minor() > refundable(&charge)),
                 "{refused:?}"
             ),
         }
     }
 
     fn end_refund(&mut self, number: usize, completed: bool) {
-        let Some(place) = pick(&self.refunds, number) else { return };
-        let (of, share) = self.refunds.swap_remove(place);
-        let charge = self.charges[of].clone();
+        let Some(index) = pick(&self.refunds, number) else { return };
+        let (charge_index, share) = self.refunds.swap_remove(index);
+        let charge = self.charges[charge_index].clone();
         let cause = self.cause();
         if completed {
             self.post(&rules::refund_completed(cause, &share).unwrap());
-            self.charges[of].funds = charge.funds.completed(charge.amount, &share).unwrap();
+            self.charges[charge_index].funds = charge.funds.completed(charge.amount, &share).unwrap();
             self.refunded += share.gross.minor();
         } else {
             let release_on = charge.settlement.unwrap().release_on.filter(|_| self.is_held(&charge));
-            let (funds, retaken) = charge.funds.failed(charge.amount, &share).unwrap();
-            self.post(&rules::refund_failed(cause, &share, release_on, retaken).unwrap());
-            self.charges[of].funds = funds;
+            let (funds, clawback) = charge.funds.failed(charge.amount, &share).unwrap();
+            self.post(&rules::refund_failed(cause, &share, release_on, clawback).unwrap());
+            self.charges[charge_index].funds = funds;
         }
     }
 
-    fn lose(&mut self, of: usize, claimed: Amount, held_now: MinorUnits) {
-        let (funds, lost) = self.charges[of].funds.case_lost(self.charges[of].amount, claimed).unwrap();
+    fn lose(&mut self, charge_index: usize, claimed: Amount, held_now: MinorUnits) {
+        let (funds, lost) =
+            self.charges[charge_index].funds.case_lost(self.charges[charge_index].amount, claimed).unwrap();
         let cause = self.cause();
         self.post(&rules::case_lost(cause, held_now, lost).unwrap());
-        self.charges[of].funds = funds;
-        *self.claims_lost.entry(of).or_default() += claimed.minor();
+        self.charges[charge_index].funds = funds;
+        *self.claims_lost.entry(charge_index).or_default() += claimed.minor();
     }
 
     fn step(&mut self, step: &Step) {
@@ -290,48 +291,50 @@ impl World {
                 self.release_due();
             }
             Step::Refund { charge, part, cashout, pix_out_fee, merchant_bears } => {
-                let Some(place) = pick(&self.charges, *charge) else { return };
-                let charge = &self.charges[place];
-                let asked = RefundParameters {
+                let Some(index) = pick(&self.charges, *charge) else { return };
+                let charge = &self.charges[index];
+                let parameters = RefundParameters {
                     gross: part.and_then(|part| part_of(charge.amount.minor(), part)),
                     strategy: if *cashout { RefundStrategy::Cashout } else { RefundStrategy::Devolution },
                     pix_out_fee: minor(if *cashout { *pix_out_fee } else { 0 }),
                     merchant_bears_pix_out: *merchant_bears,
                     is_held: self.is_held(charge),
                 };
-                self.refund(place, &asked);
+                self.refund(index, &parameters);
             }
             Step::EndRefund { refund, completed } => self.end_refund(*refund, *completed),
             Step::OpenCase { charge, part } => {
-                let Some(place) = pick(&self.charges, *charge) else { return };
-                let amount = self.charges[place].amount;
+                let Some(index) = pick(&self.charges, *charge) else { return };
+                let amount = self.charges[index].amount;
                 let Some(claimed) = part_of(amount.minor(), *part) else { return };
-                let (funds, held) = self.charges[place].funds.case_opened(amount, claimed).unwrap();
+                let (funds, held) = self.charges[index].funds.case_opened(amount, claimed).unwrap();
                 let cause = self.cause();
                 self.post(&rules::case_opened(cause, held).unwrap());
-                self.charges[place].funds = funds;
-                self.cases.push((place, claimed));
+                self.charges[index].funds = funds;
+                self.cases.push((index, claimed));
             }
             Step::EndCase { case, won } => {
-                let Some(place) = pick(&self.cases, *case) else { return };
-                let (of, claimed) = self.cases.swap_remove(place);
+                let Some(index) = pick(&self.cases, *case) else { return };
+                let (charge_index, claimed) = self.cases.swap_remove(index);
                 if *won {
-                    let (funds, released) =
-                        self.charges[of].funds.case_won(self.charges[of].amount, claimed).unwrap();
+                    let (funds, released) = self.charges[charge_index]
+                        .funds
+                        .case_won(self.charges[charge_index].amount, claimed)
+                        .unwrap();
                     let cause = self.cause();
                     self.post(&rules::case_won(cause, released));
-                    self.charges[of].funds = funds;
+                    self.charges[charge_index].funds = funds;
                 } else {
-                    self.lose(of, claimed, MinorUnits::ZERO);
+                    self.lose(charge_index, claimed, MinorUnits::ZERO);
                 }
             }
             Step::LoseUnconfirmed { charge, part } => {
-                let Some(place) = pick(&self.charges, *charge) else { return };
-                let amount = self.charges[place].amount;
+                let Some(index) = pick(&self.charges, *charge) else { return };
+                let amount = self.charges[index].amount;
                 let Some(claimed) = part_of(amount.minor(), *part) else { return };
-                let (funds, held) = self.charges[place].funds.case_opened(amount, claimed).unwrap();
-                self.charges[place].funds = funds;
-                self.lose(place, claimed, held);
+                let (funds, held) = self.charges[index].funds.case_opened(amount, claimed).unwrap();
+                self.charges[index].funds = funds;
+                self.lose(index, claimed, held);
             }
             Step::Payout { part } => {
                 let Some(amount) = part_of(self.available(), *part) else { return };
@@ -340,8 +343,8 @@ impl World {
                 self.payouts.push(amount);
             }
             Step::EndPayout { payout, paid } => {
-                let Some(place) = pick(&self.payouts, *payout) else { return };
-                let amount = self.payouts.swap_remove(place);
+                let Some(index) = pick(&self.payouts, *payout) else { return };
+                let amount = self.payouts.swap_remove(index);
                 let cause = self.cause();
                 if *paid {
                     self.post(&rules::payout_paid(cause, amount));
@@ -361,7 +364,7 @@ impl World {
         let balance = |account| self.balance(account);
         let sum: i64 = LedgerAccount::all().map(balance).sum();
         assert_eq!(sum, 0);
-        // Acquirers hold what payers paid, minus refunds and payouts.
+        // Acquirers hold the sum of all payments, minus refunds and payouts.
         assert_eq!(-balance(AcquirerClearing), self.paid_in - self.refunded - self.paid_out);
         for account in [MerchantPending, MerchantRetained, HeldForReview, RefundsInFlight, MedLosses, Payouts]
         {
@@ -378,14 +381,14 @@ impl World {
         assert_eq!(balance(Payouts), self.payouts.iter().map(|amount| amount.minor()).sum::<i64>());
         let held: i64 = self.charges.iter().map(|charge| charge.funds.med_held.get()).sum();
         assert_eq!(balance(MerchantRetained), held);
-        for (place, charge) in self.charges.iter().enumerate() {
+        for (index, charge) in self.charges.iter().enumerate() {
             let funds = charge.funds;
             let devolved = funds.devolution_reserved.get() + funds.refunded_devolution.get();
-            // Open cases hold what they claim, limited to what can be contested. Lost cases took what they claimed,
-            // limited likewise.
-            let open = self.cases.iter().filter(|(of, _)| *of == place);
+            // Open cases hold the sum of their claims, limited to the amount that can be contested. Lost
+            // cases took theirs with the same limit.
+            let open = self.cases.iter().filter(|(charge_index, _)| *charge_index == index);
             let open: i64 = open.map(|(_, claimed)| claimed.minor()).sum();
-            let lost = self.claims_lost.get(&place).copied().unwrap_or_default();
+            let lost = self.claims_lost.get(&index).copied().unwrap_or_default();
             assert_eq!(
                 funds.med_held,
                 open.min(charge.amount.minor() - devolved - funds.med_lost.get()),
@@ -440,7 +443,7 @@ proptest! {
         }
     }
 
-    /// Refunds of the whole amount return all fees, however the amount is split.
+    /// Refunds of the whole amount return all fees, for every split of the amount.
     #[test]
     fn the_last_refund_returns_the_remaining_fees(
         amount in 1_i64..1_000_000,
@@ -449,7 +452,7 @@ proptest! {
     ) {
         let mut world = World::new();
         world.settle(amount, hold_days, FeesOnRefund::Return);
-        let asked = |gross| RefundParameters {
+        let parameters = |gross| RefundParameters {
             gross,
             strategy: RefundStrategy::Devolution,
             pix_out_fee: MinorUnits::ZERO,
@@ -459,11 +462,11 @@ proptest! {
         for cut in cuts {
             let gross = part_of(amount, cut).filter(|gross| gross.minor() <= refundable(&world.charges[0]));
             if let Some(gross) = gross {
-                world.refund(0, &asked(Some(gross)));
+                world.refund(0, &parameters(Some(gross)));
             }
         }
         if refundable(&world.charges[0]) > 0 {
-            world.refund(0, &asked(None));
+            world.refund(0, &parameters(None));
         }
         while !world.refunds.is_empty() {
             world.end_refund(0, true);
@@ -487,7 +490,7 @@ fn devolution(gross: Option<i64>) -> RefundParameters {
     }
 }
 
-/// Returns what the refunds of the first charge have cost the merchant so far.
+/// Returns the merchant's cost of all refunds of the first charge: their gross minus the returned fees.
 fn cost(world: &World) -> i64 {
     let funds = world.charges[0].funds;
     let refunded = funds.devolution_reserved.get() + funds.refunded_devolution.get();
@@ -496,7 +499,7 @@ fn cost(world: &World) -> i64 {
 
 #[derive(Clone, Debug)]
 enum Part {
-    /// A refund of a part of the refundable rest, in thousandths.
+    /// A refund of a part of the refundable amount, in thousandths, is requested.
     Refund(i64),
     /// A refund in progress ends.
     End { refund: usize, completed: bool },
@@ -519,8 +522,8 @@ fn any_fee() -> impl Strategy<Value = Fee> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1024, ..ProptestConfig::default() })]
 
-    /// A payment that is refunded in parts costs the merchant exactly its net, in whatever order refunds complete or
-    /// fail.
+    /// A payment that is refunded in parts costs the merchant exactly its net, for every order in which
+    /// refunds complete or fail.
     #[test]
     fn a_payment_refunded_in_parts_costs_its_net(
         amount in prop_oneof![1_i64..300, 1_i64..1_000_000],
@@ -536,10 +539,10 @@ proptest! {
             let before = cost(world);
             world.refund(0, &RefundParameters { is_held, ..devolution(gross) });
             let (_, share) = world.refunds.last().unwrap();
-            let step = cost(world) - before;
+            let added_cost = cost(world) - before;
             assert!(!share.fees.acquirer().is_negative() && !share.fees.platform().is_negative(), "{share:?}");
-            assert_eq!(share.from_pending.get() + share.from_available.get(), step);
-            assert!(step >= 0 && cost(world) <= net, "{step} of {net}");
+            assert_eq!(share.from_pending.get() + share.from_available.get(), added_cost);
+            assert!(added_cost >= 0 && cost(world) <= net, "{added_cost} of {net}");
             let completes = refundable(&world.charges[0]) == 0;
             assert!(!completes || cost(world) == net, "{} of {net}", cost(world));
             world.check();
@@ -597,9 +600,10 @@ fn refunds_in_parts_return_all_fees() {
     assert_eq!(costs(platform(1_000), 1_000, false, &parts).iter().sum::<i64>(), 900);
     assert_eq!(costs(platform(100), 199, false, &[99, 99, 1]).iter().sum::<i64>(), 197);
     assert_eq!(costs(platform(100), 199, false, &[199]), [197]);
-    // The fees are 109 and 58, the net 9833. Rounding each fee down separately would give a cost of 9834.
+    // The fees are 109 and 58, so the net is 9833. If each fee were rounded down separately, the cost would
+    // be 9834.
     assert_eq!(costs([(10, 99), (7, 51)], 10_000, false, &[9_999, 1]), [9_833, 0]);
-    // When fees are kept, a refund costs its gross.
+    // When fees are not returned, a refund costs its gross.
     assert_eq!(costs([(10, 99), (7, 51)], 10_000, true, &[4_000, 5_000]), [4_000, 5_000]);
 }
 
@@ -609,7 +613,8 @@ fn a_surplus_of_returned_fees_is_credited_when_the_last_refund_completes() {
     world.step(&Step::Adjust(10_000));
     let fees = (Fee::new(10, 99).unwrap(), Fee::new(7, 51).unwrap());
     world.settle_on(10_000, terms(fees, 0, FeesOnRefund::Return));
-    // A share as in rows of an older version, which rounded each fee separately: 108 of 109 and 57 of 58 were returned.
+    // The share is as an older version stored it. That version rounded each fee separately, so it returned
+    // 108 of 109 and 57 of 58.
     let share = RefundShare {
         gross: Amount::parse(9_999).unwrap(),
         strategy: RefundStrategy::Devolution,
@@ -635,7 +640,11 @@ fn a_surplus_of_returned_fees_is_credited_when_the_last_refund_completes() {
     world.refund(0, &devolution(None));
     let (_, last) = *world.refunds.last().unwrap();
     assert_eq!((last.gross.minor(), last.fees.total(), last.credit()), (1, minor(2), minor(1)));
-    assert_eq!(world.available(), before, "nothing is debited, and nothing is credited yet");
+    assert_eq!(
+        world.available(),
+        before,
+        "the request of the last refund must not change the available balance"
+    );
     world.end_refund(1, false);
     assert_eq!(world.available(), before, "a failure must not debit anything");
     world.refund(0, &devolution(None));
@@ -647,8 +656,8 @@ fn a_surplus_of_returned_fees_is_credited_when_the_last_refund_completes() {
 }
 
 #[test]
-fn a_refund_debits_its_own_tranche_first_and_a_failure_restores_it_while_held() {
-    let asked = |gross: i64, is_held| RefundParameters {
+fn a_refund_debits_pending_money_first_and_a_failure_restores_it_before_the_release_day() {
+    let parameters = |gross: i64, is_held| RefundParameters {
         gross: Some(Amount::parse(gross).unwrap()),
         strategy: RefundStrategy::Devolution,
         pix_out_fee: MinorUnits::ZERO,
@@ -658,14 +667,14 @@ fn a_refund_debits_its_own_tranche_first_and_a_failure_restores_it_while_held() 
     let mut world = World::new();
     world.settle(10_000, 1, FeesOnRefund::Keep);
     world.settle(10_000, 0, FeesOnRefund::Keep);
-    // The acquirer's fee is 0.99% plus 7, the platform's 1.5%.
+    // The acquirer's fee is 0.99 % plus 7, and the platform's is 1.5 %.
     let net = 10_000 - 106 - 150;
     assert_eq!((world.pending(), world.available()), (net, net));
-    world.refund(0, &asked(1_000, true));
+    world.refund(0, &parameters(1_000, true));
     assert_eq!((world.pending(), world.available()), (net - 1_000, net));
     world.end_refund(0, false);
     assert_eq!((world.pending(), world.available()), (net, net));
-    world.refund(0, &asked(9_900, true));
+    world.refund(0, &parameters(9_900, true));
     assert_eq!((world.pending(), world.available()), (0, net - 156));
     // After the release day, the money of a failed refund becomes available.
     world.step(&Step::Days(1));
@@ -708,14 +717,14 @@ fn inconsistent_funds_are_refused() {
     let mut world = World::new();
     world.settle(1_000, 0, FeesOnRefund::Return);
     let (amount, whole) = (world.charges[0].amount, world.charges[0].funds);
-    let asked = RefundParameters {
+    let parameters = RefundParameters {
         gross: Some(Amount::parse(600).unwrap()),
         strategy: RefundStrategy::Devolution,
         pix_out_fee: MinorUnits::ZERO,
         merchant_bears_pix_out: false,
         is_held: false,
     };
-    let (reserved, share) = world.charges[0].reserve_refund(&asked).unwrap();
+    let (reserved, share) = world.charges[0].reserve_refund(&parameters).unwrap();
     let (failed, _) = reserved.failed(amount, &share).unwrap();
     assert_eq!(failed, whole);
     assert!(
@@ -740,27 +749,27 @@ fn cases_and_refunds_never_take_the_same_money() {
     let mut world = World::new();
     world.settle(1_000, 0, FeesOnRefund::Return);
     world.settle(100_000, 0, FeesOnRefund::Return);
-    let asked = |gross: Option<i64>, strategy| RefundParameters {
+    let parameters = |gross: Option<i64>, strategy| RefundParameters {
         gross: gross.map(|gross| Amount::parse(gross).unwrap()),
         strategy,
         pix_out_fee: MinorUnits::ZERO,
         merchant_bears_pix_out: false,
         is_held: false,
     };
-    world.refund(0, &asked(Some(300), RefundStrategy::Devolution));
-    world.refund(0, &asked(Some(200), RefundStrategy::Cashout));
-    // A devolution returns the contested payment, so it reduces what a case can hold. A cash-out is another payment and
-    // does not.
+    world.refund(0, &parameters(Some(300), RefundStrategy::Devolution));
+    world.refund(0, &parameters(Some(200), RefundStrategy::Cashout));
+    // A devolution returns the contested payment, so it reduces the sum that a case can hold. A cash-out is
+    // another payment and does not reduce it.
     world.step(&Step::OpenCase { charge: 0, part: 1500 });
     assert_eq!(world.charges[0].funds.med_held, 700);
-    let refused = world.charges[0].reserve_refund(&asked(None, RefundStrategy::Devolution));
+    let refused = world.charges[0].reserve_refund(&parameters(None, RefundStrategy::Devolution));
     assert_eq!(refused, Err(RefundRefused::Disputed));
     world.step(&Step::OpenCase { charge: 0, part: 1000 });
     assert_eq!(world.charges[0].funds.med_held, 700);
     world.step(&Step::EndCase { case: 0, won: false });
-    let refused = world.charges[0].reserve_refund(&asked(None, RefundStrategy::Devolution));
+    let refused = world.charges[0].reserve_refund(&parameters(None, RefundStrategy::Devolution));
     assert_eq!(refused, Err(RefundRefused::ExceedsRemaining { remaining: minor(0) }));
-    // The devolution fails: the lost case takes the rest of its claim.
+    // When the devolution fails, the lost case takes the rest of its claim.
     assert_eq!(world.charges[0].funds.med_lost, 700);
     world.end_refund(0, false);
     world.check();

@@ -1,13 +1,13 @@
-//! The events that a status change publishes, as pure functions of the status before and after (contract: Emission
-//! rules; design: Settled where the contract is silent).
+//! The events that a status change publishes, as pure functions of the status before and after (contract:
+//! Emission rules; design: Settled where the contract is silent).
 
 use super::event_type::EventType;
 use crate::charge::TransactionStatus;
 use crate::med::MedCase;
 use crate::payout::PayoutStatus;
 
-/// Checks whether a payment was credited by the time of this status. After such a status, a change to `PAID` is not a
-/// first payment, and only refunds return the money.
+/// Checks whether a charge with this status counts as already paid. If so, a change to `PAID` is not a new
+/// payment, and a change to `REFUNDED` results from refunds, which publish their own events.
 fn was_settled(status: TransactionStatus) -> bool {
     match status {
         TransactionStatus::Paid
@@ -49,7 +49,14 @@ pub fn canonical_charge_events(from: TransactionStatus, to: TransactionStatus) -
     }
 }
 
-/// Returns the legacy events of a charge's status change. For a new charge, `from` is `PENDING`.
+/// Returns the legacy events of a charge's status change. For a new charge, `from` is `PENDING`. So a new
+/// charge that is finalised at once publishes `payment.status_changed` too, unlike a new payout.
+///
+/// - `payment.created` is published when a charge leaves `PENDING` for `WAITING_PAYMENT` or is paid at once,
+///   never on a return to `WAITING_PAYMENT`.
+/// - A settled charge that becomes `REFUNDED` publishes only `payment.status_changed`, because each refund
+///   publishes its own changes as `payment.refunded`. Money that was never credited is returned without a
+///   refund, so the charge publishes `payment.refunded`.
 pub fn legacy_charge_events(from: TransactionStatus, to: TransactionStatus) -> Vec<EventType> {
     if from == to {
         return Vec::new();
@@ -78,9 +85,9 @@ pub fn legacy_charge_events(from: TransactionStatus, to: TransactionStatus) -> V
     events
 }
 
-/// Returns the events of a change of a MED case (contract: MED events). `old` is `None` for a new case. With
-/// `outcome_notices` false, the result omits `med.resolved` and the `med_case.updated` of a change to a final status.
-/// The platform can turn these notifications off.
+/// Returns the events of a change of a MED case (contract: MED events). `old` is `None` for a new case.
+/// `outcome_notices` is false when the platform has turned off notifications of outcomes. The result then
+/// omits `med.resolved`, and also `med_case.updated` for a change to a final status.
 pub fn case_events(old: Option<&MedCase>, new: &MedCase, outcome_notices: bool) -> Vec<EventType> {
     let Some(old) = old else { return vec![EventType::MedCaseCreated] };
     let mut events = Vec::new();
@@ -95,7 +102,9 @@ pub fn case_events(old: Option<&MedCase>, new: &MedCase, outcome_notices: bool) 
     events
 }
 
-/// Returns the canonical and the legacy events of a payout's status change. `from` is `None` for a new payout.
+/// Returns the canonical and the legacy events of a payout's status change. `from` is `None` for a new
+/// payout. A new payout begins as `PENDING` and stays there, so it does not publish
+/// `withdrawal.status_changed`.
 pub fn payout_events(from: Option<PayoutStatus>, to: PayoutStatus) -> (Vec<EventType>, Vec<EventType>) {
     if from == Some(to) {
         return (Vec::new(), Vec::new());
@@ -133,7 +142,8 @@ mod tests {
         Status::Dispute,
     ];
 
-    /// Events of a change from the status of the line to the status of the column, both in the order of `STATUSES`:
+    /// Events of each status change. The line is the status before, and the column the status after, both in
+    /// the order of `STATUSES`:
     ///
     /// - `.` no event; `s` only `payment.status_changed`, which all letters below include;
     /// - `C` created; `P` paid; `B` created and paid; `F` failed; `X` expired; `R` returned to the payer;

@@ -1,9 +1,9 @@
-//! All event types with their name, family and description. Subscriptions, the event catalog and list filters all use
-//! this table.
+//! All event types with their name, family and description. Subscriptions, the event catalog and list filters
+//! all use this table.
 
 use serde::{Deserialize, Serialize};
 
-/// The envelope and signature form of an event (contract: Events).
+/// The family of an event, which determines its envelope and the form of its signature (contract: Events).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Family {
     /// Envelope with an id and a public object. MED events use it too.
@@ -31,14 +31,14 @@ macro_rules! event_types {
                 }
             }
 
-            /// Returns the family, which determines envelope and signature.
+            /// Returns the family.
             pub fn family(self) -> Family {
                 match self {
                     $(Self::$variant => Family::$family,)+
                 }
             }
 
-            /// Returns a description of one sentence, which the event catalog shows.
+            /// Returns the description that the event catalog shows: one sentence.
             pub fn description(self) -> &'static str {
                 match self {
                     $(Self::$variant => $description,)+
@@ -75,15 +75,16 @@ event_types! {
 }
 
 impl EventType {
-    /// Iterates over the event types that an endpoint can subscribe to. `webhook.test` is not one: it is delivered to
-    /// the tested endpoint whatever its subscriptions.
+    /// Iterates over the event types that an endpoint can subscribe to. `webhook.test` is excluded, because
+    /// it is delivered to the tested endpoint regardless of subscriptions.
     pub fn subscribable() -> impl Iterator<Item = Self> {
         Self::ALL.iter().map(|(_, event)| *event).filter(|event| *event != Self::WebhookTest)
     }
 
-    /// Returns the code that distinguishes the ids of the legacy events of one change: 1 to 31. Codes must never
-    /// change, because ids contain them. Lists are newest first, so the event with the greater code is listed first.
-    /// `None`: a canonical event has a row, and so an id, of its own.
+    /// Returns the code that distinguishes the ids of the legacy events of one change: 1 to 31. Codes must
+    /// never change, because ids contain them. Lists are in descending order of ids, so the event with the
+    /// greatest code is listed first. `None` for canonical events: each has its own row, so its id needs no
+    /// code.
     pub fn code(self) -> Option<u8> {
         match self {
             Self::PaymentCreated => Some(10),

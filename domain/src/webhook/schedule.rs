@@ -1,11 +1,12 @@
 //! The retry schedule of failed deliveries: computes the delay after an attempt.
 //!
-//! The function is pure; the caller passes in the time and the random jitter. The caller also counts the attempts, and
-//! implements the delay with an SQS delay or an entry in the due index.
+//! [`next_delay`] is a pure function: the caller passes in the time and the random jitter. The caller also
+//! counts the attempts. It delays the next one with an SQS delay or an entry in the due index.
 
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Number of attempts after which a delivery goes to the dead-letter queue. Contract: `maxAttempts` defaults to 15.
+/// Number of attempts after which a delivery goes to the dead-letter queue. Contract: `maxAttempts` defaults
+/// to 15.
 pub const MAX_ATTEMPTS: u32 = 15;
 
 /// Delay after the first attempt, in milliseconds. Each later attempt doubles it (design, "retry schedule").
@@ -17,20 +18,21 @@ const MAX_DELAY_MS: u64 = 12 * 60 * 60 * 1_000;
 /// Maximum of `jitter`: `u32::MAX`.
 const MAX_JITTER: u64 = 0xffff_ffff;
 
-/// Maximum `Retry-After` that is respected: 24 hours. A longer one would park the delivery for good.
+/// Maximum `Retry-After` that is respected: 24 hours. A longer one could postpone the delivery indefinitely.
 const MAX_RETRY_AFTER: Duration = Duration::from_hours(24);
 
-/// Minimum delay after the first attempt, in milliseconds, for a `Retry-After` of 0 or a date in the past. It doubles
-/// after each later attempt, so that a busy receiver does not use up all attempts within moments.
+/// Minimum delay after the first attempt, in milliseconds, for a `Retry-After` of 0 or a date in the past. It
+/// doubles after each later attempt, so that a busy receiver does not use up all attempts within seconds.
 const FIRST_MIN_DELAY_MS: u64 = 1_000;
 
 /// Computes the delay after the failure of attempt number `attempt` (the first is 1).
 ///
 /// - `status`: status code of the response. `None`: there was no response.
-/// - `retry_after`: the response's `Retry-After` header, in seconds or as an HTTP date. On a 429 or 503 it replaces the
-///   schedule, without jitter. It is limited to 24 hours, and to at least 1 second after the first attempt, doubled
-///   after each later one. On other statuses, or when it cannot be parsed, the schedule applies.
-/// - `now_ms`: current time in unix milliseconds, from which a date is measured.
+/// - `retry_after`: the response's `Retry-After` header, in seconds or as an HTTP date. On a 429 or 503 it
+///   replaces the schedule, without jitter. Its maximum is 24 hours. Its minimum is 1 second after the first
+///   attempt, and doubles after each later one. On other statuses, or when the header cannot be parsed, the
+///   schedule applies.
+/// - `now_ms`: current time in unix milliseconds, to convert a date into a delay.
 /// - `jitter`: a uniform random number. The range of `u32` maps to −20 % to +20 %.
 ///
 /// Source: contract, "Delivery semantics" 2 and 3; design, "retry schedule".
@@ -65,6 +67,8 @@ fn backoff(attempt: u32, jitter: u32) -> Duration {
     Duration::from_millis(full_ms.saturating_sub(fifth_ms).saturating_add(spread_ms))
 }
 
+/// Parses a `Retry-After`: seconds in digits, or an HTTP date. Anything else, such as a negative number, is
+/// `None`.
 fn parse_retry_after(text: &str, now_ms: i64) -> Option<Duration> {
     let text = text.trim();
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -81,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// The middle of the range: no jitter.
+    /// The middle of the range, which leaves the delay unchanged.
     const MIDDLE: u32 = u32::MAX / 2 + 1;
 
     /// 2023-11-14T22:13:20Z
@@ -110,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_out_of_range_gets_the_nearest_delay() {
+    fn an_attempt_out_of_range_has_the_delay_of_the_nearest_attempt() {
         assert_eq!(next_delay(0, None, None, NOW_MS, MIDDLE), Duration::from_secs(30));
         assert_eq!(next_delay(u32::MAX, None, None, NOW_MS, MIDDLE), Duration::from_hours(12));
     }
@@ -131,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_receiver_does_not_use_up_its_attempts() {
+    fn the_minimum_delay_doubles_after_each_attempt() {
         let after = |attempt| next_delay(attempt, Some(429), Some("0"), NOW_MS, MIDDLE);
         assert_eq!(after(2), Duration::from_secs(2));
         assert_eq!(after(5), Duration::from_secs(16));
@@ -195,7 +199,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_scheduled_delay_is_within_a_fifth_of_its_doubling(doublings in 0..40_u32, jitter: u32) {
+        fn a_scheduled_delay_differs_at_most_a_fifth_from_the_delay_without_jitter(doublings in 0..40_u32, jitter: u32) {
             let full_ms = 30_000_u128.saturating_mul(2_u128.pow(doublings)).min(43_200_000);
             let delay_ms = next_delay(doublings.saturating_add(1), Some(500), None, NOW_MS, jitter).as_millis();
             prop_assert!(full_ms.abs_diff(delay_ms).saturating_mul(5) <= full_ms);

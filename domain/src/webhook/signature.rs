@@ -1,11 +1,11 @@
-//! Computes the two forms of `X-Service-Signature`, and defines the secret that keys them.
+//! The two forms of the header `X-Service-Signature`, and the secret that deliveries are signed with.
 //!
-//! The functions are pure: they map a secret, a time and the exact posted bytes to the header's text. The event's
-//! family determines the form.
+//! The functions are pure: they map a secret, a time and the exact posted bytes to the header's text. The
+//! event's family determines the form.
 //!
-//! Both forms are HMAC-SHA256 in lower-case hex. The key is the secret's 64 characters as UTF-8 bytes, not the 32 bytes
-//! that they encode. So a receiver can use the secret exactly as it was displayed (design: Settled where the contract
-//! is silent).
+//! Both forms are HMAC-SHA256 in lower-case hex. The key is the secret's 64 characters as UTF-8 bytes, not
+//! the 32 bytes that they encode. So a receiver can use the secret exactly as it was displayed (design:
+//! Settled where the contract is silent).
 
 use hmac::{Hmac, KeyInit, Mac};
 use secrecy::{ExposeSecret, SecretString};
@@ -26,8 +26,8 @@ impl EndpointSecret {
         Self(SecretString::from(hex::encode(random)))
     }
 
-    /// Compares two stored secrets. Must not be used for a client's input, because the comparison does not take
-    /// constant time.
+    /// Compares two stored secrets. Must not be used for a client's input, because the comparison is not
+    /// constant-time.
     pub fn is_same_as(&self, other: &Self) -> bool {
         self.0.expose_secret() == other.0.expose_secret()
     }
@@ -38,8 +38,8 @@ impl EndpointSecret {
     }
 }
 
-/// Serialises the secret in clear, because signing needs it. Views of an endpoint must leave it out unless they are to
-/// show it.
+/// Serialises the secret in clear, because signing needs it. Responses must omit it, except those that show
+/// it to the merchant once.
 impl Serialize for EndpointSecret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.0.expose_secret())
@@ -58,8 +58,7 @@ impl From<EndpointSecret> for SecretString {
     }
 }
 
-/// Returns the header value of the canonical family and of MED events: `t=<unix seconds>,v1=<hex>`, signed over
-/// `<t>.<body>`.
+/// Returns the header value of the canonical family: `t=<unix seconds>,v1=<hex>`, signed over `<t>.<body>`.
 ///
 /// `body` is the raw body exactly as posted.
 pub fn canonical(secret: &SecretString, t_unix_seconds: i64, body: &[u8]) -> String {

@@ -1,8 +1,11 @@
-//! Receives the events of acquirers. So far that is the sandbox: with a test key, `/v1/sandbox/*` plays the acquirer
-//! (design: Acquirers), and on the 3-D Secure page the payer of a test card decides. The routes run the same code as a
-//! real acquirer's notification.
+//! Receives notifications of acquirers. So far the only acquirer is the sandbox. A caller of `/v1/sandbox/*`
+//! with a test key acts as the acquirer (design: Acquirers). On the 3-D Secure page, the payer of a test
+//! charge approves or declines the payment. The routes apply the same commands to charges as a real
+//! acquirer's notification.
 
 mod med;
+#[cfg(test)]
+mod tests;
 mod three_d_secure;
 
 use axum::response::{IntoResponse, Response};
@@ -23,13 +26,17 @@ use shared::extract::{CallerOwned, CallerOwnedTest};
 use shared::http::{Fields, JsonBody, JsonObject, Object, Problem, with_middleware};
 use shared::refund::RefundView;
 
-/// The longest reason and code of a decline, and the longest name of a payer, in characters.
+/// The longest reason of a decline, in characters.
 const MAX_REASON_CHARS: usize = 500;
+
+/// The longest code of a decline or name of a payment method, in characters.
 const MAX_CODE_CHARS: usize = 64;
+
+/// The longest name of a payer, in characters.
 const MAX_NAME_CHARS: usize = 200;
 
-/// How far `paid_at` may be ahead of the service's clock, in milliseconds: one minute, because a bank's clock may be
-/// ahead.
+/// How far `paid_at` may be ahead of the service's clock, in milliseconds: one minute, because a bank's clock
+/// may be ahead.
 const MAX_AHEAD_MS: i64 = 60_000;
 
 /// Builds the function's routes.
@@ -52,8 +59,8 @@ async fn pay(
     CallerOwned { app, caller, found: charge, now }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let shown = charge.clone().read_at(now);
-    let reported = SandboxPayment::parse(&body, &shown, now)?;
+    let current = charge.clone().read_at(now);
+    let reported = SandboxPayment::parse(&body, &current, now)?;
     let method = reported.method;
     let id = match (reported.payment_id, method) {
         (Some(id), _) => id,
@@ -63,9 +70,9 @@ async fn pay(
     let payment = Payment {
         id,
         method,
-        amount: reported.amount.unwrap_or(shown.amount),
+        amount: reported.amount.unwrap_or(current.amount),
         payer_document: match reported.payer {
-            Payer::Expected => shown.payer_tax_id(),
+            Payer::Expected => current.payer_tax_id(),
             Payer::NotReported => None,
             Payer::Reported(document) => Some(document),
         },
@@ -91,7 +98,10 @@ struct SandboxPayment {
     method: PaymentMethod,
     amount: Option<Amount>,
     payer: Payer,
+    /// From `end_to_end_id`. A repeated id reports the same payment again. `None` reports a new payment.
     payment_id: Option<AcquirerPaymentId>,
+    /// The time at which the bank received the money. It is not before the charge's creation, and at most a
+    /// minute ahead of the service's clock. `None` means now.
     paid_at: Option<Timestamp>,
 }
 
@@ -153,6 +163,7 @@ fn parsed<T>(
     parsed
 }
 
+/// Declines a charge. `metadata.failure` shows `code` as `providerErrorCode`; the default is `refused`.
 async fn fail(
     CallerOwned { app, found: charge, now, .. }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
@@ -173,6 +184,8 @@ async fn expire(
     apply(&app, charge, &Command::Expire { at }, now).await
 }
 
+/// Ends a manual review. A request that repeats the review's decision is answered 200. Otherwise, when no
+/// money is held for review, the answer is 422.
 async fn review(
     CallerOwned { app, caller, found: charge, now }: CallerOwnedTest<StoredCharge>,
     JsonBody(body): JsonBody,
@@ -195,6 +208,8 @@ async fn resolve_refund(
     Ok(Json(RefundView::new(&refund)).into_response())
 }
 
+/// Applies a command to a charge and answers with the charge. A notification that changes nothing is answered
+/// 200 with the unchanged charge.
 async fn apply(
     app: &App,
     charge: StoredCharge,

@@ -1,4 +1,4 @@
-//! The sandbox routes of MED cases: a test key plays the payer's bank and the Central Bank.
+//! The sandbox routes of MED cases. A caller with a test key acts as the payer's bank and the Central Bank.
 
 use axum::Json;
 use axum::http::StatusCode;

@@ -1,8 +1,8 @@
-//! The sandbox's 3-D Secure page, which plays a card's issuer. The payer of a test charge begins, then approves or
-//! declines, and the browser returns to the merchant's `returnUrl`.
+//! The sandbox's 3-D Secure page, which acts as the card issuer. The payer of a test charge begins the
+//! payment, then approves or declines it. Then the browser returns to the merchant's `returnUrl`.
 //!
-//! The page is public, like an issuer's page: anyone with its URL can decide. It asks for no card number. It serves
-//! only charges of the sandbox acquirer.
+//! The page is public, like an issuer's page: anyone with its URL can approve or decline. It does not ask for
+//! a card number. It exists only for charges of the sandbox acquirer.
 
 use std::sync::LazyLock;
 
@@ -35,7 +35,7 @@ const SECONDS_BEFORE_RETURN: u32 = 2;
 /// The code of a decline by the cardholder: `providerErrorCode` in `metadata.failure`.
 const DECLINED_CODE: &str = "authentication_failed";
 
-/// The charge's raw id in the path. A path segment that is not UTF-8 names no charge.
+/// The charge's raw id in the path. A path segment that is not UTF-8 is answered as an unknown charge.
 type RawId = Result<Path<String>, PathRejection>;
 
 /// Serves `GET /checkout/{raw_id}/card`.
@@ -48,8 +48,8 @@ pub(crate) async fn show(State(app): State<App>, context: RequestContext, raw_id
     }
 }
 
-/// Handles the form `POST /checkout/{raw_id}/card`: `step` is `begin`, `approve` or `decline`. A step that the charge's
-/// status no longer allows changes nothing.
+/// Handles the form `POST /checkout/{raw_id}/card`: `step` is `begin`, `approve` or `decline`. A step that
+/// the charge's status no longer allows changes nothing.
 pub(crate) async fn decide(
     State(app): State<App>,
     context: RequestContext,
@@ -67,8 +67,8 @@ pub(crate) async fn decide(
         Err(problem) => Err(problem),
     };
     match decided {
-        // 303 See Other: reloading the page does not repeat the decision. The page also shows a decision made meanwhile
-        // in another browser.
+        // 303 See Other: reloading the page does not repeat the decision. When the charge no longer allows
+        // the step, the page shows the charge's current state.
         Ok(_) | Err(Problem::Unprocessable(_)) => {
             (StatusCode::SEE_OTHER, [(header::LOCATION, HeaderValue::from_static("card"))]).into_response()
         }
@@ -91,7 +91,7 @@ enum CardStep {
     Begin,
     /// Approve or decline the authentication.
     Decide,
-    /// None: the charge is paid, or can no longer be paid by card.
+    /// No step is left: the charge is paid, or can no longer be paid by card.
     Ended,
 }
 
@@ -134,7 +134,7 @@ async fn apply(app: &App, stored: StoredCharge, step: &str, now: Timestamp) -> R
     Ok(app.charges.apply(stored, &command, now).await?)
 }
 
-fn page(charge: &Charge, now: Timestamp) -> Response {
+pub(crate) fn page(charge: &Charge, now: Timestamp) -> Response {
     let amount = pt_br::format_amount(charge.amount, charge.currency);
     let step = CardStep::of(charge, now);
     let (title, content) = match step {

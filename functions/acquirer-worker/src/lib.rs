@@ -1,8 +1,8 @@
 //! Calls acquirers for slow work: finalises charges, and requests and polls refunds.
 //!
-//! A queue message only names a row, and the row alone determines the work. So a duplicate message does nothing, and
-//! the scheduler replaces a lost one. SQS retries a message that fails, and then moves it to the dead-letter queue; its
-//! row stays in the due index, so the scheduler sends further messages.
+//! A queue message only identifies a row, and the row's state determines the work. So a duplicate message
+//! does nothing, and the scheduler replaces a lost message. After five failed receives, SQS moves a message
+//! to the dead-letter queue. The row stays in the due index, so the scheduler sends further messages for it.
 
 use std::time::Duration;
 
@@ -21,18 +21,19 @@ use shared::refund::Refunds;
 use shared::store::{Aws, Store};
 use shared::{queue, random};
 
-/// How long the worker retries to finalise a charge when its acquirer does not answer, in milliseconds: 10 minutes.
-/// Then the charge is refused, so that it does not stay pending forever.
+/// How long the worker retries to finalise a charge when its acquirer does not answer, in milliseconds: 10
+/// minutes. Then the charge is refused, so that it does not stay pending forever.
 const FINALISE_TIMEOUT_MS: i64 = 600_000;
 
-/// The pause before a refund is ended while its charge is busy. Clients that change the charge go first, because no
-/// client waits for the end of a refund.
+/// How long the end of a refund is deferred while its charge is busy. Requests of clients that change the
+/// charge go first, because no client waits for the end of a refund.
 const DEFER_FOR: Duration = Duration::from_secs(2);
 
-/// The largest random addition to [`DEFER_FOR`], in milliseconds. It spreads out refunds that were deferred together.
+/// The largest random addition to [`DEFER_FOR`], in milliseconds. The addition spreads out refunds that were
+/// deferred together.
 const DEFER_SPREAD_MS: u64 = 3_000;
 
-/// The time since a refund's last step after which its end is no longer deferred, in milliseconds.
+/// The end of a refund is deferred only within this time after the refund's last change, in milliseconds.
 const DEFER_UNTIL_AGE_MS: i64 = 60_000;
 
 /// The function's state. Clones share clients.
@@ -70,20 +71,21 @@ impl AcquirerWorker {
         })
     }
 
-    /// Handles a batch of messages concurrently. Reports the messages that failed, so that only they are retried.
+    /// Handles a batch of messages concurrently. Reports the messages that failed, so that only they are
+    /// retried.
     pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
         let worker = self.clone();
         queue::process_batch(batch, move |message: AcquirerMessage| {
             let worker = worker.clone();
-            async move { worker.work(message).await }
+            async move { worker.process(message).await }
         })
         .await
     }
 
-    async fn work(&self, message: AcquirerMessage) -> Result<(), WorkError> {
+    async fn process(&self, message: AcquirerMessage) -> Result<(), WorkError> {
         match message {
             AcquirerMessage::Finalise(id) => self.finalise(id).await,
-            AcquirerMessage::Refund(id) => self.refund(id, message).await,
+            AcquirerMessage::Refund(id) => self.poll_refund(id, message).await,
         }
     }
 
@@ -106,7 +108,8 @@ impl AcquirerWorker {
             Err(error) if now.millis_since(charge.created_at) < FINALISE_TIMEOUT_MS => {
                 return Err(error.into());
             }
-            // After this time the payer has left. The merchant is informed of the failure and can create a new charge.
+            // After this time the payer has probably left. The merchant sees the failure and can create a new
+            // charge.
             Err(error) => {
                 tracing::error!(charge = %charge.id, %error, "a charge could not be finalised in time; it is refused");
                 let reason = "The acquirer did not answer in time.".to_owned();
@@ -117,9 +120,9 @@ impl AcquirerWorker {
         Ok(())
     }
 
-    /// Claims a pending refund and polls the acquirer for its progress. An unfinished refund is polled again by a later
-    /// message.
-    async fn refund(&self, id: RefundId, message: AcquirerMessage) -> Result<(), WorkError> {
+    /// Claims a pending refund and polls the acquirer for its progress. If the refund has not ended, a later
+    /// message polls again.
+    async fn poll_refund(&self, id: RefundId, message: AcquirerMessage) -> Result<(), WorkError> {
         let Some(refund) = self.refunds.find(Some(id)).await? else {
             return Err(WorkError::Missing("a message names a refund that does not exist"));
         };

@@ -1,7 +1,7 @@
-//! Handlers of `/v1/api-keys`. These routes authenticate by a dashboard token; an API key is refused.
+//! Handlers of `/v1/api-keys`. These routes require a dashboard token and do not accept an API key.
 //!
-//! Requests are refused in this order: 401 or 429, 400 for query parameters, 403 for the role, 400 for the
-//! body, 404 for a key that is not the account's.
+//! If a request has several errors, the first in this order is reported: 401 or 429, 400 for query
+//! parameters, 403 for the role, 400 for the body, 404 for a key that the account does not have.
 
 use axum::Json;
 use axum::http::StatusCode;

@@ -1,5 +1,5 @@
-//! The function for `/v1/api-keys` (contract: API keys) and for `/v1/auth`, which issues and revokes the
-//! dashboard tokens that `/v1/api-keys` requires.
+//! The function `api-keys`. It serves `/v1/api-keys` (contract: API keys) and `/v1/auth`, which issues and
+//! revokes the dashboard tokens that `/v1/api-keys` requires.
 
 mod auth;
 mod keys;
@@ -32,7 +32,7 @@ impl ApiKeysApp {
     ///
     /// # Errors
     ///
-    /// When one of them is not set, or the secret is too short.
+    /// When a variable is not set or the secret is too short.
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -47,7 +47,7 @@ impl ApiKeysApp {
     }
 }
 
-/// The extractor of a user who is logged in.
+/// A user who is logged in. As an extractor, it refuses other requests.
 struct LoggedIn {
     app: ApiKeysApp,
     member: Member,
@@ -65,7 +65,7 @@ impl FromRequestParts<ApiKeysApp> for LoggedIn {
     }
 }
 
-/// The extractor of a user who is logged in and whose role may manage API keys.
+/// A user who is logged in and whose role may manage API keys.
 struct KeyManager(LoggedIn);
 
 impl FromRequestParts<ApiKeysApp> for KeyManager {

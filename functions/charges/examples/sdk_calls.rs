@@ -1,9 +1,10 @@
-//! Sends the DynamoDB requests of one `POST /v1/pix/charges` with the bare AWS SDK. This is the baseline to which
-//! `local/benches/instructions.rs` compares the function.
+//! Sends the DynamoDB requests of one `POST /v1/pix/charges` with the bare AWS SDK. This is the baseline to
+//! which `local/benches/instructions.rs` compares the function.
 //!
-//! Usage: `sdk_calls REQUESTS [ROUNDS]`. `REQUESTS` is a JSON file of recorded requests, `[{"target", "body"}]`. Each
-//! round sends all of them in order. Without `ROUNDS` the program is a Lambda function that runs one round for each
-//! invocation. Its environment variables and its client are those of the function `charges`.
+//! Usage: `sdk_calls REQUESTS [ROUNDS]`. `REQUESTS` is a JSON file of recorded requests, `[{"target",
+//! "body"}]`. Each round sends all of them in order. Without `ROUNDS` the program is a Lambda function that
+//! runs one round for each invocation. The environment variables and the client are those of the function
+//! `charges`.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -32,7 +33,8 @@ const SUFFIX_DIGITS: usize = 32;
 /// A recorded request that can be sent repeatedly.
 enum Request {
     Update(UpdateItemFluentBuilder),
-    /// An insert. Each round replaces the end of the partition key with a random suffix, so that the row is new.
+    /// An insert. Each round replaces the end of the partition key with a new random suffix, so that the row
+    /// does not exist yet.
     Put {
         put: PutItemFluentBuilder,
         key_prefix: String,

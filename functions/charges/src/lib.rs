@@ -14,7 +14,7 @@ use shared::services::{IdempotencyNamespace, create_charge};
 
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 
-/// The length of an `Idempotency-Key` in characters (contract: Limits).
+/// The allowed lengths of an `Idempotency-Key`, in characters (contract: Limits).
 const IDEMPOTENCY_KEY_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
 
 /// Builds the function's routes. With `CHARGE_LIST=off`, `GET /v1/charges` answers 404.
@@ -70,7 +70,8 @@ async fn create_by(
     Ok(created.respond(ChargeView::new(created.get(), &app.public_urls, QrImage::Inline)))
 }
 
-/// Reads the header's value. A failure is added to `fields`, so that it is reported together with those of the body.
+/// Reads the header `Idempotency-Key`. An invalid value is added to `fields`, so that it is reported together
+/// with the body's errors.
 fn idempotency_key<'a>(fields: &mut Fields, context: &'a RequestContext) -> Option<&'a str> {
     let Some(key) = &context.headers.idempotency_key else {
         fields.reject(

@@ -1,8 +1,9 @@
-//! Serves `/checkout`: the hosted checkout page, its QR image and the boleto's PDF (contract: Charge, `checkout_url`
-//! and `pix.qr_code_url`). The routes are public: anyone with a charge's URL can see its page.
+//! Serves `/checkout`: the hosted checkout page, its QR image and the boleto's PDF (contract: Charge,
+//! `checkout_url` and `pix.qr_code_url`). The routes are public: anyone who knows a charge's URL can see its
+//! page.
 //!
-//! The function only reads charges and holds no keys. [`page`] renders the page. The function is also the API's
-//! `$default` route, so it answers every path that no other function serves.
+//! The function only reads charges, and never API keys. [`page`] renders the page. The function is also the
+//! API's `$default` route, so it returns 404 for every path that no other function serves.
 
 pub mod page;
 
@@ -25,11 +26,11 @@ use shared::config::{ConfigError, required};
 use shared::http::{Problem, RequestContext, with_middleware};
 use shared::store::{Aws, Store, StoreError};
 
-/// The QR image may be cached, because a charge's code never changes. The lifetime of an hour lets caches drop images
-/// that are no longer needed.
+/// The QR image may be cached, because a charge's code never changes. The lifetime of an hour lets caches
+/// drop images that are no longer needed.
 const QR_CACHE_CONTROL: &str = "public, max-age=3600, immutable";
 
-/// The charge's raw id in the path. A path segment that is not UTF-8 names no charge.
+/// The charge's raw id in the path. A path segment that is not UTF-8 matches no charge.
 type RawId = Result<Path<String>, PathRejection>;
 
 /// The function's state.
@@ -42,7 +43,7 @@ pub struct Checkout {
 }
 
 impl Checkout {
-    /// Reads `TABLE_NAME`.
+    /// Creates the state. Reads the variable `TABLE_NAME`.
     ///
     /// # Errors
     ///
@@ -56,8 +57,8 @@ impl Checkout {
         Ok(Self { charges: Charges::new(store), clock })
     }
 
-    /// Reads the charge that a path names by its raw id: a lower-case UUID with hyphens and without a prefix. Any other
-    /// spelling names no charge.
+    /// Reads the charge with the raw id in the path: a lower-case UUID with hyphens and without a prefix. Any
+    /// other spelling matches no charge.
     async fn find(&self, raw_id: RawId) -> Result<Option<StoredCharge>, StoreError> {
         let id = raw_id.ok().and_then(|Path(raw)| format!("ch_{raw}").parse::<ChargeId>().ok());
         self.charges.find(id).await
@@ -90,7 +91,8 @@ async fn show_boleto(State(checkout): State<Checkout>, raw_id: RawId) -> Result<
     boleto_of(checkout.find(raw_id).await, checkout.clock.now())
 }
 
-/// Responds with the boleto's PDF while it can be paid. After that it is a 404, because a bank would refuse the boleto.
+/// Responds with the boleto's PDF while the boleto can be paid, and with 404 afterwards, because a bank would
+/// refuse it.
 fn boleto_of(found: Result<Option<StoredCharge>, StoreError>, now: Timestamp) -> Result<Response, Problem> {
     let charge = found?.ok_or(Problem::NotFound { what: "charge" })?.read_at(now);
     let open = charge.artefacts.boleto.as_ref().filter(|boleto| charge.is_open() && now <= boleto.expires_at);
@@ -136,7 +138,8 @@ fn html(status: StatusCode, body: String) -> Response {
     (status, headers, body).into_response()
 }
 
-/// Responds with the QR image. Its URL is part of the charge object in every status, so every status serves it.
+/// Responds with the QR image in every status, because the charge object contains the image's URL in every
+/// status.
 fn qr_of(found: Result<Option<StoredCharge>, StoreError>) -> Result<Response, Problem> {
     let charge = found?.ok_or(Problem::NotFound { what: "charge" })?;
     let charge = charge.as_stored();

@@ -1,7 +1,7 @@
 (() => {
   "use strict";
 
-  // How long the page does not reload after the payer used the code, in milliseconds.
+  // The time, in milliseconds, for which the page does not reload after the payer used the code.
   const PAUSE_MS = 30000;
   const field = document.getElementById("codigo");
   const button = document.getElementById("copiar");
@@ -19,7 +19,7 @@
       try {
         await navigator.clipboard.writeText(field.value);
       } catch {
-        // The clipboard is missing without https and in some in-app browsers.
+        // Without https, and in some in-app browsers, there is no clipboard.
         field.select();
         copied = document.execCommand("copy");
         button.focus();
@@ -32,7 +32,8 @@
     field.addEventListener("copy", pauseReloading);
   }
 
-  // A reload restores the focus. If the title changed, it gets the focus instead, so that a screen reader reads it out.
+  // After a reload, the element that had the focus gets it back. If the title changed, the title gets the
+  // focus, so that a screen reader reads it out.
   const before = history.state;
   if (before && title) {
     const focused = before.title === title.textContent && document.getElementById(before.focus);
@@ -48,7 +49,7 @@
       location.reload();
     };
     setInterval(() => { if (Date.now() >= pausedUntil) reload(); }, refreshSeconds * 1000);
-    // Reload at once when the payer returns from the bank's app.
+    // Reloads at once when the payer returns from the bank's app.
     document.addEventListener("visibilitychange", reload);
   }
 })();

@@ -1,14 +1,15 @@
-//! Renders the checkout page: one variant for each state of a charge, and pages for an unknown charge and for a
-//! failure.
+//! Renders the checkout page: one variant for each state of a charge, and pages for an unknown charge and for
+//! a failure.
 //!
-//! Rendering is a pure function of the charge and the time; [`maud`] escapes every value. The content is an allowlist:
-//! the receiver's name as the payer's bank shows it, amount, description, times and the data to pay by. Of the customer
-//! it shows only the last digits of the phone number for MB WAY. The page loads only the QR image from its own origin,
-//! and its content security policy forbids everything else.
+//! Rendering is a pure function of the charge and the time; [`maud`] escapes every value. The page shows only
+//! the receiver's name as the payer's bank shows it, the amount, the description, times, and what the payer
+//! needs to pay. Of the customer's data, it shows only the last three digits of the phone number, for MB WAY.
+//! The page loads nothing but the QR image, from its own origin. Its content security policy forbids
+//! everything else.
 //!
-//! While the charge's state can still change, the page reloads itself. The script pauses reloading while the payer uses
-//! the code, and reloads at once when the payer returns from the bank's app. Without scripts, `<meta>` reloads the
-//! page.
+//! While the charge's state can still change, the page reloads itself. The script pauses reloading while the
+//! payer uses the code, and reloads at once when the payer returns from the bank's app. Without scripts,
+//! `<meta>` reloads the page.
 
 use std::sync::LazyLock;
 
@@ -25,8 +26,8 @@ const STYLE: &str = include_str!("page.css");
 
 const SCRIPT: &str = include_str!("page.js");
 
-/// The reload interval while the payer may be paying, in seconds. It is short, so that the payer trusts the page. Each
-/// reload reads one row.
+/// The reload interval while the payer may be paying, in seconds. It is short, so that the page soon shows
+/// that the payment arrived. Each reload reads one row.
 const REFRESH_WHILE_PENDING: Option<u32> = Some(10);
 
 /// The reload interval during a review, in seconds. It is longer, because a review may last hours.
@@ -41,8 +42,8 @@ static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Returns the content security policy. It allows the page's own style and script by their hashes, and images from the
-/// same origin, and forbids everything else.
+/// Returns the content security policy. It allows only the page's style and script, by their hashes, and
+/// images from the same origin.
 pub fn content_security_policy() -> &'static str {
     &CONTENT_SECURITY_POLICY
 }
@@ -196,7 +197,7 @@ impl Appearance {
     }
 
     /// Returns the SVG path of the icon, in a view box of 24 by 24.
-    fn strokes(self) -> Option<&'static str> {
+    fn icon_path(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
             Self::Waiting => Some("M12 6v6l4 2.5"),
@@ -208,7 +209,8 @@ impl Appearance {
     }
 }
 
-/// Renders the page of a charge. Its expiry must be applied already: see [`domain::charge::StoredCharge::read_at`].
+/// Renders the page of a charge. The caller must have applied the charge's expiry: see
+/// [`domain::charge::StoredCharge::read_at`].
 pub fn render(charge: &Charge, now: Timestamp) -> String {
     let state = PageState::of(charge, now);
     let amount = pt_br::format_amount(charge.amount, charge.currency);
@@ -241,7 +243,8 @@ pub fn render(charge: &Charge, now: Timestamp) -> String {
     frame.around(&content)
 }
 
-/// Renders each method of the charge that has not expired. With several methods, each has its name and its expiry.
+/// Renders each payment method of the charge that has not expired. If the charge has several methods, each is
+/// shown with its name and expiry.
 fn payment_methods(charge: &Charge, now: Timestamp) -> Markup {
     let has_several = charge.methods.len() > 1;
     let ends = |method: &PaymentMethod| charge.artefacts.expires_at(*method).map(|end| (*method, end));
@@ -306,8 +309,8 @@ fn by_pix(charge: &Charge, pix: &Pix) -> Markup {
             }
             section.scan aria-labelledby="qr" {
                 h2 #qr { "QR code" }
-                // The URL is relative to the page's, so that it works behind any base path. A usual code has 65 modules
-                // including its margin, so each module is exactly four pixels wide.
+                // The URL is relative to the page's URL, so that it works behind any base path. A usual QR
+                // code has 65 modules including its margin, so each module is exactly four pixels wide.
                 img src={ (charge.id.raw()) "/qr.png" } width="260" height="260" alt="QR code Pix desta cobrança";
             }
             section.steps aria-labelledby="passos" {
@@ -323,7 +326,7 @@ fn by_pix(charge: &Charge, pix: &Pix) -> Markup {
     }
 }
 
-/// Renders the page for a URL that names no charge.
+/// Renders the page for a URL that matches no charge.
 pub fn not_found() -> String {
     let frame = Frame {
         tab_title: "Cobrança não encontrada",
@@ -337,7 +340,7 @@ pub fn not_found() -> String {
     })
 }
 
-/// Renders the page for a charge that can't be read. It reloads itself.
+/// Renders the page for a charge that can't be read. The page reloads itself.
 pub fn unavailable() -> String {
     let frame = Frame {
         tab_title: "Página indisponível no momento",
@@ -384,10 +387,10 @@ impl Frame<'_> {
                         p.test { strong { "Ambiente de teste" } ": nenhum dinheiro é cobrado." }
                     }
                     main class=(self.appearance.class()) {
-                        @if let Some(strokes) = self.appearance.strokes() {
+                        @if let Some(icon_path) = self.appearance.icon_path() {
                             svg.sign viewBox="0 0 24 24" width="56" height="56" aria-hidden="true" {
                                 circle cx="12" cy="12" r="12" {}
-                                path d=(strokes) {}
+                                path d=(icon_path) {}
                             }
                         }
                         (content)
@@ -400,8 +403,8 @@ impl Frame<'_> {
     }
 }
 
-/// Reads the receiver's name from the code. The payer's bank shows the same name. `None` when the code can't be parsed
-/// or has no name.
+/// Reads the receiver's name from the BR Code; the payer's bank shows the same name. `None` when the code
+/// can't be parsed or has no name.
 fn receiver(br_code: &str) -> Option<&str> {
     let name = BrCode::parse(br_code).ok()?.merchant_name().trim();
     (!name.is_empty()).then_some(name)
@@ -410,7 +413,7 @@ fn receiver(br_code: &str) -> Option<&str> {
 fn description(charge: &Charge) -> Option<String> {
     let metadata = charge.metadata.to_map();
     let description = metadata.get("description")?.as_str()?;
-    // Metadata and older rows may contain any text. Characters that hide or reorder text are removed, so that the payer
+    // Metadata may contain any text. Characters that hide or reorder text are removed, so that the payer
     // reads the description as it is written.
     let visible: String =
         description.chars().filter(|character| !text::is_forbidden_in_multiline(*character)).collect();

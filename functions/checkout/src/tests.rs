@@ -22,9 +22,9 @@ pub(crate) fn br_code(merchant_name: &str) -> String {
     code.encode().unwrap()
 }
 
-/// A live charge of R$ 1.234,56 that can be paid until 21/11/2026 às 15:04 (horário de Brasília). `differs` replaces
-/// fields of its row.
-pub(crate) fn charge(differs: &Value) -> StoredCharge {
+/// A live charge of R$ 1.234,56 that can be paid until 18:04:30 UTC on 21 November 2026. The page shows this time as
+/// "21/11/2026 às 15:04 (horário de Brasília)". `changes` replaces fields of the charge's row.
+pub(crate) fn charge(changes: &Value) -> StoredCharge {
     let mut row = json!({
         "id": format!("ch_{RAW_ID}"),
         "scope": "acc_0123456789abcdef:live",
@@ -42,11 +42,11 @@ pub(crate) fn charge(differs: &Value) -> StoredCharge {
         "created_at": at("2026-11-21T17:04:30Z").millis(),
         "updated_at": at("2026-11-21T17:04:30Z").millis(),
     });
-    row.as_object_mut().unwrap().extend(differs.as_object().unwrap().clone());
+    row.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     serde_json::from_value(row).unwrap()
 }
 
-/// Routes over a table that does not exist: a test that reads it fails.
+/// The function's routes, with a DynamoDB address at which no server listens. A request that reads the table fails.
 fn routes() -> Router {
     let var = |name: &str| {
         Some(match name {
@@ -74,6 +74,7 @@ async fn text_of(response: Response) -> String {
     String::from_utf8(body_of(response).await).unwrap()
 }
 
+/// Ids that name no charge. A path must contain a lower-case UUID with hyphens and without a prefix.
 fn malformed_ids() -> [String; 6] {
     [
         format!("ch_{RAW_ID}"),
@@ -86,7 +87,7 @@ fn malformed_ids() -> [String; 6] {
 }
 
 #[tokio::test]
-async fn only_the_raw_lower_case_id_names_a_page() {
+async fn a_page_url_with_an_id_other_than_a_lower_case_uuid_is_a_404() {
     for id in malformed_ids() {
         let response = send(Method::GET, &format!("/checkout/{id}")).await;
         assert_eq!(response.status(), 404, "{id}");
@@ -98,7 +99,7 @@ async fn only_the_raw_lower_case_id_names_a_page() {
 }
 
 #[tokio::test]
-async fn only_the_raw_lower_case_id_names_a_qr_image() {
+async fn a_qr_image_url_with_an_id_other_than_a_lower_case_uuid_is_a_404() {
     for id in malformed_ids() {
         let response = send(Method::GET, &format!("/checkout/{id}/qr.png")).await;
         let cache_control = header_of(&response, "cache-control");
@@ -109,7 +110,7 @@ async fn only_the_raw_lower_case_id_names_a_qr_image() {
 }
 
 #[tokio::test]
-async fn an_unknown_route_is_a_404_in_the_shape_of_the_contract() {
+async fn an_unknown_route_is_a_404_with_the_json_error_body() {
     for (method, path) in [
         (Method::GET, "/"),
         (Method::GET, "/checkout"),
@@ -130,11 +131,11 @@ async fn an_unknown_route_is_a_404_in_the_shape_of_the_contract() {
 #[tokio::test]
 async fn every_page_has_its_security_headers_and_no_internal_error() {
     let now = at("2026-11-21T17:10:00Z");
-    let failed = || Err(StoreError::Unavailable("table some-table".to_owned()));
+    let read_error = || Err(StoreError::Unavailable("table some-table".to_owned()));
     for (found, status) in [
         (Ok(Some(charge(&json!({})))), StatusCode::OK),
         (Ok(None), StatusCode::NOT_FOUND),
-        (failed(), StatusCode::SERVICE_UNAVAILABLE),
+        (read_error(), StatusCode::SERVICE_UNAVAILABLE),
     ] {
         let response = page_of(found, now);
         assert_eq!(response.status(), status);
@@ -148,7 +149,7 @@ async fn every_page_has_its_security_headers_and_no_internal_error() {
 }
 
 #[tokio::test]
-async fn a_test_charge_past_its_time_is_shown_as_expired() {
+async fn an_overdue_test_charge_is_shown_as_expired() {
     let found = charge(&json!({"scope": "acc_0123456789abcdef:test"}));
     let response = page_of(Ok(Some(found)), at("2026-11-21T18:04:31Z"));
     assert!(text_of(response).await.contains("Cobrança expirada"));
@@ -168,11 +169,11 @@ async fn the_qr_image_is_served_in_every_status_and_may_be_cached() {
 }
 
 #[test]
-fn a_qr_image_that_cannot_be_made_is_a_problem() {
+fn a_qr_image_that_cannot_be_made_returns_an_error_status() {
     let status = |found| qr_of(found).unwrap_err().status();
     assert_eq!(status(Ok(None)), StatusCode::NOT_FOUND);
     assert_eq!(status(Err(StoreError::Unavailable("down".to_owned()))), StatusCode::SERVICE_UNAVAILABLE);
-    let without_code =
+    let with_empty_code =
         charge(&json!({"artefacts": {"pix": {"br_code": "", "expires_at": 0, "ttl_seconds": 60}}}));
-    assert_eq!(status(Ok(Some(without_code))), StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(status(Ok(Some(with_empty_code))), StatusCode::INTERNAL_SERVER_ERROR);
 }

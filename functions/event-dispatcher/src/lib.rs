@@ -1,16 +1,18 @@
-//! Reads the state table's stream and carries out the actions that follow from each change: it inserts events and their
-//! deliveries, queues messages, counts in the rollups, writes audit rows, and cancels abandoned deliveries.
+//! Reads the state table's stream and carries out the actions that follow from each change: it inserts events
+//! and their deliveries, queues messages, updates the rollups, writes audit rows, and cancels abandoned
+//! deliveries.
 //!
 //! A change reaches a merchant in two hops:
 //!
-//! 1. The change of a charge, refund, MED case or payout, or a resend request, inserts event and delivery rows.
+//! 1. The change of a charge, refund, MED case or payout, or a resend request, inserts event and delivery
+//!    rows.
 //! 2. A new delivery row, which comes through the same stream, queues a message for the worker.
 //!
-//! Both may be repeated. The ids of events and deliveries are derived from the change or request, so a record that
-//! comes again inserts nothing twice. A duplicate message finds the delivery claimed or done.
+//! Both hops may be repeated. The ids of events and deliveries are derived from the change or request, so a
+//! repeated record inserts nothing twice. A duplicate message finds the delivery claimed or done.
 //!
-//! If the process dies, the stream passes the batch on again, from the first record that was not reported as done. Rows
-//! that DynamoDB removes lead to nothing.
+//! If the process dies, Lambda splits the batch and passes both parts on again. The removal of a row leads to
+//! no action.
 
 pub mod replay;
 mod rollups;
@@ -50,10 +52,12 @@ use tokio::task::JoinSet;
 /// The prefix of quarantined records in the bucket. The template allows writes under it.
 const QUARANTINE: &str = "failed-stream-records";
 
-/// Changes of a batch that are published at the same time.
+/// The most changes of a batch that are published concurrently, and the most audit rows that are written
+/// concurrently.
 const CONCURRENT_CHANGES: usize = 16;
 
-/// The most steps of abandonments in a batch. Each cancels up to a thousand deliveries, and the stream waits meanwhile.
+/// The most steps of abandonments in a batch. Each step cancels up to a thousand deliveries, and delays the
+/// stream.
 const MAX_STEPS: usize = 4;
 
 /// The function's state.
@@ -83,7 +87,7 @@ pub struct Dispatcher {
 struct BatchOutcome {
     /// Records that can't be parsed.
     unreadable: Vec<EventRecord>,
-    /// Sequence numbers of the records that failed for now.
+    /// Sequence numbers of the records whose actions failed and must be retried.
     failed: Vec<String>,
 }
 
@@ -104,13 +108,14 @@ struct StreamActions {
     email: Option<Email>,
     /// The audit row of an API key's action.
     audit: Option<Box<Audit>>,
-    /// The abandonment whose next step is to run.
+    /// The abandonment whose next step must run.
     abandonment: Option<Box<Abandonment>>,
 }
 
 impl Dispatcher {
     /// Reads `TABLE_NAME`, `DELIVERY_QUEUE_URL`, `ACQUIRER_QUEUE_URL`, `MAIL_QUEUE_URL`, `DOCUMENTS_BUCKET`,
-    /// `CHECKOUT_BASE_URL` and `MED_OUTCOME_NOTICES` (`off`: the outcome of MED cases is neither published nor mailed).
+    /// `CHECKOUT_BASE_URL` and `MED_OUTCOME_NOTICES` (`off`: the outcome of MED cases is neither published
+    /// nor mailed).
     pub fn from_vars(
         aws: &Aws,
         clock: Clock,
@@ -129,11 +134,11 @@ impl Dispatcher {
         })
     }
 
-    /// Processes a batch, its records concurrently. Their order does not matter, because the keys of all rows are
-    /// derived from the changes.
+    /// Processes the records of a batch concurrently. Their order does not matter, because the keys of all
+    /// rows are derived from the changes.
     ///
-    /// A record that can't be parsed is quarantined whole and counts as done. Reports the first record that failed for
-    /// now; Lambda passes on the batch from that record again.
+    /// A record that can't be parsed is quarantined whole and counts as done. Returns the first record whose
+    /// actions failed. Lambda then passes on the batch again from that record.
     pub async fn handle(&self, batch: StreamEvent) -> DynamoDbEventResponse {
         let BatchOutcome { unreadable, mut failed } = self.work_on(batch.records).await;
         for record in unreadable {
@@ -204,8 +209,8 @@ impl Dispatcher {
         BatchOutcome { unreadable, failed }
     }
 
-    /// Schedules the count of a scope's deliveries for one new delivery in 64. A failure is logged only: the next such
-    /// delivery schedules the count.
+    /// Schedules the count of a scope's deliveries for one new delivery in 64. A failure is only logged,
+    /// because the next such delivery schedules the count.
     async fn schedule_counting(&self, deliveries: &[(String, DeliveryMessage)]) {
         let sampled = deliveries.iter().filter(|(_, message)| message.delivery.is_sampled());
         let scopes: HashSet<Scope> = sampled.map(|(_, message)| message.scope).collect();
@@ -217,8 +222,8 @@ impl Dispatcher {
         }
     }
 
-    /// Runs the next steps of abandonments. A failure is logged only and does not block the stream: the scheduler runs
-    /// the step.
+    /// Runs the next steps of abandonments. A failure is only logged and does not block the stream, because
+    /// the scheduler runs the step later.
     async fn abandon(&self, abandonments: &[Abandonment]) {
         let deliveries = Deliveries::new(self.store.clone());
         for abandonment in abandonments.iter().take(MAX_STEPS) {
@@ -229,7 +234,7 @@ impl Dispatcher {
         }
     }
 
-    /// Stores a record that can't be parsed in the bucket, whole, so that an operator can replay it.
+    /// Stores the whole record, which can't be parsed, in the bucket, so that an operator can replay it.
     async fn quarantine(&self, record: &EventRecord, sequence_number: &str) -> Result<(), WorkError> {
         let body = serde_json::to_vec(record)?;
         let key = format!("{QUARANTINE}/{sequence_number}.json");
@@ -269,7 +274,8 @@ impl Dispatcher {
         endpoints: &EndpointsOfBatch,
     ) -> Result<(), StoreError> {
         for event in events {
-            // `commit` does not read a row that exists, so one that can't be parsed causes no failure.
+            // `commit` does not read an existing row, so an existing row that can't be parsed causes no
+            // failure.
             let _inserted_or_existing = self.store.commit(vec![Write::insert(event)?]).await?;
             let now = self.clock.now();
             if let Some(until) = resend.and_then(|_| event.needed_until(now)) {
@@ -287,8 +293,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Inserts audit rows, unless they exist, some of them concurrently. Returns the sequence numbers of those that
-    /// failed.
+    /// Inserts audit rows, unless they exist, some of them concurrently. Returns the sequence numbers of
+    /// those that failed.
     async fn record_all(&self, audits: Vec<(String, Audit)>) -> Vec<String> {
         let slots = Arc::new(Semaphore::new(CONCURRENT_CHANGES));
         let mut work = JoinSet::new();
@@ -309,8 +315,8 @@ impl Dispatcher {
         failed
     }
 
-    /// Parses a record and returns the actions that follow. They depend on the record and the configuration alone, so a
-    /// record that comes again leads to the same actions.
+    /// Parses a record and returns the actions that follow. These depend on the record and the configuration
+    /// alone, so a repeated record leads to the same actions.
     fn read(&self, record: &EventRecord) -> Result<StreamActions, WorkError> {
         let image = &record.change.new_image;
         if record.event_name == "REMOVE" {
@@ -392,7 +398,7 @@ async fn send<M: Message + Clone>(queue: &Queue<M>, messages: &[(String, M)]) ->
     // Boxed, because the future of a request takes kilobytes, and three run concurrently.
     match Box::pin(queue.send(&bodies)).await {
         Ok(refused) => {
-            let refused = refused.into_iter().filter_map(|place| messages.get(place));
+            let refused = refused.into_iter().filter_map(|index| messages.get(index));
             refused.map(|(number, _)| number.clone()).collect()
         }
         Err(error) => {
@@ -418,7 +424,7 @@ fn row<T: serde::de::DeserializeOwned>(image: &serde_dynamo::Item) -> Result<T, 
     serde_dynamo::from_item(image.clone()).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
-/// The endpoints of the scopes of a batch. Those of each scope are read once a batch.
+/// The endpoints of the scopes of a batch. The endpoints of each scope are read once a batch.
 #[derive(Clone)]
 struct EndpointsOfBatch {
     endpoints: Endpoints,

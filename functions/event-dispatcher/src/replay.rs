@@ -1,9 +1,10 @@
 //! Replays quarantined stream records from the bucket: records that the dispatcher could not read, under
-//! `failed-stream-records/`, and batches that Lambda discarded when it stopped retrying, under `aws/lambda/`. An
-//! operator starts it after the cause is fixed.
+//! `failed-stream-records/`, and batches that Lambda discarded when it stopped retrying, under `aws/lambda/`.
+//! An operator starts a replay after the cause is fixed.
 //!
-//! The records of an object are processed by the same code as stream records. The object is removed when all of them
-//! succeeded. A replay that stops half-way can be repeated: processing a record twice has no further effect.
+//! The records of an object are processed by the same code as stream records. The caller removes the object
+//! after all its records succeeded. A replay that stops half-way can be repeated, because processing a record
+//! twice has no further effect.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +17,13 @@ use serde_json::Value;
 
 use crate::{BatchOutcome, Dispatcher, QUARANTINE, sequence_number};
 
-/// The prefix of batches that Lambda discarded: `aws/lambda/<mapping>/<shard>/<time>-<random>` (Lambda: Retain
-/// discarded records for a DynamoDB event source).
+/// The prefix of batches that Lambda discarded: `aws/lambda/<mapping>/<shard>/<time>-<random>` (Lambda:
+/// Retain discarded records for a DynamoDB event source).
 const DISCARDED: &str = "aws/lambda/";
 
-/// The age of the oldest object that is replayed, in days. Event rows and the markers of counted changes are kept for
-/// 90 days. They deduplicate, so an older change could be published and counted a second time.
+/// The greatest age of an object that is replayed, in days. Event rows and the markers of counted changes
+/// deduplicate changes, and are kept for 90 days. So an older change could be published and counted a second
+/// time.
 const OLDEST_DAYS: i64 = 85;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
@@ -40,7 +42,7 @@ pub struct QuarantinedObject {
 pub struct ReplaySummary {
     /// The number of records.
     pub records: usize,
-    /// The accounts of the records whose rows name one.
+    /// The accounts of the changed rows that have a scope.
     pub accounts: BTreeSet<AccountId>,
 }
 
@@ -56,10 +58,12 @@ pub enum ReplayError {
     /// The object is so old that its changes might be published and counted twice.
     #[error("the object is older than {OLDEST_DAYS} days; its changes might be published and counted twice")]
     TooOld,
-    /// The records with these sequence numbers still can't be read. A replay processed the others.
+    /// The records with these sequence numbers still can't be read. If this was a replay, the others were
+    /// processed.
     #[error("records still can't be read: {}", .0.join(", "))]
     Unreadable(Vec<String>),
-    /// The records with these sequence numbers failed for now. The others were processed.
+    /// The actions of the records with these sequence numbers failed; a later replay may succeed. The others
+    /// were processed.
     #[error("records could not be processed now, try again: {}", .0.join(", "))]
     Failed(Vec<String>),
 }
@@ -97,9 +101,9 @@ fn account(record: &EventRecord) -> Option<AccountId> {
 impl Dispatcher {
     /// Lists the quarantined objects, sorted by key under each prefix.
     pub async fn list_quarantined(&self) -> Result<Vec<QuarantinedObject>, ReplayError> {
-        let own = format!("{QUARANTINE}/");
+        let quarantined_prefix = format!("{QUARANTINE}/");
         let mut waiting = Vec::new();
-        for prefix in [own.as_str(), DISCARDED] {
+        for prefix in [quarantined_prefix.as_str(), DISCARDED] {
             let mut pages =
                 self.s3.list_objects_v2().bucket(&self.bucket).prefix(prefix).into_paginator().send();
             while let Some(page) = pages.next().await {
@@ -120,14 +124,14 @@ impl Dispatcher {
         let records = self.fetch(object).await?;
         let unreadable = records.iter().filter(|record| self.read(record).is_err());
         let unreadable: Vec<String> = unreadable.map(sequence_number).collect();
-        if unreadable.is_empty() { Ok(replayed(&records)) } else { Err(ReplayError::Unreadable(unreadable)) }
+        if unreadable.is_empty() { Ok(summary(&records)) } else { Err(ReplayError::Unreadable(unreadable)) }
     }
 
-    /// Processes an object's records. The object stays, so that the caller can write an audit entry before it removes
-    /// the object.
+    /// Processes an object's records. The object stays, so that the caller can write an audit entry before it
+    /// removes the object.
     pub async fn replay(&self, object: &QuarantinedObject) -> Result<ReplaySummary, ReplayError> {
         let records = self.fetch(object).await?;
-        let replayed = replayed(&records);
+        let summary = summary(&records);
         let BatchOutcome { unreadable, failed } = self.work_on(records).await;
         if !failed.is_empty() {
             return Err(ReplayError::Failed(failed));
@@ -135,7 +139,7 @@ impl Dispatcher {
         if !unreadable.is_empty() {
             return Err(ReplayError::Unreadable(unreadable.iter().map(sequence_number).collect()));
         }
-        Ok(replayed)
+        Ok(summary)
     }
 
     /// Removes an object that was replayed.
@@ -157,7 +161,7 @@ impl Dispatcher {
     }
 }
 
-fn replayed(records: &[EventRecord]) -> ReplaySummary {
+fn summary(records: &[EventRecord]) -> ReplaySummary {
     ReplaySummary { records: records.len(), accounts: records.iter().filter_map(account).collect() }
 }
 
@@ -193,7 +197,7 @@ mod tests {
             "payload": event.to_string(),
         });
         let whole = records(discarded.to_string().as_bytes()).unwrap();
-        let found = replayed(&whole);
+        let found = summary(&whole);
         assert_eq!((found.records, found.accounts.len()), (2, 1));
         let mut nested = discarded.clone();
         nested["payload"] = event;

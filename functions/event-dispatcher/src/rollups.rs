@@ -11,35 +11,36 @@ use tokio::task::JoinSet;
 
 use crate::Dispatcher;
 
-/// Scopes of a batch whose changes are counted at the same time.
+/// The most scopes of a batch that are counted at the same time.
 const CONCURRENT_SCOPES: usize = 8;
 
 impl Dispatcher {
-    /// Counts changes, given with the sequence numbers of their records. Returns the sequence numbers of those that
-    /// were not counted. Scopes are counted concurrently, because they share no row.
+    /// Adds changes to the rollups. Each change comes with the sequence number of its stream record. If a scope fails,
+    /// returns the sequence numbers of all its changes; a repeated call skips those that were counted already. Scopes
+    /// are counted concurrently, because they share no row.
     pub(crate) async fn count(&self, changes: Vec<(String, RollupChange)>) -> Vec<String> {
         let mut by_scope: HashMap<Scope, (Vec<String>, Vec<RollupChange>)> = HashMap::new();
         for (sequence_number, change) in changes {
-            let (numbers, changes) = by_scope.entry(change.scope).or_default();
-            numbers.push(sequence_number);
+            let (sequence_numbers, changes) = by_scope.entry(change.scope).or_default();
+            sequence_numbers.push(sequence_number);
             changes.push(change);
         }
-        let slots = Arc::new(Semaphore::new(CONCURRENT_SCOPES));
-        let mut work = JoinSet::new();
-        for (scope, (numbers, changes)) in by_scope {
-            let (rollups, clock, slots) =
-                (Rollups::new(self.store.clone()), self.clock.clone(), Arc::clone(&slots));
-            work.spawn(async move {
-                let _slot = slots.acquire().await;
+        let permits = Arc::new(Semaphore::new(CONCURRENT_SCOPES));
+        let mut tasks = JoinSet::new();
+        for (scope, (sequence_numbers, changes)) in by_scope {
+            let (rollups, clock, permits) =
+                (Rollups::new(self.store.clone()), self.clock.clone(), Arc::clone(&permits));
+            tasks.spawn(async move {
+                let _permit = permits.acquire().await;
                 match rollups.count(changes, clock.now()).await {
                     Ok(()) => Vec::new(),
                     Err(error) => {
                         tracing::error!(%scope, %error, "can't count changes in the rollups");
-                        numbers
+                        sequence_numbers
                     }
                 }
             });
         }
-        work.join_all().await.into_iter().flatten().collect()
+        tasks.join_all().await.into_iter().flatten().collect()
     }
 }

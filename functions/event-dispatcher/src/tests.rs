@@ -40,12 +40,12 @@ fn dispatcher() -> Dispatcher {
     Dispatcher::from_vars(&Aws::from_vars(&var).unwrap(), Clock::default(), &var).unwrap()
 }
 
-/// A row as stream records contain it.
+/// A row in the form in which stream records contain it.
 fn image(row: &impl Row) -> Value {
     serde_json::to_value(serde_dynamo::Item::from(to_item(row).unwrap())).unwrap()
 }
 
-/// A stream record. `null`: it has no such image.
+/// A stream record. `old` or `new` is `null` if the record has no such image.
 fn record(name: &str, old: &Value, new: &Value) -> EventRecord {
     let keys = if new.is_null() { old } else { new };
     let record = json!({
@@ -165,7 +165,7 @@ fn resend() -> Resend {
     Resend { id: ResendId::new(at(120), [7; 10]), charge: paid(), refund: None, at: at(120) }
 }
 
-/// The events of a charge that is paid. `webhook_url`: the transaction's own URL, if it has one.
+/// The events of a charge that is paid. `webhook_url`: the transaction's `webhookUrl`, if it has one.
 fn paid_events(webhook_url: Option<&str>) -> Vec<Event> {
     let payment_details = webhook_url
         .map(|url| domain::charge::PaymentDetails { customer_id: None, webhook_url: Some(url.to_owned()) });
@@ -184,7 +184,7 @@ fn a_new_charge_is_published_and_counted() {
 }
 
 #[test]
-fn a_new_charge_that_its_acquirer_must_finalise_is_sent_to_it_once() {
+fn a_new_charge_that_the_acquirer_must_finalise_is_queued_for_it_once() {
     let pending = Charge { status: TransactionStatus::Pending, ..waiting() };
     insta::assert_snapshot!(actions(&insert(&pending)), @r#"
     count version 1 on 2026-11-21 in BRL: c9 +1, made +1, s_pe +1
@@ -243,13 +243,13 @@ fn a_cancelled_charge_is_audited_only_if_an_api_key_cancelled_it() {
 }
 
 #[test]
-fn a_charge_whose_status_stays_leads_to_nothing() {
+fn a_change_that_keeps_a_charges_status_leads_to_nothing() {
     let changed = transition::next_version(paid(), at(90));
     insta::assert_snapshot!(actions(&modify(&paid(), &changed)), @"nothing");
 }
 
 #[test]
-fn a_refund_is_sent_to_its_acquirer_and_audited_once_and_each_step_is_published() {
+fn a_refund_is_queued_for_the_acquirer_and_audited_once_and_each_step_is_published() {
     let step = refund();
     let requested = Refund { actor: Some(by_key(1)), ..step.refund };
     let started = requested.started(&step.charge, at(101)).unwrap().unwrap();
@@ -437,7 +437,7 @@ fn a_row_that_does_not_parse_is_an_error_and_not_skipped() {
 }
 
 #[tokio::test]
-async fn a_batch_whose_records_lead_to_nothing_is_done_without_a_call() {
+async fn a_batch_whose_records_lead_to_nothing_is_done_without_a_request_to_aws() {
     let event = paid_events(None).remove(0);
     let batch = json!({"Records": [
         insert(&event),

@@ -1,9 +1,10 @@
-//! Sends emails to the contacts of accounts. An email reports that a MED case opened or ended, that the service
-//! disabled an endpoint, or that a refund is sent to a new Pix key of a third party.
+//! Sends emails to the contacts of accounts. An email reports that a MED case opened or ended, that the
+//! service disabled an endpoint, or that a refund is sent to a new Pix key of a third party.
 //!
-//! A queue message names the change. The text is written from the rows as they are when the message is handled. A claim
-//! in the email's own row prevents a second sending ([`shared::email`]). SQS retries a message that fails, and then
-//! moves it to the dead-letter queue. The modules write an email's text, encode it as a message, and send it.
+//! A queue message identifies the change. The mailer writes the text from the rows as they are when it
+//! handles the message. A claim in the email's row prevents two workers from sending the email at once
+//! ([`shared::email`]). SQS retries a failed message, and moves it to the dead-letter queue after five
+//! receives. `text` writes an email, `message` encodes it, and `sender` and `ses` send it.
 
 pub mod message;
 pub mod sender;
@@ -48,10 +49,8 @@ enum MailerError {
     /// A table or queue did not answer, or a row is missing or can't be decoded.
     #[error(transparent)]
     Work(#[from] WorkError),
-    /// The message can't be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// The sender failed.
     #[error(transparent)]
     Send(#[from] SendError),
 }
@@ -75,7 +74,8 @@ impl From<RandomError> for MailerError {
 }
 
 impl Mailer {
-    /// Reads `TABLE_NAME`, `MAIL_QUEUE_URL` and `MAIL_FROM`. When `MAIL_FROM` is empty or absent, no email is sent.
+    /// Reads `TABLE_NAME`, `MAIL_QUEUE_URL` and `MAIL_FROM`. When `MAIL_FROM` is empty or absent, no email is
+    /// sent.
     ///
     /// # Errors
     ///
@@ -98,7 +98,8 @@ impl Mailer {
         })
     }
 
-    /// Handles a batch of messages concurrently. Reports the messages that failed, so that only they are retried.
+    /// Handles a batch of messages concurrently. Reports the messages that failed, so that only they are
+    /// retried.
     pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
         let mailer = self.clone();
         queue::process_batch(batch, move |email: Email| {
@@ -116,7 +117,8 @@ impl Mailer {
         let claim = u64::from_le_bytes(random::bytes()?);
         match self.emails.claim(&email, claim, now).await? {
             Claim::Sent => Ok(()),
-            // The worker that holds the lease may still fail, so the message is handled again when the lease expires.
+            // The worker that holds the lease may still fail, so the message is handled again when the lease
+            // expires.
             Claim::Busy { until } => {
                 Ok(self.queue.send_later(&email, until.saturating_duration_since(now)).await?)
             }
@@ -132,8 +134,8 @@ impl Mailer {
         }
     }
 
-    /// Returns the recipient and the text of an email. `None` when the account has no contact that accepts emails, or
-    /// when the change no longer needs one.
+    /// Returns the recipient and the text of an email. `None` when the account has no contact that accepts
+    /// emails, or when the change no longer needs an email.
     async fn compose(&self, email: &Email) -> Result<Option<(MailAddress, Text)>, WorkError> {
         let account = Account::key_of(&email.scope.account);
         let (account, text) = tokio::join!(self.store.get::<Account>(&account), self.text(email));
@@ -148,12 +150,13 @@ impl Mailer {
         Ok(match email.about {
             EmailTopic::MedOpened(id) => Some(text::opened(&self.case(id).await?)),
             EmailTopic::MedResolved(id) => text::resolved(&self.case(id).await?),
-            // No email when the merchant has deleted or reactivated the endpoint meanwhile.
+            // `None` when the merchant has deleted or reactivated the endpoint meanwhile.
             EmailTopic::EndpointDisabled(id) => {
                 let endpoint: Option<Endpoint> = self.store.get(&Endpoint::key_of(&email.scope, id)).await?;
                 endpoint.and_then(|endpoint| text::disabled(&endpoint, email.at))
             }
-            // The key is recorded even if the contact accepts no emails, so that a known key is never reported as new.
+            // The key is recorded even if the contact accepts no emails, so that a later refund to the key is
+            // not reported as the first.
             EmailTopic::RefundDestination(id) => {
                 let refund: Option<Refund> = self.store.get(&Refund::key_of(id)).await?;
                 let refund = refund.ok_or(WorkError::Missing("the refund of an email does not exist"))?;
@@ -176,7 +179,8 @@ impl Mailer {
             }
             return Err(error.into());
         }
-        // The email is sent, so a failure to record it is only logged: a retry of the message would send it again.
+        // The email is sent. A failure to mark it as sent is only logged, because a retry of the message
+        // would send the email again.
         match self.emails.mark_sent(claimed, self.clock.now()).await {
             Ok(true) => {}
             Ok(false) => {

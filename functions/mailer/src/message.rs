@@ -38,8 +38,8 @@ pub struct EmailMessage {
 pub struct EncodeError(String);
 
 impl EmailMessage {
-    /// Encodes an email. The `Message-ID` depends on the email's id and the sender's domain, so a second sending has
-    /// the same one.
+    /// Encodes an email. The `Message-ID` consists of the email's id and the sender's domain, so an email that is sent
+    /// twice has the same one both times. SES replaces it by its own.
     pub(crate) fn new(
         id: EmailId,
         (from, to): (&MailAddress, &MailAddress),
@@ -53,14 +53,14 @@ impl EmailMessage {
                 .map_err(|error: lettre::address::AddressError| EncodeError(error.to_string()))?;
             Ok::<_, EncodeError>(Mailbox::new(None, address))
         };
-        let written_at = UNIX_EPOCH
+        let date = UNIX_EPOCH
             .checked_add(Duration::from_millis(u64::try_from(at.millis()).unwrap_or_default()))
             .unwrap_or(UNIX_EPOCH);
         let message = Message::builder()
             .from(mailbox(from)?)
             .to(mailbox(to)?)
             .subject(&text.subject)
-            .date(written_at)
+            .date(date)
             .message_id(Some(format!("<{id}@{}>", from.domain())))
             .raw_header(HeaderValue::new(AUTO_SUBMITTED, "auto-generated".to_owned()))
             .header(MIME_VERSION_1_0)
@@ -87,7 +87,7 @@ mod tests {
     }
 
     /// Parses a message as a recipient does, and returns the names of its headers in order.
-    fn headers(message: &EmailMessage) -> Vec<String> {
+    fn header_names(message: &EmailMessage) -> Vec<String> {
         let parsed = MessageParser::default().parse(&message.bytes).unwrap();
         parsed.headers_raw().map(|(name, _)| name.to_owned()).collect()
     }
@@ -116,8 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn no_text_can_inject_or_end_headers() {
-        let plain = headers(&message("Assunto", "Texto"));
+    fn no_text_can_inject_a_header_or_start_the_body_early() {
+        let plain = header_names(&message("Assunto", "Texto"));
         for evil in [
             "a\r\nBcc: eva@outra.example",
             "a\nBcc: eva@outra.example",
@@ -129,7 +129,7 @@ mod tests {
             "a\0b",
         ] {
             let message = message(evil, evil);
-            assert_eq!(headers(&message), plain, "{evil:?}");
+            assert_eq!(header_names(&message), plain, "{evil:?}");
             let head = String::from_utf8(message.bytes.clone()).unwrap();
             let head = head.split("\r\n\r\n").next().unwrap().to_owned();
             assert!(head.split("\r\n").all(|line| !line.contains(['\r', '\n'])), "{head:?}");

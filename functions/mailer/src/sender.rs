@@ -1,5 +1,5 @@
-//! The ways to send an email. A stack sends by SES. The service on one machine writes files, so that no real inbox
-//! receives emails from development.
+//! The ways to send an email. A stack sends by SES. The service on one machine writes files, so that
+//! development sends no emails to real inboxes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::message::EmailMessage;
 pub enum Sender {
     /// Sends by SES.
     Ses(crate::ses::Ses),
-    /// Writes each email to this directory, as a file that email programs open: `<time>-<id>.eml`.
+    /// Writes each email to this directory, as a file `<time>-<id>.eml`, which email programs can open.
     Directory(PathBuf),
     /// Sends nothing; only the log shows the subject.
     Nowhere,

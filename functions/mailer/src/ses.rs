@@ -1,5 +1,5 @@
-//! Sends emails by Amazon SES, with version 1 of its API: that library is half as large as version 2's and can also
-//! send a raw message.
+//! Sends emails by Amazon SES. It uses version 1 of the SES API, because the library of version 1 is half as
+//! large as that of version 2. Both versions can send a raw message.
 
 use aws_sdk_ses::config::retry::RetryConfig;
 use aws_sdk_ses::config::{BehaviorVersion, Config};
@@ -24,14 +24,15 @@ impl Ses {
             .credentials_provider(aws.credentials())
             .http_client(aws.http())
             .timeout_config(timeouts())
-            // An email whose response was lost may have been sent. The client does not retry; the queue does, later and
-            // less often.
+            // When a response is lost, the email may have been sent. So the client does not retry. The queue
+            // retries later and less often.
             .retry_config(RetryConfig::disabled());
         config.set_endpoint_url(var("AWS_ENDPOINT_URL_SES").filter(|url| !url.is_empty()));
         Self(aws_sdk_ses::Client::from_conf(config.build()))
     }
 
-    /// Sends an email to its `to` address. The request names the recipient, so SES ignores recipients in the headers.
+    /// Sends an email to its `to` address. The request names the recipient, so SES ignores recipients in the
+    /// headers.
     ///
     /// # Errors
     ///
@@ -40,7 +41,8 @@ impl Ses {
         let raw = RawMessage::builder().data(Blob::new(message.bytes.clone())).build();
         let raw = raw.map_err(|error| error.to_string())?;
         let send = self.0.send_raw_email().source(message.from.as_str()).destinations(message.to.as_str());
-        // The text of a refusal may contain the recipient's address, which must not be logged. The code is enough.
+        // The text of a refusal may contain the recipient's address, which must not be logged. The code is
+        // enough.
         let refusal = |error: SdkError<SendRawEmailError>| match error.as_service_error() {
             Some(refused) => refused.code().unwrap_or("refused").to_owned(),
             None => DisplayErrorContext(error).to_string(),
@@ -71,8 +73,8 @@ mod tests {
         EmailMessage::new(id, (&from, &to), &text, at).unwrap()
     }
 
-    /// Starts a server that answers one request with `answer`, and a client of it. The task returns the request it
-    /// received.
+    /// Starts a server that answers one request with `answer`, and creates a client of that server. The
+    /// server's task returns the request.
     async fn ses(answer: String) -> (Ses, JoinHandle<(String, TcpListener)>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -80,7 +82,7 @@ mod tests {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut request = Vec::new();
             let mut part = [0; 4096];
-            // The body is a form; both of these fields must have arrived.
+            // The request's body is a form. It is complete when both of these fields have arrived.
             while !String::from_utf8_lossy(&request).contains("RawMessage.Data=")
                 || !String::from_utf8_lossy(&request).contains("Destinations.member.1=")
             {
@@ -135,6 +137,6 @@ mod tests {
         let lost = ses.send(&message()).await.unwrap_err();
         assert!(!lost.contains("ana@"), "{lost}");
         let (_, listener) = server.await.unwrap();
-        assert!(timeout(Duration::ZERO, listener.accept()).await.is_err(), "another request");
+        assert!(timeout(Duration::ZERO, listener.accept()).await.is_err(), "the client sent another request");
     }
 }

@@ -1,8 +1,9 @@
-//! Writes the texts of emails in Brazilian Portuguese, as pure functions of a row. Amounts and times have the Brazilian
-//! format.
+//! Writes the texts of emails in Brazilian Portuguese, as pure functions of a row. Amounts and times have the
+//! Brazilian format.
 //!
-//! An email contains no text written by a payer, because such text may contain a CPF or CNPJ. It contains only the host
-//! of an endpoint's URL, because the URL may contain a secret. The merchant can read both through the API.
+//! An email contains no text written by a payer, because such text may contain a CPF or CNPJ. Of an
+//! endpoint's URL it contains only the host, because the URL may contain a secret. The merchant can read the
+//! payer's text and the URL through the API.
 
 use domain::ids::{EmailId, Mode};
 use domain::med::{CaseKind, CaseStatus, MedCase, MoneyOutcome};
@@ -23,7 +24,7 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Joins paragraphs to a body.
+    /// Builds a text from a subject and the paragraphs of the body.
     fn new(subject: String, paragraphs: &[String]) -> Self {
         Self { subject, body: format!("{}\n", paragraphs.join("\n\n")) }
     }
@@ -31,7 +32,7 @@ impl Text {
     /// Adds a greeting, and in test mode a note that no real money moved.
     pub(crate) fn addressed(self, merchant_name: &str, mode: Mode) -> Self {
         let Self { subject, body } = self;
-        // The name must stay on one line.
+        // A line break in the name would split the greeting.
         let name: String = merchant_name.chars().filter(|letter| !letter.is_control()).collect();
         match mode {
             Mode::Live => Self { subject, body: format!("Olá, {name}.\n\n{body}") },
@@ -44,7 +45,7 @@ impl Text {
         }
     }
 
-    /// Adds a footer with the email's id, which a merchant can quote to the support.
+    /// Adds a footer with the email's id, which a merchant can quote to the platform's support.
     pub(crate) fn signed(self, id: EmailId) -> Self {
         Self {
             body: format!("{}\nAviso automático {id}. Não responda a este e-mail.\n", self.body), ..self
@@ -52,7 +53,8 @@ impl Text {
     }
 }
 
-/// Writes the email for a case that opened. When the email is sent late, it describes the case's current status.
+/// Writes the email for a case that opened. When the email is sent late, it describes the case's current
+/// status.
 pub(crate) fn opened(case: &MedCase) -> Text {
     let deadline = case.response_deadline.filter(|_| case.status == CaseStatus::Open);
     let until =
@@ -86,7 +88,8 @@ pub(crate) fn opened(case: &MedCase) -> Text {
             format!("Você já contestou o caso. Pela API, ainda pode:\n{evidence}\n{read}"),
         ),
         CaseStatus::Accepted | CaseStatus::Rejected | CaseStatus::Closed => {
-            // This email does not report the outcome: outcome notices have an email of their own and can be turned off.
+            // This email does not report the outcome, because the outcome has its own email, which can be
+            // turned off.
             (None, format!("O caso não espera mais resposta. Pela API: GET {path}."))
         }
     };
@@ -153,8 +156,8 @@ pub(crate) fn resolved(case: &MedCase) -> Option<Text> {
     Some(Text::new(format!("Caso encerrado, {how}: {}", contested(case)), &paragraphs))
 }
 
-/// Writes the email for an endpoint that the service disabled at `at`. `None` when the endpoint is active again, was
-/// disabled once more later, or has a new URL.
+/// Writes the email for an endpoint that the service disabled at `at`. `None` when the endpoint is active
+/// again, was disabled again later, or has a new URL.
 pub(crate) fn disabled(endpoint: &Endpoint, at: Timestamp) -> Option<Text> {
     let disabled = endpoint.disabled.as_ref().filter(|disabled| disabled.at == at)?;
     let failing_since = endpoint.failing_since?;
@@ -182,8 +185,8 @@ pub(crate) fn disabled(endpoint: &Endpoint, at: Timestamp) -> Option<Text> {
     Some(Text::new(format!("Endpoint de webhooks desativado: {host}"), &paragraphs))
 }
 
-/// Writes the email for the first refund to a Pix key of a third party. The key is masked, because it is personal
-/// data. `None` when the refund has no key.
+/// Writes the email for the first refund to a Pix key of a third party. The key is masked, because it is
+/// personal data. `None` when the refund has no key.
 pub(crate) fn destination(refund: &Refund) -> Option<Text> {
     let key = refund.destination.as_ref()?.masked();
     let fields = [
@@ -205,7 +208,7 @@ pub(crate) fn destination(refund: &Refund) -> Option<Text> {
     Some(Text::new(format!("Estorno para uma nova chave Pix: {key}"), &paragraphs))
 }
 
-/// Names a case by its type and amount.
+/// Describes a case by its type and amount.
 fn contested(case: &MedCase) -> String {
     format!("{} de {}", kind(case.kind), pt_br::format_amount(case.amount, case.currency))
 }
@@ -219,8 +222,8 @@ fn kind(kind: CaseKind) -> &'static str {
     }
 }
 
-/// Formats the amount that a case retains, or that its end returned to the merchant or debited. `None` when the case
-/// moved no money.
+/// Formats the amount that an open case retains. After the case has ended, that is the amount returned to the
+/// merchant or debited. `None` when the case moved no money.
 fn moved(case: &MedCase) -> Option<String> {
     Amount::parse(case.moved).ok().map(|moved| pt_br::format_amount(moved, case.currency))
 }
@@ -318,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_retained_nothing_says_so() {
+    fn the_email_of_a_case_that_retained_nothing_says_so() {
         let unconfirmed =
             MedCase { moved: MinorUnits::ZERO, unconfirmed: true, response_deadline: None, ..case() };
         insta::assert_snapshot!(whole(&opened(&unconfirmed)), @r#"
@@ -448,17 +451,21 @@ mod tests {
         - Ler o que foi perdido: GET /v1/events
         "#);
         assert!(!text.contains("s3cret"));
-        assert_eq!(disabled(&endpoint, at("2026-11-01T00:00:00Z")), None, "it was disabled at another time");
+        assert_eq!(
+            disabled(&endpoint, at("2026-11-01T00:00:00Z")),
+            None,
+            "the endpoint was disabled at another time"
+        );
         assert_eq!(
             disabled(&Endpoint { failing_since: None, ..endpoint.clone() }, off_at),
             None,
-            "its URL changed"
+            "the endpoint's URL changed"
         );
         assert_eq!(disabled(&Endpoint { disabled: None, ..endpoint }, off_at), None);
     }
 
     #[test]
-    fn an_email_greets_the_merchant_and_marks_a_test() {
+    fn an_email_greets_the_merchant_and_is_marked_in_test_mode() {
         let text = Text::new("Assunto".to_owned(), &["Um.".to_owned(), "Dois.".to_owned()]);
         let id = EmailId::derive(at("2026-11-21T00:00:00Z"), "row", 1, "kind");
         let live = text.clone().addressed("Loja\r\n Exemplo", Mode::Live).signed(id);

@@ -1,4 +1,4 @@
-//! Serves `/v1/payments`: charges in the transaction wire format (contract: Payments).
+//! Serves `/v1/payments`, which shows charges as payments (contract: Payments).
 
 mod list;
 mod refunds;
@@ -40,7 +40,8 @@ pub fn router(app: App) -> Router {
     with_middleware(routes)
 }
 
-/// A charge on the payments surface. The type exists for the 404's text, which says payment instead of charge.
+/// A charge, shown as a payment. The type exists only so that the text of a 404 says payment instead of
+/// charge.
 struct Payment(StoredCharge);
 
 impl Scoped for Payment {

@@ -1,9 +1,11 @@
-//! Runs due work at every invocation. It expires charges, releases tranches of held money and polls acquirers for
-//! pending charges and unfinished refunds. It also retries deliveries, cancels abandoned ones, advances the count of
-//! deliveries, and replaces queue messages that were lost.
+//! Runs all due work once per invocation. It expires charges and releases tranches of held money. It sends
+//! the queue messages that poll acquirers for pending charges and unfinished refunds, and those that retry
+//! deliveries. These messages also replace lost ones. It cancels abandoned deliveries, and counts deliveries
+//! that succeeded at their first attempt.
 //!
-//! Rows with due work are in a sparse index, sharded and sorted by due time. Each run reads the due rows and processes
-//! them by the same conditional writes as every other path. So concurrent runs, or a run that crashes, do no harm.
+//! Rows with due work are in a sparse index, sharded and sorted by due time. Each run reads the due rows and
+//! processes them by conditional writes, like the other functions. So concurrent runs, or a run that crashes,
+//! do no harm.
 
 use domain::calendar::Day;
 use domain::charge::transition::Command;
@@ -24,10 +26,12 @@ use shared::webhook::delivery::{Abandonment, Deliveries, Delivery, NEXT_LOOK_SEC
 use shared::webhook::queue::{DeliveryMessage, DeliveryQueue};
 use tokio::task::JoinSet;
 
-/// The most pages of a shard in one run. The next run, a minute later, reads the rest.
+/// The maximum number of pages of due rows that one run reads from a shard. The next run, a minute later,
+/// reads the rest.
 const MAX_PAGES: usize = 50;
 
-/// The delay of a row whose processing failed, in seconds. The delay keeps failing rows from blocking the others.
+/// How long a row is postponed when its processing failed, in seconds. So failing rows do not block the
+/// others.
 const RETRY_FAILED_SECONDS: i64 = 300;
 
 /// The longest pause between two polls of an acquirer, in seconds: 6 hours.
@@ -39,11 +43,12 @@ enum DueAction {
     Delivery(DeliveryMessage),
     /// Send this message to the queue of acquirer work.
     Acquirer(AcquirerMessage),
-    /// Count this scope's deliveries, after the other rows, because it takes long.
+    /// Count this scope's deliveries. The count is slow, so it runs after the other rows.
     Count(Scope),
-    /// Cancel some more of these abandoned deliveries, after the other rows, because it takes long.
+    /// Run the next step of this abandonment, which cancels some of the deliveries. The step is slow, so it
+    /// runs after the other rows.
     Abandon(Box<Abandonment>),
-    /// Nothing: the row is done, or another caller has moved it.
+    /// Nothing: the row is done, or another caller has changed its due time.
     Nothing,
 }
 
@@ -60,9 +65,9 @@ pub struct Scheduler {
     /// The state table.
     pub store: Store,
     /// The queue of deliveries.
-    pub queue: DeliveryQueue,
+    pub delivery_queue: DeliveryQueue,
     /// The queue of acquirer work.
-    pub acquirers: AcquirerQueue,
+    pub acquirer_queue: AcquirerQueue,
     /// The time source.
     pub clock: Clock,
 }
@@ -80,22 +85,24 @@ impl Scheduler {
     ) -> Result<Self, ConfigError> {
         Ok(Self {
             store: Store::new(aws.dynamodb(), required(var, "TABLE_NAME")?),
-            queue: DeliveryQueue::new(aws.sqs(), required(var, "DELIVERY_QUEUE_URL")?),
-            acquirers: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
+            delivery_queue: DeliveryQueue::new(aws.sqs(), required(var, "DELIVERY_QUEUE_URL")?),
+            acquirer_queue: AcquirerQueue::new(aws.sqs(), required(var, "ACQUIRER_QUEUE_URL")?),
             clock,
         })
     }
 
-    /// Processes all rows that are due now, the shards concurrently. Returns the number of rows processed.
+    /// Processes all rows that are due now, with the shards in parallel. Returns the number of rows
+    /// processed.
     ///
     /// # Errors
     ///
-    /// The failure of the first shard that failed. The work of the other shards stays done, and the next run continues.
+    /// The error of the first shard that failed. The other shards are processed nevertheless, and the next
+    /// run continues.
     pub async fn run(&self) -> Result<usize, WorkError> {
         let mut shards = JoinSet::new();
         for shard in 0..DUE_SHARDS {
-            let work = self.clone();
-            shards.spawn(async move { work.run_shard(shard).await });
+            let scheduler = self.clone();
+            shards.spawn(async move { scheduler.run_shard(shard).await });
         }
         let mut processed: usize = 0;
         for shard in shards.join_all().await {
@@ -117,7 +124,8 @@ impl Scheduler {
                 None => break,
             }
         }
-        // Slow work runs sequentially and saves each step, so a run that is cut short has still made progress.
+        // Slow work runs sequentially and persists each step, so a run that is cut short has still made
+        // progress.
         for abandonment in slow.to_abandon {
             if let Err(error) = self.deliveries().run_abandonment_step(&abandonment, self.clock.now()).await {
                 let Abandonment { scope, endpoint, .. } = &abandonment;
@@ -141,8 +149,8 @@ impl Scheduler {
     ) -> Result<usize, WorkError> {
         let mut rows = JoinSet::new();
         for due in due {
-            let work = self.clone();
-            rows.spawn(async move { work.process_row(&due, now).await });
+            let scheduler = self.clone();
+            rows.spawn(async move { scheduler.process_row(&due, now).await });
         }
         let (mut deliveries, mut acquirer_messages) = (Vec::new(), Vec::new());
         let mut processed: usize = 0;
@@ -162,9 +170,10 @@ impl Scheduler {
                 Err(error) => failure = Some(error),
             }
         }
-        // Messages are sent even if other rows failed, because the rows of these messages are already postponed. If a
-        // queue refuses a message, it is sent again when its row is due next.
-        let sent = tokio::join!(self.queue.send(&deliveries), self.acquirers.send(&acquirer_messages));
+        // Messages are sent even if other rows failed, because the rows of these messages are already
+        // postponed. If a queue refuses a message, the message is sent again when its row is due next.
+        let sent =
+            tokio::join!(self.delivery_queue.send(&deliveries), self.acquirer_queue.send(&acquirer_messages));
         for refused in [sent.0, sent.1] {
             match refused {
                 Ok(refused) if refused.is_empty() => {}
@@ -175,7 +184,7 @@ impl Scheduler {
         failure.map_or(Ok(processed), Err)
     }
 
-    /// Processes one row. If that fails, the row is postponed, so that it does not block the others.
+    /// Processes one row. If the processing fails, postpones the row, so that it does not block the others.
     async fn process_row(&self, due: &DueRow, now: Timestamp) -> Result<DueAction, WorkError> {
         let result = if Delivery::is_at(&due.key) {
             self.start_delivery(due, now).await
@@ -222,8 +231,8 @@ impl Scheduler {
         self.poll_acquirer(due, AcquirerMessage::Refund(refund.id), refund.created_at, now).await
     }
 
-    /// Postpones a row until its next poll, and returns the message that polls the acquirer now. If another caller has
-    /// moved the row, returns nothing to do.
+    /// Postpones a row until its next poll, and returns the message that polls the acquirer now. If another
+    /// caller has changed the row's due time, returns [`DueAction::Nothing`].
     async fn poll_acquirer(
         &self,
         due: &DueRow,
@@ -278,8 +287,8 @@ impl Scheduler {
     }
 }
 
-/// Returns the time of the next poll of an acquirer. The pause equals the age of the work, within bounds, so it doubles
-/// with each poll.
+/// Returns the time of the next poll of an acquirer. The pause equals the time since `since`, within bounds,
+/// so each pause is about twice as long as the previous one.
 fn next_poll_at(since: Timestamp, now: Timestamp) -> Timestamp {
     let age_seconds = now.millis_since(since).div_euclid(1_000);
     later(now, age_seconds.clamp(NEXT_LOOK_SECONDS, MAX_POLL_SECONDS))

@@ -10,10 +10,10 @@ use shared::store::Aws;
 async fn main() -> Result<(), Error> {
     shared::log::start();
     let var = |name: &str| std::env::var(name).ok();
-    let work = &Scheduler::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
+    let scheduler = &Scheduler::from_vars(&Aws::from_vars(&var)?, Clock::default(), &var)?;
     lambda_runtime::run(service_fn(|_tick: LambdaEvent<Value>| async move {
-        let moved = work.run().await?;
-        Ok::<_, Error>(serde_json::json!({ "moved": moved }))
+        let processed = scheduler.run().await?;
+        Ok::<_, Error>(serde_json::json!({ "moved": processed }))
     }))
     .await
 }

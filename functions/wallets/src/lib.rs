@@ -14,7 +14,8 @@ use shared::wallet::view::{BalanceView, FlatBalanceView, StatementView, WalletVi
 /// The page size of the JSON statement, equal to that of other lists.
 const JSON_PAGE: PageSize = PageSize { default: 25, max: 100 };
 
-/// The page size of the CSV statement: one request covers a small shop's month. One query reads its rows, about 500 KB.
+/// The page size of the CSV statement. 1,000 movements are about a month of a small shop, and their rows are
+/// about 500 KB, which one query reads.
 const CSV_PAGE: PageSize = PageSize { default: 1000, max: 1000 };
 
 /// The response header with the cursor of the next page, because CSV has no field for it.

@@ -1,4 +1,5 @@
-//! Signs and posts webhook deliveries. [`worker`] runs the steps of one attempt; [`sender`] sends its HTTP request.
+//! Signs and posts webhook deliveries. [`worker`] runs a delivery attempt, and [`sender`] sends its HTTP
+//! request.
 
 pub mod sender;
 pub mod worker;

@@ -1,10 +1,12 @@
 //! Posts one HTTP request to a merchant's server and classifies the response ([`Attempt`]).
 //!
-//! Handles connections, limits of time and size, and the response. The caller signs, sets headers, schedules retries
-//! (`domain::webhook::schedule`), writes the delivery's row, and logs each attempt once; so nothing is logged here.
+//! Handles connections, limits of time and size, and the response. The caller signs the request, sets
+//! headers, schedules retries (`domain::webhook::schedule`) and writes the delivery's row. It also logs each
+//! attempt, so nothing is logged here.
 //!
-//! If the process dies during a request, the receiver may have got it or not. The caller's lease ends, and the delivery
-//! is posted again with the same event id: at least once.
+//! If the process dies during a request, the receiver may have got the request or not. After the caller's
+//! lease has ended, the delivery is posted again with the same event id. So an event is delivered at least
+//! once.
 
 mod connector;
 mod failure;
@@ -30,15 +32,15 @@ use rustls::pki_types::CertificateDer;
 use connector::{Answered, Connector};
 pub use failure::Failure;
 
-/// The time limit of a post, from the lookup of the host name to the last byte of the response (contract: Delivery
-/// semantics 4).
+/// The time limit of a post, from the lookup of the host name to the last byte of the response (contract:
+/// Delivery semantics 4).
 pub const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// The most bytes of a response's body that are read. An ordinary body ends before that, so its connection can be
-/// reused. An endless body costs no more than this.
+/// The most bytes of a response's body that are read. An ordinary body ends before this limit, so its
+/// connection can be reused. An endless body costs no more than the limit.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
-/// The most bytes of a response's head. The last read may exceed this by as much again.
+/// The most bytes of a response's head. The last read may exceed this limit by up to the same amount.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 /// The most characters of a failed response's body that are stored for the merchant.
@@ -47,20 +49,24 @@ const MAX_EXCERPT_CHARS: usize = 1024;
 /// The same limit in bytes: a character has at most four in UTF-8.
 const MAX_EXCERPT_BYTES: usize = 4 * MAX_EXCERPT_CHARS;
 
-/// The longest `Retry-After` that is read. The longest HTTP date has 33 characters, so a longer value can't be one.
+/// The longest `Retry-After` that is read. The longest HTTP date has 33 characters, so a longer value can't
+/// be one.
 const MAX_RETRY_AFTER_CHARS: usize = 64;
 
-/// How long an idle connection is kept. It is less than the 350 s of NAT gateways and the 60 s of most servers.
+/// How long an idle connection is kept. It is shorter than the idle timeouts of NAT gateways (350 s) and of
+/// most servers (60 s).
 const IDLE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Idle connections to keep for each host. A worker posts at most ten deliveries at a time, rarely all to one host.
+/// Idle connections to keep for each host. A worker posts at most ten deliveries at a time, rarely all to one
+/// host.
 const MAX_IDLE_PER_HOST: usize = 4;
 
 const AGENT: HeaderValue = HeaderValue::from_static("payment-service-webhooks/1");
 
-/// Posts webhooks by HTTP/1.1 over TLS 1.2 or 1.3. Follows no redirects, uses no proxy, and offers no compression.
+/// Posts webhooks by HTTP/1.1 over TLS 1.2 or 1.3. Follows no redirects, uses no proxy, and offers no
+/// compression.
 ///
-/// Create one per process: it holds the root certificates and the open connections.
+/// Create one per process, because it contains the root certificates and the open connections.
 pub struct Sender {
     policy: AddressPolicy,
     time_limit: Duration,
@@ -70,7 +76,8 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Creates a sender that trusts the machine's root certificates, uses its resolver, and applies [`TIME_LIMIT`].
+    /// Creates a sender that trusts the machine's root certificates, uses its resolver, and applies
+    /// [`TIME_LIMIT`].
     pub fn new(policy: AddressPolicy) -> Result<Self, SenderError> {
         Self::builder(policy).build()
     }
@@ -82,13 +89,13 @@ impl Sender {
 
     /// Posts `body` to `url` once. All failures are in the returned [`Attempt`].
     ///
-    /// `headers` are sent as given, with `User-Agent`, `Host` and `Content-Length` added. The URL is checked again,
-    /// because the rules may have changed since it was registered.
+    /// `headers` are sent unchanged, with `User-Agent`, `Host` and `Content-Length` added. The URL is checked
+    /// again, because the rules may have changed since the URL was registered.
     ///
-    /// One attempt is one request, with one exception. If a reused connection turns out to be closed, the request is
-    /// repeated on a new one, because the receiver did nothing wrong. In rare cases the receiver processes the request
-    /// and then closes the connection without a response. Then it gets the request twice, as it would after any lost
-    /// response.
+    /// One attempt is one request, with one exception. If a reused connection turns out to be closed, the
+    /// request is repeated on a new one, because the receiver did nothing wrong. In rare cases the receiver
+    /// processes the request and then closes the connection without a response. Then the receiver gets the
+    /// request twice, as after any lost response.
     pub async fn post(&self, url: &str, headers: HeaderMap, body: Bytes) -> Attempt {
         let request = match self.request(url, headers, body) {
             Ok(request) => request,
@@ -124,8 +131,8 @@ impl Sender {
         Ok(request)
     }
 
-    /// Sends the request and reads the response into `arrived` as it arrives. So the caller has the part that arrived
-    /// before a timeout.
+    /// Sends the request and reads the response into `arrived` as it arrives. So after a timeout, the caller
+    /// has the part that arrived before.
     async fn exchange(
         &self,
         request: Request<Full<Bytes>>,
@@ -156,10 +163,11 @@ impl fmt::Debug for Sender {
     }
 }
 
-/// Whether a request failed because its connection was stale: it has carried a response before, and is closed now.
+/// Whether a request failed because its connection was stale: the connection has carried a response before
+/// and is closed now.
 ///
-/// The HTTP client itself retries only requests that were certainly never written. But a process that was frozen
-/// between two invocations may write to a connection before it reads that the receiver has closed it.
+/// The HTTP client itself retries only requests that were certainly never written. But a process that was
+/// frozen between two invocations may write to a connection before it reads that the receiver has closed it.
 fn is_stale(error: &ClientError) -> bool {
     let mut extras = Extensions::new();
     if let Some(connected) = error.connect_info() {
@@ -299,8 +307,8 @@ impl Attempt {
     }
 }
 
-/// The beginning of a response's body, safe to store and to show. It has at most 1,024 characters. Control characters,
-/// except line feeds and tabs, and characters that change the direction of text are replaced.
+/// The beginning of a response's body, safe to store and to show. It has at most 1,024 characters. Control
+/// characters, except line feeds and tabs, and characters that change the direction of text are replaced.
 ///
 /// `Debug` does not show the content: it comes from the merchant's server and may be confidential.
 #[derive(Clone, PartialEq, Eq)]
@@ -315,7 +323,7 @@ impl Excerpt {
         Self(text.chars().take(MAX_EXCERPT_CHARS).map(shown).collect())
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -357,7 +365,7 @@ impl PartialResponse {
         }
     }
 
-    /// Reads the body to its end, up to the limit, or until the connection breaks. A body that breaks off does not
+    /// Reads the body to its end, up to the limit, or until the connection breaks. A broken body does not
     /// change the result, because the status is known.
     async fn read(&mut self, mut body: Incoming) {
         let mut read_bytes = 0_usize;
@@ -378,7 +386,8 @@ impl PartialResponse {
         if self.status.is_success() {
             return Attempt::Delivered { status_code };
         }
-        // Compressed bodies are not shown: no compression was offered, and a decompressed body may be of any size.
+        // Compressed bodies are not shown: no compression was offered, and a decompressed body may be of any
+        // size.
         let response_body = match self.encoding {
             Some(coding) => Excerpt::new(format!("(not shown: content-encoding {coding})").as_bytes()),
             None => Excerpt::new(&self.beginning),

@@ -1,8 +1,8 @@
-//! Runs a delivery attempt: takes a queue message, claims the delivery, reads its event and receiver, posts the event,
-//! and writes the outcome.
+//! Runs a delivery attempt: reads a queue message, claims the delivery, reads its event and receiver, posts
+//! the event, and writes the outcome.
 //!
-//! If the worker dies, the claim's lease ends after 60 s, and the scheduler starts the delivery again. So each event is
-//! posted at least once, and may be posted twice.
+//! If the worker dies, the claim's lease ends after 60 s, and the scheduler starts the delivery again. So
+//! each event is posted at least once, and may be posted twice.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,8 @@ impl Worker {
         })
     }
 
-    /// Processes a batch, its messages concurrently. Reports the messages that failed; SQS passes on only these again.
+    /// Processes the messages of a batch concurrently. Returns the messages that failed; SQS delivers only
+    /// these again.
     pub async fn handle(&self, batch: SqsEvent) -> SqsEventResponse {
         let worker = self.clone();
         queue::process_batch(batch, move |message: DeliveryMessage| {
@@ -97,7 +98,8 @@ impl Worker {
         let outcome = self.unless_abandoned(delivery, outcome).await;
         let now = self.clock.now();
         if matches!(outcome, AttemptOutcome::Exhausted { .. }) {
-            // Sent before the row becomes FAILED: a crash in between sends the message twice, instead of never.
+            // Sent before the row becomes FAILED. So after a crash in between, the message is sent twice
+            // instead of never.
             let refused = self.dead_letters.send(std::slice::from_ref(message)).await?;
             if !refused.is_empty() {
                 return Err(
@@ -115,8 +117,9 @@ impl Worker {
         };
         let succeeded = matches!(outcome, AttemptOutcome::Delivered { .. });
         if succeeded {
-            // Recorded before the row becomes DELIVERED: a crash in between would otherwise lose the success, and the
-            // endpoint would count as failing. If this fails, the event is delivered once more.
+            // Recorded before the row becomes DELIVERED. In the opposite order, a crash in between would lose
+            // the success, and the endpoint would stay marked as failing. If this write fails, the event is
+            // delivered once more.
             unless_corrupt(record_on_endpoint().await)?;
         }
         if !self.deliveries.end_attempt(delivery, &outcome, now).await? {
@@ -124,8 +127,8 @@ impl Worker {
             return Ok(());
         }
         if !succeeded && let Err(error) = record_on_endpoint().await {
-            // The attempt's outcome is written, and the next failure is recorded in the same way. So this one may be
-            // lost.
+            // This failure may be lost: the delivery's row has the outcome, and the endpoint's next failure
+            // is recorded in the same way.
             tracing::warn!(delivery = %delivery.id, %error, "can't record a failure in the endpoint's row");
         }
         if let AttemptOutcome::Retry { next_attempt_at, .. } = outcome {
@@ -137,8 +140,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Makes an attempt. Returns its outcome, and the endpoint; `None`: no request was sent, or it went to a
-    /// `webhookUrl`.
+    /// Makes an attempt. Returns its outcome, and the endpoint that was posted to; `None`: no request was
+    /// sent, or it was sent to a `webhookUrl`.
     async fn make_attempt(
         &self,
         delivery: &Delivery,
@@ -148,8 +151,8 @@ impl Worker {
             (AttemptOutcome::Exhausted { status_code, error, response_body: None }, None)
         };
         let cancelled = |reason: &str| (AttemptOutcome::Cancelled { reason: reason.to_owned() }, None);
-        // Each claim counts as an attempt, even one that never ended. So a delivery that crashes its worker fails in
-        // the end.
+        // Each claim counts as an attempt, even if the worker died. So a delivery that always crashes its
+        // worker is `FAILED` in the end.
         if delivery.attempts > delivery.max_attempts {
             return Ok(exhausted("the last attempt was cut short"));
         }
@@ -176,8 +179,8 @@ impl Worker {
         Ok((outcome_of(&attempt, delivery, self.clock.now()), endpoint))
     }
 
-    /// Returns the outcome of an attempt. A failure becomes [`AttemptOutcome::Abandoned`] if the delivery was abandoned
-    /// while the attempt ran, so that no other attempt follows.
+    /// Returns the outcome of an attempt. A failure becomes [`AttemptOutcome::Abandoned`] if the delivery was
+    /// abandoned while the attempt ran, so that no other attempt follows.
     async fn unless_abandoned(&self, delivery: &Delivery, outcome: AttemptOutcome) -> AttemptOutcome {
         let (status_code, error, response_body) = match outcome {
             AttemptOutcome::Retry { status_code, ref error, ref response_body, .. }
@@ -204,8 +207,8 @@ impl Worker {
         }
     }
 
-    /// Returns where a delivery is posted, or why it is cancelled. An endpoint that the service switched off still
-    /// receives the deliveries that were created before.
+    /// Returns where a delivery is posted, or why it is cancelled. An endpoint that the service switched off
+    /// still receives the deliveries that existed at that time.
     async fn destination(
         &self,
         delivery: &Delivery,
@@ -260,8 +263,8 @@ impl Worker {
     }
 }
 
-/// Logs and drops the error of a corrupt row, because a retry would not help. Returns other errors, so that the message
-/// is retried.
+/// Logs and drops the error of a corrupt row, because a retry would not help. Returns other errors, so that
+/// the message is retried.
 fn unless_corrupt(recorded: Result<(), WebhookError>) -> Result<(), WorkError> {
     match recorded {
         Err(WebhookError::Store(StoreError::Corrupt(cause))) => {
@@ -281,7 +284,7 @@ struct Destination {
     endpoint: Option<Endpoint>,
 }
 
-/// Returns the outcome of an attempt that was made, with the time of the next one if it failed.
+/// Returns the outcome of an attempt; for a failure, with the time of the next attempt.
 fn outcome_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> AttemptOutcome {
     if let Attempt::Delivered { status_code } = attempt {
         return AttemptOutcome::Delivered { status_code: *status_code };

@@ -1,5 +1,5 @@
-//! Handlers of `/v1/webhooks/endpoints`, and of the rotation of the override secret, which signs deliveries to
-//! `webhookUrl`s.
+//! Handlers of `/v1/webhooks/endpoints`, and of the rotation of the override secret, which signs deliveries
+//! to `webhookUrl`s.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -61,9 +61,10 @@ pub(crate) async fn rotate_secret(
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
     let id = Endpoints::named(id)?;
-    // The contract's body repeats the id of the path. It may be missing; another id is refused.
-    let named = body?.0.remove("id").filter(|named| !named.is_null());
-    if named.is_some_and(|named| named.as_str() != Some(&id.to_string())) {
+    // In the contract, the body repeats the id of the path. The body's id may be missing, but a different one
+    // is refused.
+    let id_in_body = body?.0.remove("id").filter(|id_in_body| !id_in_body.is_null());
+    if id_in_body.is_some_and(|id_in_body| id_in_body.as_str() != Some(&id.to_string())) {
         return Err(Problem::field("id", "must equal the id in the path, or be left out"));
     }
     let change = EndpointChange::of_secret(new_secret()?);

@@ -1,5 +1,5 @@
-//! `cargo run -- listen`: registers an endpoint, prints each event that it receives, and forwards the event unchanged,
-//! so that its signature remains valid.
+//! `cargo run -- listen`: registers an endpoint and prints each event that the endpoint receives. With
+//! `--forward-to`, it also forwards each event unchanged, so that the signature remains valid.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -23,10 +23,11 @@ use super::Running;
 use crate::error::{Error, Result};
 use crate::wire::http_client;
 
-/// The path of the endpoint's URL. It distinguishes endpoints of earlier runs from the merchant's own endpoints.
+/// The path of the endpoint's URL. It distinguishes the endpoints of `listen` from the merchant's own
+/// endpoints.
 const PATH: &str = "/cargo-run-listen";
 
-/// The timeout of a forwarded event: the same as for the service's own delivery attempts.
+/// The timeout of a forwarded event, which equals the timeout of the service's own delivery attempts.
 const FORWARD_LIMIT: Duration = Duration::from_secs(30);
 
 /// The maximum length of the response to a forwarded event, in bytes.
@@ -39,7 +40,7 @@ pub struct Options {
     pub events: Vec<String>,
     /// The URL to forward each event to.
     pub forward_to: Option<String>,
-    /// Whether to print whole events, besides one line for each.
+    /// Whether to print each event as JSON, in addition to its line.
     pub print_json: bool,
 }
 
@@ -100,7 +101,8 @@ fn forward_address(text: &str) -> Result<String> {
         .ok_or_else(|| Error::new("--forward-to must be an http URL, such as http://127.0.0.1:4000/hook"))
 }
 
-/// Deletes the endpoints of earlier runs that were killed: those with [`PATH`] at an address that refuses connections.
+/// Deletes the endpoints of earlier runs that were killed: those with [`PATH`] at an address that refuses
+/// connections.
 async fn delete_stale_endpoints(running: &Running) -> Result<()> {
     let endpoints = running.get("/v1/webhooks/endpoints").await?;
     let text = |endpoint: &Value, name: &str| {
@@ -144,7 +146,7 @@ async fn receive(State(listener): State<Listener>, headers: HeaderMap, body: Byt
                     let _ = write!(line, "  -> {} in {took} ms", response.status().as_u16());
                     response
                 }
-                // The service records a failed attempt, and retries the delivery.
+                // Because of this status, the service records a failed attempt and retries the delivery.
                 Err(error) => {
                     let _ = write!(line, "  -> {error}");
                     (StatusCode::BAD_GATEWAY, error).into_response()
@@ -159,7 +161,8 @@ async fn receive(State(listener): State<Listener>, headers: HeaderMap, body: Byt
     response
 }
 
-/// Forwards an event with its exact body and the headers that a receiver verifies: the content type and `x-service-*`.
+/// Forwards an event with its exact body and the headers that a receiver verifies: the content type and
+/// `x-service-*`.
 async fn forward(
     http: &Client<HttpConnector, Full<Bytes>>,
     url: &str,
@@ -191,7 +194,8 @@ fn format_event(event: &Value) -> String {
     let at = text("/created_at").or_else(|| text("/data/occurredAt")).unwrap_or_default();
     let at = at.get(11..19).unwrap_or("--:--:--");
     let id = text("/data/object/id").or_else(|| text("/data/transactionId")).unwrap_or("?");
-    // An event about a refund or the end of a MED case shows the status of the refund or the case, not of the payment.
+    // For a refund, the line shows the refund's status. For a resolved MED case, it shows the outcome of the
+    // case. For other events, it shows the object's status.
     let status = ["/data/refund/status", "/data/object/status", "/data/object/money_outcome", "/data/status"];
     let status = status.into_iter().find_map(text).unwrap_or_default();
     let amount = event.pointer("/data/object/amount").or_else(|| event.pointer("/data/amount"));

@@ -1,4 +1,4 @@
-//! Finds the service that runs on this machine by its ready file, and calls its routes.
+//! Finds the running service by its ready file, and calls its routes.
 
 use std::path::{Path, PathBuf};
 
@@ -16,10 +16,10 @@ use crate::wire::http_client;
 /// The ready file that `cargo run` writes into its state directory.
 const READY_FILE: &str = ".local/ready.json";
 
-/// A running service. Calls authenticate with the test key of its first account.
+/// A client of the running service. It authenticates with the test key of the first account.
 #[derive(Clone, Debug)]
 pub struct Running {
-    /// The content of its ready file.
+    /// The content of the service's ready file.
     pub ready: ReadyFile,
     http: Client<HttpConnector, Full<Bytes>>,
 }
@@ -66,11 +66,13 @@ impl Running {
         self.call(Method::POST, path, body).await
     }
 
-    /// Sends a request with the test key and a new idempotency key. A `null` body sends an empty one.
+    /// Sends a request with the test key and a new idempotency key. If `body` is null, the request has no
+    /// body.
     ///
     /// # Errors
     ///
-    /// When the request fails, or with the message of the response when its status is not a success.
+    /// When the request fails or its status is not a success. For such a status, the error contains the
+    /// response's message.
     pub async fn call(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
         let doing = format!("{method} {path}");
         let failed = |e: &(dyn std::error::Error + 'static)| Error::because(&doing, e);

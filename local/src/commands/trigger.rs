@@ -1,5 +1,5 @@
-//! `cargo run -- trigger EVENT`: causes an event by executing the steps that lead to it, such as creating and paying a
-//! charge.
+//! `cargo run -- trigger EVENT`: causes an event by executing the steps that lead to it, such as creating and
+//! paying a charge.
 
 use domain::audit::Operator;
 use domain::ids::{AccountId, Fingerprint, Mode, PayoutId, Scope};
@@ -21,7 +21,7 @@ use crate::stack::API_KEYS_TABLE;
 /// The payer's name and document of triggered charges.
 const PAYER: (&str, &str) = ("Maria da Silva", "29537995593");
 
-/// Causes an event on a new charge or payout of this amount, in centavos.
+/// Causes an event of a new charge or payout. `amount` is in centavos.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub async fn trigger(running: &Running, event: EventType, amount: Amount, print:
             steps.payout(Some(PayoutOutcome::Paid)).await
         }
         EventType::PayoutFailed | EventType::WithdrawalFailed => {
-            let reason = "The bank refused it, for it was triggered to fail.".to_owned();
+            let reason = "The bank refused the payout. This failure is simulated.".to_owned();
             steps.payout(Some(PayoutOutcome::Failed { reason })).await
         }
         EventType::WebhookTest => steps.test_endpoints().await,
@@ -117,8 +117,8 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Creates a payout with the code of the operator's command, because the API has no route for it. A payment before
-    /// it credits the wallet with its amount.
+    /// Creates a payout with the same code as the operator's command, because the API has no route for it.
+    /// First pays a charge of the same amount, so that the wallet contains the money.
     async fn payout(&self, end: Option<PayoutOutcome>) -> Result<()> {
         self.paid().await?;
         let ready = &self.running.ready;
@@ -139,14 +139,15 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Reads the service's time, which may be ahead of this machine's. Advancing its clock by 0 seconds returns it.
+    /// Returns the service's time, which may be ahead of this machine's. The request advances the clock by 0
+    /// seconds, because its response contains the time.
     async fn now(&self) -> Result<domain::time::Timestamp> {
         let response = self.running.post("/_local/clock/advance", &json!({"seconds": 0})).await?;
         let now = response.get("now").and_then(Value::as_str).unwrap_or_default();
         now.parse().map_err(|e| Error::because("reading the service's time", &e))
     }
 
-    /// Returns the scope of the test key, from its row.
+    /// Reads the account of the test key from the key's row, and returns the scope.
     async fn scope(&self) -> Result<Scope> {
         let ready = &self.running.ready;
         let key = Fingerprint::of(&SecretString::from(ready.test_api_key.clone()));

@@ -1,10 +1,11 @@
 //! The embedded DynamoDB: the crate dynoxide behind an HTTP server.
 //!
-//! It runs on its own thread and runtime, because it blocks on its database while it handles a request. On a shared
-//! runtime that would block all other tasks.
+//! The server has its own thread and runtime, because each request blocks the thread while it uses the
+//! database. On a shared runtime, a request would block all other tasks.
 //!
-//! It differs from AWS: reads are always consistent, transactions never conflict, requests are never throttled, and a
-//! stream has one shard. Tests inject conflicts and throttling with [`super::fault_proxy`].
+//! This DynamoDB differs from AWS: reads are always consistent, transactions never conflict, requests are
+//! never throttled, and a stream has one shard. Tests inject conflicts and throttling with
+//! [`super::fault_proxy`].
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -17,8 +18,8 @@ use super::State;
 use crate::error::{Error, Result};
 use crate::shutdown::{self, Shutdown, Trigger};
 
-/// The period after which expired rows are deleted. AWS takes up to days. A short period reveals sooner that code
-/// depends on an expired row.
+/// The interval between two deletions of expired rows. AWS may delete a row only days after its expiry. The
+/// short interval reveals sooner that code depends on an expired row.
 const SWEEP_PERIOD: Duration = Duration::from_mins(1);
 /// The time that running requests have to finish after shutdown is requested.
 const GRACE: Duration = Duration::from_secs(2);
@@ -70,8 +71,8 @@ impl DynamoDb {
     }
 }
 
-/// Creates an index of the stream records. Without it, each write to a table with a stream reads all records that the
-/// stream ever had.
+/// Creates an index of the stream records. Without the index, each write to a table reads all records that
+/// the table's stream ever had.
 fn create_stream_index(file: &Path) -> rusqlite::Result<()> {
     let connection = rusqlite::Connection::open(file)?;
     connection.busy_timeout(GRACE)?;

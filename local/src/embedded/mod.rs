@@ -1,8 +1,8 @@
 //! Runs DynamoDB, SQS and S3 on this machine. Each is a server on its own loopback port.
 //!
-//! Their state is in a directory or in memory. Queues are always in memory, so a restart loses their messages. The
-//! scheduler then sends a message again for each row that is due. [`crate::provision`] creates the tables, queues and
-//! buckets.
+//! DynamoDB and S3 store their state in the state directory. Without a state directory, their state is lost
+//! when the process ends. SQS is always in memory, so a restart loses its messages. The scheduler then sends
+//! a message again for each due row. [`crate::provision`] creates the tables, queues and buckets.
 
 pub mod dynamodb;
 pub mod fault_proxy;
@@ -66,7 +66,8 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts the servers on free ports of the loopback interface. `clock` decides when presigned URLs of S3 expire.
+    /// Starts the servers on free ports of the loopback interface. `clock` decides when presigned URLs of S3
+    /// expire.
     pub async fn start(state: &State, clock: &Clock) -> Result<Self> {
         if let Some(directory) = state.directory() {
             let text = format!("creating the directory {}", directory.display());

@@ -1,8 +1,8 @@
 //! The embedded S3: the crate s3s with its objects in a directory.
 //!
-//! It verifies signatures, so that it rejects a presigned URL that AWS rejects. `Guard` adds the checks that s3s
-//! lacks. It has no object versions and no lifecycle rules. Without a state directory, the objects are in a temporary
-//! one.
+//! The server verifies signatures, so it rejects a presigned URL that AWS rejects. `Guard` adds the checks
+//! that s3s lacks. There are no object versions and no lifecycle rules. Without a state directory, the
+//! objects are in a temporary directory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ impl Drop for TemporaryDirectory {
     }
 }
 
-/// The checks of AWS that s3s does not make: that a request is signed at all, that a presigned URL has not expired, and
-/// that it signs all `x-amz-` headers.
+/// The checks that AWS makes and s3s lacks. A request must be signed. A presigned URL must not have expired,
+/// and its signature must cover all `x-amz-` headers of the request.
 struct Guard {
     clock: Clock,
 }
@@ -63,7 +63,7 @@ impl S3Access for Guard {
         if context.headers().contains_key(AUTHORIZATION) {
             return Err(s3_error!(InvalidArgument, "Only one auth mechanism allowed"));
         }
-        // Uses the service's clock, so that advancing it expires URLs that were signed before.
+        // Uses the service's clock, so that a presigned URL expires when the clock is advanced.
         let [date, expires] = ["X-Amz-Date", "X-Amz-Expires"].map(|name| parameter(name).unwrap_or_default());
         if expiry(&date, &expires).is_none_or(|expiry| self.clock.now() > expiry) {
             return Err(s3_error!(AccessDenied, "Request has expired"));
@@ -84,8 +84,8 @@ impl S3Access for Guard {
     }
 }
 
-/// Returns the expiry of a presigned URL from its date (`20261121T100000Z`) and its lifetime in seconds. `None`: a
-/// value is malformed.
+/// Returns the expiry of a presigned URL from its date (`20261121T100000Z`) and its lifetime in seconds.
+/// `None`: a value is malformed.
 fn expiry(date: &str, expires: &str) -> Option<Timestamp> {
     let signed = chrono::NaiveDateTime::parse_from_str(date, "%Y%m%dT%H%M%SZ").ok()?;
     let signed = Timestamp::from_millis(signed.and_utc().timestamp_millis()).ok()?;
@@ -108,7 +108,8 @@ impl S3 {
         let mut builder = S3ServiceBuilder::new(files);
         builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
         builder.set_access(Guard { clock: clock.clone() });
-        // s3s compares a URL's date with the machine's clock, and the service's clock may be years ahead of that.
+        // s3s compares a URL's date with the machine's clock. The service's clock may be years ahead of the
+        // machine's, so any difference is allowed.
         let mut config = S3Config::default();
         config.presigned_url_max_skew_time_secs = u32::MAX;
         builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));

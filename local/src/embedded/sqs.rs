@@ -1,11 +1,16 @@
-//! The embedded SQS: the queues of the crate winterbaume behind a front end that rejects the requests that AWS rejects.
+//! The embedded SQS: the queues of the crate winterbaume behind a front end that rejects the requests that
+//! AWS rejects.
 //!
-//! The front end checks bounds and names, executes batches entry by entry, wakes long polls when a message is sent,
-//! returns queue URLs of this server, and converts errors to the form that SDKs expect. All state is in memory.
+//! The front end checks limits and names, executes batches entry by entry, wakes long polls when a message is
+//! sent, returns queue URLs of this server, and converts errors to the form that SDKs expect. All state is in
+//! memory.
 //!
-//! It differs from AWS in three ways. It stores the group of a message, but does not limit how many messages of one
-//! group are in flight; the poller does ([`crate::event_sources`]). A visibility timeout of 0 in a receive request
-//! means the queue's own. Message attributes are returned even if the request does not name them.
+//! This SQS differs from AWS in three ways:
+//!
+//! - It stores the group of a message, but does not limit the number of a group's messages in flight. The
+//!   poller in [`crate::event_sources`] limits it.
+//! - A visibility timeout of 0 in a receive request means the visibility timeout of the queue.
+//! - Message attributes are returned even if the request does not name them.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,11 +34,11 @@ use crate::http::{self, Server};
 const MAX_MESSAGE_BYTES: usize = 1_048_576;
 /// The maximum size of a request body, in which a message is encoded as JSON.
 const MAX_REQUEST_BYTES: usize = 4 * MAX_MESSAGE_BYTES;
-/// The period in which a long poll checks for messages whose delay or visibility timeout has ended. A sent message
-/// wakes the poll at once.
+/// The interval at which a long poll checks for messages whose delay or visibility timeout has ended. A newly
+/// sent message wakes the poll at once.
 const POLL_PERIOD: Duration = Duration::from_millis(50);
 
-/// The attributes that a request may set on a queue. Those that are numbers have their minimum and maximum.
+/// The attributes that a request may set on a queue. A numeric attribute has its minimum and maximum.
 const QUEUE_ATTRIBUTES: [(&str, Option<(i64, i64)>); 15] = [
     ("DelaySeconds", Some((0, 900))),
     ("MaximumMessageSize", Some((1024, 1_048_576))),
@@ -121,7 +126,8 @@ struct Front {
     queues: SqsService,
     /// Notified when a message is sent.
     sent: Notify,
-    /// Message ids in the order of sending, and the group of each message. winterbaume does not store groups.
+    /// The ids of sent messages, oldest first, and the group of each message. winterbaume does not store
+    /// groups.
     groups: Mutex<(VecDeque<String>, HashMap<String, String>)>,
     url: String,
 }
@@ -258,7 +264,8 @@ impl Front {
         body.insert("WaitTimeSeconds".to_owned(), json!(0));
         let started = Instant::now();
         loop {
-            // Created before the receive, so that a message that is sent right after it wakes this poll.
+            // Created before the receive, so that a message that is sent between the receive and the wait
+            // wakes this poll.
             let sent = self.sent.notified();
             let answer = self.forward("ReceiveMessage", body.clone()).await?;
             let is_empty = answer.get("Messages").and_then(Value::as_array).is_none_or(Vec::is_empty);
@@ -270,7 +277,8 @@ impl Front {
         }
     }
 
-    /// Executes each entry of a batch as a single request, so that a rejected entry does not affect the others.
+    /// Executes each entry of a batch as a single request, so that a rejected entry does not affect the
+    /// others.
     async fn batch(&self, body: &Map<String, Value>, operation: &str) -> Answer {
         let entries = check_entries(body)?;
         let mut successful = Vec::new();
@@ -585,7 +593,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_batch_is_rejected_as_a_whole_or_entry_by_entry_as_on_aws() {
+    async fn a_malformed_batch_is_rejected_as_a_whole_and_an_invalid_entry_alone() {
         let (_sqs, client, url) = queue().await;
         let send = |entries: Vec<SendMessageBatchRequestEntry>| {
             client.send_message_batch().queue_url(&url).set_entries(Some(entries)).send()
@@ -611,7 +619,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn values_outside_the_bounds_of_aws_are_rejected() {
+    async fn values_outside_the_limits_of_aws_are_rejected() {
         let (_sqs, client, url) = queue().await;
         let send = || client.send_message().queue_url(&url);
         assert_eq!(code(send().message_body("x").delay_seconds(901).send().await), "InvalidParameterValue");

@@ -14,7 +14,8 @@ pub(super) struct Checkpoint {
     pub(super) sequence_number: String,
 }
 
-/// The file with the checkpoint of one stream. `None`: there is no state directory, and the checkpoint is not saved.
+/// The file with the checkpoint of one stream. `None`: there is no state directory, and the checkpoint is not
+/// saved.
 pub(super) struct CheckpointFile(Option<PathBuf>);
 
 impl CheckpointFile {
@@ -28,8 +29,8 @@ impl CheckpointFile {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Saves the checkpoint. A failure is only logged, because it has no harmful effect: after a restart, the records
-    /// since the previous checkpoint are delivered again.
+    /// Saves the checkpoint. A failure is only logged, because it has no harmful effect: after a restart, the
+    /// records since the previous checkpoint are delivered again.
     pub(super) fn save(&self, checkpoint: &Checkpoint) {
         if let Some(Err(error)) = self.0.as_deref().map(|file| write(file, checkpoint)) {
             tracing::warn!(%error, "the stream's checkpoint was not saved");

@@ -1,10 +1,12 @@
-//! Event sources: they invoke functions for changes of a table, messages of a queue, and schedules.
+//! Event sources invoke functions for changed rows of a table, messages of a queue, and schedules.
 //!
-//! They replace Lambda's event source mappings and EventBridge. A function receives the same JSON event as on AWS, and
-//! its response has the same effect: failed items are retried, and a stream record that keeps failing is quarantined.
+//! They replace Lambda's event source mappings and EventBridge. A function receives the same JSON event as on
+//! AWS, and its response has the same effect: failed items are retried, and a stream record that keeps
+//! failing is quarantined.
 //!
-//! Delivery is at least once. After a restart, even after `kill -9`, a stream is read from its last checkpoint. A
-//! checkpoint is written after each batch. A batch that was processed but not checkpointed is delivered again.
+//! Delivery is at least once. A checkpoint is written after each batch of a stream. After a restart, even
+//! after `kill -9`, the stream is read from its last checkpoint. A batch that was processed but not
+//! checkpointed is delivered again.
 
 mod checkpoint;
 mod queue;
@@ -52,8 +54,8 @@ pub struct Dependencies<'a> {
     pub functions: &'a Functions,
     /// The URLs of the streams, the queues and the quarantine bucket.
     pub endpoints: &'a Endpoints,
-    /// The directory of the stream checkpoints. `None`: none are saved, and each start reads the streams from the
-    /// oldest record.
+    /// The directory of the stream checkpoints. `None`: none are saved, and each start reads the streams from
+    /// the oldest record.
     pub directory: Option<&'a PathBuf>,
     /// The time source of scheduled events.
     pub clock: &'a Clock,
@@ -99,7 +101,7 @@ impl EventSources {
         })
     }
 
-    /// Stops polling the queues. Returns when the messages already received are processed.
+    /// Stops polling the queues. Returns when the received messages are processed, or after a few seconds.
     pub async fn stop_queues(&self) {
         self.queues.stop().await;
     }

@@ -1,7 +1,7 @@
 //! Polls an SQS queue and invokes its function with batches of messages.
 //!
-//! The queue is read like an SQS fair queue: one message group gets only some of the concurrent invocations, so a group
-//! with slow messages does not delay the others.
+//! The queue is read like an SQS fair queue: the concurrent invocations of each message group are limited, so
+//! a group with slow messages does not delay the others.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -25,12 +25,12 @@ const MAX_CONCURRENCY: usize = 50;
 /// The maximum number of concurrent invocations for one message group.
 const GROUP_CONCURRENCY: usize = 8;
 
-/// The maximum number of received batches that are being processed or wait for a slot.
+/// The maximum number of received batches that are being processed or wait for a concurrency slot.
 const MAX_BATCHES_IN_MEMORY: usize = 1_000;
 
-/// The period after which the visibility timeout of waiting messages is extended.
+/// The interval at which the visibility timeout of messages that wait for a slot is extended.
 const EXTENSION_PERIOD: Duration = Duration::from_mins(4);
-/// The visibility timeout that waiting messages get, in seconds.
+/// The visibility timeout that an extension sets, in seconds.
 const EXTENDED_VISIBILITY_SECONDS: i32 = 360;
 
 /// The time that running invocations have to finish after shutdown is requested.
@@ -118,8 +118,8 @@ impl QueuePoller {
         Ok(response.messages.unwrap_or_default())
     }
 
-    /// Waits for a slot of the message group. Extends the visibility timeout of the batch while it waits, so that the
-    /// same messages are not received again.
+    /// Waits for a concurrency slot of the message group. Meanwhile, extends the visibility timeout of the
+    /// batch, so that its messages are not received again.
     async fn wait_for_slot(&self, slots: Arc<Semaphore>, batch: &[Message]) -> Option<OwnedSemaphorePermit> {
         let mut slot = std::pin::pin!(slots.acquire_owned());
         loop {
@@ -128,13 +128,14 @@ impl QueuePoller {
                 () = tokio::time::sleep(EXTENSION_PERIOD) => {}
             }
             for handle in batch.iter().filter_map(Message::receipt_handle) {
-                // A failure is harmless: the message is then delivered twice.
+                // A failure is harmless: the message is delivered twice, and a duplicate changes nothing.
                 let _ = self.set_visibility(handle, EXTENDED_VISIBILITY_SECONDS).await;
             }
         }
     }
 
-    /// Invokes the function with a batch. Deletes the messages that succeeded and schedules the others for a retry.
+    /// Invokes the function with a batch. Deletes the messages that succeeded and schedules the others for a
+    /// retry.
     async fn process(&self, messages: Vec<Message>) {
         let records: Vec<Value> = messages.iter().map(|message| lambda_record(message, &self.arn)).collect();
         let failed: Vec<String> = match (self.invoke)(json!({ "Records": records })).await {

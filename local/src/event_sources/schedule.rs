@@ -11,11 +11,12 @@ use crate::embedded::{ACCOUNT, REGION};
 use crate::lambda::Invoke;
 use crate::shutdown::Shutdown;
 
-/// The period of every schedule on this machine. It is shorter than in the template, so that due work starts within a
-/// second.
+/// The period of every schedule on this machine. It is shorter than in the template, so that due rows are
+/// processed within a second.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Invokes the functions once per period, and at once when `run_now` is notified, until shutdown is requested.
+/// Invokes the functions once per period, and at once when `run_now` is notified, until shutdown is
+/// requested.
 pub(super) async fn run(functions: Vec<Invoke>, clock: Clock, run_now: Arc<Notify>, mut shutdown: Shutdown) {
     while !shutdown.is_requested() {
         for invoke in &functions {

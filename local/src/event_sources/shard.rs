@@ -9,7 +9,7 @@ use crate::wire::{JsonClient, JsonClientError};
 /// The number of records per page when [`stream_records`] reads a whole stream.
 const PAGE_SIZE: usize = 1000;
 
-/// The only shard of a table's stream: the embedded DynamoDB never splits one.
+/// The only shard of a table's stream. The embedded DynamoDB never splits a shard.
 pub(super) struct Shard {
     stream_arn: String,
     pub(super) id: String,
@@ -32,8 +32,8 @@ impl Shard {
         Ok(Self { stream_arn, id })
     }
 
-    /// Returns a shard iterator that starts after the record with the sequence number `after`. `None`: it starts at the
-    /// oldest record.
+    /// Returns a shard iterator that starts after the record with the sequence number `after`. `None`: it
+    /// starts at the oldest record.
     pub(super) async fn iterator(
         &self,
         wire: &JsonClient,
@@ -53,8 +53,8 @@ impl Shard {
         iterator.map(str::to_owned).ok_or_else(|| JsonClientError::Failed("no shard iterator".to_owned()))
     }
 
-    /// Reads at most `limit` records, in the form in which Lambda passes them to a function. Also returns the next
-    /// iterator.
+    /// Reads at most `limit` records, in the form in which Lambda passes them to a function. Also returns the
+    /// next iterator.
     pub(super) async fn records(
         &self,
         wire: &JsonClient,
@@ -88,7 +88,8 @@ pub(super) fn sequence_number(record: &Value) -> Option<&str> {
     record.pointer("/dynamodb/SequenceNumber")?.as_str()
 }
 
-/// Reads all records that the stream of a table still contains, in the form in which Lambda passes them to a function.
+/// Reads all records that the stream of a table still contains, in the form in which Lambda passes them to a
+/// function.
 pub async fn stream_records(dynamodb_url: &str, table: &str) -> Result<Vec<Value>> {
     let wire = JsonClient::new(dynamodb_url);
     let failed = |e: JsonClientError| Error::because("reading a stream", &e);

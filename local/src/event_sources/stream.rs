@@ -1,8 +1,8 @@
 //! Polls the stream of a table and invokes its function with batches of records.
 //!
-//! Retries work as in Lambda. A failed batch is retried from its first failed record. When no record succeeded, it is
-//! halved first if the template enables `BisectBatchOnFunctionError`. A record that uses up its retries is quarantined
-//! in a bucket, and the stream continues.
+//! Retries work as in Lambda. A failed batch is retried from its first failed record. If no record succeeded
+//! and the template enables `BisectBatchOnFunctionError`, the batch is halved before the retry. A record that
+//! uses up its retries is quarantined in a bucket, and the stream continues.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,14 +21,15 @@ use crate::shutdown::Shutdown;
 use crate::template::{StreamSource, bucket_name};
 use crate::wire::{JsonClient, JsonClientError};
 
-/// The first pause between polls of a stream without new records. It is short, because changes come in bursts.
+/// The first pause between polls of a stream without new records. It is short, because changes arrive in
+/// bursts. The pause doubles after each poll without records.
 const SHORTEST_POLL: Duration = Duration::from_millis(10);
-/// The limit of that pause, which doubles after each poll.
+/// The maximum pause between polls.
 const LONGEST_POLL: Duration = Duration::from_millis(80);
 
-/// The first pause before failed records are retried.
+/// The first pause before failed records are retried. The pause doubles after each failure.
 const FIRST_RETRY: Duration = Duration::from_millis(50);
-/// The limit of that pause, which doubles after each retry.
+/// The maximum pause before a retry.
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 pub(super) struct StreamPoller {
@@ -60,7 +61,7 @@ impl StreamPoller {
         }
     }
 
-    /// Polls until shutdown is requested. After an error it resumes from the last saved checkpoint.
+    /// Polls until shutdown is requested. After an error, polling resumes from the last saved checkpoint.
     pub(super) async fn run(self, mut shutdown: Shutdown) {
         while !shutdown.is_requested() {
             if let Err(error) = self.poll(&mut shutdown).await {
@@ -114,8 +115,8 @@ impl StreamPoller {
         self.filters.is_empty() || self.filters.iter().any(|filter| filter.matches(record))
     }
 
-    /// Invokes the function until each record has succeeded or is quarantined, and returns true. Returns false when
-    /// shutdown is requested first.
+    /// Invokes the function until each record has succeeded or is quarantined, and returns true. Returns
+    /// false when shutdown is requested first.
     async fn process(&self, records: Vec<Value>, shutdown: &mut Shutdown) -> bool {
         let mut waiting = VecDeque::from([Batch { records, retries: 0 }]);
         let mut pause = FIRST_RETRY;
@@ -147,7 +148,8 @@ impl StreamPoller {
         true
     }
 
-    /// Saves records that failed too often to the bucket. Without a bucket they are dropped, as in Lambda.
+    /// Saves records that used up their retries to the bucket. Without a bucket, the records are dropped, as
+    /// in Lambda.
     async fn quarantine(&self, records: &[Value]) {
         let Some(bucket) = &self.quarantine_bucket else { return };
         let key = format!("failed-stream-records/{}.json", uuid::Uuid::new_v4());
@@ -165,17 +167,18 @@ impl StreamPoller {
 /// The records of one invocation.
 struct Batch {
     records: Vec<Value>,
-    /// How often the invocation was retried.
+    /// How often these records were retried.
     retries: u32,
 }
 
 impl Batch {
-    /// Returns the batches to invoke next, when the record at the index `failed` is the first that failed.
+    /// Returns the batches to invoke next. `failed` is the index of the first failed record.
     ///
-    /// - The records before it succeeded: one batch begins at the failed record, with a retry count of its own.
-    /// - No record succeeded, and `bisect` is set: two halves. Halving does not count as a retry, so that a record is
-    ///   retried alone before it is quarantined.
-    /// - Otherwise: the same batch, with one more retry.
+    /// - If records before `failed` succeeded, returns one batch that begins at the failed record. Its retry
+    ///   count starts at 1.
+    /// - If no record succeeded and `bisect` is set, returns two halves. Halving does not count as a retry,
+    ///   so that a record is retried alone before it is quarantined.
+    /// - Otherwise, returns the same batch with one more retry.
     fn split_for_retry(self, failed: usize, bisect: bool) -> Vec<Self> {
         let Self { mut records, retries } = self;
         if failed > 0 {
@@ -191,8 +194,8 @@ impl Batch {
     }
 }
 
-/// Returns the index of the first failed record. As in Lambda, an identifier that is not in the batch fails the whole
-/// batch.
+/// Returns the index of the first failed record. As in Lambda, an identifier that is not in the batch fails
+/// the whole batch.
 fn first_failure(records: &[Value], failed: &[String]) -> Option<usize> {
     let is_failed =
         |record: &Value| sequence_number(record).is_some_and(|number| failed.iter().any(|one| one == number));

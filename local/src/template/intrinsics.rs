@@ -1,6 +1,7 @@
-//! Reads the template's YAML values with CloudFormation's intrinsic functions, and resolves these functions.
+//! Reads the template's YAML values, and resolves the intrinsic functions of CloudFormation in them.
 //!
-//! The parameter `at` is the location of a value in error messages: `ChargesFunction.Environment.TABLE_NAME`.
+//! The parameter `at` is the location of a value for error messages, such as
+//! `ChargesFunction.Environment.TABLE_NAME`.
 
 use serde_json::{Map, Value, json};
 use serde_yaml_ng::Value as Yaml;
@@ -45,7 +46,8 @@ pub(super) fn to_json(yaml: &Yaml, at: &str) -> Result<Value> {
     })
 }
 
-/// Returns the name and the argument of an intrinsic function. `None`: the value is not one.
+/// Returns the name and the argument of an intrinsic function. `None`: the value is not an intrinsic
+/// function.
 fn intrinsic(value: &Value) -> Option<(&str, &Value)> {
     let map = value.as_object()?;
     let (name, argument) = map.iter().next()?;
@@ -67,7 +69,7 @@ pub(super) fn check_literal(value: &Value, at: &str) -> Result<()> {
     }
 }
 
-/// Returns the resource in a `GetAtt` of the attribute `wanted`.
+/// Returns the resource of a `GetAtt`, whose attribute must be `wanted`.
 pub(super) fn get_att_resource<'a>(value: Option<&'a Value>, wanted: &str, at: &str) -> Result<&'a str> {
     match value.and_then(intrinsic) {
         Some(("Fn::GetAtt", argument)) => match get_att(argument, at)? {
@@ -124,8 +126,8 @@ pub(super) fn scalar(value: &Value) -> Option<String> {
     }
 }
 
-/// Creates the error for an unsupported part of the template. `what` is an intrinsic function, an attribute of a
-/// resource or a setting.
+/// Creates the error for an unsupported part of the template. `what` is an intrinsic function, an attribute
+/// of a resource or a setting.
 pub(super) fn unsupported(what: &str, at: &str) -> Error {
     Error::new(format!("{at}: {what} is not supported on this machine"))
 }
@@ -133,18 +135,19 @@ pub(super) fn unsupported(what: &str, at: &str) -> Error {
 /// Resolves values of `template` to texts on this machine.
 pub(super) struct Resolver<'a> {
     pub(super) template: &'a Template,
-    pub(super) names: &'a TemplateValues,
+    pub(super) values: &'a TemplateValues,
     pub(super) at: &'a str,
 }
 
 impl Resolver<'_> {
-    /// Resolves the value of an environment variable. A dynamic reference to a secret becomes the secret's value.
+    /// Resolves the value of an environment variable. Replaces a dynamic reference to a secret by the
+    /// secret's value.
     pub(super) fn environment_value(&self, value: &Value) -> Result<String> {
         let text = self.resolve(value)?;
         let reference =
             text.strip_prefix("{{resolve:secretsmanager:").and_then(|rest| rest.strip_suffix("}}"));
         let Some(secret) = reference else { return Ok(text) };
-        let value = self.names.secrets.get(secret);
+        let value = self.values.secrets.get(secret);
         value.cloned().ok_or_else(|| self.error(&format!("the secret {secret} has no value")))
     }
 
@@ -185,7 +188,7 @@ impl Resolver<'_> {
         }
         let template = self.template;
         if let Some(parameter) = template.parameters.get(target) {
-            let value = self.names.parameters.get(target).or(parameter.default.as_ref());
+            let value = self.values.parameters.get(target).or(parameter.default.as_ref());
             let value = value.ok_or_else(|| self.error(&format!("the parameter {target} has no value")))?;
             if !parameter.allowed.is_empty() && !parameter.allowed.contains(value) {
                 let allowed = parameter.allowed.join(", ");
@@ -201,7 +204,7 @@ impl Resolver<'_> {
             return Ok(target.to_owned());
         }
         if template.queues.iter().any(|queue| queue.logical_id == target) {
-            return Ok(queue_url(&self.names.sqs_url, target));
+            return Ok(queue_url(&self.values.sqs_url, target));
         }
         if template.buckets.iter().any(|bucket| bucket.logical_id == target) {
             return Ok(bucket_name(target));

@@ -1,8 +1,9 @@
-//! Reads `template.yaml`, which declares the infrastructure, and extracts the parts that this machine needs: tables,
-//! queues, buckets, and each function's environment, routes and event sources.
+//! Reads `template.yaml`, which declares the infrastructure, and extracts the parts that the local service
+//! needs: tables, queues, buckets, and each function's environment, routes and event sources.
 //!
-//! It supports CloudFormation's intrinsic functions `Ref`, `GetAtt`, `Sub` and `Join`. Any other one is an error where
-//! a value is needed. Policies, alarms, logs and outputs are ignored.
+//! Supports CloudFormation's intrinsic functions `Ref`, `GetAtt`, `Sub` and `Join`. If a value that the local
+//! service needs contains another intrinsic function, the start fails. Policies, alarms, logs and outputs are
+//! ignored.
 
 mod intrinsics;
 mod resources;
@@ -19,7 +20,7 @@ use crate::embedded::{ACCOUNT, REGION};
 use crate::error::{Error, Result};
 use crate::filter::Pattern;
 
-/// The text of the template that is deployed.
+/// The text of the deployed template.
 pub const TEMPLATE: &str = include_str!("../../../template.yaml");
 
 /// The supported parts of a template. Each list is sorted by logical id.
@@ -99,7 +100,7 @@ pub struct Function {
     pub streams: Vec<StreamSource>,
     /// Event sources: queues.
     pub queues: Vec<QueueSource>,
-    /// Schedule expressions: `rate(1 minute)`.
+    /// Schedule expressions, such as `rate(1 minute)`.
     pub schedules: Vec<String>,
     environment: Map<String, Value>,
 }
@@ -111,21 +112,21 @@ pub enum Route {
     Path {
         /// The method in capitals. `ANY`: every method.
         method: String,
-        /// The path with its variables in braces: `/v1/things/{id}`, `/v1/things/{proxy+}`.
+        /// The path with its variables in braces, such as `/v1/things/{id}` or `/v1/things/{proxy+}`.
         path: String,
     },
     /// Requests that match no other route.
     Default,
 }
 
-/// How a function reads the stream of a table.
+/// An event source: the stream of a table, and how its records are passed to the function.
 #[derive(Debug, Clone)]
 pub struct StreamSource {
     /// The logical id of the table.
     pub table: String,
     /// The maximum number of records in an event.
     pub batch_size: usize,
-    /// How often failed records are retried. `None`: until they expire.
+    /// The maximum number of retries of a failed record. `None`: no limit.
     pub max_retries: Option<u32>,
     /// Whether a batch whose first record failed is halved before it is retried.
     pub bisect: bool,
@@ -137,7 +138,7 @@ pub struct StreamSource {
     pub filters: Vec<Pattern>,
 }
 
-/// How a function reads a queue.
+/// An event source: a queue, and how its messages are passed to the function.
 #[derive(Debug, Clone)]
 pub struct QueueSource {
     /// The logical id of the queue.
@@ -207,8 +208,8 @@ impl Template {
     ///
     /// # Errors
     ///
-    /// When the text is not YAML, or a resource is incomplete, uses an unsupported feature or refers to a resource that
-    /// the template lacks.
+    /// When the text is not YAML, or a resource is incomplete, uses an unsupported feature or refers to a
+    /// resource that the template lacks.
     pub fn parse(text: &str) -> Result<Self> {
         let yaml: Yaml =
             serde_yaml_ng::from_str(text).map_err(|e| Error::because("the template is not YAML", &e))?;
@@ -250,13 +251,13 @@ impl Template {
     /// # Errors
     ///
     /// When a reference has no value on this machine.
-    pub fn environment(&self, function: &str, names: &TemplateValues) -> Result<BTreeMap<String, String>> {
+    pub fn environment(&self, function: &str, values: &TemplateValues) -> Result<BTreeMap<String, String>> {
         let unknown = || Error::new(format!("the template has no function {function}"));
         let found = self.function(function).ok_or_else(unknown)?;
         let mut environment = BTreeMap::new();
         for (name, value) in &found.environment {
             let at = format!("{function}.Environment.{name}");
-            let resolver = Resolver { template: self, names, at: &at };
+            let resolver = Resolver { template: self, values, at: &at };
             environment.insert(name.clone(), resolver.environment_value(value)?);
         }
         Ok(environment)

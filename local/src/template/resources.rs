@@ -30,8 +30,9 @@ pub(super) fn parameters(root: &Value) -> Result<BTreeMap<String, Parameter>> {
     Ok(parameters)
 }
 
-/// Reads a table. Copies the properties that `CreateTable` has under the same name, and adds `StreamEnabled` to the
-/// stream's, which the template does not have. Backups, encryption and deletion protection are ignored.
+/// Reads a table. Copies the properties that have the same name in `CreateTable`. Adds `StreamEnabled` to the
+/// stream's specification, because `CreateTable` requires it and the template lacks it. Ignores backups,
+/// encryption and deletion protection.
 pub(super) fn table(logical_id: &str, properties: &Value) -> Result<Table> {
     let mut create = json!({ "TableName": logical_id });
     for name in [

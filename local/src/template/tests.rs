@@ -1,6 +1,6 @@
 use super::*;
 
-fn names() -> TemplateValues {
+fn template_values() -> TemplateValues {
     TemplateValues {
         parameters: BTreeMap::from([(
             "CheckoutBaseUrl".to_owned(),
@@ -45,7 +45,7 @@ fn the_deployed_template_declares_the_expected_resources_and_event_sources() {
 #[test]
 fn the_environment_of_each_function_resolves_to_names_on_this_machine() {
     let template = Template::deployed().unwrap();
-    let worker = template.environment("WebhookWorkerFunction", &names()).unwrap();
+    let worker = template.environment("WebhookWorkerFunction", &template_values()).unwrap();
     let expected = [
         ("API_KEYS_TABLE_NAME", "ApiKeysTable"),
         ("CHECKOUT_BASE_URL", "http://127.0.0.1:3000/checkout"),
@@ -56,30 +56,30 @@ fn the_environment_of_each_function_resolves_to_names_on_this_machine() {
     ];
     assert_eq!(worker, expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
     for function in &template.functions {
-        template.environment(&function.logical_id, &names()).unwrap();
+        template.environment(&function.logical_id, &template_values()).unwrap();
     }
 }
 
 #[test]
-fn only_the_api_keys_function_receives_the_secret_and_it_must_have_a_value() {
+fn only_the_api_keys_function_receives_the_token_secret_which_must_have_a_value() {
     let template = Template::deployed().unwrap();
-    let api_keys = template.environment("ApiKeysFunction", &names()).unwrap();
+    let api_keys = template.environment("ApiKeysFunction", &template_values()).unwrap();
     assert_eq!(api_keys["DASHBOARD_TOKEN_SECRET"], "a secret");
     for function in template.functions.iter().filter(|function| function.logical_id != "ApiKeysFunction") {
-        let environment = template.environment(&function.logical_id, &names()).unwrap();
+        let environment = template.environment(&function.logical_id, &template_values()).unwrap();
         assert!(!environment.values().any(|value| value == "a secret"), "{}", function.logical_id);
     }
-    let without_secrets = TemplateValues { secrets: BTreeMap::new(), ..names() };
+    let without_secrets = TemplateValues { secrets: BTreeMap::new(), ..template_values() };
     let missing = template.environment("ApiKeysFunction", &without_secrets).unwrap_err();
     assert!(missing.to_string().contains("DashboardTokenSecret has no value"), "{missing}");
 }
 
 #[test]
-fn a_parameter_must_have_a_value_and_it_must_be_allowed() {
+fn a_parameter_must_have_an_allowed_value() {
     let template = Template::deployed().unwrap();
     let missing = template.environment("ChargesFunction", &TemplateValues::default()).unwrap_err();
     assert!(missing.to_string().contains("CheckoutBaseUrl has no value"), "{missing}");
-    let mut wrong = names();
+    let mut wrong = template_values();
     wrong.parameters.insert("ChargeList".to_owned(), "maybe".to_owned());
     let wrong = template.environment("ChargesFunction", &wrong).unwrap_err();
     assert!(wrong.to_string().contains("ChargeList is maybe, but must be one of: "), "{wrong}");
@@ -93,7 +93,7 @@ fn resolve(value: &str) -> Result<String> {
          F:\n    Type: AWS::Serverless::Function\n    Properties:\n      Environment:\n        Variables:\n          \
          V: {value}\n"
     );
-    let environment = Template::parse(&text)?.environment("F", &names())?;
+    let environment = Template::parse(&text)?.environment("F", &template_values())?;
     Ok(environment["V"].clone())
 }
 

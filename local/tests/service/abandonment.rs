@@ -1,6 +1,6 @@
-//! Tests of abandoned deliveries: deliveries whose endpoint was deleted or set to `INACTIVE` by its merchant (contract:
-//! Delivery semantics). Each one reads `CANCELLED` at once. Lists and statistics follow soon after, and a later
-//! `ACTIVE` revives none of them.
+//! Tests of abandoned deliveries: deliveries whose endpoint was deleted or set to `INACTIVE` by its merchant
+//! (contract: Delivery semantics). A read of an abandoned delivery returns `CANCELLED` at once. Lists and
+//! statistics show it soon after. If the endpoint is later set to `ACTIVE`, the delivery stays cancelled.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ use shared::webhook::delivery::{Delivery, DeliveryStatus};
 use shared::webhook::endpoint::{Endpoint, Endpoints};
 use shared::webhook::event::{Event, Origin};
 
-use crate::budgets::{dispatch, dispatch_records, run_webhook_worker, stream_records};
+use crate::invocations::{dispatch, dispatch_records, run_webhook_worker, stream_records};
 use crate::seeding::write;
 use crate::support::{Client, Listener, Service, eventually, id};
 use crate::webhooks::wait_for_empty_queue;
@@ -64,7 +64,8 @@ fn path(endpoint: &Value) -> String {
     format!("/v1/webhooks/endpoints/{}", id(endpoint))
 }
 
-/// Starts a service without event sources: only requests run, and a test invokes the other functions itself.
+/// Starts a service without event sources. The test itself invokes the functions that do not serve HTTP
+/// requests.
 async fn service_without_event_sources() -> Service {
     Service::start_with(Options { event_sources: false, fault_proxy: true, ..Options::in_memory() }).await
 }
@@ -73,15 +74,15 @@ async fn read_delivery(service: &Service, delivery: &Value) -> Value {
     service.get(&format!("/v1/webhooks/deliveries/{}", id(delivery))).await.expect(200)
 }
 
-/// Creates two charges whose endpoint fails. Returns their deliveries: one with a failed attempt, and one without an
-/// attempt.
+/// Creates two charges. Returns the deliveries of their events: one with a failed attempt, and one without an
+/// attempt. The endpoint must respond with an error.
 async fn two_pending_deliveries(service: &Service) -> [Value; 2] {
     service.charge().await;
-    dispatch(service).await;
+    dispatch(&service.stack).await;
     let attempted = service.deliveries("").await.remove(0);
-    run_webhook_worker(service, &attempted).await;
+    run_webhook_worker(&service.stack, &attempted).await;
     service.charge().await;
-    dispatch(service).await;
+    dispatch(&service.stack).await;
     let new = service.deliveries("").await.remove(0);
     [read_delivery(service, &attempted).await, new]
 }
@@ -93,7 +94,7 @@ async fn abandonment_rows(service: &Service) -> Vec<HashMap<String, AttributeVal
 
 async fn run_scheduler(service: &Service) {
     let scheduler = service.stack.functions.get("SchedulerFunction").unwrap().clone();
-    // A failed run is ignored, because the schedule starts another.
+    // The error of a failed run is ignored, because the schedule would start another run.
     drop(scheduler(json!({})).await);
 }
 
@@ -111,15 +112,16 @@ async fn expect_counts(service: &Service, pending: usize, cancelled: usize) {
     }
 }
 
-/// Dispatches new stream records until an abandonment writes no further step.
+/// Dispatches the stream's records until dispatching writes no new record. So all steps of an abandonment are
+/// done.
 async fn dispatch_all(service: &Service) {
     let mut dispatched = 0;
     loop {
-        let records = stream_records(service).await;
+        let records = stream_records(&service.stack).await;
         if records.len() == dispatched {
             return;
         }
-        dispatch_records(service, &records[dispatched..]).await;
+        dispatch_records(&service.stack, &records[dispatched..]).await;
         dispatched = records.len();
     }
 }
@@ -146,17 +148,17 @@ async fn a_delivery_reads_cancelled_as_soon_as_its_endpoint_is_deleted_or_deacti
         assert_eq!((&read_new["status"], &read_new["lastError"]), (&json!("CANCELLED"), &json!(by.reason())));
         assert_eq!((&read_new["attempts"], read_new.get("lastResponseBody")), (&json!(0), None));
 
-        // The rows are still pending, so lists count them as pending. Reading one delivery costs no extra request.
+        // The rows are still pending, so lists count them as pending.
         expect_counts(&service, 2, 0).await;
         let proxy = service.stack.fault_proxy.as_ref().unwrap();
         proxy.reset();
         read_delivery(&service, &new).await;
-        assert_eq!(proxy.report().requests(), 3, "{:?}", proxy.report());
+        assert_eq!(proxy.report().requests(), 3, "requests to read one delivery: {:?}", proxy.report());
 
-        // A worker that receives their messages starts no attempt.
+        // A worker that receives the deliveries' messages starts no attempt.
         service.stack.clock.advance(37_000);
         for delivery in [&attempted, &new] {
-            run_webhook_worker(&service, delivery).await;
+            run_webhook_worker(&service.stack, delivery).await;
             let ended = read_delivery(&service, delivery).await;
             assert_eq!(ended["status"], "CANCELLED", "{by:?}");
             assert_eq!(ended["attempts"], delivery["attempts"], "{by:?}");
@@ -179,13 +181,13 @@ async fn cancelling_the_rows_of_abandoned_deliveries_changes_no_response_and_no_
         service.sandbox(&charge, "pay", &json!({})).await;
         let own = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "own", "webhookUrl": other.url});
         service.post("/v1/payments", &own).await.expect(201);
-        dispatch(&service).await;
+        dispatch(&service.stack).await;
         by.apply(&service, &path(&endpoint)).await;
         let before_cancelling =
             [read_delivery(&service, &pending[0]).await, read_delivery(&service, &pending[1]).await];
         dispatch_all(&service).await;
-        // Cancelled: four deliveries to this endpoint. Pending: one to the other endpoint and two to the payment's
-        // `webhookUrl`.
+        // The four deliveries to the abandoned endpoint are cancelled. One delivery to the other endpoint and
+        // two to the payment's `webhookUrl` are pending.
         expect_counts(&service, 3, 4).await;
         for (before, pending) in before_cancelling.iter().zip(&pending) {
             assert_eq!(read_delivery(&service, pending).await, *before, "{by:?}");
@@ -195,10 +197,10 @@ async fn cancelling_the_rows_of_abandoned_deliveries_changes_no_response_and_no_
                 service.deliveries(&format!("&status=CANCELLED&endpointId={}{query}", id(&endpoint))).await;
             assert_eq!(cancelled.len(), 4, "{by:?}");
         }
-        // Dispatching the same records again, as after a failed batch, writes nothing.
-        let written = stream_records(&service).await.len();
-        dispatch(&service).await;
-        assert_eq!(stream_records(&service).await.len(), written, "{by:?}");
+        // Dispatching the same records again, as in the retry of a failed batch, writes nothing.
+        let written = stream_records(&service.stack).await.len();
+        dispatch(&service.stack).await;
+        assert_eq!(stream_records(&service.stack).await.len(), written, "{by:?}");
         // Later counts include each delivery once.
         service.stack.clock.advance(300_000);
         for _ in 0..3 {
@@ -244,8 +246,9 @@ async fn reactivating_an_endpoint_delivers_new_events_and_revives_no_cancelled_d
     assert_eq!(hooks[2].header("x-service-delivery-id"), id(&resent));
 }
 
-/// Starts a merchant's server that abandons its endpoint's pending deliveries while it handles a webhook, then responds
-/// with `status`. Returns its URL and the cell that must hold the endpoint's path before the first webhook.
+/// Starts a merchant's server that abandons its endpoint's pending deliveries while it handles a webhook,
+/// then responds with `status`. Returns the server's URL, and a cell for the path of the endpoint's route.
+/// The caller must set the cell before the first webhook.
 async fn endpoint_that_abandons_its_deliveries(
     service: &Service,
     by: AbandonedBy,
@@ -279,11 +282,11 @@ async fn an_attempt_in_flight_during_abandonment_ends_as_delivered_or_cancelled(
             let endpoint = service.register_endpoint(&url, &["charge.created"]).await;
             endpoint_path.set(path(&endpoint)).unwrap();
             service.charge().await;
-            dispatch(&service).await;
+            dispatch(&service.stack).await;
             let delivery = service.deliveries("").await.remove(0);
             let attempts = AttributeValue::N(attempts_before.to_string());
             set_attribute(&service, "deliveries", id(&delivery), "attempts", attempts).await;
-            run_webhook_worker(&service, &delivery).await;
+            run_webhook_worker(&service.stack, &delivery).await;
             let ended = read_delivery(&service, &delivery).await;
             assert_eq!(ended["attempts"], attempts_before + 1, "{case}");
             assert_eq!(ended["lastStatusCode"], status.as_u16(), "{case}");
@@ -308,7 +311,7 @@ async fn an_attempt_in_flight_during_abandonment_ends_as_delivered_or_cancelled(
             }
             expect_counts(&service, 0, usize::from(!is_delivered)).await;
             assert_eq!(count_dead_letters(&service).await, 0, "{case}");
-            // The abandonment's steps change nothing of it afterwards.
+            // The later steps of the abandonment do not change the delivery.
             dispatch_all(&service).await;
             assert_eq!(read_delivery(&service, &delivery).await, ended, "{case}");
         }
@@ -344,7 +347,8 @@ async fn a_delivery_created_from_a_stale_read_of_a_deactivated_endpoint_is_aband
     let registered = service.register_endpoint(&listener.url, &["charge.paid"]).await;
     let stale_endpoints = Endpoints::new(service.store()).list(&service.scope()).await.unwrap();
     AbandonedBy::DeactivationAndReactivation.apply(&service, &path(&registered)).await;
-    // The dispatcher's clock may be a few seconds ahead.
+    // The dispatcher's clock may be a few seconds ahead of the clock of the function that changed the
+    // endpoint.
     let now = service.stack.clock.now().plus_seconds(5).unwrap();
     let event = charge_paid_event(&service, 1, now);
     let late_delivery = Delivery::for_event(&event, &stale_endpoints, now).remove(0);
@@ -352,7 +356,7 @@ async fn a_delivery_created_from_a_stale_read_of_a_deactivated_endpoint_is_aband
     let late_delivery = json!({"id": late_delivery.id, "endpointId": registered["id"]});
     assert_eq!(read_delivery(&service, &late_delivery).await["status"], "CANCELLED");
     service.stack.clock.advance(6_000);
-    run_webhook_worker(&service, &late_delivery).await;
+    run_webhook_worker(&service.stack, &late_delivery).await;
     assert_eq!(service.deliveries("&status=CANCELLED").await.len(), 1);
     assert_eq!(listener.hooks().len(), 0);
 }
@@ -366,8 +370,8 @@ fn charge_paid_event(service: &Service, number: usize, at: Timestamp) -> Event {
     Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap()
 }
 
-/// Writes `count` pending deliveries to the endpoint that subscribes to `charge.paid`. Their next attempt is an hour
-/// away. Half of them had an attempt and are in the list.
+/// Writes `count` pending deliveries to the endpoint that subscribes to `charge.paid`. Their next attempt is
+/// due in an hour. Half of the deliveries had one attempt and are in the list.
 async fn seed_pending_deliveries(service: &Service, count: usize) {
     let endpoints = Endpoints::new(service.store()).list(&service.scope()).await.unwrap();
     let now = service.stack.clock.now();
@@ -377,10 +381,10 @@ async fn seed_pending_deliveries(service: &Service, count: usize) {
         })
         .collect();
     let deliveries = events.iter().flat_map(|event| Delivery::for_event(event, &endpoints, now)).enumerate();
-    let pending = deliveries.map(|(place, delivery)| Delivery {
+    let pending = deliveries.map(|(index, delivery)| Delivery {
         next_attempt_at: now.plus_seconds(3_600).unwrap(),
-        attempts: u32::from(place % 4 < 2),
-        listed: place % 4 < 2,
+        attempts: u32::from(index % 4 < 2),
+        listed: index % 4 < 2,
         ..delivery
     });
     let items: Vec<_> = pending.map(|delivery| to_item(&delivery).unwrap()).collect();
@@ -388,16 +392,16 @@ async fn seed_pending_deliveries(service: &Service, count: usize) {
     write(&dynamodb(service), &items).await;
 }
 
-/// Counts the cancelled deliveries. Checks that each row and its list key agree: only cancelled rows are listed as
-/// such, and they have left the due index.
+/// Counts the cancelled deliveries. Checks that exactly the cancelled rows have a list key of cancelled
+/// deliveries, and that exactly the other rows are in the due index.
 async fn count_cancelled_rows(service: &Service) -> usize {
     let all =
         service.store().partition_prefix(&format!("deliveries#{}", service.scope()), "wd_").await.unwrap();
     let cancelled = all.into_iter().filter(|item| {
         let delivery: Delivery = from_item(item.clone()).unwrap();
         let is_cancelled = delivery.status == DeliveryStatus::Cancelled;
-        let place = item.get("list_sk").map(|place| place.as_s().unwrap().as_str());
-        assert_eq!(place.is_some_and(|place| place.starts_with("CANCELLED#")), is_cancelled);
+        let list_sk = item.get("list_sk").map(|list_sk| list_sk.as_s().unwrap().as_str());
+        assert_eq!(list_sk.is_some_and(|list_sk| list_sk.starts_with("CANCELLED#")), is_cancelled);
         assert_eq!(item.contains_key("due_pk"), !is_cancelled);
         assert!(delivery.listed || !is_cancelled);
         is_cancelled
@@ -406,18 +410,18 @@ async fn count_cancelled_rows(service: &Service) -> usize {
 }
 
 #[tokio::test]
-async fn deliveries_are_cancelled_in_bounded_idempotent_steps() {
+async fn an_abandonment_cancels_deliveries_in_limited_steps_that_can_be_repeated() {
     let service = service_without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     seed_pending_deliveries(&service, 1_300).await;
-    let before = stream_records(&service).await.len();
+    let before = stream_records(&service.stack).await.len();
     AbandonedBy::Deletion.apply(&service, &path(&endpoint)).await;
     let is_abandonment =
         |record: &Value| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("abandonments#");
     let mut counts = vec![0];
     let mut dispatched = before;
     loop {
-        let records = stream_records(&service).await;
+        let records = stream_records(&service.stack).await;
         let steps: Vec<Value> =
             records[dispatched..].iter().filter(|record| is_abandonment(record)).cloned().collect();
         if steps.is_empty() {
@@ -425,19 +429,20 @@ async fn deliveries_are_cancelled_in_bounded_idempotent_steps() {
         }
         dispatched = records.len();
         assert_eq!(steps.len(), 1);
-        // The first step is dispatched once, because two concurrent runs may cancel up to twice the bound. Later steps
-        // are dispatched twice concurrently.
+        // The first step is dispatched only once, so that the limit of one step can be checked. Two
+        // concurrent runs may cancel up to twice as many deliveries. Later steps are dispatched twice
+        // concurrently.
         if counts.len() == 1 {
-            dispatch_records(&service, &steps).await;
+            dispatch_records(&service.stack, &steps).await;
         } else {
-            tokio::join!(dispatch_records(&service, &steps), dispatch_records(&service, &steps));
+            tokio::join!(dispatch_records(&service.stack, &steps), dispatch_records(&service.stack, &steps));
         }
         let after_step = count_cancelled_rows(&service).await;
-        dispatch_records(&service, &steps).await;
+        dispatch_records(&service.stack, &steps).await;
         assert_eq!(
             count_cancelled_rows(&service).await,
             after_step,
-            "dispatching the same record again cancels nothing"
+            "dispatching the same record again must cancel nothing"
         );
         counts.push(after_step);
     }
@@ -453,20 +458,21 @@ async fn the_scheduler_resumes_an_abandonment_whose_stream_record_failed() {
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     seed_pending_deliveries(&service, 200).await;
     AbandonedBy::Deactivation.apply(&service, &path(&endpoint)).await;
-    // The dispatcher's step fails. Its batch still succeeds, because an abandonment must not hold up the stream.
+    // The dispatcher fails to write the abandonment's step. The batch of records still succeeds, because an
+    // abandonment must not block the stream.
     proxy.inject_every("TransactWriteItems", 1, Fault::InternalError);
-    let records = stream_records(&service).await;
+    let records = stream_records(&service.stack).await;
     let abandonment_records: Vec<Value> = records
         .iter()
         .filter(|record| record["dynamodb"]["Keys"]["pk"]["S"].as_str().unwrap().starts_with("abandonments#"))
         .cloned()
         .collect();
     assert_eq!(abandonment_records.len(), 1);
-    dispatch_records(&service, &abandonment_records).await;
+    dispatch_records(&service.stack, &abandonment_records).await;
     proxy.reset();
     assert_eq!(count_cancelled_rows(&service).await, 0);
 
-    // Half of the transactions conflict. The scheduler retries them in later runs.
+    // Every second transaction conflicts. The scheduler retries these transactions in later runs.
     let mut seconds = 0;
     let has_ended = |rows: &[HashMap<String, AttributeValue>]| !rows[0].contains_key("due_pk");
     while !has_ended(&abandonment_rows(&service).await) {
@@ -475,7 +481,7 @@ async fn the_scheduler_resumes_an_abandonment_whose_stream_record_failed() {
         proxy.inject_every("TransactWriteItems", 2, Fault::TransactionConflict);
         run_scheduler(&service).await;
         proxy.reset();
-        assert!(seconds < 20 * 61, "the abandonment ends within 20 runs");
+        assert!(seconds < 20 * 61, "the abandonment must end within 20 runs");
     }
     assert_eq!(count_cancelled_rows(&service).await, 200);
     expect_counts(&service, 0, 200).await;
@@ -485,7 +491,7 @@ async fn the_scheduler_resumes_an_abandonment_whose_stream_record_failed() {
 }
 
 #[tokio::test]
-async fn the_last_pass_cancels_a_delivery_that_became_pending_after_the_first() {
+async fn the_last_pass_cancels_a_delivery_that_became_pending_after_the_first_pass() {
     let service = service_without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     seed_pending_deliveries(&service, 10).await;
@@ -493,7 +499,8 @@ async fn the_last_pass_cancels_a_delivery_that_became_pending_after_the_first() 
     let before = Endpoints::new(service.store()).list(&service.scope()).await.unwrap();
     dispatch_all(&service).await;
     assert_eq!(count_cancelled_rows(&service).await, 10);
-    // A worker that read the endpoint before the change writes such a delivery.
+    // Writes a pending delivery, as a worker does that read the endpoint before its deactivation and then
+    // ended a failed attempt.
     let now = service.stack.clock.now();
     let event = charge_paid_event(&service, 99, now);
     let endpoint = Endpoint {
@@ -510,8 +517,8 @@ async fn the_last_pass_cancels_a_delivery_that_became_pending_after_the_first() 
     assert!(!abandonment_rows(&service).await[0].contains_key("due_pk"));
 }
 
-/// The number of pending deliveries in the next test. The measurements in docs/decisions/071-abandonment-in-passes.md
-/// are of `cargo run` with 10,000.
+/// The number of pending deliveries in the next test. docs/decisions/071-abandonment-in-passes.md has
+/// measurements of `cargo run` with 10,000 deliveries.
 const MANY: usize = 1_500;
 
 #[tokio::test]
@@ -522,7 +529,8 @@ async fn every_pending_delivery_of_a_deleted_endpoint_is_cancelled_in_lists_and_
     service.patch(&path(&other), &json!({"events": ["charge.failed"]})).await.expect(200);
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     seed_pending_deliveries(&service, MANY).await;
-    // The stream is in order. Once this charge's event arrives, the earlier records are dispatched.
+    // Stream records are dispatched in order. When this charge's event arrives, all earlier records are
+    // dispatched.
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
@@ -549,7 +557,7 @@ async fn reactivating_an_endpoint_that_an_earlier_version_deactivated_revives_no
     let listener = Listener::start().await;
     let endpoint = service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let pending = service.deliveries("").await.remove(0);
     // An earlier version set only the status and wrote no abandonment row.
     set_attribute(&service, "endpoints", id(&endpoint), "status", AttributeValue::S("INACTIVE".to_owned()))
@@ -557,12 +565,12 @@ async fn reactivating_an_endpoint_that_an_earlier_version_deactivated_revives_no
     assert_eq!(read_delivery(&service, &pending).await["status"], "CANCELLED");
     service.patch(&path(&endpoint), &json!({"status": "ACTIVE"})).await.expect(200);
     assert_eq!(read_delivery(&service, &pending).await["status"], "CANCELLED");
-    run_webhook_worker(&service, &pending).await;
+    run_webhook_worker(&service.stack, &pending).await;
     assert_eq!(listener.hooks().len(), 0);
     service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let new = service.deliveries("").await.remove(0);
-    run_webhook_worker(&service, &new).await;
+    run_webhook_worker(&service.stack, &new).await;
     assert_eq!(listener.hooks().len(), 1);
     dispatch_all(&service).await;
     expect_counts(&service, 0, 1).await;
@@ -573,7 +581,7 @@ async fn a_delivery_reads_cancelled_when_its_endpoint_was_deleted_without_a_tomb
     let service = service_without_event_sources().await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
     service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let pending = service.deliveries("").await.remove(0);
     let key = Endpoint::key_of(&service.scope(), id(&endpoint).parse().unwrap());
     let delete =
@@ -603,8 +611,8 @@ async fn deactivating_an_inactive_endpoint_writes_no_second_abandonment() {
     assert_eq!(abandonment_rows(&service).await.len(), 2);
     service.delete(&path(&endpoint)).await.expect(200);
     let rows = abandonment_rows(&service).await;
-    let of = |row: &HashMap<String, AttributeValue>| {
+    let generation = |row: &HashMap<String, AttributeValue>| {
         row["sk"].as_s().unwrap().rsplit('#').next().unwrap().to_owned()
     };
-    assert_eq!(rows.iter().map(of).collect::<Vec<_>>(), ["0000000001", "0000000002", "deleted"]);
+    assert_eq!(rows.iter().map(generation).collect::<Vec<_>>(), ["0000000001", "0000000002", "deleted"]);
 }

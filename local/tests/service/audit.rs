@@ -10,7 +10,7 @@ use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::budgets::{dispatch, dispatch_records, run_acquirer_worker, stream_records};
+use crate::invocations::{dispatch, dispatch_records, run_acquirer_worker, stream_records};
 use crate::support::{Client, Service, eventually, id, operator};
 
 /// The action, subject and details of an audit row.
@@ -138,7 +138,7 @@ async fn a_repeated_stream_record_or_request_adds_no_audit_row() {
     service.post(&refund, &body).await.expect(201);
     service.answer_case(&case, "accept", json!({})).await.expect(200);
     service.delete(&path).await.expect(200);
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let once = service.audit_lines().await;
     assert_eq!(once.len(), 5, "{once:?}");
 
@@ -153,7 +153,7 @@ async fn a_repeated_stream_record_or_request_adds_no_audit_row() {
     service.patch(&path, &json!({"status": "ACTIVE"})).await.expect(404);
     // Dispatch the whole stream twice more.
     for _repeat in 0..2 {
-        dispatch(&service).await;
+        dispatch(&service.stack).await;
     }
     assert_eq!(service.audit_lines().await, once);
 }
@@ -164,7 +164,7 @@ async fn a_record_whose_audit_row_could_not_be_written_is_retried() {
         Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
             .await;
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    let records = stream_records(&service).await;
+    let records = stream_records(&service.stack).await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     for _ in 0..50 {
         proxy.inject("PutItem", Fault::InternalError);
@@ -174,7 +174,7 @@ async fn a_record_whose_audit_row_could_not_be_written_is_retried() {
     assert_eq!(answer["batchItemFailures"].as_array().unwrap().len(), 1, "{answer}");
     assert_eq!(service.audit_lines().await, []);
     proxy.reset();
-    dispatch_records(&service, &records).await;
+    dispatch_records(&service.stack, &records).await;
     assert_eq!(service.audit_rows().await.len(), 1);
 }
 
@@ -209,14 +209,14 @@ async fn changes_by_the_acquirer_the_scheduler_and_the_sandbox_are_not_attribute
     service.answer_case(&case, "appeal", json!({"reason": "Entregue"})).await.expect(200);
     // The following changes update rows that still carry the key as their actor.
     service.decide_case(&case, "payer").await.expect(200);
-    run_acquirer_worker(&service, &refund).await;
+    run_acquirer_worker(&service.stack, &refund).await;
     service.advance_seconds(3).await;
-    run_acquirer_worker(&service, &refund).await;
+    run_acquirer_worker(&service.stack, &refund).await;
     for what in ["fail", "expire"] {
         let charge = service.charge().await;
         service.sandbox(&charge, what, &json!({})).await;
     }
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let actions: Vec<String> = service.audit_rows().await.into_iter().map(|row| row.action).collect();
     assert_eq!(actions, ["refund.create", "med.appeal"]);
 }
@@ -241,7 +241,7 @@ async fn the_source_address_comes_from_api_gateway_and_not_from_the_clients_head
     let answer = payments(event).await.unwrap();
     assert_eq!(answer["statusCode"], 200, "{answer}");
     assert!(!answer.to_string().contains("2001:db8"), "{answer}");
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let rows = service.audit_rows().await;
     assert_eq!((rows.len(), json!(rows[0].source)), (1, json!("2001:db8::7")));
 }
@@ -262,7 +262,7 @@ async fn audit_pages_list_the_rows_of_keys_and_operators_in_one_order() {
         service.post(&format!("/v1/payments/{}/cancel", raw_id(&charge)), &json!({})).await.expect(200);
         expected.push(id(&charge).to_owned());
     }
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     expected.reverse();
     let (first, has_more) = audit::page(&store, &account, None).await.unwrap();
     assert_eq!((first.len(), has_more), (100, true));

@@ -1,5 +1,6 @@
-//! Tests of the request budgets (design: Budgets). DynamoDB requests are counted at the endpoint, so the counts do not
-//! depend on the machine. `cargo bench -p local` prints them beside the times of a run.
+//! Tests of the budgets: the maximum numbers of DynamoDB requests, of requests in sequence, and of write
+//! units. The fault proxy counts the requests, so the counts do not depend on the machine.
+//! `cargo bench -p local` prints the counts and the durations.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -11,13 +12,17 @@ use local::embedded::fault_proxy::Report;
 use local::stack::Options;
 use serde_json::{Value, json};
 
+use crate::invocations::{
+    dispatch, dispatch_records, run_acquirer_worker, run_webhook_worker, stream_records,
+};
 use crate::support::{Listener, Service, id};
 
-/// The minimum latency of a DynamoDB request in tests that count sequential requests. It is long enough that two
-/// concurrent requests overlap.
+/// The minimum latency of a DynamoDB request in tests that count sequential requests. It is long enough that
+/// two concurrent requests overlap.
 const LATENCY: Duration = Duration::from_millis(100);
 
-/// Starts a service that counts its functions' DynamoDB requests. It has no event sources, so only requests run.
+/// Starts a service with a proxy that counts the DynamoDB requests of all functions. Without event sources,
+/// only the test's own calls invoke functions.
 async fn service_with_counted_requests() -> Service {
     Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() }).await
 }
@@ -40,12 +45,12 @@ fn assert_within_budget(report: &Report, requests: usize, sequential: usize) {
 }
 
 #[tokio::test]
-async fn creating_or_replaying_a_charge_takes_two_requests_and_a_new_one_five_write_units() {
+async fn creating_or_replaying_a_charge_takes_two_requests_and_creating_it_five_write_units() {
     let service = service_with_counted_requests().await;
     let body = json!({"amount": 1000, "description": "Pedido 1"});
     let (_, new) = cost(&service, service.post_charge("order-0001", &body)).await;
     assert_within_budget(&new, 2, 2);
-    // One unit for the key's row and four for the charge: the table and three indexes.
+    // One unit for the API key's row, and four for the charge's row in the table and in three indexes.
     assert!((new.write_units - 5.0).abs() < f64::EPSILON, "{new:?}");
     let (_, replayed) = cost(&service, service.post_charge("order-0001", &body)).await;
     assert_within_budget(&replayed, 2, 2);
@@ -58,9 +63,10 @@ async fn creating_or_replaying_a_charge_takes_two_requests_and_a_new_one_five_wr
     assert!(full.write_units <= 8.0, "{full:?}");
 }
 
-/// The functions that merchants reach may not read rows with acquirers' credentials (`NoAcquirerCredentials`).
+/// The functions that serve merchants may not read rows with acquirers' credentials (policy
+/// `NoAcquirerCredentials`).
 #[tokio::test]
-async fn a_live_charge_is_refused_without_a_read_beyond_its_key() {
+async fn a_live_charge_is_rejected_after_reading_only_the_api_key() {
     let service = service_with_counted_requests().await;
     let key = service.stack.seed.first.live_api_key.clone();
     let headers = [("idempotency-key", "order-0001")];
@@ -104,7 +110,7 @@ async fn reading_a_charge_takes_two_concurrent_requests() {
 }
 
 #[tokio::test]
-async fn a_settlement_takes_three_requests_two_of_them_sequential() {
+async fn a_settlement_takes_three_requests_of_which_two_are_sequential() {
     let service = service_with_counted_requests().await;
     let charge = service.charge().await;
     proxy(&service).set_min_latency(LATENCY);
@@ -130,7 +136,7 @@ async fn reading_a_balance_takes_two_requests_for_any_number_of_movements() {
         let (_, report) = cost(&service, service.get("/v1/wallets/transactions")).await;
         assert_within_budget(&report, 2, 2);
     }
-    // Nine rows under 1 KB, and one row for each day with a release.
+    // The balance is in nine rows under 1 KB, and in one row for each day with a release.
     assert!(read_units.iter().all(|units| *units <= 2.0), "{read_units:?}");
 }
 
@@ -178,7 +184,7 @@ async fn a_page_of_the_event_log_stays_within_its_budget_with_any_filter() {
         .post(&format!("/v1/payments/{raw}/refund"), &json!({"idempotencyKey": "refund-01"}))
         .await
         .expect(201);
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let first = service.get("/v1/events?limit=100").await.expect(200);
     let cursor = first["next_cursor"].as_str().unwrap();
     let queries = [
@@ -194,7 +200,7 @@ async fn a_page_of_the_event_log_stays_within_its_budget_with_any_filter() {
     proxy(&service).set_min_latency(LATENCY);
     for query in queries {
         let (_, report) = cost(&service, service.get(&format!("/v1/events?{query}"))).await;
-        // For `object`, the object's cases and refunds are read concurrently.
+        // With the filter `object`, the object's cases and refunds are read too, concurrently.
         let requests = if query.starts_with("object") { 4 } else { 3 };
         assert!(report.requests() <= requests && report.sequential_requests <= 3, "{query}: {report:?}");
     }
@@ -209,26 +215,26 @@ async fn a_delivery_that_succeeds_at_the_first_attempt_takes_three_requests() {
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let delivery = service.deliveries("").await.remove(0);
-    let (_, report) = cost(&service, run_webhook_worker(&service, &delivery)).await;
+    let (_, report) = cost(&service, run_webhook_worker(&service.stack, &delivery)).await;
     assert_within_budget(&report, 3, 3);
     assert_eq!(listener.hooks().len(), 1);
 }
 
 #[tokio::test]
-async fn a_delivery_to_a_webhook_url_costs_one_more_request_only_until_the_scope_has_a_secret() {
+async fn a_delivery_to_a_webhook_url_takes_a_fourth_request_only_until_the_scope_has_a_secret() {
     let service = service_with_counted_requests().await;
     let listener = Listener::start().await;
     let body = json!({
         "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "webhookUrl": listener.url,
     });
     service.post("/v1/payments", &body).await.expect(201);
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let deliveries = service.deliveries("").await;
-    let (_, first) = cost(&service, run_webhook_worker(&service, &deliveries[0])).await;
+    let (_, first) = cost(&service, run_webhook_worker(&service.stack, &deliveries[0])).await;
     assert_within_budget(&first, 4, 4);
-    let (_, second) = cost(&service, run_webhook_worker(&service, &deliveries[1])).await;
+    let (_, second) = cost(&service, run_webhook_worker(&service.stack, &deliveries[1])).await;
     assert_within_budget(&second, 3, 3);
     assert_eq!(listener.hooks().len(), 2);
 }
@@ -238,14 +244,14 @@ async fn a_charge_created_paid_and_delivered_stays_within_its_write_units() {
     let service = service_with_counted_requests().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
-    let before = stream_records(&service).await.len();
+    let before = stream_records(&service.stack).await.len();
     let (charge, created) = cost(&service, service.charge()).await;
     let (_, paid) = cost(&service, service.sandbox(&charge, "pay", &json!({}))).await;
-    // Each record is dispatched in a batch of its own. This is the worst case, because the changes of one batch share
-    // the writes of their sums.
+    // Each record is dispatched in a batch of its own. This is the worst case, because the records of one
+    // batch would share the writes of the rollups.
     let (_, dispatched) = cost(&service, async {
-        for record in stream_records(&service).await.split_off(before) {
-            dispatch_records(&service, &[record]).await;
+        for record in stream_records(&service.stack).await.split_off(before) {
+            dispatch_records(&service.stack, &[record]).await;
         }
     })
     .await;
@@ -253,7 +259,7 @@ async fn a_charge_created_paid_and_delivered_stays_within_its_write_units() {
     assert_eq!(deliveries.len(), 2);
     let (_, delivered) = cost(&service, async {
         for delivery in &deliveries {
-            run_webhook_worker(&service, delivery).await;
+            run_webhook_worker(&service.stack, delivery).await;
         }
     })
     .await;
@@ -263,9 +269,9 @@ async fn a_charge_created_paid_and_delivered_stays_within_its_write_units() {
 }
 
 #[tokio::test]
-async fn a_refund_stays_within_its_write_units_until_it_is_refunded() {
-    // To the payer; to the payer from held money; to a third party, within the daily limit.
-    for (hold_days, destination, most) in
+async fn a_refund_stays_within_its_write_units_from_the_request_to_its_completion() {
+    // Refunds to the payer, to the payer from held money, and to a third party within the daily limit.
+    for (hold_days, destination, max_write_units) in
         [(0, None, 23.0), (1, None, 25.0), (0, Some("maria@example.com"), 25.0)]
     {
         let service = service_with_counted_requests().await;
@@ -279,17 +285,18 @@ async fn a_refund_stays_within_its_write_units_until_it_is_refunded() {
         });
         let (refund, requested) = cost(&service, service.post(&path, &body)).await;
         let refund = refund.expect(201);
-        let (_, started) = cost(&service, run_acquirer_worker(&service, &refund)).await;
+        let (_, started) = cost(&service, run_acquirer_worker(&service.stack, &refund)).await;
         service.stack.clock.advance(3_000);
-        let (_, ended) = cost(&service, run_acquirer_worker(&service, &refund)).await;
-        dispatch(&service).await;
+        let (_, ended) = cost(&service, run_acquirer_worker(&service.stack, &refund)).await;
+        dispatch(&service.stack).await;
         let audit = service.rows(&format!("audit#{}", service.scope().account), "aud_").await;
         let audit: Vec<usize> =
             audit.iter().filter(|row| row.contains_key("source")).map(size_of_item).collect();
-        // A put of at most 1 KB outside a transaction is one write unit.
+        // The audit row is written outside a transaction, so up to 1 KB costs one write unit. `total`
+        // includes it.
         assert!(audit.len() == 1 && audit[0] <= 1024, "{audit:?}");
         let total = requested.write_units + started.write_units + ended.write_units + 1.0;
-        assert!(total <= most, "{total}, of 26: {requested:?} {started:?} {ended:?}");
+        assert!(total <= max_write_units, "{total} > {max_write_units}: {requested:?} {started:?} {ended:?}");
         let read = service.get_charge(&charge).await;
         assert_eq!(read["status"], "refunded");
     }
@@ -310,7 +317,7 @@ async fn authenticating_and_counting_a_dashboard_request_takes_two_requests_and_
 }
 
 #[tokio::test]
-async fn a_typical_charges_row_is_at_most_one_kilobyte() {
+async fn the_row_of_a_typical_charge_is_at_most_one_kilobyte() {
     let service = service_with_counted_requests().await;
     let charge = service
         .new_charge(&json!({
@@ -334,8 +341,8 @@ fn size_of_item(item: &HashMap<String, AttributeValue>) -> usize {
     item.iter().map(|(name, value)| name.len() + size_of_value(value)).sum()
 }
 
-/// Returns an attribute's size by DynamoDB's rules: a text's bytes, a number's digits, and 3 bytes for a map or list
-/// plus 1 for each entry.
+/// Returns an attribute's size in bytes by DynamoDB's rules. A number takes one byte for two digits, and one
+/// byte more. A map or a list takes 3 bytes, and one byte for each entry in addition to the entry's size.
 fn size_of_value(value: &AttributeValue) -> usize {
     use AttributeValue as Value;
     match value {
@@ -347,43 +354,4 @@ fn size_of_value(value: &AttributeValue) -> usize {
         Value::L(list) => 3 + list.iter().map(|value| 1 + size_of_value(value)).sum::<usize>(),
         _ => 1,
     }
-}
-
-/// Dispatches all records of the stream in one batch, as the event source does.
-pub(crate) async fn dispatch(service: &Service) {
-    dispatch_records(service, &stream_records(service).await).await;
-}
-
-/// Reads all records of the stream.
-pub(crate) async fn stream_records(service: &Service) -> Vec<Value> {
-    local::event_sources::stream_records(&service.stack.endpoints.dynamodb_url, "StateTable").await.unwrap()
-}
-
-/// Invokes the dispatcher with one batch of records. Fails if the dispatcher reports a failed record.
-pub(crate) async fn dispatch_records(service: &Service, records: &[Value]) {
-    let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
-    let answer = dispatcher(json!({ "Records": records })).await.unwrap();
-    assert_eq!(answer["batchItemFailures"], json!([]));
-}
-
-/// Invokes the webhook worker with a delivery's message, as the event source does.
-pub(crate) async fn run_webhook_worker(service: &Service, delivery: &Value) {
-    let worker = service.stack.functions.get("WebhookWorkerFunction").unwrap().clone();
-    let scope = format!("{}:test", service.stack.seed.first.id);
-    let body =
-        json!({"scope": scope, "delivery": delivery["id"], "endpoint": delivery["endpointId"]}).to_string();
-    let answer = worker(json!({"Records": [{"messageId": "m", "body": body, "eventSource": "aws:sqs"}]}))
-        .await
-        .unwrap();
-    assert_eq!(answer["batchItemFailures"], json!([]));
-}
-
-/// Invokes the acquirer worker with a refund's message, as the event source does.
-pub(crate) async fn run_acquirer_worker(service: &Service, refund: &Value) {
-    let worker = service.stack.functions.get("AcquirerWorkerFunction").unwrap().clone();
-    let body = json!({ "refund": refund["id"] }).to_string();
-    let answer = worker(json!({"Records": [{"messageId": "m", "body": body, "eventSource": "aws:sqs"}]}))
-        .await
-        .unwrap();
-    assert_eq!(answer["batchItemFailures"], json!([]));
 }

@@ -1,4 +1,4 @@
-//! Tests of many concurrent callers that change one row: each caller gets a correct response in time.
+//! Tests of many concurrent requests that change the same row. Each response must be correct and in time.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -31,8 +31,9 @@ async fn send_concurrently(
     requests.join_all().await
 }
 
-/// Sends concurrent refunds of a charge of 10,000, of which three quarters fit. Checks that every response is in time,
-/// that at most one in twenty is a 503 with `Retry-After`, and that the others are 201 or the correct 422.
+/// Sends concurrent refunds of one charge, whose amount suffices for three quarters of them. Checks that
+/// every response is in time, that at most one in twenty is a 503 with `Retry-After`, and that the others are
+/// 201 or the correct 422.
 async fn refund_concurrently(service: &Service, count: usize) {
     let charge = service.new_charge(&json!({"amount": 10_000})).await;
     service.sandbox(&charge, "pay", &json!({})).await;
@@ -69,15 +70,17 @@ async fn concurrent_refunds_of_one_charge_are_each_accepted_or_correctly_refused
         Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
             .await;
     refund_concurrently(&service, 48).await;
-    // The bound does not depend on the machine: jitter spreads the callers, so few attempts conflict.
+    // Jitter spreads the retries, so few attempts conflict. The maximum therefore does not depend on the
+    // machine.
     let report = service.stack.fault_proxy.as_ref().unwrap().report();
     let attempts = report.operations["TransactWriteItems"];
     assert!(attempts <= 5 * 48, "{report:?}");
 }
 
-/// Takes about 15 s on two cores: `cargo test -p local --test service contention -- --ignored --nocapture`.
+/// Run with `cargo test -p local --test service contention -- --ignored --nocapture`. Takes about 15 s on two
+/// cores.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "measures times, so it needs the machine for itself"]
+#[ignore = "measures durations, so nothing else may run on the machine"]
 async fn all_of_150_concurrent_refunds_of_one_charge_are_answered_within_ten_seconds() {
     refund_concurrently(&Service::start().await, 150).await;
 }

@@ -1,5 +1,6 @@
-//! Tests of the list and the statistics of deliveries. The counts are exact for every order of claims, attempts and
-//! counting runs, without a counter write per delivery. The cost of a page does not grow with the number of deliveries.
+//! Tests of the list and the statistics of deliveries. The counts are exact for any order of claims, attempts
+//! and counting runs, although no counter is written for each delivery. The cost of a page does not grow with
+//! the number of deliveries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,7 +28,7 @@ use crate::rollups::SeededRandom;
 use crate::seeding::{count_all, other_endpoint, seed_deliveries};
 use crate::support::{Listener, Service, eventually, id};
 
-/// Deliveries of one scope, written by a test and not by the dispatcher, and two endpoints that they go to.
+/// A service with two endpoints, whose deliveries the test inserts itself. There is no dispatcher.
 struct DeliveryFixture {
     service: Service,
     deliveries: Deliveries,
@@ -52,7 +53,7 @@ impl Filter {
         let mut add = |name: &str, value: Option<String>| {
             query.extend(value.map(|value| format!("&{name}={value}")));
         };
-        add("status", self.status.map(|(word, _)| word.to_owned()));
+        add("status", self.status.map(|(name, _)| name.to_owned()));
         add("eventType", self.event_type.map(|event_type| event_type.as_str().to_owned()));
         add("endpointId", self.endpoint.map(|endpoint| endpoint.to_string()));
         add("created_after", self.from.map(|from| from.to_string()));
@@ -97,7 +98,8 @@ impl DeliveryFixture {
         self.service.stack.clock.now()
     }
 
-    /// Inserts a delivery of an event that happened `seconds_ago`, as the dispatcher does.
+    /// Inserts a delivery of an event that happened `seconds_ago`, as the dispatcher does. A delivery that is
+    /// inserted at least 150 s after its event is in the list at once.
     async fn insert(&mut self, seconds_ago: i64) -> Delivery {
         let delivery = self.insert_changed(seconds_ago, |delivery| delivery).await;
         assert_eq!(delivery.listed, seconds_ago >= 150, "{delivery:?}");
@@ -158,12 +160,13 @@ impl DeliveryFixture {
         (ids, totals[0])
     }
 
-    /// Returns each combination of the other filters with each status and with none.
+    /// Returns combinations of filters by event type, endpoint and dates, each with every status and without
+    /// a status.
     fn filters(&self, all: &[Delivery]) -> Vec<Filter> {
         let [first, second] = self.endpoints.each_ref().map(|endpoint| Some(endpoint.id));
         let [newer, older] = [4, 2].map(|part| all[all.len() / part].id.timestamp());
         let (created, paid) = (Some(EventType::ChargeCreated), Some(EventType::ChargePaid));
-        let kinds = [
+        let without_status = [
             (None, None, None, None),
             (created, None, None, None),
             (None, second, None, None),
@@ -174,39 +177,46 @@ impl DeliveryFixture {
         ];
         let statuses = DeliveryStatus::vocabulary().into_iter().map(Some).chain([None]);
         let of_status = |status| {
-            kinds.map(|(event_type, endpoint, from, to)| Filter { status, event_type, endpoint, from, to })
+            without_status.map(|(event_type, endpoint, from, to)| Filter {
+                status,
+                event_type,
+                endpoint,
+                from,
+                to,
+            })
         };
         statuses.flat_map(of_status).collect()
     }
 
-    /// Compares all filtered lists and the statistics with the rows. Each query reads at most 25 rows.
+    /// Compares all filtered lists and the statistics with the deliveries' rows. Each DynamoDB query reads at
+    /// most 25 rows.
     async fn check_filters(&self, step: &str) {
         let (all, deliveries) = (self.all().await, self.deliveries.clone().with_rows_a_query(25));
         if all.is_empty() {
             return;
         }
         let stats = serde_json::to_value(deliveries.stats(&self.scope, self.now()).await.unwrap()).unwrap();
-        for (word, status) in DeliveryStatus::vocabulary() {
+        for (name, status) in DeliveryStatus::vocabulary() {
             let count = all.iter().filter(|delivery| delivery.status == status).count();
-            assert_eq!(stats[word], count, "{step}: {word}");
+            assert_eq!(stats[name], count, "{step}: {name}");
         }
         for filter in self.filters(&all) {
             let query = filter.query();
             let ids: Vec<String> =
-                all.iter().filter(|one| filter.admits(one)).map(|one| one.id.to_string()).collect();
+                all.iter().filter(|row| filter.admits(row)).map(|row| row.id.to_string()).collect();
             let (listed, total) = self.all_pages(&deliveries, &query).await;
             assert_eq!(listed, ids, "{step}: {query}");
             assert_eq!(total, u64::try_from(ids.len()).unwrap(), "{step}: {query}");
         }
     }
 
-    /// Reads the row of the counts and the rows by day.
+    /// Reads the row with the total counts, then the rows with the counts of single days.
     async fn counts(&self) -> Vec<Item> {
         self.service.rows(&self.partition(), "~counts").await
     }
 
-    /// Rewrites the rows as an earlier version stored them: no counts by event type and endpoint, and shorter list
-    /// keys.
+    /// Rewrites the rows to the format of an earlier version, which had no counts by event type and endpoint,
+    /// and shorter list keys.
     async fn downgrade_rows(&self) {
         let client = local::sdk::dynamodb(&self.service.stack.endpoints.dynamodb_url);
         let counts = self.counts().await;
@@ -220,15 +230,15 @@ impl DeliveryFixture {
             client.delete_item().table_name("StateTable").set_key(Some(key(day))).send().await.unwrap();
         }
         for row in self.service.rows(&self.partition(), "wd_").await {
-            let Some(place) = text(&row, "list_sk") else { continue };
-            let place = place.split('#').take(3).collect::<Vec<_>>().join("#");
+            let Some(list_sk) = text(&row, "list_sk") else { continue };
+            let list_sk = list_sk.split('#').take(3).collect::<Vec<_>>().join("#");
             let update = client.update_item().table_name("StateTable").set_key(Some(key(&row)));
-            let update = update.update_expression("SET list_sk = :place");
-            update.expression_attribute_values(":place", AttributeValue::S(place)).send().await.unwrap();
+            let update = update.update_expression("SET list_sk = :list_sk");
+            update.expression_attribute_values(":list_sk", AttributeValue::S(list_sk)).send().await.unwrap();
         }
     }
 
-    /// Compares the lists by status and the statistics with the rows.
+    /// Compares the lists by status and the statistics with the deliveries' rows.
     async fn check_statuses(&self, step: &str) {
         let all = self.all().await;
         let stats = self.deliveries.stats(&self.scope, self.now()).await.unwrap();
@@ -236,14 +246,14 @@ impl DeliveryFixture {
         assert_eq!(stats["total"], all.len(), "{step}");
         let lists = DeliveryStatus::vocabulary()
             .into_iter()
-            .map(|(word, status)| (format!("status={word}"), Some(status)));
+            .map(|(name, status)| (format!("status={name}"), Some(status)));
         for (query, status) in lists.chain([(String::new(), None)]) {
             let of_status =
                 all.iter().filter(|delivery| status.is_none_or(|status| delivery.status == status));
             let ids: Vec<String> = of_status.map(|delivery| delivery.id.to_string()).collect();
             if status.is_some() {
-                let word = query.trim_start_matches("status=");
-                assert_eq!(stats[word], ids.len(), "{step}: {query} {stats}");
+                let name = query.trim_start_matches("status=");
+                assert_eq!(stats[name], ids.len(), "{step}: {query} {stats}");
             }
             for (query, limit) in [(&query, 100), (&query, 30)] {
                 let mut listed = Vec::new();
@@ -295,7 +305,7 @@ fn random_outcome(random: &mut SeededRandom, now: Timestamp) -> AttemptOutcome {
 }
 
 #[tokio::test]
-async fn lists_and_statistics_equal_the_rows_after_any_sequence_of_changes() {
+async fn lists_and_statistics_match_the_rows_after_any_sequence_of_changes() {
     let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
     let mut random = SeededRandom(2026);
     let mut claimed: Vec<Delivery> = Vec::new();
@@ -322,12 +332,12 @@ async fn lists_and_statistics_equal_the_rows_after_any_sequence_of_changes() {
             12..16 if !claimed.is_empty() => {
                 let delivery = claimed.swap_remove(random.below(claimed.len()));
                 let end = random_outcome(&mut random, fixture.now());
-                // An attempt whose lease another claim took over is not ended.
+                // If another claim took over the lease, the attempt's outcome is not written.
                 let _ended_or_lost =
                     fixture.deliveries.end_attempt(&delivery, &end, fixture.now()).await.unwrap();
             }
             16 => {
-                // The scheduler lists slow deliveries this way.
+                // The scheduler adds slow deliveries to the list in the same way.
                 let all = fixture.all().await;
                 if !all.is_empty() {
                     let delivery = &all[random.below(all.len())];
@@ -370,9 +380,9 @@ async fn counts_of_an_earlier_version_are_recounted_by_event_type_and_endpoint()
 
     fixture.downgrade_rows().await;
     fixture.check_filters("rows of an earlier version").await;
-    // Reading a page has scheduled the recount.
+    // The read of a page has scheduled the recount.
     assert!(fixture.counts().await[0].contains_key("due_pk"));
-    // A stride is 10 rows and a run has five strides. Later runs count the rest.
+    // A run counts at most five strides, here of 10 rows each. Later runs count the rest.
     let small_reads = fixture.deliveries.clone().with_rows_a_query(10);
     small_reads.count(&fixture.scope, fixture.now()).await.unwrap();
     assert!(fixture.counts().await[0].contains_key("due_pk"), "the recount continues in a later run");
@@ -393,8 +403,8 @@ async fn counts_of_an_earlier_version_are_recounted_by_event_type_and_endpoint()
         counts[1..=all_but_the_last].iter().map(|day| &day["done"]).collect::<Vec<_>>()
     );
     for row in fixture.service.rows(&fixture.partition(), "wd_").await {
-        let place = text(&row, "list_sk");
-        assert!(place.is_none_or(|place| place.split('#').count() == 5), "{row:?}");
+        let list_sk = text(&row, "list_sk");
+        assert!(list_sk.is_none_or(|list_sk| list_sk.split('#').count() == 5), "{row:?}");
     }
 }
 
@@ -445,7 +455,7 @@ async fn totals_are_exact_while_deliveries_are_inserted_retried_and_counted() {
                             page_of(&reader, &scope, query, clock.now()).await["total"].as_u64().unwrap()
                         }
                         _ => {
-                            // The sum over both endpoints. Each is read at a different time.
+                            // The sum of both endpoints' totals, which are read one after the other.
                             let mut sum = 0;
                             for endpoint in endpoints {
                                 let query = format!("{query}={endpoint}");
@@ -459,7 +469,7 @@ async fn totals_are_exact_while_deliveries_are_inserted_retried_and_counted() {
                     let at_most = insert_started.load(Ordering::SeqCst);
                     assert!(
                         (at_least..=at_most).contains(&total),
-                        "{query}: {total} of {at_least} to {at_most}"
+                        "{query}: the total is {total}, not {at_least} to {at_most}"
                     );
                     reads += 1;
                 }
@@ -510,14 +520,14 @@ async fn a_delivery_listed_as_processing_leaves_that_list_when_it_is_delivered()
     let Claim::Claimed(claimed) =
         fixture.deliveries.claim(&fixture.scope, id, 1, fixture.now()).await.unwrap()
     else {
-        panic!("a new delivery can be claimed")
+        panic!("the new delivery was not claimed")
     };
     fixture.deliveries.add_to_list(&fixture.all().await[0]).await.unwrap();
     assert_eq!(fixture.page("status=PROCESSING").await.1, 1);
     let delivered = AttemptOutcome::Delivered { status_code: 200 };
     assert!(fixture.deliveries.end_attempt(&claimed, &delivered, fixture.now()).await.unwrap());
     Box::pin(fixture.check_statuses("delivered")).await;
-    // The same write again, as after a lost response, changes nothing.
+    // Repeating the write, as the SDK does after a lost response, changes nothing.
     assert!(fixture.deliveries.end_attempt(&claimed, &delivered, fixture.now()).await.unwrap());
     Box::pin(fixture.check_statuses("delivered and written again")).await;
 }
@@ -544,7 +554,7 @@ async fn deliveries_past_their_retention_are_not_counted() {
 #[tokio::test]
 async fn an_unlisted_old_delivery_does_not_block_the_count() {
     let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
-    // A version without lists left such a delivery unlisted.
+    // An earlier version did not add a failed delivery to the list.
     fixture.insert_changed(0, |delivery| Delivery { status: DeliveryStatus::Failed, ..delivery }).await;
     fixture.insert_changed(0, |delivery| Delivery { status: DeliveryStatus::Delivered, ..delivery }).await;
     for _ in 0..2 {
@@ -558,7 +568,8 @@ async fn an_unlisted_old_delivery_does_not_block_the_count() {
     assert!(!row.contains_key("due_pk"), "no further count is scheduled: {row:?}");
 }
 
-/// Seeds and counts `count` deliveries over 40 days. Three failed, and a third were inserted late.
+/// Seeds `count` deliveries over 40 days and counts them. Three of them failed, and one third were inserted
+/// late.
 async fn seed_counted_deliveries(count: usize) -> CountedDeliveries {
     let fixture = DeliveryFixture::new(Options { fault_proxy: true, ..Options::in_memory() }).await;
     let client = local::sdk::dynamodb(&fixture.service.stack.endpoints.dynamodb_url);
@@ -566,7 +577,8 @@ async fn seed_counted_deliveries(count: usize) -> CountedDeliveries {
     let event = Event::canonical(EventType::ChargePaid, &origin, json!({})).unwrap();
     seed_deliveries(&client, &event, count, 40, &[1, count / 2, count - 2]).await;
     count_all(&fixture.deliveries, &fixture.scope, fixture.now(), count).await;
-    // For 10 seconds after a count, the lists of finished and of open deliveries are read sequentially.
+    // For 10 seconds after a count, the lists of finished and of open deliveries are read sequentially. The
+    // tests measure the cost after this time.
     fixture.service.stack.clock.advance(11_000);
     CountedDeliveries { fixture, other: other_endpoint(&event) }
 }
@@ -619,8 +631,8 @@ async fn a_page_of_deliveries_and_the_statistics_cost_the_same_for_200_and_5000_
 #[tokio::test]
 async fn a_filtered_page_of_deliveries_takes_at_most_five_requests_for_200_and_5000_deliveries() {
     let (few, many) = (seed_counted_deliveries(200).await, seed_counted_deliveries(5_000).await);
-    // Of 5,000 deliveries, 500 are `charge.created` to the other endpoint, three to the first endpoint failed, and the
-    // oldest is a `payout.paid`.
+    // Of 5,000 deliveries, 500 are of `charge.created` and go to the other endpoint. Three deliveries to the
+    // first endpoint failed. The oldest delivery is of `payout.paid`.
     for (query, sequential, total, on_page) in [
         ("eventType=charge.created", 3, 500, 25),
         ("eventType=charge.created&limit=100", 3, 500, 100),
@@ -651,7 +663,7 @@ async fn a_filtered_page_of_deliveries_takes_at_most_five_requests_for_200_and_5
 }
 
 #[tokio::test]
-async fn a_page_after_a_cursor_or_with_date_bounds_stays_within_its_budget() {
+async fn a_page_after_a_cursor_or_with_dates_stays_within_its_budget() {
     let many = seed_counted_deliveries(5_000).await;
     let ids: Vec<DeliveryId> = many.fixture.all().await.iter().map(|one| one.id).collect();
     let created = |number: usize| ids[number].timestamp().unwrap();
@@ -668,11 +680,11 @@ async fn a_page_after_a_cursor_or_with_date_bounds_stays_within_its_budget() {
         (format!("status=FAILED&starting_after={}", ids[1]), 5, 3, 3),
         (format!("endpointId=OTHER&limit=100&starting_after={}", ids[4_003]), 5, 4, 500),
         (format!("eventType=payout.paid&starting_after={}", ids[100]), 5, 4, 1),
-        // The counts cover whole São Paulo days.
+        // These dates are whole days in São Paulo, which have stored counts.
         (format!("created_after={from}"), 5, 3, within(from, end)),
         (format!("created_before={to}"), 5, 3, within(start, to)),
         (format!("created_after={from}&created_before={to}&limit=100"), 5, 3, within(from, to)),
-        // For each part of a day, the rows are counted with one request.
+        // For each incomplete day, one request counts the rows.
         (format!("created_after={}", created(3_000)), 5, 3, within(created(3_000), end)),
         (format!("created_before={}", created(1_000)), 6, 3, within(start, created(1_000))),
         (
@@ -690,7 +702,7 @@ async fn a_page_after_a_cursor_or_with_date_bounds_stays_within_its_budget() {
 }
 
 #[tokio::test]
-async fn a_filtered_offset_beyond_one_pages_reads_continues_by_cursor() {
+async fn a_filtered_page_with_an_offset_beyond_its_reads_returns_a_cursor_to_continue() {
     let mut fixture = DeliveryFixture::new(Options::in_memory()).await;
     for _ in 0..150 {
         fixture
@@ -699,7 +711,8 @@ async fn a_filtered_offset_beyond_one_pages_reads_continues_by_cursor() {
     }
     fixture.service.stack.clock.advance(300_000);
     fixture.deliveries.count(&fixture.scope, fixture.now()).await.unwrap();
-    // The page reads the newest 20 rows and 20 more. Every fifth of them goes to the second endpoint.
+    // A page reads at most the newest 40 rows, in two queries. Every fifth delivery goes to the second
+    // endpoint.
     let small_reads = fixture.deliveries.clone().with_rows_a_query(20);
     let query = format!("endpointId={}", fixture.endpoints[1].id);
     let page =
@@ -709,7 +722,7 @@ async fn a_filtered_offset_beyond_one_pages_reads_continues_by_cursor() {
     let page =
         page_of(&small_reads, &fixture.scope, &format!("{query}&limit=10&offset=20"), fixture.now()).await;
     assert_eq!((&page["data"], &page["total"], &page["has_more"]), (&json!([]), &json!(30), &json!(true)));
-    // The cursor skips no delivery after the rows that were read.
+    // The next page begins directly after the last row that was read.
     let cursor = page["next_cursor"].as_str().unwrap();
     let rest = page_of(
         &fixture.deliveries,
@@ -768,7 +781,7 @@ async fn cursors_and_dates_page_through_all_deliveries() {
         assert_eq!(ids(&listed.iter().collect::<Vec<_>>()), ids(&expected), "{filter}");
     }
 
-    // Both bounds are inclusive, to the millisecond of `createdAt`.
+    // Both dates are inclusive, with the precision of `createdAt`: one millisecond.
     for one in &all {
         let at: Timestamp = Timestamp::parse_floor(one["createdAt"].as_str().unwrap()).unwrap();
         for (from, to, is_in) in [(0, 0, true), (1, 1_000, false), (-1_000, -1, false), (-1, 1, true)] {
@@ -782,7 +795,7 @@ async fn cursors_and_dates_page_through_all_deliveries() {
 }
 
 #[tokio::test]
-async fn an_invalid_offset_cursor_or_date_is_refused_and_offset_excludes_a_cursor() {
+async fn an_invalid_offset_cursor_or_date_is_rejected_and_so_is_an_offset_with_a_cursor() {
     let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let path = "/v1/webhooks/deliveries";
     let unknown = DeliveryId::first_at(service.stack.clock.now());
@@ -820,7 +833,7 @@ async fn the_service_schedules_counting_as_deliveries_are_inserted() {
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     let partition = format!("deliveries#{}", service.scope());
-    // One delivery in 64 schedules a count.
+    // On average, one delivery in 64 schedules a count.
     let mut created = 0;
     loop {
         for _ in 0..20 {

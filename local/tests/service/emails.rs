@@ -18,7 +18,7 @@ use shared::store::{Write, from_item};
 use shared::webhook::delivery::AttemptOutcome;
 use shared::webhook::endpoint::Endpoints;
 
-use crate::budgets::dispatch;
+use crate::invocations::dispatch;
 use crate::support::{Listener, Service, eventually, id, operator};
 
 const DAY: i64 = 24 * 60 * 60;
@@ -129,7 +129,7 @@ impl Service {
 
     /// Dispatches the stream, then runs the mailer for each queued message.
     async fn dispatch_and_run_mailer(&self) {
-        dispatch(self).await;
+        dispatch(&self.stack).await;
         for body in self.take_queued_emails().await {
             assert!(self.run_mailer(&body).await, "{body}");
         }
@@ -226,7 +226,7 @@ async fn a_repeated_record_or_message_sends_one_email() {
     service.answer_case(&case, "accept", json!({})).await.expect(200);
     // The stream is dispatched three times, and each message is handled twice.
     for _ in 0..3 {
-        dispatch(&service).await;
+        dispatch(&service.stack).await;
         let messages = service.take_queued_emails().await;
         assert_eq!(messages.len(), 2, "one message for the opening and one for the end: {messages:?}");
         for body in messages.iter().chain(&messages) {
@@ -249,7 +249,7 @@ async fn concurrent_messages_of_one_email_send_one_mail() {
     let service = Service::start_without_event_sources(&mails).await;
     let charge = service.paid_charge(1000).await;
     service.open_case(&charge, json!({})).await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let message = service.take_queued_emails().await.remove(0);
     let run = || service.run_mailer(&message);
     assert_eq!(tokio::join!(run(), run(), run(), run(), run()), (true, true, true, true, true));
@@ -266,7 +266,7 @@ async fn a_mail_whose_worker_died_is_sent_after_the_lease_expires() {
     let service = Service::start_without_event_sources(&mails).await;
     let charge = service.paid_charge(1000).await;
     service.open_case(&charge, json!({})).await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let message = service.take_queued_emails().await.remove(0);
     // A worker claims the email and then dies.
     let email: Email = serde_json::from_str(&message).unwrap();
@@ -301,7 +301,7 @@ async fn a_contact_without_an_address_or_with_mail_off_gets_no_email() {
     service.change_contact(|contact| contact.address = Some(Clone::clone(&address))).await;
     service.take_queued_emails().await;
     let case = service.open_case(&service.paid_charge(1000).await, json!({})).await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     for body in service.take_queued_emails().await.iter().filter(|body| body.contains(id(&case))) {
         assert!(service.run_mailer(body).await);
     }
@@ -356,7 +356,7 @@ async fn a_mail_that_fails_five_times_goes_to_the_dead_letter_queue_and_can_be_s
     mails.block();
     let service = Service::start_without_event_sources(&mails).await;
     service.open_case(&service.paid_charge(1000).await, json!({})).await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let (sqs, url) = service.mail_queue("MailQueue");
     let mut attempts = 0;
     loop {
@@ -489,7 +489,7 @@ async fn a_mail_in_test_mode_takes_five_requests_and_three_write_units() {
     let charge = service.paid_charge(1000).await;
     proxy.reset();
     let case = service.open_case(&charge, json!({})).await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let message = service.take_queued_emails().await.remove(0);
     proxy.reset();
     assert!(service.run_mailer(&message).await);
@@ -566,7 +566,7 @@ async fn the_first_refund_to_a_new_pix_key_sends_one_email_with_the_key_masked()
     service.dispatch_and_run_mailer().await;
     service.change_contact(|contact| contact.mail_off = false).await;
     let last = refund(7, Some("+5511987654321")).await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let messages = service.take_queued_emails().await;
     let last_messages: Vec<&String> = messages.iter().filter(|body| body.contains(id(&last))).collect();
     assert_eq!(last_messages.len(), 1);

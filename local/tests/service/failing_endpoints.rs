@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::budgets::{dispatch, run_webhook_worker};
+use crate::invocations::{dispatch, run_webhook_worker};
 use crate::support::{Listener, Service, eventually, id};
 
 /// The bytes that an endpoint sends after it has read a request.
@@ -150,7 +150,7 @@ async fn a_delivery_whose_worker_died_is_retried_after_its_lease_expires() {
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let delivery = service.deliveries("").await.remove(0);
     // A worker claims the delivery and then dies.
     let deliveries = Deliveries::new(service.store());
@@ -159,7 +159,7 @@ async fn a_delivery_whose_worker_died_is_retried_after_its_lease_expires() {
         .await;
     assert!(matches!(claimed.unwrap(), Claim::Claimed(_)));
     service.stack.clock.advance(55_000);
-    run_webhook_worker(&service, &delivery).await;
+    run_webhook_worker(&service.stack, &delivery).await;
     assert_eq!(listener.hooks().len(), 0, "the other worker's lease still holds");
     assert_eq!(service.deliveries("&status=PROCESSING").await.len(), 1);
     // The worker's message is lost. The scheduler sends another.
@@ -174,7 +174,7 @@ async fn a_delivery_whose_worker_died_is_retried_after_its_lease_expires() {
     })
     .await;
     assert!(message.contains(id(&delivery)), "{message}");
-    run_webhook_worker(&service, &delivery).await;
+    run_webhook_worker(&service.stack, &delivery).await;
     let done = service.deliveries("&status=DELIVERED").await.remove(0);
     assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(2), 1));
 }

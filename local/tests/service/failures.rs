@@ -1,5 +1,5 @@
-//! Tests of failures around the service: lost responses, conflicts, unreadable rows and endpoints that never respond.
-//! No failure may lose a change or affect unrelated work.
+//! Tests of failures around the service: lost responses, conflicts, unreadable rows and endpoints that never
+//! respond. No failure may lose a change or affect unrelated work.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use shared::charge::{ChargeError, Charges};
 use shared::refund::Refunds;
 use shared::store::{CommitOutcome, Write};
 
-use crate::budgets::{dispatch, run_webhook_worker};
+use crate::invocations::{dispatch, run_webhook_worker};
 use crate::support::{Listener, Service, eventually, id};
 
 async fn service_with_fault_proxy() -> Service {
@@ -35,7 +35,7 @@ async fn a_lost_database_response_causes_no_second_charge_and_no_second_settleme
     let again = service.post_charge("order-0001", &json!({"amount": 1000})).await.expect(201);
     assert_eq!(charge, again);
 
-    // The retried write finds the row already changed and recognises its own change.
+    // The retry of the write finds that the row is already changed, and recognises the change as its own.
     let to_cancel = service.charge().await;
     proxy(&service).inject("PutItem", Fault::ResponseLost);
     let path = format!("/v1/payments/{}/cancel", id(&to_cancel).trim_start_matches("ch_"));
@@ -67,7 +67,7 @@ async fn of_two_writes_of_one_row_in_the_same_millisecond_one_succeeds() {
         })
     ));
 
-    // Starting a refund claims it for the worker that calls the acquirer.
+    // A worker claims a refund by marking it as started, before it calls the acquirer.
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &json!({})).await;
     let path = format!("/v1/payments/{}/refund", id(&charge).trim_start_matches("ch_"));
@@ -104,7 +104,7 @@ async fn conflicts_throttling_and_server_errors_are_retried() {
 }
 
 #[tokio::test]
-async fn a_persistent_database_failure_is_a_503_and_changes_nothing() {
+async fn a_persistent_database_failure_returns_503_and_changes_nothing() {
     let service = service_with_fault_proxy().await;
     let charge = service.charge().await;
     for _ in 0..50 {
@@ -117,7 +117,7 @@ async fn a_persistent_database_failure_is_a_503_and_changes_nothing() {
     assert_eq!(refused.problem(), (503, "api_error", "service_unavailable"));
     assert!(
         !refused.body.to_string().contains("injected"),
-        "the response does not contain the database's error text"
+        "the response contains the database's error text"
     );
     proxy(&service).reset();
     assert_eq!(service.get_charge(&charge).await["status"], "pending");
@@ -131,25 +131,25 @@ async fn a_worker_keeps_its_claim_when_the_claims_response_is_lost() {
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let delivery = service.deliveries("").await.remove(0);
     proxy(&service).inject("UpdateItem", Fault::ResponseLost);
-    run_webhook_worker(&service, &delivery).await;
+    run_webhook_worker(&service.stack, &delivery).await;
     let done = service.deliveries("&status=DELIVERED").await.remove(0);
     assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(1), 1));
 }
 
 #[tokio::test]
-async fn a_conflict_on_a_deliverys_row_is_retried() {
+async fn a_write_of_a_deliverys_row_is_retried_after_a_conflict() {
     let service = service_with_fault_proxy().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let delivery = service.deliveries("").await.remove(0);
     // The claim succeeds at the first try, and the write of the attempt's outcome at the second.
     proxy(&service).inject_every("UpdateItem", 2, Fault::TransactionConflict);
-    run_webhook_worker(&service, &delivery).await;
+    run_webhook_worker(&service.stack, &delivery).await;
     proxy(&service).reset();
     let done = service.deliveries("&status=DELIVERED").await.remove(0);
     assert_eq!((&done["attempts"], listener.hooks().len()), (&json!(1), 1));
@@ -161,9 +161,9 @@ async fn a_delivery_that_crashes_its_worker_every_time_fails_after_its_last_atte
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let delivery = service.deliveries("").await.remove(0);
-    // The state after fifteen workers died during their attempts.
+    // Sets the row to the state after fifteen attempts, each of which crashed its worker.
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let scope = format!("deliveries#{}:test", service.stack.seed.first.id);
     client
@@ -179,13 +179,13 @@ async fn a_delivery_that_crashes_its_worker_every_time_fails_after_its_last_atte
         .send()
         .await
         .unwrap();
-    run_webhook_worker(&service, &delivery).await;
+    run_webhook_worker(&service.stack, &delivery).await;
     let failed = service.deliveries("&status=FAILED").await.remove(0);
     assert!(failed["lastError"].as_str().unwrap().contains("cut short"), "{failed}");
     assert_eq!(listener.hooks().len(), 0);
 }
 
-/// Writes a row to the state table that cannot be parsed.
+/// Writes an unparseable row to the state table.
 async fn put_unreadable_row(service: &Service, pk: &str, sk: &str, more: &[(&str, &str)]) {
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let mut item = HashMap::from([("pk".to_owned(), text(pk)), ("sk".to_owned(), text(sk))]);
@@ -233,7 +233,7 @@ async fn an_incoming_payment_whose_id_equals_a_row_type_is_dispatched_as_a_payme
 }
 
 #[tokio::test]
-async fn unreadable_due_rows_do_not_block_the_others() {
+async fn unreadable_due_rows_do_not_block_other_due_rows() {
     let service = Service::start().await;
     for number in 0..150 {
         for shard in 0..4 {
@@ -254,9 +254,9 @@ async fn unreadable_due_rows_do_not_block_the_others() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_never_responds_does_not_delay_the_others() {
+async fn an_endpoint_that_never_responds_does_not_delay_deliveries_to_other_endpoints() {
     let service = Service::start().await;
-    // No connection is accepted here, so connections stay in the listener's backlog.
+    // This listener never accepts a connection, so a request to it never gets a response.
     let hanging = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/hook", hanging.local_addr().unwrap());
     service.register_endpoint(&url, &["charge.created"]).await;
@@ -267,18 +267,19 @@ async fn an_endpoint_that_never_responds_does_not_delay_the_others() {
         last = service.charge().await;
     }
     service.sandbox(&last, "pay", &json!({})).await;
-    // Each delivery to the hanging endpoint takes 30 s, so 15 s prove that the healthy one does not wait.
+    // Each delivery to the hanging endpoint takes 30 s. If the healthy endpoint receives its webhook within
+    // 15 s, its delivery did not wait for the others.
     let received = tokio::time::timeout(Duration::from_secs(15), healthy.received(1)).await;
-    assert!(received.is_ok(), "the healthy endpoint does not wait for the hanging endpoint");
+    assert!(received.is_ok(), "the delivery to the healthy endpoint waited for the hanging endpoint");
 }
 
 #[tokio::test]
-async fn an_unreadable_endpoint_row_does_not_block_deliveries_to_the_others() {
+async fn an_unreadable_endpoint_row_does_not_block_deliveries_to_other_endpoints() {
     let service = service_with_fault_proxy().await;
     let listener = Listener::start().await;
     let broken = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
-    // Another version with an unknown event type wrote the row.
+    // Simulates a row that another version wrote, with an event type that this version does not know.
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
     let update = client.update_item().table_name("StateTable");
     update
@@ -293,9 +294,9 @@ async fn an_unreadable_endpoint_row_does_not_block_deliveries_to_the_others() {
         .await
         .unwrap();
     service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let [delivery] = service.deliveries("").await.try_into().unwrap();
-    run_webhook_worker(&service, &delivery).await;
+    run_webhook_worker(&service.stack, &delivery).await;
     assert_eq!(listener.hooks().len(), 1);
     let listed = service.get("/v1/webhooks/endpoints").await.expect(200);
     assert_eq!(listed["data"].as_array().unwrap().len(), 1);

@@ -13,7 +13,8 @@ async fn log_in(client: &Client, email: &str, password: &str) -> Answer {
     client.raw(Method::POST, "/v1/auth/login", &headers, body).await
 }
 
-/// Advances to the start of a quarter-hour, so that what follows counts in one rate-limit window.
+/// Advances the clock to the next quarter of an hour. A rate-limit window starts there, so all later log-ins of a test
+/// count in one window.
 async fn advance_to_next_window(service: &Service) {
     service.advance_seconds(900 - service.stack.clock.now().seconds() % 900).await;
 }
@@ -23,7 +24,7 @@ async fn log_in_from(service: &Service, address: &str, email: &str, password: &s
     let api_keys = service.stack.functions.get("ApiKeysFunction").unwrap().clone();
     let event = json!({
         "version": "2.0", "routeKey": "ANY /v1/auth/{proxy+}", "rawPath": "/v1/auth/login", "rawQueryString": "",
-        // The client's own header must be ignored.
+        // The limit counts by `sourceIp`. It must ignore `x-forwarded-for`, because a client can send any value.
         "headers": {"host": "localhost", "content-type": "application/json", "x-forwarded-for": "192.0.2.1"},
         "requestContext": {
             "http": {"method": "POST", "path": "/v1/auth/login", "protocol": "HTTP/1.1", "sourceIp": address, "userAgent": ""},
@@ -75,8 +76,8 @@ async fn an_unknown_email_and_a_wrong_password_get_the_same_response() {
     assert_eq!(wrong.body["error"], unknown.body["error"]);
     let names = |answer: &Answer| answer.headers.keys().map(ToString::to_string).collect::<Vec<_>>();
     assert_eq!(names(&wrong), names(&unknown));
-    let last = format!("{}x", owner.password);
-    for password in [&last, &owner.password[1..], " ", &owner.password.to_uppercase()] {
+    let with_suffix = format!("{}x", owner.password);
+    for password in [&with_suffix, &owner.password[1..], " ", &owner.password.to_uppercase()] {
         assert_eq!(log_in(&service, &owner.owner_email, password).await.status, 401, "{password}");
     }
     let with_spaces = format!(" {}", owner.owner_email);
@@ -88,17 +89,18 @@ async fn an_unknown_email_takes_as_long_as_a_wrong_password() {
     let service = Service::start().await;
     advance_to_next_window(&service).await;
     let email = service.stack.seed.first.owner_email.clone();
-    let quickest = async |email: &str| {
-        let mut quickest = Duration::MAX;
+    let fastest_response = async |email: &str| {
+        let mut fastest = Duration::MAX;
         for _ in 0..8 {
             let began = Instant::now();
             assert_eq!(log_in(&service, email, "not the password").await.status, 401);
-            quickest = quickest.min(began.elapsed());
+            fastest = fastest.min(began.elapsed());
         }
-        quickest
+        fastest
     };
-    let (known, unknown) = (quickest(&email).await, quickest("nobody@loja.example").await);
-    // The hash takes most of the time. Without it, the response would be several times faster.
+    let (known, unknown) = (fastest_response(&email).await, fastest_response("nobody@loja.example").await);
+    // Most of the time goes into hashing the password. If the service skipped that for an unknown email, its response
+    // would be several times faster.
     let ratio = known.as_secs_f64() / unknown.as_secs_f64();
     assert!((0.5..2.0).contains(&ratio), "known {known:?}, unknown {unknown:?}");
 }
@@ -130,31 +132,31 @@ async fn an_invalid_log_in_request_gets_400() {
 
 #[tokio::test]
 async fn failed_log_ins_per_email_are_limited_even_when_concurrent() {
-    const AT_ONCE: usize = 30;
+    const CONCURRENT_LOG_INS: usize = 30;
     let service = Service::start().await;
     advance_to_next_window(&service).await;
     let owner = service.stack.seed.first.clone();
     for email in [owner.owner_email.clone(), "nobody@loja.example".to_owned()] {
-        let attempts: Vec<_> = (0..AT_ONCE)
+        let attempts: Vec<_> = (0..CONCURRENT_LOG_INS)
             .map(|_| {
                 let (client, email) = (Client::new(&service.base_url, ""), email.clone());
                 tokio::spawn(async move { log_in(&client, &email, "not the password").await })
             })
             .collect();
-        let mut checked = 0;
+        let mut unauthorized = 0;
         for attempt in attempts {
             let answer = attempt.await.unwrap();
             if answer.status == 401 {
-                checked += 1;
+                unauthorized += 1;
                 continue;
             }
             assert_eq!(answer.problem(), (429, "rate_limit_error", "rate_limited"));
-            let wait: i64 = answer.header("retry-after").unwrap().parse().unwrap();
-            assert!((1..=900).contains(&wait), "{wait}");
+            let retry_after_seconds: i64 = answer.header("retry-after").unwrap().parse().unwrap();
+            assert!((1..=900).contains(&retry_after_seconds), "{retry_after_seconds}");
             assert_eq!(answer.header("x-ratelimit-limit-minute"), Some("10"));
             assert_eq!(answer.header("x-ratelimit-remaining-minute"), Some("0"));
         }
-        assert_eq!(checked, 10, "{email}");
+        assert_eq!(unauthorized, 10, "{email}");
     }
     // Even the correct password is refused until the window ends. Other users can log in meanwhile.
     let refused = log_in(&service, &owner.owner_email, &owner.password).await;
@@ -185,10 +187,10 @@ async fn failed_log_ins_from_one_network_are_limited_across_emails() {
     let service = Service::start().await;
     advance_to_next_window(&service).await;
     let owner = service.stack.seed.first.clone();
-    for person in 0..100 {
-        // One IPv6 customer has many addresses, so the limit is per network.
-        let address = format!("2001:db8::{person:x}");
-        let answer = log_in_from(&service, &address, &format!("{person}@loja.example"), "password1").await;
+    for number in 0..100 {
+        // A provider assigns a whole /64 network to one subscriber, so the limit counts an IPv6 /64 as one client.
+        let address = format!("2001:db8::{number:x}");
+        let answer = log_in_from(&service, &address, &format!("{number}@loja.example"), "password1").await;
         assert_eq!(answer["statusCode"], 401);
     }
     let refused = log_in_from(&service, "2001:db8::ffff", "100@loja.example", "password1").await;

@@ -1,5 +1,5 @@
-//! Tests of the whole service over HTTP: the gateway, the functions and the embedded DynamoDB, SQS and S3. Each test
-//! starts its own service, so tests share no state.
+//! Tests of the whole service over HTTP: the gateway, the functions and the embedded DynamoDB, SQS and S3.
+//! Each test starts its own service, so tests share no state.
 
 #![allow(
     clippy::arithmetic_side_effects,
@@ -31,6 +31,7 @@ mod event_log;
 mod evidence;
 mod failing_endpoints;
 mod failures;
+mod invocations;
 mod list_costs;
 mod list_dates;
 mod local_routes;

@@ -1,5 +1,6 @@
-//! Tests that the policies in template.yaml allow exactly the DynamoDB operations that the functions use. Each
-//! operation of these requests and events must be allowed, and each allowed operation must occur.
+//! Tests that the policies in template.yaml allow exactly the DynamoDB operations that the functions use. The
+//! test invokes each function. The policy must allow each operation that occurs, and each allowed operation
+//! must occur.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use serde_json::json;
 use serde_yaml_ng::Value;
 use shared::webhook::delivery::Deliveries;
 
-use crate::budgets::{dispatch, run_acquirer_worker, run_webhook_worker};
+use crate::invocations::{dispatch, run_acquirer_worker, run_webhook_worker};
 use crate::support::{Listener, Service, id};
 
 /// Returns the DynamoDB actions that a function's statements allow, each with its table or index.
@@ -19,7 +20,8 @@ fn allowed(function: &str) -> BTreeSet<String> {
     let template: Value = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();
     let policies = &template["Resources"][function]["Properties"]["Policies"];
     let mut actions = BTreeSet::new();
-    // Managed policies are given by name. They only deny, so they are skipped.
+    // A policy that is not a mapping is the name of a managed policy. Managed policies only deny, so they are
+    // skipped.
     for policy in policies.as_sequence().unwrap().iter().filter(|policy| policy.is_mapping()) {
         for statement in policy["Statement"].as_sequence().unwrap() {
             for action in one_or_several(&statement["Action"]) {
@@ -36,7 +38,8 @@ fn one_or_several(value: &Value) -> Vec<Value> {
     value.as_sequence().cloned().unwrap_or_else(|| vec![value.clone()])
 }
 
-/// Returns the table name, with its index, of a resource given as `!GetAtt X.Arn` or `!Sub ${X.Arn}/index/y`.
+/// Returns the table, and the index if there is one, of a resource: `X` of `!GetAtt X.Arn`, and `X/index/y`
+/// of `!Sub ${X.Arn}/index/y`.
 fn table(resource: &Value) -> String {
     let text = match resource {
         Value::Tagged(tagged) => tagged.value.as_str().unwrap(),
@@ -99,7 +102,7 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "l"});
     service.post("/v1/payments", &body).await.expect(201);
     let mut payments = take_used_actions();
-    // Refund held money after its release date.
+    // Refunds held money after its release date.
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     let held = service.new_charge(&json!({"amount": 100_000})).await;
     service.sandbox(&held, "pay", &json!({})).await;
@@ -117,13 +120,13 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     payments.extend(take_used_actions());
     assert_eq!(payments, allowed("PaymentsFunction"));
 
-    run_acquirer_worker(&service, &refund).await;
+    run_acquirer_worker(&service.stack, &refund).await;
     service.stack.clock.advance(3_000);
-    run_acquirer_worker(&service, &refund).await;
+    run_acquirer_worker(&service.stack, &refund).await;
     let refunds = service.get(&format!("/v1/payments/{raw}/refunds")).await.expect(200);
     assert_eq!(refunds["data"][0]["status"], "REFUNDED");
     let mut worker = take_used_actions();
-    // The test's own requests, not the worker's.
+    // These two are operations of the test's own request for the refunds, not of the worker.
     worker.remove("dynamodb:Query StateTable");
     worker.remove("dynamodb:UpdateItem ApiKeysTable");
     assert_eq!(worker, allowed("AcquirerWorkerFunction"));
@@ -163,9 +166,9 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     let deleted = service.register_endpoint(&listener.url, &["charge.paid"]).await;
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&deleted))).await.expect(200);
     take_used_actions();
-    dispatch(&service).await;
-    // The abandonment's next step arrives through the stream.
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
+    // The first dispatch wrote a step of the abandonment, whose stream record causes the next step.
+    dispatch(&service.stack).await;
     assert_eq!(take_used_actions(), allowed("EventDispatcherFunction"));
 
     let message = service.take_queued_emails().await.remove(0);
@@ -176,7 +179,7 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     let deliveries = service.deliveries("").await;
     take_used_actions();
     for delivery in &deliveries {
-        run_webhook_worker(&service, delivery).await;
+        run_webhook_worker(&service.stack, delivery).await;
     }
     assert_eq!(take_used_actions(), allowed("WebhookWorkerFunction"));
 
@@ -209,14 +212,14 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     webhooks.extend(take_used_actions());
     assert_eq!(webhooks, allowed("WebhooksFunction"));
 
-    // One row of each kind that becomes due: a charge, a tranche of held money, a delivery whose message was lost, an
-    // abandonment and a scope's delivery count.
+    // The scheduler processes one row of each kind that becomes due: a charge, a tranche of held money, a
+    // delivery whose message was lost, an abandonment and a scope's delivery count.
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
     let held = service.charge().await;
     service.sandbox(&held, "pay", &json!({})).await;
     service.stack.clock.advance(86_400_000);
     let waiting = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let deliveries = Deliveries::new(service.store());
     deliveries.schedule_counting(&service.scope(), service.stack.clock.now()).await.unwrap();
     service.stack.clock.advance(300_000);

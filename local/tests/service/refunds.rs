@@ -11,7 +11,7 @@ use local::stack::Options;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::budgets::run_acquirer_worker;
+use crate::invocations::run_acquirer_worker;
 use crate::support::{Answer, Client, Listener, Service, eventually, id};
 
 impl Service {
@@ -355,16 +355,16 @@ async fn completing_a_refund_is_postponed_for_a_bounded_time_while_clients_chang
     let charge = service.paid(1000).await;
     let part = json!({"amount": 100});
     let first = service.refund(&charge, "refund-01", part.clone()).await.expect(201);
-    run_acquirer_worker(&service, &first).await;
+    run_acquirer_worker(&service.stack, &first).await;
     let status = async || service.refunds(&charge).await.last().unwrap()["status"].clone();
     service.stack.clock.advance(10_000);
     service.refund(&charge, "refund-02", part.clone()).await.expect(201);
-    run_acquirer_worker(&service, &first).await;
+    run_acquirer_worker(&service.stack, &first).await;
     assert_eq!(status().await, "IN_PROGRESS");
     // The postponement is bounded even on a busy charge.
     service.stack.clock.advance(60_000);
     service.refund(&charge, "refund-03", part).await.expect(201);
-    run_acquirer_worker(&service, &first).await;
+    run_acquirer_worker(&service.stack, &first).await;
     assert_eq!(status().await, "REFUNDED");
 }
 

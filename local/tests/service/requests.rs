@@ -1,5 +1,5 @@
-//! Tests of the rules for every request: request ids, unknown routes and unreadable bodies (contract: Errors, General
-//! conventions).
+//! Tests of the rules for every request: request ids, unknown routes, unreadable bodies, duplicate JSON keys, numbers
+//! and forbidden characters (contract: Errors, General conventions).
 
 use axum::http::Method;
 use serde_json::json;
@@ -31,14 +31,14 @@ async fn every_response_has_a_request_id_and_echoes_a_valid_one_from_the_client(
     let latin =
         service.send_with_byte_headers(Method::GET, &url, &[("x-request-id", b"caf\xe9")], "".into()).await;
     assert!(latin.header("x-request-id").unwrap().starts_with("req_"), "{latin:?}");
-    let good = service
+    let authenticated = service
         .raw(Method::GET, "/v1/charges", &[("x-request-id", "mine"), ("apikey", &service.key())], "")
         .await;
-    assert_eq!((good.status.as_u16(), good.header("x-request-id")), (200, Some("mine")));
+    assert_eq!((authenticated.status.as_u16(), authenticated.header("x-request-id")), (200, Some("mine")));
 }
 
 #[tokio::test]
-async fn unknown_routes_and_wrong_methods_get_404_in_the_contracts_shape() {
+async fn unknown_routes_and_wrong_methods_get_404_with_the_contracts_error_body() {
     let service = Service::start().await;
     let routes = [
         (Method::GET, "/"),
@@ -65,7 +65,7 @@ async fn unknown_routes_and_wrong_methods_get_404_in_the_contracts_shape() {
 }
 
 #[tokio::test]
-async fn an_unreadable_body_is_refused_with_the_reason_and_stores_nothing() {
+async fn an_unreadable_body_gets_400_and_stores_nothing() {
     let service = Service::start().await;
     let key = service.key();
     let headers =
@@ -126,7 +126,7 @@ async fn a_duplicate_json_key_is_refused_with_its_path() {
 }
 
 #[tokio::test]
-async fn requests_that_differ_in_one_digit_of_a_number_are_different_requests() {
+async fn numbers_are_compared_exactly_and_inexact_ones_in_metadata_are_refused() {
     let service = Service::start().await;
     let key = service.key();
     let create = async |order: &str, body: String| {
@@ -134,12 +134,13 @@ async fn requests_that_differ_in_one_digit_of_a_number_are_different_requests() 
             [("apikey", key.as_str()), ("content-type", "application/json"), ("idempotency-key", order)];
         service.raw(Method::POST, "/v1/pix/charges", &headers, body).await
     };
-    for (number, value) in ["18446744073709551616", "0.10000000000000001", "1e400"].into_iter().enumerate() {
+    for (index, value) in ["18446744073709551616", "0.10000000000000001", "1e400"].into_iter().enumerate() {
         let body = format!(r#"{{"amount":1000,"metadata":{{"a":[{{"b":{value}}}]}}}}"#);
-        let answer = create(&format!("metadata-{number}"), body).await;
+        let answer = create(&format!("metadata-{index}"), body).await;
         assert_eq!((answer.code(), answer.params()), ("invalid_request", vec!["metadata.a[0].b"]), "{value}");
     }
-    // An unknown field is not stored but is part of the request hash.
+    // An unknown field is not stored but is part of the request hash. The first two numbers are equal. The third has
+    // another last digit.
     let unknown = |value: &str| format!(r#"{{"amount":1000,"unknown":{value}}}"#);
     create("unknown-0001", unknown("18446744073709551616")).await.expect(201);
     create("unknown-0001", unknown("18446744073709551616.0")).await.expect(201);
@@ -160,7 +161,7 @@ async fn requests_that_differ_in_one_digit_of_a_number_are_different_requests() 
 }
 
 #[tokio::test]
-async fn both_surfaces_refuse_text_with_control_bidirectional_or_only_invisible_characters() {
+async fn charges_and_payments_refuse_text_with_control_bidirectional_or_only_invisible_characters() {
     let service = Service::start().await;
     let key = service.key();
     let texts = [
@@ -188,8 +189,8 @@ async fn both_surfaces_refuse_text_with_control_bidirectional_or_only_invisible_
         [("Pedido 7\r\nà tarde", true), ("a\u{202e}b", false), ("a\u{7f}", false), ("a\tb", false)]
     {
         let body = json!({"amount": 1000, "description": description});
-        let more = [("idempotency-key", "order-0001")];
-        let answer = service.post_as(&key, "/v1/pix/charges", &body, &more).await;
+        let headers = [("idempotency-key", "order-0001")];
+        let answer = service.post_as(&key, "/v1/pix/charges", &body, &headers).await;
         assert_eq!(answer.status == 201, is_accepted, "{description:?} {answer:?}");
     }
 }

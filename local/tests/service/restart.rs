@@ -1,4 +1,5 @@
-//! Tests that state survives a restart and a process that is killed during its work.
+//! Tests of the service as a separate process: its state survives a kill and a restart, a conflict with a running
+//! service stops it, and its startup message works.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -72,21 +73,21 @@ async fn a_killed_service_loses_no_confirmed_change() {
     process.kill().await;
 
     let process = Process::start(&directory.0).await;
-    // The same key works and reads the same charges.
+    // The API key from before the kill works and reads the same charges. The idempotency key finds its charge.
     assert_eq!(process.client.get_charge(&paid).await, with_urls_of(&process, paid.clone()));
     assert_eq!(process.client.get_charge(&waiting).await["status"], "pending");
     let again = process.client.new_charge("order-0001", &json!({"amount": 1000})).await;
     assert_eq!((&again["id"], &again["status"]), (&paid["id"], &json!("paid")));
-    // The restarted service keeps its clock's offset.
+    // After the restart, the clock still includes the 30 s from before the kill. With 31 s more, the charge expires.
     process.client.advance_seconds(31).await;
     assert_eq!(process.client.get_charge(&waiting).await["status"], "expired");
 }
 
 /// Replaces a charge's URLs with those of the restarted service, because its port differs.
 fn with_urls_of(process: &Process, mut charge: Value) -> Value {
-    let raw = id(&charge).trim_start_matches("ch_").to_owned();
-    charge["checkout_url"] = format!("{}/checkout/{raw}", process.client.base_url).into();
-    charge["pix"]["qr_code_url"] = format!("{}/checkout/{raw}/qr.png", process.client.base_url).into();
+    let raw_id = id(&charge).trim_start_matches("ch_").to_owned();
+    charge["checkout_url"] = format!("{}/checkout/{raw_id}", process.client.base_url).into();
+    charge["pix"]["qr_code_url"] = format!("{}/checkout/{raw_id}/qr.png", process.client.base_url).into();
     charge
 }
 
@@ -154,7 +155,7 @@ async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_re
 }
 
 #[tokio::test]
-async fn a_second_service_on_the_same_state_is_refused_with_the_reason() {
+async fn a_service_whose_state_directory_or_port_is_in_use_exits_with_the_reason() {
     let directory = TemporaryDirectory::new();
     let process = Process::start(&directory.0).await;
     let second = Command::new(env!("CARGO_BIN_EXE_local"))
@@ -177,7 +178,7 @@ async fn a_second_service_on_the_same_state_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn the_greeting_contains_a_curl_command_that_works() {
+async fn the_startup_message_contains_a_curl_command_that_works() {
     let directory = TemporaryDirectory::new();
     let mut child = Command::new(env!("CARGO_BIN_EXE_local"))
         .args(["--in-memory", "--port", "0", "--ready-file", "ready.json"])
@@ -187,17 +188,17 @@ async fn the_greeting_contains_a_curl_command_that_works() {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    let mut greeting = String::new();
+    let mut text_before_command = String::new();
     let mut lines =
         tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(child.stdout.take().unwrap()));
     let command = loop {
-        let line = lines.next_line().await.unwrap().expect("a curl line");
+        let line = lines.next_line().await.unwrap().expect("the startup message has no curl command");
         if line.trim_start().starts_with("curl") {
             break line;
         }
-        greeting.push_str(&line);
+        text_before_command.push_str(&line);
     };
-    assert!(greeting.len() < 600, "{greeting}");
+    assert!(text_before_command.len() < 600, "{text_before_command}");
     let ready: Value =
         serde_json::from_slice(&std::fs::read(directory.0.join("ready.json")).unwrap()).unwrap();
     let expected = [

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use shared::rollup::Rollups;
 use shared::store::{Item, text};
 
-use crate::budgets::{dispatch, dispatch_records, stream_records};
+use crate::invocations::{dispatch, dispatch_records, stream_records};
 use crate::support::{Service, eventually, id};
 
 /// The sums of all rollup rows, by sort key and attribute. Sums of 0 are left out.
@@ -173,11 +173,11 @@ async fn sums_equal_a_recount_for_any_cut_repetition_and_interleaving_of_batches
         Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
             .await;
     let expected = create_histories(&service, 24).await;
-    let mut records = stream_records(&service).await;
-    dispatch(&service).await;
+    let mut records = stream_records(&service.stack).await;
+    dispatch(&service.stack).await;
     assert_eq!(stored_sums(&service).await, expected, "all records in one batch");
     // The dispatcher's own writes are in the stream too.
-    records.extend(stream_records(&service).await.split_off(records.len()));
+    records.extend(stream_records(&service.stack).await.split_off(records.len()));
     for seed in 0..6 {
         delete_rollups(&service).await;
         let proxy = service.stack.fault_proxy.as_ref().unwrap();
@@ -192,7 +192,7 @@ async fn sums_equal_a_recount_for_any_cut_repetition_and_interleaving_of_batches
         let (left, right) = batches.split_at(batches.len() / 2);
         let dispatch_all = async |batches: &[Vec<Value>]| {
             for batch in batches {
-                dispatch_records(&service, batch).await;
+                dispatch_records(&service.stack, batch).await;
             }
         };
         tokio::join!(dispatch_all(left), dispatch_all(right));
@@ -211,7 +211,7 @@ async fn the_sums_of_ninety_charges_are_split_over_transactions() {
         // Each charge is on a separate day.
         service.stack.clock.advance(86_400_000);
     }
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     assert_eq!(stored_sums(&service).await, expected);
 }
 
@@ -221,7 +221,7 @@ async fn a_record_that_could_not_be_counted_is_reported_as_failed_and_counted_on
         Service::start_with(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
             .await;
     let charge = service.charge().await;
-    let records = stream_records(&service).await;
+    let records = stream_records(&service.stack).await;
     let proxy = service.stack.fault_proxy.as_ref().unwrap();
     proxy.inject_every("TransactWriteItems", 1, Fault::InternalError);
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
@@ -230,7 +230,7 @@ async fn a_record_that_could_not_be_counted_is_reported_as_failed_and_counted_on
     let expected = json!([{"itemIdentifier": number["dynamodb"]["SequenceNumber"]}]);
     assert_eq!(answer["batchItemFailures"], expected);
     proxy.reset();
-    dispatch_records(&service, &records).await;
+    dispatch_records(&service.stack, &records).await;
     let mut expected = Sums::new();
     add(&mut expected, &service, &charge, &[]).await;
     assert_eq!(stored_sums(&service).await, expected);
@@ -263,7 +263,7 @@ async fn scopes_have_separate_counts() {
 async fn a_marker_expires_with_the_events_after_ninety_days_and_a_sum_never() {
     let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let charge = service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let marker =
         service.rows(&format!("counted#{}", id(&charge).trim_start_matches("ch_")), "").await.remove(0);
     let seconds: i64 = marker["ttl"].as_n().unwrap().parse().unwrap();

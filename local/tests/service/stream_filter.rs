@@ -1,5 +1,6 @@
-//! Tests of the stream filter of the event dispatcher (template.yaml, `FilterCriteria`). The filter passes every record
-//! that the dispatcher acts on and drops the others, so that it is invoked less often.
+//! Tests of the stream filter of the event dispatcher (template.yaml, `FilterCriteria`). The filter passes
+//! every record that the dispatcher acts on. It drops the others, so that the dispatcher is invoked less
+//! often.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +13,10 @@ use serde_json::{Value, json};
 use shared::payout::Payouts;
 use shared::random;
 
-use crate::budgets::{dispatch, dispatch_records, run_webhook_worker, stream_records};
+use crate::invocations::{dispatch, dispatch_records, run_webhook_worker, stream_records};
 use crate::support::{Listener, Service, id, operator};
 
-/// Returns the kind of row that a record changes: the prefix of its keys.
+/// Returns the kind of the row that a record changes: the prefix of the row's keys.
 fn kind(record: &Value) -> String {
     let key = |name: &str| {
         let text = record["dynamodb"]["Keys"][name]["S"].as_str().unwrap();
@@ -36,8 +37,8 @@ fn passes_filter(record: &Value) -> bool {
         .any(|filter| filter.matches(record))
 }
 
-/// Starts a service, makes a change of each kind and dispatches the stream. Then it attempts a delivery and requests a
-/// resend, whose records are not dispatched.
+/// Starts a service, writes at least one row of each kind and dispatches the stream. Then attempts a delivery
+/// and requests a resend. The records of the attempt and the resend are not dispatched.
 async fn service_with_one_row_of_each_kind() -> Service {
     let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let listener = Listener::answering(|_| StatusCode::BAD_GATEWAY.into_response()).await;
@@ -57,9 +58,9 @@ async fn service_with_one_row_of_each_kind() -> Service {
     let money = (domain::money::Amount::parse(100).unwrap(), domain::money::Currency::BRL);
     let now = service.stack.clock.now();
     Payouts::new(service.store()).create(payout, service.scope(), money, &operator(), now).await.unwrap();
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let delivery = service.deliveries("").await.remove(0);
-    run_webhook_worker(&service, &delivery).await;
+    run_webhook_worker(&service.stack, &delivery).await;
     let again = format!("/v1/payments/{raw}/resend-webhook");
     assert_eq!(service.post(&again, &json!({})).await.expect(200)["resent"], true);
     service
@@ -68,7 +69,7 @@ async fn service_with_one_row_of_each_kind() -> Service {
 #[tokio::test]
 async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() {
     let service = service_with_one_row_of_each_kind().await;
-    let records = stream_records(&service).await;
+    let records = stream_records(&service.stack).await;
     let (passing, filtered_out): (Vec<Value>, Vec<Value>) = records.iter().cloned().partition(passes_filter);
     let kinds = |records: &[Value]| records.iter().map(kind).collect::<BTreeSet<String>>();
     assert_eq!(
@@ -114,20 +115,20 @@ async fn the_filter_passes_the_rows_that_the_dispatcher_acts_on_and_no_others() 
     assert!(event_names.contains_key("MODIFY") && !event_names.contains_key("REMOVE"), "{event_names:?}");
 
     // Dispatching the filtered-out records writes nothing, so the filter loses nothing.
-    dispatch_records(&service, &filtered_out).await;
-    assert_eq!(stream_records(&service).await.len(), records.len());
+    dispatch_records(&service.stack, &filtered_out).await;
+    assert_eq!(stream_records(&service.stack).await.len(), records.len());
     // Dispatching the passing records creates the delivery of the resend.
     let before = service.deliveries("").await.len();
-    dispatch_records(&service, &passing).await;
+    dispatch_records(&service.stack, &passing).await;
     assert!(service.deliveries("").await.len() > before, "the resend creates a delivery");
 }
 
 #[tokio::test]
-async fn a_removed_rows_record_is_filtered_out() {
+async fn the_record_of_a_removed_row_is_filtered_out() {
     let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
-    let records = stream_records(&service).await;
+    let records = stream_records(&service.stack).await;
     let removed: Vec<&Value> = records.iter().filter(|record| record["eventName"] == "REMOVE").collect();
     assert_eq!(removed.len(), 1);
     assert!(!passes_filter(removed[0]));
@@ -138,12 +139,12 @@ async fn the_record_of_a_delivery_cancelled_before_any_attempt_is_filtered_out()
     let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.created"]).await;
     service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&endpoint))).await.expect(200);
-    let before = stream_records(&service).await.len();
-    dispatch(&service).await;
+    let before = stream_records(&service.stack).await.len();
+    dispatch(&service.stack).await;
     assert_eq!(service.deliveries("&status=CANCELLED").await.len(), 1);
-    let records = stream_records(&service).await;
+    let records = stream_records(&service.stack).await;
     let cancelled: Vec<&Value> =
         records[before..].iter().filter(|record| kind(record) == "deliveries").collect();
     assert!(cancelled.iter().any(|record| record["dynamodb"]["NewImage"]["attempts"]["N"] == "0"));
@@ -155,17 +156,18 @@ async fn four_of_the_21_records_of_a_paid_and_delivered_charge_pass_the_filter()
     let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created", "charge.paid"]).await;
-    // Dispatch the endpoint's records first: its audit row does not belong to the charge.
-    dispatch(&service).await;
-    let before = stream_records(&service).await.len();
+    // Dispatches the endpoint's records first, because the registration's audit row does not belong to the
+    // charge.
+    dispatch(&service.stack).await;
+    let before = stream_records(&service.stack).await.len();
     let charge = service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     service.sandbox(&charge, "pay", &json!({})).await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     for delivery in service.deliveries("").await {
-        run_webhook_worker(&service, &delivery).await;
+        run_webhook_worker(&service.stack, &delivery).await;
     }
-    let records = &stream_records(&service).await[before..];
+    let records = &stream_records(&service.stack).await[before..];
     let passing = records.iter().filter(|record| passes_filter(record)).count();
     assert_eq!((passing, records.len()), (4, 21));
 }

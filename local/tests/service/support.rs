@@ -1,4 +1,5 @@
-//! Fixtures that the tests share: a service for each test, a merchant's HTTP client and a merchant's webhook receiver.
+//! Fixtures that the tests share: a running service, a merchant's HTTP client and a merchant's webhook
+//! server.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -38,7 +39,7 @@ pub(crate) struct Client {
     http: HttpClient<HttpConnector, Full<Bytes>>,
 }
 
-/// A running service with a client that uses the first account's test key. It dereferences to that client.
+/// A running service and a client with the first account's test key. Dereferencing returns this client.
 pub(crate) struct Service {
     pub(crate) stack: Stack,
     client: Client,
@@ -53,7 +54,7 @@ impl Deref for Service {
     }
 }
 
-/// A response. `body` is the parsed JSON, or null where `bytes` are not JSON.
+/// A response. `body` is the parsed JSON, or null if `bytes` are not JSON.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -67,7 +68,7 @@ impl Answer {
         self.headers.get(name).map(|value| std::str::from_utf8(value.as_bytes()).unwrap())
     }
 
-    /// Returns the error's code. Checks first that the body has exactly the contract's error shape.
+    /// Returns the error's code. Checks first that the body has exactly the contract's error format.
     pub(crate) fn code(&self) -> &str {
         let error = &self.body["error"];
         assert_eq!(self.body.as_object().unwrap().len(), 2, "{self:?}");
@@ -82,7 +83,7 @@ impl Answer {
         (self.status.as_u16(), self.body["error"]["type"].as_str().unwrap(), self.code())
     }
 
-    /// Returns the names of the fields that the error's details list, in their order.
+    /// Returns the names of the fields in the error's details, in the order of the details.
     pub(crate) fn params(&self) -> Vec<&str> {
         let details = self.body["error"]["details"].as_array().map(Vec::as_slice).unwrap_or_default();
         details.iter().map(|detail| detail["param"].as_str().unwrap()).collect()
@@ -198,8 +199,8 @@ impl Service {
     }
 
     pub(crate) async fn start_with(options: Options) -> Self {
-        // Shows the warnings that the service logs in the output of a failed test. Only the first call in this process
-        // installs the subscriber.
+        // The output of a failed test shows the warnings that the service logged. Only the first call in this
+        // process installs the subscriber.
         let _is_installed = tracing_subscriber::fmt()
             .compact()
             .with_max_level(tracing::Level::WARN)
@@ -210,7 +211,7 @@ impl Service {
         Self { stack, client, orders: AtomicU32::new(0) }
     }
 
-    /// Creates a charge with these fields under the next unused idempotency key.
+    /// Creates a charge with these fields and a new idempotency key.
     pub(crate) async fn new_charge(&self, body: &Value) -> Value {
         let order = self.orders.fetch_add(1, Ordering::Relaxed);
         self.client.new_charge(&format!("order-{order:06}"), body).await
@@ -221,8 +222,8 @@ impl Service {
         self.new_charge(&json!({"amount": 1000})).await
     }
 
-    /// Plays the acquirer: calls a sandbox route of a charge and expects 200. `action` is the route's last segment,
-    /// such as `pay` or `fail`.
+    /// Calls a sandbox route of a charge, which simulates the acquirer, and expects 200. `action` is the
+    /// route's last segment, such as `pay` or `fail`.
     pub(crate) async fn sandbox(&self, charge: &Value, action: &str, body: &Value) -> Value {
         self.sandbox_answer(charge, action, body).await.expect(200)
     }
@@ -259,12 +260,12 @@ impl Service {
             .unwrap();
     }
 
-    /// Returns the wallets of all scopes.
+    /// Returns the repository of wallets.
     pub(crate) fn wallets(&self) -> Wallets {
         Wallets::new(self.store())
     }
 
-    /// Verifies the first account's test ledger. Fails where a posting and a balance differ, or where the ledger
+    /// Verifies the first account's test ledger. Fails if the postings and a balance differ, or if the ledger
     /// changed during the check.
     pub(crate) async fn check_ledger(&self) -> Verification {
         let charges = Charges::new(self.store());
@@ -295,7 +296,7 @@ impl Service {
     }
 }
 
-/// The actor and the reason of an operator's change in these tests.
+/// Returns the actor and the reason of operators' changes in these tests.
 pub(crate) fn operator() -> Operator {
     Operator { actor: "tester".to_owned(), reason: "because it is tested".to_owned() }
 }
@@ -333,9 +334,10 @@ impl Hook {
     }
 }
 
+/// Creates a response from the number of earlier requests.
 type Reply = Arc<dyn Fn(usize) -> Response + Send + Sync>;
 
-/// A merchant's server that records each request. `reply` builds the response from the number of earlier requests.
+/// A merchant's server that records each webhook request.
 pub(crate) struct Listener {
     pub(crate) url: String,
     hooks: Arc<Mutex<Vec<Hook>>>,
@@ -371,13 +373,13 @@ impl Listener {
         self.hooks.lock().unwrap().clone()
     }
 
-    /// Waits until at least `count` webhooks have arrived. Returns all of them.
+    /// Waits until at least `count` webhooks have arrived. Returns all webhooks so far.
     pub(crate) async fn received(&self, count: usize) -> Vec<Hook> {
         eventually("the webhooks arrive", async || Some(self.hooks()).filter(|hooks| hooks.len() >= count))
             .await
     }
 
-    /// Waits for a webhook of this event type. Returns the first.
+    /// Waits for a webhook of the event type `name`. Returns the first one.
     pub(crate) async fn wait_for_event(&self, name: &str) -> Hook {
         eventually(name, async || {
             self.hooks().into_iter().find(|hook| hook.header("x-service-event-type") == name)

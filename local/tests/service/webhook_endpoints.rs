@@ -15,7 +15,7 @@ use shared::audit;
 use shared::webhook::delivery::AttemptOutcome;
 use shared::webhook::endpoint::{Endpoint, EndpointStatus, Endpoints};
 
-use crate::budgets::{dispatch, run_webhook_worker};
+use crate::invocations::{dispatch, run_webhook_worker};
 use crate::support::{Listener, Service, eventually, id};
 use crate::webhooks::{secret, verify, wait_for_empty_queue};
 
@@ -141,7 +141,7 @@ async fn setting_an_endpoint_to_inactive_cancels_its_pending_deliveries() {
 async fn another_attempt(service: &Service, delivery: &Value) -> Value {
     // Longer than the longest retry delay.
     service.stack.clock.advance(15 * 60 * 60 * 1000);
-    run_webhook_worker(service, delivery).await;
+    run_webhook_worker(&service.stack, delivery).await;
     service.deliveries("").await.into_iter().find(|other| other["id"] == delivery["id"]).unwrap()
 }
 
@@ -163,7 +163,7 @@ async fn an_endpoint_that_fails_every_attempt_for_five_days_is_disabled_with_the
     let listener = Listener::answering(reply).await;
     let registered = service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let first = service.deliveries("").await.remove(0);
     another_attempt(&service, &first).await;
     let failing = only_endpoint(&service).await;
@@ -176,7 +176,7 @@ async fn an_endpoint_that_fails_every_attempt_for_five_days_is_disabled_with_the
     is_up.store(false, Ordering::SeqCst);
     let charge = async || {
         service.charge().await;
-        dispatch(&service).await;
+        dispatch(&service.stack).await;
         service.deliveries("").await.remove(0)
     };
     // The first delivery of an outage gets all its attempts before the endpoint is disabled.
@@ -220,7 +220,7 @@ async fn an_endpoint_that_fails_every_attempt_for_five_days_is_disabled_with_the
     let resend = format!("/v1/webhooks/deliveries/{}/resend", id(&fourth));
     assert_eq!(service.post(&resend, &json!({})).await.status, 422);
     let missed = service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     assert_eq!(service.deliveries("").await.len(), 4);
     let logged = service.get(&format!("/v1/events?object={}", id(&missed))).await.expect(200);
     assert_eq!(logged["data"].as_array().unwrap().len(), 3);
@@ -237,7 +237,7 @@ async fn only_its_merchants_change_abandons_the_deliveries_of_a_disabled_endpoin
     let fixture = OutcomeFixture::start().await;
     let service = &fixture.service;
     service.charge().await;
-    dispatch(service).await;
+    dispatch(&service.stack).await;
     let waiting = service.deliveries("").await.remove(0);
     let worker_view = fixture.failing().await;
     service.stack.clock.advance(5 * DAY * 1_000);
@@ -263,7 +263,7 @@ async fn only_its_merchants_change_abandons_the_deliveries_of_a_disabled_endpoin
     let reactivated = only_endpoint(service).await;
     assert_eq!((&reactivated["status"], reactivated.get("disabledAt")), (&json!("ACTIVE"), None));
     assert_eq!(read().await, "CANCELLED");
-    run_webhook_worker(service, &waiting).await;
+    run_webhook_worker(&service.stack, &waiting).await;
     assert_eq!(service.deliveries("&status=CANCELLED").await.len(), 1);
 }
 
@@ -396,7 +396,7 @@ async fn a_success_is_recorded_in_the_endpoint_before_its_delivery_is_marked_del
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
     service.charge().await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let delivery = service.deliveries("").await.remove(0);
     let endpoints = Endpoints::new(service.store());
     let worker_view = endpoints.list(&service.scope()).await.unwrap().remove(0);
@@ -414,7 +414,7 @@ async fn a_success_is_recorded_in_the_endpoint_before_its_delivery_is_marked_del
     assert_eq!(service.deliveries("").await[0]["status"], "PROCESSING");
     proxy.inject_every("PutItem", usize::MAX, Fault::InternalError);
     service.stack.clock.advance(61_000);
-    run_webhook_worker(&service, &delivery).await;
+    run_webhook_worker(&service.stack, &delivery).await;
     assert_eq!(service.deliveries("").await[0]["status"], "DELIVERED");
     assert_eq!(only_endpoint(&service).await.get("failingSince"), None);
 }

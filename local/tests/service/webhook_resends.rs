@@ -1,4 +1,5 @@
-//! Tests of resends on request: the events of a payment's status, one delivery, and the test event of an endpoint.
+//! Tests of what a merchant can send on request: the events of a payment's status again, one delivery again, and the
+//! test event of an endpoint.
 
 use std::collections::HashSet;
 
@@ -8,7 +9,7 @@ use axum::response::IntoResponse;
 use local::stack::Options;
 use serde_json::{Value, json};
 
-use crate::budgets::dispatch;
+use crate::invocations::dispatch;
 use crate::support::{Hook, Listener, Service, eventually, id};
 use crate::webhooks::{CANONICAL, LEGACY, secret, verify, verify_legacy, wait_for_empty_queue};
 
@@ -22,7 +23,7 @@ fn of_event_type<'a>(hooks: &'a [Hook], name: &str) -> Vec<&'a Hook> {
 }
 
 #[tokio::test]
-async fn each_resend_request_delivers_the_events_of_the_current_status_with_their_ids() {
+async fn each_resend_request_delivers_the_events_of_the_current_status_with_the_same_event_ids() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     let endpoint = service.register_endpoint(&listener.url, &[&CANONICAL[..], &LEGACY].concat()).await;
@@ -35,7 +36,7 @@ async fn each_resend_request_delivers_the_events_of_the_current_status_with_thei
         listener.received(6 + 3 * request).await;
     }
     // Dispatching every record again, as after a failed batch, creates nothing.
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     wait_for_empty_queue(&service).await;
     let hooks = listener.hooks();
     assert_eq!(hooks.len(), 12);
@@ -84,10 +85,10 @@ async fn a_resend_after_a_dispute_or_a_refund_repeats_the_original_event() {
     listener.received(5).await;
     assert_eq!(resend(&service, &disputed).await, json!({"resent": true, "status": "REFUNDED"}));
     let hooks = listener.received(6).await;
-    let again = hooks.last().unwrap();
-    assert_eq!(again.json()["data"]["refund"]["status"], "REFUNDED");
+    let last_hook = hooks.last().unwrap();
+    assert_eq!(last_hook.json()["data"]["refund"]["status"], "REFUNDED");
     assert_eq!(
-        of_event_type(&hooks, "payment.refunded").iter().filter(|hook| hook.body == again.body).count(),
+        of_event_type(&hooks, "payment.refunded").iter().filter(|hook| hook.body == last_hook.body).count(),
         2
     );
 }
@@ -115,29 +116,32 @@ async fn a_resend_without_an_active_subscriber_sends_nothing() {
     assert_eq!(hook.json()["data"]["object"]["id"], charge["id"]);
 
     let path = format!("/v1/payments/{}/resend-webhook", id(&charge));
-    let other = service.stack.seed.other.test_api_key.clone();
-    let answer = service.post_as(&other, &path, &json!({}), &[]).await;
+    let other_key = service.stack.seed.other.test_api_key.clone();
+    let answer = service.post_as(&other_key, &path, &json!({}), &[]).await;
     assert_eq!(answer.problem(), (404, "not_found_error", "not_found"));
 }
 
 #[tokio::test]
 async fn a_resend_goes_to_the_payments_webhook_url() {
     let service = Service::start().await;
-    let own = Listener::start().await;
+    let override_listener = Listener::start().await;
     let body = json!({
-        "amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "order-1", "webhookUrl": own.url,
+        "amount": 1000,
+        "paymentMethods": ["PIX"],
+        "idempotencyKey": "order-1",
+        "webhookUrl": override_listener.url,
     });
     let payment = service.post("/v1/payments", &body).await.expect(201);
-    own.received(2).await;
+    override_listener.received(2).await;
     assert_eq!(resend(&service, &payment).await["resent"], true);
-    let hooks = own.received(4).await;
+    let hooks = override_listener.received(4).await;
     let created = of_event_type(&hooks, "payment.created");
     assert_eq!(created.len(), 2);
     assert_eq!(created[0].body, created[1].body);
 }
 
 #[tokio::test]
-async fn a_resend_persists_a_due_expiry_before_it_sends_the_events() {
+async fn a_resend_of_an_overdue_charge_persists_its_expiry_before_it_sends_the_events() {
     let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.expired", "payment.expired"]).await;
     let charge = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
@@ -145,8 +149,8 @@ async fn a_resend_persists_a_due_expiry_before_it_sends_the_events() {
     assert_eq!(resend(&service, &charge).await, json!({"resent": true, "status": "EXPIRED"}));
     let page = service.get("/v1/charges?status=expired").await.expect(200);
     assert_eq!(page["data"][0]["id"], charge["id"]);
-    dispatch(&service).await;
-    // One delivery for the change and one for the resend.
+    dispatch(&service.stack).await;
+    // One delivery for the change to `EXPIRED` and one for the resend.
     assert_eq!(service.deliveries("&eventType=charge.expired").await.len(), 2);
     assert_eq!(service.deliveries("&eventType=payment.expired").await.len(), 2);
     let payloads: HashSet<String> = service
@@ -168,6 +172,7 @@ async fn a_resend_after_an_events_retention_recreates_the_same_event() {
     listener.received(2).await;
     let scope = format!("events#{}", service.scope());
     let client = local::sdk::dynamodb(&service.stack.endpoints.dynamodb_url);
+    // Deletes the events' rows, as DynamoDB's TTL does after 90 days.
     for row in service.rows(&scope, "evt_").await {
         let delete = client.delete_item().table_name("StateTable");
         let delete = delete.key("pk", row["pk"].clone()).key("sk", row["sk"].clone());
@@ -184,7 +189,7 @@ async fn a_resend_after_an_events_retention_recreates_the_same_event() {
     let now = service.stack.clock.now().seconds();
     for row in service.rows(&scope, "evt_").await {
         let AttributeValue::N(ttl) = &row["ttl"] else { panic!("{row:?}") };
-        assert!(ttl.parse::<i64>().unwrap() > now + 80 * 24 * 60 * 60, "the event outlives its delivery");
+        assert!(ttl.parse::<i64>().unwrap() > now + 80 * 24 * 60 * 60, "the retention of 90 days restarts");
     }
 }
 
@@ -202,12 +207,12 @@ async fn resending_a_delivery_creates_a_new_delivery_of_the_same_event() {
         service.deliveries("&status=PENDING").await.into_iter().find(|delivery| delivery["attempts"] == 1)
     })
     .await;
-    // The endpoint is no longer subscribed to the event, but a resend of its delivery still goes to it.
+    // The endpoint is subscribed to another event now. A resend of the failed delivery still goes to the endpoint.
     let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
     service.patch(&path, &json!({"events": ["charge.paid"]})).await.expect(200);
-    let again = format!("/v1/webhooks/deliveries/{}/resend", id(&failed));
-    let first = service.post(&again, &json!({})).await.expect(200);
-    let second = service.post(&again, &json!({})).await.expect(200);
+    let resend_path = format!("/v1/webhooks/deliveries/{}/resend", id(&failed));
+    let first = service.post(&resend_path, &json!({})).await.expect(200);
+    let second = service.post(&resend_path, &json!({})).await.expect(200);
     assert_ne!(first["id"], second["id"]);
     let path_of = |delivery: &Value| format!("/v1/webhooks/deliveries/{}", id(delivery));
     assert_eq!(service.get(&path_of(&failed)).await.expect(200), failed);
@@ -236,18 +241,18 @@ async fn resending_a_delivery_creates_a_new_delivery_of_the_same_event() {
         let answer = service.get(&format!("/v1/webhooks/deliveries/{unknown}")).await;
         assert_eq!(answer.problem(), (404, "not_found_error", "not_found"));
     }
-    let other = service.stack.seed.other.test_api_key.clone();
-    assert_eq!(service.post_as(&other, &again, &json!({}), &[]).await.status, 404);
-    assert_eq!(service.get_as(&other, &path_of(&failed)).await.status, 404);
+    let other_key = service.stack.seed.other.test_api_key.clone();
+    assert_eq!(service.post_as(&other_key, &resend_path, &json!({}), &[]).await.status, 404);
+    assert_eq!(service.get_as(&other_key, &path_of(&failed)).await.status, 404);
     service.patch(&path, &json!({"status": "INACTIVE"})).await.expect(200);
-    let refused = service.post(&again, &json!({})).await;
+    let refused = service.post(&resend_path, &json!({})).await;
     assert_eq!(refused.problem(), (422, "invalid_request_error", "unprocessable_entity"));
     service.delete(&path).await.expect(200);
-    assert_eq!(service.post(&again, &json!({})).await.status, 422);
+    assert_eq!(service.post(&resend_path, &json!({})).await.status, 422);
 }
 
 #[tokio::test]
-async fn a_delivery_older_than_ninety_days_is_not_listed_counted_or_resent() {
+async fn a_delivery_older_than_ninety_days_is_neither_listed_nor_counted_nor_resent() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &["charge.created"]).await;
@@ -272,12 +277,12 @@ async fn a_delivery_older_than_ninety_days_is_not_listed_counted_or_resent() {
 }
 
 #[tokio::test]
-async fn a_test_event_goes_only_to_its_endpoint_whether_subscribed_or_not() {
+async fn a_test_event_goes_only_to_the_tested_endpoint_whatever_its_subscriptions() {
     let service = Service::start().await;
     let tested = Listener::start().await;
-    let other = Listener::start().await;
+    let other_listener = Listener::start().await;
     let endpoint = service.register_endpoint(&tested.url, &["charge.paid"]).await;
-    service.register_endpoint(&other.url, &CANONICAL).await;
+    service.register_endpoint(&other_listener.url, &CANONICAL).await;
     let path = format!("/v1/webhooks/endpoints/{}", id(&endpoint));
     let test_delivery = service.post(&format!("{path}/test"), &json!({})).await.expect(200);
     let hook = tested.wait_for_event("webhook.test").await;
@@ -293,26 +298,26 @@ async fn a_test_event_goes_only_to_its_endpoint_whether_subscribed_or_not() {
     let hooks = tested.received(2).await;
     assert_ne!(hooks[0].json()["id"], hooks[1].json()["id"]);
     wait_for_empty_queue(&service).await;
-    assert_eq!(other.hooks().len(), 0);
+    assert_eq!(other_listener.hooks().len(), 0);
     assert_eq!(service.deliveries("&eventType=webhook.test").await.len(), 2);
 
     service.patch(&path, &json!({"status": "INACTIVE"})).await.expect(200);
     assert_eq!(service.post(&format!("{path}/test"), &json!({})).await.status, 422);
-    let stranger = service.stack.seed.other.test_api_key.clone();
-    assert_eq!(service.post_as(&stranger, &format!("{path}/test"), &json!({}), &[]).await.status, 404);
+    let other_key = service.stack.seed.other.test_api_key.clone();
+    assert_eq!(service.post_as(&other_key, &format!("{path}/test"), &json!({}), &[]).await.status, 404);
 }
 
 #[tokio::test]
-async fn an_endpoint_gets_at_most_ten_tests_a_minute() {
+async fn an_endpoint_is_sent_at_most_ten_test_events_a_minute() {
     let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     let endpoint = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
-    let other = service.register_endpoint("http://127.0.0.1:9/other", &["charge.paid"]).await;
+    let other_endpoint = service.register_endpoint("http://127.0.0.1:9/other", &["charge.paid"]).await;
     let test = async |endpoint: &Value| {
         service.post(&format!("/v1/webhooks/endpoints/{}/test", id(endpoint)), &json!({})).await
     };
     let next_minute = async || {
-        let past_seconds = service.stack.clock.now().seconds() % 60;
-        service.advance_seconds(60 - past_seconds).await;
+        let seconds_into_minute = service.stack.clock.now().seconds() % 60;
+        service.advance_seconds(60 - seconds_into_minute).await;
     };
     next_minute().await;
     for _ in 0..10 {
@@ -325,45 +330,48 @@ async fn an_endpoint_gets_at_most_ten_tests_a_minute() {
     assert!(refused.header("x-ratelimit-limit-minute").is_some(), "{refused:?}");
     assert!(refused.header("x-ratelimit-remaining-minute").is_some(), "{refused:?}");
     assert_eq!(service.deliveries("&eventType=webhook.test").await.len(), 10);
-    test(&other).await.expect(200);
+    test(&other_endpoint).await.expect(200);
     next_minute().await;
     test(&endpoint).await.expect(200);
 }
 
 #[tokio::test]
-async fn a_resend_extends_an_events_retention_until_its_attempts_can_end() {
+async fn a_resend_keeps_its_event_for_at_least_sixteen_more_days() {
     const DAY: i64 = 24 * 60 * 60;
+    /// The longest time that all attempts of a delivery take, rounded up.
+    const MAX_DELIVERY: i64 = 16 * DAY;
     let service = Service::start_with(Options { event_sources: false, ..Options::in_memory() }).await;
     service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &json!({})).await;
-    dispatch(&service).await;
+    dispatch(&service.stack).await;
     let delivery = service.deliveries("").await.remove(0);
-    let kept_until = async || {
+    let event_ttl = async || {
         let rows = service.rows(&format!("events#{}", service.scope()), "evt_").await;
         let canonical = rows.iter().find(|row| row["payload"].as_s().unwrap().contains("charge.paid"));
         canonical.unwrap()["ttl"].as_n().unwrap().parse::<i64>().unwrap()
     };
-    let original_retention = kept_until().await;
-    let again = format!("/v1/webhooks/deliveries/{}/resend", id(&delivery));
+    let original_retention = event_ttl().await;
+    let resend_path = format!("/v1/webhooks/deliveries/{}/resend", id(&delivery));
     service.stack.clock.advance(70 * DAY * 1_000);
-    service.post(&again, &json!({})).await.expect(200);
-    assert_eq!(kept_until().await, original_retention, "the retention is already long enough");
+    service.post(&resend_path, &json!({})).await.expect(200);
+    assert_eq!(event_ttl().await, original_retention, "the retention is already long enough");
     let now = || service.stack.clock.now().seconds();
     service.stack.clock.advance(10 * DAY * 1_000);
     let requested_at = now();
-    service.post(&again, &json!({})).await.expect(200);
-    assert!((requested_at..=now()).contains(&(kept_until().await - 16 * DAY)));
+    service.post(&resend_path, &json!({})).await.expect(200);
+    assert!((requested_at..=now()).contains(&(event_ttl().await - MAX_DELIVERY)));
     service.stack.clock.advance(5 * DAY * 1_000);
     let requested_at = now();
     resend(&service, &charge).await;
-    dispatch(&service).await;
-    assert!((requested_at..=now()).contains(&(kept_until().await - 16 * DAY)));
-    // The event stays readable for the extended retention, past its ninety days. Its deliveries are no longer readable.
+    dispatch(&service.stack).await;
+    assert!((requested_at..=now()).contains(&(event_ttl().await - MAX_DELIVERY)));
+    // On day 95 the event is readable, because the resend on day 85 has extended its retention to day 101. On day 112
+    // it is not. The first delivery cannot be resent on either day, because it is older than 90 days.
     let event = format!("/v1/events/{}", delivery["payload"]["id"].as_str().unwrap());
     for (days, found) in [(10, 200), (17, 404)] {
         service.stack.clock.advance(days * DAY * 1_000);
         assert_eq!(service.get(&event).await.status, found, "after {days} more days");
-        assert_eq!(service.post(&again, &json!({})).await.status, 404, "after {days} more days");
+        assert_eq!(service.post(&resend_path, &json!({})).await.status, 404, "after {days} more days");
     }
 }

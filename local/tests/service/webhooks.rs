@@ -30,8 +30,8 @@ fn hmac(secret: &str, parts: &[&[u8]]) -> String {
     digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Verifies the signature of a canonical event as a merchant does, from the contract's text alone. Returns its
-/// timestamp in seconds.
+/// Verifies the signature of a canonical event as a merchant does: by the contract, without the service's own code.
+/// Returns the signature's timestamp in seconds.
 pub(crate) fn verify(hook: &Hook, secret: &str) -> i64 {
     let signature = hook.header("x-service-signature");
     let (t, v1) = signature.split_once(",v1=").unwrap();
@@ -112,7 +112,7 @@ async fn an_invalid_endpoint_is_refused_with_the_invalid_fields() {
 }
 
 #[tokio::test]
-async fn hosts_allowed_as_local_names_may_use_plain_http() {
+async fn hosts_in_webhook_local_names_may_use_plain_http() {
     let options = Options { webhook_local_names: "host.docker.internal".to_owned(), ..Options::in_memory() };
     let service = Service::start_with(options).await;
     let url = "http://host.docker.internal:81/hook";
@@ -161,16 +161,16 @@ async fn every_outcome_emits_its_event_and_only_subscribers_receive_it() {
     let service = Service::start().await;
     let all = Listener::start().await;
     let paid_only = Listener::start().await;
-    let strangers = Listener::start().await;
+    let other_account = Listener::start().await;
     service.register_endpoint(&all.url, &CANONICAL).await;
     service.register_endpoint(&paid_only.url, &["charge.paid"]).await;
-    let other = service.stack.seed.other.test_api_key.clone();
-    let body = json!({"url": strangers.url, "events": CANONICAL});
-    service.post_as(&other, "/v1/webhooks/endpoints", &body, &[]).await.expect(201);
+    let other_key = service.stack.seed.other.test_api_key.clone();
+    let body = json!({"url": other_account.url, "events": CANONICAL});
+    service.post_as(&other_key, "/v1/webhooks/endpoints", &body, &[]).await.expect(201);
 
-    for (what, event) in [("fail", "charge.failed"), ("expire", "charge.expired"), ("pay", "charge.paid")] {
+    for (action, event) in [("fail", "charge.failed"), ("expire", "charge.expired"), ("pay", "charge.paid")] {
         let charge = service.charge().await;
-        service.sandbox(&charge, what, &json!({})).await;
+        service.sandbox(&charge, action, &json!({})).await;
         let hook = all.wait_for_event(event).await;
         assert_eq!(hook.json()["data"]["object"]["id"], charge["id"]);
     }
@@ -178,7 +178,7 @@ async fn every_outcome_emits_its_event_and_only_subscribers_receive_it() {
     all.received(6).await;
     wait_for_empty_queue(&service).await;
     assert_eq!(paid_only.hooks().len(), 1);
-    assert_eq!(strangers.hooks().len(), 0);
+    assert_eq!(other_account.hooks().len(), 0);
 }
 
 #[tokio::test]
@@ -238,18 +238,19 @@ async fn each_change_emits_a_legacy_event_signed_over_its_body() {
     assert_eq!(created["data"]["status"], "WAITING_PAYMENT");
     assert_eq!(created["data"]["previousStatus"], "PENDING");
     assert_eq!(created["data"].get("netAmount"), None);
-    let changed: Vec<Value> = listener
+    // Each change also emits `payment.status_changed`, with the same data as its more specific event.
+    let status_changes: Vec<Value> = listener
         .received(4)
         .await
         .iter()
         .filter(|hook| hook.header("x-service-event-type") == "payment.status_changed")
         .map(Hook::json)
         .collect();
-    assert_eq!(changed.len(), 2);
-    for alias in changed {
-        assert_eq!(alias["event"], "payment.status_changed");
-        let sibling = if alias["data"]["status"] == "PAID" { hook.json() } else { created.clone() };
-        assert_eq!(alias["data"], sibling["data"]);
+    assert_eq!(status_changes.len(), 2);
+    for status_change in status_changes {
+        assert_eq!(status_change["event"], "payment.status_changed");
+        let specific = if status_change["data"]["status"] == "PAID" { hook.json() } else { created.clone() };
+        assert_eq!(status_change["data"], specific["data"]);
     }
 }
 
@@ -266,9 +267,9 @@ async fn every_outcome_emits_its_legacy_events() {
         ("pay", json!({"payer_tax_id": "25524893033"}), vec!["payment.refunded"]),
         ("pay", json!({"payer_tax_id": null}), vec![]),
     ];
-    for (what, body, mut expected) in cases {
+    for (action, body, mut expected) in cases {
         let charge = service.new_charge(&locked).await;
-        service.sandbox(&charge, what, &body).await;
+        service.sandbox(&charge, action, &body).await;
         expected.extend(["payment.created", "payment.status_changed", "payment.status_changed"]);
         expected.sort_unstable();
         let raw = id(&charge).trim_start_matches("ch_");
@@ -282,7 +283,7 @@ async fn every_outcome_emits_its_legacy_events() {
             (names.len() >= expected.len()).then_some(names)
         })
         .await;
-        assert_eq!(names, expected, "{what} {body}");
+        assert_eq!(names, expected, "{action} {body}");
     }
 }
 
@@ -321,8 +322,8 @@ async fn a_payments_webhook_url_receives_its_legacy_events_instead_of_the_subscr
     let mut names: Vec<String> =
         own.hooks().iter().map(|hook| hook.header("x-service-event-type").to_owned()).collect();
     names.sort_unstable();
-    let alias = "payment.status_changed";
-    assert_eq!(names, ["payment.completed", "payment.created", alias, alias]);
+    let status_changed = "payment.status_changed";
+    assert_eq!(names, ["payment.completed", "payment.created", status_changed, status_changed]);
     let mut names: Vec<String> =
         subscribed.hooks().iter().map(|hook| hook.header("x-service-event-type").to_owned()).collect();
     names.sort_unstable();
@@ -469,7 +470,7 @@ async fn after_its_last_attempt_a_delivery_is_failed_and_goes_to_the_dead_letter
 }
 
 #[tokio::test]
-async fn redispatching_records_writes_no_row_and_sends_no_webhook_again() {
+async fn stream_records_dispatched_again_write_no_row_and_send_no_webhook() {
     let service = Service::start().await;
     let listener = Listener::start().await;
     service.register_endpoint(&listener.url, &[&CANONICAL[..], &LEGACY].concat()).await;
@@ -485,22 +486,26 @@ async fn redispatching_records_writes_no_row_and_sends_no_webhook_again() {
         .await
         .unwrap();
     let dispatcher = service.stack.functions.get("EventDispatcherFunction").unwrap().clone();
-    // Dispatch the records whole, reversed and one by one, because batches are cut anew on a retry and shards
-    // interleave.
+    // The batches: all records, all in reverse order, and each record alone. A retry may split a batch in another way,
+    // and records of different shards arrive in any order.
     let mut batches = vec![records.clone(), records.iter().rev().cloned().collect()];
     batches.extend(records.chunks(1).map(<[Value]>::to_vec));
     for batch in batches {
         let answer = dispatcher(json!({ "Records": batch })).await.unwrap();
         assert_eq!(answer["batchItemFailures"], json!([]));
     }
-    // Every message that the repeated records could have caused is handled before the deliveries are counted.
+    // Wait until the worker has processed all messages that the repeated records may have caused.
     wait_for_empty_queue(&service).await;
     let deliveries = service.deliveries("").await;
     assert_eq!(deliveries.len(), 6);
     assert!(deliveries.iter().all(|delivery| delivery["attempts"] == 1), "{deliveries:?}");
     assert_eq!(listener.hooks().len(), 6);
     let scope = format!("events#{}:test", service.stack.seed.first.id);
-    assert_eq!(service.rows(&scope, "evt_").await.len(), 4, "one event row per change and family");
+    assert_eq!(
+        service.rows(&scope, "evt_").await.len(),
+        4,
+        "one event row per change and family (canonical, legacy)"
+    );
 }
 
 /// Waits until the delivery queue has no visible message and none in flight.
@@ -508,17 +513,17 @@ pub(crate) async fn wait_for_empty_queue(service: &Service) {
     let sqs = local::sdk::sqs(&service.stack.endpoints.sqs_url);
     let url = local::template::queue_url(&service.stack.endpoints.sqs_url, "DeliveryQueue");
     eventually("the delivery queue is empty", async || {
-        let known =
+        let attributes =
             sqs.get_queue_attributes().queue_url(&url).attribute_names(QueueAttributeName::All).send().await;
-        let known = known.unwrap().attributes.unwrap();
-        let waiting = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"];
-        waiting.iter().all(|name| known[&QueueAttributeName::from(*name)] == "0").then_some(())
+        let attributes = attributes.unwrap().attributes.unwrap();
+        let counts = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"];
+        counts.iter().all(|name| attributes[&QueueAttributeName::from(*name)] == "0").then_some(())
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_duplicate_or_early_message_causes_no_second_attempt() {
+async fn a_duplicate_or_early_message_causes_no_extra_attempt() {
     let service = Service::start().await;
     let listener = Listener::answering(|number| match number {
         0 => StatusCode::BAD_GATEWAY.into_response(),
@@ -577,11 +582,11 @@ async fn the_scheduler_replaces_a_lost_message() {
 }
 
 #[tokio::test]
-async fn deliveries_are_listed_newest_first_with_every_filter() {
+async fn deliveries_are_listed_newest_first_and_each_filter_applies() {
     let service = Service::start().await;
-    let up = Listener::start().await;
-    let alive = service.register_endpoint(&up.url, &CANONICAL).await;
-    let dead = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
+    let listener = Listener::start().await;
+    let reachable = service.register_endpoint(&listener.url, &CANONICAL).await;
+    let unreachable = service.register_endpoint("http://127.0.0.1:9/hook", &["charge.paid"]).await;
     let charge = service.charge().await;
     service.sandbox(&charge, "pay", &json!({})).await;
     eventually("all three deliveries were attempted", async || {
@@ -617,8 +622,8 @@ async fn deliveries_are_listed_newest_first_with_every_filter() {
         ("status=PENDING".to_owned(), 1),
         ("status=FAILED".to_owned(), 0),
         ("eventType=charge.paid".to_owned(), 2),
-        (format!("endpointId={}", id(&alive)), 2),
-        (format!("endpointId={}&eventType=charge.paid&status=PENDING", id(&dead)), 1),
+        (format!("endpointId={}", id(&reachable)), 2),
+        (format!("endpointId={}&eventType=charge.paid&status=PENDING", id(&unreachable)), 1),
     ];
     for (query, total) in cases {
         let page = service.get(&format!("/v1/webhooks/deliveries?{query}")).await.expect(200);

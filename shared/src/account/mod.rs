@@ -1,5 +1,5 @@
-//! Reads and writes accounts and their users, and verifies the users' passwords. [`domain::account`] defines
-//! an account.
+//! Reads and writes accounts and their users, and verifies the users' passwords. The account's type is in
+//! [`domain::account`].
 
 pub mod password;
 mod repository;

@@ -1,5 +1,5 @@
 //! Generates, hashes and verifies passwords. Only Argon2id hashes are stored. A verification takes the same
-//! time whether the user exists or not.
+//! time for an unknown user as for a known one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
 /// Generates a password from 18 random bytes (144 bits): 24 characters of base64url. The service generates
-/// passwords because the contract has no route that sets one. An operator sees a password once, when a user
-/// is added or it is reset.
+/// passwords because the contract has no route that sets one. An operator sees the password only once: when
+/// the user is added or the password is reset.
 pub fn generate(random: [u8; 18]) -> SecretString {
     SecretString::from(URL_SAFE_NO_PAD.encode(random))
 }
 
-/// The most hashes that are computed at the same time. Each takes 19 MiB of memory.
+/// The most hashes that are computed at the same time. Each computation needs 19 MiB of memory.
 const CONCURRENT_HASHES: usize = 2;
 
-/// The hash to verify for an unknown e-mail address, so that the response takes as long as for a wrong
+/// The hash that is verified for an unknown e-mail address, so that the response takes as long as for a wrong
 /// password. It has the same parameters as real hashes, and no password matches it.
 const DUMMY_HASH: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
@@ -33,7 +33,7 @@ const DUMMY_HASH: &str =
 pub struct PasswordError(String);
 
 /// A password's Argon2id hash with its salt and parameters, in PHC format. The parameters are those that
-/// OWASP recommends: 19 MiB, 2 passes.
+/// OWASP recommends: 19 MiB of memory and 2 iterations.
 #[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct PasswordHash(String);
@@ -45,7 +45,7 @@ impl fmt::Debug for PasswordHash {
 }
 
 impl PasswordHash {
-    /// Hashes a password with a random salt. It takes about 20 ms of processor time.
+    /// Hashes a password with a random salt. This takes about 20 ms of processor time.
     pub fn of(password: &SecretString) -> Result<Self, PasswordError> {
         let hash = Argon2::default().hash_password(password.expose_secret().as_bytes());
         hash.map(|hash| Self(hash.to_string())).map_err(|error| PasswordError(error.to_string()))
@@ -57,7 +57,7 @@ impl PasswordHash {
     }
 }
 
-/// Verifies passwords, at most two at a time. Clones share this bound.
+/// Verifies passwords, at most two at the same time. Clones share this limit.
 #[derive(Clone, Debug)]
 pub struct PasswordChecker {
     slots: Arc<Semaphore>,
@@ -70,7 +70,8 @@ impl Default for PasswordChecker {
 }
 
 impl PasswordChecker {
-    /// Checks whether `password` matches `hash`. Without a hash the result is `false`, after the same work.
+    /// Checks whether `password` matches `hash`. `hash` is `None` for an unknown user; the result is then
+    /// `false`, after the same work.
     pub async fn verify(
         &self,
         password: SecretString,
@@ -95,26 +96,26 @@ mod tests {
     use crate::account::password::*;
 
     #[tokio::test]
-    async fn a_password_matches_its_own_hash_alone() {
+    async fn a_password_matches_only_its_own_hash() {
         let password = || SecretString::from("correct horse battery staple");
         let hash = PasswordHash::of(&password()).unwrap();
         assert_ne!(hash, PasswordHash::of(&password()).unwrap(), "each hash has its own salt");
-        let prover = PasswordChecker::default();
-        assert!(prover.verify(password(), Some(hash.clone())).await.unwrap());
+        let checker = PasswordChecker::default();
+        assert!(checker.verify(password(), Some(hash.clone())).await.unwrap());
         let other = SecretString::from("correct horse battery stapler");
-        assert!(!prover.verify(other, Some(hash)).await.unwrap());
-        assert!(!prover.verify(password(), None).await.unwrap());
+        assert!(!checker.verify(other, Some(hash)).await.unwrap());
+        assert!(!checker.verify(password(), None).await.unwrap());
     }
 
     #[test]
-    fn the_dummy_hash_takes_the_same_work_as_a_real_one() {
-        let made = PasswordHash::of(&SecretString::from("some password")).unwrap();
-        let [made, dummy] = [&made.0, DUMMY_HASH].map(|text| phc::PasswordHash::new(text).unwrap());
-        assert_eq!((made.algorithm, made.version), (dummy.algorithm, dummy.version));
-        assert_eq!(made.params.to_string(), dummy.params.to_string());
+    fn the_dummy_hash_has_the_parameters_of_a_real_hash() {
+        let real = PasswordHash::of(&SecretString::from("some password")).unwrap();
+        let [real, dummy] = [&real.0, DUMMY_HASH].map(|text| phc::PasswordHash::new(text).unwrap());
+        assert_eq!((real.algorithm, real.version), (dummy.algorithm, dummy.version));
+        assert_eq!(real.params.to_string(), dummy.params.to_string());
         let lengths = |hash: &phc::PasswordHash| (hash.salt.unwrap().len(), hash.hash.unwrap().len());
-        assert_eq!(lengths(&made), lengths(&dummy));
-        assert_eq!(made.algorithm.as_str(), "argon2id");
+        assert_eq!(lengths(&real), lengths(&dummy));
+        assert_eq!(real.algorithm.as_str(), "argon2id");
     }
 
     #[test]

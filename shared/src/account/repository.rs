@@ -50,7 +50,8 @@ impl Accounts {
         self.store.get(&Account::key_of(id)).await
     }
 
-    /// Opens an account with a random id and salt, and writes an audit row.
+    /// Opens an account and writes an audit row. The account's id is random, and so is the secret salt from
+    /// which the ids of its charges are derived.
     pub async fn open(
         &self,
         settings: AccountSettings,
@@ -79,24 +80,28 @@ impl Accounts {
     /// Reads all accounts, newest first.
     pub async fn all(&self) -> Result<Vec<Account>, StoreError> {
         let mut accounts = Vec::new();
-        let mut to = "~".to_owned();
+        // A sort key begins with a digit, so all of them are between "0" and "~".
+        let mut up_to = "~".to_owned();
         loop {
             let entries =
-                self.store.list(ListIndex::All, ACCOUNTS, ("0", &to), Order::NewestFirst, PAGE).await?;
+                self.store.list(ListIndex::All, ACCOUNTS, ("0", &up_to), Order::NewestFirst, PAGE).await?;
             let is_last = entries.len() < PAGE;
-            // The upper bound is inclusive, so the page begins with the last entry of the previous page.
-            let new = entries.into_iter().filter(|entry| entry.sort != to).collect::<Vec<_>>();
+            // `up_to` is inclusive, so each page after the first begins with the last entry of the page
+            // before it. That entry is dropped.
+            let new = entries.into_iter().filter(|entry| entry.sort != up_to).collect::<Vec<_>>();
             let keys: Vec<Key> = new.iter().map(|entry| entry.key.clone()).collect();
             accounts.extend(self.store.get_in_order::<Account>(&keys).await?);
             match new.into_iter().next_back() {
-                Some(entry) if !is_last => to = entry.sort,
+                Some(entry) if !is_last => up_to = entry.sort,
                 _ => return Ok(accounts),
             }
         }
     }
 
-    /// Changes the settings in an account's row, and writes an audit row. The copies in the rows of its API
-    /// keys do not change: [`crate::services::change_account_settings`] updates these too.
+    /// Changes the settings in an account's row, and writes an audit row. `action` is the name of the
+    /// change in the audit row, such as `account.set-fees`. The rows of the account's API keys contain
+    /// copies of the settings, which this does not change; [`crate::services::change_account_settings`]
+    /// changes the row and the copies.
     pub(crate) async fn change_settings(
         &self,
         id: &AccountId,
@@ -108,7 +113,8 @@ impl Accounts {
         self.change(id, action, |account| &mut account.settings, change, operator, now).await
     }
 
-    /// Changes the contact that receives an account's emails, and writes an audit row.
+    /// Changes the contact that receives an account's emails, and writes an audit row. `action` is the name
+    /// of the change in the audit row, such as `account.set-contact`.
     pub async fn change_contact(
         &self,
         id: &AccountId,
@@ -120,8 +126,8 @@ impl Accounts {
         self.change(id, action, |account| &mut account.contact, change, operator, now).await
     }
 
-    /// Changes the part of an account's row that `part_of` returns. If `change` leaves the part equal,
-    /// nothing is written.
+    /// Changes one part of an account's row, its settings or its contact; `part_of` selects it. If `change`
+    /// leaves this part as it was, nothing is written.
     async fn change<P: Clone + PartialEq + Serialize>(
         &self,
         id: &AccountId,

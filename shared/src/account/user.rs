@@ -1,4 +1,4 @@
-//! The users of the dashboard: their rows, roles and changes.
+//! The users of the dashboard: their rows and roles, and how operators change them.
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -16,7 +16,7 @@ use crate::store::{CommitOutcome, ListIndex, Order, Plan, Store, StoreError, Wri
 /// The most users of one account in a list.
 const MAX_LISTED: usize = 1_000;
 
-/// A user's role: decides what they may do with the account's API keys (contract: Authentication).
+/// A user's role. It decides what the user may do with the account's API keys (contract: Authentication).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
 #[serde(rename_all = "UPPERCASE")]
 #[strum(serialize_all = "UPPERCASE")]
@@ -44,9 +44,10 @@ impl Role {
     }
 }
 
-/// The generation of a user's tokens. A token is valid only while the user's row has the generation that it
-/// was issued with. A generation is random instead of a time or a counter. So no clock decides which tokens
-/// are older, and a user who is removed and added again has a new generation.
+/// The generation of a user's tokens. A token has the generation of its user at the time of issue, and is
+/// valid only while the user's row has the same generation. Generations are random numbers, not times or
+/// counters. With times, a wrong clock could keep an old token valid. With counters, a user who is removed
+/// and added again could have an old generation again.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct TokenGeneration(u64);
@@ -58,10 +59,10 @@ impl TokenGeneration {
     }
 }
 
-/// A user: may log in to the dashboard of one account.
+/// A user, who may log in to the dashboard of one account.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct User {
-    /// A hash of the e-mail address, so that only one user can have an address.
+    /// A hash of the e-mail address, so that an e-mail address can belong to only one user.
     pub id: UserId,
     /// The e-mail address in lower case.
     pub email: String,
@@ -74,7 +75,7 @@ pub struct User {
     /// When the user was added.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// Only tokens of this generation are valid. A new generation begins when the user is added and when the
+    /// Only tokens of this generation are valid. It is set when the user is added, and changes when the
     /// password is reset.
     #[serde(rename = "tokens")]
     pub token_generation: TokenGeneration,
@@ -133,7 +134,7 @@ pub enum UserChange {
     Role(Role),
     /// Sets a new password and a new token generation. All earlier tokens become invalid.
     Password(PasswordHash, TokenGeneration),
-    /// Removes the user. They can't log in any more, and all their tokens become invalid.
+    /// Removes the user. The user can't log in any more, and all tokens of the user become invalid.
     Remove,
 }
 
@@ -171,7 +172,7 @@ impl Users {
         self.store.get(&User::key_of(id)).await
     }
 
-    /// Reads the users of an account in the order in which they were added, at most 1,000.
+    /// Reads at most 1,000 users of an account, in the order in which they were added.
     pub async fn list(&self, account: &AccountId) -> Result<Vec<User>, StoreError> {
         let all = ("0", "~");
         let list = list_of(account);
@@ -191,8 +192,8 @@ impl Users {
         }
     }
 
-    /// Changes a user of an account, and writes an audit row. Returns the user's row after the change; for a
-    /// removal, the row before it.
+    /// Changes or removes a user of an account, and writes an audit row. Returns the changed row or, after a
+    /// removal, the removed row.
     pub async fn change(
         &self,
         (account, email): (&AccountId, &str),

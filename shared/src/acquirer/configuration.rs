@@ -1,9 +1,10 @@
-//! The configuration of an account's acquirer for live payments: endpoints, credentials and the merchant's
-//! Pix key. An operator sets it.
+//! The configuration of an account's acquirer for live payments: URLs, credentials and the merchant's Pix
+//! key. An operator sets the configuration.
 //!
-//! It is a row of its own, which only callers of the acquirer read. The account's other settings are copied
-//! into the rows of its API keys, which every request reads; credentials must not be. No bank can be called
-//! yet, so live charges are refused even if an acquirer is configured.
+//! The configuration has a row of its own, which only functions that call the acquirer may read. The
+//! account's other settings are copied into the rows of its API keys, which every request reads. Credentials
+//! must not be in those rows. The service can't call a bank yet, so live charges are refused even if an
+//! acquirer is configured.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,15 +36,15 @@ use crate::store::{Plan, Store, StoreError, Write};
 /// The longest client id or client secret, in characters.
 const MAX_CREDENTIAL_CHARS: usize = 512;
 
-/// The longest PEM file, in bytes: 64 KiB. A certificate chain has about 8 KB, and a DynamoDB row at most 400
-/// KB.
+/// The longest PEM file, in bytes: 64 KiB. A certificate chain has about 8 KB, and a DynamoDB row may have at
+/// most 400 KB.
 pub const MAX_PEM_BYTES: usize = 64 * 1024;
 
-/// The number of hex digits in the fingerprint of a secret. They suffice to distinguish secrets. The whole
-/// hash is not shown, because a secret may be easy to guess.
+/// The number of hex digits of a secret's hash that are shown as its fingerprint. These digits suffice to
+/// distinguish secrets. The whole hash is not shown, because a weak secret could be guessed from it.
 const FINGERPRINT_DIGITS: usize = 16;
 
-/// The number of characters that the audit shows from the end of a merchant's Pix key.
+/// The number of characters at the end of a merchant's Pix key that audit rows contain.
 const PIX_KEY_ENDING: usize = 4;
 
 /// The kind of an acquirer.
@@ -51,11 +52,12 @@ const PIX_KEY_ENDING: usize = 4;
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case")]
 pub enum AcquirerKind {
-    /// A bank with the Central Bank's API Pix.
+    /// A bank that offers the API Pix of Brazil's Central Bank.
     Pix,
 }
 
-/// A configured value is not valid. The message names the rule and contains no part of a secret.
+/// A configured value is not valid. The message states the rule that the value breaks. It contains no part of
+/// a secret.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidSetting(String);
@@ -66,7 +68,7 @@ impl InvalidSetting {
     }
 }
 
-/// A normalised URL of an acquirer.
+/// A valid and normalised URL of an acquirer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AcquirerUrl(String);
 
@@ -75,8 +77,8 @@ impl AcquirerUrl {
     ///
     /// # Errors
     ///
-    /// When the URL is not https to a public host, or has a query. A local stack also allows http to its own
-    /// machine.
+    /// When the URL does not use https, its host is not public, or it has a query. A local stack also accepts
+    /// URLs of its own machine, with http or https.
     pub fn base(text: &str, policy: &AddressPolicy) -> Result<Self, InvalidSetting> {
         let url = checked(text, policy)?;
         if url.query().is_some() {
@@ -89,8 +91,8 @@ impl AcquirerUrl {
     ///
     /// # Errors
     ///
-    /// The same as for [`AcquirerUrl::base`], except that a query is allowed: some banks expect the grant
-    /// type there.
+    /// The same as for [`AcquirerUrl::base`], but a query is allowed, because some banks expect the grant
+    /// type in the query.
     pub fn token(text: &str, policy: &AddressPolicy) -> Result<Self, InvalidSetting> {
         checked(text, policy).map(|url| Self(url.into()))
     }
@@ -116,7 +118,8 @@ impl fmt::Display for AcquirerUrl {
     }
 }
 
-/// Parses a stored URL. It was checked when it was set, so the most permissive policy applies here.
+/// Parses a stored URL with the most permissive policy. The deployment's policy was applied when an operator
+/// set the URL.
 impl FromStr for AcquirerUrl {
     type Err = InvalidSetting;
 
@@ -128,7 +131,7 @@ impl FromStr for AcquirerUrl {
 serde_as_text!(AcquirerUrl);
 
 /// Checks an OAuth 2 client id or secret: only visible ASCII characters (RFC 6749, appendix A). Whitespace is
-/// refused, so that a line break at the end of a file is noticed.
+/// refused, so that an operator notices a line break at the end of a file.
 fn check_credential(text: &str) -> Result<(), InvalidSetting> {
     let has_valid_length = (1..=MAX_CREDENTIAL_CHARS).contains(&text.len());
     if has_valid_length && text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -158,7 +161,7 @@ impl FromStr for ClientId {
 
 serde_as_text!(ClientId);
 
-/// A secret that is stored in clear, because it must be sent or used to sign. It is never shown.
+/// A secret that is stored in cleartext, because the service must send it or sign with it. It is never shown.
 #[derive(Clone)]
 struct StoredSecret(SecretString);
 
@@ -217,7 +220,7 @@ impl ClientSecret {
         check_credential(text.expose_secret()).map(|()| Self(StoredSecret(text)))
     }
 
-    /// The secret in clear, for requests to the acquirer.
+    /// The secret in cleartext, for requests to the acquirer.
     pub fn as_secret(&self) -> &SecretString {
         &self.0.0
     }
@@ -231,12 +234,12 @@ pub struct ClientIdentity {
 }
 
 impl ClientIdentity {
-    /// Parses two PEM files: the certificate chain, which begins with the client's own certificate, and its
-    /// private key.
+    /// Parses two PEM files: the certificate chain, and the private key of the client's own certificate. The
+    /// chain begins with that certificate.
     ///
     /// # Errors
     ///
-    /// When a file is not valid or too long, or the key does not match the certificate.
+    /// When a file is not valid or is too long, or the key does not match the certificate.
     pub fn new(certificate: &str, private_key: SecretString) -> Result<Self, InvalidSetting> {
         if certificate.len().max(private_key.expose_secret().len()) > MAX_PEM_BYTES {
             return Err(InvalidSetting::because(format!("a PEM file must be at most {MAX_PEM_BYTES} bytes")));
@@ -273,7 +276,7 @@ impl ClientIdentity {
         &self.private_key.0
     }
 
-    /// Returns the SHA-256 fingerprint of the client's own certificate, the one that common tools show.
+    /// Returns the SHA-256 fingerprint of the client's own certificate, as common tools show it.
     fn certificate_fingerprint(&self) -> Option<String> {
         certificates(&self.certificate).ok()?.first().map(|certificate| sha256(certificate))
     }
@@ -292,7 +295,7 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, InvalidSettin
 pub struct AcquirerSettings {
     /// The kind of acquirer.
     pub kind: AcquirerKind,
-    /// The base URL of its API.
+    /// The base URL of the acquirer's API.
     pub base_url: AcquirerUrl,
     /// The URL that issues OAuth 2 tokens for client credentials.
     pub token_url: AcquirerUrl,
@@ -305,7 +308,8 @@ pub struct AcquirerSettings {
     pub identity: Option<ClientIdentity>,
     /// The merchant's Pix key, which receives the payments.
     pub pix_key: PixKey,
-    /// Whether the acquirer can send a Pix, which refunds by cash-out need. API Pix itself can't.
+    /// Whether the acquirer can send a Pix. Refunds by cash-out require this, and it is not a part of API
+    /// Pix.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub send_pix: bool,
 }
@@ -337,7 +341,8 @@ impl Row for AccountAcquirer {
     }
 }
 
-/// The settings of an acquirer as operators and the audit see them: with fingerprints in place of secrets.
+/// The settings of an acquirer for operators and audit rows. The view contains fingerprints instead of
+/// secrets.
 #[derive(Debug, Serialize)]
 pub struct AcquirerView<'a> {
     kind: AcquirerKind,
@@ -368,9 +373,9 @@ impl<'a> AcquirerView<'a> {
         }
     }
 
-    /// Returns the view as JSON for an audit row, with only the end of the merchant's Pix key. The key may be
-    /// a document, and audit rows are stored forever.
-    fn audited(settings: &'a AcquirerSettings) -> Result<String, serde_json::Error> {
+    /// Returns the view as JSON for an audit row, with only the end of the merchant's Pix key. The Pix key
+    /// may be a tax id, and audit rows are stored forever.
+    fn json_for_audit(settings: &'a AcquirerSettings) -> Result<String, serde_json::Error> {
         let shown = Self::new(settings);
         let ending = shown.pix_key.chars().rev().take(PIX_KEY_ENDING).collect::<Vec<_>>();
         let pix_key = std::iter::once('…').chain(ending.into_iter().rev()).collect();
@@ -409,8 +414,8 @@ impl AccountAcquirers {
         self.store.get(&AccountAcquirer::key_of(account)).await
     }
 
-    /// Sets an account's acquirer, and writes an audit row. Equal settings write nothing. The caller must
-    /// check that the account exists.
+    /// Sets an account's acquirer, and writes an audit row. If the settings are unchanged, nothing is
+    /// written. The caller must check that the account exists.
     pub async fn set(
         &self,
         account: AccountId,
@@ -418,24 +423,24 @@ impl AccountAcquirers {
         operator: &Operator,
         now: Timestamp,
     ) -> Result<AccountAcquirer, SettingsError> {
-        let after = AcquirerView::audited(settings)?;
+        let after = AcquirerView::json_for_audit(settings)?;
         let plan = |found: Option<AccountAcquirer>| {
-            let seen = found.as_ref().map(|row| row.version);
+            let stored_version = found.as_ref().map(|row| row.version);
             let next = AccountAcquirer {
                 account,
                 settings: settings.clone(),
                 updated_at: now,
-                version: seen.unwrap_or_default().saturating_add(1),
+                version: stored_version.unwrap_or_default().saturating_add(1),
             };
             let (details, write) = match found {
                 Some(row) if row.settings == *settings => return Ok(Plan::Finished(row)),
                 Some(row) => {
-                    let before = AcquirerView::audited(&row.settings)?;
+                    let before = AcquirerView::json_for_audit(&row.settings)?;
                     (format!("{before} became {after}"), Write::replace(&next, row.version)?)
                 }
                 None => (after.clone(), Write::insert(&next)?),
             };
-            let audit = audited(operator, account, "account.set-acquirer", now)?.with_details(details);
+            let audit = audit_row(operator, account, "account.set-acquirer", now)?.with_details(details);
             Ok(Plan::Commit(vec![write, Write::insert(&audit)?], next))
         };
         self.store.update("an account's acquirer", &AccountAcquirer::key_of(&account), plan).await
@@ -451,17 +456,17 @@ impl AccountAcquirers {
     ) -> Result<Option<AccountAcquirer>, SettingsError> {
         let plan = |found: Option<AccountAcquirer>| {
             let Some(found) = found else { return Ok(Plan::Finished(None)) };
-            let seen = i64::try_from(found.version).unwrap_or(i64::MAX);
-            let audit = audited(operator, account, "account.remove-acquirer", now)?;
-            let audit = audit.with_details(format!("was {}", AcquirerView::audited(&found.settings)?));
-            let writes = vec![Write::remove(found.key(), "version", seen), Write::insert(&audit)?];
+            let version = i64::try_from(found.version).unwrap_or(i64::MAX);
+            let audit = audit_row(operator, account, "account.remove-acquirer", now)?;
+            let audit = audit.with_details(format!("was {}", AcquirerView::json_for_audit(&found.settings)?));
+            let writes = vec![Write::remove(found.key(), "version", version), Write::insert(&audit)?];
             Ok(Plan::Commit(writes, Some(found)))
         };
         self.store.update("an account's acquirer", &AccountAcquirer::key_of(&account), plan).await
     }
 }
 
-fn audited(
+fn audit_row(
     operator: &Operator,
     account: AccountId,
     action: &str,
@@ -478,8 +483,8 @@ mod tests {
     use crate::store::to_item;
 
     fn pair() -> (String, String) {
-        let made = generate_simple_self_signed(vec!["loja.example".to_owned()]).unwrap();
-        (made.cert.pem(), made.signing_key.serialize_pem())
+        let generated = generate_simple_self_signed(vec!["loja.example".to_owned()]).unwrap();
+        (generated.cert.pem(), generated.signing_key.serialize_pem())
     }
 
     fn settings() -> AcquirerSettings {
@@ -499,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_url_must_be_https_except_in_a_local_stack() {
+    fn a_url_must_be_https_to_a_public_host_except_in_a_local_stack() {
         let base = |text: &str, policy| AcquirerUrl::base(text, policy).map(|url| url.0);
         assert_eq!(
             base("https://PIX.example.com/api/v2/", &AddressPolicy::PublicOnly).unwrap(),
@@ -559,7 +564,7 @@ mod tests {
         let settings = settings();
         let key = settings.identity.as_ref().unwrap().private_key().expose_secret().to_owned();
         let body = key.lines().nth(1).unwrap();
-        let view = AcquirerView::audited(&settings).unwrap();
+        let view = AcquirerView::json_for_audit(&settings).unwrap();
         for printed in [format!("{settings:?}"), view.clone()] {
             assert!(!printed.contains("not-to-be-seen") && !printed.contains(body), "{printed}");
         }
@@ -574,7 +579,7 @@ mod tests {
             client_secret: ClientSecret::new("another".into()).unwrap(),
             ..settings.clone()
         };
-        assert_ne!(AcquirerView::audited(&other).unwrap(), view);
+        assert_ne!(AcquirerView::json_for_audit(&other).unwrap(), view);
         assert_ne!(other, settings);
     }
 

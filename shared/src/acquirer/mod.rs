@@ -1,6 +1,6 @@
 //! Acquirers: the institutions that take the payer's money. [`Acquirer`] is their common interface.
-//! [`Acquirers`] selects one for each charge by the account's configuration. The `artefacts` crate encodes
-//! the payment codes for the payer, such as a BR Code or a boleto.
+//! [`Acquirers`] selects the acquirer: for a new charge by its mode, and for a stored charge or refund by the
+//! name in its row. The crate `artefacts` encodes what the payer pays with, such as a BR Code or a boleto.
 
 pub mod configuration;
 mod queue;
@@ -24,14 +24,14 @@ use crate::config::PublicUrls;
 /// Why a request to an acquirer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AcquirerError {
-    /// The account has no acquirer for live charges. Merchants see this text.
+    /// The service can't make live charges for the account. The merchant sees this text.
     #[error("Live payments are not available yet for this account. Use an ak_test_ key.")]
     NotConfigured,
     /// The acquirer did not answer.
     #[error("the acquirer did not answer: {0}")]
     Unavailable(String),
-    /// An artefact can't represent the charge. The validation of the request should have refused it, so this
-    /// is a defect of the service.
+    /// An artefact can't represent the charge. The validation should have refused the request, so this is a
+    /// defect of the service.
     #[error("an artefact can't represent the charge: {0}")]
     InvalidArtefact(String),
 }
@@ -59,10 +59,10 @@ pub struct ProviderStatus {
 /// The progress of a refund as its acquirer reports it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum RefundProgress {
-    /// Still in progress. Poll the acquirer again at this time.
+    /// The refund is still in progress. The acquirer must be polled again at this time.
     PollAgainAt(Timestamp),
-    /// Still in progress, and the acquirer will send a notification. In case the notification is lost, the
-    /// scheduler also polls from time to time.
+    /// The refund is still in progress, and the acquirer will send a notification. The scheduler also polls
+    /// from time to time, because the notification may be lost.
     Waiting,
     /// The refund has ended.
     Ended(RefundOutcome),
@@ -70,8 +70,9 @@ pub enum RefundProgress {
 
 /// Selects the acquirer of a charge or refund.
 ///
-/// No bank is called yet, so the selection needs no account's configuration. The functions that merchants
-/// reach could not read it either: the template denies them the rows that hold acquirers' credentials.
+/// The service can't call a bank yet, so the selection does not use the account's [`configuration`]. The
+/// functions that serve merchants could not read it either. The template denies them access to its row, which
+/// contains the acquirer's credentials.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Acquirers;
 
@@ -80,7 +81,7 @@ impl Acquirers {
     ///
     /// # Errors
     ///
-    /// [`AcquirerError::NotConfigured`] for live keys, whatever an operator configured.
+    /// [`AcquirerError::NotConfigured`] for live keys, even if an operator configured an acquirer.
     pub fn for_new_charges(&self, scope: &Scope) -> Result<Acquirer, AcquirerError> {
         match scope.mode {
             Mode::Test => Ok(Acquirer::Sandbox),
@@ -88,7 +89,7 @@ impl Acquirers {
         }
     }
 
-    /// Returns the acquirer that a charge or refund names.
+    /// Returns the acquirer by the name in a charge's or refund's row.
     ///
     /// # Errors
     ///
@@ -101,7 +102,7 @@ impl Acquirers {
     }
 }
 
-#[expect(clippy::unused_async, reason = "acquirers answer over a network; the sandbox alone does not")]
+#[expect(clippy::unused_async, reason = "real acquirers answer over a network; only the sandbox does not")]
 impl Acquirer {
     /// The acquirer's name in rows.
     pub fn name(&self) -> AcquirerName {
@@ -117,7 +118,7 @@ impl Acquirer {
         }
     }
 
-    /// Requests the progress of a refund that is `IN_PROGRESS`.
+    /// Requests the progress of a refund whose status is `IN_PROGRESS`.
     ///
     /// # Errors
     ///
@@ -143,8 +144,8 @@ impl Acquirer {
         }
     }
 
-    /// Whether the acquirer needs too long to create the payment codes within the request. The charge is then
-    /// created as `PENDING`, and `acquirer-worker` finalises it.
+    /// Whether the acquirer takes too long to create the artefacts during the merchant's request. Such a
+    /// charge is created as `PENDING`, and `acquirer-worker` finalises it.
     pub fn finalises_asynchronously(&self, charge: &Charge) -> bool {
         match self {
             Self::Sandbox => sandbox::Finalisation::of(charge)
@@ -152,8 +153,7 @@ impl Acquirer {
         }
     }
 
-    /// Finalises a new or `PENDING` charge: creates its artefacts, with which the payer pays, or reports a
-    /// refusal.
+    /// Finalises a new or `PENDING` charge: creates its artefacts or reports that the acquirer refused it.
     ///
     /// # Errors
     ///

@@ -6,11 +6,11 @@ use domain::ids::{ChargeId, RefundId};
 
 use crate::queue::{Message, Queue};
 
-/// A message: the row for which `acquirer-worker` must call the acquirer.
+/// A message. It identifies the row for which `acquirer-worker` must call the acquirer.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AcquirerMessage {
-    /// A charge to finalise: it is `PENDING` and has no artefacts yet.
+    /// Finalise this charge, which is `PENDING` and has no artefacts yet.
     Finalise(ChargeId),
     /// A refund that has not ended.
     Refund(RefundId),
@@ -20,7 +20,7 @@ pub enum AcquirerMessage {
 pub type AcquirerQueue = Queue<AcquirerMessage>;
 
 impl Message for AcquirerMessage {
-    /// The charge's id, so that the messages about one charge do not delay those about other charges.
+    /// Groups messages by charge, so that the messages of one charge do not delay those of other charges.
     fn group(&self) -> String {
         match self {
             Self::Finalise(id) => id.raw(),

@@ -22,28 +22,27 @@ use domain::time::Timestamp;
 use super::{AcquirerError, ProviderStatus, RefundProgress};
 use crate::config::PublicUrls;
 
-/// The time for which a card's page can be used, in seconds: 24 hours.
+/// How long the page for a card payment can be used, in seconds: 24 hours.
 const CARD_TTL_SECONDS: i64 = 24 * 60 * 60;
 
-/// The time for which an MB WAY payment can be approved, in seconds: 4 minutes, about the real service's
-/// time.
+/// How long an MB WAY payment can be approved, in seconds: 4 minutes, about as long as with the real service.
 const MBWAY_TTL_SECONDS: i64 = 4 * 60;
 
-/// The time for which a Multibanco reference can be paid, in seconds: 3 days.
+/// How long a Multibanco reference can be paid, in seconds: 3 days.
 const MULTIBANCO_TTL_SECONDS: i64 = 3 * 24 * 60 * 60;
 
-/// A boleto's due date, in days after the day of its creation in São Paulo. It can be paid until the end of
-/// the due date.
+/// The number of days from a boleto's creation to its due date, by São Paulo's calendar. The boleto can be
+/// paid until the end of the due date.
 const BOLETO_DUE_DAYS: u64 = 3;
 
-/// The time for which a price in cryptocurrency is valid, in seconds: 1 hour.
+/// How long a price in cryptocurrency is valid, in seconds: 1 hour.
 const CRYPTO_TTL_SECONDS: i64 = 60 * 60;
 
 /// The duration of a refund, in seconds.
 const REFUND_SECONDS: i64 = 2;
 
-/// The sandbox's price of 1 USDT, in hundredths of each currency. Prices are fixed, because the sandbox uses
-/// no network.
+/// The sandbox's price of 1 USDT in each currency, in hundredths. The prices are fixed, because the sandbox
+/// uses no network.
 const TOKEN_PRICES: [(Currency, i128); 3] = [(Currency::USD, 100), (Currency::BRL, 500), (Currency::EUR, 90)];
 
 /// Creates the artefacts of a charge, or simulates an acquirer that refuses the charge or does not answer.
@@ -76,7 +75,7 @@ fn artefacts(
 ) -> Result<Artefacts, AcquirerError> {
     let (id, amount) = (charge.id, charge.amount);
     let mut artefacts = Artefacts::default();
-    let after = |seconds: i64| now.plus_seconds(seconds).map_err(unfit);
+    let after = |seconds: i64| now.plus_seconds(seconds).map_err(invalid_artefact);
     for method in &charge.methods {
         match method {
             PaymentMethod::Pix => {
@@ -94,8 +93,8 @@ fn artefacts(
                 artefacts.mbway = Some(Mbway { phone, expires_at: after(MBWAY_TTL_SECONDS)? });
             }
             PaymentMethod::Multibanco => {
-                let reference =
-                    multibanco::sandbox_reference(id.bytes(), amount.minor_unsigned()).map_err(unfit)?;
+                let reference = multibanco::sandbox_reference(id.bytes(), amount.minor_unsigned())
+                    .map_err(invalid_artefact)?;
                 artefacts.multibanco = Some(Multibanco {
                     entity: multibanco::SANDBOX_ENTITY.to_string(),
                     reference: reference.to_string(),
@@ -105,7 +104,7 @@ fn artefacts(
             PaymentMethod::Boleto => {
                 let due = Day::of(now).plus_days(BOLETO_DUE_DAYS);
                 let slip = boleto::Boleto::sandbox(id.bytes(), amount.minor_unsigned(), due.date());
-                let slip = slip.map_err(unfit)?;
+                let slip = slip.map_err(invalid_artefact)?;
                 artefacts.boleto = Some(Boleto {
                     barcode: slip.barcode().to_string(),
                     beneficiary: settings.merchant_name.clone(),
@@ -122,8 +121,9 @@ fn artefacts(
 }
 
 /// Creates the artefact of a payment by cryptocurrency: in Bitcoin for a charge in BTC, else in USDT. The
-/// amount in USDT is rounded up to a millionth, so that it is never worth less than the charge. A currency
-/// without a price has the amount in minor units as millionths of a USDT, which is exact for USDT itself.
+/// amount in USDT is rounded up to a millionth, so that it is never worth less than the charge. For a
+/// currency without a price, each minor unit counts as a millionth of a USDT. This is exact for a charge in
+/// USDT.
 fn crypto(
     id: ChargeId,
     amount: Amount,
@@ -143,11 +143,11 @@ fn crypto(
                 .checked_div(price)
                 .unwrap_or_default(),
         };
-        // The name is that of a test network. Its addresses look like those of the real network, where a
-        // payer would lose what they send.
+        // The artefact names a test network, because the address looks like one of the real network, where
+        // money sent to it would be lost.
         (Network::Tron, "TRON_SHASTA", Currency::USDT, minor_usdt)
     };
-    let minor = i64::try_from(minor).map_err(|_| unfit("the amount has no price in a token"))?;
+    let minor = i64::try_from(minor).map_err(|_| invalid_artefact("the amount has no price in a token"))?;
     Ok(Crypto {
         address: sandbox_address(id.bytes(), network),
         amount: Money { minor: MinorUnits::new(minor), currency: token }.decimal(),
@@ -158,12 +158,12 @@ fn crypto(
 }
 
 /// Converts the error of an artefact that can't represent a charge.
-fn unfit(error: impl Display) -> AcquirerError {
+fn invalid_artefact(error: impl Display) -> AcquirerError {
     AcquirerError::InvalidArtefact(error.to_string())
 }
 
-/// Encodes a dynamic BR Code. It points to our own host and never contains a real Pix key, so that no real
-/// payment can be made with it.
+/// Encodes a dynamic BR Code. It refers to a URL of this service and never contains a real Pix key, so that
+/// no real payment can be made with it.
 fn pix_code(
     id: ChargeId,
     amount: Amount,
@@ -176,10 +176,10 @@ fn pix_code(
         merchant_name: &settings.merchant_name,
         merchant_city: &settings.merchant_city,
     };
-    code.encode().map_err(unfit)
+    code.encode().map_err(invalid_artefact)
 }
 
-/// The simulated behaviour of a finalisation, selected by `metadata.sandbox`.
+/// The simulated result of a finalisation. A merchant selects it by the charge's `metadata.sandbox`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Finalisation {
     /// `finalise:later`: the artefacts are created asynchronously.
@@ -201,8 +201,9 @@ impl Finalisation {
         }
     }
 
-    /// Whether `acquirer-worker` finalises the charge. On the charges surface a refusal is reported at once,
-    /// because the contract requires the status `failed` in a creation's response without a Pix code.
+    /// Whether `acquirer-worker` finalises the charge after the response. A refusal is asynchronous only on
+    /// the payments surface. On the charges surface, a creation's response without a Pix code must have the
+    /// status `failed` (contract), so the refusal must come before the response.
     pub(super) fn is_asynchronous(self, charge: &Charge) -> bool {
         match self {
             Self::Later | Self::Unavailable => true,
@@ -215,8 +216,9 @@ impl Finalisation {
 pub(super) const REFUND_CAPABILITIES: RefundCapabilities =
     RefundCapabilities { methods: &[PaymentMethod::Pix, PaymentMethod::CreditCard], cashout: true };
 
-/// Returns the progress of a refund. It ends [`REFUND_SECONDS`] after its start: as failed if its reason is
-/// `sandbox:fail`, else as refunded. With the reason `sandbox:hold` it stays in progress.
+/// Returns the progress of a refund. A refund with the reason `sandbox:hold` stays in progress. Any other
+/// refund ends [`REFUND_SECONDS`] after its start: as failed if its reason is `sandbox:fail`, else as
+/// refunded.
 pub(super) fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress {
     let end = match refund.reason.as_deref() {
         Some("sandbox:hold") => return RefundProgress::Waiting,
@@ -229,9 +231,9 @@ pub(super) fn refund_progress(refund: &Refund, now: Timestamp) -> RefundProgress
     }
 }
 
-/// Derives the acquirer's status from the stored charge, because the sandbox has no state of its own. It is
-/// the status that an acquirer would report whose notifications have all been applied. `None`: the charge
-/// never reached the acquirer.
+/// Derives the acquirer's status of a charge from the stored charge, because the sandbox has no state of its
+/// own. The result is the status that a real acquirer would report after the service has applied all of that
+/// acquirer's notifications. `None`: the charge never reached the acquirer.
 pub(super) fn status_of(charge: &Charge) -> Option<ProviderStatus> {
     if charge.artefacts == Artefacts::default() {
         return None;

@@ -1,4 +1,5 @@
-//! API keys: their format, and the row that stores one by its fingerprint. The cleartext is never stored.
+//! API keys: their format and their row. The row has the key's fingerprint, a hash. The key itself is never
+//! stored.
 
 mod repository;
 pub mod request;
@@ -27,15 +28,16 @@ pub fn generate(mode: Mode, random: [u8; 24]) -> SecretString {
     SecretString::from(format!("ak_{mode}_{}", URL_SAFE_NO_PAD.encode(random)))
 }
 
-/// Checks whether a text has the format of a key. Any other text is refused without a read of the table.
+/// Checks whether a text has the format of a key. A text without this format is refused before any request to
+/// the database.
 pub fn is_well_formed(key: &SecretString) -> bool {
     let text = key.expose_secret();
     let random = text.strip_prefix("ak_test_").or_else(|| text.strip_prefix("ak_live_"));
     random.is_some_and(|random| random.len() == RANDOM_CHARS && URL_SAFE_NO_PAD.decode(random).is_ok())
 }
 
-/// The row of a key. Keys have a table of their own without a stream. The row stays under 1 KB, because each
-/// request updates it. A revoked key has no row.
+/// The row of a key. Keys have a table of their own, without a stream. Each request of the merchant updates
+/// the row. The update costs one write unit while the row is under 1 KB. A revoked key has no row.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ApiKey {
     /// The SHA-256 hash of the key.
@@ -43,9 +45,9 @@ pub struct ApiKey {
     pub fingerprint: Fingerprint,
     /// The account that the key belongs to.
     pub account: AccountId,
-    /// The key's mode. It gives access only to resources of this mode.
+    /// The key's mode. The key gives access only to resources of this mode.
     pub mode: Mode,
-    /// The account's salt for ids.
+    /// The account's secret salt, from which the ids of its charges are derived.
     pub salt: String,
     /// A copy of the account's settings, so that authentication reads no second row.
     pub settings: AccountSettings,
@@ -56,7 +58,7 @@ pub struct ApiKey {
     pub prefix: String,
     /// The merchant's name for the key, at most 64 characters; it may be empty.
     pub label: String,
-    /// When it was issued.
+    /// When the key was issued.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
 }
@@ -78,8 +80,8 @@ impl ApiKey {
     }
 }
 
-/// A key as the index `account` projects it: the attributes that a list shows. None of them changes when a
-/// request is counted, so counting writes nothing to the index.
+/// A key in a list, with the attributes that the index `account` contains. None of these attributes changes
+/// when a request is counted, so the count costs no write to the index.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct ListedKey {
     /// The SHA-256 hash of the key.
@@ -91,7 +93,7 @@ pub struct ListedKey {
     pub prefix: String,
     /// The merchant's name for the key; it may be empty.
     pub label: String,
-    /// When it was issued.
+    /// When the key was issued.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
 }

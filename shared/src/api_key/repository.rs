@@ -1,6 +1,6 @@
-//! Reads and writes API keys. Issue, rotate and revoke are one transaction each, which includes the audit
-//! row. A rotation removes the old key's row and inserts the new one atomically, so at every moment exactly
-//! one of them works.
+//! Reads and writes API keys. Each issue, rotation or revocation is one transaction, which also writes the
+//! audit row. A rotation removes the old key's row and inserts the new key's row atomically, so at any time
+//! exactly one of the two keys works.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ use crate::store::{CommitOutcome, Item, Store, StoreError, Write, conditional_up
 pub struct IssuedApiKey {
     /// The key's row.
     pub key: ApiKey,
-    /// The cleartext that the merchant sends. It is only in the response and is never stored.
+    /// The key in cleartext, as the merchant must send it. Only the response contains it; it is never stored.
     pub cleartext: SecretString,
 }
 
@@ -47,7 +47,7 @@ pub enum ApiKeyError {
     Random(#[from] RandomError),
 }
 
-/// The repository of API keys. Clones share one client.
+/// The repository of API keys. Clones share one DynamoDB client.
 #[derive(Clone, Debug)]
 pub struct ApiKeys {
     /// The state table, for accounts and audit rows.
@@ -61,7 +61,8 @@ impl ApiKeys {
         Self { store, table: table.into() }
     }
 
-    /// Writes a key's row without a condition and without an audit row.
+    /// Writes a key's row without a condition and without an audit row. Only the seed of a local stack uses
+    /// it.
     pub async fn put(&self, key: &ApiKey) -> Result<(), StoreError> {
         let put = self.store.client().put_item().table_name(&self.table).set_item(Some(item(key)?));
         put.send().await.map_err(unavailable)?;
@@ -110,8 +111,9 @@ impl ApiKeys {
         }
     }
 
-    /// Issues a key. The transaction checks the version of the account's row, so that the key's copy of the
-    /// settings is never older than a change that was committed before. [`ApiKeys::rotate`] does the same.
+    /// Issues a key. The transaction checks the version of the account's row. If the settings changed after
+    /// they were read, the transaction conflicts and is repeated with the new settings. The new key's copy of
+    /// the settings is therefore current. [`ApiKeys::rotate`] does the same.
     ///
     /// # Errors
     ///
@@ -140,8 +142,13 @@ impl ApiKeys {
         }
     }
 
-    /// Replaces a key by a new key of the same mode. The new key has the label `label`, or the old key's
-    /// label if that is `None`. The old key stops working when the transaction commits.
+    /// Replaces a key by a new key of the same mode. The new key has the label `label`; `None` copies the old
+    /// key's label. The old key stops working when the transaction commits.
+    ///
+    /// The transaction deletes the old row and inserts the new row and the audit row. The audit row contains
+    /// both keys' fingerprints, and the new key's mode, prefix and label. The transaction can conflict with
+    /// the update that counts a request in the old row. In that case both are retried a limited number of
+    /// times.
     ///
     /// # Errors
     ///
@@ -208,8 +215,8 @@ impl ApiKeys {
         account.ok_or_else(|| StoreError::Corrupt(format!("the account {id} has a user, but no row")).into())
     }
 
-    /// Copies the account's settings into a key's row, unless the row has newer ones. If the key was revoked,
-    /// nothing changes.
+    /// Copies the account's settings into a key's row, unless the row has newer settings. If the key was
+    /// revoked, nothing changes.
     pub async fn set_settings(&self, key: &Fingerprint, account: &Account) -> Result<(), StoreError> {
         let settings: AttributeValue =
             serde_dynamo::to_attribute_value(&account.settings).map_err(|error| corrupt(&error))?;

@@ -11,7 +11,7 @@ const MAX_LABEL_CHARS: usize = 64;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct NewApiKey {
     /// The merchant's name for the key; empty if none was sent. It is one line of visible text, because
-    /// people choose by it which key to revoke.
+    /// people use it to choose the key to revoke.
     pub label: String,
     /// The key's mode: `live` unless the field `test` is true.
     pub mode: Mode,
@@ -31,8 +31,8 @@ impl NewApiKey {
     }
 }
 
-/// Parses the body of `POST /v1/api-keys/{id}/rotate`: a new label. `None` (absent or `null`): the new key
-/// keeps the old key's label.
+/// Parses the body of `POST /v1/api-keys/{id}/rotate`: a new label. `None`: the label is absent or `null`,
+/// and the new key has the old key's label.
 pub fn new_label(body: &JsonObject) -> Result<Option<String>, Problem> {
     let mut fields = Fields::new();
     let label = fields.line(&Object::root(body), "label", 0, MAX_LABEL_CHARS).map(str::to_owned);

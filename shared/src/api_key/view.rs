@@ -8,7 +8,7 @@ use domain::time::Timestamp;
 
 use super::{IssuedApiKey, ListedKey};
 
-/// A key in the response to issue and rotate, the only responses with its cleartext.
+/// A key in the response to its issue or rotation. Only these responses contain the key in cleartext.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IssuedView<'a> {

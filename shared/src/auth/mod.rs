@@ -1,8 +1,8 @@
 //! Authenticates API keys by the `apikey` header, in one round trip (contract: Authentication).
 //!
-//! Authentication and rate limiting are one conditional update of the key's row. It fails if there is no such
-//! key, adds 1 to the counter of this minute, and returns the row. The result is never cached, so a revoked
-//! key stops working at once.
+//! One conditional update of the key's row both authenticates the request and counts it. The update adds 1 to
+//! the counter of this minute and returns the row. It fails if the key has no row. The result is never
+//! cached, so a revoked key stops working at once.
 
 pub mod dashboard;
 
@@ -20,21 +20,22 @@ use crate::api_key::{self, ApiKey, ApiKeys};
 use crate::http::{Problem, RateLimit, RequestContext};
 use crate::random::{self, RandomError};
 
-/// The number of earlier minutes whose counters each request removes.
+/// The number of previous minutes whose counters each request removes.
 const COUNTERS_REMOVED: i64 = 10;
 
-/// The most older counters in a row. A key that is used now and then leaves some behind, at 10 bytes each.
-/// Beyond this bound a second update removes them, so that the row stays under 1 KB.
+/// The most counters of earlier minutes that may stay in a row. Each counter has about 10 bytes. A key with
+/// pauses between its requests leaves such counters behind. If there are more, a second update removes all of
+/// them, so that the row stays under 1 KB.
 const MAX_COUNTERS_LEFT: usize = 20;
 
 const SECONDS_A_MINUTE: i64 = 60;
 
-/// The authenticated holder of an API key.
+/// The caller of an authenticated request: the data of its API key.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The account and mode of the key. It gives access to nothing else.
+    /// The account and mode of the key. The caller has access to nothing else.
     pub scope: Scope,
-    /// The account's salt for ids.
+    /// The account's secret salt, from which the ids of its charges are derived.
     pub salt: Vec<u8>,
     /// The account's settings.
     pub settings: AccountSettings,
@@ -45,13 +46,15 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Returns the actor to store in a row whose version `version` this caller writes.
+    /// Returns this caller as the actor of a change. The change writes version `version` of a row, and the
+    /// actor is stored in that row.
     pub fn actor(&self, version: u64) -> Actor {
         Actor { fingerprint: self.fingerprint.clone(), source: self.source, version }
     }
 
-    /// Builds the audit row of an action of this key, to be written in the transaction of the change. Only
-    /// changes from which the event dispatcher can't derive the audit row need it.
+    /// Builds the audit row of an action of this key. It must be written in the same transaction as the
+    /// action's change. It is needed only if the event dispatcher can't derive the audit row from the changed
+    /// row.
     pub fn audit(
         &self,
         action: &str,
@@ -64,7 +67,7 @@ impl Caller {
         Ok(Audit::by_key(key, self.scope, (id, at), action, subject.to_string(), details))
     }
 
-    /// Refuses a live key. For sandbox routes, where the caller acts as the acquirer.
+    /// Refuses a live key. Only for sandbox routes, where the caller acts as the acquirer.
     ///
     /// # Errors
     ///
@@ -78,13 +81,13 @@ impl Caller {
 }
 
 impl ApiKeys {
-    /// Verifies the key of a request and counts the request. [`crate::extract`] calls it for every route that
-    /// needs a key.
+    /// Verifies the key of a request and counts the request. [`crate::extract`] calls this function for every
+    /// route that requires a key.
     ///
     /// # Errors
     ///
-    /// 401 `unauthorized` without a valid key; 429 `rate_limited` if the key exceeds its limit of requests a
-    /// minute; 503 when the database does not answer.
+    /// 401 `unauthorized` if the request has no valid key; 429 `rate_limited` if the key exceeds its limit of
+    /// requests a minute; 503 if the database does not answer.
     pub(crate) async fn authenticate(
         &self,
         context: &RequestContext,
@@ -129,12 +132,13 @@ impl ApiKeys {
     }
 }
 
-/// Returns the attribute that counts the requests of a minute: `n` and the number of minutes since 1970.
+/// Returns the name of the attribute that counts the requests of a minute: `n` and the minute's number since
+/// 1970.
 fn counter(minute: i64) -> String {
     format!("n{minute}")
 }
 
-/// Returns the counters of earlier minutes that are still in the row.
+/// Returns the names of the counters of earlier minutes that are still in the row.
 fn older_counters(item: &HashMap<String, AttributeValue>, minute: i64) -> Vec<String> {
     let is_old = |name: &&String| {
         let counted = name.strip_prefix('n').and_then(|digits| digits.parse::<i64>().ok());

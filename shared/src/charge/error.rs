@@ -8,18 +8,18 @@ use crate::store::StoreError;
 /// Why a charge was not inserted or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ChargeError {
-    /// The charge's status forbids the change.
+    /// The state machine refuses the command.
     #[error("the charge is {}: {rejection}", .status.as_str())]
     Rejected {
-        /// The rule that forbids the change.
+        /// The rule that forbids the command.
         rejection: Rejection,
-        /// The charge's status at the attempt.
+        /// The charge's status when the command was refused.
         status: TransactionStatus,
     },
-    /// The customer's live charges of the last ten minutes have reached the account's limit.
+    /// The customer already has as many live charges within ten minutes as the account's settings allow.
     #[error("the customer has too many charges within ten minutes")]
     CustomerVelocityExceeded,
-    /// The account's live charges of this clock minute have reached its limit.
+    /// The account already has as many live charges in this clock minute as its settings allow.
     #[error("the account has too many charges within a minute")]
     AccountVelocityExceeded,
     /// A read or write of DynamoDB failed.

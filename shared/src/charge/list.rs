@@ -1,5 +1,6 @@
-//! Lists charges newest first, with filters and a cursor (contract: `GET /v1/charges`). A page costs at most five
-//! DynamoDB requests, at most three of them in sequence, for any number of charges.
+//! Lists charges newest first, with filters and a cursor (contract: `GET /v1/charges`). A page costs at most
+//! five DynamoDB requests, including the one for authentication. At most three of them are in sequence. This
+//! bound does not depend on the number of stored charges.
 
 use domain::charge::{Charge, PublicStatus, StoredCharge};
 use domain::ids::{ChargeId, Scope};
@@ -12,12 +13,15 @@ use crate::charge::Charges;
 use crate::http::{Fields, Problem, Query};
 use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
 
-/// The page size without a `limit`, and the largest page (contract: Limits).
+/// The number of charges on a page when the query has no `limit` (contract: Limits).
 const DEFAULT_LIMIT: u32 = 25;
+
+/// The largest `limit` (contract: Limits).
 const MAX_LIMIT: u32 = 100;
 
-/// Index entries read for one page that is filtered by both status and customer. No index covers both, so the status
-/// is checked after the rows are read. Such a page may hold fewer charges than `limit` although more follow.
+/// The number of index entries read for one page that is filtered by both status and customer. No index
+/// covers both, so the status is checked after the rows are read. Such a page may contain fewer charges than
+/// `limit` although more follow.
 const FILTERED_WINDOW: usize = 200;
 
 const PARAMETERS: [&str; 6] =
@@ -49,7 +53,7 @@ impl ChargeFilter {
     ///
     /// # Errors
     ///
-    /// Reports every failing parameter at once; an unknown parameter fails too.
+    /// Reports every invalid parameter at once. An unknown parameter is invalid too.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, &PARAMETERS);
@@ -91,20 +95,23 @@ impl ChargeFilter {
     }
 }
 
-/// The range of list sort keys from one instant to another, both inclusive. `None` leaves that end open.
+/// Returns the bounds of the list sort keys for entries from one time to another, both inclusive. `None`
+/// means no limit on that side.
 pub(crate) fn sort_range(from: Option<Timestamp>, to: Option<Timestamp>) -> (String, String) {
     // DynamoDB refuses an empty string in a key condition; '0' sorts before every time.
     let from = from.map_or_else(|| "0".to_owned(), sortable);
-    // In an entry, '#' follows the time. '$' sorts after '#', so this bound includes every entry of the instant `to`.
+    // An entry's sort key is a time, '#' and an id. '$' sorts after '#', so the range includes every entry of
+    // the time `to`.
     (from, format!("{}$", sortable(to.unwrap_or(Timestamp::MAX))))
 }
 
 impl Charges {
-    /// Reads a page of a scope's charges. `cursor` is the charge that `starting_after` names; the caller has read it.
+    /// Reads a page of a scope's charges. `cursor` is the charge with the id `starting_after`; the caller has
+    /// read it.
     ///
     /// # Errors
     ///
-    /// [`PageError::UnknownCursor`] when `starting_after` names no charge of this scope.
+    /// [`PageError::UnknownCursor`] when no charge of this scope has the id `starting_after`.
     pub async fn list(
         &self,
         scope: &Scope,
@@ -124,7 +131,8 @@ impl Charges {
         }
         let window =
             if filter.customer.is_some() && filter.status.is_some() { FILTERED_WINDOW } else { filter.limit };
-        // One extra entry shows whether more follow. The other is the cursor's own entry, which the range includes.
+        // Reads two extra entries: the cursor's own entry, which the range includes, and one that shows
+        // whether more follow.
         let limit = window.saturating_add(2);
         let mut entries = self.entries(scope, filter, (&from, &to), limit).await?;
         entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
@@ -178,9 +186,9 @@ impl Charges {
         let last_read = in_order.last().map(|charge| charge.id);
         let mut matching: Vec<Charge> =
             in_order.into_iter().filter(|charge| filter.matches(charge)).collect();
-        let cut = matching.len() > filter.limit;
+        let is_cut = matching.len() > filter.limit;
         matching.truncate(filter.limit);
-        let next_cursor = match (cut, more_entries) {
+        let next_cursor = match (is_cut, more_entries) {
             (true, _) => matching.last().map(|charge| charge.id),
             (false, true) => last_read,
             (false, false) => None,

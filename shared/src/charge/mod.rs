@@ -1,7 +1,8 @@
-//! Charges: request validation, wire formats, lists, reads and writes, and the velocity guard. The type and its state
-//! machine are in [`domain::charge`].
+//! Charges: request validation, wire formats, lists, reads and writes, and the velocity guard. The type and
+//! its state machine are in [`domain::charge`].
 //!
-//! A charge and a payment are the same object; the two surfaces differ only in their wire format.
+//! `/v1/charges` and `/v1/payments` show the same object in different wire formats, as a charge and as a
+//! payment.
 
 mod error;
 pub(crate) mod list;

@@ -7,8 +7,9 @@ use axum::http::request::Parts;
 
 use domain::ids::ChargeId;
 
-/// The charge id in a path's only variable: raw, or with the prefix `ch_` or `tx_`. `None` when the variable is no
-/// charge id. The extractor does not reject it, so that the handler authenticates the caller before it answers 404.
+/// The charge id in a path's only variable, with the prefix `ch_` or `tx_` or without a prefix. `None` when
+/// the variable is not a charge id. The extractor accepts such a path, so that the handler authenticates the
+/// caller before it answers 404.
 #[derive(Clone, Copy, Debug)]
 pub struct ChargePath(pub Option<ChargeId>);
 

@@ -11,7 +11,7 @@ use crate::charge::ChargeError;
 use crate::store::{Inserted, Store, StoreError, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
 
-/// The repository of charges, over all scopes.
+/// The repository of the charges of all scopes.
 #[derive(Clone, Debug)]
 pub struct Charges {
     pub(super) store: Store,
@@ -28,8 +28,8 @@ impl Charges {
         self.store.insert_or_read(charge).await
     }
 
-    /// Reads a charge of any scope; the caller checks the scope. Without an id the result is `None`, and nothing is
-    /// read.
+    /// Reads a charge of any scope; the caller checks the scope. Without an id the result is `None`, and
+    /// nothing is read.
     pub async fn find(&self, id: Option<ChargeId>) -> Result<Option<StoredCharge>, StoreError> {
         match id {
             Some(id) => self.store.get(&Charge::key_of(id)).await,
@@ -43,8 +43,8 @@ impl Charges {
         self.store.get_in_order(&keys).await
     }
 
-    /// Applies a command to a charge that was just read, in one write. When another write changed the row first, reads
-    /// the newer row and retries. Returns the charge after the change.
+    /// Applies a command to a charge that was just read, in one transaction. If another caller changed the
+    /// charge meanwhile, reads the charge again and retries. Returns the charge after the change.
     ///
     /// # Errors
     ///
@@ -85,12 +85,14 @@ impl Charges {
         loop {
             update.next_attempt().await?;
             let charge = reuse_or_read(&mut just_read, self.get_existing(id)).await?;
-            // The payment's row exists already: the payment was applied when it was first reported.
+            // The payment's insert failed because its row exists: the payment was processed when it was first
+            // reported.
             if payment_insert.is_some_and(|index| update.failed().contains(&index)) {
                 return Ok(charge.read_at(now));
             }
             let current = match command {
-                // To persist an expiry, the state machine needs the stored status, without the expiry applied.
+                // To persist an expiry, the state machine needs the stored status, without the expiry
+                // applied.
                 Command::Expire { .. } => charge.as_stored().clone(),
                 Command::Finalise { .. }
                 | Command::Pay { .. }
@@ -113,7 +115,7 @@ impl Charges {
         }
     }
 
-    /// Persists the expiry of a charge whose time has passed but whose row the scheduler has not updated yet. Returns
+    /// Persists the expiry of a charge that has expired, if the scheduler has not persisted it yet. Returns
     /// the charge as it is at `now`.
     pub async fn with_expiry_persisted(
         &self,
@@ -134,8 +136,8 @@ impl Charges {
     }
 }
 
-/// Records the caller in the charge that an outcome writes, so that an audit row can be derived from it. Without a
-/// caller the outcome is unchanged.
+/// Records the caller in the charge of an outcome, so that an audit row can be derived from the charge's row.
+/// Without a caller the outcome is unchanged.
 fn with_actor(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
     let Some(caller) = caller else { return outcome };
     let by = |next: Box<Charge>| {
@@ -147,17 +149,18 @@ fn with_actor(caller: Option<&Caller>, outcome: Outcome) -> Outcome {
         Outcome::Changed(next) => Outcome::Changed(by(next)),
         Outcome::Paid { charge, moved } => Outcome::Paid { charge: by(charge), moved },
         Outcome::Credited { charge, posting } => Outcome::Credited { charge: by(charge), posting },
-        // The charge's row is not written.
+        // This outcome does not write the charge's row.
         Outcome::Unapplied(moved) => Outcome::Unapplied(moved),
     }
 }
 
-/// The rows that an outcome writes.
+/// The writes of an outcome, and their result.
 struct WritePlan {
     writes: Vec<Write>,
-    /// The charge after the write.
+    /// The charge after the writes.
     next: Charge,
-    /// The index in `writes` of the incoming payment's insert. That insert fails when the payment was reported before.
+    /// The index in `writes` of the incoming payment's insert. That insert fails when the payment was
+    /// reported before.
     payment_insert: Option<usize>,
 }
 

@@ -30,7 +30,7 @@ const INEXACT_NUMBER: &str = "must be an integer of at most 64 bits or a decimal
 /// risk.
 const HASH_BYTES: usize = 16;
 
-/// The route that received a request.
+/// The charge route that received a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Surface {
     /// `POST /v1/charges`: `payment_method` is required.
@@ -39,7 +39,8 @@ pub enum Surface {
     PixCharges,
 }
 
-/// A valid request for a charge, from the charges or the payments surface. The account's defaults are not applied yet.
+/// A valid request to create a charge, from one of the charge routes or `POST /v1/payments`. The account's defaults are
+/// not applied yet.
 #[derive(Clone, Debug)]
 pub struct NewCharge {
     /// The amount to be paid, in minor units.
@@ -52,24 +53,25 @@ pub struct NewCharge {
     pub pix_expires_in_seconds: Option<i64>,
     /// The customer who is to pay.
     pub customer: Customer,
-    /// The payer lock: the only tax id whose payment is credited (contract: `expected_payer_tax_id`).
+    /// The payer lock: if set, only a payment from this tax id is credited (contract: `expected_payer_tax_id`).
     pub expected_payer: Option<TaxId>,
-    /// The merchant's metadata, with the description folded in.
+    /// The merchant's metadata, with the description stored under the key `description`.
     pub metadata: Metadata,
-    /// The fields that only the payments surface has; `None` on the charges surface.
+    /// The fields that only `POST /v1/payments` accepts; `None` for a request to a charge route.
     pub payment_details: Option<PaymentDetails>,
-    /// The hash of the normalised request: 128 bits in hex. Equal JSON in a different spelling has the same hash.
+    /// The hash of the normalised request: 128 bits in hex. It does not depend on whitespace, the order of keys, or the
+    /// notation of numbers and strings.
     pub hash: String,
 }
 
 impl NewCharge {
     /// Validates a request's body. Adds every failing field to `fields`; returns `None` when `amount` is invalid. The
     /// request is valid only if `fields` has no failure.
-    pub fn from_body(fields: &mut Fields, body: &JsonObject, surface: Surface) -> Option<Self> {
+    pub fn from_body(fields: &mut Fields, body: &JsonObject, route: Surface) -> Option<Self> {
         let root = Object::root(body);
         let amount = fields.amount(&root, "amount");
         let currency = currency(fields, &root);
-        payment_method(fields, &root, surface);
+        payment_method(fields, &root, route);
         let description = fields.lines(&root, "description", 0, MAX_DESCRIPTION_CHARS);
         let expires_in_seconds = expires_in(fields, &root);
         let sent_customer = fields.object(&root, "customer");
@@ -104,9 +106,9 @@ fn currency(fields: &mut Fields, root: &Object<'_>) -> Currency {
     Currency::BRL
 }
 
-fn payment_method(fields: &mut Fields, root: &Object<'_>, surface: Surface) {
+fn payment_method(fields: &mut Fields, root: &Object<'_>, route: Surface) {
     match root.get("payment_method") {
-        None if surface == Surface::PixCharges => {}
+        None if route == Surface::PixCharges => {}
         None => fields.reject("payment_method", "is required: send pix"),
         Some(JsonValue::String(method)) if method == "pix" => {}
         Some(_) => fields.reject("payment_method", "must be pix"),
@@ -159,15 +161,16 @@ pub(super) fn metadata(fields: &mut Fields, root: &Object<'_>, description: Opti
     Metadata::fold(&sent, description)
 }
 
-/// Hashes a request to create a charge. The method is filled in first, so that both routes hash an equal request alike.
+/// Hashes a request to create a charge. Sets `payment_method` to `pix` first: the Pix route accepts a request without
+/// it, and the same request must have the same hash on both routes.
 fn hash(body: &JsonObject) -> String {
     let mut normalised = body.clone();
     normalised.insert("payment_method".to_owned(), JsonValue::String("pix".to_owned()));
     canonical_hash(normalised)
 }
 
-/// Computes SHA-256 over a body in canonical form, truncated to 128 bits, in hex. In the canonical form keys are
-/// sorted, equal numbers have one spelling, and a `null` field of the body or of `customer` counts as absent.
+/// Computes SHA-256 over a body in canonical form, truncated to 128 bits, in hex. The canonical form sorts keys and
+/// writes equal numbers alike, such as `1` and `1.0`. It leaves out `null` fields of the body and of `customer`.
 pub(crate) fn canonical_hash(body: JsonObject) -> String {
     let mut present = body;
     present.retain(|_, value| !value.is_null());
@@ -177,8 +180,8 @@ pub(crate) fn canonical_hash(body: JsonObject) -> String {
     let mut text = String::new();
     write_canonical(&JsonValue::Object(present), &mut text);
     let digest: [u8; 32] = Sha256::digest(text.as_bytes()).into();
-    let (half, _) = digest.split_at(HASH_BYTES);
-    hex::encode(half)
+    let (truncated, _) = digest.split_at(HASH_BYTES);
+    hex::encode(truncated)
 }
 
 fn write_canonical(value: &JsonValue, out: &mut String) {
@@ -224,19 +227,19 @@ mod tests {
         parse_from(&object(body), Surface::Charges)
     }
 
-    fn parse_from(body: &JsonObject, surface: Surface) -> Result<NewCharge, Problem> {
+    fn parse_from(body: &JsonObject, route: Surface) -> Result<NewCharge, Problem> {
         let mut fields = Fields::new();
-        let request = NewCharge::from_body(&mut fields, body, surface);
+        let request = NewCharge::from_body(&mut fields, body, route);
         fields.finish(request)
     }
 
-    fn with(extra: Value) -> Value {
+    fn body_with(extra: Value) -> Value {
         let mut body = json!({"amount": 1000, "payment_method": "pix"});
         body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         body
     }
 
-    fn failing(body: &Value) -> (&'static str, Vec<String>) {
+    fn failure_of(body: &Value) -> (&'static str, Vec<String>) {
         failure(parse(body))
     }
 
@@ -250,11 +253,11 @@ mod tests {
         }
     }
 
-    fn failing_text(text: &str) -> (&'static str, Vec<String>) {
+    fn failure_of_text(text: &str) -> (&'static str, Vec<String>) {
         failure(parse_from(&json::read(text.as_bytes()).unwrap(), Surface::Charges))
     }
 
-    fn hash(text: &str) -> String {
+    fn hash_of_text(text: &str) -> String {
         parse_from(&json::read(text.as_bytes()).unwrap(), Surface::Charges).unwrap().hash
     }
 
@@ -265,7 +268,7 @@ mod tests {
             "customer": {"name": 5, "document": "123", "email": "nobody", "phone": []},
             "expected_payer_tax_id": "11111111111", "metadata": [],
         });
-        let (code, params) = failing(&body);
+        let (code, params) = failure_of(&body);
         assert_eq!(code, "invalid_amount");
         let expected = [
             "amount",
@@ -287,17 +290,17 @@ mod tests {
     fn an_amount_is_a_positive_integer_within_the_maximum() {
         for amount in [json!(0), json!(-1), json!(1.5), json!(10.0), json!("10"), json!(true), json!(null)] {
             assert_eq!(
-                failing(&with(json!({ "amount": amount }))),
+                failure_of(&body_with(json!({ "amount": amount }))),
                 ("invalid_amount", vec!["amount".to_owned()])
             );
         }
         for amount in [json!(1_000_000_000_000_i64), json!(u64::MAX)] {
-            assert_eq!(failing(&with(json!({ "amount": amount }))).0, "invalid_amount");
+            assert_eq!(failure_of(&body_with(json!({ "amount": amount }))).0, "invalid_amount");
         }
-        assert_eq!(parse(&with(json!({"amount": 999_999_999_999_i64}))).unwrap().amount, Amount::MAX);
+        assert_eq!(parse(&body_with(json!({"amount": 999_999_999_999_i64}))).unwrap().amount, Amount::MAX);
         for amount in ["1e400", "-1e400", "1e3", "99999999999999999999999999"] {
             assert_eq!(
-                failing_text(&format!(r#"{{"amount":{amount},"payment_method":"pix"}}"#)),
+                failure_of_text(&format!(r#"{{"amount":{amount},"payment_method":"pix"}}"#)),
                 ("invalid_amount", vec!["amount".to_owned()]),
                 "{amount}"
             );
@@ -337,10 +340,10 @@ mod tests {
             (json!({"metadata": {"big": "x".repeat(16 * 1024)}}), "metadata"),
         ];
         for (extra, param) in cases {
-            assert_eq!(failing(&with(extra)), ("invalid_request", vec![param.to_owned()]));
+            assert_eq!(failure_of(&body_with(extra)), ("invalid_request", vec![param.to_owned()]));
         }
         let many: Map<String, Value> = (0..51).map(|key| (key.to_string(), json!(1))).collect();
-        assert_eq!(failing(&with(json!({ "metadata": many }))).1, ["metadata"]);
+        assert_eq!(failure_of(&body_with(json!({ "metadata": many }))).1, ["metadata"]);
     }
 
     #[test]
@@ -349,15 +352,15 @@ mod tests {
         for key in ["_a", "_b", "med", "failure"] {
             sent.insert(key.to_owned(), json!("x".repeat(16 * 1024)));
         }
-        let kept = parse(&with(json!({ "metadata": sent }))).unwrap().metadata.to_map();
+        let kept = parse(&body_with(json!({ "metadata": sent }))).unwrap().metadata.to_map();
         assert_eq!(kept.len(), 50);
-        let stripped = r#"{"amount":1000,"payment_method":"pix","metadata":{"_n":1e400}}"#;
-        parse_from(&json::read(stripped.as_bytes()).unwrap(), Surface::Charges).unwrap();
+        let with_stripped_key = r#"{"amount":1000,"payment_method":"pix","metadata":{"_n":1e400}}"#;
+        parse_from(&json::read(with_stripped_key.as_bytes()).unwrap(), Surface::Charges).unwrap();
     }
 
     #[test]
-    fn a_description_may_have_line_breaks_and_a_name_any_script() {
-        let body = with(json!({
+    fn line_breaks_in_a_description_and_any_script_in_a_name_are_accepted() {
+        let body = body_with(json!({
             "description": "Pedido 7\r\nEntregue à tarde\n",
             "customer": {"name": "משה כהן \u{1f468}\u{200d}\u{1f469}", "email": "\"m s\"@example.com"},
         }));
@@ -367,15 +370,18 @@ mod tests {
     #[test]
     fn expires_in_is_capped_at_a_day_and_its_bounds_are_inclusive() {
         for (sent, kept) in [(60, 60), (86_400, 86_400), (86_401, 86_400), (i64::MAX, 86_400)] {
-            assert_eq!(parse(&with(json!({"expires_in": sent}))).unwrap().pix_expires_in_seconds, Some(kept));
+            assert_eq!(
+                parse(&body_with(json!({"expires_in": sent}))).unwrap().pix_expires_in_seconds,
+                Some(kept)
+            );
         }
-        assert_eq!(parse(&with(json!({}))).unwrap().pix_expires_in_seconds, None);
+        assert_eq!(parse(&body_with(json!({}))).unwrap().pix_expires_in_seconds, None);
         let text = r#"{"amount":1000,"payment_method":"pix","expires_in":99999999999999999999999999}"#;
         let body = json::read(text.as_bytes()).unwrap();
         let capped = parse_from(&body, Surface::Charges).unwrap().pix_expires_in_seconds;
         assert_eq!(capped, Some(86_400));
         let below = r#"{"amount":1000,"payment_method":"pix","expires_in":-99999999999999999999999999}"#;
-        assert_eq!(failing_text(below).1, ["expires_in"]);
+        assert_eq!(failure_of_text(below).1, ["expires_in"]);
     }
 
     #[test]
@@ -384,28 +390,29 @@ mod tests {
             "order":18446744073709551616,"fits":18446744073709551615,"price":1.50,
             "lines":[{"price":0.1},{"price":0.1000000000000000055}],"deep":{"a":{"b":1e400}}}}"#;
         let paths = ["metadata.deep.a.b", "metadata.lines[1].price", "metadata.order"];
-        assert_eq!(failing_text(text).1, paths);
+        assert_eq!(failure_of_text(text).1, paths);
     }
 
     #[test]
     fn an_alphanumeric_cnpj_can_lock_the_payer() {
-        let body = with(json!({"expected_payer_tax_id": "12ABC34501DE35", "customer": {"name": "Loja"}}));
+        let body =
+            body_with(json!({"expected_payer_tax_id": "12ABC34501DE35", "customer": {"name": "Loja"}}));
         assert_eq!(parse(&body).unwrap().expected_payer.unwrap().as_str(), "12ABC34501DE35");
     }
 
     #[test]
-    fn the_pix_route_fills_in_the_method() {
+    fn a_request_without_a_method_to_the_pix_route_has_the_hash_of_one_with_it() {
         let body = json!({"amount": 1000});
         let pix = parse_from(&object(&body), Surface::PixCharges).unwrap();
-        assert_eq!(pix.hash, hash(r#"{"amount": 1000, "payment_method": "pix"}"#));
+        assert_eq!(pix.hash, hash_of_text(r#"{"amount": 1000, "payment_method": "pix"}"#));
     }
 
     #[test]
-    fn equal_json_in_another_spelling_has_the_same_hash() {
-        let plain = hash(
+    fn the_hash_ignores_formatting_key_order_number_notation_and_null_fields() {
+        let plain = hash_of_text(
             r#"{"amount":1000,"payment_method":"pix","metadata":{"a":1,"b":["é",100]},"customer":{"name":"A"}}"#,
         );
-        let other = hash(
+        let other = hash_of_text(
             "{ \"customer\": {\"phone\": null, \"name\": \"\\u0041\"}, \"description\": null,\n \"metadata\":
              {\"b\": [\"\\u00e9\", 1e2], \"a\": 1.0}, \"payment_method\": \"pix\", \"amount\": 1000 }",
         );
@@ -415,7 +422,7 @@ mod tests {
     #[test]
     fn the_hash_of_a_request_matches_hashes_stored_earlier() {
         let text = r#"{"payment_method":"pix","amount":1000,"metadata":{"c":18446744073709551615,"b":["é",1e2,null],"a":1.50}}"#;
-        insta::assert_snapshot!(hash(text), @"f867c26e94fa72dfec1e4826a1fed912");
+        insta::assert_snapshot!(hash_of_text(text), @"f867c26e94fa72dfec1e4826a1fed912");
     }
 
     #[test]
@@ -439,7 +446,8 @@ mod tests {
             r#"{"amount": 1000, "payment_method": "pix", "metadata": {"_n": 2}}"#,
             r#"{"amount": 1000, "payment_method": "pix", "_unknown": 1}"#,
         ];
-        let hashes: std::collections::BTreeSet<String> = bodies.iter().map(|body| hash(body)).collect();
+        let hashes: std::collections::BTreeSet<String> =
+            bodies.iter().map(|body| hash_of_text(body)).collect();
         assert_eq!(hashes.len(), bodies.len());
     }
 }

@@ -1,13 +1,15 @@
-//! The velocity guard (contract: Errors, fraud guard) limits live charges per customer and per account. Expired and
-//! cancelled charges do not count, so a new charge after an unpaid one that expired is safe.
+//! The velocity guard (contract: Errors, fraud guard) limits live charges per customer and per account.
+//! Expired and cancelled charges do not count, so a merchant can safely create a new charge after one that
+//! expired unpaid.
 //!
-//! The limit per customer is a row that lists the customer's charges of the last ten minutes. The transaction that
-//! inserts a charge also replaces this row, conditional on its version. So concurrent requests cannot exceed the limit,
-//! and a crash cannot leave a slot without its charge.
+//! For the limit per customer, one row lists a slot for each of the customer's charges of the last ten
+//! minutes. The transaction that inserts a charge also replaces this row, conditional on its version. So
+//! concurrent requests cannot exceed the limit, and a crash cannot leave a slot without its charge.
 //!
-//! The limit per account is a counter for each minute. A request of its own increments it: in the charge's transaction,
-//! all charges of the account would conflict on that one row. After a crash between the increment and the insert, the
-//! slot stays taken until the minute ends.
+//! For the limit per account, a row counts the account's charges of one minute. A separate request increments
+//! this counter before the charge's transaction. If the transaction incremented it, all charges of the
+//! account would conflict on that row. After a crash between the increment and the insert, the slot stays
+//! taken until the minute ends.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,13 +28,13 @@ const CUSTOMER_SECONDS: i64 = 10 * 60;
 /// The index of the charge's insert in the transaction that also writes the customer's slots.
 const CHARGE_WRITE: usize = 0;
 
-/// The window of an account's limit, in seconds. Windows are aligned to clock minutes.
+/// The period of an account's limit, in seconds. Periods are clock minutes.
 const ACCOUNT_SECONDS: i64 = 60;
 
-/// The attribute of an account's counter of a minute.
+/// The attribute that counts an account's charges of one minute.
 const COUNTER: &str = "charges";
 
-/// A slot of a customer's limit, in use by one charge.
+/// One charge that counts toward a customer's limit.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct Slot {
     charge: ChargeId,
@@ -46,7 +48,7 @@ impl Slot {
     }
 }
 
-/// The row of the slots in use by a customer's live charges.
+/// The row of a customer's slots, one for each live charge of the last ten minutes.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct CustomerSlots {
     scope: Scope,
@@ -61,11 +63,12 @@ impl CustomerSlots {
         Key { pk: format!("velocity#{scope}#{document}"), sk: "customer".to_owned() }
     }
 
-    fn none(scope: Scope, document: &str) -> Self {
+    fn empty(scope: Scope, document: &str) -> Self {
         Self { scope, document: document.to_owned(), taken: Vec::new(), version: 0 }
     }
 
-    /// Drops expired slots and assigns one to a charge. `None` means that the limit is reached.
+    /// Returns the row with a slot for a charge, and without slots older than ten minutes. `None` means that
+    /// the limit is reached.
     fn with_charge(&self, charge: ChargeId, limit: u16, now: Timestamp) -> Option<Self> {
         let mut taken: Vec<Slot> = self.taken.iter().copied().filter(|slot| slot.counts(now)).collect();
         if taken.len() >= usize::from(limit) {
@@ -75,7 +78,7 @@ impl CustomerSlots {
         Some(self.next(taken))
     }
 
-    /// Frees a charge's slot. `None` means that the charge has no slot.
+    /// Returns the row without a charge's slot. `None` means that the charge has no slot.
     fn without_charge(&self, charge: ChargeId) -> Option<Self> {
         let taken: Vec<Slot> = self.taken.iter().copied().filter(|slot| slot.charge != charge).collect();
         (taken.len() < self.taken.len()).then(|| self.next(taken))
@@ -121,13 +124,18 @@ impl Minute {
 }
 
 impl Charges {
-    /// Inserts a live charge unless a limit is reached, or returns the stored charge that has the same id. A replay is
-    /// never refused, also above the limit.
+    /// Inserts a live charge unless a limit is reached, or returns the stored charge that has the same id. A
+    /// replay is never refused, even when a limit is reached.
+    ///
+    /// Because of the guard, an insert sends up to two more requests to DynamoDB. A replay takes a slot of
+    /// the minute, and frees it when the insert finds the stored charge. Detecting the replay earlier would
+    /// need one more request for every new charge. So the stored charge is read before the insert only when
+    /// no slot is left.
     ///
     /// # Errors
     ///
-    /// [`ChargeError::CustomerVelocityExceeded`] and [`ChargeError::AccountVelocityExceeded`] for a new charge above a
-    /// limit.
+    /// [`ChargeError::CustomerVelocityExceeded`] and [`ChargeError::AccountVelocityExceeded`] when a new
+    /// charge would exceed a limit.
     pub async fn insert_guarded(
         &self,
         charge: &Charge,
@@ -142,7 +150,7 @@ impl Charges {
         }
         let inserted = self.insert_for_customer(charge, limits.per_customer, now).await;
         match &inserted {
-            // After any other error the charge may exist nevertheless, so its slot stays taken.
+            // After any other error the charge may have been inserted, so its slot stays taken.
             Ok(Inserted::New) => {}
             Err(error) if !matches!(error, ChargeError::CustomerVelocityExceeded) => {}
             Ok(Inserted::Existing(_)) | Err(_) => {
@@ -170,7 +178,7 @@ impl Charges {
             }
             let found: Option<CustomerSlots> = self.store.get(&key).await?;
             let read_version = found.as_ref().map(|slots| slots.version);
-            let slots = found.unwrap_or_else(|| CustomerSlots::none(charge.scope, document));
+            let slots = found.unwrap_or_else(|| CustomerSlots::empty(charge.scope, document));
             let Some(next) = slots.with_charge(charge.id, limit, now) else {
                 return self.existing_or(charge.id, ChargeError::CustomerVelocityExceeded).await;
             };
@@ -184,7 +192,8 @@ impl Charges {
         }
     }
 
-    /// Returns the stored charge when it exists, since the request is then a replay; otherwise `error`.
+    /// Returns the stored charge if it exists, because the request is then a replay. Otherwise fails with
+    /// `error`.
     async fn existing_or(
         &self,
         id: ChargeId,
@@ -193,19 +202,20 @@ impl Charges {
         self.find(Some(id)).await?.map(Inserted::Existing).ok_or(error)
     }
 
-    /// Returns the writes that free a charge's slots when the change from `charge` to `next` expires or cancels it.
-    /// They belong in the transaction of that change. Slots that no longer count need no write.
+    /// Returns the writes that free a charge's slots if the change from `charge` to `next` expires or cancels
+    /// the charge. The caller commits them together with that change. Slots that no longer count need no
+    /// write. A declined charge keeps its slots, because the limits also apply to attempts that fail.
     pub(super) async fn slot_release_writes(
         &self,
         charge: &Charge,
         next: &Charge,
         now: Timestamp,
     ) -> Result<Vec<Write>, StoreError> {
-        let ends = |charge: &Charge| {
+        let frees_slots = |charge: &Charge| {
             matches!(charge.status, TransactionStatus::Expired | TransactionStatus::Cancelled)
         };
         let mut writes = Vec::new();
-        if charge.scope.mode == Mode::Test || !ends(next) || ends(charge) {
+        if charge.scope.mode == Mode::Test || !frees_slots(next) || frees_slots(charge) {
             return Ok(writes);
         }
         let slot = Slot { charge: charge.id, at: charge.created_at };
@@ -237,13 +247,13 @@ mod tests {
     }
 
     #[test]
-    fn slots_count_for_ten_minutes_and_no_longer() {
+    fn a_slot_counts_for_ten_minutes() {
         let scope = Scope { account: AccountId::new([1; 10]), mode: Mode::Live };
-        let first = CustomerSlots::none(scope, "29537995593").with_charge(charge("a"), 2, at(0)).unwrap();
+        let first = CustomerSlots::empty(scope, "29537995593").with_charge(charge("a"), 2, at(0)).unwrap();
         let second = first.with_charge(charge("b"), 2, at(599)).unwrap();
         assert_eq!(second.with_charge(charge("c"), 2, at(599)), None);
         let third = second.with_charge(charge("c"), 2, at(600)).unwrap();
-        assert_eq!(third.taken.len(), 2, "an expired slot is dropped");
+        assert_eq!(third.taken.len(), 2, "a slot older than ten minutes is dropped");
         assert_eq!((first.version, second.version, third.version), (1, 2, 3));
         assert_eq!(third.removable_at(), Some(at(1200)));
         assert_eq!(third.without_charge(charge("a")), None);

@@ -1,4 +1,4 @@
-//! The wire format of a charge (contract: Charge). It is an allowlist: a response contains only the fields named here.
+//! The wire format of a charge (contract: Charge). A response contains only the fields named in this module.
 
 use artefacts::qr;
 use serde::Serialize;
@@ -13,12 +13,13 @@ use domain::time::Timestamp;
 
 use crate::config::PublicUrls;
 
-/// How a response carries the QR image.
+/// How a response contains the QR image.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum QrImage {
-    /// Its URL, and the PNG inline as base64. For a single charge that is created or read.
+    /// As a URL, and inline as a PNG in base64. Used for a single charge that is created or read.
     Inline,
-    /// Only its URL. For lists and events, which would grow too large with inline images.
+    /// Only as a URL. Used for lists and events, which inline images would make too large: the image would be
+    /// four fifths of an event.
     ByUrl,
 }
 
@@ -41,6 +42,8 @@ pub struct ChargeView<'a> {
     created_at: Timestamp,
 }
 
+/// The customer of a charge: `name` and `document`, `null` if they were not sent. The e-mail address and the
+/// phone number are stored, but not shown (contract: Charge).
 #[derive(Debug, Serialize)]
 struct CustomerView<'a> {
     name: Option<&'a str>,
@@ -64,7 +67,8 @@ struct SettlementView<'a> {
 }
 
 impl<'a> ChargeView<'a> {
-    /// Serialises a charge. Its expiry must be applied already: see [`domain::charge::StoredCharge::read_at`].
+    /// Serialises a charge. The charge must come from [`domain::charge::StoredCharge::read_at`], so that its
+    /// expiry is applied.
     pub fn new(charge: &'a Charge, public_urls: &PublicUrls, image: QrImage) -> Self {
         let settled = charge.settlement.and(charge.applied_payment.as_ref());
         // Only a Pix has an end-to-end id.
@@ -132,7 +136,7 @@ pub struct ChargeListView<'a> {
 }
 
 impl<'a> ChargeListView<'a> {
-    /// Serialises a page, with QR images by URL.
+    /// Serialises a page, with each QR image only as a URL.
     pub fn new(page: &'a super::ChargePage, public_urls: &PublicUrls) -> Self {
         Self {
             object: "list",

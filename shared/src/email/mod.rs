@@ -1,10 +1,11 @@
-//! Emails to an account's contact (contract: MED events): which changes cause one, the queue message, and the state of
-//! each email. This module has no I/O; reads and writes are in `repository`. `functions/mailer` writes and sends the
-//! texts.
+//! Emails to an account's contact (contract: MED events). This module decides which changes cause an email,
+//! and defines the queue message and the row of an email. It has no I/O: `repository` reads and writes the
+//! rows, and `functions/mailer` writes and sends the texts.
 //!
-//! A queue message only names a change; the changed row is the source of truth. A worker inserts the email's row with a
-//! lease to claim it, sends the email, and marks the row as sent. If the worker dies before sending, a retry claims the
-//! email once the lease has expired. If it dies between sending and marking, the retry sends the email a second time.
+//! A queue message only identifies a change; the changed row is the source of truth. To claim an email, a
+//! worker inserts the email's row with a lease. It then sends the email and marks the row as sent. If the
+//! worker dies before it sends the email, a retry claims the email once the lease has expired. If the worker
+//! dies after sending but before marking, the retry sends the email a second time.
 
 mod repository;
 
@@ -24,7 +25,7 @@ use crate::queue::{Message, Queue};
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
 
-/// The lease of a claim, in seconds. Sending times out after 6.
+/// How long the lease of a claim lasts, in seconds. Sending times out after 6 s.
 const LEASE_SECONDS: i64 = 60;
 
 /// The topic of an email, with the id of the row that changed.
@@ -35,9 +36,10 @@ pub enum EmailTopic {
     MedOpened(MedCaseId),
     /// A MED case ended.
     MedResolved(MedCaseId),
-    /// The service disabled an endpoint, because nothing could be delivered to it for days.
+    /// The service disabled an endpoint, because nothing was delivered to it for five days or more.
     EndpointDisabled(EndpointId),
-    /// A refund is sent to a third party's key. The email is sent only if the key is new to the scope.
+    /// A refund is sent to a third party's key. The email is sent only for the scope's first refund to that
+    /// key.
     RefundDestination(RefundId),
 }
 
@@ -62,7 +64,7 @@ impl EmailTopic {
     }
 }
 
-/// The queue message for an email: it names the change that the contact is informed of.
+/// The queue message for an email. It identifies the change that the email reports.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Email {
     /// The scope of the row that changed.
@@ -79,15 +81,16 @@ pub struct Email {
 pub type EmailQueue = Queue<Email>;
 
 impl Message for Email {
-    /// The message group is the account, so that one unreachable contact does not delay the emails of other accounts.
+    /// The message group is the account, so that one unreachable contact does not delay the emails of other
+    /// accounts.
     fn group(&self) -> String {
         self.scope.account.to_string()
     }
 }
 
 impl Email {
-    /// Returns the email of a case's change. An email accompanies the events `med_case.created` and `med.resolved`;
-    /// `events` are the events of the change. Other changes cause none.
+    /// Returns the email that a change of a case causes. Only a change that emits `med_case.created` or
+    /// `med.resolved` causes an email. `events` are the events of the change.
     pub fn for_case(case: &MedCase, events: &[Event]) -> Option<Self> {
         let has_event = |name| events.iter().any(|event| event.types.contains(&name));
         let about = if has_event(EventType::MedCaseCreated) {
@@ -100,7 +103,8 @@ impl Email {
         Some(Self { scope: case.scope, about, version: case.version, at: case.updated_at })
     }
 
-    /// Returns the email of an endpoint's change: only a change by which the service disables the endpoint causes one.
+    /// Returns the email that a change of an endpoint causes. Only a change by which the service disables the
+    /// endpoint causes an email.
     pub fn for_endpoint(old: Option<&Endpoint>, new: &Endpoint) -> Option<Self> {
         let before = old.and_then(|endpoint| endpoint.disabled.as_ref());
         let disabled = new.disabled.as_ref().filter(|now| Some(*now) != before)?;
@@ -108,8 +112,8 @@ impl Email {
         Some(Self { scope: new.scope, about, version: new.version, at: disabled.at })
     }
 
-    /// Returns the email of a refund's change: only a new refund to a third party causes one. The mailer sends it only
-    /// if the key is new to the scope.
+    /// Returns the email that a change of a refund causes. Only the creation of a refund to a third party
+    /// causes an email. The mailer sends it only for the scope's first refund to that key.
     pub fn for_refund(old: Option<&Refund>, new: &Refund) -> Option<Self> {
         let about = EmailTopic::RefundDestination(new.id);
         let is_new_third_party = old.is_none() && new.third_party;
@@ -128,7 +132,9 @@ impl Email {
     }
 }
 
-/// The row of an email: its claim while a worker sends it, then the time at which it was sent.
+/// The row of an email. It contains the claim while a worker sends the email, and afterwards the time of
+/// sending. It has no entry in the due index. So when another worker holds the lease, the queue message is
+/// sent again, with a delay until the lease expires.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct EmailRecord {
     /// The id, `ntc_…`: a ULID with the time of the change.
@@ -139,7 +145,7 @@ pub struct EmailRecord {
     pub about: EmailTopic,
     /// The number of attempts started.
     pub attempts: u32,
-    /// The random id of the latest claim, in hex. It makes the rows of two concurrent claims different.
+    /// The random id of the latest claim, in hex. Because of it, the rows of two concurrent claims differ.
     claim: String,
     /// The end of the lease; `None` when no worker is sending the email.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
@@ -164,7 +170,7 @@ pub enum Claim {
         /// The end of the lease.
         until: Timestamp,
     },
-    /// The email was sent.
+    /// The email was already sent.
     Sent,
 }
 
@@ -177,14 +183,15 @@ impl EmailRecord {
             about: email.about,
             attempts: 1,
             claim: claim_id(claim),
-            leased_until: Some(lease_from(now)),
+            leased_until: Some(lease_end(now)),
             sent_at: None,
             created_at: now,
             version: 1,
         }
     }
 
-    /// Decides a further claim. `Claimed` holds the row to write; the claim succeeds only if that write does.
+    /// Decides whether the email can be claimed again. `Claimed` contains the row to write. The claim
+    /// succeeds only if that write succeeds.
     fn claim_again(&self, claim: u64, now: Timestamp) -> Claim {
         match (self.sent_at, self.leased_until) {
             (Some(_), _) => Claim::Sent,
@@ -192,7 +199,7 @@ impl EmailRecord {
             (None, _) => Claim::Claimed(Box::new(Self {
                 attempts: self.attempts.saturating_add(1),
                 claim: claim_id(claim),
-                leased_until: Some(lease_from(now)),
+                leased_until: Some(lease_end(now)),
                 ..self.next_version()
             })),
         }
@@ -210,7 +217,7 @@ impl EmailRecord {
         Self { version: self.version.saturating_add(1), ..self.clone() }
     }
 
-    /// Returns the partition key of an account's emails. They sort by the time of their changes.
+    /// Returns the partition key of an account's emails. Within it, emails sort by the time of their changes.
     pub fn partition(account: &AccountId) -> String {
         format!("notices#{account}")
     }
@@ -220,7 +227,7 @@ fn claim_id(claim: u64) -> String {
     format!("{claim:016x}")
 }
 
-fn lease_from(now: Timestamp) -> Timestamp {
+fn lease_end(now: Timestamp) -> Timestamp {
     now.plus_seconds(LEASE_SECONDS).unwrap_or(Timestamp::MAX)
 }
 
@@ -229,7 +236,8 @@ impl Row for EmailRecord {
         Key { pk: Self::partition(&self.scope.account), sk: self.id.to_string() }
     }
 
-    /// The row is kept as long as events are, so that a stream record replayed late does not send the email again.
+    /// The row is kept as long as events are, so that a stream record replayed late does not send the email
+    /// again.
     fn removable_at(&self) -> Option<Timestamp> {
         self.created_at.plus_seconds(EVENTS_KEPT_SECONDS).ok()
     }
@@ -269,14 +277,14 @@ mod tests {
         };
         let first = of(None, &opened, false).unwrap();
         assert_eq!((first.about, first.version, first.at), (EmailTopic::MedOpened(opened.id), 1, at(100)));
-        let asked = opened.evidence_requested(&step.charge, at(110)).unwrap().case;
-        assert_eq!(of(Some(&opened), &asked, true), None);
+        let requested = opened.evidence_requested(&step.charge, at(110)).unwrap().case;
+        assert_eq!(of(Some(&opened), &requested, true), None);
         for decision in Decision::all() {
-            let over = asked.decided(&step.charge, decision, at(120)).unwrap().unwrap().case;
-            let last = of(Some(&asked), &over, true).unwrap();
+            let over = requested.decided(&step.charge, decision, at(120)).unwrap().unwrap().case;
+            let last = of(Some(&requested), &over, true).unwrap();
             assert_eq!((last.about, last.version, last.at), (EmailTopic::MedResolved(opened.id), 3, at(120)));
             assert_ne!(last.id(), first.id());
-            assert_eq!(of(Some(&asked), &over, false), None, "outcome notices are turned off");
+            assert_eq!(of(Some(&requested), &over, false), None, "outcome notices are turned off");
         }
     }
 
@@ -311,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_holds_only_the_name_of_the_change() {
+    fn a_queue_message_only_identifies_the_change() {
         let body = email().body().unwrap();
         insta::assert_snapshot!(body, @r#"{"scope":"acc_0123456789abcdef:test","about":{"endpoint_disabled":"wh_01m7yzmhg00w3ge1r70w3ge1r7"},"version":3,"at":"2026-11-21T12:00:00.000Z"}"#);
         assert_eq!(serde_json::from_str::<Email>(&body).unwrap(), email());
@@ -348,8 +356,8 @@ mod tests {
         let email = Email::for_endpoint(Some(&on), &off).unwrap();
         assert_eq!((email.version, email.at), (3, at(9)));
         let edited = Endpoint { url: "https://new.example.com/".to_owned(), version: 4, ..off.clone() };
-        assert_eq!(Email::for_endpoint(Some(&off), &edited), None, "it was disabled before");
-        assert_eq!(Email::for_endpoint(Some(&off), &on), None, "it is active again");
+        assert_eq!(Email::for_endpoint(Some(&off), &edited), None, "the endpoint was disabled before");
+        assert_eq!(Email::for_endpoint(Some(&off), &on), None, "the endpoint is active again");
         assert_eq!(Email::for_endpoint(None, &on), None);
         let disabled_again = Some(Disabled { at: at(99), reason: "nothing was delivered".to_owned() });
         let off_again = Endpoint { disabled: disabled_again, version: 7, ..on.clone() };

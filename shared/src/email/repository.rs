@@ -5,17 +5,17 @@ use domain::ids::Scope;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use super::{Claim, Email, EmailRecord, lease_from};
+use super::{Claim, Email, EmailRecord, lease_end};
 use crate::store::{Bound, CommitOutcome, Inserted, Store, StoreError, Write, ttl};
 
-/// The most emails that an account's test data may cause in a day (`America/Sao_Paulo`). A test suite must not use up
-/// the sending quota that live emails need.
+/// The maximum number of emails that an account's test data may cause in a day (`America/Sao_Paulo`). Without
+/// it, a test suite could use up the sending quota that live emails need.
 const TEST_EMAILS_PER_DAY: i64 = 100;
 
 /// The attribute that counts a day's test emails.
 const COUNTER: &str = "mails";
 
-/// The repository of emails, over all accounts.
+/// The repository of the emails of all accounts.
 #[derive(Clone, Debug)]
 pub struct Emails {
     store: Store,
@@ -27,7 +27,7 @@ impl Emails {
         Self { store }
     }
 
-    /// Claims an email for one attempt. `claim` is a random id of the claim.
+    /// Claims an email for one attempt. `claim` is the claim's random id.
     pub async fn claim(&self, email: &Email, claim: u64, now: Timestamp) -> Result<Claim, StoreError> {
         let first = EmailRecord::first_claim(email, claim, now);
         let stored = match self.store.insert(&first).await? {
@@ -41,8 +41,8 @@ impl Emails {
         if self.replace(&next, &stored).await? {
             return Ok(Claim::Claimed(next));
         }
-        // Another worker claimed the email since it was read.
-        Ok(Claim::Busy { until: lease_from(now) })
+        // Another worker has claimed the email since its row was read.
+        Ok(Claim::Busy { until: lease_end(now) })
     }
 
     /// Counts one email against a test scope's daily limit. `false` means that the limit is reached.
@@ -55,13 +55,14 @@ impl Emails {
         self.store.add_within_bound(&key, (COUNTER, 1), ttl, Some(bound)).await
     }
 
-    /// Marks a claimed email as sent. `false` means that another worker claimed it meanwhile, so it may be sent twice.
+    /// Marks a claimed email as sent. `false` means that another worker claimed the email meanwhile and may
+    /// send it again.
     pub async fn mark_sent(&self, claimed: &EmailRecord, now: Timestamp) -> Result<bool, StoreError> {
         self.replace(&claimed.sent(now), claimed).await
     }
 
-    /// Releases the claim of an email, so that a retry can claim it at once. `false` means that another worker claimed
-    /// it meanwhile.
+    /// Releases the claim of an email, so that a retry can claim it at once. `false` means that another
+    /// worker claimed the email meanwhile.
     pub async fn release(&self, claimed: &EmailRecord) -> Result<bool, StoreError> {
         self.replace(&claimed.released(), claimed).await
     }

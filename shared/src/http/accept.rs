@@ -12,7 +12,7 @@ pub enum MediaType {
 }
 
 impl MediaType {
-    fn full_and_family(self) -> (&'static str, &'static str) {
+    fn exact_and_wildcard_range(self) -> (&'static str, &'static str) {
         match self {
             Self::Json => ("application/json", "application/*"),
             Self::Csv => ("text/csv", "text/*"),
@@ -20,7 +20,7 @@ impl MediaType {
     }
 }
 
-/// The weight 1. Weights are integers in thousandths, because RFC 9110 allows three decimals.
+/// The weight 1. Weights are stored as integers, in thousandths, because RFC 9110 allows three decimals.
 const WHOLE: u16 = 1000;
 
 /// The `Accept` headers of a request: media ranges with their weights in thousandths.
@@ -39,22 +39,22 @@ impl Accept {
         Self(ranges.collect())
     }
 
-    /// Returns the weight of the most specific range that matches a media type; 0 if none does.
+    /// Returns the weight of the most specific range that matches a media type; 0 if no range matches.
     fn weight(&self, media_type: MediaType) -> u16 {
-        let (full, family) = media_type.full_and_family();
+        let (exact, wildcard) = media_type.exact_and_wildcard_range();
         let of = |name: &str| self.0.iter().find(|(range, _)| range == name).map(|(_, weight)| *weight);
-        of(full).or_else(|| of(family)).or_else(|| of("*/*")).unwrap_or(0)
+        of(exact).or_else(|| of(wildcard)).or_else(|| of("*/*")).unwrap_or(0)
     }
 
-    /// Returns `other` if the client gives it a greater weight than `usual`, else `usual`. A client that
-    /// accepts neither gets `usual`, because the contract has no status for a refusal (406).
+    /// Returns `other` if its weight is greater than that of `usual`, else `usual`. A client that accepts
+    /// neither receives `usual`, because the contract has no status 406.
     pub fn prefers(&self, other: MediaType, usual: MediaType) -> MediaType {
         if self.weight(other) > self.weight(usual) { other } else { usual }
     }
 }
 
-/// Parses a weight such as `0.5`, `1` or `1.000` as thousandths. `None`: the text is no weight, so its range
-/// is ignored.
+/// Parses a weight such as `0.5`, `1` or `1.000` as thousandths. `None`: the text is not a weight, and its
+/// range is ignored.
 fn thousandths(text: &str) -> Option<u16> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
     if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {

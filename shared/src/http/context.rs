@@ -29,12 +29,12 @@ pub(super) const RATE_LIMIT: &str = "x-ratelimit-limit-minute";
 /// The header with the number of requests that the caller may still make in this minute.
 pub(super) const RATE_LIMIT_REMAINING: &str = "x-ratelimit-remaining-minute";
 
-/// The longest `X-Request-Id` of a client that is echoed, in bytes; a longer one is replaced.
+/// The longest `X-Request-Id` that the response repeats, in bytes. A longer id is replaced by a new one.
 const MAX_REQUEST_ID_BYTES: usize = 512;
 
-/// The id of a request. It is the client's `X-Request-Id` if that is 1 to 512 bytes of UTF-8 without control
-/// characters, else `req_<uuid>`. Spaces and tabs around it are removed, because they are not a part of a
-/// header's value.
+/// The id of a request. If the client's `X-Request-Id` has 1 to 512 bytes of UTF-8 without control
+/// characters, it is the id. Otherwise the id is a new `req_<uuid>`. Spaces and tabs around the client's id
+/// are removed, because they are not a part of a header's value.
 #[derive(Clone, Debug)]
 pub struct RequestId(Arc<str>);
 
@@ -63,20 +63,20 @@ fn is_echoable(id: &str) -> bool {
     (1..=MAX_REQUEST_ID_BYTES).contains(&id.len()) && !id.chars().any(char::is_control)
 }
 
-/// The form in logs: characters that a terminal would not show literally are escaped.
+/// The form in logs. Characters that a terminal would not show literally are escaped.
 impl fmt::Display for RequestId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.escape_debug().fmt(formatter)
     }
 }
 
-/// The rate limit of a caller. Every response to an API key or a dashboard token shows it in two headers
-/// (contract: Errors, `rate_limited`).
+/// The rate limit of a caller. Every response to an authenticated request shows it in two headers (contract:
+/// Errors, `rate_limited`).
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimit {
     /// The requests a minute that the caller may make.
     pub limit: u64,
-    /// The requests left in this minute, after this one.
+    /// The requests that the caller may still make in this minute, after this request.
     pub remaining: u64,
 }
 
@@ -113,18 +113,18 @@ fn bearer(authorization: &str) -> Option<SecretString> {
 /// The context of one request, built by the middleware around every router.
 #[derive(Clone, Debug)]
 pub struct RequestContext {
-    /// The request's id, on every response.
+    /// The request's id. Every response has it in `X-Request-Id`.
     pub id: RequestId,
     /// The headers that the service reads.
     pub headers: ClientHeaders,
-    /// The query string. Routes without parameters refuse any parameter right after the authentication.
+    /// The query string. A route without parameters refuses any parameter, right after the authentication.
     pub query: Query,
     /// The address of the client.
     pub source: SourceAddress,
     caller: Arc<OnceLock<KnownCaller>>,
 }
 
-/// The result of the authentication, for response headers and the log.
+/// The part of the authentication's result that the response headers and the log need.
 #[derive(Debug)]
 struct KnownCaller {
     rate_limit: RateLimit,
@@ -145,13 +145,13 @@ impl RequestContext {
 
     /// Stores the caller's rate limit for the response headers, and an API key's fingerprint for the log.
     pub fn set_rate_limit(&self, rate_limit: RateLimit, fingerprint: Option<&str>) {
-        // The first value stays: a second authentication within one request has the same result.
+        // A second call within one request changes nothing.
         let _ = self.caller.set(KnownCaller { rate_limit, fingerprint: fingerprint.map(str::to_owned) });
     }
 }
 
-/// Returns the address of the client as API Gateway reports it. Headers are ignored, because a client may
-/// send any.
+/// Returns the address of the client as API Gateway reports it. Headers such as `X-Forwarded-For` are
+/// ignored, because a client can send any value.
 fn source_of(extensions: &Extensions) -> SourceAddress {
     match extensions.get() {
         Some(ApiGateway::ApiGatewayV2(context)) => SourceAddress::parse(context.http.source_ip.as_deref()),
@@ -169,7 +169,7 @@ impl<S: Sync> FromRequestParts<S> for RequestContext {
 }
 
 /// Returns an error response for a request that reaches no function, such as one that a gateway refuses. It
-/// has the contract's body and `X-Request-Id`, as the functions' own responses have.
+/// has the contract's error body and `X-Request-Id`, like the error responses of the functions.
 pub fn problem_response(headers: &HeaderMap, problem: &Problem) -> Response {
     let id = RequestId::of(headers);
     let mut response = problem.respond(&id);
@@ -194,8 +194,8 @@ pub(super) async fn frame(mut request: Request, next: Next) -> Response {
         headers.insert(RATE_LIMIT, HeaderValue::from(rate_limit.limit));
         headers.insert(RATE_LIMIT_REMAINING, HeaderValue::from(rate_limit.remaining));
     }
-    // Responses hold amounts, keys and tokens, so no cache may store them. The route of the QR image sets its
-    // own header.
+    // Responses contain amounts, keys and tokens, so no cache may store them. Only the route of the QR image
+    // sets a header of its own.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     context.id.set_header(&mut response);
     let key = caller.and_then(|caller| caller.fingerprint.as_deref());
@@ -225,11 +225,11 @@ mod tests {
         for sent in ["", "  ", "a\tb", "a\u{80}b", "a\u{9f}b", too_long.as_str()] {
             assert!(id(sent.as_bytes()).as_str().starts_with("req_"), "{sent:?}");
         }
-        assert!(id(b"caf\xe9").as_str().starts_with("req_"), "it is Latin-1");
+        assert!(id(b"caf\xe9").as_str().starts_with("req_"), "the id is Latin-1, not UTF-8");
     }
 
     #[test]
-    fn logs_show_an_id_escaped() {
+    fn special_characters_of_an_id_are_escaped_in_logs() {
         assert_eq!(id("order-17 é".as_bytes()).to_string(), "order-17 é");
         assert_eq!(id("a\u{202e}\"\u{2028}".as_bytes()).to_string(), r#"a\u{202e}\"\u{2028}"#);
     }

@@ -13,13 +13,13 @@ const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 pub enum Created<T> {
     /// The resource is new.
     New(T),
-    /// A replay: an earlier request with the same idempotency key and body created the resource. It is shown
-    /// as it is now.
+    /// A replay: an earlier request with the same idempotency key and body created the resource. The response
+    /// shows its current state.
     Replayed(T),
 }
 
 impl<T> Created<T> {
-    /// The created resource, as it is now.
+    /// The created resource, in its current state.
     pub fn get(&self) -> &T {
         let (Self::New(resource) | Self::Replayed(resource)) = self;
         resource

@@ -1,7 +1,8 @@
-//! Validates a request's JSON body and query string, and reports every failing field, not only the first one.
+//! Validates a request's JSON body and query string. The error response lists all failing fields, not only
+//! the first one.
 //!
-//! [`Fields`] reads one field after another and collects the failures. [`Fields::finish`] then returns the
-//! parsed value or all failures. A field that is `null` counts as absent.
+//! [`Fields`] reads one field after another and collects the failures. [`Fields::finish`] then returns either
+//! the parsed value or all failures. A field that is `null` is treated as absent.
 
 use axum::body::to_bytes;
 use axum::extract::{FromRequest, Request};
@@ -25,11 +26,11 @@ const MIN_EMAIL_CHARS: usize = 3;
 /// The longest e-mail address (RFC 5321).
 const MAX_EMAIL_CHARS: usize = 254;
 
-/// A request's body: a JSON object without duplicate keys. An empty body reads as `{}`, because all fields of
-/// a route may be optional.
+/// A request's body: a JSON object without duplicate keys. An empty body is accepted as `{}`, because all
+/// fields of a route may be optional.
 ///
-/// A handler extracts it after the caller, so that authentication fails first. If another check must precede
-/// the body's, the handler extracts a `Result<JsonBody, Problem>`.
+/// A handler must extract the body after the caller, so that a failed authentication is reported first. If
+/// another check must come before the error of the body, the handler extracts a `Result<JsonBody, Problem>`.
 #[derive(Clone, Debug)]
 pub struct JsonBody(pub JsonObject);
 
@@ -57,8 +58,8 @@ fn is_json(content_type: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json")
 }
 
-/// A JSON object within a body. Failures of its fields are reported under its path. An absent object has no
-/// fields.
+/// The body, or an object in a field of the body. A failing field is reported by its path, such as
+/// `customer.document`. An absent object is treated as one without fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Object<'a> {
     map: Option<&'a JsonObject>,
@@ -66,7 +67,7 @@ pub struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// The whole body.
+    /// The whole body as an object.
     pub fn root(map: &'a JsonObject) -> Self {
         Self { map: Some(map), path: "" }
     }
@@ -76,7 +77,7 @@ impl<'a> Object<'a> {
         self.map?.get(name).filter(|value| !value.is_null())
     }
 
-    /// Whether the object has the field, even as `null`.
+    /// Whether the object has the field. A field that is `null` counts here.
     pub fn has(&self, name: &str) -> bool {
         self.map.is_some_and(|map| map.contains_key(name))
     }
@@ -100,8 +101,7 @@ impl Fields {
         Self::default()
     }
 
-    /// Adds a failing field. Only the first failure of a field counts, and only the first 100 fields are
-    /// collected.
+    /// Adds a failing field. Only the first failure of each field is collected, and at most 100 fields.
     pub fn reject(&mut self, param: impl Into<String>, rule: impl Into<String>) {
         let param = param.into();
         if self.details.len() < MAX_DETAILS && !self.has_rejected(&param) {
@@ -114,7 +114,7 @@ impl Fields {
         self.details.iter().any(|detail| detail.param == param)
     }
 
-    /// Reads an optional object. Failures of its fields are reported under its name.
+    /// Reads an optional object. Its failing fields are reported as `<name>.<field>`.
     pub fn object<'a>(&mut self, from: &Object<'a>, name: &'a str) -> Object<'a> {
         let map = match from.get(name) {
             None => None,
@@ -142,9 +142,9 @@ impl Fields {
         Some(text)
     }
 
-    /// Like [`Fields::text`], for one line of text that people choose and compare by. Control characters and
-    /// characters that change the direction of text are refused. So is text without a visible character,
-    /// unless it is empty.
+    /// Like [`Fields::text`], for one line of text by which people recognise something, such as a label.
+    /// Control characters and characters that change the direction of text are refused. Text without a
+    /// visible character is refused too, unless it is empty.
     pub fn line<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let message =
             "must be one line without control characters or characters that change the direction of text";
@@ -156,8 +156,8 @@ impl Fields {
         Some(text)
     }
 
-    /// Like [`Fields::text`], for any number of lines. Line breaks are accepted. Other control characters,
-    /// and characters that change the direction of text, are refused.
+    /// Like [`Fields::text`], for text of any number of lines. Line breaks are accepted. Other control
+    /// characters and characters that change the direction of text are refused.
     pub fn lines<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
         let message = "must not contain control characters other than line breaks, or characters that change the direction of text";
         self.text_without(from, name, (min, max), text::is_forbidden_in_multiline, message)
@@ -190,9 +190,9 @@ impl Fields {
         Some(text)
     }
 
-    /// Reads an optional integer. A number with a fraction or an exponent is refused, and so is a string. An
-    /// integer beyond 64 bits becomes the nearest 64-bit integer, so that the field's own bounds apply: an
-    /// `expires_in` of any size is capped at 86400.
+    /// Reads an optional integer. Strings, and numbers with a fraction or an exponent, are refused. An
+    /// integer beyond 64 bits becomes the nearest 64-bit integer, so that the field's own limits apply. For
+    /// example, every `expires_in` above 86400 is capped at 86400.
     pub fn integer(&mut self, from: &Object<'_>, name: &str) -> Option<i64> {
         let integer = match from.get(name)? {
             JsonValue::Number(number) => number.saturating_i64(),
@@ -250,7 +250,8 @@ impl Fields {
         }
     }
 
-    /// Reads an optional word of a closed vocabulary.
+    /// Reads an optional string that must be one of the words in `vocabulary`, and returns the value of that
+    /// word.
     pub fn word<T: Copy>(&mut self, from: &Object<'_>, name: &str, vocabulary: &[(&str, T)]) -> Option<T> {
         let value = from.get(name)?;
         let found = vocabulary.iter().find(|(word, _)| value.as_str() == Some(word)).map(|(_, value)| *value);
@@ -283,8 +284,9 @@ impl Fields {
         parsed
     }
 
-    /// Adds the failing fields of a refused body to those collected so far, and returns all of them. A
-    /// problem without failing fields is returned unchanged, and the collected failures are dropped.
+    /// Combines the collected failures with those in the error `refused` of the body. If `refused` is another
+    /// kind of error than [`Problem::Invalid`], it is returned unchanged and the collected failures are
+    /// dropped.
     #[must_use]
     pub fn with(mut self, refused: Problem) -> Problem {
         let Problem::Invalid(details) = refused else { return refused };
@@ -296,12 +298,12 @@ impl Fields {
         Problem::Invalid(self.details)
     }
 
-    /// Ends the validation: returns `value` if no field failed, else all failing fields.
+    /// Ends the validation. Returns `value` if no field failed, else an error with all failing fields.
     ///
     /// # Errors
     ///
-    /// 400 with the failing fields. `None` without a failing field is a defect of the caller, and becomes a
-    /// 500.
+    /// 400 with the failing fields. 500 if `value` is `None` although no field failed, because then the
+    /// calling code has a defect.
     pub fn finish<T>(self, value: Option<T>) -> Result<T, Problem> {
         if self.amount_failed {
             return Err(Problem::InvalidAmount(self.details));
@@ -313,12 +315,12 @@ impl Fields {
     }
 }
 
-/// The message for a document that is neither a CPF nor a CNPJ.
+/// The message for a tax id that is neither a CPF nor a CNPJ.
 const TAX_ID_MESSAGE: &str =
     "must be an 11-digit CPF or a 14-character CNPJ with valid check digits, without punctuation";
 
-/// The message for a time that can't be parsed. It mentions the plus sign, because an unescaped one in a
-/// query string is decoded as a space.
+/// The message for a time that can't be parsed. It mentions the plus sign, because an unescaped plus sign in
+/// a query string is decoded as a space.
 const TIME_MESSAGE: &str = "must be an ISO 8601 date (a day in America/Sao_Paulo) or date-time, such as 2026-11-21 or 2026-11-21T10:00:00.000Z; encode a plus sign as %2B";
 
 fn must_be_one_of<T>(vocabulary: &[(&str, T)]) -> String {
@@ -333,7 +335,7 @@ fn length_message(min: usize, max: usize) -> String {
     }
 }
 
-/// A query string. [`Query::allow_only`] refuses unknown parameters and repeated ones.
+/// The parameters of a query string, unchecked.
 #[derive(Clone, Debug)]
 pub struct Query {
     pairs: Vec<(String, String)>,
@@ -346,8 +348,8 @@ impl Query {
         Self { pairs }
     }
 
-    /// Refuses parameters that the route does not know, and repeated ones, because a filter must never be
-    /// ignored.
+    /// Refuses parameters that the route does not know and parameters that are repeated. Either may be a
+    /// filter, and a filter must never be ignored.
     pub fn allow_only(&self, fields: &mut Fields, known: &[&str]) {
         for (index, (name, _)) in self.pairs.iter().enumerate() {
             if !known.contains(&name.as_str()) {
@@ -358,11 +360,11 @@ impl Query {
         }
     }
 
-    /// Refuses every parameter, for routes that take none.
+    /// Refuses every parameter. For routes without parameters.
     ///
     /// # Errors
     ///
-    /// 400 with each parameter that was sent.
+    /// 400 with each of the request's parameters, if there are any.
     pub fn require_empty(&self) -> Result<(), Problem> {
         let mut fields = Fields::new();
         self.allow_only(&mut fields, &[]);
@@ -374,7 +376,8 @@ impl Query {
         self.pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
-    /// Reads an integer of `min` to `max`, both inclusive, written only in digits; `default` if it is absent.
+    /// Reads an integer of `min` to `max`, both inclusive. It must consist of digits only. If it is absent or
+    /// fails, returns `default`.
     pub fn integer(&self, fields: &mut Fields, name: &str, min: u32, max: u32, default: u32) -> u32 {
         let Some(text) = self.get(name) else {
             return default;
@@ -404,7 +407,7 @@ impl Query {
         parsed
     }
 
-    /// Reads a word of a closed vocabulary.
+    /// Reads a parameter that must be one of the words in `vocabulary`, and returns the value of that word.
     pub fn one_of<T: Copy>(&self, fields: &mut Fields, name: &str, vocabulary: &[(&str, T)]) -> Option<T> {
         let text = self.get(name)?;
         let found = vocabulary.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
@@ -438,7 +441,7 @@ impl Query {
         self.parsed(fields, name, TIME_MESSAGE, |text| Timestamp::parse_ceil(text).ok())
     }
 
-    /// Reads the code of a currency that the service knows.
+    /// Reads the code of a currency. Codes that the service does not know are refused.
     pub fn currency(&self, fields: &mut Fields, name: &str) -> Option<Currency> {
         let parsed = Currency::parse(self.get(name)?).ok().filter(|currency| currency.is_known());
         if parsed.is_none() {
@@ -447,7 +450,8 @@ impl Query {
         parsed
     }
 
-    /// Reads a tax id of any country. It is compared exactly with the tax id that was sent with a charge.
+    /// Reads a tax id of any country, as a filter. It matches only the charges whose tax id was sent in
+    /// exactly this form.
     pub fn document(&self, fields: &mut Fields, name: &str) -> Option<Document> {
         let parsed = Document::parse(self.get(name)?);
         if parsed.is_none() {

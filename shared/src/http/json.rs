@@ -1,7 +1,8 @@
 //! A lossless JSON parser: it refuses duplicate keys in an object and preserves all digits of a number.
 //!
-//! `serde_json::Value` keeps only the last of two equal keys and rounds a number to 64 bits. Two different
-//! requests could then have the same hash, and the second request would be answered as a replay of the first.
+//! `serde_json::Value` would drop all but the last of several equal keys, and round numbers to 64 bits. Two
+//! different requests could then have the same hash, and the second request would be treated as a replay of
+//! the first.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -12,16 +13,16 @@ use serde_json::value::RawValue;
 
 use super::problem::{Detail, MAX_DETAILS, Problem};
 
-/// The most levels of nested objects and arrays; the body itself is the first level. Each level parses its
-/// text again, so the bound also limits the work that a hostile body causes.
+/// The most levels of nested objects and arrays; the body itself is the first level. The text of a nested
+/// value is parsed again at each level, so this limit also bounds the work for a hostile body.
 const MAX_DEPTH: usize = 64;
 
-/// The longest path in an error, in characters. A client chooses the keys of its body, and the response must
-/// stay small.
+/// The longest path in an error, in characters. A longer path is cut, because a client may send keys of any
+/// length and the error response must stay small.
 const MAX_PATH_CHARS: usize = 256;
 
-/// The most digits of an integer that the canonical text writes without an exponent: enough for all 64-bit
-/// integers.
+/// The most digits of an integer that its canonical text shows without an exponent. All 64-bit integers have
+/// at most this many digits.
 const MAX_WRITTEN_OUT_DIGITS: usize = 20;
 
 /// An object's fields by their names.
@@ -36,7 +37,7 @@ pub enum JsonValue {
     Bool(bool),
     /// A number, as it was written.
     Number(JsonNumber),
-    /// A string, its escapes resolved.
+    /// A string, with its escapes decoded.
     String(String),
     /// An array.
     Array(Vec<JsonValue>),
@@ -45,12 +46,12 @@ pub enum JsonValue {
 }
 
 impl JsonValue {
-    /// Whether it is `null`.
+    /// Whether the value is `null`.
     pub fn is_null(&self) -> bool {
         matches!(self, Self::Null)
     }
 
-    /// The text of a string.
+    /// The text of a string; `None` for any other value.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -58,7 +59,7 @@ impl JsonValue {
         }
     }
 
-    /// The elements of an array.
+    /// The elements of an array; `None` for any other value.
     pub fn as_array(&self) -> Option<&[Self]> {
         match self {
             Self::Array(elements) => Some(elements),
@@ -66,8 +67,8 @@ impl JsonValue {
         }
     }
 
-    /// Converts the value to one with 64-bit numbers, the form that is stored and shown. Calls `refuse` with
-    /// the path of each number that 64 bits can't represent exactly.
+    /// Converts the value to a `serde_json` value with 64-bit numbers, the form for rows and responses. Calls
+    /// `refuse` with the path of each number that 64 bits can't represent exactly.
     pub fn with_64_bit_numbers(
         &self,
         path: &JsonPath<'_>,
@@ -108,19 +109,20 @@ impl JsonNumber {
         !self.0.contains(['.', 'e', 'E'])
     }
 
-    /// Returns the number as a 64-bit integer; beyond that range, the nearest 64-bit integer. `None`: the
-    /// number is written with a fraction or an exponent.
+    /// Returns the number as a 64-bit integer. A number out of range becomes the nearest 64-bit integer.
+    /// `None`: the number is written with a fraction or an exponent.
     pub fn saturating_i64(&self) -> Option<i64> {
         if !self.is_integer() {
             return None;
         }
-        // Digits with an optional sign fail to parse only if the integer is out of range.
+        // The text has only digits and an optional sign, so it fails to parse only if the integer is out of
+        // range.
         let beyond = if self.0.starts_with('-') { i64::MIN } else { i64::MAX };
         Some(self.0.parse().unwrap_or(beyond))
     }
 
     /// Converts the number to a 64-bit integer, or to a float that prints as the same decimal value. `None`:
-    /// neither can represent it.
+    /// neither of the two represents it exactly.
     pub fn exact(&self) -> Option<Number> {
         if self.is_integer() {
             let signed = self.0.parse::<i64>().map(Number::from);
@@ -131,8 +133,8 @@ impl JsonNumber {
         is_same.then_some(number)
     }
 
-    /// Returns the canonical text: equal for all notations of one value, such as `1`, `1.0` and `1e0`, and
-    /// different for different values. The hash of a request is computed from it.
+    /// Returns the number's canonical text. All notations of one value, such as `1`, `1.0` and `1e0`, have
+    /// the same text, and different values have different texts. The hash of a request is computed from it.
     pub fn canonical(&self) -> String {
         let Some(decimal) = Decimal::of(&self.0) else { return self.0.to_ascii_lowercase() };
         let exact_fraction = if decimal.exponent < 0 { self.exact() } else { None };
@@ -160,7 +162,7 @@ struct Decimal {
 }
 
 impl Decimal {
-    /// Parses a JSON number. `None`: its exponent has more than 64 bits.
+    /// Parses a JSON number. `None`: its exponent does not fit in 64 bits.
     fn of(text: &str) -> Option<Self> {
         let (is_negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
         let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
@@ -239,11 +241,11 @@ impl JsonPath<'_> {
 ///
 /// # Errors
 ///
-/// 400 when the text is no JSON object or is nested too deep; 400 with the path of each duplicate key, at
-/// most 100.
+/// 400 if the text is not a JSON object or is nested too deeply. 400 with the path of each duplicate key, for
+/// at most 100 keys.
 pub fn read(text: &[u8]) -> Result<JsonObject, Problem> {
     let text = std::str::from_utf8(text).map_err(|error| not_json(&error))?;
-    // Parses the whole text first, so that the position in a syntax error is the one in the body.
+    // The whole text is parsed first, so that a syntax error shows the position in the whole body.
     let raw: &RawValue = serde_json::from_str(text).map_err(|error| not_json(&error))?;
     if !raw.get().starts_with('{') {
         return Err(Problem::Unreadable("The body must be a JSON object.".to_owned()));
@@ -316,15 +318,15 @@ fn check_depth(depth: usize) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Parses one level. The text is known to be well formed, so the only possible failure is an escape that
-/// encodes no character, such as a lone surrogate.
+/// Parses one level of a text that is already known to be well formed. It can fail only because of an escape
+/// that encodes no character, such as a lone surrogate.
 fn parse_level<'a, T: Deserialize<'a>>(text: &'a str, path: &JsonPath<'_>) -> Result<T, Problem> {
     serde_json::from_str(text).map_err(|error| {
         Problem::Unreadable(format!("The body is not valid JSON: {error} in the value at `{path}`."))
     })
 }
 
-/// The fields of an object in their order, with duplicate keys.
+/// The fields of an object in the order of the text, including duplicate keys.
 struct Entries<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
@@ -351,7 +353,6 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
     }
 }
 
-/// Bodies for tests.
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
@@ -399,11 +400,11 @@ mod tests {
     }
 
     #[test]
-    fn the_size_of_an_error_is_bounded() {
+    fn an_error_lists_at_most_100_keys_with_paths_of_at_most_256_characters() {
         let keys = (0..1000).map(|key| format!("\"{key}\":1,\"{key}\":2")).collect::<Vec<_>>().join(",");
         let long = "k".repeat(100_000);
         let paths = duplicates(&format!("{{\"{long}\":{{{keys}}}}}"));
-        // The paths differ only after the point at which they are cut, so one failure is reported.
+        // The cut paths are equal, so only one failure is reported.
         assert_eq!(paths, [format!("{}…", "k".repeat(MAX_PATH_CHARS))]);
         assert_eq!(duplicates(&format!("{{{keys}}}")).len(), MAX_DETAILS);
     }
@@ -418,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_nested_too_deep_is_refused() {
+    fn a_body_nested_deeper_than_64_levels_is_refused() {
         let nested = |levels: usize| format!("{{\"a\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
         assert!(read(nested(MAX_DEPTH - 1).as_bytes()).is_ok());
         for levels in [MAX_DEPTH, 100_000] {
@@ -429,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_exact_if_64_bits_print_the_same_value() {
+    fn a_number_is_exact_if_its_64_bit_form_prints_as_the_same_value() {
         for text in [
             "0",
             "-0",
@@ -468,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn all_notations_of_one_value_have_the_same_text() {
+    fn all_notations_of_one_value_have_the_same_canonical_text() {
         for (one, other) in [
             ("1", "1.0"),
             ("1", "1e0"),
@@ -507,14 +508,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn canonical_texts_are_equal_exactly_if_the_values_are(one in number_text(), other in number_text(), zeros in 0_usize..4) {
+        fn canonical_texts_are_equal_only_for_equal_values(one in number_text(), other in number_text(), zeros in 0_usize..4) {
             let value = |text: &str| Decimal::of(text).unwrap();
             let (first, second) = (number(&one).canonical(), number(&other).canonical());
             prop_assert_eq!(value(&first), value(&one));
             prop_assert_eq!(value(&one) == value(&other), first == second);
             if !one.contains(['e', 'E', '.']) {
-                let spelled = format!("{one}.{}", "0".repeat(zeros + 1));
-                prop_assert_eq!(number(&one).canonical(), number(&spelled).canonical());
+                let with_fraction = format!("{one}.{}", "0".repeat(zeros + 1));
+                prop_assert_eq!(number(&one).canonical(), number(&with_fraction).canonical());
             }
         }
 

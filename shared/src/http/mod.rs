@@ -1,5 +1,5 @@
 //! The parts that all HTTP functions share: the context of a request, the validation of its JSON and query
-//! string, the closed list of errors with their wire format, and the middleware around a router. This module
+//! string, the list of all errors with their wire format, and the middleware around a router. This module
 //! does not depend on the modules of resources, such as `charge` or `webhook`.
 
 mod accept;
@@ -25,15 +25,15 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use tower_http::catch_panic::CatchPanicLayer;
 
-/// Returns the hash source (CSP Level 3) for an inline element. `text` is exactly the text between the
-/// element's tags.
+/// Returns the hash that allows an inline script or style in a `Content-Security-Policy` header: the hash
+/// source of CSP Level 3, without quotes. `text` is exactly the text between the element's tags.
 pub fn csp_source(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// Adds the middleware of all functions to a router. Every response gets `X-Request-Id`, and every error has
-/// the contract's body: unknown routes, wrong methods and panics too. Responses to authenticated requests get
-/// the rate-limit headers.
+/// Adds the middleware that all functions share to a router. Every response gets `X-Request-Id`. Every
+/// [`Problem`] is sent as the JSON error body (contract: Errors), also for an unknown route, a wrong method
+/// or a panic. Responses to authenticated requests get the rate-limit headers.
 pub fn with_middleware(routes: Router) -> Router {
     routes
         .fallback(no_such_route)

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Path, RawPathParams};
 use axum::http::request::Parts;
 
-/// The id in a path's first variable. `None`: the text is no id of this type. The extractor does not fail
-/// then, because the handler must authenticate the caller before it answers 404.
+/// The id in a path's first variable. `None`: the text is not an id of this type. In that case the extractor
+/// still succeeds, because the handler must authenticate the caller before it answers 404.
 #[derive(Clone, Copy, Debug)]
 pub struct IdPath<T>(pub Option<T>);
 
@@ -21,8 +21,8 @@ impl<S: Send + Sync, T: FromStr> FromRequestParts<S> for IdPath<T> {
     }
 }
 
-/// The ids in a path's only two variables. As with [`IdPath`], either one is `None` if its text is no id of
-/// its type.
+/// The ids in a path's only two variables. Each is `None` if its text is not an id of its type, as with
+/// [`IdPath`].
 #[derive(Clone, Copy, Debug)]
 pub struct IdPair<A, B>(pub Option<A>, pub Option<B>);
 

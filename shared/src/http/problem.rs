@@ -1,7 +1,7 @@
-//! All errors of HTTP requests and their wire format (contract: Errors).
+//! All errors that HTTP requests can have, and their wire format (contract: Errors).
 //!
-//! The list is closed: a new error does not compile until it has a status, a type, a code and a message.
-//! Internal text, such as an error of the database, is logged here and never sent.
+//! The list is closed: a new variant of [`Problem`] compiles only with a status, a type, a code and a
+//! message. Internal texts, such as a database error, are logged here and never sent.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::context::{RATE_LIMIT, RATE_LIMIT_REMAINING, RequestId};
 use crate::random;
 
-/// The most failing fields in a response. Without this bound a request with thousands of unknown names could
-/// cause a response that is too large for a function to return.
+/// The most failing fields in a response. Without this limit, a request with thousands of failing fields
+/// could cause a response that is too large for Lambda to return.
 pub(super) const MAX_DETAILS: usize = 100;
 
 /// The longest `Retry-After` of a 503, in seconds.
@@ -27,7 +27,8 @@ pub struct Detail {
 }
 
 impl Detail {
-    /// `rule` is the sentence without its subject and full stop, such as `must be an integer`.
+    /// Creates the detail of a failing field. `rule` is the message without its subject and full stop, such
+    /// as `must be an integer`.
     pub fn new(param: impl Into<String>, rule: &str) -> Self {
         let param = param.into();
         let message = format!("`{param}` {rule}.");
@@ -38,11 +39,11 @@ impl Detail {
 /// An error of an HTTP request.
 #[derive(Clone, Debug)]
 pub enum Problem {
-    /// 400 `invalid_request`: all fields that failed validation (the first 100); never empty.
+    /// 400 `invalid_request`: the fields that failed validation, at least one and at most 100.
     Invalid(Vec<Detail>),
     /// 400 `invalid_amount`: like [`Problem::Invalid`], and the amount is one of the failing fields.
     InvalidAmount(Vec<Detail>),
-    /// 400 `invalid_request`: a failure without a field. The body is too large, is not valid JSON or is no
+    /// 400 `invalid_request`: a failure that concerns no single field. The body is too large or is not a JSON
     /// object, or a MED case is in the wrong state.
     Unreadable(String),
     /// 401 `unauthorized`: the API key is missing or not valid.
@@ -54,11 +55,12 @@ pub enum Problem {
     /// 403 `API_KEY_ROLE_REQUIRED`: the user is neither an OWNER nor an ADMIN, so they may not manage API
     /// keys.
     ApiKeyRoleRequired,
-    /// 403 `fraud.customer_velocity_exceeded`: too many live charges for one customer.
+    /// 403 `fraud.customer_velocity_exceeded`: too many charges of one customer in live mode.
     CustomerVelocityExceeded,
-    /// 403 `fraud.account_velocity_exceeded`: too many live charges of the account.
+    /// 403 `fraud.account_velocity_exceeded`: too many charges of the account in live mode.
     AccountVelocityExceeded,
-    /// 403 `live_key_not_allowed`: a live key on a sandbox route, where the caller acts as the acquirer.
+    /// 403 `live_key_not_allowed`: a live key was sent to a sandbox route. The caller of such a route acts as
+    /// the acquirer.
     LiveKeyNotAllowed,
     /// 404 `not_found`: no such resource in the caller's account and mode.
     NotFound {
@@ -76,14 +78,15 @@ pub enum Problem {
     IdempotencyKeyReused,
     /// 409 `EVIDENCE_NOT_UPLOADED`: the file was not uploaded, or its upload URL has expired.
     EvidenceNotUploaded,
-    /// 409 `EVIDENCE_SIZE_MISMATCH`: the uploaded file has another size than declared.
+    /// 409 `EVIDENCE_SIZE_MISMATCH`: the size of the uploaded file differs from the declared size.
     EvidenceSizeMismatch {
         /// The declared `file_size`, in bytes.
         declared: u32,
         /// The size of the uploaded file, in bytes.
         stored: u64,
     },
-    /// 422 `unprocessable_entity`: a valid request that a business rule or a missing configuration forbids.
+    /// 422 `unprocessable_entity`: the request is valid, but a business rule or a missing configuration
+    /// forbids it.
     Unprocessable(String),
     /// 422 `unprocessable_entity`: a business rule forbids the value of one field.
     UnprocessableField {
@@ -95,17 +98,18 @@ pub enum Problem {
     /// 422 `payment_not_cancellable`: the payment is settled or ended. A settled payment can be refunded
     /// instead.
     PaymentNotCancellable {
-        /// Its status in the transaction vocabulary.
+        /// The payment's status in the transaction vocabulary.
         status: &'static str,
     },
     /// 422 `payment_not_refundable`: only a settled payment that is not fully refunded can be refunded.
     PaymentNotRefundable {
-        /// Its status in the transaction vocabulary.
+        /// The payment's status in the transaction vocabulary.
         status: &'static str,
     },
-    /// 422 `charge_disputed`: a MED case or a dispute holds the payment's money.
+    /// 422 `charge_disputed`: a MED case on the payment is open or was lost, so the payment can't be
+    /// refunded.
     ChargeDisputed {
-        /// Whether all cases are over and one was lost.
+        /// `false`: a case is open. `true`: all cases are over and one was lost.
         is_over: bool,
     },
     /// 422 `refund_exceeds_remaining`: the amount exceeds the part of the payment that can still be refunded.
@@ -121,9 +125,9 @@ pub enum Problem {
         /// The available balance, in minor units; it may be negative.
         available: i64,
     },
-    /// 422 `REFUND_NOT_SUPPORTED`: the acquirer makes no refunds, or none of this kind.
+    /// 422 `REFUND_NOT_SUPPORTED`: the acquirer does not support refunds, or not this kind of refund.
     RefundNotSupported(String),
-    /// 429 `rate_limited`: the API key or the dashboard user exceeded their requests a minute.
+    /// 429 `rate_limited`: the API key or the dashboard user exceeded its limit of requests a minute.
     RateLimited {
         /// The seconds until the next minute begins.
         retry_after_seconds: i64,
@@ -142,10 +146,10 @@ pub enum Problem {
         /// The seconds until the window ends.
         retry_after_seconds: i64,
     },
-    /// 503 `service_unavailable`: a dependency did not answer, or an update met too many conflicts. The text
-    /// is for the log.
+    /// 503 `service_unavailable`: a dependency did not answer, or an update conflicted too often. The text is
+    /// only logged.
     Unavailable(String),
-    /// 500 `internal_error`: a defect of the service. The text is for the log.
+    /// 500 `internal_error`: a defect of the service. The text is only logged.
     Internal(String),
 }
 
@@ -214,7 +218,7 @@ impl Problem {
         }
     }
 
-    /// `error.code`: the stable code that clients branch on.
+    /// `error.code`: the code by which clients distinguish errors. It never changes.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Invalid(_) | Self::Unreadable(_) => "invalid_request",
@@ -377,7 +381,8 @@ impl Problem {
             Self::RateLimited { retry_after_seconds } | Self::TooManyTests { retry_after_seconds, .. } => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(*retry_after_seconds));
             }
-            // Jitter: callers whose changes of one row conflicted must not retry at the same time.
+            // A random delay, so that clients whose changes of one row conflicted do not retry at the same
+            // time.
             Self::Unavailable(_) => {
                 let seconds = random::below(MAX_RETRY_AFTER_SECONDS).saturating_add(1);
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -395,8 +400,8 @@ impl Problem {
     }
 }
 
-/// Returns a response that carries the error as an extension. The middleware replaces it with the final
-/// response, because the handler does not know the request's id.
+/// Returns a preliminary response with the error as an extension. The middleware replaces it by the final
+/// response, which contains the request's id. The handler does not know this id.
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = self.status().into_response();

@@ -13,13 +13,13 @@ pub enum CaseError {
     /// The case is not open, so the merchant can neither appeal nor accept it.
     #[error("The MED case is {}. Only an open case can be appealed or accepted.", .0.as_str())]
     NotOpen(CaseStatus),
-    /// Nothing was credited for the charge, or its funds do not contain the amount that the case takes.
+    /// Nothing was credited for the charge, or the case would make the charge's funds inconsistent.
     #[error(transparent)]
     Refused(#[from] CaseRefused),
     /// A read or write of DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No random id could be made for an audit row.
+    /// No random id could be generated for an audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
@@ -33,7 +33,7 @@ impl From<FundsError> for CaseError {
 /// Why evidence was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum EvidenceError {
-    /// The case has ended, or has reached its limit of files.
+    /// The case has ended, or already has the maximum number of files.
     #[error(transparent)]
     Refused(#[from] EvidenceRefused),
     /// The file's name, size or type is not allowed.
@@ -47,7 +47,7 @@ pub enum EvidenceError {
     /// No file was uploaded, or the upload URL has expired.
     #[error("the file did not arrive, or its upload URL has expired")]
     NotUploaded,
-    /// The uploaded file has another size than the declared one.
+    /// The uploaded file's size differs from the declared size.
     #[error("the file that arrived has {stored} bytes; {declared} were declared")]
     SizeMismatch {
         /// The declared size, in bytes.
@@ -61,7 +61,7 @@ pub enum EvidenceError {
     /// A read or write of DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No random id could be made for the evidence or for an audit row.
+    /// No random id could be generated for the evidence or for an audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }

@@ -1,5 +1,5 @@
-//! Lists MED cases newest first, with filters and a cursor (contract: MED cases). The cost of a page depends neither on
-//! the number of cases nor on how few of them match.
+//! Lists MED cases newest first, with filters and a cursor (contract: MED cases). The cost of a page is bounded: it
+//! grows neither with the number of cases nor with the number of those that do not match the filters.
 
 use domain::charge::Charge;
 use domain::ids::{ChargeId, MedCaseId, Scope};
@@ -12,12 +12,14 @@ use crate::http::{Fields, Problem, Query};
 use crate::med::MedCases;
 use crate::store::{ListEntry, ListIndex, Order, PageError, StoreError};
 
-/// The page size without a `limit`, and the largest page (contract: Limits).
+/// The number of cases on a page when the query has no `limit` (contract: Limits).
 const DEFAULT_LIMIT: u32 = 25;
+
+/// The largest `limit` (contract: Limits).
 const MAX_LIMIT: u32 = 100;
 
-/// Index entries read for one page that is filtered by both status and type. No index covers both, so the type is
-/// checked after the rows are read. Such a page may hold fewer cases than `limit` although more follow.
+/// The number of index entries read for one page that is filtered by both status and type. No index covers both, so the
+/// type is checked after the rows are read. Such a page may hold fewer cases than `limit` although more follow.
 const FILTERED_WINDOW: usize = 200;
 
 const PARAMETERS: [&str; 7] =
@@ -27,7 +29,7 @@ const PARAMETERS: [&str; 7] =
 #[derive(Clone, Debug)]
 pub struct CaseFilter {
     limit: usize,
-    /// The cursor: the last case of the previous page.
+    /// The cursor: [`CasePage::next_cursor`] of the previous page.
     pub starting_after: Option<MedCaseId>,
     status: Option<CaseStatus>,
     kind: Option<CaseKind>,
@@ -97,7 +99,7 @@ impl CaseFilter {
     fn partition(&self, scope: &Scope) -> (ListIndex, String) {
         match (self.status, self.kind) {
             (Some(status), _) => (ListIndex::ByStatus, MedCase::status_partition(scope, status)),
-            // The index by customer serves the type of cases: their rows store it in that index's partition key.
+            // Cases are not listed by customer. Their rows use the partition key of that index for the type instead.
             (None, Some(kind)) => (ListIndex::ByCustomer, MedCase::kind_partition(scope, kind)),
             (None, None) => (ListIndex::All, MedCase::list_partition(scope)),
         }
@@ -124,6 +126,8 @@ impl MedCases {
         if let Some(charge) = filter.charge {
             return Ok(self.list_for_charge(scope, charge, filter, cursor.as_deref()).await?);
         }
+        // An entry's sort key is a time, '#' and the case's id. '$' sorts after '#', so `from` excludes the entries of
+        // the time `created_after`. A time alone sorts before its entries, so `to` excludes those of `created_before`.
         let from =
             filter.created_after.map_or_else(|| "0".to_owned(), |after| format!("{}$", sortable(after)));
         let to = filter.created_before.map_or_else(|| format!("{}$", sortable(Timestamp::MAX)), sortable);
@@ -134,7 +138,8 @@ impl MedCases {
         let window =
             if filter.status.is_some() && filter.kind.is_some() { FILTERED_WINDOW } else { filter.limit };
         let (index, partition) = filter.partition(scope);
-        // One extra entry shows whether more follow. The other is the cursor's own entry, which the range includes.
+        // Reads two extra entries: the cursor's own entry, which the range includes, and one that shows whether more
+        // follow.
         let limit = window.saturating_add(2);
         let mut entries = self.store.list(index, &partition, (&from, &to), Order::NewestFirst, limit).await?;
         entries.retain(|entry| Some(&entry.sort) != cursor.as_ref());
@@ -172,8 +177,8 @@ impl MedCases {
     }
 }
 
-/// Builds a page of the cases that match, at most `limit`. `next` is the next page's cursor when all of them fit this
-/// page.
+/// Builds a page of the cases that match, at most `limit`. If more than `limit` match, the next page starts after the
+/// last case of this page. Otherwise its cursor is `next`; `None` means that there is no next page.
 fn page_of(filter: &CaseFilter, cases: Vec<MedCase>, next: Option<MedCaseId>) -> CasePage {
     let mut matching: Vec<MedCase> = cases.into_iter().filter(|case| filter.matches(case)).collect();
     let is_cut = matching.len() > filter.limit;

@@ -1,5 +1,5 @@
-//! MED cases: request validation, wire formats, lists, reads and writes, and evidence. The type and its state machine
-//! are in [`domain::med`].
+//! MED cases: request validation, wire formats, lists, reads and writes, and evidence. The type and its state
+//! machine are in [`domain::med`].
 
 mod error;
 pub mod evidence;

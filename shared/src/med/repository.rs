@@ -1,5 +1,5 @@
-//! Reads MED cases and writes their changes. Each change is one transaction with the charge, the posting and, for an
-//! operator's action, the audit row.
+//! Reads MED cases and writes their changes. Each change is one transaction that writes the case, its charge,
+//! the posting if money moves and, for an operator's action, the audit row.
 
 use domain::audit::{Audit, Operator};
 use domain::charge::{Charge, StoredCharge};
@@ -14,7 +14,7 @@ use crate::random::RandomError;
 use crate::store::{Store, StoreError, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
 
-/// The repository of MED cases, over all scopes.
+/// The repository of the MED cases of all scopes.
 #[derive(Clone, Debug)]
 pub struct MedCases {
     pub(super) store: Store,
@@ -26,7 +26,8 @@ impl MedCases {
         Self { store }
     }
 
-    /// Reads a case of any scope; the caller checks the scope. Without an id the result is `None`, and nothing is read.
+    /// Reads a case of any scope; the caller checks the scope. Without an id the result is `None`, and
+    /// nothing is read.
     pub async fn find(&self, id: Option<MedCaseId>) -> Result<Option<MedCase>, StoreError> {
         match id {
             Some(id) => self.store.get(&MedCase::key_of(id)).await,
@@ -34,8 +35,8 @@ impl MedCases {
         }
     }
 
-    /// Opens a case on a charge that was just read. `name` identifies the notification within the charge, so that a
-    /// repeated notification returns the case that it opened.
+    /// Opens a case on a charge that was just read. `name` identifies the notification within the charge. A
+    /// notification with the same `name` returns the case that the first one opened.
     ///
     /// # Errors
     ///
@@ -83,8 +84,8 @@ impl MedCases {
         self.change(case, None, step).await
     }
 
-    /// Records that the platform requests evidence. With an operator, writes an audit row too. A case that has ended is
-    /// returned unchanged.
+    /// Records that the platform requests evidence. If an operator acts, also writes an audit row. A case
+    /// that has ended is returned unchanged.
     pub async fn request_evidence(
         &self,
         case: MedCase,
@@ -108,8 +109,8 @@ impl MedCases {
         self.change(case, None, step).await
     }
 
-    /// Records the decision on a case that was just read. With an operator, writes an audit row too. A case that has
-    /// ended is returned unchanged.
+    /// Records the decision on a case that was just read. If an operator acts, also writes an audit row. A
+    /// case that has ended is returned unchanged.
     pub async fn decide(
         &self,
         case: MedCase,
@@ -121,16 +122,17 @@ impl MedCases {
         self.change(case, audit.as_ref(), |case, charge| Ok(case.decided(charge, decision, now)?)).await
     }
 
-    /// Records that an operator confirms a case whose amount differs from the charge's. The amount is retained only by
-    /// this confirmation. Any other case is returned unchanged.
+    /// Records that an operator confirms a case whose amount differs from the charge's. Such a case retains
+    /// no money before it is confirmed. Any other case is returned unchanged.
     pub async fn confirm(&self, case: MedCase, by: &Operator, now: Timestamp) -> Result<MedCase, CaseError> {
         let claimed = format!("{} {} {}", case.scope.mode, case.currency, case.amount.minor());
         let audit = audit_row(Some(by), &case, "med.confirm", Some(claimed), now)?;
         self.change(case, audit.as_ref(), |case, charge| Ok(case.confirmed(charge, now)?)).await
     }
 
-    /// Applies a step to a case and its charge, in one write. When another write changed one of them first, reads both
-    /// again and retries. `None` from `step` leaves the case unchanged.
+    /// Applies a change to a case and its charge, in one transaction. `step` plans the change; `None` leaves
+    /// the case unchanged. If another caller changed the case or the charge meanwhile, reads both again and
+    /// retries.
     async fn change(
         &self,
         case: MedCase,
@@ -143,7 +145,7 @@ impl MedCases {
             update.next_attempt().await?;
             let case = reuse_or_read(&mut just_read, self.get_existing(id)).await?;
             let charge = self.charge(id).await?;
-            // A charge with a case is settled, so it cannot have expired since its row was written.
+            // A charge with a case is settled, so it cannot expire.
             let charge = charge.as_stored();
             let Some(step) = step(&case, charge)? else { return Ok(case) };
             if update
@@ -166,8 +168,8 @@ impl MedCases {
     }
 }
 
-/// Returns the writes of a step: those of the case, then the charge and the posting. The debit is not checked, because
-/// a case may take the available balance below zero.
+/// Returns the writes of a change: those in `case`, then those of the charge and the posting. The debit is
+/// not checked, because a case may make the available balance negative.
 fn step_writes(case: Vec<Write>, step: &CaseStep, charge: &Charge) -> Result<Vec<Write>, StoreError> {
     let mut writes = case;
     writes.push(Write::replace(&step.charge, charge.version)?);

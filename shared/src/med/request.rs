@@ -7,16 +7,17 @@ use domain::vocabulary::Vocabulary;
 
 use crate::http::{Fields, JsonObject, Object, Problem};
 
-/// The longest alleged reason, in characters.
+/// The longest reason that the payer alleges, in characters.
 const MAX_REASON_CHARS: usize = 2_000;
 
-/// The length of a `notice_id`, in characters.
+/// The shortest and the longest `notice_id`, in characters.
 const NOTIFICATION_ID_CHARS: (usize, usize) = (1, 64);
 
 /// The alleged fraud methods (contract: `metadata.med`).
 const METHODS: [&str; 5] = ["scam", "unauthorized", "coercion", "invasion", "other"];
 
-/// Reads the body of a sandbox notification: `{notice_id?, type?, reason?, method?, response_deadline?, amount?}`.
+/// Reads the body of the sandbox request that opens a case: `{notice_id?, type?, reason?, method?,
+/// response_deadline?, amount?}`.
 pub fn case_notification(body: &JsonObject) -> Result<CaseNotification, Problem> {
     let mut fields = Fields::new();
     let root = Object::root(body);

@@ -59,7 +59,8 @@ impl<'a> CaseView<'a> {
     }
 }
 
-/// The final destination of a case's money: `data.object` of `med.resolved` (design: MED events' envelope).
+/// The outcome of a case on the wire: `data.object` of the event `med.resolved` (design: MED events'
+/// envelope).
 #[derive(Clone, Debug, Serialize)]
 pub struct ResolvedView {
     id: MedCaseId,

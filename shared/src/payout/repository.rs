@@ -1,5 +1,5 @@
-//! Reads payouts and writes their changes, each with its posting and an audit row. Only operators create and end
-//! payouts.
+//! Reads payouts and writes their changes. Each change is one transaction with its posting and an audit row.
+//! Only operators create and end payouts.
 
 use domain::audit::Operator;
 use domain::ids::{PayoutId, PostingId, Scope};
@@ -15,10 +15,10 @@ use crate::store::{ListIndex, Order, Plan, Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
 use crate::wallet::{CreditsRead, DebitPlan, Wallets};
 
-/// The size of a page of payouts.
+/// The maximum number of payouts on a page.
 pub const PAGE_SIZE: usize = 100;
 
-/// Why a payout was not created or not ended.
+/// Why a payout could not be created or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum PayoutError {
     /// The wallet's available balance does not cover the amount.
@@ -36,18 +36,18 @@ pub enum PayoutError {
     /// The id belongs to a different payout.
     #[error("the id belongs to a different payout")]
     IdTaken,
-    /// No row has this id, and the id's timestamp is more than a day old or in the future.
+    /// No row has this id, and the id's timestamp is more than a day old or more than a minute in the future.
     #[error("the id is unknown and was not made within the last day; omit it to get a new one")]
     IdNotRecent,
     /// A read or write of DynamoDB failed. Whether the change was written is unknown.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No random id could be made for the audit row.
+    /// No random id could be generated for the audit row.
     #[error(transparent)]
     Random(#[from] RandomError),
 }
 
-/// The repository of payouts, over all scopes.
+/// The repository of the payouts of all scopes.
 #[derive(Clone, Debug)]
 pub struct Payouts {
     store: Store,
@@ -59,8 +59,8 @@ impl Payouts {
         Self { store }
     }
 
-    /// Creates a payout and debits the wallet. Concurrent payouts cannot overdraw the wallet. Idempotent by `id`: a
-    /// call with the id, scope, amount and currency of a stored payout returns that payout.
+    /// Creates a payout and debits the wallet. Concurrent payouts cannot overdraw the wallet. Idempotent by
+    /// `id`: a call with the id, scope, amount and currency of a stored payout returns that payout.
     pub async fn create(
         &self,
         id: PayoutId,
@@ -81,7 +81,7 @@ impl Payouts {
             paid_at: None,
             version: 1,
         };
-        let (posting, action) = posting(&payout);
+        let (posting, action) = posting_and_action(&payout);
         let details = format!("{} {currency} {}", scope.mode, amount.minor());
         let audit =
             audit::by_operator(operator, scope.account, action, id.to_string(), now)?.with_details(details);
@@ -110,7 +110,8 @@ impl Payouts {
         }
     }
 
-    /// Ends a payout as paid or failed. Repeating the same end returns the payout unchanged.
+    /// Ends a payout as paid or failed. A payout that already ended with the same status is returned
+    /// unchanged.
     ///
     /// # Errors
     ///
@@ -127,7 +128,7 @@ impl Payouts {
             let Some(next) = payout.ended(end, now).map_err(PayoutError::Ended)? else {
                 return Ok(Plan::Finished(payout));
             };
-            let (posting, action) = posting(&next);
+            let (posting, action) = posting_and_action(&next);
             let audit = audit::by_operator(operator, next.scope.account, action, id.to_string(), now)?;
             let mut writes = vec![Write::replace(&next, payout.version)?, Write::insert(&audit)?];
             writes.extend(counters::posting_writes(&posting, DebitCheck::Unchecked)?);
@@ -141,11 +142,12 @@ impl Payouts {
         self.store.get(&Payout::key_of(id)).await
     }
 
-    /// Reads a page of a scope's payouts, newest first, at most 100. `after` is the last payout of the previous page.
+    /// Reads a page of a scope's payouts, newest first, at most 100. `after` is the last payout of the
+    /// previous page.
     pub async fn list(&self, scope: &Scope, after: Option<PayoutId>) -> Result<Vec<Payout>, StoreError> {
         let partition = Payout::list_partition(scope);
         let to = after.map_or_else(|| "po_~".to_owned(), |id| id.to_string());
-        // One extra entry, because the range includes the cursor's own entry.
+        // Reads one extra entry, because the range includes the cursor's own entry.
         let limit = PAGE_SIZE.saturating_add(1);
         let entries =
             self.store.list(ListIndex::All, &partition, ("po_", &to), Order::NewestFirst, limit).await?;
@@ -155,14 +157,14 @@ impl Payouts {
     }
 }
 
-/// Returns a stored payout if the request is a replay of its request, else the error for an id in use.
+/// Returns the stored payout if the request repeats the one that created it. Otherwise the id is in use.
 fn replayed(stored: Payout, scope: Scope, amount: Amount, currency: Currency) -> Result<Payout, PayoutError> {
     let is_same = stored.scope == scope && stored.amount == amount && stored.currency == currency;
     if is_same { Ok(stored) } else { Err(PayoutError::IdTaken) }
 }
 
-/// Returns the posting of a payout's latest change, and the name of its action in the audit log.
-fn posting(payout: &Payout) -> (Posting, &'static str) {
+/// Returns the posting of a payout's latest change, and the name of that change in the audit log.
+fn posting_and_action(payout: &Payout) -> (Posting, &'static str) {
     match payout.status {
         PayoutStatus::Pending => (rules::payout_requested(cause(payout), payout.amount), "payout.create"),
         PayoutStatus::Paid => (rules::payout_paid(cause(payout), payout.amount), "payout.settle"),

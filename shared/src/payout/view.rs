@@ -42,7 +42,7 @@ mod tests {
     use crate::payout::testing::pending;
 
     #[test]
-    fn a_payout_is_serialised_with_these_fields() {
+    fn the_wire_format_of_a_failed_payout_includes_the_reason() {
         let failed = Payout {
             status: PayoutStatus::Failed,
             failure_reason: Some("account closed".to_owned()),

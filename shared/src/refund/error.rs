@@ -6,7 +6,7 @@ use domain::payment_method::PaymentMethod;
 use crate::store::StoreError;
 use crate::wallet::WalletError;
 
-/// Why a refund was not created or not ended.
+/// Why a refund could not be created or ended.
 #[derive(Debug, thiserror::Error)]
 pub enum RefundError {
     /// The idempotency key was used with a different body.
@@ -38,7 +38,7 @@ pub enum RefundError {
         "The acquirer does not support refunds by cashout. Use strategy devolution, without `destinationKey` and `passFeeToTenant`."
     )]
     CashoutNotSupported,
-    /// The request has these fields, which only a payment by Pix allows.
+    /// The request has these fields, which are allowed only for a payment by Pix.
     #[error("fields are for payments by Pix: {}", .0.join(", "))]
     OnlyForPix(Vec<&'static str>),
     /// The account's settings allow refunds to the payer only.
@@ -46,7 +46,7 @@ pub enum RefundError {
         "This account refunds only to the payer. Leave `destinationKey` out, or send the payer's document as their bank reported it."
     )]
     PayerOnly,
-    /// The refund would exceed the day's limit of refunds to third parties.
+    /// The refund would exceed the account's daily limit of refunds to third parties.
     #[error(
         "Refunds to Pix keys of third parties are limited to {limit} a day (minor units), of which {left} is left today. Refund to the payer (without `destinationKey`) or wait until tomorrow."
     )]
@@ -56,7 +56,8 @@ pub enum RefundError {
         /// The part of the limit that is left today, in minor units.
         left: i64,
     },
-    /// The charge's funds do not contain this refund. This is a defect, or a row that was edited by hand.
+    /// The refund would make the charge's funds inconsistent. The cause is a defect, or a row that was edited
+    /// by hand.
     #[error(transparent)]
     Funds(#[from] FundsError),
     /// A held tranche could not be released.

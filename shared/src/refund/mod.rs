@@ -1,5 +1,5 @@
-//! Refunds: request validation, wire format, reads and writes, and the limits of refunds to third parties. The type and
-//! its state machine are in [`domain::refund`].
+//! Refunds: request validation, wire format, reads and writes, and the limits of refunds to third parties.
+//! The type and its state machine are in [`domain::refund`].
 
 mod error;
 mod repository;

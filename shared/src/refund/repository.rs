@@ -1,4 +1,4 @@
-//! Reads refunds and writes their steps.
+//! Reads refunds and writes their changes.
 
 use domain::acquirer::RefundCapabilities;
 use domain::calendar::Day;
@@ -18,7 +18,7 @@ use crate::wallet::{CreditsRead, DebitPlan, Wallets};
 /// How long a charge counts as busy after a change, in milliseconds.
 const BUSY_FOR_MS: i64 = 250;
 
-/// The repository of refunds, over all scopes.
+/// The repository of the refunds of all scopes.
 #[derive(Clone, Debug)]
 pub struct Refunds {
     store: Store,
@@ -30,8 +30,8 @@ impl Refunds {
         Self { store }
     }
 
-    /// Reads a refund of any scope; the caller checks the scope. Without an id the result is `None`, and nothing is
-    /// read.
+    /// Reads a refund of any scope; the caller checks the scope. Without an id the result is `None`, and
+    /// nothing is read.
     pub async fn find(&self, id: Option<RefundId>) -> Result<Option<Refund>, StoreError> {
         match id {
             Some(id) => self.store.get(&Refund::key_of(id)).await,
@@ -39,8 +39,8 @@ impl Refunds {
         }
     }
 
-    /// Reads the refunds of a charge of any scope, newest first. Without an id the result is empty, and nothing is
-    /// read.
+    /// Reads the refunds of a charge of any scope, newest first. Without an id the result is empty, and
+    /// nothing is read.
     pub async fn for_charge(&self, charge: Option<ChargeId>) -> Result<Vec<Refund>, StoreError> {
         let Some(charge) = charge else { return Ok(Vec::new()) };
         let pk = Charge::key_of(charge).pk;
@@ -49,8 +49,8 @@ impl Refunds {
         Ok(refunds)
     }
 
-    /// Returns the refund that moved a charge to `REFUNDED`: the last one that reached the payer. `None` when the
-    /// charge is not refunded, or was refunded without ever being credited.
+    /// Returns the refund that moved a charge to `REFUNDED`: the last refund that succeeded. `None` when the
+    /// charge is not refunded, or its payment was returned without being credited.
     pub async fn completing_refund(&self, charge: &Charge) -> Result<Option<Refund>, StoreError> {
         if charge.status != TransactionStatus::Refunded || charge.settlement.is_none() {
             return Ok(None);
@@ -60,9 +60,9 @@ impl Refunds {
         Ok(completed.max_by_key(|refund| refund.updated_at))
     }
 
-    /// Creates a refund of a charge that was just read. `stored` is the refund that the caller has read under the
-    /// request's idempotency key; then the request is a replay. Concurrent refunds together never exceed the charge's
-    /// remaining amount or the wallet's available balance.
+    /// Creates a refund of a charge that was just read. `stored` is the existing refund with the request's
+    /// idempotency key, if there is one; the caller has just read it. Concurrent refunds together never
+    /// exceed the charge's remaining amount or the wallet's available balance.
     ///
     /// # Errors
     ///
@@ -75,8 +75,8 @@ impl Refunds {
         capabilities: RefundCapabilities,
         clock: &Clock,
     ) -> Result<Created<Refund>, RefundError> {
-        // A replay returns the stored refund even if the charge or the balance no longer allows it, so it is checked
-        // first.
+        // This check is first, because a replay returns the stored refund even if the charge or the balance
+        // no longer allows the refund.
         if let Some(stored) = stored {
             return replayed(stored, request);
         }
@@ -100,7 +100,8 @@ impl Refunds {
                     }
                 }
                 Ok(Attempt::Stale) => {}
-                // A concurrent request with the same idempotency key may have created the refund and used the money.
+                // A concurrent request with the same idempotency key may have created the refund and used the
+                // money.
                 Err(error) if error.is_refusal() => {
                     return match self.find(Some(id)).await? {
                         Some(stored) => replayed(stored, request),
@@ -112,8 +113,8 @@ impl Refunds {
         }
     }
 
-    /// Plans the writes of one attempt: the charge, the refund, the reservation in the day's limit if there is one, and
-    /// the posting.
+    /// Plans the writes of one attempt: the charge, the refund, the posting and, if a daily limit applies,
+    /// the reservation in that limit.
     async fn plan_writes(
         &self,
         caller: &Caller,
@@ -148,7 +149,8 @@ impl Refunds {
                 if let Some(day) = charge.release_on().filter(|day| now >= day.starts_at()) {
                     wallets.release(charge.scope, charge.currency, day, now).await?;
                 }
-                // Another caller may have released the tranche, or credited the wallet, since the wallet was read.
+                // Since the wallet was read, another caller may also have released the tranche or credited
+                // the wallet.
                 let wallet = wallets.in_currency(&charge.scope, charge.currency).await?;
                 let available = wallet.available().map_err(StoreError::from)?.get();
                 if available < needed {
@@ -159,15 +161,16 @@ impl Refunds {
         }
     }
 
-    /// Builds the error of a refund that exceeds the day's limit, with the part of the limit that is left.
+    /// Builds the error of a refund that exceeds the daily limit, with the part of the limit that is left
+    /// today.
     async fn over_limit(&self, refund: &Refund, limit: i64, day: Day) -> Result<RefundError, StoreError> {
         let reserved = third_party::reserved(&self.store, &refund.scope, day).await?;
         let left = limit.saturating_sub(reserved).max(0);
         Ok(RefundError::OverThirdPartyLimit { limit, left })
     }
 
-    /// Moves a pending refund to `IN_PROGRESS`, which claims it: only the caller whose write succeeds requests it from
-    /// the acquirer. Returns the refund as it is afterwards, also when another caller claimed it.
+    /// Moves a pending refund to `IN_PROGRESS`. If another caller has changed the refund meanwhile, returns
+    /// the stored refund. A refund that is not pending is returned unchanged.
     pub async fn claim(&self, refund: Refund, now: Timestamp) -> Result<Refund, StoreError> {
         if refund.status != RefundStatus::Pending {
             return Ok(refund);
@@ -185,7 +188,8 @@ impl Refunds {
         Ok(now.millis_since(self.charge(id).await?.read_at(now).updated_at) < BUSY_FOR_MS)
     }
 
-    /// Ends a refund. A pending refund first moves to `IN_PROGRESS`. A refund that has ended is returned unchanged.
+    /// Ends a refund. A pending refund first moves to `IN_PROGRESS`. A refund that has ended is returned
+    /// unchanged.
     pub async fn end(
         &self,
         refund: Refund,
@@ -225,22 +229,24 @@ impl Refunds {
     }
 }
 
-/// The indexes of the writes that create a refund.
+/// The index of the charge's replacement among the writes that create a refund.
 const CHARGE_WRITE: usize = 0;
 
+/// The index of the refund's insert.
 const REFUND_WRITE: usize = 1;
 
-/// The reservation in the day's limit, when the refund is limited.
+/// The index of the reservation in the daily limit, if a limit applies to the refund.
 const LIMIT_WRITE: usize = 2;
 
 /// The result of an attempt to create a refund.
 enum Attempt {
     Planned(Vec<Write>, Box<Refund>),
-    /// The wallet changed since it was read; the update must try again.
+    /// The wallet has changed since it was read, so the update must start another attempt.
     Stale,
 }
 
-/// Returns a stored refund if the request is a replay of its request, else the error for a reused idempotency key.
+/// Returns the stored refund if the request has the same body as the one that created it. Otherwise the
+/// idempotency key was reused.
 fn replayed(stored: Refund, request: &NewRefund) -> Result<Created<Refund>, RefundError> {
     if request.is_replay_of(&stored.request_hash) {
         Ok(Created::Replayed(stored))

@@ -1,5 +1,5 @@
-//! Validates and hashes the request that refunds a payment (contract: `POST /v1/payments/{id}/refund`), and plans the
-//! refund by the charge, the acquirer's capabilities and the account's settings.
+//! Validates and hashes the request that refunds a payment (contract: `POST /v1/payments/{id}/refund`), and
+//! plans the refund from the request, the charge, the acquirer's capabilities and the account's settings.
 
 use domain::account::AccountSettings;
 use domain::acquirer::RefundCapabilities;
@@ -18,7 +18,7 @@ use crate::http::{Fields, JsonObject, Object, Problem};
 use crate::refund::RefundError;
 use crate::refund::third_party::is_third_party;
 
-/// The length of an `idempotencyKey` in characters (contract: Limits).
+/// The shortest and the longest `idempotencyKey`, in characters (contract: Limits).
 const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (8, 128);
 
 /// The longest reason, in characters (contract: Limits).
@@ -82,7 +82,8 @@ impl NewRefund {
         RefundId::derive(charge, &self.idempotency_key)
     }
 
-    /// Returns whether this request is a replay of the request with that hash: the bodies are equal.
+    /// Returns whether this request has the same body as the request with that hash, apart from the
+    /// idempotency key.
     pub fn is_replay_of(&self, request_hash: &str) -> bool {
         self.hash == request_hash
     }
@@ -91,8 +92,8 @@ impl NewRefund {
     ///
     /// # Errors
     ///
-    /// - [`RefundError::MethodNotSupported`] and [`RefundError::CashoutNotSupported`]: the acquirer cannot make the
-    ///   refund.
+    /// - [`RefundError::MethodNotSupported`] and [`RefundError::CashoutNotSupported`]: the acquirer cannot
+    ///   make the refund.
     /// - [`RefundError::OnlyForPix`]: the request has fields for Pix, but the payment was by another method.
     /// - [`RefundError::PayerOnly`]: the account's settings forbid the destination.
     pub fn plan(
@@ -134,8 +135,9 @@ impl NewRefund {
         })
     }
 
-    /// Returns the strategy for a payment by Pix: the requested one, or a cash-out by default. With an acquirer that
-    /// cannot send a Pix, it is a devolution, and a request that needs a cash-out fails.
+    /// Returns the strategy for a payment by Pix: the requested one, or a cash-out by default. If the
+    /// acquirer cannot send a Pix (`cashout` is false), the strategy is a devolution, and a request that
+    /// needs a cash-out fails.
     pub(super) fn strategy_of_pix(&self, cashout: bool) -> Result<RefundStrategy, RefundError> {
         if cashout {
             return Ok(self.strategy.unwrap_or(RefundStrategy::Cashout));
@@ -147,7 +149,8 @@ impl NewRefund {
         Ok(RefundStrategy::Devolution)
     }
 
-    /// Returns the strategy for a payment by another method than Pix: always a devolution. Fails when the request has a
+    /// Returns the strategy for a payment by another method than Pix: always a devolution, because the
+    /// payment itself is reversed. So a MED case cannot take that money again. Fails when the request has a
     /// field that only a payment by Pix allows.
     fn strategy_of_other_method(&self) -> Result<RefundStrategy, RefundError> {
         let sent = [

@@ -1,4 +1,5 @@
-//! Tests the state machine of refunds and the validation of requests. Effects on wallets are in the wallet's tests.
+//! Tests the state machine of refunds and the validation of requests. The wallet's tests cover the effects on
+//! wallets.
 
 use serde_json::{Value, json};
 
@@ -47,7 +48,7 @@ fn ended(refund: &Refund, charge: &Charge, end: RefundOutcome) -> RefundStep {
 }
 
 #[test]
-fn a_refund_goes_through_in_progress_and_ends_once() {
+fn a_refund_ends_once_and_only_from_in_progress() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
     assert_eq!((step.refund.status, step.charge.status), (RefundStatus::Pending, TransactionStatus::Paid));
     assert_eq!(step.refund.ended(&step.charge, RefundOutcome::Refunded, at(101)).unwrap(), None);
@@ -91,7 +92,7 @@ fn partial_refunds_leave_a_payment_paid_until_they_reach_its_amount() {
     assert_eq!(exceeding, Err(RefundRefused::ExceedsRemaining { remaining: MinorUnits::new(600) }));
     let rest = requested(&first.charge, "refund-02", json!({})).unwrap();
     assert_eq!(rest.refund.share.gross.minor(), 600);
-    // The whole amount is in refunds in progress.
+    // The finished refund and the one in progress together take the whole amount.
     let more = requested(&rest.charge, "refund-03", json!({"amount": 1}));
     assert_eq!(more, Err(RefundRefused::ExceedsRemaining { remaining: MinorUnits::ZERO }));
     let rest = ended(&rest.refund, &rest.charge, RefundOutcome::Refunded);
@@ -100,7 +101,7 @@ fn partial_refunds_leave_a_payment_paid_until_they_reach_its_amount() {
 }
 
 #[test]
-fn a_failed_refund_returns_its_amount_for_further_refunds() {
+fn the_amount_of_a_failed_refund_can_be_refunded_again() {
     let step = requested(&paid(), "refund-01", json!({})).unwrap();
     let failed = ended(&step.refund, &step.charge, RefundOutcome::Failed);
     assert!(failed.charge.funds.is_whole());
@@ -132,7 +133,7 @@ fn devolution(amount: i64) -> RefundStep {
 }
 
 #[test]
-fn a_refund_that_ends_during_a_dispute_leaves_it_disputed() {
+fn a_charge_stays_disputed_when_a_refund_ends_during_the_dispute() {
     let step = devolution(1000);
     let case = disputed(&step.charge);
     let done = ended(&step.refund, &case.charge, RefundOutcome::Refunded);
@@ -140,7 +141,8 @@ fn a_refund_that_ends_during_a_dispute_leaves_it_disputed() {
         (done.charge.status, done.charge.funds.refunded().unwrap().get()),
         (TransactionStatus::Dispute, 1000)
     );
-    // The refund returned the whole amount, so the charge ends as refunded for every decision of the case.
+    // The refund returned the whole amount. So the charge is refunded after every decision, whether the
+    // refund or the case ends first.
     for decision in Decision::all() {
         let over = case.case.decided(&done.charge, decision, at(104)).unwrap().unwrap();
         assert_eq!((over.charge.status, over.posting), (TransactionStatus::Refunded, None));
@@ -151,10 +153,10 @@ fn a_refund_that_ends_during_a_dispute_leaves_it_disputed() {
 }
 
 #[test]
-fn a_fully_refunded_charge_is_refunded_even_if_a_case_was_lost() {
+fn a_fully_refunded_charge_ends_as_refunded_even_if_a_case_is_lost() {
     let step = requested(&paid(), "refund-01", json!({"strategy": "cashout"})).unwrap();
     let case = disputed(&step.charge);
-    assert_eq!(case.case.moved, 1000, "a cash-out is a payment of its own and does not shield the charge");
+    assert_eq!(case.case.moved, 1000, "a cash-out does not reduce the amount that a case can claim");
     let done = ended(&step.refund, &case.charge, RefundOutcome::Refunded);
     let lost = case.case.accepted(&done.charge, at(104)).unwrap().unwrap();
     assert_eq!(
@@ -173,7 +175,7 @@ fn the_amount_of_a_failed_refund_goes_to_the_case_that_claimed_it() {
     assert_eq!(case.case.moved, 600);
     assert_eq!(requested(&case.charge, "refund-02", json!({})), Err(RefundRefused::Disputed));
     let change = |step: &RefundStep, account| step.posting.change(account).unwrap();
-    // The case is open: it retains the rest of its claim.
+    // The case is still open, so it retains the refund's amount too.
     let failed = ended(&step.refund, &case.charge, RefundOutcome::Failed);
     assert_eq!(change(&failed, LedgerAccount::MerchantRetained), 400);
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 0);
@@ -181,7 +183,7 @@ fn the_amount_of_a_failed_refund_goes_to_the_case_that_claimed_it() {
     assert_eq!((lost.case.moved.get(), lost.charge.funds.med_lost.get()), (1000, 1000));
     let won = case.case.decided(&failed.charge, Decision::Merchant, at(104)).unwrap().unwrap();
     assert_eq!((won.case.moved.get(), won.charge.status), (1000, TransactionStatus::Paid));
-    // The case was lost before the refund failed: the loss takes the rest of its claim.
+    // The case was lost before the refund failed, so the refund's amount is lost too.
     let lost = case.case.accepted(&case.charge, at(102)).unwrap().unwrap();
     let failed = ended(&step.refund, &lost.charge, RefundOutcome::Failed);
     assert_eq!(change(&failed, LedgerAccount::MedLosses), 400);
@@ -189,7 +191,7 @@ fn the_amount_of_a_failed_refund_goes_to_the_case_that_claimed_it() {
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 0);
     assert_eq!(failed.posting.amount.checked_sub(failed.posting.fee), failed.posting.net());
     assert_eq!((failed.charge.status, failed.charge.funds.med_unmet.get()), (TransactionStatus::Dispute, 0));
-    // The case was won before the refund failed: the merchant gets the amount.
+    // The case was won before the refund failed, so the merchant gets the refund's amount back.
     let won = case.case.decided(&case.charge, Decision::Merchant, at(102)).unwrap().unwrap();
     let failed = ended(&step.refund, &won.charge, RefundOutcome::Failed);
     assert_eq!(change(&failed, LedgerAccount::MerchantAvailable), 400);
@@ -213,14 +215,14 @@ fn the_merchant_chooses_the_strategy_of_a_pix_refund() {
     );
     assert_eq!(strategy(json!({"strategy": "devolution"})).unwrap(), (RefundStrategy::Devolution, 0));
     // An acquirer that cannot send a Pix refuses a request that needs a cash-out.
-    let without = |extra: Value| parse(extra).unwrap().strategy_of_pix(false);
-    assert_eq!(without(json!({})).unwrap(), RefundStrategy::Devolution);
+    let without_cashout = |extra: Value| parse(extra).unwrap().strategy_of_pix(false);
+    assert_eq!(without_cashout(json!({})).unwrap(), RefundStrategy::Devolution);
     for extra in [
         json!({"strategy": "cashout"}),
         json!({"destinationKey": "29537995593"}),
         json!({"passFeeToTenant": true}),
     ] {
-        assert!(matches!(without(extra), Err(RefundError::CashoutNotSupported)));
+        assert!(matches!(without_cashout(extra), Err(RefundError::CashoutNotSupported)));
     }
     let by = |method| {
         let mut charge = paid();
@@ -280,7 +282,7 @@ fn each_failing_field_of_a_request_is_reported() {
 }
 
 #[test]
-fn each_step_carries_the_charge_of_that_moment() {
+fn each_change_of_a_refund_copies_the_charges_current_state() {
     let first = requested(&paid(), "refund-01", json!({"amount": 300})).unwrap();
     let second = requested(&first.charge, "refund-02", json!({"amount": 500})).unwrap();
     let ended = ended(&second.refund, &second.charge, RefundOutcome::Refunded);
@@ -304,7 +306,7 @@ fn a_refund_to_the_payer_has_no_third_party_attributes_in_its_row() {
 }
 
 #[test]
-fn every_key_except_the_payers_reported_document_is_a_third_partys() {
+fn every_key_except_the_payers_reported_document_counts_as_a_third_partys() {
     let reported = |document: Option<&str>| {
         let mut charge = paid();
         charge.applied_payment.as_mut().unwrap().payer_document =

@@ -9,8 +9,9 @@ use domain::time::Timestamp;
 use domain::wallet::RefundStrategy;
 use serde::Serialize;
 
-/// A refund on the wire (contract: Refund). Beyond the contract it has `strategy`, for a payment by Pix, and the masked
-/// `destinationKey`, when the request named one.
+/// A refund on the wire (contract: Refund). It has two fields beyond the contract: `strategy`, which is
+/// `null` unless the payment was by Pix, and `destinationKey`, the request's Pix key in masked form or
+/// `null`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RefundView<'a> {

@@ -1,5 +1,5 @@
-//! Reads and writes rollups. Each change of a charge is counted once: the transaction that adds to the sums also
-//! inserts a marker for the change. If the marker exists already, the change was counted before.
+//! Reads and writes rollups. Each change of a charge is counted once: the transaction that adds to the sums
+//! also inserts a marker for the change. If the marker exists already, the change was counted before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,16 +15,16 @@ use domain::time::Timestamp;
 
 use crate::store::{CommitOutcome, Item, Order, Store, StoreError, Write, text};
 
-/// The most changes in one transaction. Each needs a marker and at most one row of a day; one more row holds the sums
-/// of all time. Together they stay within DynamoDB's 100 rows.
+/// The most changes in one transaction, which DynamoDB limits to 100 rows. Forty changes write at most 81:
+/// for each a marker and the row of its day, and one row with the sums of all time.
 const CHANGES_PER_TRANSACTION: usize = 40;
 
-/// The length in days from which a window is read by two concurrent queries. A query returns at most 1 MB per request,
-/// about 1,400 rows, and further requests of it are sequential.
+/// A window of at least this many days is read by two concurrent queries. A request of a query returns at
+/// most 1 MB, about 1,400 rows, and its next request must wait for it. A day has one row per currency.
 const DAYS_PER_QUERY: u64 = 183;
 
-/// The row that marks a change as counted. It is kept as long as events are, because quarantined stream records may be
-/// replayed late.
+/// The row that marks a change as counted. It is kept as long as events are, because quarantined stream
+/// records may be replayed late.
 #[derive(Debug, Deserialize, Serialize)]
 struct Marker {
     charge: ChargeId,
@@ -54,7 +54,7 @@ pub struct DayRow {
     pub sums: Sums,
 }
 
-/// The repository of rollups, over all scopes.
+/// The repository of all scopes' rollups.
 #[derive(Clone, Debug)]
 pub struct Rollups {
     store: Store,
@@ -66,8 +66,9 @@ impl Rollups {
         Self { store }
     }
 
-    /// Counts changes of one scope's charges, each exactly once: changes repeated in `changes`, or counted by an
-    /// earlier call, are skipped. After a failure some changes may be counted, and the whole call can be repeated.
+    /// Adds changes of one scope's charges to the sums. Skips a change that `changes` contains twice, or that
+    /// an earlier call counted. After an error, some of the changes are counted, and the caller can repeat
+    /// the whole call.
     pub async fn count(&self, changes: Vec<RollupChange>, now: Timestamp) -> Result<(), StoreError> {
         let mut seen = BTreeSet::new();
         let changes: Vec<RollupChange> =
@@ -78,7 +79,8 @@ impl Rollups {
         Ok(())
     }
 
-    /// Counts the changes of one transaction. When markers exist already, drops those changes and retries.
+    /// Counts changes in one transaction. If the markers of some changes exist already, retries without these
+    /// changes.
     async fn count_chunk(&self, changes: Vec<RollupChange>, now: Timestamp) -> Result<(), StoreError> {
         let mut left = changes;
         while !left.is_empty() {
@@ -86,7 +88,8 @@ impl Rollups {
                 CommitOutcome::Done => return Ok(()),
                 CommitOutcome::Conflict { at } => {
                     let before = left.len();
-                    // The markers are the first writes, so the index of a marker is that of its change.
+                    // The markers are the first writes, in the order of the changes. So the index of a marker
+                    // is that of its change.
                     let indexed = left.into_iter().enumerate();
                     left =
                         indexed.filter(|(index, _)| !at.contains(index)).map(|(_, change)| change).collect();
@@ -119,7 +122,8 @@ impl Rollups {
 
     /// Reads the sums of the days from `first` to `last`, both inclusive, oldest first, in one query.
     pub async fn for_days(&self, scope: &Scope, first: Day, last: Day) -> Result<Vec<DayRow>, StoreError> {
-        // '#' follows the day in a sort key. '$' sorts after '#', so this bound includes every row of the last day.
+        // '#' follows the day in a sort key. '$' sorts after '#', so this bound includes every row of the
+        // last day.
         let (from, to) = (format!("{DAY_SORT}{first}"), format!("{DAY_SORT}{last}$"));
         let items = self.store.range(&partition(scope), (&from, &to), Order::OldestFirst, usize::MAX).await?;
         items.iter().map(day_row).collect()
@@ -132,7 +136,8 @@ impl Rollups {
     }
 }
 
-/// Returns the writes that count changes: their markers in the same order, then the sums, merged by row.
+/// Returns the writes that count changes: first the markers, in the order of the changes, then one addition
+/// for each row of sums.
 fn count_writes(changes: &[RollupChange], now: Timestamp) -> Result<Vec<Write>, StoreError> {
     let mut writes = Vec::new();
     let mut rows: BTreeMap<(String, String), Sums> = BTreeMap::new();

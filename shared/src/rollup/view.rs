@@ -1,5 +1,5 @@
-//! The wire formats of statistics (contract: `GET /v1/payments/stats`; design: metrics body), computed from the daily
-//! sums of a window.
+//! The wire formats of statistics (contract: `GET /v1/payments/stats`; design: metrics body), computed from
+//! the daily sums of a window.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use domain::vocabulary::Vocabulary;
 use crate::http::{Fields, Problem, Query};
 use crate::rollup::DayRow;
 
-/// The most points of `dailyVolume` (contract: Limits).
+/// The most entries of `dailyVolume` (contract: Limits).
 const MAX_DAILY_POINTS: u64 = 366;
 
-/// The number of business days without a `days` parameter (contract: `GET /v1/payments/stats`).
+/// The number of business days if the request has no `days` (contract: `GET /v1/payments/stats`).
 const DEFAULT_DAYS: u32 = 7;
 
 /// The largest `days`: more than a century.
@@ -27,7 +27,9 @@ const MAX_DAYS: u32 = 36_500;
 /// The query parameters of statistics, validated.
 #[derive(Clone, Copy, Debug)]
 pub struct StatsQuery {
-    /// The number of business days (`America/Sao_Paulo`), today included.
+    /// The length of the window, in business days of Brazil's banks. The window ends today
+    /// (`America/Sao_Paulo`). It also contains the days in between, such as Saturdays, which this number does
+    /// not count. See [`Window::of_business_days`].
     pub days: u32,
     /// The only currency to include; `None` includes all.
     pub currency: Option<Currency>,
@@ -38,7 +40,7 @@ impl StatsQuery {
     ///
     /// # Errors
     ///
-    /// Reports every failing parameter at once; an unknown parameter fails too.
+    /// Lists all invalid and unknown parameters in one error.
     pub fn parse_stats(query: &Query) -> Result<Self, Problem> {
         Self::parse(query, &["days"])
     }
@@ -47,7 +49,7 @@ impl StatsQuery {
     ///
     /// # Errors
     ///
-    /// Reports every failing parameter at once; an unknown parameter fails too.
+    /// Lists all invalid and unknown parameters in one error.
     pub fn parse_metrics(query: &Query) -> Result<Self, Problem> {
         Self::parse(query, &["days", "currency"])
     }
@@ -108,8 +110,9 @@ fn volumes(by_currency: &BTreeMap<Currency, Sums>) -> Vec<CurrencyVolume> {
     by_currency.iter().map(volume).collect()
 }
 
-/// Returns the volumes of the methods with a paid charge. The contract's entry has no currency, so the minor units of a
-/// method that supports several currencies are added up.
+/// Returns the volume of each payment method that has a paid charge. The contract's entry has no currency. So
+/// for a method with several currencies (cards, crypto), the minor units of all of them are added up. A
+/// request for `metrics` with `currency` returns the volumes in one currency.
 fn methods(sums: &Sums) -> Vec<MethodVolume> {
     let volume = |(name, method)| MethodVolume {
         method: name,
@@ -119,8 +122,8 @@ fn methods(sums: &Sums) -> Vec<MethodVolume> {
     PaymentMethod::vocabulary().into_iter().map(volume).filter(|method| method.count > 0).collect()
 }
 
-/// Returns `part` / `whole` in units of 1/`scale`, rounded half-up; 0 when `whole` is 0. A payment may be counted
-/// shortly before its charge, so a `part` above `whole` counts as `whole`.
+/// Returns `part` / `whole` in units of 1/`scale`, rounded half-up, or 0 when `whole` is 0. A `part` above
+/// `whole` counts as `whole`: the payment of a charge may be counted shortly before its creation.
 fn share(part: i64, whole: i64, scale: u32) -> u32 {
     let [part, whole] = [part.min(whole), whole].map(|count| u128::try_from(count).unwrap_or_default());
     let doubled = part.saturating_mul(2).saturating_mul(u128::from(scale)).saturating_add(whole);
@@ -142,6 +145,7 @@ pub struct StatsView {
     total_transactions: i64,
     paid_transactions: i64,
     today_transactions: i64,
+    /// The share of the payments created in the window that were paid, in percent.
     success_rate: u32,
     volume_by_currency: Vec<CurrencyVolume>,
     today_volume_by_currency: BTreeMap<Currency, i64>,
@@ -204,6 +208,7 @@ pub struct MetricsView {
     days: u32,
     currency: Option<Currency>,
     funnel: Funnel,
+    /// The share of the payments created in the window that were paid, from 0 to 1.
     conversion_rate: f64,
     average_ticket: Option<i64>,
     average_time_to_pay_seconds: Option<i64>,
@@ -265,7 +270,7 @@ mod tests {
     use crate::rollup::view::*;
 
     #[test]
-    fn a_share_is_rounded_half_up_and_is_zero_of_zero() {
+    fn a_share_is_rounded_half_up_and_is_zero_when_the_whole_is_zero() {
         for (part, whole, expected) in [
             (0, 0, 0),
             (0, 7, 0),
@@ -368,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_window_has_its_latest_366_points_and_whole_totals() {
+    fn daily_volume_has_the_latest_366_days_and_totals_cover_the_whole_window() {
         let rows = [row(
             "2020-01-02",
             Currency::BRL,

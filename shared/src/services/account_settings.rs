@@ -1,5 +1,5 @@
-//! Changes an account's settings, and their copies in the rows of its API keys. Authentication reads a key's row alone,
-//! so each row carries a copy.
+//! Changes an account's settings, and the copies of them in the rows of its API keys. A key's row contains a
+//! copy, because authentication reads only that row.
 
 use domain::account::{Account, AccountSettings};
 use domain::audit::Operator;
@@ -9,8 +9,8 @@ use domain::time::Timestamp;
 use crate::account::{AccountError, Accounts};
 use crate::api_key::ApiKeys;
 
-/// Changes an account's settings together with an audit row, and then updates the copy in each API key's row. After an
-/// interrupted call, repeating the same change updates the remaining keys.
+/// Changes an account's settings and writes an audit row. Then updates the copy in each API key's row. If the
+/// call was interrupted, repeating the same change updates the remaining keys.
 ///
 /// # Errors
 ///

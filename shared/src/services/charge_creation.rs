@@ -1,6 +1,6 @@
-//! Creates a charge: the acquirer makes the payment code or other data that the payer needs, and one conditional put
-//! stores the charge. When the acquirer needs longer, the charge is stored as pending, and `acquirer-worker` finalises
-//! it.
+//! Creates a charge. The acquirer makes the payment code or other data that the payer needs. Then one
+//! conditional write stores the charge. If the acquirer needs more time, the charge is stored as pending, and
+//! `acquirer-worker` finalises it.
 
 use domain::charge::{Artefacts, Charge, Funds, TransactionStatus, transition};
 use domain::ids::{ChargeId, Mode};

@@ -1,4 +1,5 @@
-//! Verifies a scope's money: compares the postings with the counters of its wallets and the funds of its charges.
+//! Verifies a scope's ledger: compares the sums of its postings with the counters of its wallets, and with
+//! the funds in the rows of its charges.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,12 +20,12 @@ const CHARGES_PER_READ: usize = 1_000;
 /// The pause before the verification is repeated to confirm differences.
 const BEFORE_RECHECK: Duration = Duration::from_millis(250);
 
-/// Sums all postings of a scope again, and compares the sums with the counters of its wallets and the funds of its
+/// Sums all postings of a scope, and compares the sums with the counters of its wallets and the funds of its
 /// charges. Calls `progress` with the number of postings read so far.
 ///
-/// A charge may change between the read of its postings and the read of its row. So a difference of its funds is
-/// reported only if a second verification finds the same difference. A charge that merely changed shows another
-/// difference or none.
+/// A charge may change between the read of its postings and the read of its row. So a difference of its funds
+/// is reported only if a second verification finds the same difference. If the charge has merely changed, the
+/// second verification finds another difference or none.
 ///
 /// # Errors
 ///
@@ -80,12 +81,12 @@ fn differences_of(charge: &Charge, sums: &ChargeSums) -> Result<Vec<Difference>,
         ("retained for MED cases", sums.med_held, funds.med_held),
         ("lost to MED cases", sums.med_lost, funds.med_lost),
     ];
-    let differing = compared.into_iter().filter(|(_, posted, kept)| posted != kept);
-    let difference = |(what, posted, kept): (&str, MinorUnits, MinorUnits)| Difference {
+    let differing = compared.into_iter().filter(|(_, posted, stored)| posted != stored);
+    let difference = |(figure, posted, stored): (&str, MinorUnits, MinorUnits)| Difference {
         currency: sums.currency,
-        figure: format!("{} {what}", charge.id),
+        figure: format!("{} {figure}", charge.id),
         posted: posted.get(),
-        stored: kept.get(),
+        stored: stored.get(),
     };
     Ok(differing.map(difference).collect())
 }

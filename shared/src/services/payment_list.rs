@@ -1,8 +1,10 @@
-//! Lists payments (contract: `GET /v1/payments`) by page number or by cursor, with the total number of matches.
+//! Lists payments (contract: `GET /v1/payments`) by page number or by cursor, with the total number of
+//! matches.
 //!
-//! In order of creation, a page costs one query of index entries and one `BatchGetItem`. The total comes from the
-//! rollups, which are read concurrently, or from the query if it reached the end of the list. For any other order, all
-//! matching payments are read and sorted in memory, up to a limit.
+//! A page in order of creation costs one query of index entries and one `BatchGetItem`. If the query reaches
+//! the end of the list, it also provides the total. Otherwise the total is computed from the rollups, which
+//! are read at the same time. For any other order, all matching payments are read and sorted in memory, and
+//! the request fails if more than 1,000 match.
 
 use std::cmp::Ordering;
 
@@ -25,18 +27,20 @@ use crate::http::{Fields, Problem, Query};
 use crate::rollup::{DayRow, Rollups};
 use crate::store::{ListIndex, Order, PageError, Store, StoreError};
 
-/// The page size without a `limit`, and the largest page (contract: Limits).
+/// The page size if the request has no `limit`, and the largest page size (contract: Limits).
 const DEFAULT_LIMIT: u32 = 20;
 const MAX_LIMIT: u32 = 100;
 
-/// The most payments before a page. A page reads their index entries too, and this many still fit one query.
+/// The most payments that a page by number can skip. Their index entries are read too, and this many still
+/// fit in one query.
 const MAX_OFFSET: usize = 5_000;
 
-/// The most payments that are sorted in memory: a few megabytes, and ten `BatchGetItem` requests.
+/// The most payments that are sorted in memory. They take a few megabytes and ten `BatchGetItem` requests.
 const MAX_SORTED: usize = 1_000;
 
-/// The length up to which a list has an exact total at any moment. Its index entries are read to the end, which costs
-/// five read units. The rollups lag behind by the delay of the stream.
+/// The length of the longest list whose total is always exact. The index entries of such a list are read to
+/// its end, which costs at most five read units. The total of a longer list comes from the rollups, which lag
+/// behind by the delay of the stream.
 const EXACT_TOTAL: usize = 250;
 
 const PARAMETERS: [&str; 8] =
@@ -68,7 +72,7 @@ enum SortOrder {
 }
 
 impl SortOrder {
-    /// Reverses an ascending comparison for the descending order.
+    /// Converts an ascending comparison into one of this order.
     fn apply(self, ascending: Ordering) -> Ordering {
         match self {
             Self::Ascending => ascending,
@@ -98,7 +102,8 @@ pub struct PaymentPage {
     pub limit: u32,
     /// Whether more payments follow.
     pub has_more: bool,
-    /// The `starting_after` of the next page. `None` on the last page, and in any other order than that of creation.
+    /// The `starting_after` of the next page. `None` on the last page, and if the list is sorted by another
+    /// field than `createdAt`.
     pub next_cursor: Option<ChargeId>,
 }
 
@@ -107,7 +112,7 @@ impl PaymentFilter {
     ///
     /// # Errors
     ///
-    /// Reports every failing parameter at once; an unknown parameter fails too.
+    /// Lists all invalid and unknown parameters in one error.
     pub fn parse(query: &Query) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, &PARAMETERS);
@@ -178,15 +183,17 @@ impl PaymentFilter {
         PaymentPage { payments, total, page, limit: self.limit, has_more: false, next_cursor: None }
     }
 
-    /// Returns the range of index entries for a page, and the number of entries to read. Without a cursor the range
-    /// starts at the first payment: a page by number skips the earlier entries, and a short list is counted to its end.
+    /// Returns the first and last sort key of a page's index entries, and the number of entries to read.
+    /// Without a cursor, reading begins at the first payment: the entries before the page are skipped, and a
+    /// list of up to [`EXACT_TOTAL`] entries is read to its end.
     fn index_range(&self, cursor: Option<&str>) -> (String, String, usize) {
         let (from, to) = sort_range(self.start, self.end);
         let Some(cursor) = cursor else {
             return (from, to, self.offset().saturating_add(self.limit()).max(EXACT_TOTAL).saturating_add(1));
         };
         let cursor = cursor.to_owned();
-        // One extra entry shows whether more follow. The other is the cursor's own entry, which the range includes.
+        // Two more than the limit: the range includes the cursor's own entry, and one extra entry shows
+        // whether more follow.
         let limit = self.limit().saturating_add(2);
         match self.order {
             SortOrder::Ascending => (from.max(cursor), to, limit),
@@ -203,7 +210,7 @@ pub enum PaymentListError {
         "can sort at most {MAX_SORTED} payments, and more match; narrow the list by `status`, `startDate` and `endDate`, or read all in the order of `{CREATED_AT}` with `starting_after`"
     )]
     TooManyToSort,
-    /// `starting_after` names no payment of the scope, or a read of DynamoDB failed.
+    /// `starting_after` is not the id of a payment of the scope, or a read of DynamoDB failed.
     #[error(transparent)]
     Page(#[from] PageError),
 }
@@ -226,9 +233,9 @@ impl PaymentList {
         Self { store }
     }
 
-    /// Reads a page of a scope's payments, including charges created by `/v1/charges`. `cursor` is the payment that
-    /// `starting_after` names; the caller has read it. When filtering by status, a payment that has expired since its
-    /// status was written still counts in `total`, but is left out of the page.
+    /// Reads a page of a scope's payments, including charges created by `/v1/charges`. `cursor` is the
+    /// payment that `starting_after` names; the caller has read it. If the list is filtered by status, a
+    /// payment whose expiry is not persisted yet still counts in `total`, but is left out of the page.
     ///
     /// # Errors
     ///
@@ -266,8 +273,8 @@ impl PaymentList {
         let (index, partition) = filter.partition(scope);
         let (from, to, limit) = filter.index_range(cursor);
         let read = async || {
-            // DynamoDB refuses a range that ends before it begins. A cursor outside the requested dates makes such a
-            // range.
+            // DynamoDB refuses a range that ends before it begins. A cursor outside the requested dates leads
+            // to such a range.
             if from > to {
                 return Ok(Vec::new());
             }
@@ -314,8 +321,9 @@ impl PaymentList {
         Ok(PaymentPage { has_more: total > filter.offset().saturating_add(filter.limit()), ..page })
     }
 
-    /// Counts the matching payments. Without dates, the rollup of all time has the number. With dates, the rollups
-    /// count the whole days, and the index entries of the partial days at either end are counted.
+    /// Counts the matching payments. Without dates, the rollup of all time contains the number. With dates,
+    /// adds the daily rollups of the whole days and the number of index entries in the partial days at either
+    /// end.
     async fn count(
         &self,
         scope: &Scope,
@@ -323,7 +331,7 @@ impl PaymentList {
         now: Timestamp,
     ) -> Result<usize, StoreError> {
         let rollups = Rollups::new(self.store.clone());
-        // No payment was created after now, so a later end is no limit.
+        // No payment was created after `now`, so an end after it does not limit the list.
         let end = filter.end.filter(|end| *end < now);
         if filter.start.is_none() && end.is_none() {
             return Ok(count_or_zero(rollups.all_time(scope).await?.get(filter.counter())));
@@ -348,7 +356,7 @@ impl PaymentList {
     }
 }
 
-/// A page of payments on the wire (contract: `GET /v1/payments`), with the cursor fields of the other lists.
+/// The response of `GET /v1/payments` (contract), plus `has_more` and `next_cursor` as in the other lists.
 #[derive(Debug, Serialize)]
 pub struct PaymentListView<'a> {
     data: Vec<PaymentView<'a>>,
@@ -375,14 +383,14 @@ impl<'a> PaymentListView<'a> {
     }
 }
 
-/// Converts a count; a negative one is 0. A count is negative for a moment when the stream reports that a charge left a
-/// status before it reports that the charge entered it.
+/// Converts a count; a negative one becomes 0. A count is negative for a moment if the stream reports that a
+/// charge left a status before it reports that the charge entered that status.
 fn count_or_zero(count: i64) -> usize {
     usize::try_from(count).unwrap_or_default()
 }
 
-/// A range of time, split at the midnights of `America/Sao_Paulo` into whole days and the partial days at either end.
-/// All bounds are inclusive.
+/// A range of time, split at the midnights of `America/Sao_Paulo` into whole days and the partial days at
+/// either end. All bounds are inclusive.
 #[derive(Debug, Eq, PartialEq)]
 struct RangeParts {
     head: Option<(Timestamp, Timestamp)>,
@@ -408,7 +416,7 @@ impl RangeParts {
     }
 }
 
-/// A field's value in a form that sorts. Lists and objects sort by their JSON text.
+/// The value of a field as a key to sort by. Booleans, lists and objects sort by their JSON text.
 #[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum SortKey {
     Number(i64),
@@ -420,7 +428,8 @@ enum SortKey {
 impl SortKey {
     /// Reads a field of a charge as `GET /v1/payments/{id}` shows it. `None` when the field is `null`.
     fn from_field(charge: &Charge, field: &str, public_urls: &PublicUrls) -> Option<Self> {
-        // The QR image is only made when it is the sort field, because it takes longer than all other fields together.
+        // The QR image is generated only if it is the field to sort by, because that takes longer than all
+        // other fields together.
         let view = match field {
             "pixQrCode" => PaymentView::new(charge, public_urls),
             _ => PaymentView::without_qr_image(charge, public_urls),
@@ -441,8 +450,8 @@ impl SortKey {
     }
 }
 
-/// Sorts payments by a field. Payments without a value come last in both directions. Equal payments are sorted by
-/// creation and then by id, in the same direction.
+/// Sorts payments by a field. Payments without a value come last in both directions. Equal payments are
+/// sorted by creation and then by id, in the same direction.
 fn sort_by_field(payments: Vec<Charge>, by: &str, order: SortOrder, public_urls: &PublicUrls) -> Vec<Charge> {
     let keyed = payments
         .into_iter()
@@ -489,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_payments_sort_by_creation_in_the_same_direction() {
+    fn payments_with_equal_values_sort_by_creation_in_the_same_direction() {
         let charges: Vec<Charge> = (0..5).map(numbered).collect();
         assert_eq!(in_order(&charges, "amount", SortOrder::Ascending), [0, 2, 4, 1, 3]);
         assert_eq!(in_order(&charges, "amount", SortOrder::Descending), [3, 1, 4, 2, 0]);
@@ -505,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn amounts_of_tokens_sort_as_numbers() {
+    fn crypto_amounts_sort_as_numbers_instead_of_as_text() {
         let amounts = ["10.000000", "9.500000", "100", "9.400000"];
         let charges: Vec<Charge> = (0..4)
             .map(numbered)
@@ -574,7 +583,7 @@ mod tests {
             let millis = |millis: i64| Timestamp::from_millis(millis).unwrap();
             let (from, to) = (millis(from), millis(from + length));
             let parts = RangeParts::split(Some(from), Some(to));
-            #[expect(clippy::as_conversions, clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "any number will do")]
+            #[expect(clippy::as_conversions, clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the exact value does not matter")]
             let inside = millis(from.millis() + (length as f64 * inside) as i64);
             let holds = |at: Timestamp| {
                 let part = |part: Option<(Timestamp, Timestamp)>| part.is_some_and(|(from, to)| from <= at && at <= to);

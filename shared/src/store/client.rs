@@ -1,4 +1,4 @@
-//! Builds the AWS clients. They share one HTTP client, which is built once at start-up.
+//! Builds the AWS clients. All of them share one HTTP client, which a function builds once at start-up.
 //!
 //! TLS is rustls with ring. It trusts only Amazon's own root certificates, because loading the default root
 //! store makes a cold start seven times as expensive. Credentials come from the environment variables that
@@ -34,15 +34,15 @@ pub struct Aws {
     http: SharedHttpClient,
 }
 
-/// The environment lacks a variable, or the TLS roots can't be read.
+/// A required environment variable is missing, or the TLS roots can't be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct AwsError(String);
 
 impl Aws {
-    /// Reads `AWS_REGION`, `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, and these if they are set:
-    /// `AWS_SESSION_TOKEN`, `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS` and `AWS_ENDPOINT_URL_S3`. A
-    /// DynamoDB endpoint with `http://` makes all clients use plain HTTP.
+    /// Reads the required variables `AWS_REGION`, `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`. Also reads
+    /// the optional variables `AWS_SESSION_TOKEN`, `AWS_ENDPOINT_URL_DYNAMODB`, `AWS_ENDPOINT_URL_SQS` and
+    /// `AWS_ENDPOINT_URL_S3`. If the DynamoDB endpoint begins with `http://`, all clients use plain HTTP.
     ///
     /// # Errors
     ///
@@ -79,9 +79,9 @@ impl Aws {
         self.credentials.clone()
     }
 
-    /// The HTTP client that the AWS clients share. If only one function needs another AWS service, it builds
-    /// that client itself from [`Aws::region`], [`Aws::credentials`] and this one, so that no other function
-    /// contains the SDK crate.
+    /// The HTTP client that the AWS clients share. A function that alone needs a further AWS service builds
+    /// its SDK client from this HTTP client, [`Aws::region`] and [`Aws::credentials`]. Then no other function
+    /// contains that service's SDK crate.
     pub fn http(&self) -> SharedHttpClient {
         self.http.clone()
     }
@@ -110,9 +110,9 @@ impl Aws {
         aws_sdk_sqs::Client::from_conf(config.build())
     }
 
-    /// Builds an S3 client. At a custom endpoint the bucket is a part of the path, because the host may have
-    /// no subdomains. Checksums are sent and validated only if S3 requires them: in a presigned URL they
-    /// would oblige the URL's user to send them too.
+    /// Builds an S3 client. With a custom endpoint, the bucket's name is in the path instead of the host
+    /// name, because the host may have no subdomains. Checksums are sent and validated only where S3 requires
+    /// them. Otherwise the user of a presigned URL would have to send a checksum too.
     pub fn s3(&self) -> aws_sdk_s3::Client {
         let mut config = aws_sdk_s3::Config::builder()
             .behavior_version(aws_sdk_s3::config::BehaviorVersion::latest())
@@ -129,8 +129,8 @@ impl Aws {
 }
 
 /// The timeouts of the AWS clients: 3 s for one attempt, 6 s for a call with its retries. A connection can
-/// die while the function is frozen. Without these bounds a request on it would wait until the gateway times
-/// out without our error body.
+/// die while Lambda freezes the function. Without these timeouts, a call on the dead connection would wait
+/// until API Gateway times out, and its response would not have our error body.
 pub fn timeouts() -> TimeoutConfig {
     TimeoutConfig::builder()
         .operation_attempt_timeout(ATTEMPT_TIMEOUT)

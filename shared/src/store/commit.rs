@@ -1,5 +1,5 @@
-//! Commits: all the rows of a state change are written, or none. Conflicts with concurrent transactions are
-//! retried within a bound.
+//! Commits: write all rows of a state change, or none. A commit that meets a concurrent transaction is
+//! retried a limited number of times.
 
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
@@ -17,18 +17,19 @@ use super::write::{Change, put};
 use super::{CommitOutcome, Inserted, Item, Store, StoreError, Write, from_item, unavailable};
 use crate::random;
 
-/// The attribute with the random id of a single put. A caller whose response was lost recognises its own row
-/// by this id. Without it, two callers that put equal rows would both believe that they had won. The rows of
-/// a transaction have none, because its client token serves the same purpose.
+/// The attribute with a random id that each single put adds to its row. If the response to a put is lost, the
+/// SDK retries it, and the retry finds an existing row. By this id the caller knows whether the row is its
+/// own or an equal row of another caller. Rows written by a transaction have no such id, because DynamoDB
+/// recognises a repeated transaction by its client token.
 const PUT_ID: &str = "put_id";
 
 impl Store {
-    /// Inserts a row, or returns the existing row with its key, in one request.
+    /// Inserts a row. If a row with this key exists, returns that row instead. Sends one request.
     pub async fn insert<R: Row + DeserializeOwned>(&self, row: &R) -> Result<Inserted<R>, StoreError> {
         self.insert_or_read(row).await
     }
 
-    /// Like [`Store::insert`], for a row that is read as another type than it is written as.
+    /// Like [`Store::insert`], but deserialises an existing row as `R` instead of the type of `row`.
     pub async fn insert_or_read<R: DeserializeOwned>(
         &self,
         row: &impl Row,
@@ -41,8 +42,9 @@ impl Store {
         }
     }
 
-    /// Writes all the rows of a state change, or none: at most 100, DynamoDB's bound. A single insert or
-    /// replacement is a conditional put without a transaction, which takes half the write units.
+    /// Executes all writes of a state change, or none. There can be at most 100 writes, DynamoDB's limit for
+    /// a transaction. A single insert or replacement is sent as a conditional put, which costs half the write
+    /// units of a transaction.
     pub async fn commit(&self, writes: Vec<Write>) -> Result<CommitOutcome, StoreError> {
         match self.write(writes).await? {
             WriteOutcome::Done => Ok(CommitOutcome::Done),
@@ -50,7 +52,8 @@ impl Store {
         }
     }
 
-    /// Writes, and retries within a bound while another transaction holds a row or capacity is short.
+    /// Executes the writes. While another transaction holds a row or capacity is short, it retries up to
+    /// [`MAX_WRITE_ATTEMPTS`] times.
     async fn write(&self, writes: Vec<Write>) -> Result<WriteOutcome, StoreError> {
         let mut request = match <[Write; 1]>::try_from(writes) {
             Ok([Write(Change::Put { mut item, expected })]) => {
@@ -74,9 +77,9 @@ impl Store {
                 Err(failed @ (AttemptError::Contended | AttemptError::InProgress))
                     if attempt < MAX_WRITE_ATTEMPTS =>
                 {
-                    // A cancelled transaction is retried as a new one, under a new token. One that is in
-                    // progress may be this very transaction, whose response was lost: a retry under its token
-                    // returns its outcome.
+                    // A cancelled transaction is retried under a new token. If DynamoDB reports that a
+                    // transaction with this token is in progress, the response to an earlier attempt was
+                    // lost. A retry with the same token returns the outcome of that attempt.
                     if let (AttemptError::Contended, Request::Transaction { token, .. }) =
                         (failed, &mut request)
                     {
@@ -87,7 +90,7 @@ impl Store {
                 }
                 Err(AttemptError::Contended | AttemptError::InProgress) => {
                     return Err(StoreError::Unavailable(
-                        "other transactions held a row during all retries".to_owned(),
+                        "other transactions held a row, or capacity was short, during all retries".to_owned(),
                     ));
                 }
                 Err(AttemptError::Store(error)) => return Err(error),
@@ -108,8 +111,7 @@ impl Store {
             .await;
         let Err(error) = answer else { return Ok(WriteOutcome::Done) };
         match error.as_service_error() {
-            // The SDK retries when a response is lost. The retry then finds the row that the first attempt
-            // put.
+            // The SDK retried because a response was lost, and the retry found this put's own row.
             Some(PutItemError::ConditionalCheckFailedException(failed))
                 if failed.item().and_then(|found| found.get(PUT_ID)) == put.item().get(PUT_ID) =>
             {
@@ -158,10 +160,10 @@ impl Store {
     }
 }
 
-/// The request to DynamoDB that carries out a write.
+/// The request to DynamoDB for the writes of a commit.
 enum Request {
     Put(Put),
-    /// Sent again under the same token, it is executed once.
+    /// DynamoDB executes the transaction only once, even if it is sent again with the same token.
     Transaction {
         items: Vec<TransactWriteItem>,
         token: String,
@@ -184,11 +186,11 @@ fn new_put_id() -> Result<AttributeValue, StoreError> {
     Ok(AttributeValue::S(hex::encode(&random)))
 }
 
-/// The outcome of a write.
+/// The outcome of a commit or insert.
 enum WriteOutcome {
     Done,
-    /// The conditions of the writes at the indexes `at` failed. `found` is the existing row; only a single
-    /// put returns it.
+    /// The conditions of the writes at the indexes `at` failed. `found` is the existing row. Only a single
+    /// put returns it; after a transaction it is `None`.
     ConditionFailed {
         at: Vec<usize>,
         found: Option<Item>,

@@ -1,4 +1,5 @@
-//! Conditional updates of one row: additions to a counter, and updates that the owner of a row builds itself.
+//! Updates of one row without a transaction: additions to a counter, extensions of a `ttl`, and conditional
+//! updates that the caller builds.
 
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
@@ -55,30 +56,33 @@ impl Store {
         value.map(Some).ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter", counter.0)))
     }
 
-    /// Extends a row's time to live: if the row has a `ttl` before `at`, its `ttl` becomes `at`. Otherwise
-    /// nothing changes.
-    pub async fn extend_ttl(&self, key: &Key, at: Timestamp) -> Result<(), StoreError> {
+    /// Extends a row's time to live: if the row has a `ttl` before `until`, its `ttl` becomes `until`.
+    /// Otherwise nothing changes.
+    pub async fn extend_ttl(&self, key: &Key, until: Timestamp) -> Result<(), StoreError> {
         let update = self.client.update_item().table_name(&self.table).set_key(Some(key_attributes(key)));
         let update = update
             .condition_expression("#ttl < :until")
             .update_expression("SET #ttl = :until")
             .expression_attribute_names("#ttl", "ttl")
-            .expression_attribute_values(":until", number(at.seconds()));
+            .expression_attribute_values(":until", number(until.seconds()));
         conditional_update(update).await.map(|_extended_or_unchanged| ())
     }
 }
 
 /// The outcome of a conditional update of one row.
 pub(crate) enum Updated {
-    /// The attributes that the update requests by its `ReturnValues`; empty if it requests none.
+    /// The row was updated. Contains the attributes that the update selects by `ReturnValues`; empty if it
+    /// selects none.
     Done(Item),
-    /// The condition failed. The stored row, if the update requests it; empty if it does not, or if there is
-    /// no row.
+    /// The condition failed. Contains the stored row if the update sets
+    /// `ReturnValuesOnConditionCheckFailure`. Empty if the update does not set it, or if the row does not
+    /// exist.
     Refused(Item),
 }
 
-/// Runs a conditional update and returns the attributes that it requests. `None`: the condition failed. While
-/// a transaction holds the row, for some milliseconds, the update is retried within a bound.
+/// Runs a conditional update and returns the attributes that it selects by `ReturnValues`. `None`: the
+/// condition failed. If the update conflicts with a transaction on the row, which takes some milliseconds, it
+/// is retried up to 12 times, for about two seconds in all.
 pub(crate) async fn conditional_update(update: UpdateItemFluentBuilder) -> Result<Option<Item>, StoreError> {
     Ok(match conditional_update_or_stored_row(update).await? {
         Updated::Done(item) => Some(item),

@@ -1,4 +1,4 @@
-//! The due index: rows that the scheduler must handle, sorted by due time, in a few shards.
+//! The due index: rows that the scheduler must process, in eight shards, each sorted by due time.
 
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue};
@@ -11,23 +11,23 @@ use super::{Item, Store, StoreError, key_attributes, key_of_item, text, unavaila
 /// The number of rows in a page of the due index.
 const DUE_PAGE: i32 = 100;
 
-/// The number of shards (partitions) of the due index. A partition takes 1,000 writes a second, and a charge
-/// with two deliveries makes six. The second half of the shards holds only deliveries, so that a backlog of
-/// deliveries does not delay other due rows.
+/// The number of shards (partitions) of the due index. DynamoDB accepts 1,000 writes a second to one
+/// partition, and a charge with two deliveries causes six writes to this index. The second half of the shards
+/// contains only deliveries, so that a backlog of deliveries does not delay other due rows.
 pub const DUE_SHARDS: u8 = 2 * HALF_OF_DUE_SHARDS;
 
 const HALF_OF_DUE_SHARDS: u8 = 4;
 
-/// An entry of the due index: a row that is due.
+/// A row that is due, as the due index shows it.
 #[derive(Clone, Debug)]
 pub struct DueRow {
     /// The primary key of the row.
     pub key: Key,
-    /// Its sort key in the due index: the due time, then the row's primary key.
+    /// The sort key in the due index: the due time, then the row's primary key.
     pub sort: String,
 }
 
-/// Returns the attributes of a row in the due index: its shard, and a sort key that begins with the due time.
+/// Returns the attributes that put a row into the due index at the time `at`: its shard and its sort key.
 pub fn due_attributes(key: &Key, at: Timestamp) -> [(String, AttributeValue); 2] {
     let sum = key.pk.bytes().chain(key.sk.bytes()).fold(0_u8, u8::wrapping_add);
     let shard = sum.checked_rem(HALF_OF_DUE_SHARDS).unwrap_or_default();
@@ -45,16 +45,16 @@ fn due_partition(shard: u8) -> String {
 
 impl Store {
     /// Reads a page of the rows in one shard that are due at `now` or before, the longest overdue first.
-    /// `after` is the key at which the previous page ended. Returns the rows and the key at which this page
-    /// ended; `None`: it is the last page.
+    /// `after` is the key at which the previous page ended; `None` reads the first page. Returns the rows and
+    /// the key at which this page ended. That key is `None` on the last page.
     pub async fn due(
         &self,
         shard: u8,
         now: Timestamp,
         after: Option<Item>,
     ) -> Result<(Vec<DueRow>, Option<Item>), StoreError> {
-        // The bound ends in `$`, which sorts after the `#` that follows the time in a sort key. So rows that
-        // are due exactly at `now` are included.
+        // The upper limit ends with `$`. That sorts after the `#` which follows the time in a sort key, so
+        // rows that are due exactly at `now` are included.
         let answer = self
             .client
             .query()
@@ -73,8 +73,8 @@ impl Store {
         Ok((rows, answer.last_evaluated_key))
     }
 
-    /// Sets a row's due time to `to` if it is still the one that was read, and returns the updated row.
-    /// `None`: another caller changed the due time, or is changing the row in a transaction.
+    /// Changes a row's due time to `to` and returns the updated row. Condition: the due time is still the one
+    /// in `due`. `None`: another caller has changed it, or is changing the row in a transaction.
     pub async fn postpone(&self, due: &DueRow, to: Timestamp) -> Result<Option<Item>, StoreError> {
         let [(_, shard), (_, sort)] = due_attributes(&due.key, to);
         let answer = self
@@ -93,7 +93,7 @@ impl Store {
         match answer {
             Ok(answer) => Ok(answer.attributes),
             Err(error) => match error.as_service_error() {
-                // On a transaction conflict, the transaction that holds the row sets its due time.
+                // A conflicting transaction sets the row's due time itself.
                 Some(
                     UpdateItemError::ConditionalCheckFailedException(_)
                     | UpdateItemError::TransactionConflictException(_),

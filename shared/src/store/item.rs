@@ -1,4 +1,4 @@
-//! Converts rows to items of DynamoDB's client, and back.
+//! Converts rows to items of the DynamoDB client, and back.
 
 use std::collections::HashMap;
 
@@ -62,7 +62,7 @@ pub fn from_item<R: DeserializeOwned>(item: Item) -> Result<R, StoreError> {
     serde_dynamo::from_item(item).map_err(|error| StoreError::Corrupt(error.to_string()))
 }
 
-/// Returns a string attribute of an item. `None`: it is absent or no string.
+/// Returns a string attribute of an item. `None`: the attribute is absent or is not a string.
 pub fn text(item: &Item, name: &str) -> Option<String> {
     item.get(name)?.as_s().ok().cloned()
 }

@@ -1,9 +1,11 @@
-//! Reads and writes rows of the state table. No other module builds DynamoDB expressions for whole rows. The
-//! meaning of a row is defined by the module that owns it, such as `charge` or `refund`.
+//! Reads and writes rows of the state table. The types of the rows are in the modules of their resources,
+//! such as `charge` or `refund`. Those modules use the DynamoDB client directly only for updates of a row's
+//! attributes and for special queries.
 //!
-//! A state change is one write: [`Store::commit`] writes all the rows of a change or none. A row that can be
-//! replaced carries a version, and its replacement is conditional on the version that was read. So a writer
-//! never overwrites another writer's change: its commit fails, and it reads the row again.
+//! A state change is one commit: [`Store::commit`] writes all rows of the change or none. A row that can be
+//! replaced has a version, and its replacement is conditional on the version that was read. A caller
+//! therefore never overwrites another caller's change: the commit conflicts, and the caller reads the row
+//! again.
 
 mod client;
 mod commit;
@@ -38,23 +40,23 @@ use self::contention::pause_before_retry;
 /// The most keys that one `BatchGetItem` accepts.
 const BATCH_GET_KEYS: usize = 100;
 
-/// The most requests for one chunk of keys: the first one, and those for the keys that DynamoDB left
-/// unprocessed.
+/// The most requests for one chunk of keys: the first request, and its repetitions for the keys that DynamoDB
+/// left unprocessed.
 const MAX_BATCH_GET_ROUNDS: u32 = 5;
 
 /// Why a read or write of DynamoDB failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// DynamoDB did not answer or could not execute the request now, or the retries are used up. A later
-    /// attempt may succeed.
+    /// DynamoDB did not answer, could not execute the request now, or refused all retries. A later attempt
+    /// may succeed.
     #[error("the database is unavailable: {0}")]
     Unavailable(String),
-    /// A row can't be serialised or deserialised, or a row that must exist does not.
+    /// A row can't be serialised or deserialised, or a row that must exist is missing.
     #[error("a row can't be read or written: {0}")]
     Corrupt(String),
 }
 
-/// Converts the error of a sum of stored amounts that is out of range.
+/// Converts an arithmetic error. A sum of stored amounts that is out of range means that a row is corrupt.
 impl From<MoneyError> for StoreError {
     fn from(error: MoneyError) -> Self {
         Self::Corrupt(error.to_string())
@@ -70,7 +72,7 @@ where
     StoreError::Unavailable(DisplayErrorContext(error).to_string())
 }
 
-/// Access to the state table. Clones share one client.
+/// Access to the state table. Clones share one DynamoDB client.
 #[derive(Clone, Debug)]
 pub struct Store {
     client: aws_sdk_dynamodb::Client,
@@ -83,7 +85,7 @@ impl Store {
         Self { client, table: table.into() }
     }
 
-    /// The client, for single-row updates that the owner of a row builds itself.
+    /// The DynamoDB client, for requests that a resource's module builds itself.
     pub fn client(&self) -> &aws_sdk_dynamodb::Client {
         &self.client
     }
@@ -93,13 +95,13 @@ impl Store {
         &self.table
     }
 
-    /// Reads one row, strongly consistent: a charge can be read as soon as its creation was answered. `None`:
-    /// there is no such row.
+    /// Reads one row, strongly consistent, so that a row can be read as soon as its insert has returned.
+    /// `None`: no row has this key.
     pub async fn get<R: DeserializeOwned>(&self, key: &Key) -> Result<Option<R>, StoreError> {
         self.get_item(key).await?.map(from_item).transpose()
     }
 
-    /// Reads one item, strongly consistent. `None`: there is no such row.
+    /// Like [`Store::get`], but returns the item without deserialising it.
     pub async fn get_item(&self, key: &Key) -> Result<Option<Item>, StoreError> {
         let answer = self
             .client
@@ -113,8 +115,8 @@ impl Store {
         Ok(answer.item)
     }
 
-    /// Reads many items, strongly consistent, in no particular order. Missing items are left out. Sends one
-    /// request for each 100 keys, all of them concurrently.
+    /// Reads many items, strongly consistent, in no particular order. Keys without an item are skipped. Sends
+    /// one request for each 100 keys, all requests concurrently.
     pub async fn batch_get(&self, keys: &[Key]) -> Result<Vec<Item>, StoreError> {
         let mut pending = tokio::task::JoinSet::new();
         for chunk in keys.chunks(BATCH_GET_KEYS) {
@@ -129,7 +131,7 @@ impl Store {
         Ok(items)
     }
 
-    /// Reads many rows as [`Store::batch_get`] does, and returns them in the order of `keys`.
+    /// Like [`Store::batch_get`], but deserialises the rows and returns them in the order of `keys`.
     pub async fn get_in_order<R: DeserializeOwned>(&self, keys: &[Key]) -> Result<Vec<R>, StoreError> {
         let mut rows = HashMap::new();
         for item in self.batch_get(keys).await? {

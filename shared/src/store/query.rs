@@ -1,4 +1,4 @@
-//! Reads many rows: entries of the list indexes, and the rows of a partition.
+//! Queries: read or count the entries of a list index, or read the rows of a partition.
 
 use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, Select};
@@ -19,14 +19,14 @@ pub enum PageError {
     Store(#[from] StoreError),
 }
 
-/// A list index. All of them sort by `list_sk`, and each one has its own partition attribute.
+/// A list index. Every list index sorts by `list_sk`, and each has its own partition attribute.
 #[derive(Clone, Copy, Debug)]
 pub enum ListIndex {
-    /// `list`: all rows of a list.
+    /// The index `list`: all rows of a list.
     All,
-    /// `list_by_status`: the rows of a list with one status.
+    /// The index `list_by_status`: the rows of a list that have one status.
     ByStatus,
-    /// `list_by_customer`: the rows of a list with one customer's document.
+    /// The index `list_by_customer`: the rows of a list that have one customer's document.
     ByCustomer,
 }
 
@@ -52,15 +52,15 @@ pub enum Order {
 /// An entry of a list index.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ListEntry {
-    /// Its sort key in the list; it begins with the row's time.
+    /// The sort key in the index. It orders the entries by time.
     pub sort: String,
     /// The primary key of the row.
     pub key: Key,
 }
 
 impl Store {
-    /// Reads at most `limit` entries of an index: those of `partition` whose sort key is within `from..=to`.
-    /// The index is eventually consistent.
+    /// Reads the first `limit` entries of `partition` whose sort keys are within `range`, both ends
+    /// inclusive. The index is eventually consistent.
     pub async fn list(
         &self,
         index: ListIndex,
@@ -69,23 +69,26 @@ impl Store {
         order: Order,
         limit: usize,
     ) -> Result<Vec<ListEntry>, StoreError> {
-        let query = self.entries(index, partition, range).scan_index_forward(order == Order::OldestFirst);
-        // Boxed, because the future of a query takes kilobytes, and a page runs several queries concurrently.
-        let items = Box::pin(self.at_most(query, limit)).await?;
+        let query =
+            self.entries_query(index, partition, range).scan_index_forward(order == Order::OldestFirst);
+        // Boxed, because the future of a query takes kilobytes, and a list request runs several queries
+        // concurrently.
+        let items = Box::pin(self.first_items(query, limit)).await?;
         Ok(items.iter().filter_map(listed).collect())
     }
 
-    /// Counts the entries of a partition within `from..=to`. Each request counts 1 MB, about 6,000 entries.
+    /// Counts the entries of a partition whose sort keys are within `range`, both ends inclusive. One request
+    /// to DynamoDB counts at most 1 MB, about 6,000 entries.
     pub async fn count(
         &self,
         index: ListIndex,
         partition: &str,
         range: (&str, &str),
     ) -> Result<usize, StoreError> {
-        self.count_all(self.entries(index, partition, range)).await
+        self.count_all(self.entries_query(index, partition, range)).await
     }
 
-    /// Counts the rows that a query finds, on all its pages.
+    /// Counts all rows that a query finds, with as many requests as this takes.
     pub(crate) async fn count_all(&self, query: QueryFluentBuilder) -> Result<usize, StoreError> {
         let mut query = query.select(Select::Count);
         let mut count: usize = 0;
@@ -99,7 +102,12 @@ impl Store {
         }
     }
 
-    fn entries(&self, index: ListIndex, partition: &str, (from, to): (&str, &str)) -> QueryFluentBuilder {
+    fn entries_query(
+        &self,
+        index: ListIndex,
+        partition: &str,
+        (from, to): (&str, &str),
+    ) -> QueryFluentBuilder {
         let (name, partition_attribute) = index.name_and_partition();
         self.client
             .query()
@@ -112,16 +120,18 @@ impl Store {
             .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
     }
 
-    /// Reads all items of a partition by ascending sort key, strongly consistent. Use it for small partitions
-    /// only.
+    /// Reads all items of a partition by ascending sort key, strongly consistent. It holds all of them in
+    /// memory, so use it only for small partitions.
     pub async fn partition(&self, pk: &str) -> Result<Vec<Item>, StoreError> {
-        self.all(self.rows(pk)).await
+        self.all_items(self.partition_query(pk)).await
     }
 
-    /// Reads all items of a partition whose sort keys begin with `prefix`. Use it where few items match.
+    /// Like [`Store::partition`], but reads only the items whose sort keys begin with `prefix`.
     pub async fn partition_prefix(&self, pk: &str, prefix: &str) -> Result<Vec<Item>, StoreError> {
-        let query = self.rows(pk).key_condition_expression("pk = :pk AND begins_with(sk, :prefix)");
-        self.all(query.expression_attribute_values(":prefix", AttributeValue::S(prefix.to_owned()))).await
+        let query =
+            self.partition_query(pk).key_condition_expression("pk = :pk AND begins_with(sk, :prefix)");
+        self.all_items(query.expression_attribute_values(":prefix", AttributeValue::S(prefix.to_owned())))
+            .await
     }
 
     /// Like [`Store::partition_prefix`], but deserialises the items.
@@ -133,7 +143,7 @@ impl Store {
         self.partition_prefix(pk, prefix).await?.into_iter().map(from_item).collect()
     }
 
-    fn rows(&self, pk: &str) -> QueryFluentBuilder {
+    fn partition_query(&self, pk: &str) -> QueryFluentBuilder {
         self.client
             .query()
             .table_name(&self.table)
@@ -142,14 +152,16 @@ impl Store {
             .consistent_read(true)
     }
 
-    /// Reads a page of a partition, up to DynamoDB's bound of 1 MB. `after` is the key at which the previous
-    /// page ended. Returns the items and the key at which this page ended; `None`: it is the last page.
+    /// Reads a page of a partition: at most 1 MB, DynamoDB's limit. `after` is the key at which the previous
+    /// page ended; `None` reads the first page. Returns the items and the key at which this page ended. That
+    /// key is `None` on the last page.
     pub async fn page(&self, pk: &str, after: Option<Item>) -> Result<(Vec<Item>, Option<Item>), StoreError> {
-        let answer = self.rows(pk).set_exclusive_start_key(after).send().await.map_err(unavailable)?;
+        let answer =
+            self.partition_query(pk).set_exclusive_start_key(after).send().await.map_err(unavailable)?;
         Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
     }
 
-    async fn all(&self, query: QueryFluentBuilder) -> Result<Vec<Item>, StoreError> {
+    async fn all_items(&self, query: QueryFluentBuilder) -> Result<Vec<Item>, StoreError> {
         let mut items = Vec::new();
         let mut after = None;
         loop {
@@ -162,7 +174,7 @@ impl Store {
         }
     }
 
-    /// Reads at most `limit` items of a partition: those whose sort keys are within `from..=to`. Strongly
+    /// Reads the first `limit` items of a partition whose sort keys are within `from..=to`, strongly
     /// consistent.
     pub async fn range(
         &self,
@@ -172,16 +184,17 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<Item>, StoreError> {
         let query = self
-            .rows(pk)
+            .partition_query(pk)
             .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
             .expression_attribute_values(":from", AttributeValue::S(from.to_owned()))
             .expression_attribute_values(":to", AttributeValue::S(to.to_owned()))
             .scan_index_forward(order == Order::OldestFirst);
-        Box::pin(self.at_most(query, limit)).await
+        Box::pin(self.first_items(query, limit)).await
     }
 
-    /// Reads the first `limit` items of a query. A request ends at 1 MB, so long rows take several requests.
-    async fn at_most(&self, query: QueryFluentBuilder, limit: usize) -> Result<Vec<Item>, StoreError> {
+    /// Reads the first `limit` items of a query. One request returns at most 1 MB, so long rows take several
+    /// requests.
+    async fn first_items(&self, query: QueryFluentBuilder, limit: usize) -> Result<Vec<Item>, StoreError> {
         let mut items = Vec::new();
         let mut after = None;
         while items.len() < limit {

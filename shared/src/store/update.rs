@@ -2,10 +2,11 @@
 //! the versions that were read. If another caller committed first, the update starts again from the newer
 //! rows.
 //!
-//! Callers are separate processes and can't coordinate, so each one pauses for a random time before it
-//! retries. The window of this time doubles with each attempt, so that any number of callers spreads out. A
-//! slow attempt indicates many concurrent callers. Therefore the window is also at least a multiple of the
-//! last attempt's duration: on a slow machine the callers spread out after their first attempt.
+//! Callers are separate processes and can't coordinate, so each one pauses before it retries. The pause is a
+//! random time between zero and an upper limit, the window. The window doubles with each attempt, from 25 ms
+//! up to 2 s, so that even many callers spread out. A slow attempt indicates many concurrent callers.
+//! Therefore the window is also at least three times the last attempt's duration, up to the same 2 s. So on a
+//! slow machine, the first pause already spreads the callers out.
 
 use std::time::{Duration, Instant};
 
@@ -16,18 +17,18 @@ use domain::row::Key;
 use super::{CommitOutcome, Store, StoreError, Write};
 use crate::random;
 
-/// The time for which an update is attempted. A client must have an answer within 10 s, and a function is
-/// stopped after 20 s.
+/// The time after which an update begins no further attempt. It is shorter than the 10 s within which a
+/// client must have a response, and than the 20 s after which Lambda stops a function.
 const RETRY_BUDGET: Duration = Duration::from_secs(8);
 
-/// The window of the first pause. It doubles with each attempt.
+/// The smallest window of the first pause. The window doubles with each attempt.
 const FIRST_WINDOW: Duration = Duration::from_millis(25);
 
 /// The largest window of a pause.
 const LONGEST_WINDOW: Duration = Duration::from_secs(2);
 
-/// The smallest ratio of a window to the duration of the last attempt.
-const ATTEMPTS_IN_WINDOW: u32 = 3;
+/// A window is at least this many times as long as the last attempt, within [`LONGEST_WINDOW`].
+const MIN_WINDOW_IN_ATTEMPTS: u32 = 3;
 
 /// The plan of an update, made from the row that was read.
 #[derive(Debug)]
@@ -77,23 +78,23 @@ impl Store {
     /// let mut update = store.start_update("a charge");
     /// loop {
     ///     update.next_attempt().await?;
-    ///     let charge = …;
+    ///     let charge = …; // read the row
+    ///     let (writes, next) = …; // plan the change
     ///     if update.commit(writes).await? {
     ///         return Ok(next);
     ///     }
     /// }
     /// ```
     pub fn start_update<'a>(&'a self, subject: &'a str) -> Update<'a> {
-        let (since, window) = (Instant::now(), FIRST_WINDOW);
         Update {
             store: self,
             subject,
-            since,
-            began: None,
-            window,
+            started_at: Instant::now(),
+            attempt_started_at: None,
+            window: FIRST_WINDOW,
             failed_now: Vec::new(),
             failed: Vec::new(),
-            bound: None,
+            bounded_write: None,
         }
     }
 }
@@ -103,16 +104,18 @@ impl Store {
 pub struct Update<'a> {
     store: &'a Store,
     subject: &'a str,
-    since: Instant,
+    started_at: Instant,
     /// The start of the current attempt; `None` before the first one.
-    began: Option<Instant>,
+    attempt_started_at: Option<Instant>,
+    /// The window of the next pause. After a slow attempt, the pause has a longer window.
     window: Duration,
     /// The indexes of the writes that failed in the previous attempt.
     failed: Vec<usize>,
     /// The indexes of the writes that failed in the current attempt.
     failed_now: Vec<usize>,
-    /// The index of the write that is conditional on a counter's bound; see [`Update::bound_at`].
-    bound: Option<usize>,
+    /// Which write of an attempt, by its index, is conditional on a counter's bound. Set by
+    /// [`Update::bound_at`].
+    bounded_write: Option<usize>,
 }
 
 impl Update<'_> {
@@ -123,21 +126,21 @@ impl Update<'_> {
     /// [`StoreError::Unavailable`] when the retry budget is spent. The caller then answers 503 before its
     /// client times out.
     pub async fn next_attempt(&mut self) -> Result<(), StoreError> {
-        if let Some(began) = self.began {
-            let left = RETRY_BUDGET.saturating_sub(self.since.elapsed());
+        if let Some(attempt_started_at) = self.attempt_started_at {
+            let left = RETRY_BUDGET.saturating_sub(self.started_at.elapsed());
             if left.is_zero() {
                 let message = format!("other callers kept changing {}", self.subject);
                 return Err(StoreError::Unavailable(message));
             }
-            // Concurrent additions to a bounded counter do not conflict. If only the bound failed, a pause
-            // gains nothing.
-            if self.bound.is_none_or(|place| self.failed_now != [place]) {
-                let window = window_after(self.window, began.elapsed());
+            // If only the write with the counter's bound failed, the next attempt begins at once: the caller reads
+            // the counter again. Concurrent additions to the counter do not conflict, so a pause gains nothing.
+            if self.bounded_write.is_none_or(|index| self.failed_now != [index]) {
+                let window = window_after(self.window, attempt_started_at.elapsed());
                 tokio::time::sleep(pause_within(window).min(left)).await;
                 self.window = window.saturating_mul(2);
             }
         }
-        self.began = Some(Instant::now());
+        self.attempt_started_at = Some(Instant::now());
         self.failed = std::mem::take(&mut self.failed_now);
         Ok(())
     }
@@ -149,17 +152,17 @@ impl Update<'_> {
 
     /// Whether the write set by [`Update::bound_at`] failed in the previous attempt.
     pub fn bound_failed(&self) -> bool {
-        self.bound.is_some_and(|place| self.failed.contains(&place))
+        self.bounded_write.is_some_and(|index| self.failed.contains(&index))
     }
 
-    /// Sets the index of the write that is conditional on a counter's bound, in the current attempt; `None`:
-    /// there is none.
-    pub fn bound_at(&mut self, place: Option<usize>) {
-        self.bound = place;
+    /// Sets which write of the current attempt is conditional on a counter's bound, by its index in the
+    /// list that is passed to [`Update::commit`]. `None`: no write is.
+    pub fn bound_at(&mut self, index: Option<usize>) {
+        self.bounded_write = index;
     }
 
-    /// Commits the rows of an attempt, all or none. `false`: a condition failed, so the rows that were read
-    /// are stale.
+    /// Commits the rows of an attempt, all or none. `false`: a condition failed and nothing is written. The
+    /// rows or the counter that were read may be stale, so the next attempt must read them again.
     pub async fn commit(&mut self, writes: Vec<Write>) -> Result<bool, StoreError> {
         match self.store.commit(writes).await? {
             CommitOutcome::Done => Ok(true),
@@ -179,14 +182,14 @@ pub async fn reuse_or_read<T, E>(
 ) -> Result<T, E> {
     match just_read.take() {
         Some(row) => Ok(row),
-        // Boxed, because a request takes kilobytes of the caller's future.
+        // Boxed, because the future of a DynamoDB request would add kilobytes to the caller's future.
         None => Box::pin(read).await,
     }
 }
 
 /// Returns the window of the pause after an attempt that lasted `took`.
 fn window_after(window: Duration, took: Duration) -> Duration {
-    window.max(took.saturating_mul(ATTEMPTS_IN_WINDOW)).min(LONGEST_WINDOW)
+    window.max(took.saturating_mul(MIN_WINDOW_IN_ATTEMPTS)).min(LONGEST_WINDOW)
 }
 
 fn pause_within(window: Duration) -> Duration {

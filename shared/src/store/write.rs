@@ -1,4 +1,4 @@
-//! One row of a commit, and the outcomes of inserts and commits.
+//! The writes of a commit, and the outcomes of inserts and commits.
 
 use std::fmt;
 
@@ -20,7 +20,8 @@ pub enum Inserted<R> {
     Existing(R),
 }
 
-/// One row of a commit.
+/// A write of one row, as part of a commit. Most writes have a condition. If the condition of one write
+/// fails, the commit writes nothing and returns [`CommitOutcome::Conflict`].
 #[derive(Debug)]
 pub struct Write(pub(super) Change);
 
@@ -30,7 +31,7 @@ pub(super) enum Change {
     Add { key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound> },
     Remove { key: Key, counter: String, expected: i64 },
     Check { key: Key, version: u64 },
-    Relist { entry: ListEntry, from: String, to: Option<(String, String)> },
+    MoveListEntry { entry: ListEntry, from: String, to: Option<(String, String)> },
     Update(Box<UpdateBuilder>),
     InsertInto { table: String, item: Item },
     RemoveFrom { table: String, key: Item },
@@ -42,17 +43,17 @@ pub(super) enum Expected {
     Version(u64),
 }
 
-/// The condition on a counter for an addition.
+/// The condition of an addition: a bound on a counter's value before the addition.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Bound {
-    /// Before the addition, the counter is at most `most` or absent.
+    /// The counter is at most `most` or absent.
     AtMost {
         /// The counter's attribute.
         counter: String,
         /// The upper bound, inclusive.
         most: i64,
     },
-    /// Before the addition, the counter exists and is at least `least`.
+    /// The counter exists and is at least `least`.
     AtLeast {
         /// The counter's attribute.
         counter: String,
@@ -62,54 +63,53 @@ pub enum Bound {
 }
 
 impl Write {
-    /// Inserts a row. The commit fails if a row with this key exists.
+    /// Inserts a row. Condition: no row has this key.
     pub fn insert<R: Row>(row: &R) -> Result<Self, StoreError> {
         Ok(Self(Change::Put { item: to_item(row)?, expected: Expected::Absent }))
     }
 
-    /// Replaces a row. The commit fails unless the stored row's `version` attribute is `version`.
+    /// Replaces a row. Condition: the stored row's `version` attribute is `version`.
     pub fn replace<R: Row>(row: &R, version: u64) -> Result<Self, StoreError> {
         Ok(Self(Change::Put { item: to_item(row)?, expected: Expected::Version(version) }))
     }
 
-    /// Adds to counters of a row and writes the attributes `set`. The row is created if it does not exist. An
-    /// addition is not idempotent: another write of the same commit must have a condition that fails when the
+    /// Adds to counters of a row and sets the attributes `set`. If the row does not exist, it is created. An
+    /// addition is not idempotent, so the same commit must contain a write whose condition fails when the
     /// commit is repeated.
     pub fn add(key: Key, counters: Vec<(String, i64)>, set: Item, bound: Option<Bound>) -> Self {
         Self(Change::Add { key, counters, set, bound })
     }
 
-    /// Removes a row. The commit fails unless the number in the attribute `counter` is still `expected`.
+    /// Removes a row. Condition: the number in the attribute `counter` is `expected`.
     pub fn remove(key: Key, counter: &str, expected: i64) -> Self {
         Self(Change::Remove { key, counter: counter.to_owned(), expected })
     }
 
     /// Moves a row's entry of the list index from the partition `from` to the partition and sort key `to`.
-    /// With `None` the row leaves the list index. The commit fails unless the entry is still in `from`, at
-    /// the sort key of `entry`.
+    /// `None`: the row leaves the list index. Condition: the entry is still in `from`, at the sort key of
+    /// `entry`.
     pub fn move_list_entry(entry: ListEntry, from: &str, to: Option<(&str, &str)>) -> Self {
         let to = to.map(|(partition, sort)| (partition.to_owned(), sort.to_owned()));
-        Self(Change::Relist { entry, from: from.to_owned(), to })
+        Self(Change::MoveListEntry { entry, from: from.to_owned(), to })
     }
 
-    /// A conditional update that the owner of the row builds itself, without the table's name.
+    /// Executes an update that the row's own module built. The update needs no table name, because the commit
+    /// sets it.
     pub fn update(update: UpdateBuilder) -> Self {
         Self(Change::Update(Box::new(update)))
     }
 
-    /// Writes nothing to the row. The commit fails unless its `version` attribute is `version`.
+    /// Checks a row without writing it. Condition: its `version` attribute is `version`.
     pub fn check(key: Key, version: u64) -> Self {
         Self(Change::Check { key, version })
     }
 
-    /// Inserts a row into another table, whose partition key is `pk`. The commit fails if a row with this key
-    /// exists.
+    /// Inserts a row into another table, whose partition key is `pk`. Condition: no row has this key.
     pub fn insert_into(table: &str, item: Item) -> Self {
         Self(Change::InsertInto { table: table.to_owned(), item })
     }
 
-    /// Removes a row of another table, whose partition key is `pk`. The commit fails if the row does not
-    /// exist.
+    /// Removes a row of another table, whose partition key is `pk`. Condition: the row exists.
     pub fn remove_from(table: &str, key: Item) -> Self {
         Self(Change::RemoveFrom { table: table.to_owned(), key })
     }
@@ -137,7 +137,7 @@ impl Write {
                     .expression_attribute_values(":expected", AttributeValue::N(version.to_string()));
                 item.condition_check(check.build().map_err(|error| malformed(&error))?)
             }
-            Change::Relist { entry, from, to } => {
+            Change::MoveListEntry { entry, from, to } => {
                 let update = Update::builder().table_name(table).set_key(Some(key_attributes(&entry.key)));
                 let update = match to {
                     Some((to, sort)) => update
@@ -147,9 +147,9 @@ impl Write {
                     None => update.update_expression("REMOVE list_pk, list_sk"),
                 };
                 let update = update
-                    .condition_expression("list_pk = :from AND list_sk = :place")
+                    .condition_expression("list_pk = :from AND list_sk = :entry_sort")
                     .expression_attribute_values(":from", AttributeValue::S(from))
-                    .expression_attribute_values(":place", AttributeValue::S(entry.sort));
+                    .expression_attribute_values(":entry_sort", AttributeValue::S(entry.sort));
                 item.update(update.build().map_err(|error| malformed(&error))?)
             }
             Change::Update(update) => {
@@ -188,17 +188,17 @@ pub(super) fn add(
 ) -> Result<Update, BuildError> {
     let mut update = Update::builder().table_name(table).set_key(Some(key_attributes(key)));
     let (mut adds, mut sets) = (Vec::new(), Vec::new());
-    for (place, (counter, by)) in counters.into_iter().enumerate() {
-        adds.push(format!("#c{place} :c{place}"));
+    for (index, (counter, by)) in counters.into_iter().enumerate() {
+        adds.push(format!("#c{index} :c{index}"));
         update = update
-            .expression_attribute_names(format!("#c{place}"), counter)
-            .expression_attribute_values(format!(":c{place}"), number(by));
+            .expression_attribute_names(format!("#c{index}"), counter)
+            .expression_attribute_values(format!(":c{index}"), number(by));
     }
-    for (place, (name, value)) in set.into_iter().enumerate() {
-        sets.push(format!("#s{place} = :s{place}"));
+    for (index, (name, value)) in set.into_iter().enumerate() {
+        sets.push(format!("#s{index} = :s{index}"));
         update = update
-            .expression_attribute_names(format!("#s{place}"), name)
-            .expression_attribute_values(format!(":s{place}"), value);
+            .expression_attribute_names(format!("#s{index}"), name)
+            .expression_attribute_values(format!(":s{index}"), value);
     }
     let adds = adds.join(", ");
     let expression =

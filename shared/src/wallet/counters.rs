@@ -1,17 +1,18 @@
-//! The counters that balances are computed from. Credits and debits of an account are separate counters, and its
-//! balance is credits minus debits. The counters only grow, so a write adds to them without reading them first.
+//! The counters that balances are computed from. Each ledger account has a counter of credits and a counter of debits,
+//! and its balance is credits minus debits. Both only grow. A write adds to them and does not read them first.
 //!
-//! A scope's counters form one partition, `wallet#<scope>`. One query reads them, for any number of payments:
+//! A scope's counters form one partition, `wallet#<scope>`. One query reads all of them, and its cost does not grow
+//! with the number of payments:
 //!
 //! | sort key | counters |
 //! | --- | --- |
-//! | `BRL#shard#0` … `7` | credits and debits of every account, spread over the shards |
 //! | `BRL#debits` | all credits and debits of the postings that debit the available balance |
-//! | `BRL#release#20778` | the tranche held until a day; the release deletes the row |
+//! | `BRL#shard#0` … `7` | all credits and debits of the other postings; a posting's id selects its shard |
+//! | `BRL#release#20778` | the tranche held until a day (days since 1970-01-01); the release deletes the row |
 //!
 //! All debits of the available balance are in one row, so that a write can be conditional on their sum. A checked debit
-//! requires `debits <= credits read − amount`. Credits only grow, so a stale value makes the condition stricter and the
-//! balance cannot fall below zero.
+//! is written only if `debits <= credits − amount`, where `credits` was read before. Credits only grow, so a stale
+//! value makes the condition stricter and the balance cannot fall below zero.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ use domain::wallet::{LedgerAccount, Posting, grow};
 
 use crate::store::{Bound, Item, StoreError, Write, due_attributes};
 
-/// The number of rows that an account's counters are spread over. Concurrent transactions on one row conflict.
+/// The number of shards. Postings are spread over several rows, because concurrent transactions on one row conflict.
 const SHARDS: u8 = 8;
 
 /// The attribute of a tranche's row: the money it still holds, in minor units.
@@ -38,7 +39,8 @@ const RELEASE_SORT: &str = "release#";
 pub enum DebitCheck {
     /// No check: the posting does not debit the available balance, or may take it below zero.
     Unchecked,
-    /// The debit must be covered by these credits of the available balance, which may be stale.
+    /// The write fails if the debits of the available balance, this one included, would exceed these credits. The
+    /// credits were read before and may be stale.
     Credits(MinorUnits),
 }
 
@@ -93,10 +95,10 @@ pub fn parse(key: &Key) -> Option<(Scope, Currency, CounterRow)> {
     Some((scope, currency, row))
 }
 
-/// Returns the write that adds a posting to the counters, at most one. A posting that debits the available balance goes
-/// to the row of debits. Any other goes to the shard that its id selects. The write belongs in the posting's
-/// transaction.
-pub(super) fn counter_writes(posting: &Posting, cover: DebitCheck) -> Result<Vec<Write>, StoreError> {
+/// Returns the write that adds a posting to the counters, or no write for a posting without transfers. A posting that
+/// debits the available balance goes to the row of debits. Any other goes to the shard that its id selects. The write
+/// belongs in the posting's transaction.
+pub(super) fn counter_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>, StoreError> {
     let mut counters: BTreeMap<String, MinorUnits> = BTreeMap::new();
     let mut debit = MinorUnits::ZERO;
     for transfer in &posting.transfers {
@@ -111,7 +113,7 @@ pub(super) fn counter_writes(posting: &Posting, cover: DebitCheck) -> Result<Vec
     }
     let shard = posting.id.spread().checked_rem(SHARDS).unwrap_or_default();
     let name = if debit.is_positive() { DEBITS_SORT.to_owned() } else { format!("{SHARD_SORT}{shard}") };
-    let bound = match cover {
+    let bound = match check {
         DebitCheck::Credits(read) if debit.is_positive() => Some(Bound::AtMost {
             counter: debits(LedgerAccount::MerchantAvailable),
             most: read.checked_sub(debit)?.get(),
@@ -125,17 +127,18 @@ pub(super) fn counter_writes(posting: &Posting, cover: DebitCheck) -> Result<Vec
 
 /// Returns the writes of a posting: its row, its tranche and its counters. They belong in the transaction of the change
 /// that causes the posting. The checked debit of the available balance, if there is one, is the last write.
-pub fn posting_writes(posting: &Posting, cover: DebitCheck) -> Result<Vec<Write>, StoreError> {
+pub fn posting_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>, StoreError> {
     let mut rows = vec![Write::insert(posting)?];
     if let Some(day) = posting.release_on {
         rows.push(tranche_write(posting, day, posting.change(LedgerAccount::MerchantPending)?)?);
     }
-    rows.extend(counter_writes(posting, cover)?);
+    rows.extend(counter_writes(posting, check)?);
     Ok(rows)
 }
 
 /// Returns the write that adds `by` to a tranche. A negative `by` is conditional on the tranche still holding that
-/// much.
+/// much. A release deletes the tranche's row. Money that arrives after that creates the row again, and it is due at
+/// once.
 fn tranche_write(posting: &Posting, day: Day, by: MinorUnits) -> Result<Write, MoneyError> {
     let key = release_key(&posting.scope, posting.currency, day);
     let bound = if by.is_negative() {

@@ -1,4 +1,5 @@
-//! Reads wallets, and writes the changes of money that no charge, refund or MED case causes: adjustments and releases.
+//! Reads wallets, and writes two changes of them: an operator's adjustment, and the release of held money. Charges,
+//! refunds, MED cases and payouts write their own postings.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +17,11 @@ use crate::random::{self, RandomError};
 use crate::store::{Item, Store, StoreError, Update, Write, key_of_item};
 use crate::wallet::counters::{self, CounterRow, DebitCheck, HELD};
 
-/// Whether the available balance covers a change's debit.
+/// The writes of a change, unless the available balance is too low for its debit.
 #[derive(Debug)]
 #[must_use]
 pub enum DebitPlan {
-    /// The balance covers the debit: the writes of the change, then those of the posting.
+    /// The writes of the change, then those of the posting. A debit among them is conditional on the balance.
     Writes(Vec<Write>),
     /// The available balance is less than the debit.
     Short {
@@ -31,8 +32,9 @@ pub enum DebitPlan {
     },
 }
 
-/// The credits of a wallet's available balance, as an update last read them. Credits only grow, so a stale value makes
-/// the debit's condition stricter. Later attempts of the update can therefore reuse it.
+/// The credits of a wallet's available balance, kept between the attempts of one [`Update`]; `None` before the first
+/// read. Credits only grow, so a stale value makes the debit's condition stricter. Later attempts can therefore reuse
+/// it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CreditsRead(Option<MinorUnits>);
 
@@ -78,8 +80,9 @@ pub enum AdjustmentOutcome {
     IdNotRecent,
 }
 
-/// Returns the outcome for an id that a posting has already: a replay if both move the same money, else a conflict.
-fn replayed(stored: Posting, requested: &Posting) -> AdjustmentOutcome {
+/// Returns the outcome when a posting with the requested id exists already. If both postings have the same transfers,
+/// the request is a repetition and succeeds. Otherwise the id is taken.
+fn outcome_for_existing(stored: Posting, requested: &Posting) -> AdjustmentOutcome {
     if stored.transfers == requested.transfers {
         AdjustmentOutcome::Done(Box::new(stored))
     } else {
@@ -87,7 +90,7 @@ fn replayed(stored: Posting, requested: &Posting) -> AdjustmentOutcome {
     }
 }
 
-/// The repository of wallets, over all scopes.
+/// The repository of the wallets of all scopes.
 #[derive(Clone, Debug)]
 pub struct Wallets {
     pub(super) store: Store,
@@ -99,31 +102,33 @@ impl Wallets {
         Self { store }
     }
 
-    /// Reads all wallets of a scope by currency, in one query, for any number of movements.
+    /// Reads all wallets of a scope, by currency. This is one query, and its cost does not grow with the number of
+    /// postings.
     pub async fn for_scope(&self, scope: &Scope) -> Result<BTreeMap<Currency, Wallet>, StoreError> {
         let mut wallets = BTreeMap::new();
         for item in self.store.partition(&counters::partition(scope)).await? {
             let key = counter_key(&item)?;
             let (_, currency, row) = parse(&key)?;
-            add_up(wallets.entry(currency).or_insert_with(|| Wallet::empty(currency)), &row, &item)?;
+            add_row(wallets.entry(currency).or_insert_with(|| Wallet::empty(currency)), &row, &item)?;
         }
         Ok(wallets)
     }
 
-    /// Reads a scope's wallet in one currency, in one query. A wallet without movements is empty.
+    /// Reads a scope's wallet in one currency, in one query. A wallet without postings is empty. There is no running
+    /// balance: credits are spread over shards, so no posting knows the sum of the others.
     pub async fn in_currency(&self, scope: &Scope, currency: Currency) -> Result<Wallet, StoreError> {
         let mut wallet = Wallet::empty(currency);
         let prefix = counters::currency_prefix(currency);
         for item in self.store.partition_prefix(&counters::partition(scope), &prefix).await? {
             let (_, _, row) = parse(&counter_key(&item)?)?;
-            add_up(&mut wallet, &row, &item)?;
+            add_row(&mut wallet, &row, &item)?;
         }
         Ok(wallet)
     }
 
     /// Returns the writes of a change and of its posting, for one attempt of `update`. The posting's debit is
-    /// conditional on the available balance covering it. Reads the wallet in the first attempt, and again after that
-    /// condition failed.
+    /// conditional on the available balance covering it. For a debit, the first attempt reads the wallet and keeps its
+    /// credits in `read`. A later attempt reads the wallet again only if that condition failed in the attempt before.
     pub async fn plan_debit(
         &self,
         update: &mut Update<'_>,
@@ -135,7 +140,7 @@ impl Wallets {
         if update.bound_failed() {
             *read = CreditsRead::default();
         }
-        let cover = match (needed.is_positive(), read.0) {
+        let check = match (needed.is_positive(), read.0) {
             (false, _) => DebitCheck::Unchecked,
             (true, Some(credits)) => DebitCheck::Credits(credits),
             (true, None) => {
@@ -150,12 +155,13 @@ impl Wallets {
             }
         };
         let mut writes = change;
-        writes.extend(counters::posting_writes(posting, cover)?);
+        writes.extend(counters::posting_writes(posting, check)?);
         update.bound_at(needed.is_positive().then(|| writes.len().saturating_sub(1)));
         Ok(DebitPlan::Writes(writes))
     }
 
-    /// Corrects the available balance of a wallet, and writes an audit row with it. Idempotent by the adjustment's id.
+    /// Corrects the available balance of a wallet, and writes an audit row in the same transaction. Idempotent by the
+    /// adjustment's id.
     pub async fn adjust(
         &self,
         adjustment: &Adjustment,
@@ -164,7 +170,8 @@ impl Wallets {
     ) -> Result<AdjustmentOutcome, WalletError> {
         let Adjustment { id, scope, currency, minor, note } = adjustment.clone();
         let subject = Subject { note, ..Subject::default() };
-        // The id's timestamp orders the statement, so a retry of the adjustment keeps its place.
+        // The statement is sorted by posting id, which begins with a timestamp. The posting takes that time, so its
+        // time agrees with its place, even when the adjustment is retried later.
         let at = id.timestamp().unwrap_or(now);
         let cause = Cause { id, scope, currency, at, subject };
         let posting = rules::adjusted(cause, MinorUnits::new(minor)).map_err(StoreError::from)?;
@@ -173,7 +180,7 @@ impl Wallets {
         loop {
             update.next_attempt().await?;
             if let Some(stored) = self.store.get::<Posting>(&posting.key()).await? {
-                return Ok(replayed(stored, &posting));
+                return Ok(outcome_for_existing(stored, &posting));
             }
             if !id.is_of_late(now) {
                 return Ok(AdjustmentOutcome::IdNotRecent);
@@ -232,7 +239,7 @@ fn parse(key: &Key) -> Result<(Scope, Currency, CounterRow), StoreError> {
         .ok_or_else(|| StoreError::Corrupt(format!("{} is not a counter row of a wallet", key.sk)))
 }
 
-fn add_up(wallet: &mut Wallet, row: &CounterRow, item: &Item) -> Result<(), StoreError> {
+fn add_row(wallet: &mut Wallet, row: &CounterRow, item: &Item) -> Result<(), StoreError> {
     match row {
         CounterRow::Release(day) => Ok(wallet.add_held(*day, counter(item, HELD)?)?),
         CounterRow::Totals => {

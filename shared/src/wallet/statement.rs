@@ -1,5 +1,8 @@
-//! The statement of a wallet: every posting that moves the merchant's money, newest first. Posting ids are ULIDs, so
-//! the rows' own keys sort by time. A page is one query on these keys, and the cursor is a posting's id.
+//! The statement of a wallet: every posting that moves the merchant's money, newest first. Merchants see each
+//! of these postings as a movement (`mv_…`).
+//!
+//! Posting ids are ULIDs, which sort by time, and the rows' sort keys end in them. So a page is one query on
+//! the table's own keys, without an index. The cursor is a posting's id.
 
 use domain::ids::{PostingId, Scope};
 use domain::money::{Currency, MinorUnits, MoneyError};
@@ -25,7 +28,7 @@ pub struct StatementFilter {
 /// A page of a statement, newest first.
 #[derive(Debug)]
 pub struct StatementPage {
-    /// The movements, at most `limit`.
+    /// The movements, at most the requested `limit`.
     pub postings: Vec<Posting>,
     /// The `starting_after` of the next page; `None` on the last page.
     pub next_cursor: Option<PostingId>,
@@ -34,7 +37,7 @@ pub struct StatementPage {
 /// The number of movements on a page.
 #[derive(Clone, Copy, Debug)]
 pub struct PageSize {
-    /// The number without a `limit`.
+    /// The number if the request has no `limit`.
     pub default: u32,
     /// The largest `limit`.
     pub max: u32,
@@ -45,7 +48,7 @@ impl StatementFilter {
     ///
     /// # Errors
     ///
-    /// Reports every failing parameter at once; an unknown parameter fails too.
+    /// Lists all invalid and unknown parameters in one error.
     pub fn parse(query: &Query, size: PageSize) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         query.allow_only(&mut fields, &PARAMETERS);
@@ -70,8 +73,8 @@ impl Wallets {
     ///
     /// # Errors
     ///
-    /// [`PageError::UnknownCursor`] when `starting_after` names no movement of this wallet. A cursor newer than
-    /// `created_before` is not looked up.
+    /// [`PageError::UnknownCursor`] when `starting_after` names no movement of this wallet. A cursor newer
+    /// than `created_before` is not checked, because it does not limit the page.
     pub async fn statement(
         &self,
         scope: &Scope,
@@ -85,7 +88,8 @@ impl Wallets {
         if from > to {
             return Ok(StatementPage { postings: Vec::new(), next_cursor: None });
         }
-        // One extra posting shows whether more follow. The other is the cursor itself, which the range includes.
+        // Two more than the limit: the range includes the cursor itself, and one extra posting shows whether
+        // more follow.
         let limit = filter.limit.saturating_add(2);
         let [from, to] = [from, to].map(|id| Posting::wallet_sort(filter.currency, id));
         let partition = Posting::partition(scope);

@@ -1,11 +1,17 @@
-//! Verifies a ledger: sums all postings again and compares the sums with the counters that balances are computed from.
+//! Verifies a ledger: sums all postings and compares the sums with the counters that balances are computed
+//! from.
 //!
-//! Postings may be written during the verification. So all postings are read once. Then the newest are read again
-//! between two reads of the counters, until both reads of the counters are equal. On a ledger that never pauses, the
-//! two reads serve as lower and upper bounds: counters only grow, and each posting is written together with them.
+//! Postings may be written during the verification. So it has these steps:
 //!
-//! Queries may see the rows of one transaction at different moments. So a difference is reported only if it persists
-//! over several comparisons.
+//! 1. It reads all postings once.
+//! 2. It reads the counters, then the newest postings again, then the counters again.
+//! 3. If the two reads of the counters differ, a posting was written in between, and step 2 is repeated, at
+//!    most ten times.
+//! 4. If they still differ, the first read is a lower bound of the sums, and the second an upper bound. That
+//!    is so because counters only grow, and a posting and its counters are written in one transaction.
+//!
+//! A query may see only some rows of a transaction. So a difference is reported only if repeated comparisons
+//! still find it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,18 +25,18 @@ use domain::wallet::{LedgerAccount, Posting, PostingKind, Transfer, Wallet, grow
 use crate::store::{Item, Order, StoreError, from_item};
 use crate::wallet::Wallets;
 
-/// How often the newest postings are read again, to find a moment without writes.
+/// How often the counters and the newest postings are read again, to find two equal reads of the counters.
 const MAX_TAIL_READS: usize = 10;
 
-/// How often a difference is compared again before it is reported, and the pause before each comparison.
+/// How often a comparison that found differences is repeated, and the pause before each repetition.
 const RECHECKS: usize = 3;
 const BEFORE_RECHECK: Duration = Duration::from_millis(250);
 
-/// The age, in seconds, up to which postings are read again. A posting carries the time at which its change began, and
-/// is written later: up to 60 s, the time limit of a function.
+/// The age, in seconds, of the oldest postings that are read again. A posting's time is when its change
+/// began. It is written up to 60 s later, the longest time limit of a function.
 const TAIL_SECONDS: i64 = 120;
 
-/// The most postings that one read of the tail returns.
+/// The most postings that one query returns when it reads the newest postings again.
 const TAIL_PAGE: usize = 100_000;
 
 /// The result of a verification.
@@ -40,7 +46,8 @@ pub struct Verification {
     pub postings: u64,
     /// The differences between the postings and the counters.
     pub differences: Vec<Difference>,
-    /// True when postings kept arriving. Then counters were compared with bounds, and tranches were not compared.
+    /// True if postings kept arriving. Then their sums were compared with two reads of the counters as
+    /// bounds, and the tranches were not compared.
     pub is_moving: bool,
     /// The sums of the postings of each charge.
     pub charges: BTreeMap<ChargeId, ChargeSums>,
@@ -55,9 +62,9 @@ pub struct ChargeSums {
     pub refunds_in_progress: MinorUnits,
     /// The amount of completed refunds.
     pub refunded: MinorUnits,
-    /// The acquirer's fees that refunds returned, in progress or completed.
+    /// The acquirer's fees returned by refunds in progress or completed.
     pub acquirer_fee_returned: MinorUnits,
-    /// The platform's fees that refunds returned, in progress or completed.
+    /// The platform's fees returned by refunds in progress or completed.
     pub platform_fee_returned: MinorUnits,
     /// The amount retained for MED cases.
     pub med_held: MinorUnits,
@@ -128,7 +135,7 @@ pub struct Difference {
     pub figure: String,
     /// The sum of the postings.
     pub posted: i64,
-    /// The stored value. If postings kept arriving, the lower or upper bound that the sum violates.
+    /// The stored value; if postings kept arriving, the bound that the sum violates.
     pub stored: i64,
 }
 
@@ -139,7 +146,7 @@ struct Rebuilt {
     charges: BTreeMap<ChargeId, ChargeSums>,
     /// The number of postings added.
     count: u64,
-    /// The postings of the tail that were added, so that a further read does not add them twice.
+    /// The newest postings that were added, so that repeated reads do not add them twice.
     recent: BTreeSet<PostingId>,
 }
 
@@ -160,8 +167,8 @@ impl Rebuilt {
 }
 
 impl Wallets {
-    /// Verifies the ledgers of all currencies of a scope, at `now`. Calls `progress` with the number of postings read
-    /// so far.
+    /// Verifies the ledgers of all currencies of a scope. `now` determines which postings are the newest.
+    /// Calls `progress` with the number of postings read so far.
     ///
     /// # Errors
     ///
@@ -217,7 +224,7 @@ impl Wallets {
         Ok(verification(&before, posted, &after)?)
     }
 
-    /// Reads the newest postings again, and adds those that are new.
+    /// Reads the newest postings again, and adds those that were not added before.
     async fn add_tail(
         &self,
         scope: &Scope,
@@ -226,7 +233,7 @@ impl Wallets {
         tail_from: Timestamp,
     ) -> Result<(), StoreError> {
         let (from, to) = (PostingId::first_at(tail_from), PostingId::last_at(Timestamp::MAX));
-        // A currency without counters and without postings so far has no postings to read.
+        // A currency that has neither counters nor postings so far is not read.
         let currencies: BTreeSet<Currency> = counted.keys().chain(posted.wallets.keys()).copied().collect();
         for currency in currencies {
             for sort in [Posting::wallet_sort, Posting::other_sort] {
@@ -265,25 +272,25 @@ fn verification(
 
 fn differences_of(before: &Wallet, posted: &Wallet, after: &Wallet) -> Result<Vec<Difference>, MoneyError> {
     let mut found = Vec::new();
-    let mut compare = |what: String, least: MinorUnits, posted: MinorUnits, most: MinorUnits| {
+    let mut compare = |figure: String, least: MinorUnits, posted: MinorUnits, most: MinorUnits| {
         if posted < least || posted > most {
-            let kept = if posted < least { least } else { most };
-            let (posted, kept) = (posted.get(), kept.get());
-            found.push(Difference { currency: before.currency, figure: what, posted, stored: kept });
+            let stored = if posted < least { least } else { most };
+            let (posted, stored) = (posted.get(), stored.get());
+            found.push(Difference { currency: before.currency, figure, posted, stored });
         }
     };
     for account in LedgerAccount::all() {
-        let [least, made, most] = [before, posted, after].map(|wallet| wallet.totals(account));
-        compare(format!("{} credits", account.as_str()), least.credits, made.credits, most.credits);
-        compare(format!("{} debits", account.as_str()), least.debits, made.debits, most.debits);
+        let [least, posted, most] = [before, posted, after].map(|wallet| wallet.totals(account));
+        compare(format!("{} credits", account.as_str()), least.credits, posted.credits, most.credits);
+        compare(format!("{} debits", account.as_str()), least.debits, posted.debits, most.debits);
     }
     if before == after {
         let held = MinorUnits::checked_sum(after.releases().map(|release| release.minor))?;
         compare("merchant_pending against its tranches".to_owned(), held, after.pending()?, held);
         let days = posted.releases().chain(after.releases()).map(|release| release.day);
         for day in days.collect::<BTreeSet<_>>() {
-            let kept = after.held_until(day);
-            compare(format!("held until {}", day.starts_at()), kept, posted.held_until(day), kept);
+            let stored = after.held_until(day);
+            compare(format!("held until {}", day.starts_at()), stored, posted.held_until(day), stored);
         }
     }
     Ok(found)

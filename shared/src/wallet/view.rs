@@ -1,4 +1,5 @@
-//! The wire formats of wallets (contract: Wallet balance, Wallet list item), and of the statement as JSON and CSV.
+//! The wire formats of wallets (contract: Wallet balance, Wallet list item), and of the statement as JSON and
+//! CSV.
 
 use std::collections::BTreeMap;
 
@@ -69,8 +70,8 @@ impl CurrencyBalanceView {
     }
 }
 
-/// Splits wallets into the primary one, empty if it has no movements, and the others in the order of their currency
-/// codes.
+/// Returns the wallet in the primary currency, and the others in the order of their currency codes. The
+/// primary wallet is empty if it has no movements.
 fn primary_and_others(wallets: &BTreeMap<Currency, Wallet>) -> (Wallet, Vec<&Wallet>) {
     let primary = wallets.get(&PRIMARY_CURRENCY).cloned();
     let primary = primary.unwrap_or_else(|| Wallet::empty(PRIMARY_CURRENCY));
@@ -126,8 +127,9 @@ impl WalletView {
     }
 }
 
-/// A movement on the wire. `amount` is the gross amount, before `fee`. `net` is the change of the merchant's total
-/// money: available, pending and retained together. `changes` splits `net` by these three.
+/// A posting as the merchant sees it: a movement of the wallet. `amount` is the gross amount, before `fee`.
+/// `net` is the change of the merchant's total money: available, pending and retained together. `changes`
+/// splits `net` by these three.
 #[derive(Debug, Serialize)]
 pub struct MovementView<'a> {
     id: PostingId,

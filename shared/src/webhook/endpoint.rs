@@ -1,11 +1,11 @@
-//! Webhook endpoints: a merchant's URL, the events that it is subscribed to, and the secret that signs its deliveries
-//! (contract: Webhook endpoint).
+//! Webhook endpoints: a merchant's URL, the events that it is subscribed to, and the secret that signs its
+//! deliveries (contract: Webhook endpoint).
 //!
 //! An endpoint can be `INACTIVE` for two reasons, with different consequences for its pending deliveries:
 //!
-//! - The merchant deactivated it ([`Endpoint::abandoned`]): they are abandoned.
-//! - The service switched it off after five days without a delivery ([`Endpoint::disabled`]): they are attempted to the
-//!   end of their schedule.
+//! - The merchant deactivated it ([`Endpoint::abandoned`]): its pending deliveries are abandoned.
+//! - The service switched it off after five days without a delivery ([`Endpoint::disabled`]): its pending
+//!   deliveries are attempted to the end of their schedule.
 
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
@@ -29,18 +29,18 @@ use crate::auth::Caller;
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 use crate::store::{Bound, CommitOutcome, Item, Plan, Store, StoreError, Write, from_item};
 
-/// The most endpoints of a scope. It bounds the deliveries that one change creates. The count is a row of its own,
-/// which the transaction that registers or deletes an endpoint changes.
+/// The most endpoints of a scope. It limits the deliveries that one change creates. The number of endpoints
+/// is in a separate row, which is updated in the transaction that registers or deletes an endpoint.
 pub const MAX_ENDPOINTS: usize = 50;
 
-/// How long all attempts must have failed before an endpoint is switched off, in milliseconds: 5 days. This is longer
-/// than a long weekend, and longer than the schedule of one delivery.
+/// How long all attempts must have failed before an endpoint is switched off, in milliseconds: 5 days. This
+/// is longer than a long weekend, and longer than the schedule of one delivery.
 const FAILED_FOR_MS: i64 = 5 * 24 * 60 * 60 * 1_000;
 
-/// How long the endpoint must have been failing when the exhausted delivery was created, in milliseconds: 2 days, about
-/// as long as the schedule of one delivery. So a delivery from the beginning of an outage gets all its attempts and
-/// does not switch the endpoint off. By the time that a later delivery is exhausted, those have normally been exhausted
-/// too.
+/// How long the endpoint must have been failing when the exhausted delivery was created, in milliseconds: 2
+/// days, about as long as the schedule of one delivery. So a delivery from the beginning of an outage does
+/// not switch the endpoint off. When a later delivery does, the deliveries from the beginning have normally
+/// had all their attempts.
 const FAILED_BEFORE_MS: i64 = 2 * 24 * 60 * 60 * 1_000;
 
 /// The actor in the audit when the service switches an endpoint off.
@@ -58,7 +58,7 @@ pub enum EndpointStatus {
 }
 
 impl EndpointStatus {
-    /// Returns the word in rows and in the API.
+    /// Returns the status as rows and the API show it.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
@@ -77,10 +77,10 @@ pub struct Disabled {
 /// The last abandonment of an endpoint's pending deliveries.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Abandoned {
-    /// When the merchant last deactivated the endpoint. Never moves back.
+    /// When the merchant last deactivated the endpoint. Never decreases.
     #[serde(with = "domain::time::millis")]
     pub at: Timestamp,
-    /// How often deliveries were abandoned. A delivery with a lower number is abandoned.
+    /// How often the endpoint's deliveries were abandoned. A delivery with a lower generation is abandoned.
     pub generation: u64,
 }
 
@@ -89,7 +89,7 @@ pub struct Abandoned {
 pub struct Endpoint {
     /// `wh_…`.
     pub id: EndpointId,
-    /// The account and mode that it belongs to.
+    /// The account and mode.
     pub scope: Scope,
     /// The URL that deliveries are posted to.
     pub url: String,
@@ -99,16 +99,17 @@ pub struct Endpoint {
     pub secret: EndpointSecret,
     /// Whether it receives new events.
     pub status: EndpointStatus,
-    /// When it began to fail: no attempt that began since then succeeded. `None`: it is not failing, as far as was
-    /// recorded.
+    /// When the first failure was recorded after the last success, activation or change of the URL; `None`:
+    /// there was none.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub failing_since: Option<Timestamp>,
-    /// Present if the service switched it off because no delivery succeeded. Its status is `INACTIVE` then. Existing
-    /// deliveries are attempted to the end of their schedule, unless the merchant sets it to `INACTIVE` too.
+    /// Present if the service switched it off because no delivery succeeded. Its status is `INACTIVE` then.
+    /// Existing deliveries are attempted to the end of their schedule, unless the merchant also sets the
+    /// endpoint to `INACTIVE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disabled: Option<Disabled>,
-    /// Present if the merchant has ever set it to `INACTIVE`, which abandons its pending deliveries. Stays when it is
-    /// `ACTIVE` again.
+    /// Present if the merchant has ever set the endpoint to `INACTIVE`, which abandons its pending
+    /// deliveries. Stays after the endpoint is `ACTIVE` again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub abandoned: Option<Abandoned>,
     /// When it was registered.
@@ -119,7 +120,8 @@ pub struct Endpoint {
     pub updated_at: Timestamp,
     /// Counts the row's changes, from 1.
     pub version: u64,
-    /// The API key of a change, with the version that the change made, for the audit.
+    /// The API key that last changed the row, and the version after that change. The audit row is derived
+    /// from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<Actor>,
 }
@@ -140,10 +142,10 @@ impl Endpoint {
         self.status == EndpointStatus::Active && self.events.contains(&event)
     }
 
-    /// Returns how often its deliveries were abandoned. A new delivery stores this number; a delivery with a lower
-    /// number is abandoned.
+    /// Returns how often the endpoint's deliveries were abandoned. A new delivery stores this number. A
+    /// delivery with a lower number is abandoned.
     pub fn generation(&self) -> u64 {
-        // An endpoint that was deactivated by an earlier version, which did not count, has no number. It counts as 1.
+        // An earlier version did not count deactivations. An endpoint that it deactivated has generation 1.
         self.abandoned.map_or(u64::from(self.is_deactivated()), |abandoned| abandoned.generation)
     }
 
@@ -153,19 +155,20 @@ impl Endpoint {
         self.status == EndpointStatus::Inactive && self.disabled.as_ref().is_none_or(since)
     }
 
-    /// Returns when and why the service switched it off; `None`: it did not, or the endpoint is `ACTIVE`.
+    /// Returns when and why the service switched the endpoint off; `None`: the service did not, or the
+    /// endpoint is `ACTIVE` again.
     fn switched_off(&self) -> Option<&Disabled> {
         self.disabled.as_ref().filter(|_| self.status == EndpointStatus::Inactive)
     }
 
-    /// Returns the new [`Endpoint::abandoned`] when the merchant sets the status to `status`; `None`: leaves it as it
-    /// is.
+    /// Returns [`Endpoint::abandoned`] after a change by the merchant. `status`: the status that the merchant
+    /// sets; `None`: the change has no status.
     fn abandoned_after(&self, status: Option<EndpointStatus>, now: Timestamp) -> Option<Abandoned> {
         let abandons = match status {
-            // If it is deactivated already, its deliveries were abandoned then.
+            // If the endpoint is deactivated already, its deliveries were abandoned at that time.
             Some(EndpointStatus::Inactive) => !(self.is_deactivated() && self.abandoned.is_some()),
-            // An earlier version deactivated it without a number. One is written now, so that its old deliveries stay
-            // abandoned.
+            // An earlier version deactivated the endpoint without a generation. One is written now, so that
+            // the old deliveries stay abandoned.
             Some(EndpointStatus::Active) => self.is_deactivated() && self.abandoned.is_none(),
             None => false,
         };
@@ -182,12 +185,18 @@ impl Endpoint {
         Some(Abandoned { at, generation })
     }
 
-    /// Returns the endpoint's row after an attempt; `None`: the row stays as it is, as nearly always.
+    /// Returns the endpoint's row after an attempt; `None`: the row does not change, which is the usual case.
     ///
-    /// The first failure sets `failing_since`, and the first success after it removes that. An exhausted delivery
-    /// switches the endpoint off if nothing was delivered for five days. `began`: when that delivery was created.
+    /// The first failure sets `failing_since`, and the first success after it removes `failing_since`. An
+    /// exhausted delivery switches the endpoint off if the first failure was at least five days ago, and at
+    /// least two days before the delivery was created.
     #[must_use]
-    pub fn after_attempt(&self, outcome: &AttemptOutcome, began: Timestamp, now: Timestamp) -> Option<Self> {
+    pub fn after_attempt(
+        &self,
+        outcome: &AttemptOutcome,
+        delivery_created_at: Timestamp,
+        now: Timestamp,
+    ) -> Option<Self> {
         if self.status == EndpointStatus::Inactive {
             return None;
         }
@@ -199,7 +208,7 @@ impl Endpoint {
             }
             (AttemptOutcome::Exhausted { error, .. }, Some(since))
                 if now.millis_since(since) >= FAILED_FOR_MS
-                    && began.millis_since(since) >= FAILED_BEFORE_MS =>
+                    && delivery_created_at.millis_since(since) >= FAILED_BEFORE_MS =>
             {
                 let reason =
                     format!("no attempt begun since {} succeeded; the last one: {error}", since.to_iso());
@@ -221,8 +230,8 @@ fn partition(scope: &Scope) -> String {
     format!("endpoints#{scope}")
 }
 
-/// The key of the row that counts a scope's endpoints. Registrations change it, so that two concurrent ones can't both
-/// take the last free place.
+/// The key of the row that counts a scope's endpoints. Each registration changes it, so that two concurrent
+/// registrations can't exceed the limit together.
 fn counter_key(scope: &Scope) -> Key {
     Key { pk: format!("endpoint-count#{scope}"), sk: "count".to_owned() }
 }
@@ -301,7 +310,7 @@ impl EndpointChange {
         let activated = change.status == Some(EndpointStatus::Active);
         Endpoint {
             abandoned: endpoint.abandoned_after(change.status, now),
-            // The failures were of the old URL, or the merchant has repaired the endpoint.
+            // A new URL has no failures yet. A merchant who activates the endpoint has repaired it.
             failing_since: endpoint.failing_since.filter(|_| !activated && change.url.is_none()),
             disabled: endpoint.disabled.filter(|_| !activated),
             url: change.url.unwrap_or(endpoint.url),
@@ -337,7 +346,8 @@ fn url(fields: &mut Fields, root: &Object<'_>, policy: &AddressPolicy) -> Option
     }
 }
 
-/// Parses `events`. Any name of the catalog is valid; `webhook.test` is not in it. Duplicates are dropped.
+/// Parses `events`. Any name of the catalog is valid. `webhook.test` is not in the catalog. Duplicates are
+/// dropped.
 fn events(fields: &mut Fields, root: &Object<'_>) -> Option<Vec<EventType>> {
     let Some(JsonValue::Array(names)) = root.get("events") else {
         fields.reject("events", "is required: an array of event names");
@@ -375,7 +385,7 @@ impl Endpoints {
         Self { store }
     }
 
-    /// Registers an endpoint with a secret of its own.
+    /// Registers an endpoint with a new secret.
     ///
     /// # Errors
     ///
@@ -417,7 +427,8 @@ impl Endpoints {
     ///
     /// # Errors
     ///
-    /// [`WebhookError::NoEndpoint`] when the path has no valid id, as for an id of no endpoint.
+    /// [`WebhookError::NoEndpoint`] when the path has no valid id. The response is the same as for an unknown
+    /// id.
     pub fn named(id: Option<EndpointId>) -> Result<EndpointId, WebhookError> {
         id.ok_or(WebhookError::NoEndpoint)
     }
@@ -431,7 +442,8 @@ impl Endpoints {
         self.store.get(&Endpoint::key_of(scope, id)).await?.ok_or(WebhookError::NoEndpoint)
     }
 
-    /// Changes an endpoint and returns it as it is after. Setting it to `INACTIVE` abandons its pending deliveries.
+    /// Changes an endpoint and returns the changed one. Setting it to `INACTIVE` abandons its pending
+    /// deliveries.
     ///
     /// # Errors
     ///
@@ -463,17 +475,18 @@ impl Endpoints {
         self.store.update("an endpoint", &key, plan).await
     }
 
-    /// Records the outcome of an attempt in the endpoint's row, if the row changes by it ([`Endpoint::after_attempt`]).
-    /// `seen`: the endpoint as it was read when the attempt began. On a conflict the endpoint is read again, and the
-    /// outcome is applied to its present row.
+    /// Records the outcome of an attempt in the endpoint's row, if the outcome changes the row
+    /// ([`Endpoint::after_attempt`]). `seen`: the endpoint as it was read when the attempt began. On a
+    /// conflict, the endpoint is read again and the outcome is applied to its present row.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unavailable`] when the database does not answer, or writes of the endpoint keep conflicting.
+    /// [`StoreError::Unavailable`] when the database does not answer, or writes of the endpoint keep
+    /// conflicting.
     pub async fn record_attempt(
         &self,
         seen: &Endpoint,
-        (outcome, began): (&AttemptOutcome, Timestamp),
+        (outcome, delivery_created_at): (&AttemptOutcome, Timestamp),
         now: Timestamp,
     ) -> Result<(), WebhookError> {
         let mut endpoint = seen.clone();
@@ -482,15 +495,15 @@ impl Endpoints {
             update.next_attempt().await?;
             if !update.failed().is_empty() {
                 let found = self.store.get_in_order::<Endpoint>(&[seen.key()]).await?.pop();
-                // The outcome is dropped if the URL changed, because it was of the old one. It is also dropped if the
-                // endpoint is no longer failing: a success was recorded meanwhile, which may be newer than this
-                // failure. The next failure is recorded.
+                // The outcome is dropped if the URL changed, because the attempt used the old URL. It is also
+                // dropped if the endpoint is no longer failing: a success was recorded meanwhile, which may
+                // be newer than this failure. The next failure is recorded again.
                 match found.filter(|found| found.url == seen.url && found.failing_since.is_some()) {
                     Some(found) => endpoint = found,
                     None => return Ok(()),
                 }
             }
-            let Some(next) = endpoint.after_attempt(outcome, began, now) else { return Ok(()) };
+            let Some(next) = endpoint.after_attempt(outcome, delivery_created_at, now) else { return Ok(()) };
             if update.commit(attempt_writes(&next, endpoint.version, now)?).await? {
                 if next.switched_off().is_some() {
                     tracing::warn!(endpoint = %next.id, scope = %next.scope, "an endpoint was switched off");
@@ -500,7 +513,8 @@ impl Endpoints {
         }
     }
 
-    /// Deletes an endpoint for good and abandons its pending deliveries. A tombstone stays ([`Abandonment`]).
+    /// Deletes an endpoint permanently and abandons its pending deliveries. A tombstone stays
+    /// ([`Abandonment`]).
     ///
     /// # Errors
     ///
@@ -512,8 +526,8 @@ impl Endpoints {
             let endpoint = endpoint.ok_or(WebhookError::NoEndpoint)?;
             let version = i64::try_from(endpoint.version).unwrap_or(i64::MAX);
             let remove = Write::remove(key.clone(), "version", version);
-            // The audit row is written here, because the dispatcher derives nothing from the stream record of a removed
-            // row.
+            // The audit row is written here, because the dispatcher derives nothing from the stream record of
+            // a removed row.
             let audit = caller.audit("webhook-endpoint.delete", &id, &server_of(&endpoint.url), now)?;
             let tombstone = Write::insert(&Abandonment::by_deletion(&endpoint, now))?;
             Ok(Plan::Commit(vec![remove, decrement_count(scope), tombstone, Write::insert(&audit)?], ()))
@@ -524,7 +538,7 @@ impl Endpoints {
     /// Returns a scope's endpoints, oldest first.
     pub async fn list(&self, scope: &Scope) -> Result<Vec<Endpoint>, StoreError> {
         let items = self.store.partition(&partition(scope)).await?;
-        // An endpoint that can't be read must not block deliveries to the others.
+        // An endpoint row that can't be read must not block deliveries to other endpoints.
         let read = |item| {
             from_item(item).inspect_err(|error| tracing::error!(%scope, %error, "can't read an endpoint"))
         };
@@ -532,7 +546,8 @@ impl Endpoints {
     }
 }
 
-/// Returns the writes for an endpoint that an attempt changed: its row, and an audit row if it was switched off.
+/// Returns the writes for an endpoint that an attempt changed: its row, and an audit row if it was switched
+/// off.
 fn attempt_writes(next: &Endpoint, version: u64, now: Timestamp) -> Result<Vec<Write>, WebhookError> {
     let mut writes = vec![Write::replace(next, version)?];
     if let Some(Disabled { reason, .. }) = next.switched_off() {
@@ -682,14 +697,17 @@ mod tests {
             response_body: None,
         };
         let failing = endpoint().after_attempt(&failure(), at(0), at(0)).unwrap();
-        let (began, ended) = (at(2 * DAY), at(5 * DAY));
-        assert!(failing.after_attempt(&exhausted, began, at(5 * DAY - 1)).is_none());
+        let (created_at, ended_at) = (at(2 * DAY), at(5 * DAY));
+        assert!(failing.after_attempt(&exhausted, created_at, at(5 * DAY - 1)).is_none());
         assert!(failing.after_attempt(&exhausted, at(2 * DAY - 1), at(9 * DAY)).is_none());
-        assert!(failing.after_attempt(&failure(), began, at(9 * DAY)).is_none(), "another attempt follows");
-        let off = failing.after_attempt(&exhausted, began, ended).unwrap();
-        assert_eq!((off.status, off.version, off.updated_at), (EndpointStatus::Inactive, 3, ended));
+        assert!(
+            failing.after_attempt(&failure(), created_at, at(9 * DAY)).is_none(),
+            "another attempt follows"
+        );
+        let off = failing.after_attempt(&exhausted, created_at, ended_at).unwrap();
+        assert_eq!((off.status, off.version, off.updated_at), (EndpointStatus::Inactive, 3, ended_at));
         insta::assert_snapshot!(off.disabled.clone().unwrap().reason, @"no attempt begun since 2026-11-21T12:00:00.000Z succeeded; the last one: answered 500");
-        assert!(off.after_attempt(&exhausted, began, at(6 * DAY)).is_none(), "it is off already");
+        assert!(off.after_attempt(&exhausted, created_at, at(6 * DAY)).is_none(), "already switched off");
         let on = EndpointChange { status: Some(EndpointStatus::Active), ..EndpointChange::default() };
         let on = on.apply(off.clone(), at(7 * DAY));
         assert_eq!((on.failing_since, on.disabled), (None, None));
@@ -720,7 +738,7 @@ mod tests {
         assert_eq!(abandoned(&again), Some((at(10), 1, 1)));
         let on = changed(again, EndpointStatus::Active, at(30));
         assert_eq!((on.status, abandoned(&on)), (EndpointStatus::Active, Some((at(10), 1, 1))));
-        // The time of a clock that is behind.
+        // A clock that is behind.
         let off = changed(on, EndpointStatus::Inactive, at(5));
         assert_eq!(abandoned(&off), Some((at(10), 2, 2)));
     }
@@ -738,7 +756,7 @@ mod tests {
             assert_eq!((on.generation(), on.disabled, on.status), (1, None, EndpointStatus::Active));
         }
         let on = changed(off, EndpointStatus::Active, at(40));
-        assert_eq!((on.generation(), on.disabled), (0, None), "pending deliveries go on");
+        assert_eq!((on.generation(), on.disabled), (0, None), "pending deliveries are still attempted");
         // The merchant deactivated and activated it, and then the service switched it off.
         let before = Endpoint { abandoned: Some(Abandoned { at: at(1), generation: 3 }), ..disabled(at(10)) };
         assert_eq!(

@@ -32,7 +32,7 @@ pub enum WebhookError {
     /// The endpoint's limit of tests in this minute is used up.
     #[error("at most {limit} tests of a webhook endpoint can be sent a minute")]
     TooManyTests {
-        /// Tests that an endpoint may get in a minute.
+        /// The most tests of an endpoint in a minute.
         limit: i64,
         /// Seconds until the next minute begins.
         retry_after_seconds: i64,
@@ -46,7 +46,7 @@ pub enum WebhookError {
     /// A read or write of DynamoDB failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The operating system gave no random bytes for an id or a secret.
+    /// The operating system returned no random bytes for an id or a secret.
     #[error(transparent)]
     Random(#[from] RandomError),
 }

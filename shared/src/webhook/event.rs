@@ -1,7 +1,8 @@
 //! Events: the rows from which webhook bodies are sent.
 //!
-//! A change is stored as one row for each canonical event, because its envelope contains the event's name, and as one
-//! row for all its legacy events together, because their `data` is the same. A body is built from the row alone.
+//! Each canonical event of a change has its own row, because the stored envelope contains the event's name.
+//! All legacy events of a change share one row, because their `data` is the same. A body is built from the
+//! row alone.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -29,8 +30,8 @@ use crate::payout::PayoutView;
 /// The version of the contract, in the `api_version` of every canonical envelope.
 pub const API_VERSION: &str = "2026-11-01";
 
-/// How long a delivery may take, in seconds: 16 days, somewhat more than all attempts take if each response asks for
-/// the longest pause.
+/// How long a delivery may take, in seconds: 16 days, somewhat more than all attempts take if each response
+/// has the longest `Retry-After` that is respected.
 const MAX_DELIVERY_SECONDS: i64 = 16 * 24 * 60 * 60;
 
 /// Replaces the event's name when the id of a legacy row is derived, because the row has several names.
@@ -39,35 +40,36 @@ const LEGACY: &str = "legacy";
 /// An event's row.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Event {
-    /// Derived from the row that changed, its version, and the event's name or family. A replayed change has the same
-    /// id.
+    /// Derived from the row that changed, its version, and the event's name or family. So a replayed change
+    /// leads to the same id.
     pub id: EventId,
-    /// The account and mode that it belongs to.
+    /// The account and mode.
     pub scope: Scope,
     /// The names under which it is sent: one canonical name, or all legacy names of a change.
     pub types: Vec<EventType>,
     /// The body of a canonical event, byte for byte, or the `data` of legacy events.
     pub payload: String,
-    /// The transaction's `webhookUrl`. It receives the legacy events instead of the subscribed endpoints.
+    /// The transaction's `webhookUrl`, which receives the legacy events instead of the subscribed endpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<String>,
     /// When the change happened.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
-    /// When a resend created the row again. The retention of 90 days begins then instead of at the change.
+    /// When a resend created the row again. Then the retention of 90 days begins at this time instead of at
+    /// the change.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub kept_from: Option<Timestamp>,
-    /// When the row that was read expires, in unix seconds. A resend may have extended it.
+    /// When the row expires, in unix seconds, as read from the table. A resend may have postponed the expiry.
     #[serde(default, skip_serializing)]
     pub ttl: Option<i64>,
 }
 
-/// The change of a row that an event is about. The event's id is derived from it.
+/// The change of a row that an event reports. The event's id is derived from it.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// The account and mode of the row.
     pub scope: Scope,
-    /// The row's partition key; or its whole key, if the partition holds other rows with versions of their own.
+    /// The row's partition key, or its whole key if other rows of the partition have versions too.
     pub row: String,
     /// The row's version after the change.
     pub version: u64,
@@ -75,7 +77,7 @@ pub struct Origin {
     pub at: Timestamp,
 }
 
-/// The id and names of an event's row. They are derived from the change, without reading the row.
+/// The id and names of an event's row, derived from the change without reading the row.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EventRef {
     /// The id of the row.
@@ -115,7 +117,7 @@ impl Event {
         Self::of_entry(new, &entry, public_urls)
     }
 
-    /// Returns the events of a charge's move into the status that it has. `entry` is that move.
+    /// Returns the events of a charge's change to its present status. `entry`: that change.
     pub fn of_entry(
         charge: &Charge,
         entry: &StatusChange,
@@ -132,7 +134,7 @@ impl Event {
         Ok(events)
     }
 
-    /// Returns the event of a refund's change; `None`: its status is the same. Each step of a refund is a
+    /// Returns the event of a refund's change; `None`: the status did not change. Each step of a refund is a
     /// `payment.refunded` (contract: Emission rules).
     pub fn of_refund(old: Option<&Refund>, new: &Refund) -> Result<Option<Self>, serde_json::Error> {
         if old.map(|refund| refund.status) == Some(new.status) {
@@ -222,8 +224,9 @@ impl Event {
         }))
     }
 
-    /// Returns the receivers: each of the event's names with each endpoint that is subscribed to it now. If the event
-    /// has a `webhookUrl`, it replaces the endpoints (`None`).
+    /// Returns the receivers: a pair for each of the event's names and each endpoint that is now subscribed
+    /// to the name. If the event has a `webhookUrl`, returns one pair for each name, with `None` as the
+    /// endpoint.
     pub fn recipients<'a>(
         &'a self,
         endpoints: &'a [Endpoint],
@@ -236,8 +239,8 @@ impl Event {
         })
     }
 
-    /// Returns 8 hex digits of a hash of the host and port of the `webhookUrl`, which distinguish its server from
-    /// others.
+    /// Returns 8 hex digits of a hash of the host and port of the `webhookUrl`. They distinguish this server
+    /// from others.
     pub(super) fn own_server(&self) -> Option<String> {
         let url = Url::parse(self.webhook_url.as_deref()?).ok()?;
         let server = format!("{}:{}", url.host_str()?, url.port_or_known_default()?);
@@ -258,12 +261,13 @@ impl Event {
         }
     }
 
-    /// Whether the event has not expired. DynamoDB may remove the row some time after that.
+    /// Whether the event has not expired. DynamoDB may remove an expired row some time later.
     pub fn is_kept(&self, now: Timestamp) -> bool {
         self.ttl.is_none_or(|end| now.seconds() < end)
     }
 
-    /// Returns the time until which a resend at `now` needs the row; `None`: the row is kept long enough without it.
+    /// Returns the time until which a resend at `now` needs the row; `None`: the row does not expire before
+    /// that time anyway.
     pub fn needed_until(&self, now: Timestamp) -> Option<Timestamp> {
         let until = now.plus_seconds(MAX_DELIVERY_SECONDS).ok()?;
         (self.created_at.plus_seconds(EVENTS_KEPT_SECONDS).ok()? < until).then_some(until)
@@ -274,14 +278,14 @@ impl Event {
         Key { pk: Self::partition(scope), sk: id.to_string() }
     }
 
-    /// The partition of a scope's events, sorted by the time of their changes.
+    /// Returns the partition key of a scope's events. They are sorted by the time of their changes.
     pub(super) fn partition(scope: &Scope) -> String {
         format!("events#{scope}")
     }
 }
 
-/// Returns the stable id of an event under one of its names. A name with a code replaces the last character of the
-/// row's id.
+/// Returns the stable id of an event under one of its names. If the name has a code, the code replaces the
+/// last character of the row's id.
 fn id_as(row: EventId, event_type: EventType) -> EventId {
     event_type.code().map_or(row, |code| row.with_code(code))
 }
@@ -289,14 +293,14 @@ fn id_as(row: EventId, event_type: EventType) -> EventId {
 impl EventRef {
     /// Returns the events that a charge has published so far, without those of its refunds.
     pub fn of_charge(charge: &Charge) -> Vec<Self> {
-        let of_move = |(entry, to): (StatusChange, TransactionStatus)| {
+        let of_change = |(entry, to): (StatusChange, TransactionStatus)| {
             let (canonical, legacy) = (
                 event_rules::canonical_charge_events(entry.from, to),
                 event_rules::legacy_charge_events(entry.from, to),
             );
             Self::of(&Origin::of_charge(charge, &entry), canonical, legacy)
         };
-        charge.status_changes().into_iter().flat_map(of_move).collect()
+        charge.status_changes().into_iter().flat_map(of_change).collect()
     }
 
     /// Returns the events that a refund has published so far.
@@ -307,8 +311,8 @@ impl EventRef {
         refund.steps().flat_map(of_step).collect()
     }
 
-    /// Returns the events that a MED case has published so far. Those of its end are included even if outcome notices
-    /// are off; then they have no rows.
+    /// Returns the events that a MED case has published so far. Events of the case's end are included even if
+    /// outcome notices are off, although they have no rows then.
     pub fn of_case(case: &MedCase) -> Vec<Self> {
         let name = |event_type, version, at| {
             Self::of(&Origin::of_case(case, version, at), vec![event_type], Vec::new())
@@ -317,8 +321,8 @@ impl EventRef {
         let updated = case
             .published_updates
             .iter()
-            .flat_map(|told| name(EventType::MedCaseUpdated, told.version, told.at));
-        // The last update of a case that is over is its end.
+            .flat_map(|update| name(EventType::MedCaseUpdated, update.version, update.at));
+        // If a case is over, its last update is its end.
         let end = case.published_updates.last().filter(|_| case.status.is_over());
         let resolved = end.into_iter().flat_map(|end| name(EventType::MedResolved, end.version, end.at));
         opened.into_iter().chain(updated).chain(resolved).collect()
@@ -326,13 +330,13 @@ impl EventRef {
 
     /// Returns the events that a payout has published so far.
     pub fn of_payout(payout: &Payout) -> Vec<Self> {
-        let of_move = |(from, to, version, at)| {
+        let of_change = |(from, to, version, at)| {
             let (canonical, legacy) = event_rules::payout_events(from, to);
             Self::of(&Origin::of_payout(payout, version, at), canonical, legacy)
         };
         let created = (None, PayoutStatus::Pending, 1, payout.created_at);
         let ended = (Some(PayoutStatus::Pending), payout.status, payout.version, payout.updated_at);
-        [created, ended].into_iter().flat_map(of_move).collect()
+        [created, ended].into_iter().flat_map(of_change).collect()
     }
 
     fn of(origin: &Origin, canonical: Vec<EventType>, legacy: Vec<EventType>) -> Vec<Self> {
@@ -446,7 +450,7 @@ mod tests {
         Command::Pay { payment, terms }
     }
 
-    /// All bodies that these events are sent as, one a line.
+    /// The bodies of these events under all their names, one a line.
     fn bodies(events: &[Event]) -> String {
         let bodies_of = |event: &Event| -> Vec<String> {
             event.types.iter().map(|event_type| event.body_as(*event_type)).collect()
@@ -465,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn a_paid_charge_is_published_with_its_fees_and_the_merchants_own_data() {
+    fn a_paid_charge_is_published_with_its_fees_and_the_merchants_data() {
         let paid = after(&order(), &pay());
         let events = Event::of_charge(Some(&order()), &paid, &public_urls()).unwrap();
         insta::assert_snapshot!(bodies(&events), @r#"
@@ -539,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn the_events_of_a_status_are_the_same_when_they_are_built_again() {
+    fn events_built_later_from_the_charge_equal_the_events_of_its_change() {
         let waiting = order();
         let processing =
             after(&Charge { expected_payer: Some("29537995593".parse().unwrap()), ..order() }, &pay());
@@ -572,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn each_name_has_a_stable_id_of_its_own() {
+    fn each_name_has_its_own_stable_id() {
         let paid = after(&order(), &pay());
         let events = || Event::of_charge(Some(&order()), &paid, &public_urls()).unwrap();
         let ids = |events: &[Event]| -> Vec<EventId> {

@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LegacyData<'a> {
-    /// The id returned at creation, without a prefix; of a withdrawal the payout's id.
+    /// The charge's id without its prefix; for a withdrawal, the payout's id with its prefix.
     pub transaction_id: String,
     /// In minor units.
     pub amount: Amount,
@@ -26,10 +26,10 @@ pub struct LegacyData<'a> {
     /// Present on `PAID` and `APPROVED`.
     #[serde(flatten)]
     pub settled: Option<SettledData>,
-    /// The merchant's own id of its user, if it was sent.
+    /// The merchant's id of its user, if the merchant sent one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub customer_id: Option<&'a str>,
-    /// The merchant's own map, if it was sent; without the service's `failure` and `med`.
+    /// The merchant's metadata, if the merchant sent any, without the service's `failure` and `med`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
     /// On `payment.refunded`: the refund that changed.
@@ -68,7 +68,7 @@ pub struct RefundData {
 }
 
 impl<'a> LegacyData<'a> {
-    /// Returns the data of a charge's move into the status that it has.
+    /// Returns the data of a charge's change to its present status. `entry`: that change.
     pub fn of_charge(charge: &'a Charge, entry: &StatusChange) -> Self {
         let details = charge.payment_details.as_ref();
         Self {
@@ -108,7 +108,7 @@ impl<'a> LegacyData<'a> {
         }
     }
 
-    /// Returns the data of a payout's last change. `from`: the status before; `None`: it is new.
+    /// Returns the data of a payout's last change. `from`: the status before; `None`: the payout is new.
     pub fn of_payout(from: Option<PayoutStatus>, payout: &Payout) -> Self {
         Self {
             transaction_id: payout.id.to_string(),

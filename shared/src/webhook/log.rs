@@ -1,17 +1,19 @@
-//! The event log (`GET /v1/events`): lists the events of 30 days, delivered or not. A merchant catches up from it after
-//! an outage.
+//! The event log (`GET /v1/events`): lists the events of the last 30 days, delivered or not. A merchant reads
+//! missed events from it after an outage.
 //!
-//! A scope's events share a partition, sorted by the time of their changes. An event's id identifies its row, and ids
-//! sort as rows do. So a page is a range of the partition that begins after its cursor.
+//! A scope's events share a partition, sorted by the time of their changes. An event's row can be derived
+//! from its id, and ids sort like rows. So a page is a range of the partition that begins after the cursor.
 //!
-//! The events of one object (`object=`) are read by their ids. These are derived from the object's rows, which record
-//! their moves.
+//! The events of one object (`object=`) are read by their ids. The ids are derived from the object's rows,
+//! which record each change of status.
 //!
-//! There is no index of events, because it would cost a write unit for each event. To find events of a rare `type`, a
-//! page reads a bounded number of rows. So it may be shorter than `limit`, or empty, while `has_more` is true.
+//! There is no index of events, because it would cost a write unit for each event. To find events of a rare
+//! `type`, a page reads a bounded number of rows. So it may be shorter than `limit`, or empty, while
+//! `has_more` is true.
 //!
-//! An event is sorted by the time of its change and appears in the log some moments later; after an outage of the
-//! dispatcher much later. So a client that polls should start somewhat before the last event that it has seen.
+//! Events are sorted by the time of their changes. An event appears in the log some moments after its change,
+//! or much later after an outage of the dispatcher. So a client that polls should start somewhat before the
+//! last event that it has read.
 
 use std::cmp::Reverse;
 
@@ -34,22 +36,23 @@ use super::event::{Event, EventRef};
 use crate::http::{Fields, Problem, Query};
 use crate::store::{Item, Order, PageError, Store, StoreError, from_item, key_of_item, text, unavailable};
 
-/// How far back the list goes, in seconds: 30 days. Rows are kept for longer, because deliveries refer to them.
+/// The age of the oldest listed event, in seconds: 30 days. Rows are kept for longer, because deliveries
+/// refer to them.
 const LISTED_SECONDS: i64 = 30 * 24 * 60 * 60;
 
-/// Events on a page: the default, and the most.
+/// The number of events on a page: the default, and the most.
 const DEFAULT_LIMIT: u32 = 25;
 const MAX_LIMIT: u32 = 100;
 
-/// The most queries of a page, one after another. DynamoDB ends each at 1 MB, some thousand rows.
+/// The most queries of a page, one after another. DynamoDB ends each query at 1 MB, some thousand rows.
 const MAX_QUERIES: usize = 2;
 
-/// Rows to read beside one for each event of a page: the row of the cursor, which may have more names after it, and one
-/// that shows whether there is a next page.
+/// Rows that the first query reads in addition to one row for each event of a page: the row of the cursor,
+/// which may have further names, and one row that shows whether there is a next page.
 const EXTRA_ROWS: usize = 2;
 
-/// Rows that the first query reads for each wanted event of one type. It is enough for a frequent type, so that only a
-/// rare one takes another query.
+/// Rows that the first query reads for each wanted event of one type. This is enough for a frequent type.
+/// Only a rare type needs another query.
 const ROWS_PER_MATCH: usize = 8;
 
 const PARAMETERS: [&str; 6] =
@@ -116,8 +119,8 @@ impl EventFilter {
         self.event_type.is_none_or(|wanted| wanted == event_type)
     }
 
-    /// Returns the oldest and the newest id that may be on a page, both included, and the cursor. `None`: there is no
-    /// cursor, or it is newer than the range and changes nothing.
+    /// Returns the oldest and the newest id that may be on a page, both included, and the cursor. `None`:
+    /// there is no cursor, or it is newer than the range and changes nothing.
     fn range(&self, now: Timestamp) -> (EventId, EventId, Option<EventId>) {
         let oldest = now.plus_seconds(LISTED_SECONDS.saturating_neg()).unwrap_or(Timestamp::MIN);
         let from = EventId::first_at(self.created_after.unwrap_or(oldest).max(oldest));
@@ -171,7 +174,7 @@ impl EventLog {
         }
     }
 
-    /// Returns one event, for 90 days after its change.
+    /// Returns one event, up to 90 days after its change.
     ///
     /// # Errors
     ///
@@ -208,7 +211,8 @@ impl EventLog {
         for query in 0..MAX_QUERIES {
             let (items, last) = self.rows(scope, (from, to), filter, query == 0, after.take()).await?;
             for item in items {
-                // A page that ended before it was full has the id of the last row that it read as its cursor.
+                // If the previous page ended before it was full, its cursor is the id of the last row that it
+                // read.
                 let id = text(&item, "sk").and_then(|id| id.parse().ok());
                 cursor_is_known |= cursor == id;
                 let Some(row) = parse_or_log(item) else { continue };
@@ -238,8 +242,8 @@ impl EventLog {
         Ok(EventPage { events, next_cursor })
     }
 
-    /// Runs one query of a page. Returns rows, newest first, and the key after which the next query begins, if there
-    /// are more.
+    /// Runs one query of a page. Returns rows, newest first, and if there are more, the key after which the
+    /// next query begins.
     async fn rows(
         &self,
         scope: &Scope,
@@ -254,7 +258,7 @@ impl EventLog {
             .client()
             .query()
             .table_name(self.store.table())
-            // The last event of a page must be found as the cursor of the next page.
+            // Strongly consistent, so that the last event of a page is found as the cursor of the next page.
             .consistent_read(true)
             .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
             .expression_attribute_values(":pk", AttributeValue::S(Event::partition(scope)))
@@ -265,7 +269,7 @@ impl EventLog {
         let mut rows = filter.limit.saturating_add(EXTRA_ROWS);
         if let Some(event_type) = filter.event_type {
             rows = rows.saturating_mul(ROWS_PER_MATCH);
-            // The cursor may be of another type: the last row that the page before read.
+            // The cursor may be an event of another type: the last row that the previous page read.
             let cursor = filter.starting_after.unwrap_or(to);
             query = query
                 .filter_expression("contains(#types, :type) OR #id IN (:cursor, :row)")
@@ -298,9 +302,9 @@ impl EventLog {
             names.into_iter().flat_map(with_each_name).collect();
         listed.sort_by_key(|(_, id, _)| Reverse(*id));
         if let Some(cursor) = cursor {
-            let place = listed.iter().position(|(_, id, _)| *id == cursor);
-            let place = place.ok_or(PageError::UnknownCursor("an event of this object"))?;
-            listed.drain(..=place);
+            let index = listed.iter().position(|(_, id, _)| *id == cursor);
+            let index = index.ok_or(PageError::UnknownCursor("an event of this object"))?;
+            listed.drain(..=index);
         }
         listed.retain(|(row, _, event_type)| (from..=to).contains(row) && filter.admits(*event_type));
         let more = listed.len() > filter.limit;
@@ -317,13 +321,14 @@ impl EventLog {
         Ok(EventPage { events: listed.into_iter().filter_map(stored).collect(), next_cursor })
     }
 
-    /// Returns the events that an object has published so far; none if the object does not exist or is another scope's.
+    /// Returns the events that an object has published so far; none if the object does not exist or is
+    /// another scope's.
     async fn names_of(&self, scope: &Scope, object: ObjectId) -> Result<Vec<EventRef>, StoreError> {
         let mut names = Vec::new();
         match object {
             ObjectId::Charge(id) => {
-                // The charge's refunds and cases are in its partition. The two ranges leave out other rows, such as the
-                // evidence of its cases.
+                // The charge's refunds and cases are in its partition. The two ranges leave out other rows,
+                // such as the evidence of its cases.
                 let pk = Charge::key_of(id).pk;
                 let all = usize::MAX;
                 let (charge, refunds) = tokio::try_join!(
@@ -371,28 +376,28 @@ fn parse_or_log<R: DeserializeOwned>(item: Item) -> Option<R> {
 
 /// Returns the events of a row, one for each of its names, in descending order of ids.
 fn events_of_row(row: &Event) -> Vec<ListedEvent> {
-    let as_one = |event_type: &EventType| ListedEvent {
+    let with_name = |event_type: &EventType| ListedEvent {
         id: row.id_as(*event_type),
         row: row.clone(),
         event_type: *event_type,
     };
-    let mut listed: Vec<ListedEvent> = row.types.iter().map(as_one).collect();
+    let mut listed: Vec<ListedEvent> = row.types.iter().map(with_name).collect();
     listed.sort_by_key(|listed| Reverse(listed.id));
     listed
 }
 
-/// An event as the log shows it: a canonical one as it is sent, a legacy one with the id and time that its envelope
-/// lacks.
+/// An event as the log shows it: a canonical one as it is sent, a legacy one with the id and time that its
+/// envelope lacks.
 ///
-/// Each name of a change is an event of its own, always under the same id. The names of one row expire together.
+/// Each name of a row is a separate event with a stable id. The events of one row expire together.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum EventView {
     /// The body, byte for byte.
     Canonical(Box<RawValue>),
-    /// The two fields of the body, with id and time.
+    /// The fields `event` and `data` of the body, with id and time.
     Legacy {
-        /// The same on each retry and resend.
+        /// The event's id, the same on each retry and resend.
         id: EventId,
         /// The event's name.
         event: EventType,

@@ -1,11 +1,11 @@
 //! Webhooks: endpoints, events, deliveries, the log of events, resends and redrives.
 //!
-//! `functions/event-dispatcher` creates events and deliveries from the state table's stream. `functions/webhook-worker`
-//! posts one delivery over the network. Signatures and the retry schedule are in `domain::webhook`, the rules for URLs
-//! in `domain::url_policy`.
+//! `functions/event-dispatcher` creates events and deliveries from the state table's stream.
+//! `functions/webhook-worker` posts one delivery over the network. Signatures and the retry schedule are in
+//! `domain::webhook`, the rules for URLs in `domain::url_policy`.
 //!
-//! Read [`endpoint`] first, then [`event`], then [`delivery`], whose head explains the list of deliveries and its
-//! counts.
+//! Read [`endpoint`] first, then [`event`], then [`delivery`]. The head of [`delivery`] explains the list of
+//! deliveries and its counts.
 
 pub mod delivery;
 pub mod endpoint;

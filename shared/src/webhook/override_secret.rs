@@ -1,5 +1,6 @@
-//! Override secrets, which sign deliveries to transactions' `webhookUrl`s. A `webhookUrl` is not registered and so has
-//! no secret of its own; each scope has one for all of them (design: Settled here).
+//! Override secrets, which sign deliveries to transactions' `webhookUrl`s. A `webhookUrl` is not registered,
+//! so no secret is created for it. Each scope has one secret for all its `webhookUrl`s (design: Settled
+//! here).
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,7 @@ use crate::store::{CommitOutcome, Inserted, Store, StoreError, Write, to_item};
 /// The row of a scope's secret.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct OverrideSecret {
-    /// The account and mode that it belongs to.
+    /// The account and mode.
     pub scope: Scope,
     /// The secret.
     pub secret: EndpointSecret,
@@ -51,7 +52,7 @@ impl OverrideSecrets {
         Self { store }
     }
 
-    /// Returns the scope's secret. If it has none yet, stores and returns `secret`.
+    /// Returns the scope's secret. If the scope has none yet, stores and returns `secret`.
     pub async fn get_or_set(
         &self,
         scope: Scope,
@@ -65,9 +66,9 @@ impl OverrideSecrets {
         }
     }
 
-    /// Replaces the scope's secret. Deliveries that are signed after this use the new one. Concurrent rotations do not
-    /// conflict; the last one stays. The audit row is written in the same transaction, and not derived from the stream,
-    /// because the stream must not carry the secret.
+    /// Replaces the scope's secret. Deliveries that are signed afterwards use the new secret. Concurrent
+    /// rotations do not conflict: the last secret stays. The audit row is written in the same transaction. It
+    /// is not derived from the stream, because the stream must not contain the secret.
     pub async fn rotate(
         &self,
         caller: &Caller,

@@ -7,7 +7,7 @@ use domain::ids::{DeliveryId, EndpointId, Scope};
 use super::delivery::Delivery;
 use crate::queue::{Message, Queue};
 
-/// A message of the queue: asks the worker to attempt a delivery.
+/// A message of the queue: requests that the worker attempts a delivery.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct DeliveryMessage {
     /// The delivery's account and mode.
@@ -34,8 +34,8 @@ impl DeliveryMessage {
 }
 
 impl Message for DeliveryMessage {
-    /// One group for each endpoint, or for each server of a scope's `webhookUrl`s, so that a slow receiver delays no
-    /// other.
+    /// Returns the message group: one for each endpoint, and one for each server of a scope's `webhookUrl`s.
+    /// So a slow receiver does not delay other receivers.
     fn group(&self) -> String {
         match self.endpoint {
             Some(endpoint) => endpoint.to_string(),

@@ -1,5 +1,6 @@
-//! Redrive: selects the deliveries that an operator resends after an outage of a receiver. These are the ones whose
-//! event was never delivered to the endpoint. Each is then resent as a merchant's request would.
+//! Redrive: selects the failed deliveries, and on request the cancelled ones, that an operator resends after an outage
+//! of a receiver. A delivery is not selected if another one has delivered its event to the same receiver. The command
+//! then resends each selected delivery, as `POST /v1/webhooks/deliveries/{id}/resend` does for a merchant.
 
 use std::collections::HashMap;
 
@@ -10,19 +11,20 @@ use super::delivery::{Delivery, DeliveryStatus, first_shown};
 use super::endpoint::Endpoints;
 use crate::store::{Order, Store, StoreError, from_item, text};
 
-/// Deliveries that one read reads.
+/// The number of deliveries in one read.
 const PAGE: usize = 2_000;
 
-/// The selection of an operator's redrive.
+/// The criteria by which a redrive selects deliveries.
 #[derive(Clone, Copy, Debug)]
 pub struct Redrive {
     /// The account and mode.
     pub scope: Scope,
-    /// Deliveries whose event or resend request is of this time or later.
+    /// The earliest time of a delivery: that of its event, or of the request that resent it.
     pub since: Timestamp,
     /// Deliveries to this endpoint; `None`: to all receivers.
     pub endpoint: Option<EndpointId>,
-    /// Whether `CANCELLED` deliveries are selected too: those whose endpoint the merchant had set to `INACTIVE`.
+    /// Whether `CANCELLED` deliveries are selected too. A delivery that was cancelled because the merchant set its
+    /// endpoint to `INACTIVE` can be resent once the endpoint is `ACTIVE` again.
     pub cancelled: bool,
 }
 
@@ -30,8 +32,9 @@ impl Redrive {
     /// Returns the deliveries to resend, oldest first, and how many others can't be resent because their endpoint was
     /// deleted.
     ///
-    /// Of several deliveries of one event to one endpoint, the one that was delivered counts, otherwise the last. So an
-    /// event that was delivered or is being delivered is not selected, and a repeated redrive sends nothing twice.
+    /// After resends, several deliveries have the same event, event type and receiver. Only one of them is considered:
+    /// a `DELIVERED` one, or else the latest. If that one is `DELIVERED`, `PENDING` or `PROCESSING`, nothing is
+    /// selected. So a repeated redrive sends nothing twice.
     ///
     /// Reads all deliveries of the scope since [`Redrive::since`].
     pub async fn deliveries(
@@ -39,10 +42,10 @@ impl Redrive {
         store: &Store,
         now: Timestamp,
     ) -> Result<(Vec<Delivery>, usize), StoreError> {
-        let mut last: HashMap<(EventId, &'static str, Option<EndpointId>), Delivery> = HashMap::new();
+        let mut considered: HashMap<(EventId, &'static str, Option<EndpointId>), Delivery> = HashMap::new();
         let partition = Delivery::partition(&self.scope);
         let to = DeliveryId::last_at(Timestamp::MAX).to_string();
-        // Deliveries that lists no longer show are not resent.
+        // Deliveries that are too old to be shown in lists are not resent.
         let mut from = DeliveryId::first_at(self.since).max(first_shown(now)).to_string();
         loop {
             let items = store.range(&partition, (&from, &to), Order::OldestFirst, PAGE).await?;
@@ -62,9 +65,9 @@ impl Redrive {
                     continue;
                 }
                 let event_and_receiver = (delivery.event, delivery.event_type.as_str(), delivery.endpoint);
-                let earlier = last.get(&event_and_receiver);
+                let earlier = considered.get(&event_and_receiver);
                 if earlier.is_none_or(|earlier| !earlier.is_delivered()) || delivery.is_delivered() {
-                    last.insert(event_and_receiver, delivery);
+                    considered.insert(event_and_receiver, delivery);
                 }
             }
             if is_last {
@@ -75,10 +78,10 @@ impl Redrive {
         let has_receiver = |delivery: &Delivery| {
             delivery.endpoint.is_none_or(|id| endpoints.iter().any(|endpoint| endpoint.id == id))
         };
-        let due = last.into_values().filter(|last| self.selects(last.status));
-        let (mut due, deleted): (Vec<Delivery>, Vec<Delivery>) = due.partition(has_receiver);
-        due.sort_by_key(|delivery| delivery.id);
-        Ok((due, deleted.len()))
+        let selected = considered.into_values().filter(|delivery| self.selects(delivery.status));
+        let (mut selected, deleted): (Vec<Delivery>, Vec<Delivery>) = selected.partition(has_receiver);
+        selected.sort_by_key(|delivery| delivery.id);
+        Ok((selected, deleted.len()))
     }
 
     fn selects(&self, status: DeliveryStatus) -> bool {

@@ -1,12 +1,12 @@
-//! Resends: the events of a charge's status, or one delivery, are sent again on request. Also sends tests of an
+//! Resends, on request, the events of a charge's status or one delivery. Also sends test events to an
 //! endpoint.
 //!
-//! Each request is one write, so none is done in part:
+//! Each request is one write, so no request is carried out in part:
 //!
-//! - A resend of one delivery inserts a new delivery. A test inserts an event and its delivery. The stream starts these
-//!   deliveries like any other.
-//! - A resend of a charge's status inserts a [`Resend`] row, because its events may go to up to fifty endpoints. The
-//!   stream passes the row to the dispatcher, which creates the deliveries.
+//! - A resend of one delivery inserts a new delivery. A test inserts an event and its delivery. The stream
+//!   starts these deliveries like all others.
+//! - A resend of a charge's status inserts a [`Resend`] row, because its events may go to up to fifty
+//!   endpoints. The stream passes the row to the dispatcher, which creates the deliveries.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,12 +24,12 @@ use super::event::{Event, Origin};
 use crate::config::PublicUrls;
 use crate::store::{Bound, CommitOutcome, Inserted, Store, StoreError, Write, ttl};
 
-/// How long the row of a request is kept, in seconds: 7 days, for operators who look into what happened. The dispatcher
-/// has read it from the stream by then.
+/// How long the row of a request is kept, in seconds: 7 days, so that operators can investigate. The
+/// dispatcher reads it from the stream long before.
 const KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
 
-/// The most tests of an endpoint in a minute. They are limited because nothing proves that the server is the
-/// merchant's.
+/// The most tests of an endpoint in a minute. They are limited because the merchant need not prove that the
+/// server is theirs.
 const MAX_TESTS_A_MINUTE: i64 = 10;
 
 const SECONDS_A_MINUTE: i64 = 60;
@@ -54,17 +54,17 @@ pub struct Resend {
 }
 
 impl Resend {
-    /// Whether this key of the state table is of such a row.
+    /// Whether this key of the state table is a resend request's.
     pub fn is_at(key: &Key) -> bool {
         key.pk.starts_with("resends#")
     }
 
-    /// Returns the events of the charge's status, with the same ids and bodies as before. The dispatcher inserts their
-    /// rows again if they have expired.
+    /// Returns the events of the charge's status, with the same ids and bodies as before. The dispatcher
+    /// inserts their rows again if they have expired.
     pub fn events(&self, public_urls: &PublicUrls) -> Result<Vec<Event>, serde_json::Error> {
         let mut events = Vec::new();
-        // A charge may have come into its status more than once: paid, and paid again after a dispute. Only its first
-        // move to paid has published `charge.paid`.
+        // A charge may have entered its status more than once. For example, it was paid, then disputed, and
+        // is now paid again. Only the first change to paid has published `charge.paid`.
         for (entry, led_to) in self.charge.status_changes() {
             if led_to == self.charge.status {
                 events.extend(Event::of_entry(&self.charge, &entry, public_urls)?);
@@ -94,13 +94,13 @@ pub struct Resends {
 }
 
 impl Resends {
-    /// Uses the resends in a store.
+    /// Uses the rows in a store.
     pub fn new(store: Store) -> Self {
         Self { store }
     }
 
-    /// Requests that the events of a charge's status are sent again. Returns `false` if the status has no events, or no
-    /// endpoint and no `webhookUrl` receives them.
+    /// Requests that the events of a charge's status are sent again. Returns `false` if the status has no
+    /// events, or no endpoint and no `webhookUrl` receives them.
     pub async fn resend_charge(
         &self,
         resend: &Resend,
@@ -122,8 +122,9 @@ impl Resends {
     ///
     /// # Errors
     ///
-    /// [`WebhookError::NoDelivery`] when the scope has no such delivery, [`WebhookError::EventNotKept`],
-    /// [`WebhookError::EndpointDeleted`] and [`WebhookError::EndpointInactive`].
+    /// [`WebhookError::NoDelivery`] when the scope has no such delivery, [`WebhookError::EventNotKept`] when
+    /// the event has expired, [`WebhookError::EndpointDeleted`] and [`WebhookError::EndpointInactive`] when
+    /// the endpoint gets no new deliveries.
     pub async fn resend_delivery(
         &self,
         scope: &Scope,
@@ -151,12 +152,13 @@ impl Resends {
         Ok((delivery, event.body_as(earlier.event_type)))
     }
 
-    /// Creates a `webhook.test` delivery to an endpoint, whatever the endpoint is subscribed to. Returns it with its
-    /// body.
+    /// Creates a `webhook.test` delivery to an endpoint, whatever the endpoint is subscribed to. Returns it
+    /// with its body.
     ///
     /// # Errors
     ///
-    /// [`WebhookError::EndpointInactive`], and [`WebhookError::TooManyTests`] beyond ten a minute.
+    /// [`WebhookError::EndpointInactive`] when the endpoint is `INACTIVE`, and [`WebhookError::TooManyTests`]
+    /// beyond ten tests a minute.
     pub async fn test(
         &self,
         endpoint: &Endpoint,
@@ -164,7 +166,7 @@ impl Resends {
         now: Timestamp,
     ) -> Result<(Delivery, String), WebhookError> {
         let generation = expect_active(Some(endpoint))?.generation();
-        // A test is not the change of a row, so the request's id takes the place of the row.
+        // A test is not the change of a row, so the event's id is derived from the id of the request.
         let origin = Origin { scope: endpoint.scope, row: resend.to_string(), version: 1, at: now };
         let event = Event::canonical(EventType::WebhookTest, &origin, EndpointView::new(endpoint))?;
         let delivery = Delivery {
@@ -188,8 +190,8 @@ impl Resends {
     }
 }
 
-/// Returns the write that counts a test of this minute, if the limit allows it. Each endpoint and minute has a row,
-/// which expires at the end of the minute.
+/// Returns the write that counts a test of this minute. The write fails if the limit is reached. There is one
+/// row for each endpoint and minute, which expires at the end of the minute.
 fn count_test(endpoint: &Endpoint, now: Timestamp) -> Write {
     let minute = now.seconds().div_euclid(SECONDS_A_MINUTE);
     let key =
@@ -202,14 +204,14 @@ fn count_test(endpoint: &Endpoint, now: Timestamp) -> Write {
 /// The response of `POST /v1/payments/{id}/resend-webhook`.
 #[derive(Debug, Serialize)]
 pub struct ResentView {
-    /// Whether anything is sent: `false` where the status has no events, or no endpoint is subscribed to them.
+    /// Whether anything is sent. `false`: the status has no events, or there is no receiver for them.
     pub resent: bool,
     /// The status whose events are sent.
     pub status: TransactionStatus,
 }
 
-/// Returns the endpoint if it is `ACTIVE`. No new delivery is created for one that is deleted or `INACTIVE`, whether
-/// the merchant or the service set it so.
+/// Returns the endpoint if it is `ACTIVE`. No new delivery is created for an endpoint that is deleted or
+/// `INACTIVE`, whether the merchant or the service made it so.
 fn expect_active(endpoint: Option<&Endpoint>) -> Result<&Endpoint, WebhookError> {
     match endpoint.map(|endpoint| (endpoint, endpoint.status)) {
         Some((endpoint, EndpointStatus::Active)) => Ok(endpoint),

@@ -71,7 +71,7 @@ fn written(write: IncomingPaymentWrite) -> IncomingPayment {
     incoming
 }
 
-/// Returns a charge in every status that the commands below can reach.
+/// Returns one charge for each status that commands can lead to.
 fn every_state() -> Vec<Charge> {
     vec![
         waiting(),
@@ -96,14 +96,14 @@ fn a_charge_is_finalised_once_and_only_while_pending() {
     for charge in every_state() {
         assert_eq!(apply(&charge, &finalise, at(90)), Ok(Outcome::Unchanged), "{:?}", charge.status);
     }
-    // A pending charge is not payable yet: a payment is returned, and the charge can be cancelled.
+    // A pending charge is not payable yet, so a payment is returned. The charge can be cancelled.
     let back = unapplied(apply(&pending, &pay_command(payment(1, 1000, None)), at(60)).unwrap());
     assert_eq!(returned(&back).reason, UnappliedReason::Late);
     assert_eq!(after(&pending, Command::Cancel).status, TransactionStatus::Cancelled);
 }
 
 #[test]
-fn the_change_that_led_to_a_status_survives_later_changes() {
+fn later_versions_keep_the_change_that_led_to_the_status() {
     let new = waiting();
     let created = StatusChange { from: TransactionStatus::Pending, version: 1, at: at(0) };
     assert_eq!(new.latest_status_change(), created);
@@ -123,7 +123,8 @@ fn the_change_that_led_to_a_status_survives_later_changes() {
 #[test]
 fn a_charge_stores_every_status_change_except_its_creation() {
     use TransactionStatus::{Dispute, Paid, Refunded, WaitingPayment};
-    let moved_to = |charge: Charge, status, seconds| Charge { status, ..next_version(charge, at(seconds)) };
+    let with_status =
+        |charge: Charge, status, seconds| Charge { status, ..next_version(charge, at(seconds)) };
     let paid = after(&waiting(), pay_command(payment(1, 1000, None)));
     let history = |charge: &Charge| -> Vec<(u64, TransactionStatus, i64)> {
         let each = charge.status_changes().into_iter();
@@ -132,21 +133,21 @@ fn a_charge_stores_every_status_change_except_its_creation() {
     assert_eq!(history(&waiting()), [(1, WaitingPayment, 0)]);
     assert_eq!(history(&paid), [(1, WaitingPayment, 0), (2, Paid, 60)]);
     assert!(paid.past.as_ref().unwrap().earlier.is_empty());
-    let refunded = next_version(moved_to(next_version(paid, at(70)), Refunded, 80), at(90));
+    let refunded = next_version(with_status(next_version(paid, at(70)), Refunded, 80), at(90));
     let all = [(1, WaitingPayment, 0), (2, Paid, 60), (4, Refunded, 80)];
     assert_eq!(history(&refunded), all);
-    let disputed = moved_to(moved_to(refunded, Dispute, 100), Refunded, 110);
+    let disputed = with_status(with_status(refunded, Dispute, 100), Refunded, 110);
     assert_eq!(history(&disputed), [&all[..], &[(6, Dispute, 100), (7, Refunded, 110)]].concat());
     assert!(disputed.status_changes().windows(2).all(|pair| pair[1].0.from == pair[0].1));
     let endless = (0..50).fold(disputed, |charge, _| {
         let other = if charge.status == Dispute { Refunded } else { Dispute };
-        moved_to(charge, other, 120)
+        with_status(charge, other, 120)
     });
     assert!(endless.status_changes().len() <= 20, "the row must stay small");
 }
 
 #[test]
-fn the_exact_amount_settles() {
+fn a_payment_of_the_exact_amount_settles_the_charge() {
     let paid = after(&waiting(), pay_command(payment(1, 1000, Some(CPF))));
     assert_eq!(paid.status, TransactionStatus::Paid);
     assert_eq!(paid.version, 2);
@@ -176,15 +177,15 @@ fn a_payment_of_another_amount_is_returned_and_the_charge_stays_payable() {
 #[test]
 fn a_second_payment_is_returned() {
     let states = every_state();
-    let taken = states.iter().filter(|charge| charge.applied_payment.is_some());
-    for charge in taken {
+    let paid = states.iter().filter(|charge| charge.applied_payment.is_some());
+    for charge in paid {
         let back = unapplied(apply(charge, &pay_command(payment(2, 1000, None)), at(90)).unwrap());
         assert_eq!(returned(&back).reason, UnappliedReason::SecondPayment, "{:?}", charge.status);
     }
 }
 
 #[test]
-fn lateness_depends_on_the_banks_time_not_on_the_notifications() {
+fn a_payment_is_late_if_the_bank_received_it_late_not_if_it_was_reported_late() {
     let in_time = Payment { paid_at: at(3600), ..payment(1, 1000, None) };
     let reported_late = apply(&waiting(), &pay_command(in_time), at(9000)).unwrap();
     assert!(
@@ -196,7 +197,7 @@ fn lateness_depends_on_the_banks_time_not_on_the_notifications() {
 }
 
 #[test]
-fn a_payment_after_the_charge_ended_unpaid_is_returned() {
+fn a_payment_to_an_expired_cancelled_or_refused_charge_is_returned() {
     let ended = [TransactionStatus::Expired, TransactionStatus::Cancelled, TransactionStatus::Refused];
     for status in ended {
         let charge = Charge { status, ..waiting() };
@@ -294,8 +295,8 @@ fn a_payment_by_a_method_that_was_not_requested_is_returned() {
 fn only_open_or_held_charges_can_be_cancelled_and_held_money_is_returned() {
     for charge in every_state() {
         let outcome = apply(&charge, &Command::Cancel, at(90));
-        let may = charge.is_open() || charge.is_held_for_review();
-        assert_eq!(outcome.is_ok(), may, "{:?}", charge.status);
+        let is_allowed = charge.is_open() || charge.is_held_for_review();
+        assert_eq!(outcome.is_ok(), is_allowed, "{:?}", charge.status);
     }
     let held = after(&locked(), Command::Pay { payment: payment(1, 1000, None), terms: terms() });
     let outcome = apply(&held, &Command::Cancel, at(90)).unwrap();
@@ -308,21 +309,21 @@ fn only_open_or_held_charges_can_be_cancelled_and_held_money_is_returned() {
 }
 
 #[test]
-fn only_an_open_charge_expires_or_fails() {
+fn only_an_open_charge_can_expire_or_be_declined() {
     let expire = Command::Expire { at: at(3600) };
     let decline = Command::Decline { reason: "no".to_owned(), code: "refused".to_owned() };
     for charge in every_state() {
         for command in [&expire, &decline] {
             let outcome = apply(&charge, command, at(90)).unwrap();
-            let may =
+            let is_allowed =
                 charge.settlement.is_none() && charge.applied_payment.is_none() && charge.failure.is_none();
-            assert_eq!(outcome != Outcome::Unchanged, may, "{:?}", charge.status);
+            assert_eq!(outcome != Outcome::Unchanged, is_allowed, "{:?}", charge.status);
         }
     }
 }
 
 #[test]
-fn a_failure_states_reason_time_and_lifetime_of_the_code() {
+fn an_expired_charge_has_a_failure_with_code_time_and_pix_lifetime() {
     let expired = after(&waiting(), Command::Expire { at: at(3600) }).failure.unwrap();
     assert_eq!((expired.provider_error_code.as_str(), expired.ttl_seconds), ("expired", Some(3600)));
     assert_eq!(expired.at, at(3600));
@@ -383,16 +384,16 @@ fn may_follow(before: TransactionStatus, after: TransactionStatus) -> bool {
 }
 
 proptest! {
-    /// In any order of notifications, each payment is either credited, held or returned, and the status changes only as
-    /// the contract's table allows. The map of incoming payments behaves like the store: inserting an existing row
-    /// changes nothing.
+    /// In any order of notifications, each payment is either credited, held or returned, and the status
+    /// changes only as the contract's table allows. Like the table, the map of incoming payments rejects the
+    /// insert of an existing row.
     #[test]
     fn no_sequence_of_notifications_loses_money_or_makes_a_forbidden_transition(
         is_locked in any::<bool>(),
         notifications in notifications(),
     ) {
         let mut charge = if is_locked { locked() } else { waiting() };
-        // A card method allows the status `PROCESSING` without a payment.
+        // With a card method, the charge can become `PROCESSING` without a payment.
         charge.methods.push(PaymentMethod::CreditCard);
         charge.artefacts.card = Some(Card { return_url: None, expires_at: at(7200) });
         let mut incoming_payments: BTreeMap<AcquirerPaymentId, IncomingPayment> = BTreeMap::new();
@@ -431,8 +432,8 @@ proptest! {
             }
             if let Some(next) = next {
                 prop_assert!(may_follow(charge.status, next.status), "{:?} to {:?}", charge.status, next.status);
-                // The status stays `PROCESSING` when a payment by another method is held for review during card
-                // authentication.
+                // The status stays `PROCESSING` when a payment by another method is held for review during
+                // card authentication.
                 let stays = charge.status == next.status;
                 prop_assert!(!stays || (charge.applied_payment.is_none() && next.is_held_for_review()));
                 prop_assert_eq!(next.version, charge.version + 1);
@@ -446,8 +447,8 @@ proptest! {
             prop_assert!(is_kept != is_returned, "{}: kept {}, returned {}", payment, is_kept, is_returned);
         }
         prop_assert_eq!(charge.settlement.is_some(), charge.status == TransactionStatus::Paid);
-        // The ledger agrees: accepted money is with the merchant and in fees, or held for review. The rest was
-        // returned.
+        // In the ledger, the accepted payment is credited to merchant and fees, or held for review. All other
+        // money was returned.
         let (credited, held) = match &kept {
             Some(_) if charge.is_held_for_review() => (0, 1000),
             Some(_) => (1000, 0),
@@ -464,7 +465,7 @@ proptest! {
 }
 
 #[test]
-fn a_bank_charge_expires_and_returns_money_only_through_the_bank() {
+fn the_bank_must_confirm_an_expiry_and_execute_returns() {
     let charge = Charge { acquirer: AcquirerName::Pix, ..waiting() };
     assert_eq!(charge.clone().read_at(at(3601)), charge, "the bank must first confirm that it was not paid");
     let wrong_amount = Command::Pay { payment: payment(1, 999, None), terms: terms() };

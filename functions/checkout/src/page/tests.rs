@@ -14,7 +14,7 @@ fn page(differs: &Value) -> String {
     page_at(BEFORE_THE_DEADLINE, differs)
 }
 
-/// A payment from a payer whose document must not be shown.
+/// A payment with the payer's document, which the page must not show.
 fn applied_payment() -> Value {
     json!({
         "payment_id": "E00000000202611211802a1b2c3d4e5f",
@@ -63,7 +63,7 @@ fn a_payable_charge_shows_everything_that_is_needed_to_pay_it() {
 }
 
 #[test]
-fn every_other_state_has_its_own_page_without_a_code() {
+fn a_charge_that_is_not_payable_has_a_page_for_its_state_without_a_code() {
     let paid = json!({"status": "PAID", "receipt": applied_payment()});
     for (now, differs, title, message, refresh) in [
         (
@@ -138,7 +138,7 @@ fn a_charge_is_payable_up_to_and_including_the_deadline() {
 }
 
 #[test]
-fn a_test_charge_says_so_in_every_status() {
+fn the_page_of_a_test_charge_says_in_every_status_that_it_is_a_test() {
     for status in ["WAITING_PAYMENT", "PAID", "EXPIRED"] {
         let page = page(&json!({"scope": "acc_0123456789abcdef:test", "status": status}));
         assert!(page.contains("Ambiente de teste"), "{status}");
@@ -166,7 +166,7 @@ fn html_in_values_is_escaped() {
 }
 
 #[test]
-fn no_data_of_customer_or_payer_and_no_other_metadata_is_shown() {
+fn only_the_description_of_the_metadata_is_shown_and_no_data_of_customer_or_payer() {
     for status in ["WAITING_PAYMENT", "PROCESSING", "PAID", "EXPIRED", "REFUNDED", "DISPUTE"] {
         let page = page(&json!({
             "status": status,
@@ -201,7 +201,7 @@ fn no_data_of_customer_or_payer_and_no_other_metadata_is_shown() {
 }
 
 #[test]
-fn absent_values_leave_no_empty_line() {
+fn the_page_has_no_line_for_an_absent_value() {
     for metadata in [json!({}), json!({"description": "  "}), json!({"description": {"not": "text"}})] {
         let page = page(&json!({"metadata": metadata.to_string()}));
         assert!(!page.contains("Descrição"), "{metadata}");
@@ -216,7 +216,7 @@ fn absent_values_leave_no_empty_line() {
 }
 
 #[test]
-fn the_policy_allows_the_style_and_script_of_the_pages() {
+fn the_content_security_policy_allows_the_style_and_script_of_the_pages() {
     for page in [page(&json!({})), page(&json!({"status": "PAID"})), not_found(), unavailable()] {
         let expected = format!(
             "default-src 'none'; img-src 'self'; style-src '{}'; script-src '{}'; base-uri 'none'; \
@@ -232,13 +232,13 @@ fn the_policy_allows_the_style_and_script_of_the_pages() {
 }
 
 #[test]
-fn a_source_hash_matches_the_example_of_the_specification() {
+fn a_csp_source_equals_the_example_of_the_specification() {
     // The example is in CSP Level 2, "Hash usage for script elements".
     assert_eq!(csp_source("alert('Hello, world.');"), "sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng=");
 }
 
 #[test]
-fn an_unknown_charge_and_a_failure_have_pages_of_their_own() {
+fn an_unknown_charge_has_a_page_and_a_failure_has_one_that_reloads() {
     assert!(not_found().contains("Cobrança não encontrada</h1>") && !not_found().contains("http-equiv"));
     assert!(
         unavailable().contains("Página indisponível") && unavailable().contains("http-equiv=\"refresh\"")

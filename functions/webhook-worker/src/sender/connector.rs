@@ -1,8 +1,9 @@
-//! Opens connections: resolves the name, checks its addresses against the URL policy, then connects by TCP and TLS.
+//! Opens connections: resolves the name, checks its addresses against the URL policy, then connects by TCP
+//! and TLS.
 //!
-//! The resolver checks the addresses, because exactly the addresses that it returns are connected to. If they were
-//! checked earlier, the name might resolve to other addresses a moment later. Literal addresses bypass the resolver;
-//! the sender checks those before.
+//! The check is in the resolver, because connections are opened to exactly the addresses that it returns.
+//! After an earlier check, the name might resolve to other addresses. Literal addresses bypass the resolver,
+//! so the sender checks them before.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -42,7 +43,8 @@ pub(super) fn new(
     let mut tcp = HttpConnector::new_with_resolver(CheckedResolver { policy: policy.clone(), lookup });
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
-    // hyper divides this time among a name's addresses, so that one that does not respond leaves time for the next.
+    // hyper divides this time among a name's addresses. So an address that does not respond leaves time for
+    // the next.
     tcp.set_connect_timeout(Some(time_limit));
     let mark: fn(TokioIo<TcpStream>) -> Marked = Marked::new;
     let mut connector = HttpsConnector::from((tcp.map_response(mark), tls(policy, extra_roots)?));
@@ -63,7 +65,7 @@ fn tls(
     for root in extra_roots {
         roots.add(root)?;
     }
-    // Without root certificates a developer's machine can still post to loopback by plain http.
+    // A developer's machine without root certificates can still post to loopback by plain http.
     if roots.is_empty() && *policy == AddressPolicy::PublicOnly {
         return Err(SenderError::NoRoots);
     }
@@ -125,7 +127,7 @@ pub(super) enum ResolveFailure {
     /// distinguish the two.
     #[error("name not found")]
     NameNotFound,
-    /// The policy forbids all addresses of the name; this is the first.
+    /// The policy forbids all addresses of the name. The value is the first of them.
     #[error("{0} refused")]
     Refused(IpAddr),
 }

@@ -1,7 +1,7 @@
 //! Reasons why a post failed, with texts that merchants read.
 //!
-//! Errors of libraries are mapped to a closed list, and their texts are dropped. So no detail of the service's own
-//! network reaches a delivery's row.
+//! Errors of libraries are mapped to a closed list, and their texts are dropped. So no detail of the
+//! service's network gets into a delivery's row.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -14,16 +14,17 @@ use rustls::CertificateError;
 
 use super::connector::ResolveFailure;
 
-/// The most causes of an error that are examined. Real errors have fewer; the bound ends a chain that contains itself.
+/// The most causes of an error that are examined. Real errors have fewer. The limit ends a chain that
+/// contains itself.
 const MAX_CAUSES: usize = 16;
 
-/// Why a post got no complete response. The merchant reads its text.
+/// Why a post got no complete response. The merchant reads the text in `lastError`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
     /// The URL policy forbids the URL. Nothing was sent.
     #[error("the URL {0}")]
     Url(#[from] UrlRefusal),
-    /// The URL policy forbids all addresses of the name; this is the first. Nothing was sent.
+    /// The URL policy forbids all addresses of the name. The value is the first of them. Nothing was sent.
     #[error("address {0} is not public")]
     Address(IpAddr),
     /// The name does not resolve.
@@ -62,7 +63,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Returns the failure for an error: that of the first cause in its chain that is recognised.
+    /// Returns the failure that corresponds to the first recognised cause in an error's chain.
     pub(super) fn of(error: &(dyn Error + 'static)) -> Self {
         iter::successors(Some(error), |error| cause(*error))
             .take(MAX_CAUSES)
@@ -127,8 +128,8 @@ fn in_seconds_or_millis(limit: Duration) -> String {
     }
 }
 
-/// Returns the next cause of an error. `source` of an I/O error skips the error that it wraps, so `get_ref` is tried
-/// first.
+/// Returns the next cause of an error. `source` of an I/O error skips the error that it wraps, so `get_ref`
+/// is tried first.
 fn cause<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(wrapped) => Some(wrapped),

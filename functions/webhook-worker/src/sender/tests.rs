@@ -34,11 +34,11 @@ fn send(response: impl Into<Vec<u8>>) -> Reply {
     Reply::Send(response.into())
 }
 
-/// A merchant's server on loopback. Its first connection follows the first script, the second the second, and so on. A
+/// A merchant's server on loopback. Each connection follows one script, in the order of the connections. A
 /// connection is closed when its script ends.
 struct Endpoint {
     address: SocketAddr,
-    /// Each request with the number of the connection it came on, from 0.
+    /// Each request with the number of its connection, from 0.
     requests: Arc<Mutex<Vec<(usize, String)>>>,
 }
 
@@ -159,7 +159,7 @@ async fn response_body(response: impl Into<Vec<u8>>) -> String {
 }
 
 #[tokio::test]
-async fn the_request_has_the_given_headers_and_body_and_three_headers_more() {
+async fn the_request_has_the_given_headers_and_body_and_three_more_headers() {
     let endpoint = Endpoint::answering(OK).await;
     let mut headers = HeaderMap::new();
     headers.insert("content-type", HeaderValue::from_static("application/json"));
@@ -167,7 +167,9 @@ async fn the_request_has_the_given_headers_and_body_and_three_headers_more() {
     let body = Bytes::from_static(br#"{"id":"evt_1"}"#);
     local().build().unwrap().post(&endpoint.url(), headers, body).await;
 
-    let [(0, request)] = &endpoint.requests()[..] else { panic!("another connection") };
+    let [(0, request)] = &endpoint.requests()[..] else {
+        panic!("not exactly one request on the first connection");
+    };
     assert_eq!(
         *request,
         format!(
@@ -290,7 +292,7 @@ async fn an_endless_body_is_read_up_to_a_limit() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_hangs_is_a_timeout() {
+async fn an_endpoint_that_sends_no_response_is_a_timeout() {
     let endpoint = Endpoint::start(vec![vec![Reply::Hold(Vec::new())]]).await;
     let attempt = post(&local().time_limit(SHORT).build().unwrap(), &endpoint.url()).await;
     assert_eq!(attempt, Attempt::failed(Failure::Timeout(SHORT)));
@@ -299,7 +301,7 @@ async fn an_endpoint_that_hangs_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn a_hang_before_tls_is_a_timeout_too() {
+async fn a_server_that_hangs_before_the_tls_handshake_is_a_timeout() {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let attempt = post(&local().time_limit(SHORT).build().unwrap(), &url).await;
@@ -407,14 +409,14 @@ async fn a_connection_is_reused() {
 }
 
 #[tokio::test]
-async fn a_reused_connection_that_closes_does_not_fail_the_attempt() {
+async fn a_request_is_repeated_if_its_reused_connection_closes() {
     let endpoint = Endpoint::start(vec![vec![send(OK), Reply::Close], vec![send(OK)]]).await;
     let sender = local().build().unwrap();
     assert!(post(&sender, &endpoint.url()).await.is_delivered());
     assert!(post(&sender, &endpoint.url()).await.is_delivered());
 
     let [(0, _), (0, lost), (1, again)] = &endpoint.requests()[..] else {
-        panic!("another order");
+        panic!("not two requests on the first connection and one on the second");
     };
     assert_eq!(lost, again);
 }
@@ -457,8 +459,8 @@ fn is_untouched(listener: &std::net::TcpListener) -> bool {
     listener.accept().is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
 }
 
-/// A sender with the policy of a deployed stack. It trusts a root of its own, so that tests pass on machines without
-/// roots.
+/// A sender with the policy of a deployed stack. It trusts a root of the test, so that tests pass on machines
+/// without roots.
 fn deployed() -> SenderBuilder {
     Sender::builder(AddressPolicy::PublicOnly).trust(Authority::new("Known").root)
 }
@@ -467,16 +469,16 @@ fn deployed() -> SenderBuilder {
 async fn a_name_that_now_resolves_to_an_internal_address_is_not_connected_to() {
     let listener = untouched();
     let port = listener.local_addr().unwrap().port();
-    for (inner, text) in [
+    for (internal, text) in [
         (IpAddr::from(Ipv4Addr::LOCALHOST), "address 127.0.0.1 is not public"),
         (Ipv4Addr::LOCALHOST.to_ipv6_mapped().into(), "address ::ffff:127.0.0.1 is not public"),
         (Ipv6Addr::LOCALHOST.into(), "address ::1 is not public"),
         (Ipv4Addr::new(10, 0, 0, 5).into(), "address 10.0.0.5 is not public"),
         (Ipv4Addr::new(169, 254, 169, 254).into(), "address 169.254.169.254 is not public"),
     ] {
-        let sender = deployed().resolve_with(resolving_to([inner])).build().unwrap();
+        let sender = deployed().resolve_with(resolving_to([internal])).build().unwrap();
         let attempt = post(&sender, &format!("https://hooks.example:{port}/")).await;
-        assert_eq!(attempt, Attempt::failed(Failure::Address(inner)));
+        assert_eq!(attempt, Attempt::failed(Failure::Address(internal)));
         assert_eq!(attempt.error().unwrap(), text);
     }
     assert!(is_untouched(&listener));
@@ -484,9 +486,9 @@ async fn a_name_that_now_resolves_to_an_internal_address_is_not_connected_to() {
 
 #[tokio::test]
 async fn on_a_developers_machine_a_name_may_not_resolve_to_a_private_address() {
-    let inner = IpAddr::from(Ipv4Addr::new(10, 0, 0, 5));
-    let sender = local().resolve_with(resolving_to([inner])).build().unwrap();
-    assert_eq!(post(&sender, "https://hooks.example/").await, Attempt::failed(Failure::Address(inner)));
+    let internal = IpAddr::from(Ipv4Addr::new(10, 0, 0, 5));
+    let sender = local().resolve_with(resolving_to([internal])).build().unwrap();
+    assert_eq!(post(&sender, "https://hooks.example/").await, Attempt::failed(Failure::Address(internal)));
 }
 
 #[tokio::test]
@@ -504,8 +506,8 @@ async fn on_a_developers_machine_a_listed_host_is_posted_to_by_plain_http() {
 #[tokio::test]
 async fn only_the_allowed_addresses_of_a_name_are_connected_to() {
     let endpoint = Endpoint::answering(OK).await;
-    let inner = IpAddr::from(Ipv4Addr::new(10, 0, 0, 5));
-    let lookup = resolving_to([inner, Ipv4Addr::LOCALHOST.into()]);
+    let internal = IpAddr::from(Ipv4Addr::new(10, 0, 0, 5));
+    let lookup = resolving_to([internal, Ipv4Addr::LOCALHOST.into()]);
     let sender = local().resolve_with(lookup).build().unwrap();
     let url = format!("http://hooks.localhost:{}/", endpoint.address.port());
     assert!(post(&sender, &url).await.is_delivered());
@@ -515,13 +517,13 @@ async fn only_the_allowed_addresses_of_a_name_are_connected_to() {
 async fn each_new_connection_resolves_the_name_again() {
     let endpoint =
         Endpoint::answering("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").await;
-    let inner = IpAddr::from(Ipv4Addr::new(192, 168, 0, 1));
-    let answers = Mutex::new(vec![inner, Ipv4Addr::LOCALHOST.into()]);
+    let internal = IpAddr::from(Ipv4Addr::new(192, 168, 0, 1));
+    let answers = Mutex::new(vec![internal, Ipv4Addr::LOCALHOST.into()]);
     let lookup: Lookup = Arc::new(move |_| answers.lock().unwrap().pop().into_iter().collect());
     let sender = local().resolve_with(lookup).build().unwrap();
     let url = format!("http://hooks.localhost:{}/", endpoint.address.port());
     assert!(post(&sender, &url).await.is_delivered());
-    assert_eq!(post(&sender, &url).await, Attempt::failed(Failure::Address(inner)));
+    assert_eq!(post(&sender, &url).await, Attempt::failed(Failure::Address(internal)));
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Computes the capacity units that requests consume.
 //!
-//! The proxy adds `ReturnConsumedCapacity` to each request, so the units are those that DynamoDB reports. DynamoDB
-//! bills a write whose condition fails, but reports no units for it. For this write the proxy counts the price of rows
-//! under 1 KB: one unit for a single write, and two for each item of a transaction.
+//! The proxy adds `ReturnConsumedCapacity` to each request, so the units are those that DynamoDB reports.
+//! DynamoDB bills a write whose condition fails, but reports no units for it. For this write the proxy counts
+//! the price of rows under 1 KB: one unit for a single write, and two for each item of a transaction.
 
 use hyper::body::Bytes;
 use serde_json::Value;
@@ -24,7 +24,8 @@ pub(super) fn with_return_consumed_capacity(body: &Bytes) -> Bytes {
     }
 }
 
-/// Reads the units of a successful response. `ConsumedCapacity` is an object for one table and an array for several.
+/// Reads the units of a successful response. `ConsumedCapacity` is an object for one table and an array for
+/// several.
 pub(super) fn consumed(operation: &str, response: &Bytes) -> Units {
     let response: Value = serde_json::from_slice(response).unwrap_or_default();
     let units = match response.get("ConsumedCapacity") {

@@ -18,12 +18,13 @@ pub enum Fault {
     Throttled,
     /// DynamoDB reports an internal error. Nothing is written.
     InternalError,
-    /// DynamoDB executes the request, but the response never arrives.
+    /// DynamoDB executes the request, but the proxy closes the connection without a response.
     ResponseLost,
 }
 
 impl Fault {
-    /// Returns DynamoDB's error response for this fault. A transaction is cancelled with its first item as the reason.
+    /// Returns DynamoDB's error response for this fault. A transaction is cancelled because of its first item, unless
+    /// the fault is an internal error. The proxy does not call this for [`Self::ResponseLost`].
     pub(super) fn response(self, operation: &str, body: &Bytes) -> Response<Full<Bytes>> {
         let is_transaction = operation == "TransactWriteItems";
         let (status, code, reason) = match self {
@@ -48,7 +49,8 @@ impl Fault {
     }
 }
 
-/// Returns a reason for each item of the transaction: `code` for the first, `None` for the others.
+/// Returns a cancellation reason for each item of the transaction. Its code is `code` for the first item, and the text
+/// "None" for the others.
 fn cancellation_reasons(code: &str, body: &Bytes) -> Vec<Value> {
     let request = serde_json::from_slice::<Value>(body).unwrap_or_default();
     let items = request.get("TransactItems").and_then(Value::as_array).map_or(0, Vec::len);
@@ -57,10 +59,10 @@ fn cancellation_reasons(code: &str, body: &Bytes) -> Vec<Value> {
         .collect()
 }
 
-/// The faults that were injected and have not affected a request yet.
+/// The injected faults: those that have not affected a request yet, and the periodic one.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
-    /// Operations with the fault of their next request, oldest first.
+    /// Faults with the operation that each one affects, oldest first. Each fault affects one request.
     queue: VecDeque<(String, Fault)>,
     periodic: Option<PeriodicFault>,
 }
@@ -68,9 +70,10 @@ pub(super) struct Faults {
 #[derive(Debug)]
 struct PeriodicFault {
     operation: String,
+    /// The fault affects every `period`-th request of the operation.
     period: usize,
     fault: Fault,
-    /// Requests of the operation so far.
+    /// The number of requests of the operation so far.
     requests: usize,
 }
 
@@ -90,7 +93,8 @@ impl Faults {
         self.queue.len()
     }
 
-    /// Removes and returns the fault of the current request. A queued fault takes precedence over the periodic one.
+    /// Returns the fault of the next request of `operation`, which the caller is about to handle. Counts the request
+    /// for the periodic fault. A queued fault takes precedence over the periodic one, and is removed from the queue.
     pub(super) fn next_for(&mut self, operation: &str) -> Option<Fault> {
         let index = self.queue.iter().position(|(queued, _)| *queued == operation);
         let queued = index.and_then(|index| self.queue.remove(index)).map(|(_, fault)| fault);

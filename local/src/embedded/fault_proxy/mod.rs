@@ -1,7 +1,9 @@
-//! A proxy in front of DynamoDB, for tests and benchmarks. It injects faults, and counts requests and capacity units.
+//! A proxy in front of DynamoDB, for tests and benchmarks. It injects faults, and counts requests and
+//! capacity units.
 //!
-//! The embedded DynamoDB never reports a conflict, never throttles and never loses a response, so tests inject these
-//! faults here. The proxy also rejects a query that AWS rejects and the emulator accepts.
+//! The embedded DynamoDB never reports a conflict, never throttles and never loses a response, so tests
+//! inject these faults with the proxy. The proxy also rejects a query with an empty text in its key
+//! condition, as AWS does. The embedded DynamoDB accepts it.
 
 mod capacity;
 mod fault;
@@ -67,7 +69,8 @@ impl FaultProxy {
         self.server.url()
     }
 
-    /// Makes the next request of `operation` fail. Several faults of an operation apply to its next requests in turn.
+    /// Makes the next request of `operation` fail. If several faults are injected for the same operation,
+    /// each makes one request fail, in the order of injection.
     pub fn inject(&self, operation: &str, fault: Fault) {
         self.lock().faults.push(operation, fault);
     }
@@ -77,18 +80,18 @@ impl FaultProxy {
         self.lock().faults.set_periodic(operation, period, fault);
     }
 
-    /// Returns how many faults of [`Self::inject`] have not affected a request yet.
+    /// Returns the number of faults of [`Self::inject`] that have not affected a request yet.
     pub fn pending_faults(&self) -> usize {
         self.lock().faults.left()
     }
 
-    /// Makes each request take at least `latency`. Without it, the embedded DynamoDB may answer one of two concurrent
-    /// requests before the other arrives, and the report counts them as sequential.
+    /// Makes each request take at least `latency`. Without it, the embedded DynamoDB may answer one of two
+    /// concurrent requests before the other arrives, and the report counts them as sequential.
     pub fn set_min_latency(&self, latency: Duration) {
         self.lock().min_latency = latency;
     }
 
-    /// Clears the recorded requests and all faults. The latency stays.
+    /// Clears the recorded requests and all faults, but not the minimum latency.
     pub fn reset(&self) {
         let mut state = self.lock();
         state.requests.clear();
@@ -190,7 +193,8 @@ async fn forward(
     Ok((Response::from_parts(head, Full::new(response)), units))
 }
 
-/// Checks whether AWS rejects a request that the emulator accepts: a query whose key condition contains an empty text.
+/// Checks for a query with an empty text in its key condition. AWS rejects this query, but the embedded
+/// DynamoDB accepts it.
 fn is_rejected_by_aws(operation: &str, body: &Bytes) -> bool {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let values = body.get("ExpressionAttributeValues").and_then(Value::as_object);

@@ -11,16 +11,16 @@ use super::capacity::Units;
 /// Totals of the requests since the last reset.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// Number of requests by operation: `PutItem`, `TransactWriteItems`.
+    /// Number of requests by operation, such as `PutItem` or `TransactWriteItems`.
     pub operations: BTreeMap<String, usize>,
-    /// The IAM actions that the caller needs, each with its table or index: `PutItem StateTable`, `Query
-    /// StateTable/index/due`. A transaction needs the actions of its items.
+    /// The IAM actions that the caller needs, each with its table or index, such as `PutItem StateTable` or
+    /// `Query StateTable/index/due`. A transaction needs the actions of its items.
     pub actions: BTreeSet<String>,
-    /// Length of the longest chain of requests that did not overlap in time.
+    /// The maximum number of requests of which no two overlapped in time.
     pub sequential_requests: usize,
-    /// Write units, which include indexes and the double price of transactions.
+    /// Write capacity units of tables and indexes. A transaction costs twice the units of a single write.
     pub write_units: f64,
-    /// Read units.
+    /// Read capacity units.
     pub read_units: f64,
 }
 
@@ -53,8 +53,8 @@ pub(super) struct RequestRecord {
     pub(super) units: Units,
 }
 
-/// Returns the maximum number of requests of which no two overlap. The algorithm is greedy: among the requests that
-/// begin after the last counted one, it counts the one that ends first.
+/// Returns the maximum number of requests of which no two overlap. The algorithm is greedy: it repeatedly
+/// counts the request that ends first among those that begin after the last counted request.
 pub(super) fn longest_chain(requests: &[RequestRecord]) -> usize {
     let mut by_end: Vec<&RequestRecord> = requests.iter().collect();
     by_end.sort_by_key(|request| request.ended);

@@ -25,7 +25,7 @@ fn text(text: &str) -> AttributeValue {
     AttributeValue::S(text.to_owned())
 }
 
-/// Writes a row that is in one index.
+/// A put of a row that is also in the index `list`.
 fn put(client: &aws_sdk_dynamodb::Client, pk: &str) -> PutItemFluentBuilder {
     client
         .put_item()
@@ -36,7 +36,7 @@ fn put(client: &aws_sdk_dynamodb::Client, pk: &str) -> PutItemFluentBuilder {
         .item("list_sk", text(pk))
 }
 
-/// The same row as an item of a transaction.
+/// The row of [`put`] as an item of a transaction.
 fn transactional_put(client: &aws_sdk_dynamodb::Client, pk: &str) -> PutBuilder {
     Put::builder().table_name("StateTable").set_item(put(client, pk).get_item().clone())
 }
@@ -55,7 +55,8 @@ async fn the_report_counts_requests_and_units() {
     let report = proxy.report();
     assert_eq!(report.operations, BTreeMap::from([("GetItem".to_owned(), 1), ("PutItem".to_owned(), 2)]));
     assert_eq!((report.requests(), report.sequential_requests), (3, 3));
-    // A put costs one unit in the table and one in the index; an eventually consistent read costs half a unit.
+    // A put costs one unit in the table and one in the index; an eventually consistent read costs half a
+    // unit.
     assert!((report.write_units - 4.0).abs() < f64::EPSILON, "{report:?}");
     assert!((report.read_units - 0.5).abs() < f64::EPSILON, "{report:?}");
     proxy.reset();
@@ -77,7 +78,7 @@ async fn a_write_whose_condition_fails_consumes_units() {
 }
 
 #[tokio::test]
-async fn concurrent_requests_overlap_when_the_proxy_is_slowed_down() {
+async fn concurrent_requests_overlap_when_the_proxy_has_a_minimum_latency() {
     let (_embedded, proxy, client) = start().await;
     proxy.set_min_latency(Duration::from_millis(200));
     let (a, b) = tokio::join!(put(&client, "a").send(), put(&client, "b").send());
@@ -86,7 +87,7 @@ async fn concurrent_requests_overlap_when_the_proxy_is_slowed_down() {
     assert_eq!((report.requests(), report.sequential_requests), (2, 1));
 }
 
-/// The request budgets rely on these prices.
+/// The budgets in `local/tests/service/budgets.rs` rely on these prices.
 #[tokio::test]
 async fn each_kind_of_request_consumes_the_units_that_aws_bills() {
     let (_embedded, proxy, client) = start().await;
@@ -99,26 +100,38 @@ async fn each_kind_of_request_consumes_the_units_that_aws_bills() {
     proxy.reset();
 
     update("note", "1").send().await.unwrap();
-    assert_eq!(units(proxy.report()), (1.0, 0.0), "an update that moves no index key: one in the table");
+    assert_eq!(
+        units(proxy.report()),
+        (1.0, 0.0),
+        "an update that changes no index key: one unit in the table"
+    );
     proxy.reset();
 
     update("list_sk", "b").send().await.unwrap();
-    assert_eq!(units(proxy.report()), (3.0, 0.0), "a moved index key: a delete and a put in the index");
+    assert_eq!(
+        units(proxy.report()),
+        (3.0, 0.0),
+        "a changed index key: also a delete and a put in the index"
+    );
     proxy.reset();
 
     put(&client, "l").item("note", text(&"x".repeat(1500))).send().await.unwrap();
-    assert_eq!(units(proxy.report()), (3.0, 0.0), "1.5 KB: two in the table, one for the keys in the index");
+    assert_eq!(
+        units(proxy.report()),
+        (3.0, 0.0),
+        "a row of 1.5 KB: two units in the table, one in the index"
+    );
     proxy.reset();
 
     let items = transaction(transactional_put(&client, "t"));
     client.transact_write_items().set_transact_items(Some(items)).send().await.unwrap();
-    assert_eq!(units(proxy.report()), (3.0, 0.0), "a transaction: two in the table, one in the index");
+    assert_eq!(units(proxy.report()), (3.0, 0.0), "a transaction: two units in the table, one in the index");
     proxy.reset();
 
     let page =
         client.query().table_name("StateTable").index_name("list").key_condition_expression("list_pk = :l");
     page.expression_attribute_values(":l", text("l")).send().await.unwrap();
-    assert_eq!(units(proxy.report()), (0.0, 0.5), "a page of keys");
+    assert_eq!(units(proxy.report()), (0.0, 0.5), "a query of an index: half a unit");
 }
 
 #[test]
@@ -140,7 +153,7 @@ fn the_longest_chain_counts_overlapping_requests_once() {
 #[tokio::test]
 async fn an_injected_fault_applies_to_one_request_of_its_operation() {
     let (_embedded, proxy, client) = start().await;
-    // The SDK retries after each of these, and the retry succeeds.
+    // The SDK retries the request after each of these faults, and the retry succeeds.
     for fault in [Fault::Throttled, Fault::InternalError, Fault::ResponseLost] {
         proxy.inject("PutItem", fault);
         put(&client, "a").send().await.unwrap();

@@ -1,4 +1,4 @@
-//! Tests the event sources against the embedded services. This module has the helpers of the tests.
+//! Tests of the event sources with the embedded services. This module contains the tests' helpers.
 
 mod queue;
 mod schedule;
@@ -41,7 +41,8 @@ fn succeed(_: &Value) -> Result<Value, String> {
     Ok(json!({"batchItemFailures": []}))
 }
 
-/// The embedded services and the deployed template, with only two retries so that tests end soon.
+/// The embedded services and the deployed template. Stream records are retried only twice, so that tests end
+/// soon.
 struct Fixture {
     embedded: Embedded,
     directory: Option<PathBuf>,

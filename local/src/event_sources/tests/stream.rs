@@ -37,8 +37,8 @@ async fn a_partly_failed_batch_is_retried_from_its_first_failed_record() {
         fixture.put_charge(id).await;
     }
     let received = Received::default();
-    // The first record of each batch succeeds and the second fails. In total there are more failures than a single
-    // record may have before it is quarantined.
+    // The first record of each batch succeeds and the second fails. So the batch fails three times, each time
+    // at another record. A single record that fails three times would be quarantined.
     let sources = fixture.event_sources(
         FUNCTION,
         recording(&received, |event| {

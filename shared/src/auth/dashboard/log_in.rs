@@ -9,14 +9,14 @@ use crate::http::{Fields, JsonObject, Object, Problem};
 /// The longest e-mail address (RFC 5321), in characters.
 const MAX_EMAIL_CHARS: usize = 254;
 
-/// The longest password that is accepted for verification, in characters. There is no lower bound: a password
-/// that is too short to be set is simply wrong.
+/// The longest password that is verified, in characters. Any password of 1 character or more is verified; a
+/// short one is wrong, not invalid.
 const MAX_PASSWORD_CHARS: usize = 1_024;
 
 /// The body of `POST /v1/auth/login`.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// The e-mail address as it was sent; it is compared without regard to case.
+    /// The e-mail address as it was sent. The search for its user ignores case.
     pub email: String,
     /// The password as it was sent.
     pub password: SecretString,

@@ -1,5 +1,6 @@
 //! Authenticates dashboard users by their token (contract: Authentication, 3 and 5). The token identifies the
-//! user. The user's stored row decides what they may do, so that a removed user loses access at once.
+//! user. The user's rights are read from the user's row on each request, so that a removed user loses access
+//! at once.
 
 pub mod log_in;
 mod throttle;
@@ -78,35 +79,40 @@ impl Row for RevokedToken {
     }
 }
 
-/// Logs users in and out, and authenticates them. Clones share one client.
+/// Logs users in and out, and authenticates them. Clones share one DynamoDB client.
 #[derive(Clone, Debug)]
 pub struct Dashboard {
     store: Store,
     tokens: Tokens,
     throttle: Throttle,
-    prover: PasswordChecker,
+    password_checker: PasswordChecker,
 }
 
 impl Dashboard {
-    /// Reads `DASHBOARD_TOKEN_SECRET`.
+    /// Reads the secret that signs tokens from `DASHBOARD_TOKEN_SECRET`.
     ///
     /// # Errors
     ///
-    /// When it is not set or too short.
+    /// When the variable is not set, or the secret has fewer than 32 bytes.
     pub fn from_vars(store: Store, var: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         let tokens = Tokens::new(required(var, "DASHBOARD_TOKEN_SECRET")?.into())?;
-        Ok(Self { throttle: Throttle::new(store.clone()), store, tokens, prover: PasswordChecker::default() })
+        Ok(Self {
+            throttle: Throttle::new(store.clone()),
+            store,
+            tokens,
+            password_checker: PasswordChecker::default(),
+        })
     }
 
     /// Verifies the token of a request with one read, then counts the request with one update. A request
-    /// whose token is refused is not counted: otherwise the holder of a revoked token could use up the user's
-    /// requests a minute. Routes of the dashboard accept no query parameters.
+    /// whose token is refused is not counted. Otherwise the holder of a revoked token could use up the limit
+    /// of the user. No route of the dashboard accepts query parameters.
     ///
     /// # Errors
     ///
-    /// 401 `unauthorized` if the token is missing, is not ours, has expired or was revoked, or if its user
-    /// was removed or has a new password. 429 `rate_limited` if the user exceeds 60 requests a minute. Then
-    /// 400 `invalid_request` for any query parameter.
+    /// In this order: 401 `unauthorized` if the token is missing, was not issued by this service, has expired
+    /// or was revoked, or if its user was removed or has a new password; 429 `rate_limited` if the user
+    /// exceeds 60 requests a minute; 400 `invalid_request` for any query parameter.
     pub async fn authenticate(&self, context: &RequestContext, now: Timestamp) -> Result<Member, Problem> {
         let token = context.headers.bearer.as_ref();
         let claims = token.and_then(|token| self.tokens.verify(token, now)).ok_or(Problem::NotLoggedIn)?;
@@ -130,9 +136,9 @@ impl Dashboard {
     ///
     /// # Errors
     ///
-    /// 401 `unauthorized` if no user has the address or the password is wrong: the same error after the same
-    /// work, so that a client can't find out which addresses are known. 429 `rate_limited` after too many
-    /// failures.
+    /// 401 `unauthorized` if no user has the address or the password is wrong. Both cases have the same error
+    /// and take the same time, so that a client can't find out which addresses have a user. 429
+    /// `rate_limited` after too many failures.
     pub async fn log_in(
         &self,
         credentials: Credentials,
@@ -143,12 +149,12 @@ impl Dashboard {
         let attempt = self.throttle.count_attempt(&id, source, now).await?;
         let user: Option<User> = self.store.get(&User::key_of(&id)).await?;
         let hash = user.as_ref().map(|user| user.password_hash.clone());
-        let is_right = self.prover.verify(credentials.password, hash).await?;
+        let is_right = self.password_checker.verify(credentials.password, hash).await?;
         let user = user.filter(|_| is_right).ok_or(Problem::WrongCredentials)?;
         self.throttle.uncount_attempt(attempt).await?;
         let jti = hex::encode(&random::bytes::<16>()?);
-        // The token's generation is that of the row whose password was verified. If the password was reset
-        // meanwhile, this token is not valid either.
+        // The token has the generation in the row whose password was verified. If the password is reset
+        // between the read of that row and here, the new token is already invalid.
         let holder = (user.id, user.account, user.role, user.token_generation);
         let (token, claims) = self.tokens.issue(holder, &jti, now)?;
         let expires_at = Timestamp::MIN.plus_seconds(claims.exp);
@@ -156,7 +162,7 @@ impl Dashboard {
         Ok(NewToken { token, expires_at })
     }
 
-    /// Revokes the token that a user is logged in with. It is idempotent.
+    /// Revokes the token that the user is logged in with. A repeated call has no effect.
     pub async fn log_out(&self, member: &Member) -> Result<(), Problem> {
         let revoked = RevokedToken { jti: member.token.jti.clone(), exp: member.token.exp };
         let _revoked_now_or_before: Inserted<RevokedToken> = self.store.insert(&revoked).await?;

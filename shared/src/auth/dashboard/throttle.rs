@@ -1,10 +1,10 @@
-//! Limits failed log-ins and the requests of a user who is logged in. The limit by e-mail address stops
-//! guesses of one user's password. The limit by source address stops the trial of one password on many e-mail
-//! addresses.
+//! Limits failed log-ins, and the requests of users who are logged in. The limit for an e-mail address stops
+//! a client that guesses one user's password. The limit for a source address stops a client that tries one
+//! password with many e-mail addresses.
 //!
-//! A log-in counts as failed before its password is verified, and is uncounted if it succeeds. So concurrent
-//! attempts can't verify more passwords than the limit allows. Unknown e-mail addresses are counted like
-//! known ones.
+//! A log-in is counted as failed before its password is verified, and subtracted again if it succeeds.
+//! Concurrent attempts therefore can't verify more passwords than the limit allows. Log-ins to unknown e-mail
+//! addresses are counted in the same way.
 
 use domain::ids::UserId;
 use domain::row::Key;
@@ -14,22 +14,23 @@ use domain::time::Timestamp;
 use crate::http::{Problem, RateLimit, RequestContext};
 use crate::store::{Bound, Item, Store, ttl};
 
-/// The window in which failures count, in seconds. Windows are the quarters of an hour, the same for all
-/// users.
+/// The length of a window in which failures are counted, in seconds. For all users, a window begins at every
+/// full quarter of an hour.
 const WINDOW_SECONDS: i64 = 15 * 60;
 
 /// The most failed log-ins to one e-mail address in a window. That allows about 1,000 guesses a day, far too
 /// few for a generated password.
 const MAX_FAILURES_OF_EMAIL: i64 = 10;
 
-/// The most failed log-ins from one source address in a window. It is higher because all users in an office
-/// may share one.
+/// The most failed log-ins from one source address in a window. This limit is higher, because all users in an
+/// office may share one source address.
 const MAX_FAILURES_FROM_ADDRESS: i64 = 100;
 
 /// The attribute that counts failed log-ins.
 const COUNTER: &str = "failures";
 
-/// The most requests of a user in a clock minute, with all tokens and on all routes together.
+/// The most requests of a user in a clock minute. The requests with all of the user's tokens and on all
+/// routes count together.
 const MAX_REQUESTS_A_MINUTE: i64 = 60;
 
 const SECONDS_A_MINUTE: i64 = 60;
@@ -37,7 +38,7 @@ const SECONDS_A_MINUTE: i64 = 60;
 /// The attribute that counts requests.
 const REQUESTS: &str = "requests";
 
-/// A fixed window of time.
+/// A window of fixed length. `number` counts the windows since 1970; `ends_at` is in seconds since 1970.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     number: i64,
@@ -56,20 +57,20 @@ impl Window {
         self.ends_at.saturating_sub(now.seconds())
     }
 
-    /// The time to live of a counter's row: DynamoDB may remove the row when the window has ended.
+    /// The `ttl` attribute of a counter's row. DynamoDB may remove the row after the window has ended.
     fn ttl(self) -> Item {
         ttl(self.ends_at)
     }
 }
 
-/// A log-in attempt that was counted as failed in both counters.
+/// A log-in attempt that both counters count as failed.
 #[derive(Debug)]
 pub(super) struct Attempt {
     window: Window,
     keys: [Key; 2],
 }
 
-/// Counts failed log-ins and requests. Clones share one client.
+/// Counts failed log-ins and requests. Clones share one DynamoDB client.
 #[derive(Clone, Debug)]
 pub(super) struct Throttle {
     store: Store,
@@ -81,7 +82,7 @@ impl Throttle {
         Self { store }
     }
 
-    /// Counts a log-in attempt as failed, until [`Throttle::uncount_attempt`] uncounts it.
+    /// Counts a log-in attempt as failed. [`Throttle::uncount_attempt`] reverts this.
     ///
     /// # Errors
     ///
@@ -94,11 +95,11 @@ impl Throttle {
         now: Timestamp,
     ) -> Result<Attempt, Problem> {
         let window = Window::of(now, WINDOW_SECONDS);
-        let key = |who: String| Key { pk: format!("log-ins#{who}"), sk: window.number.to_string() };
+        let key = |counted: String| Key { pk: format!("log-ins#{counted}"), sk: window.number.to_string() };
         let keys = [key(source.network()), key(user.to_string())];
         let [from_address, of_email] = &keys;
-        // The source address is counted first. Attempts from a blocked source address are not counted against
-        // the e-mail address, so they can't lock its user out.
+        // The counter of the source address is first. If the source address has reached its limit, its
+        // attempts are not counted for the e-mail address, so they can't lock the user out.
         for (key, max) in [(from_address, MAX_FAILURES_FROM_ADDRESS), (of_email, MAX_FAILURES_OF_EMAIL)] {
             let bound = Bound::AtMost { counter: COUNTER.to_owned(), most: max.saturating_sub(1) };
             if !self.store.add_within_bound(key, (COUNTER, 1), window.ttl(), Some(bound)).await? {
@@ -136,7 +137,7 @@ impl Throttle {
         }
     }
 
-    /// Uncounts a log-in attempt that succeeded.
+    /// Subtracts a log-in attempt that succeeded from both counters.
     pub(super) async fn uncount_attempt(&self, attempt: Attempt) -> Result<(), Problem> {
         for key in &attempt.keys {
             self.store.add_within_bound(key, (COUNTER, -1), attempt.window.ttl(), None).await?;
@@ -150,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_a_quarter_of_an_hour() {
+    fn a_log_in_window_is_a_quarter_of_an_hour() {
         let at = |text: &str| Window::of(Timestamp::parse_floor(text).unwrap(), WINDOW_SECONDS);
         let window = at("2026-11-21T10:15:00Z");
         assert_eq!(window.number, at("2026-11-21T10:29:59.999Z").number);

@@ -1,6 +1,6 @@
-//! Issues and verifies dashboard tokens: JWTs signed with HS256. The module uses no JWT crate, because there
-//! is one issuer, one algorithm and one header. A token with any other header is refused before anything else
-//! in it is decoded.
+//! Issues and verifies dashboard tokens: JWTs signed with HS256. The module uses no JWT crate, because only
+//! one issuer, one algorithm and one header are accepted. A token with another header is refused before its
+//! other parts are decoded.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -21,37 +21,37 @@ pub const ISSUER: &str = "payment-service";
 /// The lifetime of a token, in seconds: 12 hours.
 pub const TOKEN_SECONDS: i64 = 12 * 60 * 60;
 
-/// The shortest secret, in bytes: the length of the hash (RFC 7518, section 3.2).
+/// The shortest secret, in bytes: as long as the hash (RFC 7518, section 3.2).
 const MIN_SECRET_BYTES: usize = 32;
 
-/// The longest token that is verified, in bytes; an issued one has about 390.
+/// The longest token that is verified, in bytes. An issued token has about 390 bytes.
 const MAX_TOKEN_BYTES: usize = 1_024;
 
-/// `{"alg":"HS256","typ":"JWT"}` in base64url.
+/// The header of every token: `{"alg":"HS256","typ":"JWT"}` in base64url.
 const HEADER: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
 
 /// The claims of a token.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Claims {
-    /// The user that it was issued to.
+    /// The user to whom the token was issued.
     pub sub: UserId,
     /// The user's account.
     pub account_id: AccountId,
     /// The user's role when the token was issued. Authorisation uses the stored role instead.
     pub role: Role,
-    /// [`ISSUER`].
+    /// The issuer; always [`ISSUER`].
     pub iss: String,
     /// The expiry, in seconds since 1970.
     pub exp: i64,
     /// The token's id, by which it can be revoked.
     pub jti: String,
-    /// The user's token generation when the token was issued. The token is valid only while the stored one is
-    /// the same.
+    /// The user's token generation when the token was issued. The token is valid only while the user's row
+    /// has the same generation.
     pub generation: TokenGeneration,
 }
 
 impl Claims {
-    /// Whether the token is valid for a user's stored row: same user, account and token generation.
+    /// Whether the token has the same user, account and token generation as a user's row.
     pub fn is_valid_for(&self, user: &User) -> bool {
         self.sub == user.id && self.account_id == user.account && self.generation == user.token_generation
     }
@@ -69,7 +69,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Creates it from the secret that signs the tokens.
+    /// Creates the issuer of tokens from the secret that signs them.
     ///
     /// # Errors
     ///
@@ -105,7 +105,8 @@ impl Tokens {
         Ok((SecretString::from(format!("{signed}.{signature}")), claims))
     }
 
-    /// Returns the claims of a token. `None`: its signature or issuer is not ours, or it has expired.
+    /// Returns the claims of a token. `None`: the token is malformed, was not issued and signed by this
+    /// service, or has expired.
     pub fn verify(&self, token: &SecretString, now: Timestamp) -> Option<Claims> {
         let text = token.expose_secret();
         if text.len() > MAX_TOKEN_BYTES {
@@ -152,7 +153,7 @@ mod tests {
         })
     }
 
-    /// Signs any header and claims with the secret.
+    /// Returns a token with any header and claims, signed with the service's secret.
     fn signed_token(header: &Value, claims: &Value) -> SecretString {
         let part = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
         let signed = format!("{}.{}", part(header), part(claims));
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!(tokens().verify(&token, now).unwrap().role, Role::Owner);
         assert_eq!(tokens().verify(&token, now.plus_seconds(1).unwrap()), None);
         let mut foreign = claims(now.seconds() + 1);
-        foreign["iss"] = json!("somebody-else");
+        foreign["iss"] = json!("another-issuer");
         assert_eq!(tokens().verify(&signed_token(&ours, &foreign), now), None);
         for missing in ["sub", "account_id", "role", "iss", "exp", "jti", "generation"] {
             let mut claims = claims(now.seconds() + 1);
@@ -202,11 +203,11 @@ mod tests {
         let now = at(NOW);
         let token = signed_token(&json!({"alg": "HS256", "typ": "JWT"}), &claims(now.seconds() + 1));
         let text = token.expose_secret();
-        for place in 0..text.len() {
+        for index in 0..text.len() {
             let mut changed = text.as_bytes().to_vec();
-            changed[place] = if changed[place] == b'A' { b'B' } else { b'A' };
+            changed[index] = if changed[index] == b'A' { b'B' } else { b'A' };
             let changed = SecretString::from(String::from_utf8(changed).unwrap());
-            assert_eq!(tokens().verify(&changed, now), None, "at {place}");
+            assert_eq!(tokens().verify(&changed, now), None, "the character at {index} was changed");
         }
         for text in
             ["", ".", "..", "...", HEADER, &format!("{text}="), &format!("{text}.x"), &"a.".repeat(600)]

@@ -1,4 +1,5 @@
-//! Payments: a charge in the transaction wire format (contract: Payments), as request and response.
+//! Payments: the request that creates a charge, and the responses that show one, in the wire format of
+//! `/v1/payments` (contract: Payments).
 
 pub mod request;
 pub mod view;

@@ -10,10 +10,10 @@ use domain::vocabulary::Vocabulary;
 use crate::charge::request::{MAX_NAME_CHARS, NewCharge, canonical_hash, metadata};
 use crate::http::{Fields, JsonObject, JsonValue, Object, Problem};
 
-/// The length of an `idempotencyKey` in characters (design: Identity and idempotency).
+/// The shortest and the longest `idempotencyKey`, in characters (design: Identity and idempotency).
 const IDEMPOTENCY_KEY_CHARS: (usize, usize) = (1, 255);
 
-/// The metadata key of the URL that a card payer's browser returns to.
+/// The metadata key of the URL to which the browser returns after a payment by card.
 const RETURN_URL: &str = "returnUrl";
 
 const MAX_CUSTOMER_ID_CHARS: usize = 200;
@@ -80,7 +80,7 @@ impl NewPayment {
             Some(url) => metadata.with_text(RETURN_URL, &url),
             None => metadata,
         };
-        let asked = amount.zip(currency).zip(methods).map(|((amount, currency), methods)| NewCharge {
+        let charge = amount.zip(currency).zip(methods).map(|((amount, currency), methods)| NewCharge {
             amount,
             currency,
             methods,
@@ -92,7 +92,7 @@ impl NewPayment {
             hash: hash(body),
         });
         let key = idempotency_key.map(str::to_owned);
-        fields.finish(asked.zip(key).map(|(asked, idempotency_key)| Self { idempotency_key, charge: asked }))
+        fields.finish(charge.zip(key).map(|(charge, idempotency_key)| Self { idempotency_key, charge }))
     }
 }
 
@@ -100,8 +100,8 @@ fn currency(fields: &mut Fields, root: &Object<'_>) -> Option<Currency> {
     if root.get("currency").is_none() {
         return Some(Currency::BRL);
     }
-    let known = fields.text(root, "currency", 3, 8)?;
-    let known = Currency::parse(known).ok().filter(|currency| currency.is_known());
+    let code = fields.text(root, "currency", 3, 8)?;
+    let known = Currency::parse(code).ok().filter(|currency| currency.is_known());
     if known.is_none() {
         fields.reject("currency", "must be a currency code, such as BRL");
     }
@@ -154,7 +154,8 @@ fn check_amount(fields: &mut Fields, methods: &[PaymentMethod], amount: Amount) 
     }
 }
 
-/// Reads the phone number of an MB WAY payer. E.164: a plus, then 8 to 15 digits that do not begin with 0.
+/// Reads the payer's phone number from `metadata.phone`, where it also stays. MB WAY requires it in E.164
+/// form: a plus, then 8 to 15 digits, the first of which is not 0.
 fn phone(fields: &mut Fields, metadata: &Object<'_>, is_required: bool) -> Option<String> {
     let Some(value) = metadata.get("phone") else {
         if is_required {
@@ -170,26 +171,27 @@ fn phone(fields: &mut Fields, metadata: &Object<'_>, is_required: bool) -> Optio
     if is_number {
         return Some(text.to_owned());
     }
-    // Without MB WAY, `phone` is the merchant's own metadata and may hold any value.
+    // Without MB WAY, `phone` is the merchant's own metadata and may have any value.
     if is_required {
         fields.reject("metadata.phone", "must be a phone number in E.164 form, such as +351912345678");
     }
     None
 }
 
-/// Reads and normalises the URL that a card payer's browser returns to. The normalised form is stored, so the browser
-/// is sent to exactly the URL that was checked. Without a card, `returnUrl` is the merchant's own metadata and may hold
-/// any value.
+/// Reads and normalises the URL to which the browser returns after a payment by card. The normalised URL is
+/// stored, so the browser is sent to exactly the URL that was checked. Without the method `CREDIT_CARD`,
+/// `returnUrl` is the merchant's own metadata and may have any value.
 fn return_url(fields: &mut Fields, metadata: &Object<'_>, by_card: bool) -> Option<String> {
     let value = metadata.get(RETURN_URL).filter(|_| by_card)?;
-    // Rejected before parsing: the URL parser silently drops or escapes white space and control characters.
+    // White space and control characters are rejected before parsing, because the URL parser would silently
+    // drop or escape them.
     let text = value.as_str().filter(|text| !text.contains(|c: char| c.is_whitespace() || c.is_control()));
     let url = text.and_then(|text| url::Url::parse(text).ok());
     let url = url.filter(|url| {
         matches!(url.scheme(), "http" | "https") && url.username().is_empty() && url.password().is_none()
     });
     let url = url.map(String::from).filter(|url| {
-        // The limit applies to both forms, because escaping lengthens the URL.
+        // The limit applies to the URL as sent and as normalised, because escaping lengthens a URL.
         url.len().max(text.map_or(0, str::len)) <= MAX_URL_LENGTH
     });
     if url.is_none() {
@@ -212,7 +214,7 @@ fn webhook_url(fields: &mut Fields, root: &Object<'_>, policy: &AddressPolicy) -
     }
 }
 
-/// Hashes a request without its idempotency key, which identifies the request and is not part of its content.
+/// Hashes a request's content. The idempotency key identifies the request and is not part of its content.
 fn hash(body: &JsonObject) -> String {
     let mut content = body.clone();
     content.remove("idempotencyKey");
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn each_failing_field_is_named() {
+    fn a_rejection_names_each_failing_field() {
         for (extra, param) in [
             (json!({"amount": 0}), "amount"),
             (json!({"currency": "BLR"}), "currency"),
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_return_url_is_stored_normalised() {
+    fn the_return_url_of_a_card_payment_is_stored_normalised() {
         let sent = "HTTPS://Shop.example:443/a/../obrigado?pedido=\"7\"";
         let by = |method: &str| {
             let extra = json!({"paymentMethods": [method], "metadata": {"returnUrl": sent, "order": 7}});
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_leaves_out_the_idempotency_key() {
+    fn the_hash_ignores_the_idempotency_key_and_null_fields() {
         let hash = |extra| parse(&with(extra)).unwrap().charge.hash;
         assert_eq!(hash(json!({})), hash(json!({"idempotencyKey": "other", "customerName": null})));
         assert_ne!(hash(json!({})), hash(json!({"amount": 1001})));

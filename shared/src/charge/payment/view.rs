@@ -1,5 +1,5 @@
-//! The wire format of a payment (contract: Payment). It is an allowlist: a response contains only the fields named
-//! here.
+//! The wire format of a payment (contract: Payment). A response contains only the fields named in this
+//! module.
 
 use artefacts::qr;
 use base64::Engine as _;
@@ -54,7 +54,8 @@ impl<'a> CreatedPaymentView<'a> {
     }
 }
 
-/// A payment on the wire, as reads and lists return it. Fields that do not apply to the payment's methods are `null`.
+/// A payment on the wire, in the responses to reads, lists and cancellations. Fields that do not apply to the
+/// payment's methods are `null`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PaymentView<'a> {
@@ -88,7 +89,7 @@ pub struct PaymentView<'a> {
 }
 
 impl<'a> PaymentView<'a> {
-    /// The names of the fields on the wire. A list of payments can be sorted by any of them.
+    /// The names of a payment's fields on the wire. A list of payments can be sorted by any of them.
     pub const FIELDS: [&'static str; 27] = [
         "id",
         "status",
@@ -119,8 +120,8 @@ impl<'a> PaymentView<'a> {
         "paidAt",
     ];
 
-    /// Serialises a charge as a payment. Its expiry must be applied already: see
-    /// [`domain::charge::StoredCharge::read_at`]. Fees are fixed at settlement and are 0 before it.
+    /// Serialises a charge as a payment. The charge must come from [`domain::charge::StoredCharge::read_at`],
+    /// so that its expiry is applied. The fees are 0 until settlement fixes them.
     pub fn new(charge: &'a Charge, public_urls: &PublicUrls) -> Self {
         let pix = charge.artefacts.pix.as_ref();
         let png = pix.and_then(|pix| qr::png_base64(&pix.br_code).ok());
@@ -128,7 +129,8 @@ impl<'a> PaymentView<'a> {
         Self { pix_qr_code: data_uri, ..Self::without_qr_image(charge, public_urls) }
     }
 
-    /// As [`PaymentView::new`], but without the QR image, which takes longer to make than all other fields together.
+    /// As [`PaymentView::new`], but without the QR image, which takes longer to make than all other fields
+    /// together.
     pub(crate) fn without_qr_image(charge: &'a Charge, public_urls: &PublicUrls) -> Self {
         let artefacts = &charge.artefacts;
         let (pix, boleto) = (artefacts.pix.as_ref(), artefacts.boleto.as_ref());

@@ -49,7 +49,7 @@ impl EvidenceFile {
         fields.finish(file)
     }
 
-    /// Describes a file whose content is available. Its leading bytes determine the type.
+    /// Builds the description of a file from its name and content. The leading bytes determine the type.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl EvidenceFile {
         let invalid =
             |param, message: &str| EvidenceError::InvalidFile { param, message: message.to_owned() };
         let name = FileName::parse(name).ok_or_else(|| invalid("file_name", NAME_RULE))?;
-        let size = allowed(bytes.len()).ok_or_else(|| invalid("file_size", &size_rule()))?;
+        let size = allowed_size(bytes.len()).ok_or_else(|| invalid("file_size", &size_rule()))?;
         let mime_type = MimeType::all()
             .find(|mime_type| mime_type.matches_leading_bytes(bytes))
             .ok_or_else(|| invalid("mime_type", "must be PNG, JPEG, WebP, GIF or PDF"))?;
@@ -66,8 +66,8 @@ impl EvidenceFile {
     }
 }
 
-/// Converts a size in bytes. `None` when evidence must not have this size.
-fn allowed(bytes: impl TryInto<u32>) -> Option<u32> {
+/// Converts a size in bytes. `None` when it is not from 1 to [`MAX_BYTES`].
+fn allowed_size(bytes: impl TryInto<u32>) -> Option<u32> {
     bytes.try_into().ok().filter(|bytes| (1..=MAX_BYTES).contains(bytes))
 }
 
@@ -90,15 +90,15 @@ fn size(fields: &mut Fields, root: &Object<'_>) -> Option<u32> {
     if root.get("file_size").is_none() {
         fields.reject("file_size", format!("is required: an integer from 1 to {MAX_BYTES} (bytes)"));
     }
-    let size = allowed(fields.integer(root, "file_size")?);
+    let size = allowed_size(fields.integer(root, "file_size")?);
     if size.is_none() {
         fields.reject("file_size", size_rule());
     }
     size
 }
 
-/// A file name of 1 to 255 characters, in any script. It contains no path separator, no control characters and no
-/// characters that change the direction of text. No stored object is named by it.
+/// A file name of 1 to 255 characters, in any script. It contains no path separator, no control characters
+/// and no characters that change the direction of text. The keys of stored objects do not contain it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct FileName(String);
@@ -121,11 +121,11 @@ impl FileName {
         &self.0
     }
 
-    /// Returns the `Content-Disposition` that saves the file under this name (RFC 6266), in an ASCII form and in the
-    /// exact form. As an attachment, the file is downloaded and never rendered by the browser.
+    /// Returns the `Content-Disposition` header with this name, in an ASCII form and in the exact form (RFC
+    /// 6266). It says `attachment`, so that browsers download the file and do not render it.
     pub(super) fn content_disposition(&self) -> String {
         let plain = |character: char| match character {
-            // A quote would end the value, and some browsers decode `%` as an escape.
+            // A quote would end the header's value, and some browsers decode `%` as an escape.
             '"' | '%' => '_',
             character if character.is_ascii() => character,
             _ => '_',
@@ -193,7 +193,7 @@ mod tests {
     use crate::med::evidence::file::*;
 
     #[test]
-    fn a_name_is_not_a_path_and_cannot_disguise_itself() {
+    fn a_file_name_has_no_path_and_no_hidden_or_misleading_characters() {
         for name in
             ["nota fiscal.pdf", "é.png", "…", "a\"b;c.png", ".profile", "...", "合同.pdf", &"n".repeat(255)]
         {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn no_name_can_break_the_disposition_header() {
+    fn special_characters_of_a_name_are_escaped_in_the_disposition_header() {
         let disposition = |name: &str| FileName::parse(name).unwrap().content_disposition();
         assert_eq!(
             disposition("nota fiscal.pdf"),

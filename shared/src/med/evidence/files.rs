@@ -1,5 +1,5 @@
-//! The files of evidence in S3: signs URLs, reads uploaded files and copies them to permanent storage. No other module
-//! accesses these objects.
+//! Accesses the files of evidence in S3: signs URLs, reads uploaded files and copies them to permanent
+//! storage. No other module accesses these objects.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -13,7 +13,7 @@ use domain::time::Timestamp;
 use crate::med::evidence::{Evidence, LEADING_BYTES, UPLOAD_SECONDS, Upload, UploadedFile, VIEW_SECONDS};
 use crate::object_store::ObjectStoreError;
 
-/// The bucket that holds evidence. Clones share one client.
+/// The bucket of the evidence files. Clones share one client.
 #[derive(Clone, Debug)]
 pub struct EvidenceFiles {
     client: aws_sdk_s3::Client,
@@ -21,13 +21,15 @@ pub struct EvidenceFiles {
 }
 
 impl EvidenceFiles {
-    /// Creates access to a bucket. The client also signs the URLs, so its endpoint must be reachable for the merchants.
+    /// Creates access to a bucket. The client also signs the URLs, so merchants must be able to reach its
+    /// endpoint.
     pub fn new(client: aws_sdk_s3::Client, bucket: impl Into<String>) -> Self {
         Self { client, bucket: bucket.into() }
     }
 
-    /// Signs the URL to which the merchant sends an upload's file by `PUT`. Type and size are part of the signature, so
-    /// S3 refuses any other. The URL expires 900 seconds after the upload was requested.
+    /// Signs the URL to which the merchant sends an upload's file by `PUT`. Type and size are part of the
+    /// signature, so S3 refuses a file of another type or size. The URL expires 900 seconds after the upload
+    /// was requested. It expires earlier if the function's credentials, which sign it, expire earlier.
     pub async fn upload_url(&self, upload: &Upload) -> Result<String, ObjectStoreError> {
         let put = self
             .client
@@ -40,7 +42,8 @@ impl EvidenceFiles {
         Ok(put.await.map_err(unsigned)?.uri().to_owned())
     }
 
-    /// Signs a URL that downloads a file by `GET`. It expires after 5 minutes.
+    /// Signs a URL that downloads a file by `GET`. The URL expires after 5 minutes, or earlier if the
+    /// function's credentials expire earlier.
     pub async fn view_url(&self, evidence: &Evidence, now: Timestamp) -> Result<String, ObjectStoreError> {
         let get = self
             .client
@@ -51,7 +54,7 @@ impl EvidenceFiles {
         Ok(get.await.map_err(unsigned)?.uri().to_owned())
     }
 
-    /// Stores the file of an operator's upload as the upload's pending object, without a signed URL.
+    /// Stores an operator's file as the pending object of an upload, without a signed URL.
     ///
     /// # Errors
     ///
@@ -63,8 +66,8 @@ impl EvidenceFiles {
         Ok(())
     }
 
-    /// Reads the size and the leading bytes of an uploaded file. One request reads both, so that they belong to the
-    /// same version. `None` when no file was uploaded.
+    /// Reads the size and the leading bytes of an uploaded file. One request reads both, so that size and
+    /// bytes belong to the same version of the file. `None` when no file was uploaded.
     ///
     /// # Errors
     ///
@@ -88,8 +91,8 @@ impl EvidenceFiles {
         }
     }
 
-    /// Copies a checked file to permanent storage. The copy names the version and the `ETag` that were checked, so a
-    /// file uploaded later to the same URL is never copied.
+    /// Copies a checked file to permanent storage. The copy is conditional on the version and the `ETag` that
+    /// were checked, so a file uploaded later to the same URL is never copied.
     ///
     /// # Errors
     ///
@@ -107,9 +110,9 @@ impl EvidenceFiles {
             .bucket(&self.bucket)
             .key(evidence.object())
             .copy_source(source)
-            // Also protects in a bucket without versions.
+            // This condition is needed in a bucket without versions.
             .copy_source_if_match(&arrived.e_tag)
-            // The service sets the headers of the copy; those of the upload are dropped.
+            // The copy has only the headers set here. The headers of the upload are dropped.
             .metadata_directive(MetadataDirective::Replace)
             .content_type(evidence.file.mime_type.as_str())
             .content_disposition(evidence.file.name.content_disposition())
@@ -132,7 +135,8 @@ async fn read(answer: GetObjectOutput) -> Result<UploadedFile, ObjectStoreError>
     Ok(UploadedFile { size, e_tag, version, leading: leading.to_vec() })
 }
 
-/// Builds a signature's validity: `seconds` from `from`, by the service's clock. S3's clock must agree with it.
+/// Builds the settings of a signature that is valid for `seconds` after `from`. S3 checks the time by its own
+/// clock, which must agree with the service's clock.
 fn valid_for(seconds: i64, from: Timestamp) -> Result<PresigningConfig, ObjectStoreError> {
     let since_epoch = Duration::from_millis(u64::try_from(from.millis()).unwrap_or_default());
     let start = UNIX_EPOCH.checked_add(since_epoch).unwrap_or(UNIX_EPOCH);

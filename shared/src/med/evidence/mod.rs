@@ -1,9 +1,10 @@
-//! Evidence of a MED case (contract: MED evidence, Evidence upload). This module has the rows and their rules, without
-//! I/O. `files` accesses S3, and `repository` reads and writes the rows.
+//! Evidence of a MED case (contract: MED evidence, Evidence upload). This module defines the rows and their
+//! rules, and has no I/O. `files` accesses S3, and `repository` reads and writes the rows.
 //!
-//! Merchants exchange files directly with S3, by signed URLs. An [`Upload`] permits one file to be sent to a pending
-//! object, and expires. Its confirmation checks the file, copies it to a permanent object that no signed URL can write,
-//! and inserts the [`Evidence`]. After a crash in between, the next attempt overwrites the copy with the same bytes.
+//! Merchants exchange files directly with S3, by signed URLs. An [`Upload`] permits a merchant to send one
+//! file to a pending object, until the upload URL expires. The confirmation checks the file, copies it to a
+//! permanent object that no signed URL can write, and inserts the [`Evidence`]. After a crash between copy
+//! and insert, the next confirmation overwrites the copy with the same bytes.
 
 mod file;
 mod files;
@@ -32,18 +33,22 @@ pub const UPLOAD_SECONDS: i64 = 900;
 /// The lifetime of a view URL, in seconds (contract: Limits).
 const VIEW_SECONDS: i64 = 300;
 
-/// Days after which the bucket's lifecycle rule (template.yaml) deletes a file that was never confirmed.
+/// The number of days after which the bucket's lifecycle rule (template.yaml) deletes an uploaded file. A
+/// confirmed file has a permanent copy.
 pub const PENDING_DAYS: u32 = 1;
 
-/// The key prefix of uploaded, unconfirmed files. The functions' policies and the bucket's lifecycle rule name it.
+/// The key prefix of uploaded, unconfirmed files. The functions' policies and the bucket's lifecycle rule
+/// contain it.
 pub const PENDING_PREFIX: &str = "evidence-pending/";
-/// The key prefix of confirmed files. The functions' policies name it.
+/// The key prefix of confirmed files. The functions' policies contain it.
 pub const KEPT_PREFIX: &str = "evidence/";
 
-/// How long an upload's row is kept, in seconds: one week. Until then its confirmation answers 409 instead of 404.
+/// How long an upload's row is kept, in seconds: one week. While the row exists, the confirmation of an
+/// expired upload is answered 409; afterwards 404.
 const UPLOAD_KEPT_SECONDS: i64 = 7 * 24 * 60 * 60;
 
-/// The number of leading bytes that determine a file's type.
+/// The number of leading bytes that determine a file's type. A PDF, for example, must begin with `%PDF-` at
+/// its first byte. The bytes after them are not inspected.
 const LEADING_BYTES: usize = 16;
 
 /// The party that added a file (contract: MED evidence, `uploaded_by`).
@@ -89,11 +94,11 @@ pub struct Evidence {
     /// The time of the confirmation.
     #[serde(with = "domain::time::millis")]
     pub uploaded_at: Timestamp,
-    /// A hash that identifies the checked content; the object's key ends with it.
+    /// A hash that identifies the checked content. The key of the permanent object ends with it.
     content: String,
 }
 
-/// The state of the pending object of an upload.
+/// An uploaded file, as read from its pending object.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct UploadedFile {
     /// The size in bytes.
@@ -126,7 +131,8 @@ impl Upload {
     ///
     /// # Errors
     ///
-    /// [`EvidenceError::SizeMismatch`] when the size differs, [`EvidenceError::InvalidFile`] when the type does.
+    /// [`EvidenceError::SizeMismatch`] when the size differs, [`EvidenceError::InvalidFile`] when the type
+    /// does.
     pub fn confirmed(&self, arrived: &UploadedFile, now: Timestamp) -> Result<Evidence, EvidenceError> {
         if arrived.size != u64::from(self.file.size) {
             return Err(EvidenceError::SizeMismatch { declared: self.file.size, stored: arrived.size });
@@ -156,13 +162,13 @@ impl Evidence {
         Key { sk: format!("{}{id}", Self::prefix(case)), ..MedCase::key_of(case) }
     }
 
-    /// Returns the common prefix of the sort keys of a case's evidence. After it the keys sort by time.
+    /// Returns the common prefix of the sort keys of a case's evidence. Keys with this prefix sort by time.
     fn prefix(case: MedCaseId) -> String {
         format!("{}{}#", Self::SORT, case.key())
     }
 
-    /// Returns the key of the permanent object. It includes the content's hash, so that a concurrent confirmation of
-    /// another content writes to another key.
+    /// Returns the key of the permanent object. It includes the content's hash, so that a concurrent
+    /// confirmation of other content writes to another key.
     fn object(&self) -> String {
         format!("{KEPT_PREFIX}{}/{}/{}", self.case, self.id, self.content)
     }
@@ -208,17 +214,17 @@ mod tests {
             uploaded_by: UploadedBy::Merchant,
             created_at: at(0),
         };
-        let kept = |e_tag: &str, version: Option<&str>| {
+        let object_key = |e_tag: &str, version: Option<&str>| {
             let (e_tag, version) = (e_tag.to_owned(), version.map(str::to_owned));
             let arrived = UploadedFile { size: 6, e_tag, version, leading: b"GIF89a".to_vec() };
             upload.confirmed(&arrived, at(1)).unwrap().object()
         };
-        assert_eq!(kept("\"a\"", Some("1")), kept("\"a\"", Some("1")));
+        assert_eq!(object_key("\"a\"", Some("1")), object_key("\"a\"", Some("1")));
         let keys = [
-            kept("\"a\"", None),
-            kept("\"a\"", Some("1")),
-            kept("\"a\"", Some("2")),
-            kept("\"b\"", Some("1")),
+            object_key("\"a\"", None),
+            object_key("\"a\"", Some("1")),
+            object_key("\"a\"", Some("2")),
+            object_key("\"b\"", Some("1")),
         ];
         for (number, key) in keys.iter().enumerate() {
             assert!(key.starts_with(KEPT_PREFIX) && *key != upload.object());

@@ -1,4 +1,4 @@
-//! Requests, confirms and lists evidence.
+//! Requests and confirms uploads of evidence, and lists evidence.
 
 use domain::audit::{Audit, Operator};
 use domain::ids::{EvidenceId, MedCaseId};
@@ -12,7 +12,7 @@ use crate::med::{EvidenceError, MedCases};
 use crate::random;
 use crate::store::{Inserted, Store, StoreError, Write, from_item, reuse_or_read, text};
 
-/// The repository of evidence, over all cases. Clones share clients.
+/// The repository of the evidence of all cases. Clones share clients.
 #[derive(Clone, Debug)]
 pub struct CaseEvidence {
     store: Store,
@@ -21,7 +21,7 @@ pub struct CaseEvidence {
     pub files: EvidenceFiles,
 }
 
-/// The row that an evidence id names.
+/// The row that was found for an evidence id.
 #[derive(Clone, Debug)]
 pub enum EvidenceRow {
     /// A confirmed file.
@@ -36,7 +36,8 @@ impl CaseEvidence {
         Self { cases: MedCases::new(store.clone()), store, files }
     }
 
-    /// Reads the evidence or the upload of an id within a case. Without ids the result is `None`, and nothing is read.
+    /// Reads the evidence with an id of a case, or its upload if the upload is not confirmed. Without ids the
+    /// result is `None`, and nothing is read.
     pub async fn find(
         &self,
         ids: Option<(MedCaseId, EvidenceId)>,
@@ -54,11 +55,11 @@ impl CaseEvidence {
         Ok(found)
     }
 
-    /// Permits the upload of a file for a case that was just read.
+    /// Inserts the row that permits the upload of a file for a case that was just read.
     ///
     /// # Errors
     ///
-    /// [`EvidenceError::Refused`] when the case has ended or has reached its limit of files.
+    /// [`EvidenceError::Refused`] when the case has ended or already has the maximum number of files.
     pub async fn request_upload(
         &self,
         case: &MedCase,
@@ -77,8 +78,9 @@ impl CaseEvidence {
         }
     }
 
-    /// Confirms an upload of a case; the caller has just read both. Evidence that is confirmed already is returned
-    /// unchanged, even if the case has ended, the URL has expired or another file was uploaded since.
+    /// Confirms an upload of a case; the caller has just read both. Evidence that is confirmed already is
+    /// returned unchanged, even if the case has ended, the URL has expired or another file was uploaded
+    /// since.
     ///
     /// # Errors
     ///
@@ -95,8 +97,8 @@ impl CaseEvidence {
         }
     }
 
-    /// Adds an operator's file to a case that was just read. It passes through the same pending object and the
-    /// same checks as a merchant's file.
+    /// Adds an operator's file to a case that was just read. Like a merchant's file, it is stored as a
+    /// pending object, checked and copied.
     ///
     /// # Errors
     ///
@@ -114,6 +116,9 @@ impl CaseEvidence {
         self.confirm(case, &upload, Some(operator), now).await
     }
 
+    /// Checks an upload's file, copies it to permanent storage and inserts its evidence. After the upload URL
+    /// has expired, the confirmation fails even if the file arrived in time, because the contract requires
+    /// 409.
     async fn confirm(
         &self,
         case: MedCase,
@@ -133,7 +138,8 @@ impl CaseEvidence {
         self.insert(case, evidence, audit.as_ref(), now).await
     }
 
-    /// Inserts the evidence and increments the case's count in one write. Concurrent confirmations count a file once.
+    /// Inserts the evidence and increments the case's count in one write. Concurrent confirmations count a
+    /// file once.
     async fn insert(
         &self,
         case: MedCase,

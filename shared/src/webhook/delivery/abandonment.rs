@@ -1,31 +1,33 @@
-//! Abandonment: when a merchant deletes an endpoint or sets it to `INACTIVE`, its pending deliveries are cancelled for
-//! good.
+//! Abandonment: when a merchant deletes an endpoint or sets it to `INACTIVE`, its pending deliveries are
+//! permanently cancelled.
 //!
 //! # A delivery is abandoned at once
 //!
-//! The endpoint's row counts its abandonments ([`Endpoint::generation`]). A delivery stores the count that the endpoint
-//! had when the delivery was created. It is abandoned if its number is lower than the endpoint's, or if the endpoint is
-//! deleted.
+//! The endpoint's row counts its abandonments ([`Endpoint::generation`]). A delivery stores the generation
+//! that the endpoint had when the delivery was created. The delivery is abandoned if its generation is lower
+//! than the endpoint's, or if the endpoint is deleted.
 //!
-//! An abandoned delivery is never attempted again. A request for it by id compares the two numbers and shows it as
-//! `CANCELLED` at once.
+//! An abandoned delivery is never attempted again. A request for a delivery by its id compares the two
+//! generations, and shows an abandoned delivery as `CANCELLED` at once.
 //!
-//! The numbers are compared instead of times, because clocks differ. The dispatcher may create a delivery from an
-//! endpoint that it read just before the change: this delivery is abandoned too. No later change of the endpoint
-//! revives a delivery.
+//! Generations are compared instead of times, because clocks differ. The dispatcher may read an endpoint just
+//! before it is deactivated, and create a delivery afterwards. This delivery has the old generation, so it is
+//! abandoned too. An endpoint's generation never decreases, so no later change of the endpoint revives a
+//! delivery.
 //!
-//! # Its row is cancelled in steps
+//! # Rows of abandoned deliveries are cancelled in steps
 //!
-//! Lists and statistics read the deliveries' rows, so these must become `CANCELLED` too. This is done in bounded steps:
+//! Lists and statistics do not compare generations, so the rows must become `CANCELLED` too:
 //!
 //! 1. The transaction that changes or deletes the endpoint inserts an [`Abandonment`] row.
-//! 2. The stream passes that row to the dispatcher. It runs one step, which cancels up to [`STEP_SIZE`] deliveries and
-//!    writes its progress into the row.
-//! 3. The stream passes on this write too, so the next step follows.
-//! 4. The row is also in the due index. If a step fails or the stream loses it, the scheduler runs it a minute later.
+//! 2. The stream passes that row to the dispatcher. The dispatcher runs one step, which cancels up to
+//!    [`STEP_SIZE`] deliveries and writes the progress into the row.
+//! 3. The stream passes this write to the dispatcher too, so the next step follows.
+//! 4. The row is also in the due index. If a step fails or does not start, the scheduler runs it a minute
+//!    later.
 //!
-//! A step may be repeated, and two may run at once: a delivery is cancelled only if it is `PENDING` and has a lower
-//! generation. There are three passes over the deliveries, see [`Pass`].
+//! A step may be repeated, and two may run at the same time, because a delivery is cancelled only if it is
+//! `PENDING` and has a lower generation. The steps go over the deliveries three times, see [`Pass`].
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use serde::{Deserialize, Serialize};
@@ -55,18 +57,19 @@ const STEP_SIZE: usize = 1_000;
 /// The most reads of one step.
 const READS_PER_STEP: usize = 5;
 
-/// Deliveries that one transaction cancels: the most rows that it may have. A transaction costs twice the write units
-/// of single updates and takes a quarter of their time.
+/// The most deliveries that one transaction cancels, which is DynamoDB's limit. A transaction costs twice the
+/// write units of single updates and takes a quarter of their time.
 const CANCELLED_PER_TRANSACTION: usize = 100;
 
-/// Transactions of a step that run at the same time.
+/// The most transactions of a step that run at the same time.
 const CONCURRENT_TRANSACTIONS: usize = 4;
 
-/// How long after the last step the scheduler takes over an abandonment that the stream does not continue, in seconds.
+/// How long after the last step the scheduler runs the next one, in seconds, if the dispatcher has not run
+/// it.
 const TAKEOVER_SECONDS: i64 = 60;
 
-/// When the last pass begins, in seconds after the abandonment. A claim holds for 60 s, so every attempt that ran when
-/// the endpoint changed has ended by then.
+/// When the last pass begins, in seconds after the abandonment. A claim's lease is 60 s, so every attempt
+/// that ran when the endpoint changed has ended by then.
 const LAST_PASS_SECONDS: i64 = 120;
 
 /// Why deliveries are abandoned.
@@ -81,8 +84,8 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Returns why a delivery is abandoned; `None`: it is not. `endpoint`: its endpoint's row now; `None`: there is
-    /// none, so the endpoint was deleted.
+    /// Returns why a delivery is abandoned; `None`: it is not. `endpoint`: the present row of its endpoint;
+    /// `None`: the endpoint was deleted.
     pub fn of(delivery: &Delivery, endpoint: Option<&Endpoint>) -> Option<Self> {
         match endpoint {
             None => Some(Self::Deleted),
@@ -99,8 +102,8 @@ impl Cause {
     }
 }
 
-/// The row of an abandonment: which deliveries are cancelled, and the progress. The row of a deletion is also the
-/// endpoint's tombstone.
+/// The row of an abandonment: which deliveries are cancelled, and the progress. The row of a deletion is also
+/// the endpoint's tombstone.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Abandonment {
     /// The account and mode of the endpoint.
@@ -118,7 +121,8 @@ pub struct Abandonment {
     pass: Pass,
     /// The progress of that pass.
     progress: Progress,
-    /// When the scheduler runs the next step, if the stream has not by then; `None`: all passes are done.
+    /// When the scheduler runs the next step, if the dispatcher has not run it by then; `None`: all passes
+    /// are done.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     look_at: Option<Timestamp>,
     /// Counts the row's changes, from 1.
@@ -131,14 +135,16 @@ pub struct Abandonment {
 enum Pass {
     /// Cancels nearly all deliveries.
     First,
-    /// Begins right after the first, and cancels deliveries that the eventually consistent index did not show before.
+    /// Begins right after the first, and cancels deliveries that the eventually consistent index did not show
+    /// before.
     Second,
-    /// Begins two minutes after the abandonment, and cancels deliveries that an attempt left `PENDING` during the other
-    /// passes.
+    /// Begins two minutes after the abandonment, and cancels deliveries that an attempt left `PENDING` during
+    /// the other passes.
     Last,
 }
 
-/// The progress of a pass. `after`: the sort key of the last entry or row that was read; `None`: none was read yet.
+/// The progress of a pass. `after`: the sort key of the last entry or row that was read; `None`: none was
+/// read yet.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Progress {
@@ -161,8 +167,8 @@ enum Progress {
 impl Progress {
     const START: Self = Self::Listed { after: None };
 
-    /// Returns the progress after a read that ended at the sort key `to` (`None`: there were no more). Returns `None`
-    /// when the pass is over.
+    /// Returns the progress after a read that ended at the sort key `to` (`None`: there were no more).
+    /// Returns `None` when the pass is over.
     fn advanced(&self, to: Option<String>) -> Option<Self> {
         match (self, to) {
             (Self::Listed { .. }, Some(to)) => Some(Self::Listed { after: Some(to) }),
@@ -174,13 +180,13 @@ impl Progress {
 }
 
 impl Abandonment {
-    /// Returns the abandonment for the deletion of an endpoint, given as it was before.
+    /// Returns the abandonment for the deletion of an endpoint. `endpoint`: its row before the deletion.
     pub fn by_deletion(endpoint: &Endpoint, at: Timestamp) -> Self {
         Self::new(endpoint, Cause::Deleted, endpoint.generation().saturating_add(1), at)
     }
 
-    /// Returns the abandonment for the last deactivation of an endpoint, given as it is after; `None`: it was never
-    /// deactivated.
+    /// Returns the abandonment for the last deactivation of an endpoint; `None`: it was never deactivated.
+    /// `endpoint`: its row after the deactivation.
     pub fn by_deactivation(endpoint: &Endpoint) -> Option<Self> {
         let abandoned = endpoint.abandoned?;
         Some(Self::new(endpoint, Cause::Deactivated, abandoned.generation, abandoned.at))
@@ -210,7 +216,7 @@ impl Abandonment {
         key.pk.starts_with("abandonments#")
     }
 
-    /// Whether the next step is to run now. If not, the scheduler runs it later, or all passes are done.
+    /// Whether the next step must run now. `false`: the scheduler runs it later, or all passes are done.
     pub fn is_running(&self) -> bool {
         match self.progress {
             Progress::Listed { .. } | Progress::Unlisted { .. } => true,
@@ -218,7 +224,7 @@ impl Abandonment {
         }
     }
 
-    /// Returns the row after a step. `progress`: that of the pass; `None`: the step ended the pass.
+    /// Returns the row after a step. `progress`: the progress of the pass; `None`: the step ended the pass.
     fn after_step(&self, progress: Option<Progress>, now: Timestamp) -> Self {
         let later = |from: Timestamp, seconds| from.plus_seconds(seconds).unwrap_or(Timestamp::MAX);
         let takeover_at = later(now, TAKEOVER_SECONDS);
@@ -232,17 +238,17 @@ impl Abandonment {
         Self { pass, progress, look_at, version, ..self.clone() }
     }
 
-    /// Whether this delivery is to be cancelled.
+    /// Whether this abandonment cancels the delivery.
     fn covers(&self, delivery: &Delivery) -> bool {
         delivery.status == DeliveryStatus::Pending
             && delivery.endpoint == Some(self.endpoint)
             && delivery.generation < self.generation
     }
 
-    /// Whether an entry of the index is of a delivery to the endpoint, which may be covered; `None`: an earlier version
-    /// wrote the entry, and only the row has the endpoint.
-    fn may_cover(&self, place: &ListKey) -> Option<bool> {
-        place.kind.map(|kind| kind.endpoint == Some(self.endpoint))
+    /// Whether an index entry is of a delivery to the endpoint, so that this abandonment may cover the
+    /// delivery. `None`: an earlier version wrote the entry, and only the delivery's row has the endpoint.
+    fn may_cover(&self, list_key: &ListKey) -> Option<bool> {
+        list_key.kind.map(|kind| kind.endpoint == Some(self.endpoint))
     }
 }
 
@@ -272,7 +278,8 @@ impl Row for Abandonment {
 }
 
 impl Delivery {
-    /// Returns the delivery as cancelled at a time, if the time is known. The results of its attempts are preserved.
+    /// Returns the delivery as `CANCELLED`, with the results of its attempts. `at`: when it was abandoned, if
+    /// known.
     fn cancelled(self, cause: Cause, at: Option<Timestamp>) -> Self {
         Self {
             status: DeliveryStatus::Cancelled,
@@ -283,7 +290,8 @@ impl Delivery {
     }
 }
 
-/// Returns `lastError` of a cancelled delivery: why it was cancelled, and why its last attempt failed, if it had one.
+/// Returns `lastError` of a cancelled delivery: why it was cancelled, and why its last attempt failed, if it
+/// had one.
 pub(super) fn cancelled_error(reason: &str, of_attempt: Option<&str>) -> String {
     match of_attempt {
         Some(error) => format!("{reason}; the last attempt: {error}"),
@@ -291,11 +299,11 @@ pub(super) fn cancelled_error(reason: &str, of_attempt: Option<&str>) -> String 
     }
 }
 
-/// Pending deliveries that one read found.
+/// The pending deliveries that one read found.
 struct PendingBatch {
-    /// The sort keys of the deliveries to cancel, as they are in the status list or would be. The transaction that
-    /// cancels one checks whether it is covered.
-    places: Vec<ListKey>,
+    /// The sort keys in the status list of the deliveries to cancel; for an unlisted delivery, the sort key
+    /// that it would have. The transaction that cancels a delivery checks whether it is covered.
+    list_keys: Vec<ListKey>,
     /// The sort key of the last entry or row that was read; `None`: there are no more.
     ended_at: Option<String>,
 }
@@ -309,8 +317,8 @@ impl Deliveries {
         Ok(Cause::of(delivery, endpoint.as_ref()))
     }
 
-    /// Returns a delivery as the API shows it, with its body. An abandoned delivery whose row is still `PENDING` is
-    /// returned as `CANCELLED`. Reads event, endpoint and tombstone in one request.
+    /// Returns a delivery as the API shows it, with its body. An abandoned delivery whose row is still
+    /// `PENDING` is returned as `CANCELLED`. Reads event, endpoint and tombstone in one request.
     pub(super) async fn with_effective_status(
         &self,
         delivery: Delivery,
@@ -364,12 +372,12 @@ impl Deliveries {
                 }
                 Progress::Waiting | Progress::Done => break,
             };
-            let found = pending.places.len();
+            let found = pending.list_keys.len();
             room = room.saturating_sub(found);
-            let (cancelled, failure) = self.cancel_all(pending.places, &current).await;
+            let (cancelled, failure) = self.cancel_all(pending.list_keys, &current).await;
             match failure {
                 None => progress = at.advanced(pending.ended_at),
-                // The progress stays, so the next step reads the deliveries that are left again.
+                // The progress does not advance, so the next step reads the remaining deliveries again.
                 Some(error) if cancelled > 0 => {
                     tracing::warn!(%error, found, cancelled, "some deliveries were not cancelled; the next step retries");
                     break;
@@ -401,25 +409,25 @@ impl Deliveries {
         let entries = self.store.list(ListIndex::All, &list, (&from, &to), Order::OldestFirst, most).await?;
         let is_last = entries.len() < most;
         let ended_at = entries.last().filter(|_| !is_last).map(|entry| entry.sort.clone());
-        let (mut places, mut to_read) = (Vec::new(), Vec::new());
+        let (mut list_keys, mut to_read) = (Vec::new(), Vec::new());
         for entry in entries {
-            let Some(place) = ListKey::parse(&entry.sort) else { continue };
-            match by.may_cover(&place) {
-                Some(true) => places.push(place),
+            let Some(list_key) = ListKey::parse(&entry.sort) else { continue };
+            match by.may_cover(&list_key) {
+                Some(true) => list_keys.push(list_key),
                 Some(false) => {}
                 None => to_read.push(entry.key),
             }
         }
         let read = self.store.batch_get(&to_read).await?.into_iter().filter_map(parse_or_log);
-        places.extend(
+        list_keys.extend(
             read.filter(|delivery| by.covers(delivery))
                 .map(|delivery| delivery.list_key(DeliveryStatus::Pending)),
         );
-        Ok(PendingBatch { places, ended_at })
+        Ok(PendingBatch { list_keys, ended_at })
     }
 
-    /// Reads pending, unlisted deliveries, oldest first, and returns the covered ones. It begins after the checkpoint,
-    /// which never passes such a delivery.
+    /// Reads pending, unlisted deliveries, oldest first, and returns the covered ones. The read begins after
+    /// the checkpoint, which never passes a pending, unlisted delivery.
     async fn pending_unlisted(
         &self,
         by: &Abandonment,
@@ -448,14 +456,14 @@ impl Deliveries {
         let items = page.items.unwrap_or_default();
         let covered = items.into_iter().filter_map(parse_or_log).filter(|delivery| by.covers(delivery));
         Ok(PendingBatch {
-            places: covered.map(|delivery| delivery.list_key(DeliveryStatus::Pending)).collect(),
+            list_keys: covered.map(|delivery| delivery.list_key(DeliveryStatus::Pending)).collect(),
             ended_at,
         })
     }
 
-    /// Cancels deliveries in transactions, some of them concurrently. Returns how many deliveries were processed
-    /// without a failure, and the last failure.
-    async fn cancel_all(&self, places: Vec<ListKey>, by: &Abandonment) -> (usize, Option<StoreError>) {
+    /// Cancels deliveries in transactions, some of them concurrently. Returns how many deliveries were
+    /// processed without a failure, and the last failure.
+    async fn cancel_all(&self, list_keys: Vec<ListKey>, by: &Abandonment) -> (usize, Option<StoreError>) {
         let (mut done, mut failure): (usize, Option<StoreError>) = (0, None);
         let mut record = |ended: Result<Result<usize, StoreError>, JoinError>| match ended {
             Ok(Ok(cancelled)) => done = done.saturating_add(cancelled),
@@ -463,7 +471,7 @@ impl Deliveries {
             Err(error) => failure = Some(StoreError::Unavailable(error.to_string())),
         };
         let mut transactions = JoinSet::new();
-        for some in places.chunks(CANCELLED_PER_TRANSACTION) {
+        for some in list_keys.chunks(CANCELLED_PER_TRANSACTION) {
             if transactions.len() >= CONCURRENT_TRANSACTIONS
                 && let Some(ended) = transactions.join_next().await
             {
@@ -478,27 +486,28 @@ impl Deliveries {
         (done, failure)
     }
 
-    /// Cancels deliveries in one transaction. Skips those whose condition fails: an attempt runs or has ended, or they
-    /// were created after the abandonment. Returns the number of deliveries, with the skipped ones.
-    async fn cancel(&self, mut places: Vec<ListKey>, by: &Abandonment) -> Result<usize, StoreError> {
-        let count = places.len();
-        // Each failed transaction names at least one delivery to skip, so this ends.
-        while !places.is_empty() {
-            let writes = places.iter().map(|place| cancellation(place, by)).collect();
+    /// Cancels deliveries in one transaction. Skips those whose condition fails: an attempt runs or has
+    /// ended, or they were created after the abandonment. Returns the number of deliveries, including the
+    /// skipped ones.
+    async fn cancel(&self, mut list_keys: Vec<ListKey>, by: &Abandonment) -> Result<usize, StoreError> {
+        let count = list_keys.len();
+        // Each failed transaction returns at least one delivery to skip, so the loop ends.
+        while !list_keys.is_empty() {
+            let writes = list_keys.iter().map(|list_key| cancellation(list_key, by)).collect();
             match self.store.commit(writes).await? {
                 CommitOutcome::Done => break,
-                CommitOutcome::Conflict { at } => remove_at(&mut places, &at),
+                CommitOutcome::Conflict { at } => remove_at(&mut list_keys, &at),
             }
         }
         Ok(count)
     }
 }
 
-/// Returns the conditional update that cancels a delivery if it is abandoned. Its row need not be read for that. The
-/// update also puts the delivery into the status list, so that it is counted there like every delivery that ends
-/// undelivered.
-fn cancellation(place: &ListKey, by: &Abandonment) -> Write {
-    let cancelled = ListKey { status: DeliveryStatus::Cancelled, ..place.clone() };
+/// Returns the update that cancels a delivery. Its condition checks that the delivery is abandoned, so the
+/// row need not be read first. The update also puts the delivery into the status list, like every delivery
+/// that ends undelivered, so that it is counted there.
+fn cancellation(list_key: &ListKey, by: &Abandonment) -> Write {
+    let cancelled = ListKey { status: DeliveryStatus::Cancelled, ..list_key.clone() };
     let values = [
         (":pending".to_owned(), status_value(DeliveryStatus::Pending)),
         (":endpoint".to_owned(), AttributeValue::S(by.endpoint.to_string())),
@@ -511,7 +520,7 @@ fn cancellation(place: &ListKey, by: &Abandonment) -> Write {
     let is_covered = "#status = :pending AND endpoint = :endpoint AND (attribute_not_exists(generation) OR generation < :generation)";
     let set = "SET #status = :status, updated_at = :updated, abandoned_because = :cause";
     let update = Update::builder()
-        .set_key(Some(key_attributes(&Delivery::key_of(&by.scope, place.id))))
+        .set_key(Some(key_attributes(&Delivery::key_of(&by.scope, list_key.id))))
         .condition_expression(is_covered)
         .update_expression(format!("{set}, {LISTED} REMOVE due_pk, due_sk"))
         .expression_attribute_names("#status", "status")
@@ -519,7 +528,8 @@ fn cancellation(place: &ListKey, by: &Abandonment) -> Write {
     Write::update(update)
 }
 
-/// Returns the first sort key after this one: '!' sorts before every character that may follow it in a longer key.
+/// Returns the first sort key after this one: '!' sorts before every character that may follow it in a longer
+/// key.
 fn next_sort_key(after: &str) -> String {
     format!("{after}!")
 }
@@ -541,16 +551,16 @@ mod tests {
     fn an_abandonment_has_three_passes_and_the_last_begins_after_running_attempts_have_ended() {
         let mut row = Abandonment::by_deletion(&endpoint(), at(0));
         assert_eq!((row.generation, row.look_at), (1, Some(at(60))));
-        let place = |at: &str| Some(at.to_owned());
+        let sort_key = |text: &str| Some(text.to_owned());
         let mut step = |progress: Option<Progress>, now| {
             row = row.after_step(progress, now);
             (row.pass, row.is_running(), row.look_at)
         };
-        let listed = Progress::START.advanced(place("PENDING#wd_1"));
+        let listed = Progress::START.advanced(sort_key("PENDING#wd_1"));
         assert_eq!(step(listed.clone(), at(1)), (Pass::First, true, Some(at(61))));
         let unlisted = listed.and_then(|listed| listed.advanced(None));
         assert_eq!(unlisted, Some(Progress::Unlisted { after: None }));
-        let unlisted = unlisted.and_then(|unlisted| unlisted.advanced(place("wd_1")));
+        let unlisted = unlisted.and_then(|unlisted| unlisted.advanced(sort_key("wd_1")));
         assert_eq!(step(unlisted.clone(), at(2)), (Pass::First, true, Some(at(62))));
         let over = unlisted.and_then(|unlisted| unlisted.advanced(None));
         assert_eq!(over, None);
@@ -581,19 +591,20 @@ mod tests {
         let attempted =
             Delivery { last_error: Some("answered 502".to_owned()), attempts: 1, ..waiting.clone() };
         // An earlier version wrote the whole text into the row, and no cause.
-        let written_before = Delivery {
+        let by_earlier_version = Delivery {
             status: DeliveryStatus::Cancelled,
             last_error: Some("the endpoint was deleted; the last attempt: answered 502".to_owned()),
             ..attempted.clone()
         };
         let error = |delivery: Delivery| delivery.error().map(Cow::into_owned);
-        let by_cause = |delivery: &Delivery, cause| error(delivery.clone().cancelled(cause, None)).unwrap();
+        let error_for_cause =
+            |delivery: &Delivery, cause| error(delivery.clone().cancelled(cause, None)).unwrap();
         assert_eq!(error(waiting.clone()), None);
-        assert_eq!(by_cause(&waiting, Cause::Deactivated), "the endpoint was set to INACTIVE");
+        assert_eq!(error_for_cause(&waiting, Cause::Deactivated), "the endpoint was set to INACTIVE");
         assert_eq!(
-            by_cause(&attempted, Cause::Deleted),
+            error_for_cause(&attempted, Cause::Deleted),
             "the endpoint was deleted; the last attempt: answered 502"
         );
-        assert_eq!(error(written_before), Some(by_cause(&attempted, Cause::Deleted)));
+        assert_eq!(error(by_earlier_version), Some(error_for_cause(&attempted, Cause::Deleted)));
     }
 }

@@ -1,8 +1,9 @@
-//! Attempts of a delivery: a worker claims it, loads its event and recipient, and ends the attempt.
+//! Attempts of a delivery: a worker claims the delivery, loads its event and recipient, and writes the
+//! outcome.
 //!
-//! A claim and an end are one conditional update each. The condition also checks whether the delivery is listed,
-//! because its entry in the status list must move with the status. If another writer listed it meanwhile, the update is
-//! repeated.
+//! The claim and the outcome are one conditional update each. Both change the status, which is also in the
+//! sort key of a listed delivery's entry in the status list. So the condition checks whether the delivery is
+//! listed. If another writer listed it meanwhile, the update is repeated with the sort key.
 
 use std::collections::HashMap;
 
@@ -24,27 +25,28 @@ use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
 use crate::webhook::override_secret::OverrideSecret;
 
-/// The largest difference between the clocks of two machines, in milliseconds. A message that is early by at most this
-/// is sent again for the delivery's due time. One that is earlier is stale: the attempt that it was sent for has been
-/// made.
+/// The largest expected difference between the clocks of two machines, in milliseconds. A message that
+/// arrives up to this long before the delivery is due is sent again for the due time. A message that arrives
+/// still earlier is stale: its attempt has already been made.
 const MAX_SKEW_MS: i64 = 5_000;
 
-/// The condition of a claim: the delivery is pending and due, or the lease of the worker that claimed it has ended.
+/// The condition of a claim: the delivery is pending and due, or the lease of the worker that claimed it has
+/// ended.
 const CLAIMABLE: &str =
     "((#status = :pending AND next_attempt_at <= :now) OR (#status = :processing AND leased_until < :now))";
 
 /// The outcome of a claim.
 #[derive(Debug)]
 pub enum Claim {
-    /// The caller makes the attempt, before the lease ends.
+    /// The caller has the claim and must end the attempt before the lease ends.
     Claimed(Box<Delivery>),
-    /// The delivery is due within 5 s: the clocks of two machines differ, so the message came early.
+    /// The message came up to 5 s before the delivery is due, because the clocks of two machines differ.
     Early {
         /// When the delivery is due.
         due_at: Timestamp,
     },
-    /// There is nothing to do: the delivery does not exist, is done, is due much later, or is claimed by another
-    /// worker.
+    /// There is nothing to do: the delivery does not exist, is done, is due much later, or is claimed by
+    /// another worker.
     NotNow,
 }
 
@@ -76,14 +78,15 @@ pub enum AttemptOutcome {
         /// The beginning of the response's body.
         response_body: Option<String>,
     },
-    /// No request was sent, because the delivery was abandoned or its event has expired. It becomes `CANCELLED`.
+    /// No request was sent, because the delivery was abandoned or its event has expired. The delivery becomes
+    /// `CANCELLED`.
     Cancelled {
-        /// Why it is cancelled.
+        /// Why the delivery is cancelled.
         reason: String,
     },
     /// The attempt failed, and the delivery was abandoned while it ran. The delivery becomes `CANCELLED`.
     Abandoned {
-        /// Why it was abandoned.
+        /// Why the delivery was abandoned.
         reason: String,
         /// The HTTP status of the response; `None`: there was no response.
         status_code: Option<u16>,
@@ -94,7 +97,7 @@ pub enum AttemptOutcome {
     },
 }
 
-/// The rows that an attempt needs beside the delivery's own.
+/// The rows that an attempt needs besides the delivery's row.
 #[derive(Debug)]
 pub struct DeliveryContext {
     /// The event to send; `None`: its row has expired.
@@ -108,8 +111,8 @@ pub struct DeliveryContext {
 pub enum Recipient {
     /// An endpoint; `None`: it was deleted.
     Endpoint(Option<Endpoint>),
-    /// The transaction's `webhookUrl`, which is in the event's row, with the scope's secret; `None`: the scope has no
-    /// secret yet.
+    /// The transaction's `webhookUrl`, which is in the event's row. The value is the scope's override secret;
+    /// `None`: the scope has none yet.
     Override(Option<OverrideSecret>),
 }
 
@@ -128,11 +131,12 @@ impl Deliveries {
             Updated::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
             Updated::Refused(item) => item,
         };
-        // A listed delivery also gets a new sort key in the status list. Unlisted is tried first, because nearly all
-        // first attempts are of unlisted deliveries.
+        // The claim of a listed delivery also changes its sort key in the status list. The claim of an
+        // unlisted delivery is tried first, because nearly all attempts are first attempts of unlisted
+        // deliveries.
         if refused.contains_key("listed") {
-            let place = from_item::<Delivery>(refused)?.list_key(DeliveryStatus::Processing).to_string();
-            refused = match self.try_claim(&key, Some(place), &claim, now).await? {
+            let sort_key = from_item::<Delivery>(refused)?.list_key(DeliveryStatus::Processing).to_string();
+            refused = match self.try_claim(&key, Some(sort_key), &claim, now).await? {
                 Updated::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
                 Updated::Refused(item) => item,
             };
@@ -158,11 +162,12 @@ impl Deliveries {
         }
     }
 
-    /// Tries one claim. `place`: the new sort key in the status list; `None`: the delivery must be unlisted.
+    /// Tries one claim. `sort_key`: the delivery's new sort key in the status list; `None`: the condition is
+    /// that the delivery is unlisted.
     async fn try_claim(
         &self,
         key: &Key,
-        place: Option<String>,
+        sort_key: Option<String>,
         claim: &str,
         now: Timestamp,
     ) -> Result<Updated, StoreError> {
@@ -170,9 +175,9 @@ impl Deliveries {
         let mut set =
             vec!["#status = :processing", "leased_until = :lease", "claim = :claim", "updated_at = :now"];
         let mut update = self.update(key);
-        let listed = if let Some(place) = place {
-            set.push("list_sk = :place");
-            update = update.expression_attribute_values(":place", AttributeValue::S(place));
+        let listed = if let Some(sort_key) = sort_key {
+            set.push("list_sk = :sort_key");
+            update = update.expression_attribute_values(":sort_key", AttributeValue::S(sort_key));
             "attribute_exists(listed)"
         } else {
             "attribute_not_exists(listed)"
@@ -192,8 +197,9 @@ impl Deliveries {
         conditional_update_or_stored_row(update).await
     }
 
-    /// Adds a delivery that takes long to the status list. Returns `false` if it is not added: its status changed since
-    /// it was read, it is listed already, or it is delivered. Delivered ones are counted by the checkpoint.
+    /// Adds a delivery that takes long to the status list. Returns `false` if it is not added: its status
+    /// changed since it was read, it is listed already, or it is delivered. The checkpoint counts the
+    /// delivered ones.
     pub async fn add_to_list(&self, seen: &Delivery) -> Result<bool, StoreError> {
         if seen.is_delivered() {
             return Ok(false);
@@ -230,8 +236,8 @@ impl Deliveries {
         Ok(DeliveryContext { event, recipient })
     }
 
-    /// Writes the outcome of a claimed attempt into the delivery's row. Returns `false` if the lease ended meanwhile
-    /// and another worker claimed the delivery; nothing is written then.
+    /// Writes the outcome of a claimed attempt into the delivery's row. Returns `false` if the lease ended
+    /// meanwhile and another worker claimed the delivery; nothing is written then.
     pub async fn end_attempt(
         &self,
         claimed: &Delivery,
@@ -248,18 +254,19 @@ impl Deliveries {
             return Ok(false);
         }
         if from_item::<Delivery>(refused)?.status != DeliveryStatus::Processing {
-            // This claim has ended already: DynamoDB's response was lost, and the SDK sent the request again.
+            // This outcome is written already: DynamoDB's response was lost, and the SDK sent the request
+            // again.
             return Ok(true);
         }
-        // The scheduler listed the delivery meanwhile, because it took long.
+        // The scheduler listed the delivery meanwhile, because the attempt took long.
         match self.try_end(claimed, claim, outcome, true, now).await? {
             Updated::Done(_) => Ok(true),
             Updated::Refused(item) => Ok(text(&item, "claim").as_ref() == Some(claim)),
         }
     }
 
-    /// Tries to end an attempt once. `is_listed`: puts the delivery into the status list or moves it there; otherwise
-    /// it must be unlisted.
+    /// Tries one update that ends an attempt. `is_listed`: the update also writes the delivery's entry in the
+    /// status list; otherwise the condition is that the delivery is unlisted.
     async fn try_end(
         &self,
         claimed: &Delivery,
@@ -293,7 +300,8 @@ impl Deliveries {
                 (DeliveryStatus::Failed, *status_code, Some(error.clone()), response_body.clone())
             }
             AttemptOutcome::Cancelled { reason } => {
-                // It was claimed and not attempted, so the claim is not counted. The results of earlier attempts stay.
+                // No request was sent, so this claim does not count as an attempt. The results of earlier
+                // attempts stay.
                 set.push("attempts = attempts - :unmade");
                 values.insert(":unmade".to_owned(), AttributeValue::N("1".to_owned()));
                 let body = claimed.last_response_body.clone();
@@ -348,11 +356,11 @@ impl Deliveries {
 pub(super) const LISTED: &str = "listed = :listed, list_pk = :list_pk, list_sk = :list_sk";
 
 /// The values of [`LISTED`].
-pub(super) fn in_list(scope: &Scope, place: &ListKey) -> Item {
+pub(super) fn in_list(scope: &Scope, list_key: &ListKey) -> Item {
     Item::from([
         (":listed".to_owned(), AttributeValue::Bool(true)),
         (":list_pk".to_owned(), AttributeValue::S(Delivery::partition(scope))),
-        (":list_sk".to_owned(), AttributeValue::S(place.to_string())),
+        (":list_sk".to_owned(), AttributeValue::S(list_key.to_string())),
     ])
 }
 

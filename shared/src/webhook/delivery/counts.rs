@@ -2,27 +2,28 @@
 //!
 //! # Unlisted deliveries
 //!
-//! A delivery that succeeds at its first attempt never changes again. So one row of the scope, [`Counts`], has the
-//! numbers of these deliveries for each day, up to a checkpoint in the order of ids. Readers count the rows after the
-//! checkpoint. The scheduler advances the checkpoint in strides of [`STRIDE`] rows. It reads each row once for that,
-//! which costs a tenth of a write.
+//! A delivery that succeeds at its first attempt never changes again. So the number of these deliveries is
+//! stored by day in one row of the scope ([`Counts`]), up to the checkpoint, which is an id. Readers count
+//! the rows after the checkpoint. The scheduler advances the checkpoint in strides of [`STRIDE`] rows. For
+//! that, it reads each row once, which costs a tenth of a write.
 //!
 //! # Listed deliveries
 //!
-//! Every other delivery is counted by its entry in the status list until it is done. Then the scheduler removes the
-//! entry and adds the delivery to its day's numbers, in one transaction.
+//! Every other delivery has an entry in the status list, which readers count. After the delivery is done, the
+//! scheduler removes the entry and adds the delivery to the numbers of its day, in one transaction.
 //!
 //! # Why the sum is exact
 //!
-//! Each delivery is counted in one place. The checkpoint stops at a delivery that is neither delivered nor listed. It
-//! passes listed ones without counting them. A delivery that is inserted so late that the checkpoint may have passed
-//! its id is listed when it is inserted.
+//! Each delivery is counted once. The checkpoint stops at a delivery that is neither delivered nor listed,
+//! and passes listed ones without counting them. The checkpoint may have passed the id of a delivery that is
+//! inserted late. Therefore such a delivery is listed when it is inserted.
 //!
 //! # The breakdown
 //!
-//! A row for each day has the same numbers by endpoint and event type ([`DayCounts`]). The scheduler writes it in the
-//! transaction of the scope's row. Counts of earlier versions have no such rows. The scheduler counts those deliveries
-//! again, in strides, and [`Counts::breakdown_to`] is its progress.
+//! A row for each day has the same numbers by endpoint and event type ([`DayCounts`]). The scheduler writes
+//! it in the same transaction as the scope's row. Counts that an earlier version wrote have no breakdown. The
+//! scheduler counts their deliveries again, in strides. [`Counts::breakdown_to`] is the progress of this
+//! recount.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,42 +44,44 @@ use crate::store::{
     from_item, key_attributes, text,
 };
 
-/// How old a delivery must be before the checkpoint passes it, in milliseconds, by the time in its id. It is a minute
-/// more than [`super::LATE_MS`], the age at which a delivery is listed when it is inserted. No insert takes a minute,
-/// so no unlisted delivery gets an id that the checkpoint has passed.
+/// The age from which the checkpoint may pass a delivery, in milliseconds, by the time in its id. It is a
+/// minute more than [`super::LATE_MS`], the age from which a new delivery is listed. No insert takes a
+/// minute, so the checkpoint never passes the id of an unlisted delivery before the insert.
 const PASSED_AFTER_MS: i64 = 210_000;
 
-/// How old a row must be before the count itself lists a delivery that blocks the checkpoint, in milliseconds. The
-/// scheduler lists slow deliveries after two minutes, so these are rows of an earlier version, which did not list them.
+/// The age of a row from which the count itself lists a delivery that blocks the checkpoint, in milliseconds.
+/// The scheduler lists slow deliveries after two minutes. So such an old row was written by an earlier
+/// version, which did not list deliveries.
 const LEFT_BEHIND_AFTER_MS: i64 = 600_000;
 
-/// When the scheduler runs the next count, if this one leaves deliveries to count, in seconds.
+/// When the scheduler runs the next count, in seconds, if this one leaves deliveries uncounted.
 const NEXT_COUNT_SECONDS: i64 = 60;
 
-/// The rows of one read of the scope's partition.
+/// The most rows of one read of the scope's partition.
 const STRIDE: usize = 2_000;
 
-/// The most strides by which the checkpoint advances in one run. The next run continues there.
+/// The most strides by which the checkpoint advances in one run. The next run continues from the new
+/// checkpoint.
 const MAX_STRIDES: usize = 10;
 
 /// The most strides of the recount in one run.
 const MAX_RECOUNT_STRIDES: usize = 5;
 
-/// The most rows of one transaction (DynamoDB).
+/// The most writes of one transaction: DynamoDB's limit.
 const MAX_WRITES: usize = 100;
 
-/// The most deliveries that one transaction counts and removes from the status list. The other rows of the transaction
-/// are those of the counts.
+/// The most deliveries that one transaction counts and removes from the status list. The other rows of the
+/// transaction are those of the counts.
 const DONE_BATCH: usize = 90;
 
-/// The most such transactions in one run.
+/// The most transactions that count listed deliveries in one run.
 const MAX_DONE_BATCHES: usize = 20;
 
 /// Days before today whose deliveries are shown and counted.
 const DAYS_SHOWN: u64 = 90;
 
-/// The sort key of the scope's row. It sorts after every delivery's id, so a query from the newest rows down reads the
-/// counts first. The keys of the day rows begin with it.
+/// The sort key of the scope's row. It sorts after every delivery's id, so a query from the newest rows down
+/// reads the counts first. The sort keys of the day rows begin with this one.
 pub(super) const SORT: &str = "~counts";
 
 /// A sort key after those of all day rows.
@@ -94,17 +97,21 @@ pub(super) struct Counts {
     /// Numbers of counted deliveries, by the day in their ids.
     #[serde(default)]
     days: BTreeMap<Day, DoneCounts>,
-    /// The progress of the recount: the day rows have the counted deliveries up to this id. `None`: of none.
-    /// [`max_id`]: the breakdown is complete.
+    /// The progress of the recount: the day rows contain the counted deliveries up to this id. `None`: the
+    /// recount has not begun. [`max_id`]: the breakdown is complete.
     ///
-    /// Counts that an earlier version wrote have no day rows. The next count of the scope counts those deliveries
-    /// again, 10,000 rows a minute. Until it is done, filtered pages count all rows of the 90 days.
+    /// Counts that an earlier version wrote have no day rows. The next count of the scope, which a filtered
+    /// page also schedules, begins the recount. It counts those deliveries again, 10,000 rows a minute, and
+    /// rewrites the sort keys of their index entries. Until the recount is done, filtered pages count all
+    /// rows of the 90 days: their totals are exact, but the number of requests is not bounded. A function of
+    /// the earlier version may write old sort keys after that. Readers then read the rows of these
+    /// deliveries.
     #[serde(rename = "by_kind_to", default, skip_serializing_if = "Option::is_none")]
     breakdown_to: Option<DeliveryId>,
-    /// How often the counts were written; [`Marker`] has it too.
+    /// How often the counts were written. [`Marker`] has the same number.
     #[serde(default)]
     writes: u64,
-    /// When the counts were last written; [`Marker`] has it too.
+    /// When the counts were last written. [`Marker`] has the same time.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     written_at: Option<Timestamp>,
     /// When the scheduler counts next; `None`: no count is scheduled.
@@ -159,7 +166,7 @@ impl DoneCounts {
 const DONE_STATUSES: [DeliveryStatus; 3] =
     [DeliveryStatus::Delivered, DeliveryStatus::Failed, DeliveryStatus::Cancelled];
 
-/// The greatest id of all.
+/// Returns the greatest possible id.
 fn max_id() -> DeliveryId {
     DeliveryId::last_at(Timestamp::MAX)
 }
@@ -179,7 +186,8 @@ pub(super) fn key_of(scope: &Scope) -> Key {
     Key { pk: Delivery::partition(scope), sk: SORT.to_owned() }
 }
 
-/// Returns the scope whose counts have this key of the state table; `None`: the key is not of such a row.
+/// Returns the scope whose counts have this key of the state table; `None`: the key is not of a row of
+/// counts.
 pub fn scope_of(key: &Key) -> Option<Scope> {
     let scope = key.pk.strip_prefix("deliveries#").filter(|_| key.sk == SORT)?;
     scope.parse().ok()
@@ -201,8 +209,8 @@ impl Counts {
 
     /// Returns the marker that the index has for these counts.
     pub(super) fn marker(&self) -> Marker {
-        // Counts that were never written have no entry. A reader that finds none uses the default marker, without a
-        // time.
+        // Counts that were never written have no entry in the index. A reader that finds no entry uses the
+        // default marker, which has no time.
         Marker { writes: self.writes, at: self.written_at.filter(|_| self.writes > 0) }
     }
 
@@ -211,7 +219,7 @@ impl Counts {
         self.days.get(&day).map_or(0, |done| done.count_of(status))
     }
 
-    /// Whether the breakdown is complete: the day rows have all counted deliveries.
+    /// Whether the breakdown is complete: the day rows contain all counted deliveries.
     pub(super) fn has_breakdown(&self) -> bool {
         self.breakdown_to.is_some_and(|to| to >= max_id())
             || (self.checkpoint.is_none() && self.days.is_empty())
@@ -225,15 +233,15 @@ impl Counts {
 
 /// The row of a day's counts by endpoint and event type.
 ///
-/// The row of a day expires with the day's deliveries, so a deleted endpoint's numbers expire too. An endpoint has at
-/// most 21 event types on a day, some 250 bytes. 50 endpoints with all event types on all 91 days take 1.2 MB; a
-/// filtered page then takes one request more.
+/// The row of a day expires with the day's deliveries, so a deleted endpoint's numbers expire too. An
+/// endpoint with nine event types takes some 250 bytes a day; there are 21 event types. 50 such endpoints
+/// take 1.2 MB on all 91 days. A filtered page then needs one more request.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct DayCounts {
     scope: Scope,
     day: Day,
-    /// Numbers by endpoint (`-`: a `webhookUrl`) and event type. The keys are texts, so that event types of a later
-    /// version are preserved.
+    /// Numbers by endpoint (`-`: a `webhookUrl`) and event type. The keys are strings, so that event types
+    /// that only a later version knows are preserved.
     done: BTreeMap<String, BTreeMap<String, DoneCounts>>,
     version: u64,
 }
@@ -266,7 +274,7 @@ impl Row for DayCounts {
     }
 }
 
-/// The filters of a list; `None`: any.
+/// The filters of a list; `None`: any value matches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Criteria {
     pub(super) status: Option<DeliveryStatus>,
@@ -304,7 +312,7 @@ impl LoadedCounts {
         Self { counts: Counts::none(scope), days, changed, version: None }
     }
 
-    /// Adds a row that was read, if it is one of the counts. Returns any other row.
+    /// Adds a row that was read, if it is a row of the counts. Returns any other row unchanged.
     pub(super) fn add_row(&mut self, item: Item) -> Result<Option<Item>, StoreError> {
         match text(&item, "sk") {
             Some(sort) if sort == SORT => {
@@ -320,8 +328,9 @@ impl LoadedCounts {
         Ok(None)
     }
 
-    /// Returns the number of counted deliveries that match, by day, from the first to the last day, both included.
-    /// Criteria with an event type or endpoint need a complete breakdown ([`Counts::has_breakdown`]).
+    /// Returns the number of counted deliveries that match, by day, from the first to the last day, both
+    /// included. Criteria with an event type or endpoint need a complete breakdown
+    /// ([`Counts::has_breakdown`]).
     pub(super) fn by_day(&self, criteria: &Criteria, (first, last): (Day, Day)) -> BTreeMap<Day, u64> {
         if first > last {
             return BTreeMap::new();
@@ -334,10 +343,11 @@ impl LoadedCounts {
         }
     }
 
-    /// Counts a delivery that is done. `kind`: `None` if its entry does not have it and its row is missing.
+    /// Counts a delivery that is done. `kind`: `None` if the entry lacks the event type and endpoint, and the
+    /// row is missing.
     fn add(&mut self, id: DeliveryId, status: DeliveryStatus, kind: Option<Kind>) {
         self.counts.days.entry(Day::of(timestamp_of(id))).or_default().add(status);
-        // The recount adds later ones to the breakdown when it reaches them.
+        // The recount adds deliveries with higher ids to the breakdown when it reaches them.
         if self.counts.breakdown_to.is_some_and(|to| id <= to) {
             match kind {
                 Some(kind) => self.add_to_breakdown(id, status, kind),
@@ -359,8 +369,8 @@ impl LoadedCounts {
         self.days.entry(day).or_insert_with(|| DayCounts { scope, day, done: BTreeMap::new(), version: 0 })
     }
 
-    /// Advances the checkpoint over the delivery that follows it, and counts the delivery if it is unlisted. Returns
-    /// `false` if it must wait: the delivery is too new, or neither delivered nor listed.
+    /// Advances the checkpoint over the delivery that follows it, and counts the delivery if it is unlisted.
+    /// Returns `false` if the checkpoint must wait: the delivery is too new, or neither delivered nor listed.
     fn advance_past(&mut self, delivery: &Delivery, now: Timestamp) -> bool {
         if !Counts::is_old(delivery.id, now) || !(delivery.listed || delivery.is_delivered()) {
             return false;
@@ -372,18 +382,20 @@ impl LoadedCounts {
         true
     }
 
-    /// Whether a transaction with `rows` rows beside those of the counts has room for one more delivery, of this day.
+    /// Whether a transaction with `rows` rows, besides those of the counts, has room for one more delivery,
+    /// of this day.
     fn has_room(&self, day: Day, rows: usize) -> bool {
         let days = self.changed.len().saturating_add(usize::from(!self.changed.contains(&day)));
         // Two more: the delivery's row and the scope's row.
         rows.saturating_add(days).saturating_add(2) <= MAX_WRITES
     }
 
-    /// Returns the writes of the rows that changed, for one transaction, and marks the rows as stored.
+    /// Returns the writes of the changed rows of counts, for one transaction, and marks these rows as stored.
     fn take_writes(&mut self, now: Timestamp) -> Result<Vec<Write>, StoreError> {
         let mut writes = Vec::new();
         for day in std::mem::take(&mut self.changed) {
-            // The version of the scope's row, in the same transaction, protects this row from concurrent writers too.
+            // The same transaction checks the version of the scope's row, so no concurrent writer can change
+            // this row.
             let row = self.day(day);
             let stored = row.version;
             row.version = stored.saturating_add(1);
@@ -418,15 +430,15 @@ pub(in crate::webhook) fn first_shown(now: Timestamp) -> DeliveryId {
 /// The entry of a done delivery in the status list.
 struct DoneEntry {
     listed: ListEntry,
-    place: ListKey,
+    list_key: ListKey,
 }
 
 impl Deliveries {
-    /// Schedules the next count of a scope, unless one is scheduled. It runs when the checkpoint can pass the
-    /// deliveries that exist now.
+    /// Schedules the next count of a scope, unless one is scheduled. The count runs as soon as the checkpoint
+    /// can pass the deliveries that exist now.
     ///
-    /// Called by the dispatcher for one new delivery in 64, by an abandonment at the end of each pass, and by a reader
-    /// that needs a breakdown that is not complete.
+    /// Called by the dispatcher for one new delivery in 64, by an abandonment at the end of each pass, and by
+    /// a reader that finds the breakdown incomplete.
     pub async fn schedule_counting(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         let key = key_of(scope);
         let at = now.plus_millis(PASSED_AFTER_MS).unwrap_or(Timestamp::MAX);
@@ -448,17 +460,17 @@ impl Deliveries {
         conditional_update(update).await.map(|_updated_or_refused| ())
     }
 
-    /// Runs one count of a scope: continues the recount, advances the checkpoint, and counts done deliveries of the
-    /// status list. Schedules the next count if something is left.
+    /// Runs one count of a scope: continues the recount, advances the checkpoint, and counts done deliveries
+    /// of the status list. Schedules the next count if something is left.
     pub async fn count(&self, scope: &Scope, now: Timestamp) -> Result<(), StoreError> {
         let mut update = self.store.start_update("the count of deliveries");
         loop {
             update.next_attempt().await?;
-            let mut book = self.load_counts(scope, true).await?;
-            book.counts.days = book.counts.days.split_off(&first_day(now));
-            self.recount(&mut book, now).await?;
-            self.advance_checkpoint(&mut book, now).await?;
-            if self.write_counts(book, now).await? {
+            let mut loaded = self.load_counts(scope, true).await?;
+            loaded.counts.days = loaded.counts.days.split_off(&first_day(now));
+            self.recount(&mut loaded, now).await?;
+            self.advance_checkpoint(&mut loaded, now).await?;
+            if self.write_counts(loaded, now).await? {
                 return Ok(());
             }
         }
@@ -470,34 +482,36 @@ impl Deliveries {
         scope: &Scope,
         with_days: bool,
     ) -> Result<LoadedCounts, StoreError> {
-        let mut book = LoadedCounts::new(*scope);
+        let mut loaded = LoadedCounts::new(*scope);
         let last = if with_days { SORT_WITH_DAYS } else { SORT };
         let partition = Delivery::partition(scope);
         for item in self.store.range(&partition, (SORT, last), Order::OldestFirst, usize::MAX).await? {
-            book.add_row(item)?;
+            loaded.add_row(item)?;
         }
-        Ok(book)
+        Ok(loaded)
     }
 
-    /// Continues the breakdown of deliveries that an earlier version counted without one, by some strides.
+    /// Continues the recount by some strides: adds the deliveries that an earlier version counted to the
+    /// breakdown.
     ///
-    /// A delivery's row shows whether the delivery is counted (see [`Delivery::is_counted`]). Index entries whose sort
-    /// keys lack the event type are rewritten with it.
-    async fn recount(&self, book: &mut LoadedCounts, now: Timestamp) -> Result<(), StoreError> {
-        if book.counts.has_breakdown() {
-            book.counts.breakdown_to = Some(max_id());
+    /// A delivery's row shows whether the delivery is counted (see [`Delivery::is_counted`]). Index entries
+    /// whose sort keys lack the event type are rewritten with it.
+    async fn recount(&self, loaded: &mut LoadedCounts, now: Timestamp) -> Result<(), StoreError> {
+        if loaded.counts.has_breakdown() {
+            loaded.counts.breakdown_to = Some(max_id());
             return Ok(());
         }
-        let (partition, last) = (Delivery::partition(&book.counts.scope), max_id());
-        if book.counts.breakdown_to.is_none() {
-            // Day rows may exist and be stale: an earlier version, which does not write them, may have counted since.
-            for (day, row) in book.days.range_mut(first_day(now)..) {
+        let (partition, last) = (Delivery::partition(&loaded.counts.scope), max_id());
+        if loaded.counts.breakdown_to.is_none() {
+            // Day rows may exist and be stale: an earlier version, which does not write them, may have
+            // counted since.
+            for (day, row) in loaded.days.range_mut(first_day(now)..) {
                 row.done.clear();
-                book.changed.insert(*day);
+                loaded.changed.insert(*day);
             }
         }
         for _stride in 0..MAX_RECOUNT_STRIDES {
-            let from = after(book.counts.breakdown_to).max(first_shown(now).to_string());
+            let from = after(loaded.counts.breakdown_to).max(first_shown(now).to_string());
             let range = (&*from, &*last.to_string());
             let stride = self.at_once(STRIDE);
             let items = self.store.range(&partition, range, Order::OldestFirst, stride).await?;
@@ -509,37 +523,37 @@ impl Deliveries {
                 match from_item::<Delivery>(item) {
                     Ok(delivery) => {
                         let in_list = entry.as_ref().is_some_and(|(list, _)| *list == partition);
-                        if delivery.is_counted(in_list, book.counts.checkpoint) {
-                            book.add_to_breakdown(delivery.id, delivery.status, delivery.kind());
+                        if delivery.is_counted(in_list, loaded.counts.checkpoint) {
+                            loaded.add_to_breakdown(delivery.id, delivery.status, delivery.kind());
                         }
-                        let place = delivery.list_key(delivery.status).to_string();
-                        if let Some((list, sort)) = entry.filter(|(_, sort)| *sort != place) {
-                            outdated.push((ListEntry { sort, key: delivery.key() }, list, place));
+                        let list_key = delivery.list_key(delivery.status).to_string();
+                        if let Some((list, sort)) = entry.filter(|(_, sort)| *sort != list_key) {
+                            outdated.push((ListEntry { sort, key: delivery.key() }, list, list_key));
                         }
                     }
                     Err(error) => tracing::error!(%error, "can't read a delivery; it is not counted"),
                 }
-                book.counts.breakdown_to = id.or(book.counts.breakdown_to);
+                loaded.counts.breakdown_to = id.or(loaded.counts.breakdown_to);
             }
             self.rewrite_sort_keys(outdated).await?;
             if is_last {
-                book.counts.breakdown_to = Some(max_id());
+                loaded.counts.breakdown_to = Some(max_id());
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// Writes the present sort keys into index entries, each in the list that it is in. An entry that was moved
-    /// meanwhile is skipped, because it got a present sort key then.
+    /// Gives index entries the sort keys of the present version; each entry stays in its list. An entry that
+    /// another writer moved meanwhile is skipped, because that write changed its sort key too.
     async fn rewrite_sort_keys(
         &self,
         mut outdated: Vec<(ListEntry, String, String)>,
     ) -> Result<(), StoreError> {
         while !outdated.is_empty() {
             let some = outdated.get(..MAX_WRITES.min(outdated.len())).unwrap_or_default();
-            let rewritten = some.iter().map(|(entry, list, place)| {
-                Write::move_list_entry(entry.clone(), list, Some((list.as_str(), place.as_str())))
+            let rewritten = some.iter().map(|(entry, list, list_key)| {
+                Write::move_list_entry(entry.clone(), list, Some((list.as_str(), list_key.as_str())))
             });
             match self.store.commit(rewritten.collect()).await? {
                 CommitOutcome::Done => drop(outdated.drain(..MAX_WRITES.min(outdated.len()))),
@@ -550,37 +564,37 @@ impl Deliveries {
     }
 
     /// Advances the checkpoint by some strides, up to the first delivery that it can't pass yet.
-    async fn advance_checkpoint(&self, book: &mut LoadedCounts, now: Timestamp) -> Result<(), StoreError> {
-        let (partition, last) = (Delivery::partition(&book.counts.scope), max_id().to_string());
-        book.counts.look_at = now.plus_seconds(NEXT_COUNT_SECONDS).ok();
+    async fn advance_checkpoint(&self, loaded: &mut LoadedCounts, now: Timestamp) -> Result<(), StoreError> {
+        let (partition, last) = (Delivery::partition(&loaded.counts.scope), max_id().to_string());
+        loaded.counts.look_at = now.plus_seconds(NEXT_COUNT_SECONDS).ok();
         for _stride in 0..MAX_STRIDES {
-            let range = (&*after(book.counts.checkpoint), &*last);
+            let range = (&*after(loaded.counts.checkpoint), &*last);
             let stride = self.at_once(STRIDE);
             let items = self.store.range(&partition, range, Order::OldestFirst, stride).await?;
             let is_last = items.len() < stride;
             for item in items {
                 let id = text(&item, "sk").and_then(|sort| sort.parse::<DeliveryId>().ok());
                 match from_item::<Delivery>(item) {
-                    Ok(delivery) if book.advance_past(&delivery, now) => {}
+                    Ok(delivery) if loaded.advance_past(&delivery, now) => {}
                     Ok(delivery) => {
                         let is_left_behind = now.millis_since(delivery.created_at) >= LEFT_BEHIND_AFTER_MS;
                         if !(is_left_behind && self.add_to_list(&delivery).await?) {
                             return Ok(());
                         }
-                        book.counts.checkpoint = Some(delivery.id);
+                        loaded.counts.checkpoint = Some(delivery.id);
                     }
                     Err(error) => {
                         tracing::error!(%error, "can't read a delivery; it is not counted");
                         match id {
-                            Some(id) if Counts::is_old(id, now) => book.counts.checkpoint = Some(id),
+                            Some(id) if Counts::is_old(id, now) => loaded.counts.checkpoint = Some(id),
                             Some(_) | None => return Ok(()),
                         }
                     }
                 }
             }
             if is_last {
-                if book.counts.has_breakdown() {
-                    book.counts.look_at = None;
+                if loaded.counts.has_breakdown() {
+                    loaded.counts.look_at = None;
                 }
                 return Ok(());
             }
@@ -588,15 +602,15 @@ impl Deliveries {
         Ok(())
     }
 
-    /// Writes the counts, and counts the done deliveries of the status list with them. Returns `false` if another run
-    /// changed the counts meanwhile.
-    async fn write_counts(&self, mut book: LoadedCounts, now: Timestamp) -> Result<bool, StoreError> {
-        let look_at = book.counts.look_at;
+    /// Writes the counts, and in the same transactions counts the done deliveries of the status list. Returns
+    /// `false` if another run changed the counts meanwhile.
+    async fn write_counts(&self, mut loaded: LoadedCounts, now: Timestamp) -> Result<bool, StoreError> {
+        let look_at = loaded.counts.look_at;
         for _batch in 0..MAX_DONE_BATCHES {
-            let (entries, is_last) = self.done_entries(&book.counts.scope).await?;
-            book.counts.look_at = if is_last { look_at } else { now.plus_seconds(NEXT_COUNT_SECONDS).ok() };
-            match self.count_done_entries(&book, entries, now).await? {
-                Some(written) => book = written,
+            let (entries, is_last) = self.done_entries(&loaded.counts.scope).await?;
+            loaded.counts.look_at = if is_last { look_at } else { now.plus_seconds(NEXT_COUNT_SECONDS).ok() };
+            match self.count_done_entries(&loaded, entries, now).await? {
+                Some(written) => loaded = written,
                 None => return Ok(false),
             }
             if is_last {
@@ -606,7 +620,8 @@ impl Deliveries {
         Ok(true)
     }
 
-    /// Reads a batch of entries of the status list whose deliveries are done. The flag says whether these are all.
+    /// Reads a batch of entries of the status list whose deliveries are done. The flag is `true` if there are
+    /// no more.
     async fn done_entries(&self, scope: &Scope) -> Result<(Vec<DoneEntry>, bool), StoreError> {
         let list = Delivery::partition(scope);
         let mut entries: Vec<DoneEntry> = Vec::new();
@@ -614,49 +629,49 @@ impl Deliveries {
             let (from, to) = bounds(Some(status), DeliveryId::first_at(Timestamp::MIN));
             let (range, room) = ((&*from, &*to), DONE_BATCH.saturating_sub(entries.len()));
             let some = self.store.list(ListIndex::All, &list, range, Order::OldestFirst, room).await?;
-            entries.extend(
-                some.into_iter()
-                    .filter_map(|listed| Some(DoneEntry { place: ListKey::parse(&listed.sort)?, listed })),
-            );
+            entries
+                .extend(some.into_iter().filter_map(|listed| {
+                    Some(DoneEntry { list_key: ListKey::parse(&listed.sort)?, listed })
+                }));
         }
         let is_last = entries.len() < DONE_BATCH;
-        for entry in entries.iter_mut().filter(|entry| entry.place.kind.is_none()) {
+        for entry in entries.iter_mut().filter(|entry| entry.list_key.kind.is_none()) {
             // An earlier version wrote the entry, so only the row has its event type and endpoint.
             let row: Option<Delivery> = self.store.get(&entry.listed.key).await?;
-            entry.place.kind = row.map(|row| row.kind());
+            entry.list_key.kind = row.map(|row| row.kind());
         }
         Ok((entries, is_last))
     }
 
-    /// Counts the deliveries of these entries: one transaction writes the counts and removes the entries from the
-    /// status list. Entries for which the transaction has no room stay there for the next one. Returns `None` if
-    /// another run changed the counts meanwhile.
+    /// Counts the deliveries of these entries: one transaction writes the counts and removes the entries from
+    /// the status list. Entries for which the transaction has no room stay in the list for the next one.
+    /// Returns `None` if another run changed the counts meanwhile.
     async fn count_done_entries(
         &self,
-        book: &LoadedCounts,
+        loaded: &LoadedCounts,
         mut entries: Vec<DoneEntry>,
         now: Timestamp,
     ) -> Result<Option<LoadedCounts>, StoreError> {
-        let scope = &book.counts.scope;
+        let scope = &loaded.counts.scope;
         let (list, done) = (Delivery::partition(scope), Delivery::done_partition(scope));
         loop {
-            let (mut next, mut writes) = (book.clone(), Vec::new());
-            for DoneEntry { listed, place } in &entries {
-                if !next.has_room(Day::of(timestamp_of(place.id)), writes.len()) {
+            let (mut next, mut writes) = (loaded.clone(), Vec::new());
+            for DoneEntry { listed, list_key } in &entries {
+                if !next.has_room(Day::of(timestamp_of(list_key.id)), writes.len()) {
                     next.counts.look_at = now.plus_seconds(NEXT_COUNT_SECONDS).ok();
                     break;
                 }
-                let sort_key = place.to_string();
-                let to = (place.status != DeliveryStatus::Delivered).then_some((&*done, &*sort_key));
+                let sort_key = list_key.to_string();
+                let to = (list_key.status != DeliveryStatus::Delivered).then_some((&*done, &*sort_key));
                 writes.push(Write::move_list_entry(listed.clone(), &list, to));
-                next.add(place.id, place.status, place.kind);
+                next.add(list_key.id, list_key.status, list_key.kind);
             }
             let removed = writes.len();
             writes.extend(next.take_writes(now)?);
             match self.store.commit(writes).await? {
                 CommitOutcome::Done => return Ok(Some(next)),
                 // A conflict on a row of the counts.
-                CommitOutcome::Conflict { at } if at.iter().any(|place| *place >= removed) => {
+                CommitOutcome::Conflict { at } if at.iter().any(|index| *index >= removed) => {
                     return Ok(None);
                 }
                 // The index is eventually consistent: these entries have left the list already.
@@ -667,21 +682,22 @@ impl Deliveries {
 }
 
 impl Delivery {
-    /// Whether the scope's counts contain this delivery: a listed one that is done and has left the status list, or an
-    /// unlisted one up to the checkpoint. `in_list`: whether it has an entry in the status list.
-    pub(super) fn is_counted(&self, in_list: bool, up_to: Option<DeliveryId>) -> bool {
+    /// Whether the scope's counts contain this delivery: it is listed, done, and no longer in the status
+    /// list, or it is unlisted and not after the checkpoint. `in_list`: whether it has an entry in the status
+    /// list.
+    pub(super) fn is_counted(&self, in_list: bool, checkpoint: Option<DeliveryId>) -> bool {
         if self.listed {
             DONE_STATUSES.contains(&self.status) && !in_list
         } else {
-            self.is_delivered() && Some(self.id) <= up_to
+            self.is_delivered() && Some(self.id) <= checkpoint
         }
     }
 }
 
 /// Removes the elements with these indexes.
 pub(super) fn remove_at<T>(entries: &mut Vec<T>, at: &[usize]) {
-    let mut places = 0..;
-    entries.retain(|_| places.next().is_none_or(|place: usize| !at.contains(&place)));
+    let mut indexes = 0..;
+    entries.retain(|_| indexes.next().is_none_or(|index: usize| !at.contains(&index)));
 }
 
 /// Returns the first sort key after this delivery's; `None`: the first of all deliveries.

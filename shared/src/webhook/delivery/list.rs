@@ -19,7 +19,7 @@ use crate::webhook::delivery::DeliveryStats;
 const DEFAULT_LIMIT: u32 = 25;
 const MAX_LIMIT: u32 = 100;
 
-/// The largest `offset`. It is bounded because every row before the page is read.
+/// The largest `offset`. It is bounded because a request may have to read every row before its page.
 const MAX_OFFSET: u32 = 5_000;
 
 const PARAMETERS: [&str; 8] = [
@@ -35,8 +35,9 @@ const PARAMETERS: [&str; 8] = [
 
 /// The query of a request for the list.
 ///
-/// `starting_after` must be a delivery of the scope. It need not match the filter, and may have been delivered since
-/// the page before was read. It can't be combined with `offset`.
+/// `starting_after` must be a delivery of the scope. That delivery need not match the filter: for example,
+/// its status may have changed since the previous page was read. `starting_after` can't be combined with
+/// `offset`.
 #[derive(Clone, Debug)]
 pub struct DeliveryFilter {
     criteria: Criteria,
@@ -122,8 +123,8 @@ impl Deliveries {
         self.page(scope, &filter.selection(), &filter.window(), now).await
     }
 
-    /// Returns one delivery with its body. An abandoned delivery is returned as `CANCELLED`, even if its row does not
-    /// say so yet.
+    /// Returns one delivery with its body. An abandoned delivery is returned as `CANCELLED`, even if its row
+    /// is still `PENDING`.
     ///
     /// # Errors
     ///

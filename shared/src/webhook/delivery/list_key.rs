@@ -1,8 +1,8 @@
 //! Sort keys of deliveries in the `list` index.
 //!
-//! A sort key is `STATUS#wd_…#evt_…#event.type#wh_…`, with `-` as the endpoint of a delivery to a `webhookUrl`. It
-//! contains everything that a list can be filtered by. So entries are filtered and counted from their keys, without
-//! reading rows. Entries of earlier versions end after the event's id.
+//! A sort key is `STATUS#wd_…#evt_…#event.type#wh_…`, with `-` as the endpoint of a delivery to a
+//! `webhookUrl`. It contains everything that a list can be filtered by, so entries are filtered and counted
+//! without reading rows. Sort keys that an earlier version wrote end after the event's id.
 //!
 //! The row of a scope's counts has an entry in the index too, the [`Marker`].
 
@@ -19,7 +19,7 @@ use super::{Delivery, DeliveryStatus};
 /// Replaces the endpoint's id for a delivery to a `webhookUrl`.
 pub(super) const NO_ENDPOINT: &str = "-";
 
-/// The attributes that lists filter by and that never change, so not the status.
+/// The attributes of a delivery that lists filter by and that never change: all except the status.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Kind {
     pub(super) event_type: EventType,
@@ -28,12 +28,12 @@ pub(super) struct Kind {
 }
 
 impl Delivery {
-    /// Returns its event type and endpoint.
+    /// Returns the event type and the endpoint.
     pub(super) fn kind(&self) -> Kind {
         Kind { event_type: self.event_type, endpoint: self.endpoint }
     }
 
-    /// Returns the sort key that its entry has in this status.
+    /// Returns the sort key of its index entry in this status.
     pub(super) fn list_key(&self, status: DeliveryStatus) -> ListKey {
         ListKey { status, id: self.id, event: self.event, kind: Some(self.kind()) }
     }
@@ -45,7 +45,8 @@ pub(super) struct ListKey {
     pub(super) status: DeliveryStatus,
     pub(super) id: DeliveryId,
     pub(super) event: EventId,
-    /// `None`: an earlier version wrote the entry. Only the delivery's row has the value.
+    /// `None`: an earlier version wrote the entry. Then only the delivery's row has the event type and
+    /// endpoint.
     pub(super) kind: Option<Kind>,
 }
 
@@ -83,17 +84,18 @@ impl fmt::Display for ListKey {
 
 /// The entry of a scope's counts in the index: how often the counts were written, and when last.
 ///
-/// A delivery leaves the status list in the transaction that counts it. A reader reads the list and the counts in two
-/// requests, so it could miss deliveries or count them twice. Therefore it compares this entry with the row of the
-/// counts: if both name the same write, no delivery was counted between the two reads.
+/// A delivery leaves the status list in the transaction that counts it. A reader reads the list and the
+/// counts in two requests, so it could miss deliveries or count them twice. Therefore the reader compares
+/// this entry with the row of the counts. If both show the same last write, no delivery was counted between
+/// the two reads.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct Marker {
     pub(super) writes: u64,
     pub(super) at: Option<Timestamp>,
 }
 
-/// The beginning of the marker's sort key. It sorts after `CANCELLED`, `DELIVERED` and `FAILED` entries, and before
-/// `PENDING` and `PROCESSING` ones.
+/// The beginning of the marker's sort key. It sorts after `CANCELLED`, `DELIVERED` and `FAILED` entries, and
+/// before `PENDING` and `PROCESSING` ones.
 const MARKER: &str = "FAILED~";
 
 impl Marker {
@@ -111,8 +113,8 @@ impl fmt::Display for Marker {
     }
 }
 
-/// Returns the first and last sort key of deliveries in a status, from an id on. Without a status: of all entries of
-/// the partition, the marker included, whatever their ids.
+/// Returns the range of the sort keys of deliveries in a status, from the id `from` on. Without a status,
+/// returns the range of all entries of the partition, including the marker, whatever their ids.
 pub(super) fn bounds(status: Option<DeliveryStatus>, from: DeliveryId) -> (String, String) {
     // '~' sorts after all characters of ids and statuses.
     match status {
@@ -121,8 +123,8 @@ pub(super) fn bounds(status: Option<DeliveryStatus>, from: DeliveryId) -> (Strin
     }
 }
 
-/// Returns the same range as [`bounds`], extended to the marker for statuses that are counted. Entries in statuses
-/// between that status and the marker are then read too.
+/// Returns the range of [`bounds`], extended to the marker if the status is a done one. The extended range
+/// also contains the entries in the statuses that sort between the status and the marker.
 pub(super) fn bounds_with_marker(status: Option<DeliveryStatus>, from: DeliveryId) -> (String, String) {
     let (first, last) = bounds(status, from);
     match status {
@@ -133,7 +135,7 @@ pub(super) fn bounds_with_marker(status: Option<DeliveryStatus>, from: DeliveryI
     }
 }
 
-/// Returns the last sort key of deliveries in a status whose ids are at most `to`.
+/// Returns the end of the range of the sort keys of deliveries in a status, up to the id `to`, included.
 pub(super) fn last_place(status: DeliveryStatus, to: DeliveryId) -> String {
     format!("{}#{to}~", status.as_str())
 }
@@ -146,7 +148,7 @@ mod tests {
         Timestamp::from_millis(millis).unwrap()
     }
 
-    fn place(status: DeliveryStatus, kind: Option<Kind>) -> ListKey {
+    fn key(status: DeliveryStatus, kind: Option<Kind>) -> ListKey {
         ListKey { status, id: DeliveryId::first_at(at(7)), event: EventId::first_at(at(6)), kind }
     }
 
@@ -155,10 +157,10 @@ mod tests {
         for status in DeliveryStatus::all() {
             for endpoint in [None, Some(EndpointId::first_at(at(1)))] {
                 for (name, event_type) in EventType::ALL {
-                    let whole = place(status, Some(Kind { event_type: *event_type, endpoint }));
-                    let text = whole.to_string();
+                    let written = key(status, Some(Kind { event_type: *event_type, endpoint }));
+                    let text = written.to_string();
                     assert!(text.contains(&format!("#{name}#")), "{text}");
-                    assert_eq!(ListKey::parse(&text), Some(whole), "{text}");
+                    assert_eq!(ListKey::parse(&text), Some(written), "{text}");
                 }
             }
         }
@@ -166,26 +168,28 @@ mod tests {
 
     #[test]
     fn a_sort_key_of_an_earlier_version_has_no_event_type() {
-        let old = place(DeliveryStatus::Failed, None);
+        let old = key(DeliveryStatus::Failed, None);
         assert_eq!(old.to_string().matches('#').count(), 2);
         assert_eq!(ListKey::parse(&old.to_string()), Some(old));
     }
 
     #[test]
-    fn a_marker_sorts_between_done_and_open_deliveries_and_is_within_the_bounds_that_include_it() {
+    fn a_marker_sorts_between_done_and_open_deliveries_and_is_read_with_each_done_status() {
         let marker = Marker { writes: 12, at: Some(at(1_700_000_000_000)) };
         let text = marker.to_string();
         assert_eq!((Marker::parse(&text), ListKey::parse(&text)), (Some(marker), None));
         let from = DeliveryId::first_at(Timestamp::MIN);
         for status in DeliveryStatus::all() {
-            let listed = place(status, None).to_string();
+            let listed = key(status, None).to_string();
             let is_open = matches!(status, DeliveryStatus::Pending | DeliveryStatus::Processing);
             assert_eq!(listed > text, is_open, "{listed}");
             assert_eq!(Marker::parse(&listed), None);
-            let holds = |(first, last): (String, String), text: &String| first <= *text && *text <= last;
-            assert!(holds(bounds(Some(status), from), &listed) && !holds(bounds(Some(status), from), &text));
-            assert!(holds(bounds_with_marker(Some(status), from), &listed));
-            assert_eq!(holds(bounds_with_marker(Some(status), from), &text), !is_open);
+            let contains = |(first, last): (String, String), text: &String| first <= *text && *text <= last;
+            assert!(
+                contains(bounds(Some(status), from), &listed) && !contains(bounds(Some(status), from), &text)
+            );
+            assert!(contains(bounds_with_marker(Some(status), from), &listed));
+            assert_eq!(contains(bounds_with_marker(Some(status), from), &text), !is_open);
         }
         assert!(bounds(None, from).0 <= text && text <= bounds(None, from).1);
     }

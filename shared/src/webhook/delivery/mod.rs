@@ -1,38 +1,45 @@
-//! A delivery sends one event to one endpoint, or to the `webhookUrl` of its transaction (contract: Webhook delivery).
+//! A delivery sends one event, under one of its names, to one endpoint or to the `webhookUrl` of the event's
+//! transaction (contract: Webhook delivery).
 //!
 //! # Claims
 //!
-//! A worker claims a delivery with a conditional update that sets a lease. Then it posts, and ends the attempt with a
-//! second conditional update, which succeeds only while the claim is still its own. So a duplicated queue message has
-//! no effect.
+//! A worker claims a delivery with a conditional update, which sets a lease. Then the worker posts the event
+//! and writes the outcome with a second conditional update, which fails if another worker has claimed the
+//! delivery meanwhile. So a duplicate queue message has no effect.
 //!
-//! A row stays in the due index until the delivery is done: it is due two minutes after its creation, then at the time
-//! of each retry. So when a message is lost or a worker dies, the scheduler sends another message.
+//! A delivery's row stays in the due index until the delivery is done. The row is due two minutes after its
+//! creation, and later at the time of each retry. If the delivery's queue message was lost or its worker
+//! died, the scheduler then sends another message.
 //!
 //! # Where a delivery is listed and counted
 //!
-//! Counting each delivery with writes of its own would cost three write units when it is created and three when it is
-//! done. Nearly all deliveries succeed at their first attempt, a moment after their event, and never change again. So
-//! these are counted in bulk, and only the others get an entry in a list. All rows are in the scope's partition, sorted
-//! by id and therefore by time.
+//! Counting each delivery with writes of its own would cost three write units when it is created and three
+//! when it is done. Nearly all deliveries succeed at their first attempt, a moment after their event, and
+//! never change again. So these are counted in bulk, and only the others get an entry in the `list` index.
+//! The rows of a scope's deliveries are in one partition, sorted by id and therefore by time.
 //!
-//! 1. A new delivery is *unlisted*: it has a row and no entry in the `list` index. Readers count it from its row.
-//! 2. A *checkpoint* follows the newest rows by about four minutes. The scheduler advances it over the rows, and adds
-//!    the unlisted deliveries that it passes to the counts of their day. All of them are `DELIVERED`. See `counts`.
-//! 3. A delivery becomes *listed* when its first attempt fails, when it takes longer than two minutes, or when it is
-//!    cancelled. One that is created late or by a resend is listed from the start. [`Delivery::listed`] is set then and
-//!    never cleared. The entry is in the scope's *status list*, a partition of the `list` index. Its sort key begins
-//!    with the status. See `place`.
-//! 4. When a listed delivery is done, the scheduler adds it to the counts of its day and takes it out of the status
-//!    list, in one transaction. `FAILED` and `CANCELLED` ones move to the scope's *done list*, so that pages of them
-//!    can be found. `DELIVERED` ones leave the index.
+//! 1. A new delivery is *unlisted*: it has a row and no entry in the `list` index. Readers count its row.
+//! 2. The *checkpoint* is the id up to which unlisted deliveries are counted. It is at least three and a half
+//!    minutes old. The scheduler advances it, and adds each unlisted delivery that it passes to the counts of
+//!    the delivery's day. All these deliveries are `DELIVERED`. See `counts`.
+//! 3. A delivery becomes *listed* when its first attempt fails, when it takes longer than two minutes, or
+//!    when it is cancelled. A delivery that is created late or by a resend is listed from the start.
+//!    [`Delivery::listed`] is set then and never cleared. A listed delivery gets an entry in the scope's
+//!    *status list*, a partition of the `list` index. The entry's sort key begins with the delivery's status.
+//!    See `list_key`.
+//! 4. After a listed delivery is done, the scheduler adds it to the counts of its day and removes its entry
+//!    from the status list, in one transaction. The entry of a `FAILED` or `CANCELLED` delivery moves to the
+//!    scope's *done list*, from which pages of these statuses are read. The entry of a `DELIVERED` one is
+//!    removed from the index.
 //!
-//! So at any time each delivery is in exactly one of three sets, and a total is the sum of their sizes: the counts, the
-//! status list, and the unlisted rows after the checkpoint. `reader` reads and adds them, `found` selects a page.
+//! So each delivery is always in exactly one of three sets: the counts, the status list, or the unlisted rows
+//! after the checkpoint. A total is the sum of their sizes. `reader` reads and adds them; `page` selects the
+//! deliveries of a page.
 //!
 //! # Abandoned deliveries
 //!
-//! When a merchant deletes or deactivates an endpoint, its pending deliveries are cancelled. See `abandonment`.
+//! When a merchant deletes or deactivates an endpoint, its pending deliveries are cancelled. See
+//! `abandonment`.
 
 mod abandonment;
 mod attempt;
@@ -68,24 +75,25 @@ use super::endpoint::Endpoint;
 use super::event::Event;
 use crate::store::Store;
 
-/// How long a worker's claim holds, in seconds: twice the 30 s limit of an attempt.
+/// The lease of a worker's claim, in seconds: twice the 30 s limit of an attempt.
 pub const LEASE_SECONDS: i64 = 60;
 
-/// When the scheduler first checks a new delivery, in seconds after its row was created. If the delivery is not done by
-/// then, its queue message may be lost.
+/// When the scheduler first checks a new delivery, in seconds after its row was created. If the delivery is
+/// not done by then, its queue message may be lost.
 const FIRST_LOOK_SECONDS: i64 = 120;
 
-/// How long after it has sent a queue message the scheduler checks the delivery again, in seconds.
+/// When the scheduler checks a delivery again, in seconds after it sent a queue message for the delivery.
 pub const NEXT_LOOK_SECONDS: i64 = 120;
 
-/// A delivery that is created at least this long after its event is listed from the start, in milliseconds. The
-/// checkpoint passes ids that are 210 s old (`counts::PASSED_AFTER_MS`), so it may already be past the id of a late
-/// delivery, which would then never be counted. The limit is above two minutes, because the event of a charge that
-/// expires has the time of the expiry, and the scheduler may write it up to two minutes later.
+/// The age of the event, in milliseconds, from which a new delivery is listed from the start. The checkpoint
+/// passes ids that are 210 s old (`counts::PASSED_AFTER_MS`). So it may already have passed the id of a late
+/// delivery, which would never be counted if it was unlisted. The limit is above two minutes because the
+/// event of an expired charge has the time of the expiry, which the scheduler may write up to two minutes
+/// later.
 const LATE_MS: i64 = 150_000;
 
-/// How long a delivery's row is kept after lists no longer show it, in seconds: 2 days. So DynamoDB removes no row that
-/// is still counted.
+/// How long a delivery's row is kept after lists no longer show it, in seconds: 2 days. So DynamoDB removes
+/// no row that readers still count.
 const SHOWN_NO_MORE_SECONDS: i64 = 2 * 24 * 60 * 60;
 
 /// The status of a delivery (contract: Webhook delivery).
@@ -114,46 +122,49 @@ impl DeliveryStatus {
 /// A delivery's row.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Delivery {
-    /// Derived from the event, the endpoint and the resend request, so that a replayed change creates no second
-    /// delivery. Begins with the time of the event or resend request, so that the partition is sorted by it.
+    /// Derived from the event, its name, the endpoint and the resend request. So a replayed change creates no
+    /// second delivery. Begins with the time of the event or resend request, by which the partition is
+    /// therefore sorted.
     pub id: DeliveryId,
-    /// The account and mode that it belongs to.
+    /// The account and mode.
     pub scope: Scope,
-    /// The row of the event that it carries.
+    /// The id of the event's row.
     pub event: EventId,
-    /// The name under which it carries the event; the row of a legacy event has several.
+    /// The event's name in this delivery. The row of legacy events has several names.
     pub event_type: EventType,
-    /// The endpoint that receives it; `None`: the transaction's `webhookUrl`, which is in the event's row.
+    /// The endpoint that receives the event; `None`: the transaction's `webhookUrl` receives it. That URL is
+    /// in the event's row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<EndpointId>,
-    /// The endpoint's [`Endpoint::generation`] when the delivery was created. A lower number than the endpoint's
-    /// present one means that the delivery is abandoned.
+    /// The endpoint's [`Endpoint::generation`] when the delivery was created. If it is lower than the
+    /// endpoint's present generation, the delivery is abandoned.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub generation: u64,
-    /// For a `webhookUrl`: a short hash of its host and port. Queue messages are grouped by it, so that a server that
-    /// hangs does not delay the deliveries to other servers.
+    /// For a `webhookUrl`: a short hash of its host and port. Queue messages are grouped by it, so that a
+    /// server that hangs does not delay the deliveries to other servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
-    /// Its status. Abandoned deliveries may read `PENDING` here for some seconds.
+    /// The status. May be `PENDING` for some more seconds after the delivery was abandoned.
     pub status: DeliveryStatus,
-    /// Attempts that were begun. A claim counts as an attempt.
+    /// The number of attempts so far. Each claim counts as an attempt.
     pub attempts: u32,
-    /// Attempts before the delivery is `FAILED`.
+    /// After this many failed attempts, the delivery is `FAILED`.
     pub max_attempts: u32,
     /// When the next attempt may begin.
     #[serde(with = "domain::time::millis")]
     pub next_attempt_at: Timestamp,
-    /// When the worker's claim ends; `None`: the delivery is not claimed.
+    /// When the lease of the worker's claim ends; `None`: the delivery is not claimed.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub leased_until: Option<Timestamp>,
-    /// The random name of the last claim. When DynamoDB's response to a claim is lost, the worker recognises its claim
-    /// by it.
+    /// The random name of the last claim. It shows a worker that its claim succeeded although DynamoDB's
+    /// response was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim: Option<String>,
     /// The HTTP status of the last response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_status_code: Option<u16>,
-    /// Why the last attempt failed. A worker that cancels the delivery writes the reason here too.
+    /// Why the last attempt failed. If a worker cancelled the delivery, the text begins with the reason of
+    /// the cancellation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
     /// Why the delivery was cancelled, if an [`Abandonment`] cancelled it.
@@ -162,14 +173,15 @@ pub struct Delivery {
     /// The beginning of the body of the last failed response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_response_body: Option<String>,
-    /// When it was delivered.
+    /// When the receiver answered 2xx.
     #[serde(default, with = "domain::time::millis_option", skip_serializing_if = "Option::is_none")]
     pub delivered_at: Option<Timestamp>,
-    /// Whether it was ever put into the status list: its first attempt failed or took too long, it was cancelled, or it
-    /// was created late or by a resend. Such a delivery is counted when it leaves the list, never by the checkpoint.
+    /// Whether the delivery was ever in the status list: its first attempt failed or took too long, it was
+    /// cancelled, or it was created late or by a resend. A listed delivery is counted when it leaves the
+    /// list, never by the checkpoint.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub listed: bool,
-    /// When its row was created, some moments after the event.
+    /// When the row was created, some moments after the event.
     #[serde(with = "domain::time::millis")]
     pub created_at: Timestamp,
     /// When it last changed.
@@ -178,29 +190,30 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// Returns the first deliveries of an event: one for each of its names and each endpoint that is subscribed to the
-    /// name. An event with a `webhookUrl` goes there alone.
+    /// Returns the deliveries of a new event: one for each of its names and each endpoint that is subscribed
+    /// to the name. If the event has a `webhookUrl`, only that URL receives the event.
     pub fn for_event(event: &Event, endpoints: &[Endpoint], now: Timestamp) -> Vec<Self> {
-        let first = |(name, endpoint)| {
+        let to_recipient = |(name, endpoint)| {
             let id = DeliveryId::derive(&event.id_as(name), endpoint);
             let listed = now.millis_since(event.created_at) >= LATE_MS;
             let generation = generation_of(endpoint, endpoints);
             Self { generation, listed, ..Self::new(id, event, name, endpoint, (event.created_at, now)) }
         };
-        event.recipients(endpoints).map(first).collect()
+        event.recipients(endpoints).map(to_recipient).collect()
     }
 
-    /// Returns the deliveries that a resend request creates for an event, to the endpoints that are subscribed now.
+    /// Returns the deliveries that a resend request creates for an event, to the endpoints that are
+    /// subscribed now.
     pub fn for_resend(event: &Event, endpoints: &[Endpoint], resend: &ResendId, now: Timestamp) -> Vec<Self> {
-        let again = |(name, endpoint)| Self {
+        let to_recipient = |(name, endpoint)| Self {
             generation: generation_of(endpoint, endpoints),
             ..Self::resend_to(event, name, endpoint, resend, now)
         };
-        event.recipients(endpoints).map(again).collect()
+        event.recipients(endpoints).map(to_recipient).collect()
     }
 
-    /// Returns one delivery that a resend request or a test creates, with generation 0. The caller sets the endpoint's
-    /// generation.
+    /// Returns one delivery that a resend request or a test creates, with generation 0. The caller sets the
+    /// endpoint's generation.
     pub fn resend_to(
         event: &Event,
         event_type: EventType,
@@ -209,8 +222,8 @@ impl Delivery {
         now: Timestamp,
     ) -> Self {
         let id = DeliveryId::of_resend(&event.id_as(event_type), endpoint, resend);
-        // Listed from the start: its id has the time of the requester's clock. That may be an operator's machine, whose
-        // clock may be behind the checkpoint.
+        // Listed from the start, because its id has the time of the requester's clock. An operator's machine
+        // may have a clock that is behind the checkpoint.
         Self { listed: true, ..Self::new(id, event, event_type, endpoint, (now, now)) }
     }
 
@@ -251,14 +264,14 @@ impl Delivery {
         Key { pk: Self::partition(scope), sk: id.to_string() }
     }
 
-    /// The partition of a scope's deliveries and of their counts. The `list` index uses the same text for the status
-    /// list.
+    /// Returns the partition key of a scope's deliveries and of their counts. The status list has the same
+    /// partition key in the `list` index.
     pub(super) fn partition(scope: &Scope) -> String {
         format!("deliveries#{scope}")
     }
 
-    /// Returns the `createdAt` that the API shows: the time of the event, or of the resend request. Lists are sorted,
-    /// filtered and counted by it. The row is created some moments later.
+    /// Returns the `createdAt` that the API shows: the time of the event, or of the resend request. Lists are
+    /// sorted, filtered and counted by it. The row is created some moments later.
     pub(super) fn dated_at(&self) -> Timestamp {
         self.id.timestamp().unwrap_or(self.created_at)
     }
@@ -268,7 +281,8 @@ impl Delivery {
         self.status == DeliveryStatus::Delivered
     }
 
-    /// Returns `lastError`: why it was abandoned, if it was, and why its last attempt failed.
+    /// Returns the `lastError` that the API shows: why the delivery was abandoned, if it was, and why its
+    /// last attempt failed.
     fn error(&self) -> Option<Cow<'_, str>> {
         match (self.abandoned_because, self.last_error.as_deref()) {
             (Some(cause), of_attempt) => Some(cancelled_error(cause.reason(), of_attempt).into()),
@@ -276,14 +290,14 @@ impl Delivery {
         }
     }
 
-    /// Whether the last attempt failed. `false` for a delivery that was cancelled before any attempt: its `last_error`
-    /// is the reason of the cancellation.
+    /// Whether the last attempt failed. `false` for a delivery that was cancelled before any attempt: its
+    /// `last_error` is the reason of the cancellation.
     fn has_failed(&self) -> bool {
         self.last_error.is_some() && self.attempts > 0
     }
 
-    /// The partition of the `list` index with the done list: deliveries that are `FAILED` or `CANCELLED`, once they are
-    /// counted.
+    /// Returns the partition key of the done list in the `list` index: the counted deliveries that are
+    /// `FAILED` or `CANCELLED`.
     fn done_partition(scope: &Scope) -> String {
         format!("{}#done", Self::partition(scope))
     }
@@ -336,8 +350,8 @@ impl Deliveries {
         Self { store, rows_a_query: None }
     }
 
-    /// Limits each query to this many rows; without it DynamoDB ends a query at 1 MB. Lets tests read many pages with
-    /// some dozens of rows.
+    /// Limits each query to this many rows, so that tests need several queries for some dozens of rows.
+    /// Without the limit, DynamoDB ends a query at 1 MB.
     #[must_use]
     pub fn with_rows_a_query(self, rows: usize) -> Self {
         Self { rows_a_query: Some(rows), ..self }

@@ -1,7 +1,8 @@
-//! Selects the deliveries of a page. Pure functions: `reader` reads the database.
+//! Selects the deliveries of a page. All functions are pure; `reader` reads the database.
 //!
-//! [`Selection`] is the filter and [`Window`] the page. [`Scan`] says which rows are read to fill the page. The counts
-//! say on which days there are matches, so a scan skips days without any.
+//! [`Selection`] is the filter. [`Window`] is the part of the matches that is on the page. [`Scan`] is the
+//! search for them in older rows. The counts have the number of matches of each day, so a scan skips days
+//! without matches.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ use super::{Delivery, DeliveryStatus};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Selection {
     pub(super) criteria: Criteria,
-    /// The lowest and the highest id, both included. The reader raises `from` to the oldest delivery that is shown.
+    /// The lowest and the highest id, both included. The reader raises `from` to the oldest delivery that is
+    /// shown.
     pub(super) from: DeliveryId,
     pub(super) to: DeliveryId,
 }
@@ -33,8 +35,9 @@ impl Selection {
             && found.kind().is_none_or(|kind| self.criteria.admits_kind(kind))
     }
 
-    /// Splits the selection into its whole days (the first and the last) and the partial days at its ends. The counts
-    /// have numbers of whole days only, so the rows of partial days must be counted.
+    /// Splits the selection into whole days and the partial days at its ends. Returns the first and the last
+    /// whole day, and the partial days. The counts have numbers of whole days only, so the rows of partial
+    /// days must be counted.
     pub(super) fn days(&self) -> (Option<(Day, Day)>, Vec<Self>) {
         let day_of = |id: DeliveryId| Day::of(id.timestamp().unwrap_or(Timestamp::MIN));
         let (first, last) = (day_of(self.from), day_of(self.to));
@@ -62,15 +65,15 @@ impl Selection {
 pub(super) struct Window {
     /// The page begins after this delivery, which must exist (`starting_after`).
     pub(super) after: Option<DeliveryId>,
-    /// Matches before the page (`offset`).
+    /// The number of matches before the page (`offset`).
     pub(super) skip: usize,
-    /// Matches on the page.
+    /// The most matches on the page.
     pub(super) limit: usize,
 }
 
 impl Window {
-    /// Returns the number of matches to find: those up to the end of the page, and one that shows whether there is a
-    /// next page.
+    /// Returns the number of matches to find: those up to the end of the page, and one that shows whether
+    /// there is a next page.
     pub(super) fn wanted(&self) -> usize {
         self.skip.saturating_add(self.limit).saturating_add(1)
     }
@@ -89,28 +92,28 @@ impl FoundDelivery {
     pub(super) fn id(&self) -> DeliveryId {
         match self {
             Self::Row(delivery) => delivery.id,
-            Self::Entry(place) => place.id,
+            Self::Entry(list_key) => list_key.id,
         }
     }
 
     pub(super) fn event(&self) -> EventId {
         match self {
             Self::Row(delivery) => delivery.event,
-            Self::Entry(place) => place.event,
+            Self::Entry(list_key) => list_key.event,
         }
     }
 
     pub(super) fn status(&self) -> DeliveryStatus {
         match self {
             Self::Row(delivery) => delivery.status,
-            Self::Entry(place) => place.status,
+            Self::Entry(list_key) => list_key.status,
         }
     }
 
     pub(super) fn kind(&self) -> Option<Kind> {
         match self {
             Self::Row(delivery) => Some(delivery.kind()),
-            Self::Entry(place) => place.kind,
+            Self::Entry(list_key) => list_key.kind,
         }
     }
 }
@@ -129,17 +132,17 @@ pub(super) struct PageDraft {
 /// The result of a [`Scan`].
 pub(super) struct ScanResult {
     pub(super) found: Vec<FoundDelivery>,
-    /// Whether one more match was seen.
+    /// Whether there is a further match after these.
     pub(super) more: bool,
     /// The last row that was read; `None`: there are no older rows.
     pub(super) read_to: Option<DeliveryId>,
-    /// Whether the row of [`Scan::after`] was read, or the scan has none.
+    /// Whether the row of [`Scan::after`] was read, or the scan has no cursor.
     pub(super) has_cursor: bool,
 }
 
 impl ScanResult {
-    /// Returns the page of the deliveries that were found before and those of the scan. If the scan ended before it
-    /// found enough matches, the next page begins after the last row that was read.
+    /// Returns a page of the deliveries `found` before the scan, followed by those of the scan. If the scan
+    /// ended before it found enough matches, the next page begins after the last row that was read.
     pub(super) fn below(self, mut found: Vec<FoundDelivery>, after: Option<DeliveryId>) -> PageDraft {
         found.extend(self.found);
         let next = if self.more { found.last().map(FoundDelivery::id) } else { self.read_to };
@@ -153,28 +156,29 @@ const ROWS_PER_MATCH: usize = 16;
 /// A search for matches in a scope's rows, from an id towards older ones.
 #[derive(Clone, Copy)]
 pub(super) struct Scan {
-    /// The newest row to read.
+    /// The id of the newest row to read.
     pub(super) before: DeliveryId,
     /// The page's `starting_after`, if it is among these rows. Only older matches are returned.
     pub(super) after: Option<DeliveryId>,
-    /// Matches to skip.
+    /// The number of matches to skip.
     pub(super) skip: usize,
-    /// Matches to return after those.
+    /// The most matches to return after the skipped ones.
     pub(super) limit: usize,
-    /// The `Limit` of the first query, if that many rows are likely to be enough. Other queries read up to 1 MB.
+    /// The `Limit` of the first query, if that many rows are likely to be enough. Other queries read up to 1
+    /// MB.
     pub(super) rows: Option<usize>,
     /// The most queries of the scan.
     pub(super) queries: usize,
 }
 
 impl Scan {
-    /// Returns the number of matches to find, with one that shows whether there are more.
+    /// Returns the number of matches to find, including one that shows whether there are more.
     pub(super) fn wanted(&self) -> usize {
         self.skip.saturating_add(self.limit).saturating_add(1)
     }
 
-    /// Limits the first query if matches are frequent on the scan's first day: if the unseen matches of that day
-    /// (`left`) are at least a quarter of its counted deliveries (`done`).
+    /// Limits the first query if matches are frequent on the scan's first day: if the unseen matches of that
+    /// day (`left`) are at least a quarter of its counted deliveries (`done`).
     pub(super) fn where_dense(self, left: &BTreeMap<Day, u64>, done: &BTreeMap<Day, u64>) -> Self {
         let day = Day::of(self.before.timestamp().unwrap_or(Timestamp::MIN));
         let on_day = |counts: &BTreeMap<Day, u64>| counts.get(&day).copied().unwrap_or_default();
@@ -183,10 +187,12 @@ impl Scan {
         Self { rows: is_dense.then_some(rows), ..self }
     }
 
-    /// Skips the days on which all matches are to be skipped or there are none. Returns `None` if no match is left.
+    /// Moves the beginning of the scan over days without matches, and over days whose matches must all be
+    /// skipped. Returns `None` if no match is left.
     ///
-    /// `left` has the number of unseen matches of each day. `is_exact`: all unseen matches of the first day are at or
-    /// below the scan's beginning. Otherwise some of them may be newer, so the first day is not skipped.
+    /// `left` has the number of unseen matches of each day. `is_exact`: none of the unseen matches of the
+    /// scan's first day is newer than the scan's beginning. Otherwise some of them may be newer, so that day
+    /// is not skipped.
     pub(super) fn skip_days(
         mut self,
         left: &BTreeMap<Day, u64>,
@@ -211,11 +217,11 @@ pub(super) fn last_of(day: Day) -> DeliveryId {
     DeliveryId::last_at(day.ends_at())
 }
 
-/// Returns the number of unseen matches of each day: the counted ones, and the uncounted ones in `listed`, less those
-/// among the rows `seen`. The counts know whole days only, so `from` and `to` of the selection are applied as whole
-/// days.
+/// Returns the number of unseen matches of each day: the counted ones, and the uncounted ones in `listed`,
+/// less those among the rows `seen`. The counts have whole days only, so `from` and `to` of the selection are
+/// applied as whole days.
 pub(super) fn unseen_by_day(
-    book: &LoadedCounts,
+    counts: &LoadedCounts,
     listed: &ById,
     seen: &[FoundDelivery],
     selection: &Selection,
@@ -226,7 +232,7 @@ pub(super) fn unseen_by_day(
         to: DeliveryId::last_at(Timestamp::MAX),
         ..*selection
     };
-    let mut left = book.by_day(&selection.criteria, (day_of(selection.from), day_of(selection.to)));
+    let mut left = counts.by_day(&selection.criteria, (day_of(selection.from), day_of(selection.to)));
     for found in listed.values().filter(|found| any_time.admits(found)) {
         let count = left.entry(day_of(found.id())).or_default();
         *count = count.saturating_add(1);
@@ -239,7 +245,7 @@ pub(super) fn unseen_by_day(
     left
 }
 
-/// Returns how many of the deliveries match the selection and are of these whole days.
+/// Returns how many of the deliveries match the selection and are from these whole days.
 pub(super) fn within(found: &ById, selection: &Selection, days: Option<(Day, Day)>) -> u64 {
     let Some((first, last)) = days else { return 0 };
     let days = DeliveryId::first_at(first.starts_at())..=last_of(last);
@@ -248,7 +254,7 @@ pub(super) fn within(found: &ById, selection: &Selection, days: Option<(Day, Day
 
 /// Selects the page from deliveries that are sorted from the newest to the oldest.
 pub(super) fn select_page(found: Vec<FoundDelivery>, selection: &Selection, window: &Window) -> PageDraft {
-    let is_proved = window.after.is_none_or(|after| found.iter().any(|one| one.id() == after));
+    let is_found = window.after.is_none_or(|after| found.iter().any(|one| one.id() == after));
     let is_after = |one: &FoundDelivery| window.after.is_none_or(|after| one.id() < after);
     let mut on_page: Vec<FoundDelivery> = found
         .into_iter()
@@ -259,7 +265,7 @@ pub(super) fn select_page(found: Vec<FoundDelivery>, selection: &Selection, wind
     let more = on_page.len() > window.limit;
     on_page.truncate(window.limit);
     let next = on_page.last().filter(|_| more).map(FoundDelivery::id);
-    PageDraft { found: on_page, next, unverified_cursor: window.after.filter(|_| !is_proved) }
+    PageDraft { found: on_page, next, unverified_cursor: window.after.filter(|_| !is_found) }
 }
 
 pub(super) fn from_row(delivery: Delivery) -> FoundDelivery {
@@ -357,7 +363,13 @@ mod tests {
         let later = Selection { from: id("2026-11-12T12:00:00Z"), ..all };
         let scan = Scan { before: noon, after: None, skip: 5, limit: 25, rows: None, queries: 1 };
         assert!(scan.skip_days(&left, &later, true).is_none());
+    }
 
+    #[test]
+    fn the_first_query_is_limited_if_a_quarter_of_the_days_deliveries_match() {
+        let left = BTreeMap::from([(day("2026-11-20"), 3)]);
+        let before = id("2026-11-20T15:00:00Z");
+        let scan = Scan { before, after: None, skip: 5, limit: 25, rows: None, queries: 1 };
         let rows = |done| scan.where_dense(&left, &BTreeMap::from([(day("2026-11-20"), done)])).rows;
         assert_eq!((rows(12), rows(13)), (Some(31 * 16), None));
     }

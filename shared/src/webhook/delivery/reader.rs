@@ -1,27 +1,30 @@
-//! Reads pages and numbers of a scope's deliveries. The parent module's head explains the terms. Callers use
-//! [`Deliveries::page`] and [`Deliveries::count_by_status`] and need not know where deliveries are stored, listed and counted.
+//! Reads pages of a scope's deliveries, and their numbers. The parent module's head explains the terms.
+//! Callers of [`Deliveries::page`] and [`Deliveries::count_by_status`] need not know where deliveries are
+//! stored, listed and counted.
 //!
 //! # Sources
 //!
-//! - The scope's partition: the rows of the counts, then all deliveries, newest first. Pages of all deliveries and of
-//!   `DELIVERED` ones are read from it.
-//! - The `list` index: the status list, and the done list for counted `FAILED` and `CANCELLED` deliveries. Pages of the
-//!   other statuses are read from it. The sort keys contain everything that a list is filtered by.
-//! - The counts: numbers of done deliveries by day, and by endpoint and event type.
+//! - The scope's partition: the rows of the counts, then all deliveries, newest first. Pages of all
+//!   deliveries and of `DELIVERED` ones are read from it.
+//! - The `list` index: the status list, and the done list for counted `FAILED` and `CANCELLED` deliveries.
+//!   Pages of the other statuses are read from it. The sort keys contain everything that a list is filtered
+//!   by.
+//! - The counts: numbers of done deliveries by day, and for each day by endpoint and event type.
 //!
 //! # Totals
 //!
-//! A total is the sum of three numbers: the counted deliveries, the entries of the status list, and the unlisted rows
-//! after the checkpoint.
+//! A total is the sum of three numbers: the counted deliveries, the entries of the status list, and the
+//! unlisted rows after the checkpoint.
 //!
-//! The first two are read concurrently. If a count is written between the two reads, a delivery could be missing or
-//! counted twice. The [`Marker`] in the index shows that, and both are read again.
+//! The counts and the status list are read concurrently. If the counts are written between the two reads, a
+//! delivery could be missing or counted twice. The [`Marker`] in the index shows this. Then both are read
+//! again.
 //!
 //! Entries and rows are merged by id. So a delivery that is listed between two reads is counted once.
 //!
-//! DynamoDB's indexes are eventually consistent. While the index is behind its table, a delivery that was just listed or
-//! counted may be missing or counted twice. Deliveries among the newest rows are not affected, because these rows are
-//! read from the table itself.
+//! DynamoDB's indexes are eventually consistent. While the index is behind its table, a delivery that was
+//! just listed or counted may be missing or counted twice. Deliveries among the newest rows are not affected,
+//! because these rows are read from the table itself.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -49,33 +52,34 @@ use crate::store::{
 };
 use crate::webhook::event::Event;
 
-/// How many of the newest rows a page reads, to find unlisted deliveries after the checkpoint. Usually these are the
-/// rows of some minutes.
+/// How many of the newest rows a page reads to find the unlisted deliveries after the checkpoint. Usually
+/// fewer deliveries than this were created after the checkpoint.
 const NEWEST: usize = 1_000;
 
-/// The most rows of a scope's counts, with a margin: the scope's row, and those of the days that are shown or have not
-/// expired yet.
+/// The most rows of a scope's counts, with a margin: the scope's row, and those of the days that are shown or
+/// whose rows have not expired yet.
 const ROWS_OF_COUNTS: usize = 100;
 
-/// Entries of the index that one request reads at least. DynamoDB reads 1 MB a request, and an entry has less than 300
-/// bytes.
+/// The number of index entries that one request can always read. DynamoDB reads 1 MB a request, and an entry
+/// has less than 300 bytes.
 const ENTRIES_PER_QUERY: usize = 3_000;
 
-/// The most entries without an event type in their sort keys whose rows are read for a page, in one request. An earlier
-/// version wrote such entries. If there are more, the whole page is read from rows.
+/// The most entries with outdated sort keys for which a page reads the rows, in one request. An earlier
+/// version wrote these sort keys, which lack the event type. If there are more, the whole page is read from
+/// rows.
 const MAX_OUTDATED: usize = 100;
 
-/// The most queries of a page of `DELIVERED` after the first. A page by event type or endpoint makes one, which keeps
-/// it within five requests.
+/// The most queries of older rows for a page of `DELIVERED` deliveries. A page by event type or endpoint
+/// makes one such query, so that it takes at most five requests.
 const MAX_SCANS: usize = 3;
 
-/// How often numbers are read again because a count was written between the reads. The pause grows by up to 5 ms each
-/// time, to some two seconds in all.
+/// The most times that numbers are read again because the counts were written between the reads. The limit of
+/// the random pause grows by 5 ms each time. All pauses together take at most 2.5 s.
 const MAX_READS: u64 = 30;
 const PAUSE_MS: u64 = 5;
 
-/// How long after a count was written the status list and the done list are read one after the other, in milliseconds.
-/// It is longer than the difference between the clocks of two functions.
+/// For how long after the counts were written the done list is read once more after the status list, in
+/// milliseconds. It is longer than the difference between the clocks of two functions.
 const RECENTLY_MS: i64 = 10_000;
 
 /// A page of deliveries, each with the body that is sent; `None`: the event has expired.
@@ -92,7 +96,7 @@ pub(super) type Tally = Vec<(DeliveryStatus, u64)>;
 
 /// The counts of a scope and its newest rows.
 struct NewestRows {
-    book: LoadedCounts,
+    loaded: LoadedCounts,
     /// The rows that passed the query's filter.
     rows: Vec<DeliveryRow>,
     /// The sort key of the last row that was read; `None`: all rows that are shown were read.
@@ -114,24 +118,24 @@ impl NewestRows {
         self.read_to.is_none()
     }
 
-    /// Returns the sort key of the last row that was read, if older rows after the checkpoint were not read; `None`:
-    /// all rows after the checkpoint were read.
+    /// Returns the sort key of the last row that was read, if older rows after the checkpoint were not read;
+    /// `None`: all rows after the checkpoint were read.
     fn unread_after_checkpoint(&self) -> Option<&str> {
         let from = self.uncounted_from();
-        self.read_to.as_deref().filter(|looked_to| *looked_to > from.as_str())
+        self.read_to.as_deref().filter(|read_to| *read_to > from.as_str())
     }
 
     /// Returns the lowest sort key that a shown row after the checkpoint can have.
     fn uncounted_from(&self) -> String {
-        counts::after(self.book.counts.checkpoint).max(self.first_shown.to_string())
+        counts::after(self.loaded.counts.checkpoint).max(self.first_shown.to_string())
     }
 }
 
-/// The entries of a scope's status list that are in the status of a selection.
+/// The entries of a scope's status list that have the status of a selection.
 struct StatusList {
-    places: Vec<ListKey>,
+    list_keys: Vec<ListKey>,
     marker: Marker,
-    /// The number of entries that were read, with those in other statuses.
+    /// The number of entries that were read, including those in other statuses.
     read: usize,
 }
 
@@ -141,14 +145,14 @@ struct ReadMode {
     now: Timestamp,
     /// Reads everything from rows, because the keys of the index or the breakdown are incomplete.
     from_rows: bool,
-    /// Accepts the result even if a count was written meanwhile.
+    /// Accepts the result even if the counts were written meanwhile.
     is_last: bool,
 }
 
-/// The result of computing a total.
+/// The result of an attempt to compute a total.
 enum Total {
     Known(u64),
-    /// A count was written between two reads, so both are stale.
+    /// The counts were written between two reads, so the results may not agree.
     CountsChanged,
     /// The total can only be counted from rows.
     NeedsRows,
@@ -157,7 +161,7 @@ enum Total {
 /// The result of one attempt to read a page.
 enum PageAttempt {
     Read(DeliveryPage),
-    /// A count was written between two reads, so both are stale.
+    /// The counts were written between two reads, so the results may not agree.
     CountsChanged,
     /// The page can only be read from rows.
     NeedsRows,
@@ -194,8 +198,8 @@ impl Deliveries {
         self.read_page(scope, &selection, &window, now).await
     }
 
-    /// Reads a page of a selection that is not empty. Repeats the read when a count was written meanwhile, or from rows
-    /// when the index can't be used.
+    /// Reads a page of a selection that is not empty. Reads again if the counts were written meanwhile, and
+    /// reads from rows if the index can't be used.
     async fn read_page(
         &self,
         scope: &Scope,
@@ -249,7 +253,7 @@ impl Deliveries {
                 return Ok(DeliveryStatus::all().map(|status| (status, count(&rows, status))).collect());
             }
             attempts = attempts.saturating_add(1);
-            if !self.is_consistent(scope, &newest.book, &listing, attempts > MAX_READS).await? {
+            if !self.is_consistent(scope, &newest.loaded, &listing, attempts > MAX_READS).await? {
                 continue;
             }
             let rest = self.remaining_rows(scope, &newest, &selection).await?;
@@ -257,7 +261,7 @@ impl Deliveries {
             let of = |status| {
                 let criteria = Criteria { status: Some(status), ..Criteria::default() };
                 let counted =
-                    sum(&newest.book.by_day(&criteria, (counts::first_day(now), Day::of(Timestamp::MAX))));
+                    sum(&newest.loaded.by_day(&criteria, (counts::first_day(now), Day::of(Timestamp::MAX))));
                 // The counts have done deliveries only, so `counted` is 0 for an open status.
                 (status, counted.saturating_add(count(&uncounted, status)))
             };
@@ -265,8 +269,8 @@ impl Deliveries {
         }
     }
 
-    /// Reads a page from rows: of all deliveries, of `DELIVERED` ones (nearly all rows are), or of any status if the
-    /// index can't be used.
+    /// Reads from rows a page of all deliveries, or of `DELIVERED` ones, because nearly all rows match. If
+    /// the index can't be used, reads a page of any status in this way.
     async fn page_from_rows(
         &self,
         scope: &Scope,
@@ -288,7 +292,8 @@ impl Deliveries {
             after: window.after,
             skip: window.skip,
             limit: window.limit,
-            // Used without filters only: each row is a match, and one more is the row of `starting_after`.
+            // The scan is used without filters only, so each row is a match, except the row of
+            // `starting_after`.
             rows: Some(window.wanted().saturating_add(1)),
             queries: usize::MAX,
         };
@@ -302,7 +307,7 @@ impl Deliveries {
             Box::pin(scanned)
         )?;
         let from_rows =
-            mode.from_rows || (selection.criteria.needs_breakdown() && !newest.book.counts.has_breakdown());
+            mode.from_rows || (selection.criteria.needs_breakdown() && !newest.loaded.counts.has_breakdown());
         if newest.is_whole() {
             let all: Vec<FoundDelivery> =
                 newest.rows.into_iter().map(|seen| from_row(seen.delivery)).collect();
@@ -310,7 +315,7 @@ impl Deliveries {
             let draft = select_page(all, selection, window);
             return self.complete_draft(scope, draft, async { Ok(Total::Known(as_u64(total))) }).await;
         }
-        if !from_rows && !self.is_consistent(scope, &newest.book, &listing, mode.is_last).await? {
+        if !from_rows && !self.is_consistent(scope, &newest.loaded, &listing, mode.is_last).await? {
             return Ok(PageAttempt::CountsChanged);
         }
         let mut listed = uncounted(&newest, Vec::new(), listing);
@@ -333,15 +338,15 @@ impl Deliveries {
                 tokio::try_join!(Box::pin(rest), Box::pin(self.count_partial_days(scope, parts)))?;
             let mut uncounted = listed;
             uncounted.extend(by_id(rest.into_iter().map(|seen| from_row(seen.delivery))));
-            let counted = whole.map_or(0, |days| sum(&newest.book.by_day(&selection.criteria, days)));
+            let counted = whole.map_or(0, |days| sum(&newest.loaded.by_day(&selection.criteria, days)));
             let uncounted = within(&uncounted, selection, whole);
             Ok(Total::Known(counted.saturating_add(uncounted).saturating_add(parts)))
         };
         self.complete_draft(scope, draft, total).await
     }
 
-    /// Completes a page whose deliveries are not all among the newest rows, by a search in the older ones. The counts say
-    /// from which day on there are matches for the page.
+    /// Completes a page whose deliveries are not all among the newest rows, by a search in the older ones.
+    /// The counts show on which day the search must begin.
     ///
     /// `listed`: the uncounted deliveries that are listed; `None`: the counts can't be used.
     async fn complete_page(
@@ -355,16 +360,16 @@ impl Deliveries {
         let all: Vec<FoundDelivery> =
             newest.rows.iter().map(|seen| from_row(seen.delivery.clone())).collect();
         let start = window.after.map_or(selection.to, |after| after.min(selection.to));
-        let looked_to = newest.read_to.as_deref().map_or(selection.from, before_row);
-        let begins_among_newest = looked_to < start;
+        let read_to = newest.read_to.as_deref().map_or(selection.from, before_row);
+        let begins_among_newest = read_to < start;
         let draft = select_page(all.clone(), selection, window);
         let is_after = |found: &&FoundDelivery| window.after.is_none_or(|after| found.id() < after);
         let matching = all.iter().filter(|found| selection.admits(found)).filter(is_after).count();
-        if draft.next.is_some() || looked_to < selection.from {
+        if draft.next.is_some() || read_to < selection.from {
             return Ok(draft);
         }
         let scan = Scan {
-            before: start.min(looked_to),
+            before: start.min(read_to),
             after: window.after.filter(|_| !begins_among_newest),
             skip: window.skip.saturating_sub(matching),
             limit: window.limit.saturating_sub(draft.found.len()),
@@ -375,15 +380,17 @@ impl Deliveries {
                 Some(_) => MAX_SCANS,
             },
         };
-        // Days can be skipped only if all rows after the checkpoint were read, because no count has the others.
+        // Days can be skipped only if all rows after the checkpoint were read, because unread ones are in no
+        // count.
         let scan = match listed.filter(|_| newest.unread_after_checkpoint().is_none()) {
             Some(listed) => {
-                let left = unseen_by_day(&newest.book, listed, &all, selection);
+                let left = unseen_by_day(&newest.loaded, listed, &all, selection);
                 let done = newest
-                    .book
+                    .loaded
                     .by_day(&Criteria::default(), (Day::of(Timestamp::MIN), Day::of(Timestamp::MAX)));
                 let moved = scan.skip_days(&left, selection, begins_among_newest);
-                // A page by `offset` that makes one query reads as many rows as it can, so that it is not short.
+                // A page by `offset` that makes one query reads as many rows as it can, so that it has as
+                // many matches as possible.
                 let may_be_short = window.after.is_some() || scan.queries > 1;
                 moved.map(|scan| if may_be_short { scan.where_dense(&left, &done) } else { scan })
             }
@@ -410,7 +417,7 @@ impl Deliveries {
         let query = self.between(scope, &selection.from.to_string(), &scan.before.to_string());
         let query = with_filter(query, &selection.criteria, scan.after);
         let mut rows = scan.rows;
-        let (mut found, mut is_proved, mut after) = (Vec::new(), scan.after.is_none(), None);
+        let (mut found, mut has_cursor, mut after) = (Vec::new(), scan.after.is_none(), None);
         for _query in 0..scan.queries {
             let limit = self.rows_of_a_query(rows.take());
             let page = query.clone().set_limit(limit).set_exclusive_start_key(after).send().await;
@@ -418,7 +425,7 @@ impl Deliveries {
             let read = page.items.unwrap_or_default().into_iter().filter_map(parse_or_log).map(from_row);
             // Parsing a row takes longer than fetching it, so parsing ends when enough matches are found.
             for row in read {
-                is_proved |= scan.after == Some(row.id());
+                has_cursor |= scan.after == Some(row.id());
                 if scan.after.is_none_or(|after| row.id() < after) && selection.admits(&row) {
                     found.push(row);
                 }
@@ -432,14 +439,14 @@ impl Deliveries {
             }
         }
         let more = found.len() >= wanted;
-        let looked_to = after.as_ref().and_then(|key| text(key, "sk")).and_then(|sort| sort.parse().ok());
+        let read_to = after.as_ref().and_then(|key| text(key, "sk")).and_then(|sort| sort.parse().ok());
         let found = found.into_iter().skip(scan.skip).take(scan.limit).collect();
-        Ok(ScanResult { found, more, read_to: looked_to, has_cursor: is_proved })
+        Ok(ScanResult { found, more, read_to, has_cursor })
     }
 
-    /// Reads a page of `PENDING` or `PROCESSING` deliveries. They are in the status list, except those whose first
-    /// attempt is not over: these are among the rows after the checkpoint. None of them is counted, so a count that is
-    /// written meanwhile does not matter.
+    /// Reads a page of `PENDING` or `PROCESSING` deliveries. They are in the status list, except those whose
+    /// first attempt is not over: these are among the rows after the checkpoint. None of them is counted, so
+    /// it does not matter if the counts are written meanwhile.
     async fn page_of_open(
         &self,
         scope: &Scope,
@@ -476,8 +483,8 @@ impl Deliveries {
         Ok(retain_status(page, status))
     }
 
-    /// Reads a page of `FAILED` or `CANCELLED` deliveries. They are in the status list until they are counted, then in
-    /// the done list.
+    /// Reads a page of `FAILED` or `CANCELLED` deliveries. They are in the status list until they are
+    /// counted, then in the done list.
     async fn page_of_failed_or_cancelled(
         &self,
         scope: &Scope,
@@ -495,18 +502,18 @@ impl Deliveries {
         let (listing, mut counted_places) =
             tokio::try_join!(Box::pin(self.status_list(scope, selection)), counted())?;
         if listing.marker.at.is_some_and(|at| mode.now.millis_since(at) < RECENTLY_MS) {
-            // Reads the done list again, now after the status list. A delivery that was counted between two concurrent
-            // reads might be in neither; read in this order, it is in at least one.
+            // Reads the done list again, now after the status list. A delivery that was counted during the
+            // concurrent reads might be in neither result. In this order, it is in at least one.
             counted_places = counted().await?;
         }
         let is_whole = counted_places.len() < most;
-        let looked_to = counted_places.last().and_then(|entry| Some(ListKey::parse(&entry.sort)?.id));
-        let places = counted_places.iter().filter_map(|entry| ListKey::parse(&entry.sort));
-        let uncounted = by_id(listing.places.iter().cloned().map(FoundDelivery::Entry));
-        let mut found = by_id(places.map(FoundDelivery::Entry));
+        let read_to = counted_places.last().and_then(|entry| Some(ListKey::parse(&entry.sort)?.id));
+        let list_keys = counted_places.iter().filter_map(|entry| ListKey::parse(&entry.sort));
+        let uncounted = by_id(listing.list_keys.iter().cloned().map(FoundDelivery::Entry));
+        let mut found = by_id(list_keys.map(FoundDelivery::Entry));
         found.extend(uncounted.clone());
-        if let Some(looked_to) = looked_to.filter(|_| !is_whole) {
-            found = found.split_off(&looked_to);
+        if let Some(read_to) = read_to.filter(|_| !is_whole) {
+            found = found.split_off(&read_to);
         }
         if !self.load_kinds(scope, selection, &mut found).await? {
             return Ok(PageAttempt::NeedsRows);
@@ -514,7 +521,7 @@ impl Deliveries {
         let matches = found.values().filter(|found| selection.admits(found)).count();
         let mut draft = select_page(found.into_values().rev().collect(), selection, window);
         if !is_whole {
-            draft.next = draft.next.or(looked_to);
+            draft.next = draft.next.or(read_to);
         }
         let total = async {
             if is_whole && window.after.is_none() {
@@ -522,18 +529,18 @@ impl Deliveries {
             }
             let is_by_kind = selection.criteria.needs_breakdown();
             let (whole, parts) = selection.days();
-            let book = Box::pin(self.load_counts(scope, is_by_kind));
-            let (book, parts) = tokio::try_join!(book, Box::pin(self.count_partial_days(scope, parts)))?;
+            let loaded = Box::pin(self.load_counts(scope, is_by_kind));
+            let (loaded, parts) = tokio::try_join!(loaded, Box::pin(self.count_partial_days(scope, parts)))?;
             let mut uncounted = uncounted;
-            if is_by_kind && !book.counts.has_breakdown()
+            if is_by_kind && !loaded.counts.has_breakdown()
                 || !self.load_kinds(scope, selection, &mut uncounted).await?
             {
                 return Ok(Total::NeedsRows);
             }
-            if book.counts.marker() != listing.marker && !mode.is_last {
+            if loaded.counts.marker() != listing.marker && !mode.is_last {
                 return Ok(Total::CountsChanged);
             }
-            let counted = whole.map_or(0, |days| sum(&book.by_day(&selection.criteria, days)));
+            let counted = whole.map_or(0, |days| sum(&loaded.by_day(&selection.criteria, days)));
             let uncounted = within(&uncounted, selection, whole);
             Ok(Total::Known(counted.saturating_add(uncounted).saturating_add(parts)))
         };
@@ -541,8 +548,8 @@ impl Deliveries {
         Ok(retain_status(page, status))
     }
 
-    /// Reads the rows of entries whose sort keys lack the event type and endpoint, if the selection is filtered by
-    /// these. Returns `false` if there are more than [`MAX_OUTDATED`].
+    /// Reads the rows of entries whose sort keys lack the event type and endpoint, if the selection is
+    /// filtered by these. Returns `false` if there are more than [`MAX_OUTDATED`].
     async fn load_kinds(
         &self,
         scope: &Scope,
@@ -562,19 +569,20 @@ impl Deliveries {
         Ok(true)
     }
 
-    /// Whether no count was written between the reads of the counts and of the list. The last read is always accepted,
-    /// with a warning, so that lists can be read while the index is seconds behind its table.
+    /// Whether the reads of the counts and of the list agree: no write was between them. The last read is
+    /// always accepted, with a warning, so that lists can be read while the index is seconds behind its
+    /// table.
     async fn is_consistent(
         &self,
         scope: &Scope,
-        book: &LoadedCounts,
+        loaded: &LoadedCounts,
         listing: &StatusList,
         is_last: bool,
     ) -> Result<bool, StoreError> {
-        let mut marker = book.counts.marker();
+        let mut marker = loaded.counts.marker();
         if marker == listing.marker && listing.read >= ENTRIES_PER_QUERY {
-            // The list took several requests, and only one of them read the marker. A count may have been written
-            // between that one and the last. So the marker of the counts is read again.
+            // The list took several requests, and only one of them read the marker. The counts may have been
+            // written between that request and the last one. So the marker of the counts is read again.
             marker = self.load_counts(scope, false).await?.counts.marker();
         }
         let is_consistent = marker == listing.marker;
@@ -598,7 +606,7 @@ impl Deliveries {
         let query = self.between(scope, &first_shown.to_string(), first_sort);
         let query = with_filter(query, criteria, read_limit.cursor);
         let mut newest =
-            NewestRows { book: LoadedCounts::new(*scope), rows: Vec::new(), read_to: None, first_shown };
+            NewestRows { loaded: LoadedCounts::new(*scope), rows: Vec::new(), read_to: None, first_shown };
         let mut after = None;
         let partition = Delivery::partition(scope);
         loop {
@@ -607,7 +615,7 @@ impl Deliveries {
             let page = query.clone().set_limit(limit).set_exclusive_start_key(after).send().await;
             let page = page.map_err(unavailable)?;
             for item in page.items.unwrap_or_default() {
-                let Some(item) = newest.book.add_row(item)? else { continue };
+                let Some(item) = newest.loaded.add_row(item)? else { continue };
                 let in_list = text(&item, "list_pk").is_some_and(|list| list == partition);
                 newest.rows.extend(parse_or_log(item).map(|delivery| DeliveryRow { delivery, in_list }));
             }
@@ -628,13 +636,14 @@ impl Deliveries {
             self.store.list(ListIndex::All, &partition, (&from, &to), Order::NewestFirst, usize::MAX).await?;
         let marker = entries.iter().find_map(|entry| Marker::parse(&entry.sort)).unwrap_or_default();
         let status = selection.criteria.status;
-        let places = entries.iter().filter_map(|entry| ListKey::parse(&entry.sort));
-        let places = places.filter(|place| status.is_none_or(|status| status == place.status)).collect();
-        Ok(StatusList { places, marker, read: entries.len() })
+        let list_keys = entries.iter().filter_map(|entry| ListKey::parse(&entry.sort));
+        let list_keys =
+            list_keys.filter(|list_key| status.is_none_or(|status| status == list_key.status)).collect();
+        Ok(StatusList { list_keys, marker, read: entries.len() })
     }
 
-    /// Reads the rows after the checkpoint that are not among the newest rows already read. There are none, unless more
-    /// than a thousand deliveries were created within some minutes.
+    /// Reads the rows after the checkpoint that are not among the newest rows already read. There are none,
+    /// unless more than a thousand deliveries were created within some minutes.
     async fn remaining_rows(
         &self,
         scope: &Scope,
@@ -682,8 +691,8 @@ impl Deliveries {
         self.store.count_all(with_filter(query, &part.criteria, None)).await.map(as_u64)
     }
 
-    /// Counts the matching rows by reading all of them, while the breakdown is incomplete: an earlier version counted
-    /// without one. Also schedules the count that completes it.
+    /// Counts the matching rows by reading all rows of the selection. Used while the breakdown is incomplete,
+    /// because an earlier version counted without one. Also schedules a count, which continues the breakdown.
     async fn count_rows(
         &self,
         scope: &Scope,
@@ -696,7 +705,8 @@ impl Deliveries {
         Ok(count)
     }
 
-    /// Returns a strongly consistent query of the scope's partition for these sort keys, both included, newest first.
+    /// Returns a strongly consistent query of the scope's partition for these sort keys, both included,
+    /// newest first.
     pub(super) fn between(&self, scope: &Scope, from: &str, to: &str) -> QueryFluentBuilder {
         self.store
             .client()
@@ -719,20 +729,21 @@ impl Deliveries {
     ) -> Result<PageAttempt, PageError> {
         let PageDraft { found, next, unverified_cursor: unverified } = draft;
         let loaded = Box::pin(self.load_bodies(scope, found, unverified));
-        let ((deliveries, is_proved), total) = tokio::try_join!(loaded, Box::pin(total))?;
+        let ((deliveries, cursor_exists), total) = tokio::try_join!(loaded, Box::pin(total))?;
         let total = match total {
             Total::Known(total) => total,
             Total::CountsChanged => return Ok(PageAttempt::CountsChanged),
             Total::NeedsRows => return Ok(PageAttempt::NeedsRows),
         };
-        if !is_proved {
+        if !cursor_exists {
             return Err(PageError::UnknownCursor("a delivery of this account and mode"));
         }
         Ok(PageAttempt::Read(DeliveryPage { deliveries, total, next }))
     }
 
-    /// Reads the events of a page, the rows of deliveries of which only the entry was read, and the row of
-    /// `unverified`, all in one batch. Returns the deliveries with their bodies in the page's order, and whether `unverified` exists.
+    /// Reads in one batch the events of a page, the rows of deliveries of which only the entry was read, and
+    /// the row of `unverified`. Returns the deliveries with their bodies in the page's order, and whether
+    /// `unverified` exists.
     async fn load_bodies(
         &self,
         scope: &Scope,
@@ -757,16 +768,16 @@ impl Deliveries {
                 }
             }
         }
-        let is_proved = unverified.is_none_or(|id| rows.contains_key(&id));
+        let cursor_exists = unverified.is_none_or(|id| rows.contains_key(&id));
         let with_body = |found: FoundDelivery| {
             let delivery = match found {
                 FoundDelivery::Row(delivery) => *delivery,
-                FoundDelivery::Entry(place) => rows.remove(&place.id)?,
+                FoundDelivery::Entry(list_key) => rows.remove(&list_key.id)?,
             };
             let body = events.get(&delivery.event).map(|event| event.body_as(delivery.event_type));
             Some((delivery, body))
         };
-        Ok((page.into_iter().filter_map(with_body).collect(), is_proved))
+        Ok((page.into_iter().filter_map(with_body).collect(), cursor_exists))
     }
 }
 
@@ -793,17 +804,18 @@ impl ReadLimit {
     }
 }
 
-/// Returns the id before that of the row with this sort key. For a row of the counts, which precede all deliveries: the
-/// highest id.
+/// Returns the id before that of the row with this sort key. For a row of the counts, which sort after all
+/// deliveries, returns the highest id.
 fn before_row(sort: &str) -> DeliveryId {
     sort.parse().map_or(DeliveryId::last_at(Timestamp::MAX), DeliveryId::previous)
 }
 
-/// Returns the uncounted deliveries: the entries of the status list, and the rows that are in the list, or unlisted and
-/// after the checkpoint. A row replaces the entry of the same delivery, because the index may be behind its table.
+/// Returns the uncounted deliveries: the entries of the status list, and the rows that are in the list, or
+/// unlisted and after the checkpoint. A row replaces the entry of the same delivery, because the index may be
+/// behind its table.
 fn uncounted(newest: &NewestRows, rest: Vec<DeliveryRow>, listing: StatusList) -> ById {
-    let mut found = by_id(listing.places.into_iter().map(FoundDelivery::Entry));
-    let up_to = newest.book.counts.checkpoint;
+    let mut found = by_id(listing.list_keys.into_iter().map(FoundDelivery::Entry));
+    let up_to = newest.loaded.counts.checkpoint;
     let rows = newest
         .rows
         .iter()
@@ -812,7 +824,7 @@ fn uncounted(newest: &NewestRows, rest: Vec<DeliveryRow>, listing: StatusList) -
     found
 }
 
-/// Removes the deliveries of a page whose rows are in another status by now: their index entries were stale.
+/// Removes the deliveries of a page whose rows have another status, because their index entries were stale.
 fn retain_status(attempt: PageAttempt, status: DeliveryStatus) -> PageAttempt {
     match attempt {
         PageAttempt::Read(mut page) => {
@@ -829,8 +841,8 @@ pub(super) fn parse_or_log(item: Item) -> Option<Delivery> {
     from_item(item).map_err(|error| tracing::error!(%error, "can't read a delivery; it is skipped")).ok()
 }
 
-/// Adds the criteria to a query as a filter. Rows of the counts, which have no event type, and the row of `cursor`
-/// always pass.
+/// Adds the criteria to a query as a filter. Rows of the counts, which have no event type, and the row of
+/// `cursor` always pass.
 fn with_filter(
     query: QueryFluentBuilder,
     criteria: &Criteria,

@@ -11,7 +11,7 @@ use domain::webhook::event_type::EventType;
 
 use super::{Delivery, DeliveryFilter, DeliveryPage, DeliveryStatus};
 
-/// Numbers of deliveries by status, as the API shows them (contract: Delivery stats object).
+/// The numbers of deliveries by status, as the API shows them (contract: Delivery stats object).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub struct DeliveryStats {
@@ -79,8 +79,8 @@ pub struct DeliveryView<'a> {
     max_attempts: u32,
     last_status_code: Option<u16>,
     last_error: Option<Cow<'a, str>>,
-    /// Present on every failure: `""` if the response had no body or there was no response. A delivery that was
-    /// cancelled before any attempt has no failure and no field.
+    /// Present if the last attempt failed; `""` if there was no response, or it had no body. Absent if the
+    /// delivery was cancelled before any attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_response_body: Option<&'a str>,
     next_retry_at: Option<Timestamp>,
@@ -91,7 +91,7 @@ pub struct DeliveryView<'a> {
 }
 
 impl<'a> DeliveryView<'a> {
-    /// Returns the view of a delivery. `payload`: the body that is sent; `None`: its event has expired.
+    /// Returns the view of a delivery. `payload`: the body that is sent; `None`: the event has expired.
     pub fn new(delivery: &'a Delivery, payload: Option<&'a str>) -> Self {
         let waits = delivery.status == DeliveryStatus::Pending;
         Self {
@@ -99,7 +99,8 @@ impl<'a> DeliveryView<'a> {
             endpoint_id: delivery.endpoint,
             event_type: delivery.event_type,
             status: delivery.status,
-            // A claim beyond the last attempt only ends the delivery. It is counted in the row and is not an attempt.
+            // A claim after the last attempt only ends the delivery. The row counts this claim, the API does
+            // not.
             attempts: delivery.attempts.min(delivery.max_attempts),
             max_attempts: delivery.max_attempts,
             last_status_code: delivery.last_status_code,
