@@ -46,7 +46,7 @@ pub(crate) async fn run(stack: &Stack, command: Command) -> Result<CommandOutcom
     let (mut records, mut failures): (usize, usize) = (0, 0);
     for object in &quarantined {
         let outcome =
-            if dry_run { dispatcher.look_at(object).await } else { dispatcher.replay(object).await };
+            if dry_run { dispatcher.inspect(object).await } else { dispatcher.replay(object).await };
         let (count, error) = match outcome {
             Ok(replayed) => {
                 records = records.saturating_add(replayed.records);

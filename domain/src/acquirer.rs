@@ -30,7 +30,7 @@ pub struct AcquirerTraits {
     pub returns_at_once: bool,
     /// True: a card payer authenticates on the service's own 3-D Secure page, which simulates the card's
     /// issuer.
-    pub plays_issuer: bool,
+    pub simulates_issuer: bool,
 }
 
 /// The refunds that an acquirer supports.
@@ -52,10 +52,10 @@ impl AcquirerName {
     pub const fn traits(self) -> AcquirerTraits {
         match self {
             Self::Sandbox => {
-                AcquirerTraits { expires_by_time: true, returns_at_once: true, plays_issuer: true }
+                AcquirerTraits { expires_by_time: true, returns_at_once: true, simulates_issuer: true }
             }
             Self::Pix => {
-                AcquirerTraits { expires_by_time: false, returns_at_once: false, plays_issuer: false }
+                AcquirerTraits { expires_by_time: false, returns_at_once: false, simulates_issuer: false }
             }
         }
     }

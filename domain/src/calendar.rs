@@ -140,14 +140,14 @@ pub fn hour_of(at: Timestamp) -> u8 {
 
 /// A range of calendar days that ends today.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Window {
+pub struct BusinessDayRange {
     /// First day.
     pub first: Day,
     /// Last day: today.
     pub today: Day,
 }
 
-impl Window {
+impl BusinessDayRange {
     /// Returns the shortest range that ends today and contains `days` business days. It contains today even
     /// if today is not a business day.
     pub fn of_business_days(days: u32, now: Timestamp) -> Self {
@@ -184,7 +184,7 @@ mod tests {
     }
 
     fn window(days: u32, now: &str) -> (String, String) {
-        let window = Window::of_business_days(days, at(now));
+        let window = BusinessDayRange::of_business_days(days, at(now));
         (window.first.to_string(), window.today.to_string())
     }
 
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_latest_days_of_a_window_are_listed_oldest_first() {
-        let window = Window { first: day("2026-02-26"), today: day("2026-03-02") };
+        let window = BusinessDayRange { first: day("2026-02-26"), today: day("2026-03-02") };
         let days = |most| window.latest(most).map(|day| day.to_string()).collect::<Vec<_>>();
         assert_eq!(days(366), ["2026-02-26", "2026-02-27", "2026-02-28", "2026-03-01", "2026-03-02"]);
         assert_eq!(days(5), days(366));
@@ -279,7 +279,7 @@ mod tests {
 
         #[test]
         fn a_window_is_as_short_as_possible(days in 1_u32..400, millis in 1_000_000_000_000_i64..2_000_000_000_000) {
-            let window = Window::of_business_days(days, Timestamp::from_millis(millis).unwrap());
+            let window = BusinessDayRange::of_business_days(days, Timestamp::from_millis(millis).unwrap());
             let held = window.latest(u64::MAX).filter(|day| day.is_business_day()).count();
             prop_assert_eq!(u32::try_from(held).unwrap(), days);
             prop_assert!(window.first == window.today || window.first.is_business_day());

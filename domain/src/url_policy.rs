@@ -61,7 +61,7 @@ impl LocalNames {
 
 impl AddressPolicy {
     /// Checks whether a connection may be made to an address that `name` resolved to.
-    pub fn allows_of(&self, name: &str, address: IpAddr) -> bool {
+    pub fn allows_resolved(&self, name: &str, address: IpAddr) -> bool {
         self.allows(address) || self.is_local_name(name)
     }
 
@@ -714,11 +714,11 @@ mod tests {
         }
         let bridge = "172.17.0.1".parse().unwrap();
         assert!(
-            named.allows_of("host.docker.internal", bridge)
-                && named.allows_of("HOST.docker.internal.", bridge)
+            named.allows_resolved("host.docker.internal", bridge)
+                && named.allows_resolved("HOST.docker.internal.", bridge)
         );
-        assert!(!named.allows_of("example.com", bridge) && !named.allows(bridge));
-        assert!(!PublicOnly.allows_of("host.docker.internal", bridge));
+        assert!(!named.allows_resolved("example.com", bridge) && !named.allows(bridge));
+        assert!(!PublicOnly.allows_resolved("host.docker.internal", bridge));
     }
 
     proptest! {

@@ -169,7 +169,7 @@ async fn serve(arguments: Serve) -> Result<()> {
         write_atomically(path, &text)?;
     }
     // Ignores the error of a closed terminal: the service continues.
-    let _ = writeln!(std::io::stdout(), "{}", greeting(&stack, &location));
+    let _ = writeln!(std::io::stdout(), "{}", startup_message(&stack, &location));
     stopped().await;
     stack.stop().await;
     if !arguments.in_memory {
@@ -204,7 +204,7 @@ fn lock(directory: &Path) -> Result<File> {
     Ok(file)
 }
 
-fn greeting(stack: &Stack, location: &str) -> String {
+fn startup_message(stack: &Stack, location: &str) -> String {
     let seed = &stack.seed.first;
     let base_url = &stack.base_url;
     let key = &seed.test_api_key;

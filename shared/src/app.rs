@@ -58,9 +58,9 @@ pub struct App {
     /// The public URLs of charges.
     pub public_urls: PublicUrls,
     /// Which addresses webhooks may be sent to.
-    pub addresses: AddressPolicy,
+    pub address_policy: AddressPolicy,
     /// Whether `GET /v1/charges` is served.
-    pub charge_list: bool,
+    pub charge_list_enabled: bool,
 }
 
 impl App {
@@ -95,8 +95,8 @@ impl App {
             resends: Resends::new(store),
             clock,
             public_urls: PublicUrls::new(&required(var, "CHECKOUT_BASE_URL")?)?,
-            addresses: address_policy(var),
-            charge_list: var("CHARGE_LIST").as_deref() != Some("off"),
+            address_policy: address_policy(var),
+            charge_list_enabled: var("CHARGE_LIST").as_deref() != Some("off"),
         })
     }
 

@@ -64,7 +64,7 @@ impl From<ObjectStoreError> for Problem {
     fn from(error: ObjectStoreError) -> Self {
         match error {
             ObjectStoreError::Unavailable(_) => Self::Unavailable(error.to_string()),
-            ObjectStoreError::Unsigned(_) => Self::Internal(error.to_string()),
+            ObjectStoreError::PresigningFailed(_) => Self::Internal(error.to_string()),
         }
     }
 }

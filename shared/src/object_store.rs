@@ -12,7 +12,7 @@ pub enum ObjectStoreError {
     Unavailable(String),
     /// A URL can't be presigned. Presigning needs no request to S3, so the cause is a defect of the service.
     #[error("a URL can't be signed: {0}")]
-    Unsigned(String),
+    PresigningFailed(String),
 }
 
 /// Wraps an SDK error with all its causes as [`ObjectStoreError::Unavailable`].

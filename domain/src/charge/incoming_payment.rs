@@ -121,7 +121,7 @@ impl Return {
         Self {
             reason,
             id: ReturnId::derive(&incoming.payment_id, FULL_RETURN),
-            status: ReturnStatus::of(acquirer),
+            status: ReturnStatus::initial_at(acquirer),
         }
     }
 }

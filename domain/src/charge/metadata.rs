@@ -27,7 +27,7 @@ impl Default for Metadata {
 impl Metadata {
     /// Builds the metadata from a request. Removes reserved keys and keys that start with `_`, and stores the
     /// charge's description under `description`.
-    pub fn fold(sent: &Map<String, Value>, description: Option<&str>) -> Self {
+    pub fn from_request(sent: &Map<String, Value>, description: Option<&str>) -> Self {
         let stored = sent.iter().filter(|(key, _)| Self::keeps(key));
         let mut map: Map<String, Value> = stored.map(|(key, value)| (key.clone(), value.clone())).collect();
         if let Some(description) = description {
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     fn fold(sent: &Value, description: Option<&str>) -> Value {
-        Value::Object(Metadata::fold(sent.as_object().unwrap(), description).to_map())
+        Value::Object(Metadata::from_request(sent.as_object().unwrap(), description).to_map())
     }
 
     #[test]

@@ -248,7 +248,7 @@ fn return_unapplied(
     // can.
     let id = PostingId::derive(now, &incoming.key().joined(), incoming.version);
     let cause = Cause { id, ..cause(charge, &payment.id, now) };
-    let posting = rules::unapplied(cause, payment.amount, ReturnStatus::of(charge.acquirer));
+    let posting = rules::unapplied(cause, payment.amount, ReturnStatus::initial_at(charge.acquirer));
     RecordedPayment { incoming_payment: IncomingPaymentWrite::Insert(incoming), posting }
 }
 
@@ -305,7 +305,7 @@ fn return_held(
     };
     let incoming = IncomingPayment::returned_after_hold(charge, &payment, reason, now);
     let cause = cause(&next, &held.payment_id, now);
-    let posting = rules::review_returned(cause, charge.amount, ReturnStatus::of(charge.acquirer));
+    let posting = rules::review_returned(cause, charge.amount, ReturnStatus::initial_at(charge.acquirer));
     Outcome::Paid {
         charge: Box::new(next),
         moved: Box::new(RecordedPayment {

@@ -85,7 +85,7 @@ impl From<EndToEndId> for AcquirerPaymentId {
 
 impl AcquirerPaymentId {
     /// Returns the id of a charge's card authorisation at the sandbox. A charge has at most one.
-    pub fn of_card(charge: ChargeId) -> Self {
+    pub fn for_card_authorisation(charge: ChargeId) -> Self {
         Self(format!("C{}", charge.txid()).into())
     }
 

@@ -159,7 +159,7 @@ impl PostingId {
     }
 
     /// Returns the last 8 bits of the hash or randomness, which distribute postings evenly over shards.
-    pub fn spread(&self) -> u8 {
+    pub fn shard_byte(&self) -> u8 {
         self.0.0.to_be_bytes().last().copied().unwrap_or_default()
     }
 }

@@ -60,7 +60,7 @@ impl DeliveryId {
     }
 
     /// Derives the id of a delivery that a resend request creates. It begins with the request's time.
-    pub fn of_resend(event: &EventId, endpoint: Option<EndpointId>, resend: &ResendId) -> Self {
+    pub fn for_resend(event: &EventId, endpoint: Option<EndpointId>, resend: &ResendId) -> Self {
         Self(Ulid::with_time_of(resend.0, &Self::hash(event, endpoint, &resend.0.0.to_be_bytes())))
     }
 
@@ -135,7 +135,7 @@ mod tests {
         assert_ne!(id, DeliveryId::derive(&event, None));
         let requested = at("2026-11-22T00:00:00Z");
         let resent =
-            |random| DeliveryId::of_resend(&event, Some(endpoint), &ResendId::new(requested, random));
+            |random| DeliveryId::for_resend(&event, Some(endpoint), &ResendId::new(requested, random));
         assert_eq!(resent([7; 10]).timestamp(), Some(requested));
         assert_eq!(resent([7; 10]), resent([7; 10]));
         assert_ne!(resent([7; 10]), resent([8; 10]));

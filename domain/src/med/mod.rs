@@ -329,17 +329,17 @@ impl CaseStep {
 }
 
 /// Prefix of the sort keys of cases.
-pub const SORT: &str = "case#";
+pub const CASE_SORT: &str = "case#";
 
 impl MedCase {
     /// Returns the primary key of a case. The row is in its charge's partition.
     pub fn key_of(id: MedCaseId) -> Key {
-        Key { sk: format!("{SORT}{}", id.key()), ..Charge::key_of(id.charge()) }
+        Key { sk: format!("{CASE_SORT}{}", id.key()), ..Charge::key_of(id.charge()) }
     }
 
     /// Checks whether a key of the state table is that of a case.
     pub fn is_at(key: &Key) -> bool {
-        key.sk.starts_with(SORT) && key.pk.starts_with("charge#")
+        key.sk.starts_with(CASE_SORT) && key.pk.starts_with("charge#")
     }
 
     /// Opens a case on a charge.
@@ -586,7 +586,7 @@ impl MedCase {
     /// # Errors
     ///
     /// Fails when the case is over or has the maximum number of files.
-    pub fn takes_evidence(&self) -> Result<(), EvidenceRefused> {
+    pub fn check_evidence_allowed(&self) -> Result<(), EvidenceRefused> {
         if self.status.is_over() {
             return Err(EvidenceRefused::CaseOver(self.status));
         }
@@ -599,7 +599,7 @@ impl MedCase {
     ///
     /// Fails when the case is over or has the maximum number of files.
     pub fn with_evidence(&self, now: Timestamp) -> Result<Self, EvidenceRefused> {
-        self.takes_evidence()?;
+        self.check_evidence_allowed()?;
         Ok(Self { evidence_count: self.evidence_count.saturating_add(1), ..self.next_version(now) })
     }
 

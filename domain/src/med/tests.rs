@@ -101,7 +101,7 @@ fn a_case_accepts_evidence_until_it_is_over_or_full() {
     let step = opened(&paid(), "1", None);
     let appealed = step.case.appealed(&step.charge, &reason(), at(110)).unwrap().case;
     for case in [&step.case, &appealed] {
-        assert!(case.takes_evidence().is_ok());
+        assert!(case.check_evidence_allowed().is_ok());
         let last = MedCase { evidence_count: MAX_EVIDENCE - 1, ..case.clone() };
         let full = last.with_evidence(at(120)).unwrap();
         assert_eq!((full.evidence_count, full.version), (MAX_EVIDENCE, case.version + 1));
@@ -110,7 +110,7 @@ fn a_case_accepts_evidence_until_it_is_over_or_full() {
     }
     for decision in Decision::all() {
         let over = step.case.decided(&step.charge, decision, at(130)).unwrap().unwrap().case;
-        assert!(matches!(over.takes_evidence(), Err(EvidenceRefused::CaseOver(_))));
+        assert!(matches!(over.check_evidence_allowed(), Err(EvidenceRefused::CaseOver(_))));
         assert!(matches!(over.with_evidence(at(140)), Err(EvidenceRefused::CaseOver(_))));
     }
 }

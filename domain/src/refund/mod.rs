@@ -171,7 +171,7 @@ pub struct RefundStep {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RefundPlan {
     /// The parameters that determine which sums the refund takes from the charge.
-    pub asked: RefundParameters,
+    pub parameters: RefundParameters,
     /// Pix key that a cash-out is sent to. `None`: it is sent to the payer.
     pub destination: Option<PixKey>,
     /// True when `destination` is not the payer's document as the bank reported it.
@@ -241,7 +241,7 @@ impl Refund {
         }
         let Some(applied) = &charge.applied_payment else { return Err(RefundRefused::NotSettled) };
         let now = now.strictly_after(charge.updated_at);
-        let (funds, share) = charge.reserve_refund(&plan.asked)?;
+        let (funds, share) = charge.reserve_refund(&plan.parameters)?;
         let next = Charge { funds, ..transition::next_version(charge.clone(), now) };
         let refund = Self {
             id,

@@ -119,7 +119,7 @@ impl Wallet {
     ///
     /// Fails when the counter would not fit 64 bits.
     pub fn add_credits(&mut self, account: LedgerAccount, by: MinorUnits) -> Result<(), MoneyError> {
-        grow(&mut self.totals.entry(account).or_default().credits, by)
+        add_to_counter(&mut self.totals.entry(account).or_default().credits, by)
     }
 
     /// Adds to an account's debits.
@@ -128,7 +128,7 @@ impl Wallet {
     ///
     /// Fails when the counter would not fit 64 bits.
     pub fn add_debits(&mut self, account: LedgerAccount, by: MinorUnits) -> Result<(), MoneyError> {
-        grow(&mut self.totals.entry(account).or_default().debits, by)
+        add_to_counter(&mut self.totals.entry(account).or_default().debits, by)
     }
 
     /// Changes the pending sum that is released on a day. `by` is negative for a release.
@@ -137,7 +137,7 @@ impl Wallet {
     ///
     /// Fails when the counter would not fit 64 bits.
     pub fn add_held(&mut self, day: Day, by: MinorUnits) -> Result<(), MoneyError> {
-        grow(self.held.entry(day).or_default(), by)
+        add_to_counter(self.held.entry(day).or_default(), by)
     }
 }
 
@@ -146,7 +146,7 @@ impl Wallet {
 /// # Errors
 ///
 /// Fails when the counter would not fit 64 bits.
-pub fn grow(counter: &mut MinorUnits, by: MinorUnits) -> Result<(), MoneyError> {
+pub fn add_to_counter(counter: &mut MinorUnits, by: MinorUnits) -> Result<(), MoneyError> {
     *counter = counter.checked_add(by)?;
     Ok(())
 }

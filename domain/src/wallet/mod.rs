@@ -14,7 +14,7 @@ pub mod rules;
 #[cfg(test)]
 mod tests;
 
-pub use balance::{Release, Totals, Wallet, grow};
+pub use balance::{Release, Totals, Wallet, add_to_counter};
 pub use movement::{CaseClawback, RefundShare, RefundStrategy, ReturnStatus, Settlement};
 pub use posting::{Cause, Posting, PostingKind, Subject, Transfer};
 use serde::{Deserialize, Serialize};

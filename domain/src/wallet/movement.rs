@@ -86,7 +86,7 @@ pub struct RefundShare {
 impl RefundShare {
     /// Returns the surplus of the returned fees over the gross; zero if there is none. It is credited to the
     /// merchant after the refund has reached the payer.
-    pub fn credit(&self) -> MinorUnits {
+    pub fn fee_surplus(&self) -> MinorUnits {
         self.fees.above(self.gross)
     }
 
@@ -122,7 +122,7 @@ pub enum ReturnStatus {
 
 impl ReturnStatus {
     /// Returns the first status of a return at this acquirer.
-    pub fn of(acquirer: AcquirerName) -> Self {
+    pub fn initial_at(acquirer: AcquirerName) -> Self {
         if acquirer.traits().returns_at_once { Self::Returned } else { Self::Requested }
     }
 }

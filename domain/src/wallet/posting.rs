@@ -83,7 +83,7 @@ impl PostingKind {
     ];
 
     /// Returns the kind's name in the statement; `other` for kinds that are not in it.
-    pub fn word(self) -> &'static str {
+    pub fn statement_type(self) -> &'static str {
         Self::IN_STATEMENT.iter().find(|(_, kind)| *kind == self).map_or("other", |(name, _)| *name)
     }
 

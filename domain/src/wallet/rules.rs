@@ -107,7 +107,7 @@ pub fn refund_requested(
 /// failed refund need not debit it again.
 pub fn refund_completed(cause: Cause, share: &RefundShare) -> Result<Posting, MoneyError> {
     let paid = transfer(RefundsInFlight, AcquirerClearing, share.gross);
-    let credit = share.credit();
+    let credit = share.fee_surplus();
     if credit.is_positive() {
         let credited = transfer(RefundsInFlight, MerchantAvailable, credit);
         let fee = credit.checked_neg()?;

@@ -376,7 +376,10 @@ impl World {
         assert_eq!(tranches, self.pending());
         assert_eq!(
             balance(RefundsInFlight),
-            self.refunds.iter().map(|(_, share)| share.gross.minor() + share.credit().get()).sum::<i64>()
+            self.refunds
+                .iter()
+                .map(|(_, share)| share.gross.minor() + share.fee_surplus().get())
+                .sum::<i64>()
         );
         assert_eq!(balance(Payouts), self.payouts.iter().map(|amount| amount.minor()).sum::<i64>());
         let held: i64 = self.charges.iter().map(|charge| charge.funds.med_held.get()).sum();
@@ -639,7 +642,7 @@ fn a_surplus_of_returned_fees_is_credited_when_the_last_refund_completes() {
     assert_eq!(before, 10_000 + 9_833 - 9_834);
     world.refund(0, &devolution(None));
     let (_, last) = *world.refunds.last().unwrap();
-    assert_eq!((last.gross.minor(), last.fees.total(), last.credit()), (1, minor(2), minor(1)));
+    assert_eq!((last.gross.minor(), last.fees.total(), last.fee_surplus()), (1, minor(2), minor(1)));
     assert_eq!(
         world.available(),
         before,

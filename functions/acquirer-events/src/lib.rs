@@ -192,7 +192,7 @@ async fn review(
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();
     let decisions = [("approve", Decision::Approve), ("return", Decision::Return)];
-    let decision = fields.required_word(&Object::root(&body), "decision", &decisions);
+    let decision = fields.required_one_of(&Object::root(&body), "decision", &decisions);
     let terms = caller.settings.terms.for_method(charge.clone().read_at(now).method());
     apply(&app, charge, &Command::Review { decision: fields.finish(decision)?, terms }, now).await
 }
@@ -203,7 +203,7 @@ async fn resolve_refund(
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();
     let ends = [("REFUNDED", RefundOutcome::Refunded), ("FAILED", RefundOutcome::Failed)];
-    let end = fields.required_word(&Object::root(&body), "status", &ends);
+    let end = fields.required_one_of(&Object::root(&body), "status", &ends);
     let refund = app.refunds.end(refund, fields.finish(end)?, now).await?;
     Ok(Json(RefundView::new(&refund)).into_response())
 }

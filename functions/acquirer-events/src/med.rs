@@ -39,7 +39,7 @@ pub(crate) async fn resolve(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     let mut fields = Fields::new();
-    let decision = fields.required_word(&Object::root(&body), "decision", &Decision::vocabulary());
+    let decision = fields.required_one_of(&Object::root(&body), "decision", &Decision::vocabulary());
     let case = app.cases.decide(case, fields.finish(decision)?, None, now).await?;
     Ok(Json(CaseView::new(&case)).into_response())
 }

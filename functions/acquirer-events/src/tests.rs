@@ -5,7 +5,7 @@ use domain::charge::{Artefacts, Card, Charge, TransactionStatus};
 use domain::payment_method::PaymentMethod;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use shared::http::json::read;
+use shared::http::json::parse_object;
 
 use super::*;
 
@@ -13,7 +13,7 @@ use super::*;
 mod charges;
 
 fn parse(body: &Value) -> Result<SandboxPayment, Problem> {
-    let body = read(body.to_string().as_bytes()).unwrap();
+    let body = parse_object(body.to_string().as_bytes()).unwrap();
     SandboxPayment::parse(&body, &waiting(), at(60))
 }
 

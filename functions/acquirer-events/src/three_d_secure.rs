@@ -80,7 +80,7 @@ async fn find(app: &App, raw_id: RawId) -> Result<Option<StoredCharge>, Problem>
     let id = raw_id.ok().and_then(|Path(raw)| format!("ch_{raw}").parse::<ChargeId>().ok());
     let charge = app.charges.find(id).await?;
     let is_by_card =
-        |charge: &Charge| charge.acquirer.traits().plays_issuer && charge.artefacts.card.is_some();
+        |charge: &Charge| charge.acquirer.traits().simulates_issuer && charge.artefacts.card.is_some();
     Ok(charge.filter(|charge| is_by_card(charge.as_stored())))
 }
 
@@ -117,7 +117,7 @@ async fn apply(app: &App, stored: StoredCharge, step: &str, now: Timestamp) -> R
                 .ok_or_else(|| Problem::Internal("the account of a charge does not exist".to_owned()))?;
             let payment = Payment {
                 // The id is derived from the charge, so approving twice yields one payment.
-                id: AcquirerPaymentId::of_card(charge.id),
+                id: AcquirerPaymentId::for_card_authorisation(charge.id),
                 method: PaymentMethod::CreditCard,
                 amount: charge.amount,
                 payer_document: charge.payer_tax_id(),

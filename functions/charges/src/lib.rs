@@ -6,7 +6,7 @@ use axum::{Json, Router};
 use domain::charge::StoredCharge;
 use shared::app::App;
 use shared::charge::ChargeFilter;
-use shared::charge::request::{NewCharge, Surface};
+use shared::charge::request::{ChargeRoute, NewCharge};
 use shared::charge::view::{ChargeListView, ChargeView, QrImage};
 use shared::extract::{Authenticated, AuthenticatedQuery, CallerOwned, Deferred};
 use shared::http::{Fields, JsonBody, Problem, RequestContext, with_middleware};
@@ -19,7 +19,7 @@ const IDEMPOTENCY_KEY_CHARS: std::ops::RangeInclusive<usize> = 8..=128;
 
 /// Builds the function's routes. With `CHARGE_LIST=off`, `GET /v1/charges` answers 404.
 pub fn router(app: App) -> Router {
-    let charges = if app.charge_list { post(create).get(list) } else { post(create) };
+    let charges = if app.charge_list_enabled { post(create).get(list) } else { post(create) };
     let routes = Router::new()
         .route("/v1/charges", charges)
         .route("/v1/pix/charges", post(create_pix))
@@ -33,7 +33,7 @@ async fn create(
     context: RequestContext,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
-    create_by(Surface::Charges, authenticated, &context, body).await
+    create_by(ChargeRoute::Charges, authenticated, &context, body).await
 }
 
 async fn create_pix(
@@ -41,11 +41,11 @@ async fn create_pix(
     context: RequestContext,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
-    create_by(Surface::PixCharges, authenticated, &context, body).await
+    create_by(ChargeRoute::PixCharges, authenticated, &context, body).await
 }
 
 async fn create_by(
-    surface: Surface,
+    surface: ChargeRoute,
     Authenticated { app, caller, now }: Authenticated,
     context: &RequestContext,
     body: Result<JsonBody, Problem>,
@@ -54,7 +54,7 @@ async fn create_by(
     let idempotency_key = idempotency_key(&mut fields, context);
     let body = match body {
         Ok(body) => body,
-        Err(problem) => return Err(fields.with(problem)),
+        Err(problem) => return Err(fields.with_failures_of(problem)),
     };
     let request = NewCharge::from_body(&mut fields, &body.0, surface);
     let (idempotency_key, request) = fields.finish(idempotency_key.zip(request))?;

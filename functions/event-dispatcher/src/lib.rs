@@ -199,7 +199,7 @@ impl Dispatcher {
             send(&self.acquirers, &acquirers),
             send(&self.emails, &emails),
             self.publish_all(changes),
-            self.count(counts),
+            self.count_changes(counts),
             self.record_all(audits),
             Box::pin(self.schedule_counting(&deliveries)),
             Box::pin(self.abandon(&abandonments))

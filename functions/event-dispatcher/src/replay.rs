@@ -120,7 +120,7 @@ impl Dispatcher {
     }
 
     /// Parses an object's records without processing them.
-    pub async fn look_at(&self, object: &QuarantinedObject) -> Result<ReplaySummary, ReplayError> {
+    pub async fn inspect(&self, object: &QuarantinedObject) -> Result<ReplaySummary, ReplayError> {
         let records = self.fetch(object).await?;
         let unreadable = records.iter().filter(|record| self.read(record).is_err());
         let unreadable: Vec<String> = unreadable.map(sequence_number).collect();

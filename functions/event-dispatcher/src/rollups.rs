@@ -18,7 +18,7 @@ impl Dispatcher {
     /// Adds changes to the rollups. Each change comes with the sequence number of its stream record. If a scope fails,
     /// returns the sequence numbers of all its changes; a repeated call skips those that were counted already. Scopes
     /// are counted concurrently, because they share no row.
-    pub(crate) async fn count(&self, changes: Vec<(String, RollupChange)>) -> Vec<String> {
+    pub(crate) async fn count_changes(&self, changes: Vec<(String, RollupChange)>) -> Vec<String> {
         let mut by_scope: HashMap<Scope, (Vec<String>, Vec<RollupChange>)> = HashMap::new();
         for (sequence_number, change) in changes {
             let (sequence_numbers, changes) = by_scope.entry(change.scope).or_default();

@@ -121,7 +121,7 @@ fn refund() -> RefundStep {
         is_held: false,
     };
     let plan = RefundPlan {
-        asked,
+        parameters: asked,
         destination: None,
         third_party: false,
         limit: None,

@@ -64,7 +64,7 @@ async fn create(
     Authenticated { app, caller, now }: Authenticated,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let NewPayment { idempotency_key, charge: request } = NewPayment::parse(&body, &app.addresses)?;
+    let NewPayment { idempotency_key, charge: request } = NewPayment::parse(&body, &app.address_policy)?;
     let key = (IdempotencyNamespace::Payments, idempotency_key.as_str());
     let created =
         create_charge((&app.charges, &app.acquirers), &caller, key, request, &app.public_urls, now).await?;

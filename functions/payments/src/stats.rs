@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use domain::calendar::Window;
+use domain::calendar::BusinessDayRange;
 use shared::extract::AuthenticatedQuery;
 use shared::http::Problem;
 use shared::rollup::view::{MetricsView, StatsQuery, StatsView};
@@ -11,7 +11,7 @@ pub(crate) async fn stats(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
 ) -> Result<Response, Problem> {
     let parameters = StatsQuery::parse_stats(&query)?;
-    let window = Window::of_business_days(parameters.days, now);
+    let window = BusinessDayRange::of_business_days(parameters.days, now);
     let rows = app.rollups.for_window(&caller.scope, window).await?;
     Ok(Json(StatsView::new(window, &rows)).into_response())
 }
@@ -20,7 +20,7 @@ pub(crate) async fn metrics(
     AuthenticatedQuery { app, caller, query, now }: AuthenticatedQuery,
 ) -> Result<Response, Problem> {
     let parameters = StatsQuery::parse_metrics(&query)?;
-    let window = Window::of_business_days(parameters.days, now);
+    let window = BusinessDayRange::of_business_days(parameters.days, now);
     let rows = app.rollups.for_window(&caller.scope, window).await?;
     Ok(Json(MetricsView::new(&parameters, &rows)).into_response())
 }

@@ -54,7 +54,7 @@ async fn statement(
     AuthenticatedQuery { app, caller, query, .. }: AuthenticatedQuery,
     context: RequestContext,
 ) -> Result<Response, Problem> {
-    match context.headers.accept.prefers(MediaType::Csv, MediaType::Json) {
+    match context.headers.accept.preferred(MediaType::Csv, MediaType::Json) {
         MediaType::Json => {
             let page =
                 app.wallets.statement(&caller.scope, &StatementFilter::parse(&query, JSON_PAGE)?).await?;

@@ -17,7 +17,7 @@ pub(crate) async fn register(
     Authenticated { app, caller, now }: Authenticated,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let request = NewEndpoint::parse(&body, &app.addresses)?;
+    let request = NewEndpoint::parse(&body, &app.address_policy)?;
     let id = EndpointId::new(now, random::bytes()?);
     let endpoint = app.endpoints.register(&caller, request, (id, new_secret()?), now).await?;
     Ok((StatusCode::CREATED, Json(EndpointView::with_secret(&endpoint))).into_response())
@@ -33,7 +33,7 @@ pub(crate) async fn read(
     Authenticated { app, caller, .. }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
 ) -> Result<Response, Problem> {
-    let endpoint = app.endpoints.find(&caller.scope, Endpoints::named(id)?).await?;
+    let endpoint = app.endpoints.find(&caller.scope, Endpoints::require_id(id)?).await?;
     Ok(Json(EndpointView::new(&endpoint)).into_response())
 }
 
@@ -42,8 +42,8 @@ pub(crate) async fn change(
     IdPath(id): IdPath<EndpointId>,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let change = EndpointChange::parse(&body, &app.addresses)?;
-    let endpoint = app.endpoints.change(&caller, Endpoints::named(id)?, &change, now).await?;
+    let change = EndpointChange::parse(&body, &app.address_policy)?;
+    let endpoint = app.endpoints.change(&caller, Endpoints::require_id(id)?, &change, now).await?;
     Ok(Json(EndpointView::new(&endpoint)).into_response())
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn delete(
     Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
 ) -> Result<Response, Problem> {
-    app.endpoints.delete(&caller, Endpoints::named(id)?, now).await?;
+    app.endpoints.delete(&caller, Endpoints::require_id(id)?, now).await?;
     Ok(Json(json!({ "deleted": true })).into_response())
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn rotate_secret(
     IdPath(id): IdPath<EndpointId>,
     body: Result<JsonBody, Problem>,
 ) -> Result<Response, Problem> {
-    let id = Endpoints::named(id)?;
+    let id = Endpoints::require_id(id)?;
     // In the contract, the body repeats the id of the path. The body's id may be missing, but a different one
     // is refused.
     let id_in_body = body?.0.remove("id").filter(|id_in_body| !id_in_body.is_null());
@@ -76,7 +76,7 @@ pub(crate) async fn test(
     Authenticated { app, caller, now }: Authenticated,
     IdPath(id): IdPath<EndpointId>,
 ) -> Result<Response, Problem> {
-    let endpoint = app.endpoints.find(&caller.scope, Endpoints::named(id)?).await?;
+    let endpoint = app.endpoints.find(&caller.scope, Endpoints::require_id(id)?).await?;
     let resend = ResendId::new(now, random::bytes()?);
     let (delivery, body) = app.resends.test(&endpoint, resend, now).await?;
     Ok(Json(DeliveryView::new(&delivery, Some(&body))).into_response())

@@ -278,7 +278,7 @@ fn key(row: &Item) -> Item {
 }
 
 async fn page_of(deliveries: &Deliveries, scope: &Scope, query: &str, now: Timestamp) -> Value {
-    let filter = DeliveryFilter::parse(&Query::of(Some(query))).unwrap();
+    let filter = DeliveryFilter::parse(&Query::parse(Some(query))).unwrap();
     let page = deliveries.list(scope, &filter, now).await.unwrap();
     serde_json::to_value(DeliveryListView::new(&page, &filter)).unwrap()
 }

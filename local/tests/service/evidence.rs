@@ -7,7 +7,7 @@ use http_body_util::BodyExt as _;
 use med::Med;
 use serde_json::{Value, json};
 use shared::med::evidence::{
-    CaseEvidence, EvidenceFiles, EvidenceRow, KEPT_PREFIX, PENDING_DAYS, PENDING_PREFIX,
+    CONFIRMED_PREFIX, CaseEvidence, EvidenceFiles, EvidenceRow, PENDING_DAYS, PENDING_PREFIX,
 };
 use shared::object_store::ObjectStoreError;
 use shared::store::Aws;
@@ -172,7 +172,7 @@ async fn the_storage_refuses_requests_that_differ_from_the_signed_upload() {
     assert_eq!(refused(&[("x-amz-meta-name", "x")], PNG).await, 403);
     assert_eq!(refused(&[("authorization", "Bearer x")], PNG).await, 400);
     let at = |url: &str| json!({"upload_url": url, "upload_headers": ticket["upload_headers"]});
-    let other_prefix = url.replace(PENDING_PREFIX, KEPT_PREFIX);
+    let other_prefix = url.replace(PENDING_PREFIX, CONFIRMED_PREFIX);
     let (start, signature) = url.split_once("X-Amz-Signature=").unwrap();
     let other_digit = if signature.starts_with('0') { '1' } else { '0' };
     let other_signature = format!("{start}X-Amz-Signature={other_digit}{}", &signature[1..]);
@@ -278,8 +278,14 @@ async fn a_file_replaced_during_its_check_is_not_stored_as_evidence() {
     service.upload_unchecked(&case, &ticket, b"MZ and so on, not a picture").await;
     let refused = evidence.files.copy_confirmed(&upload, &arrived, &checked).await.unwrap_err();
     assert!(matches!(refused, ObjectStoreError::Unavailable(_)), "{refused:?}");
-    let stored =
-        service.s3().list_objects_v2().bucket("documents-bucket").prefix(KEPT_PREFIX).send().await.unwrap();
+    let stored = service
+        .s3()
+        .list_objects_v2()
+        .bucket("documents-bucket")
+        .prefix(CONFIRMED_PREFIX)
+        .send()
+        .await
+        .unwrap();
     assert!(stored.contents().is_empty(), "{stored:?}");
     assert_eq!(service.complete(&case, &ticket).await.code(), "EVIDENCE_SIZE_MISMATCH");
 }
@@ -400,7 +406,7 @@ fn the_template_expires_pending_uploads_and_limits_the_function_to_both_prefixes
     assert_eq!(rule["ExpirationInDays"], PENDING_DAYS);
     assert_eq!(rule["NoncurrentVersionExpiration"]["NoncurrentDays"], PENDING_DAYS);
     // Confirmed evidence is outside that prefix.
-    assert!(!KEPT_PREFIX.starts_with(PENDING_PREFIX));
+    assert!(!CONFIRMED_PREFIX.starts_with(PENDING_PREFIX));
     assert!(rules.iter().all(|rule| rule.get("ExpirationInDays").is_none() || rule.get("Prefix").is_some()));
 
     // The first policy is a managed one that only denies.
@@ -429,7 +435,7 @@ fn the_template_expires_pending_uploads_and_limits_the_function_to_both_prefixes
                 format!("${{DocumentsBucket.Arn}}/{PENDING_PREFIX}*"),
                 vec!["s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"]
             ),
-            (format!("${{DocumentsBucket.Arn}}/{KEPT_PREFIX}*"), vec!["s3:GetObject", "s3:PutObject"]),
+            (format!("${{DocumentsBucket.Arn}}/{CONFIRMED_PREFIX}*"), vec!["s3:GetObject", "s3:PutObject"]),
             ("DocumentsBucket.Arn".to_owned(), vec!["s3:ListBucket"]),
         ]
     );

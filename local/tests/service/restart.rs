@@ -129,7 +129,7 @@ async fn events_that_were_not_delivered_before_a_kill_are_delivered_after_the_re
         let events = hooks
             .iter()
             .filter(|hook| hook.header("x-service-event-type") == name)
-            .map(crate::support::Hook::json);
+            .map(crate::support::ReceivedWebhook::json);
         events
             .map(|event| id(&event["data"]["object"]).to_owned())
             .collect::<std::collections::BTreeSet<String>>()

@@ -319,12 +319,12 @@ pub(crate) async fn eventually<T, F: AsyncFnMut() -> Option<T>>(expected: &str, 
 
 /// A webhook request as the merchant's server received it.
 #[derive(Clone, Debug)]
-pub(crate) struct Hook {
+pub(crate) struct ReceivedWebhook {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Hook {
+impl ReceivedWebhook {
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).unwrap_or_else(|| panic!("the webhook has no header {name}")).to_str().unwrap()
     }
@@ -340,7 +340,7 @@ type Reply = Arc<dyn Fn(usize) -> Response + Send + Sync>;
 /// A merchant's server that records each webhook request.
 pub(crate) struct Listener {
     pub(crate) url: String,
-    hooks: Arc<Mutex<Vec<Hook>>>,
+    hooks: Arc<Mutex<Vec<ReceivedWebhook>>>,
     _server: tokio::task::JoinHandle<()>,
 }
 
@@ -350,14 +350,14 @@ impl Listener {
     }
 
     pub(crate) async fn answering(reply: impl Fn(usize) -> Response + Send + Sync + 'static) -> Self {
-        let hooks: Arc<Mutex<Vec<Hook>>> = Arc::default();
-        let state: (Arc<Mutex<Vec<Hook>>>, Reply) = (hooks.clone(), Arc::new(reply));
-        let record_and_reply = |Shared((hooks, reply)): Shared<(Arc<Mutex<Vec<Hook>>>, Reply)>,
+        let hooks: Arc<Mutex<Vec<ReceivedWebhook>>> = Arc::default();
+        let state: (Arc<Mutex<Vec<ReceivedWebhook>>>, Reply) = (hooks.clone(), Arc::new(reply));
+        let record_and_reply = |Shared((hooks, reply)): Shared<(Arc<Mutex<Vec<ReceivedWebhook>>>, Reply)>,
                                 headers: HeaderMap,
                                 body: Bytes| async move {
             let number = {
                 let mut hooks = hooks.lock().unwrap();
-                hooks.push(Hook { headers, body });
+                hooks.push(ReceivedWebhook { headers, body });
                 hooks.len() - 1
             };
             reply(number)
@@ -369,18 +369,18 @@ impl Listener {
         Self { url, hooks, _server: server }
     }
 
-    pub(crate) fn hooks(&self) -> Vec<Hook> {
+    pub(crate) fn hooks(&self) -> Vec<ReceivedWebhook> {
         self.hooks.lock().unwrap().clone()
     }
 
     /// Waits until at least `count` webhooks have arrived. Returns all webhooks so far.
-    pub(crate) async fn received(&self, count: usize) -> Vec<Hook> {
+    pub(crate) async fn received(&self, count: usize) -> Vec<ReceivedWebhook> {
         eventually("the webhooks arrive", async || Some(self.hooks()).filter(|hooks| hooks.len() >= count))
             .await
     }
 
     /// Waits for a webhook of the event type `name`. Returns the first one.
-    pub(crate) async fn wait_for_event(&self, name: &str) -> Hook {
+    pub(crate) async fn wait_for_event(&self, name: &str) -> ReceivedWebhook {
         eventually(name, async || {
             self.hooks().into_iter().find(|hook| hook.header("x-service-event-type") == name)
         })

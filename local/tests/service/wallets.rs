@@ -21,7 +21,7 @@ use shared::payout::{PayoutError, Payouts};
 use shared::services::verify_ledger;
 use shared::store::{CommitOutcome, Write};
 use shared::wallet::counters::{self, DebitCheck};
-use shared::wallet::{Adjustment, AdjustmentOutcome, CreditsRead, DebitPlan, Wallets};
+use shared::wallet::{Adjustment, AdjustmentOutcome, CachedCredits, DebitPlan, Wallets};
 use std::collections::HashMap;
 use tokio::task::JoinSet;
 
@@ -637,7 +637,7 @@ async fn the_postings_of_refunds_and_cases_debit_covered_balances_or_write_nothi
     let refund = async |share: &RefundShare| {
         let posting = rules::refund_requested(cause(), share, Some(held.day)).unwrap();
         let mut update = store.start_update("a wallet");
-        let mut credits = CreditsRead::default();
+        let mut credits = CachedCredits::default();
         match wallets.plan_debit(&mut update, &mut credits, &posting, Vec::new()).await.unwrap() {
             DebitPlan::Writes(writes) => Ok(store.commit(writes).await.unwrap()),
             DebitPlan::Short { needed, available } => Err((needed, available)),

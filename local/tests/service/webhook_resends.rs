@@ -10,7 +10,7 @@ use local::stack::Options;
 use serde_json::{Value, json};
 
 use crate::invocations::dispatch;
-use crate::support::{Hook, Listener, Service, eventually, id};
+use crate::support::{Listener, ReceivedWebhook, Service, eventually, id};
 use crate::webhooks::{CANONICAL, LEGACY, secret, verify, verify_legacy, wait_for_empty_queue};
 
 async fn resend(service: &Service, payment: &Value) -> Value {
@@ -18,7 +18,7 @@ async fn resend(service: &Service, payment: &Value) -> Value {
     service.post(&path, &json!({})).await.expect(200)
 }
 
-fn of_event_type<'a>(hooks: &'a [Hook], name: &str) -> Vec<&'a Hook> {
+fn of_event_type<'a>(hooks: &'a [ReceivedWebhook], name: &str) -> Vec<&'a ReceivedWebhook> {
     hooks.iter().filter(|hook| hook.header("x-service-event-type") == name).collect()
 }
 

@@ -8,7 +8,7 @@ use local::stack::Options;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::support::{Hook, Listener, Service, eventually, id};
+use crate::support::{Listener, ReceivedWebhook, Service, eventually, id};
 
 pub(crate) const CANONICAL: [&str; 4] = ["charge.created", "charge.paid", "charge.failed", "charge.expired"];
 
@@ -32,7 +32,7 @@ fn hmac(secret: &str, parts: &[&[u8]]) -> String {
 
 /// Verifies the signature of a canonical event as a merchant does: by the contract, without the service's own code.
 /// Returns the signature's timestamp in seconds.
-pub(crate) fn verify(hook: &Hook, secret: &str) -> i64 {
+pub(crate) fn verify(hook: &ReceivedWebhook, secret: &str) -> i64 {
     let signature = hook.header("x-service-signature");
     let (t, v1) = signature.split_once(",v1=").unwrap();
     let t = t.strip_prefix("t=").unwrap();
@@ -41,7 +41,7 @@ pub(crate) fn verify(hook: &Hook, secret: &str) -> i64 {
 }
 
 /// Verifies the signature of a legacy event.
-pub(crate) fn verify_legacy(hook: &Hook, secret: &str) {
+pub(crate) fn verify_legacy(hook: &ReceivedWebhook, secret: &str) {
     let expected = format!("sha256={}", hmac(secret, &[&hook.body]));
     assert_eq!(hook.header("x-service-signature"), expected);
 }
@@ -244,7 +244,7 @@ async fn each_change_emits_a_legacy_event_signed_over_its_body() {
         .await
         .iter()
         .filter(|hook| hook.header("x-service-event-type") == "payment.status_changed")
-        .map(Hook::json)
+        .map(ReceivedWebhook::json)
         .collect();
     assert_eq!(status_changes.len(), 2);
     for status_change in status_changes {

@@ -217,7 +217,7 @@ impl ApiKeys {
 
     /// Copies the account's settings into a key's row, unless the row has newer settings. If the key was
     /// revoked, nothing changes.
-    pub async fn set_settings(&self, key: &Fingerprint, account: &Account) -> Result<(), StoreError> {
+    pub async fn copy_settings_to_key(&self, key: &Fingerprint, account: &Account) -> Result<(), StoreError> {
         let settings: AttributeValue =
             serde_dynamo::to_attribute_value(&account.settings).map_err(|error| corrupt(&error))?;
         let update = self
@@ -235,7 +235,7 @@ impl ApiKeys {
     /// Adds 1 to the counter `counter` of a key's row, removes the counters `stale`, and returns the row.
     /// `None`: there is no such key. While a rotation holds the row, the update is retried until the rotation
     /// has committed or failed.
-    pub(crate) async fn count(
+    pub(crate) async fn count_request(
         &self,
         key: &Fingerprint,
         counter: &str,
@@ -251,7 +251,11 @@ impl ApiKeys {
     }
 
     /// Removes counters of a key's row.
-    pub(crate) async fn forget(&self, key: &Fingerprint, counters: &[String]) -> Result<(), StoreError> {
+    pub(crate) async fn remove_counters(
+        &self,
+        key: &Fingerprint,
+        counters: &[String],
+    ) -> Result<(), StoreError> {
         let update = self
             .row(key)
             .condition_expression("attribute_exists(pk)")

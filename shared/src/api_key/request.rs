@@ -22,7 +22,7 @@ impl NewApiKey {
     pub fn parse(body: &JsonObject) -> Result<Self, Problem> {
         let mut fields = Fields::new();
         let root = Object::root(body);
-        let label = fields.line(&root, "label", 0, MAX_LABEL_CHARS).unwrap_or_default().to_owned();
+        let label = fields.single_line(&root, "label", 0, MAX_LABEL_CHARS).unwrap_or_default().to_owned();
         let mode = match fields.boolean(&root, "test") {
             Some(true) => Mode::Test,
             Some(false) | None => Mode::Live,
@@ -35,6 +35,6 @@ impl NewApiKey {
 /// and the new key has the old key's label.
 pub fn new_label(body: &JsonObject) -> Result<Option<String>, Problem> {
     let mut fields = Fields::new();
-    let label = fields.line(&Object::root(body), "label", 0, MAX_LABEL_CHARS).map(str::to_owned);
+    let label = fields.single_line(&Object::root(body), "label", 0, MAX_LABEL_CHARS).map(str::to_owned);
     fields.finish(Some(label))
 }

@@ -103,14 +103,15 @@ impl ApiKeys {
         let minute = now.seconds().div_euclid(SECONDS_A_MINUTE);
         let stale: Vec<String> =
             (1..=COUNTERS_REMOVED).map(|back| counter(minute.saturating_sub(back))).collect();
-        let item = self.count(&fingerprint, &counter(minute), &stale).await?.ok_or(Problem::Unauthorized)?;
+        let item =
+            self.count_request(&fingerprint, &counter(minute), &stale).await?.ok_or(Problem::Unauthorized)?;
         let used =
             item.get(&counter(minute)).and_then(|value| value.as_n().ok()).and_then(|text| text.parse().ok());
         let older_counters = older_counters(&item, minute);
         let row: ApiKey =
             serde_dynamo::from_item(item).map_err(|error| Problem::Internal(error.to_string()))?;
         if older_counters.len() > MAX_COUNTERS_LEFT {
-            self.forget(&fingerprint, &older_counters).await?;
+            self.remove_counters(&fingerprint, &older_counters).await?;
         }
         let limit = row.settings.rate_limit_per_minute;
         let used: u64 = used.unwrap_or(limit);

@@ -32,7 +32,7 @@ const HASH_BYTES: usize = 16;
 
 /// The charge route that received a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Surface {
+pub enum ChargeRoute {
     /// `POST /v1/charges`: `payment_method` is required.
     Charges,
     /// `POST /v1/pix/charges`: `payment_method` is optional, since the method is always Pix.
@@ -67,16 +67,16 @@ pub struct NewCharge {
 impl NewCharge {
     /// Validates a request's body. Adds every failing field to `fields`; returns `None` when `amount` is invalid. The
     /// request is valid only if `fields` has no failure.
-    pub fn from_body(fields: &mut Fields, body: &JsonObject, route: Surface) -> Option<Self> {
+    pub fn from_body(fields: &mut Fields, body: &JsonObject, route: ChargeRoute) -> Option<Self> {
         let root = Object::root(body);
         let amount = fields.amount(&root, "amount");
         let currency = currency(fields, &root);
         payment_method(fields, &root, route);
-        let description = fields.lines(&root, "description", 0, MAX_DESCRIPTION_CHARS);
+        let description = fields.multi_line(&root, "description", 0, MAX_DESCRIPTION_CHARS);
         let expires_in_seconds = expires_in(fields, &root);
         let sent_customer = fields.object(&root, "customer");
         let customer = Customer {
-            name: fields.line(&sent_customer, "name", 1, MAX_NAME_CHARS).map(str::to_owned),
+            name: fields.single_line(&sent_customer, "name", 1, MAX_NAME_CHARS).map(str::to_owned),
             document: fields.tax_id(&sent_customer, "document").map(Document::from),
             email: fields.email(&sent_customer, "email").map(str::to_owned),
             phone: fields.text(&sent_customer, "phone", 1, MAX_PHONE_CHARS).map(str::to_owned),
@@ -106,9 +106,9 @@ fn currency(fields: &mut Fields, root: &Object<'_>) -> Currency {
     Currency::BRL
 }
 
-fn payment_method(fields: &mut Fields, root: &Object<'_>, route: Surface) {
+fn payment_method(fields: &mut Fields, root: &Object<'_>, route: ChargeRoute) {
     match root.get("payment_method") {
-        None if route == Surface::PixCharges => {}
+        None if route == ChargeRoute::PixCharges => {}
         None => fields.reject("payment_method", "is required: send pix"),
         Some(JsonValue::String(method)) if method == "pix" => {}
         Some(_) => fields.reject("payment_method", "must be pix"),
@@ -158,7 +158,7 @@ pub(super) fn metadata(fields: &mut Fields, root: &Object<'_>, description: Opti
     if serde_json::to_vec(&sent).map_or(usize::MAX, |json| json.len()) > metadata::MAX_BYTES {
         fields.reject("metadata", format!("must be at most {} bytes of JSON", metadata::MAX_BYTES));
     }
-    Metadata::fold(&sent, description)
+    Metadata::from_request(&sent, description)
 }
 
 /// Hashes a request to create a charge. Sets `payment_method` to `pix` first: the Pix route accepts a request without
@@ -224,10 +224,10 @@ mod tests {
     use crate::http::json::{self, testing::object};
 
     fn parse(body: &Value) -> Result<NewCharge, Problem> {
-        parse_from(&object(body), Surface::Charges)
+        parse_from(&object(body), ChargeRoute::Charges)
     }
 
-    fn parse_from(body: &JsonObject, route: Surface) -> Result<NewCharge, Problem> {
+    fn parse_from(body: &JsonObject, route: ChargeRoute) -> Result<NewCharge, Problem> {
         let mut fields = Fields::new();
         let request = NewCharge::from_body(&mut fields, body, route);
         fields.finish(request)
@@ -254,11 +254,11 @@ mod tests {
     }
 
     fn failure_of_text(text: &str) -> (&'static str, Vec<String>) {
-        failure(parse_from(&json::read(text.as_bytes()).unwrap(), Surface::Charges))
+        failure(parse_from(&json::parse_object(text.as_bytes()).unwrap(), ChargeRoute::Charges))
     }
 
     fn hash_of_text(text: &str) -> String {
-        parse_from(&json::read(text.as_bytes()).unwrap(), Surface::Charges).unwrap().hash
+        parse_from(&json::parse_object(text.as_bytes()).unwrap(), ChargeRoute::Charges).unwrap().hash
     }
 
     #[test]
@@ -355,7 +355,7 @@ mod tests {
         let kept = parse(&body_with(json!({ "metadata": sent }))).unwrap().metadata.to_map();
         assert_eq!(kept.len(), 50);
         let with_stripped_key = r#"{"amount":1000,"payment_method":"pix","metadata":{"_n":1e400}}"#;
-        parse_from(&json::read(with_stripped_key.as_bytes()).unwrap(), Surface::Charges).unwrap();
+        parse_from(&json::parse_object(with_stripped_key.as_bytes()).unwrap(), ChargeRoute::Charges).unwrap();
     }
 
     #[test]
@@ -377,8 +377,8 @@ mod tests {
         }
         assert_eq!(parse(&body_with(json!({}))).unwrap().pix_expires_in_seconds, None);
         let text = r#"{"amount":1000,"payment_method":"pix","expires_in":99999999999999999999999999}"#;
-        let body = json::read(text.as_bytes()).unwrap();
-        let capped = parse_from(&body, Surface::Charges).unwrap().pix_expires_in_seconds;
+        let body = json::parse_object(text.as_bytes()).unwrap();
+        let capped = parse_from(&body, ChargeRoute::Charges).unwrap().pix_expires_in_seconds;
         assert_eq!(capped, Some(86_400));
         let below = r#"{"amount":1000,"payment_method":"pix","expires_in":-99999999999999999999999999}"#;
         assert_eq!(failure_of_text(below).1, ["expires_in"]);
@@ -403,7 +403,7 @@ mod tests {
     #[test]
     fn a_request_without_a_method_to_the_pix_route_has_the_hash_of_one_with_it() {
         let body = json!({"amount": 1000});
-        let pix = parse_from(&object(&body), Surface::PixCharges).unwrap();
+        let pix = parse_from(&object(&body), ChargeRoute::PixCharges).unwrap();
         assert_eq!(pix.hash, hash_of_text(r#"{"amount": 1000, "payment_method": "pix"}"#));
     }
 

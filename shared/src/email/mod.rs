@@ -297,7 +297,7 @@ mod tests {
             is_held: false,
         };
         let plan = RefundPlan {
-            asked,
+            parameters: asked,
             destination: None,
             third_party: false,
             limit: None,

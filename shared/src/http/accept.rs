@@ -48,7 +48,7 @@ impl Accept {
 
     /// Returns `other` if its weight is greater than that of `usual`, else `usual`. A client that accepts
     /// neither receives `usual`, because the contract has no status 406.
-    pub fn prefers(&self, other: MediaType, usual: MediaType) -> MediaType {
+    pub fn preferred(&self, other: MediaType, usual: MediaType) -> MediaType {
         if self.weight(other) > self.weight(usual) { other } else { usual }
     }
 }
@@ -76,7 +76,7 @@ mod tests {
 
     fn preferred(accept: &str) -> MediaType {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]);
-        Accept::of(&headers).prefers(MediaType::Csv, MediaType::Json)
+        Accept::of(&headers).preferred(MediaType::Csv, MediaType::Json)
     }
 
     #[test]
@@ -104,7 +104,7 @@ mod tests {
         ] {
             assert_eq!(preferred(accept), MediaType::Json, "{accept}");
         }
-        assert_eq!(Accept::default().prefers(MediaType::Csv, MediaType::Json), MediaType::Json);
+        assert_eq!(Accept::default().preferred(MediaType::Csv, MediaType::Json), MediaType::Json);
     }
 
     #[test]
@@ -112,6 +112,6 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.append(ACCEPT, HeaderValue::from_static("application/json;q=0.1"));
         headers.append(ACCEPT, HeaderValue::from_static("text/csv"));
-        assert_eq!(Accept::of(&headers).prefers(MediaType::Csv, MediaType::Json), MediaType::Csv);
+        assert_eq!(Accept::of(&headers).preferred(MediaType::Csv, MediaType::Json), MediaType::Csv);
     }
 }

@@ -137,7 +137,7 @@ impl RequestContext {
         Self {
             id: RequestId::of(headers),
             headers: ClientHeaders::of(headers),
-            query: Query::of(uri.query()),
+            query: Query::parse(uri.query()),
             source: source_of(extensions),
             caller: Arc::new(OnceLock::new()),
         }
@@ -179,7 +179,7 @@ pub fn problem_response(headers: &HeaderMap, problem: &Problem) -> Response {
 
 /// The middleware of all functions. It builds the request's context, renders errors, sets the headers that
 /// every response has, and logs the request.
-pub(super) async fn frame(mut request: Request, next: Next) -> Response {
+pub(super) async fn wrap_request(mut request: Request, next: Next) -> Response {
     let context = RequestContext::of(request.headers(), request.uri(), request.extensions());
     let method = request.method().clone();
     let path = request.uri().path().to_owned();

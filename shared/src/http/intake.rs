@@ -49,7 +49,7 @@ impl<S: Sync> FromRequest<S> for JsonBody {
         if !content_type.is_some_and(is_json) {
             return Err(Problem::field("Content-Type", "must be application/json"));
         }
-        json::read(&bytes).map(Self)
+        json::parse_object(&bytes).map(Self)
     }
 }
 
@@ -145,7 +145,13 @@ impl Fields {
     /// Like [`Fields::text`], for one line of text by which people recognise something, such as a label.
     /// Control characters and characters that change the direction of text are refused. Text without a
     /// visible character is refused too, unless it is empty.
-    pub fn line<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
+    pub fn single_line<'a>(
+        &mut self,
+        from: &Object<'a>,
+        name: &str,
+        min: usize,
+        max: usize,
+    ) -> Option<&'a str> {
         let message =
             "must be one line without control characters or characters that change the direction of text";
         let text = self.text_without(from, name, (min, max), text::is_forbidden_in_line, message)?;
@@ -158,7 +164,13 @@ impl Fields {
 
     /// Like [`Fields::text`], for text of any number of lines. Line breaks are accepted. Other control
     /// characters and characters that change the direction of text are refused.
-    pub fn lines<'a>(&mut self, from: &Object<'a>, name: &str, min: usize, max: usize) -> Option<&'a str> {
+    pub fn multi_line<'a>(
+        &mut self,
+        from: &Object<'a>,
+        name: &str,
+        min: usize,
+        max: usize,
+    ) -> Option<&'a str> {
         let message = "must not contain control characters other than line breaks, or characters that change the direction of text";
         self.text_without(from, name, (min, max), text::is_forbidden_in_multiline, message)
     }
@@ -181,7 +193,7 @@ impl Fields {
 
     /// Reads an optional e-mail address (RFC 5322) without a display name.
     pub fn email<'a>(&mut self, from: &Object<'a>, name: &str) -> Option<&'a str> {
-        let text = self.line(from, name, MIN_EMAIL_CHARS, MAX_EMAIL_CHARS)?;
+        let text = self.single_line(from, name, MIN_EMAIL_CHARS, MAX_EMAIL_CHARS)?;
         let options = Options::default().without_display_text();
         if EmailAddress::parse_with_options(text, options).is_err() {
             self.reject(from.param(name), "must be an e-mail address (RFC 5322), such as ana@example.com");
@@ -252,7 +264,7 @@ impl Fields {
 
     /// Reads an optional string that must be one of the words in `vocabulary`, and returns the value of that
     /// word.
-    pub fn word<T: Copy>(&mut self, from: &Object<'_>, name: &str, vocabulary: &[(&str, T)]) -> Option<T> {
+    pub fn one_of<T: Copy>(&mut self, from: &Object<'_>, name: &str, vocabulary: &[(&str, T)]) -> Option<T> {
         let value = from.get(name)?;
         let found = vocabulary.iter().find(|(word, _)| value.as_str() == Some(word)).map(|(_, value)| *value);
         if found.is_none() {
@@ -261,8 +273,8 @@ impl Fields {
         found
     }
 
-    /// Like [`Fields::word`], but the field is required.
-    pub fn required_word<T: Copy>(
+    /// Like [`Fields::one_of`], but the field is required.
+    pub fn required_one_of<T: Copy>(
         &mut self,
         from: &Object<'_>,
         name: &str,
@@ -271,7 +283,7 @@ impl Fields {
         if from.get(name).is_none() {
             self.reject(from.param(name), must_be_one_of(vocabulary));
         }
-        self.word(from, name, vocabulary)
+        self.one_of(from, name, vocabulary)
     }
 
     /// Reads an optional CPF or CNPJ with valid check digits.
@@ -288,7 +300,7 @@ impl Fields {
     /// kind of error than [`Problem::Invalid`], it is returned unchanged and the collected failures are
     /// dropped.
     #[must_use]
-    pub fn with(mut self, refused: Problem) -> Problem {
+    pub fn with_failures_of(mut self, refused: Problem) -> Problem {
         let Problem::Invalid(details) = refused else { return refused };
         for detail in details {
             if self.details.len() < MAX_DETAILS && !self.has_rejected(&detail.param) {
@@ -343,7 +355,7 @@ pub struct Query {
 
 impl Query {
     /// Parses a raw query string (percent-encoded).
-    pub fn of(raw: Option<&str>) -> Self {
+    pub fn parse(raw: Option<&str>) -> Self {
         let pairs = url::form_urlencoded::parse(raw.unwrap_or_default().as_bytes()).into_owned().collect();
         Self { pairs }
     }

@@ -243,7 +243,7 @@ impl JsonPath<'_> {
 ///
 /// 400 if the text is not a JSON object or is nested too deeply. 400 with the path of each duplicate key, for
 /// at most 100 keys.
-pub fn read(text: &[u8]) -> Result<JsonObject, Problem> {
+pub fn parse_object(text: &[u8]) -> Result<JsonObject, Problem> {
     let text = std::str::from_utf8(text).map_err(|error| not_json(&error))?;
     // The whole text is parsed first, so that a syntax error shows the position in the whole body.
     let raw: &RawValue = serde_json::from_str(text).map_err(|error| not_json(&error))?;
@@ -359,7 +359,7 @@ pub(crate) mod testing {
 
     /// Converts a value to the body that a client would send.
     pub(crate) fn object(value: &serde_json::Value) -> JsonObject {
-        read(value.to_string().as_bytes()).unwrap()
+        parse_object(value.to_string().as_bytes()).unwrap()
     }
 }
 
@@ -374,14 +374,14 @@ mod tests {
     }
 
     fn duplicates(text: &str) -> Vec<String> {
-        match read(text.as_bytes()) {
+        match parse_object(text.as_bytes()) {
             Err(Problem::Invalid(details)) => details.into_iter().map(|detail| detail.param).collect(),
             other => panic!("{text}: {other:?}"),
         }
     }
 
     fn unreadable(text: &[u8]) -> String {
-        match read(text) {
+        match parse_object(text) {
             Err(Problem::Unreadable(message)) => message,
             other => panic!("{other:?}"),
         }
@@ -395,7 +395,7 @@ mod tests {
             duplicates(r#"{"a":[0,{"b":1,"\u0062":2}],"c":{"d":1,"d":2,"d":3},"c":4}"#),
             ["a[1].b", "c.d", "c"]
         );
-        let same = read(br#"{"a":{"x":1},"b":{"x":1},"x":[{"x":1},{"x":2}]}"#).unwrap();
+        let same = parse_object(br#"{"a":{"x":1},"b":{"x":1},"x":[{"x":1},{"x":2}]}"#).unwrap();
         assert_eq!(same.len(), 3);
     }
 
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn a_body_nested_deeper_than_64_levels_is_refused() {
         let nested = |levels: usize| format!("{{\"a\":{}{}}}", "[".repeat(levels), "]".repeat(levels));
-        assert!(read(nested(MAX_DEPTH - 1).as_bytes()).is_ok());
+        assert!(parse_object(nested(MAX_DEPTH - 1).as_bytes()).is_ok());
         for levels in [MAX_DEPTH, 100_000] {
             insta::allow_duplicates! {
                 insta::assert_snapshot!(unreadable(nested(levels).as_bytes()), @"The body is nested too deeply. Objects and arrays can be nested at most 64 levels deep.");
@@ -528,9 +528,9 @@ mod tests {
 
         #[test]
         fn no_input_makes_the_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), text in "[\\[\\]{}\":,0-9eE.\\-\\\\u ntf]{0,40}") {
-            let _ = read(&bytes);
-            let _ = read(text.as_bytes());
-            let _ = read(format!("{{\"a\":{text}}}").as_bytes());
+            let _ = parse_object(&bytes);
+            let _ = parse_object(text.as_bytes());
+            let _ = parse_object(format!("{{\"a\":{text}}}").as_bytes());
         }
     }
 }

@@ -41,7 +41,7 @@ pub fn with_middleware(routes: Router) -> Router {
         .layer(CatchPanicLayer::custom(|_panic| {
             Problem::Internal("a handler panicked".to_owned()).into_response()
         }))
-        .layer(axum::middleware::from_fn(context::frame))
+        .layer(axum::middleware::from_fn(context::wrap_request))
 }
 
 async fn no_such_route(method: axum::http::Method, uri: axum::http::Uri) -> Problem {

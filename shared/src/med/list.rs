@@ -3,7 +3,7 @@
 
 use domain::charge::Charge;
 use domain::ids::{ChargeId, MedCaseId, Scope};
-use domain::med::{CaseKind, CaseStatus, MedCase, SORT};
+use domain::med::{CASE_SORT, CaseKind, CaseStatus, MedCase};
 use domain::row::{Key, sortable};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
@@ -169,7 +169,7 @@ impl MedCases {
         cursor: Option<&str>,
     ) -> Result<CasePage, StoreError> {
         let pk = Charge::key_of(charge).pk;
-        let mut cases: Vec<MedCase> = self.store.rows_of_prefix(&pk, SORT).await?;
+        let mut cases: Vec<MedCase> = self.store.rows_of_prefix(&pk, CASE_SORT).await?;
         cases.retain(|case| case.scope == *scope);
         cases.retain(|case| cursor.is_none_or(|cursor| case.list_sort().as_str() < cursor));
         cases.sort_by_key(|case| std::cmp::Reverse(case.list_sort()));

@@ -21,14 +21,14 @@ const METHODS: [&str; 5] = ["scam", "unauthorized", "coercion", "invasion", "oth
 pub fn case_notification(body: &JsonObject) -> Result<CaseNotification, Problem> {
     let mut fields = Fields::new();
     let root = Object::root(body);
-    let kind = fields.word(&root, "type", &CaseKind::vocabulary());
+    let kind = fields.one_of(&root, "type", &CaseKind::vocabulary());
     let methods = METHODS.map(|method| (method, method));
     let (min, max) = NOTIFICATION_ID_CHARS;
     let notification = CaseNotification {
-        id: fields.line(&root, "notice_id", min, max).map(str::to_owned),
+        id: fields.single_line(&root, "notice_id", min, max).map(str::to_owned),
         kind: kind.unwrap_or(CaseKind::Med),
         reason: reason(&mut fields, &root),
-        method: fields.word(&root, "method", &methods),
+        method: fields.one_of(&root, "method", &methods),
         response_deadline: deadline(&mut fields, &root),
         amount: fields.optional_amount(&root, "amount"),
     };

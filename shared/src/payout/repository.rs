@@ -13,7 +13,7 @@ use crate::audit;
 use crate::random::RandomError;
 use crate::store::{ListIndex, Order, Plan, Store, StoreError, Write};
 use crate::wallet::counters::{self, DebitCheck};
-use crate::wallet::{CreditsRead, DebitPlan, Wallets};
+use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 
 /// The maximum number of payouts on a page.
 pub const PAGE_SIZE: usize = 100;
@@ -86,7 +86,7 @@ impl Payouts {
         let audit =
             audit::by_operator(operator, scope.account, action, id.to_string(), now)?.with_details(details);
         let wallets = Wallets::new(self.store.clone());
-        let mut credits = CreditsRead::default();
+        let mut credits = CachedCredits::default();
         let mut update = self.store.start_update("a wallet");
         loop {
             update.next_attempt().await?;

@@ -13,7 +13,7 @@ use crate::http::Created;
 use crate::refund::{NewRefund, RefundError, third_party};
 use crate::store::{CommitOutcome, Store, StoreError, Update, Write, reuse_or_read};
 use crate::wallet::counters::{self, DebitCheck};
-use crate::wallet::{CreditsRead, DebitPlan, Wallets};
+use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 
 /// How long a charge counts as busy after a change, in milliseconds.
 const BUSY_FOR_MS: i64 = 250;
@@ -81,7 +81,7 @@ impl Refunds {
             return replayed(stored, request);
         }
         let id = request.id(charge.as_stored().id);
-        let (mut just_read, mut credits) = (Some(charge), CreditsRead::default());
+        let (mut just_read, mut credits) = (Some(charge), CachedCredits::default());
         let mut update = self.store.start_update("the charge of a refund");
         loop {
             update.next_attempt().await?;
@@ -120,7 +120,7 @@ impl Refunds {
         caller: &Caller,
         charge: &Charge,
         (request, capabilities): (&NewRefund, RefundCapabilities),
-        (update, credits): (&mut Update<'_>, &mut CreditsRead),
+        (update, credits): (&mut Update<'_>, &mut CachedCredits),
         now: Timestamp,
     ) -> Result<Attempt, RefundError> {
         let refused = |why| RefundError::Refused { why, status: charge.status };

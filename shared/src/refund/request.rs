@@ -52,7 +52,7 @@ impl NewRefund {
         }
         let idempotency_key = fields.text(&root, "idempotencyKey", min, max);
         let reason = fields.text(&root, "reason", 0, MAX_REASON_CHARS);
-        let strategy = fields.word(&root, "strategy", &RefundStrategy::vocabulary());
+        let strategy = fields.one_of(&root, "strategy", &RefundStrategy::vocabulary());
         let pass_fee_to_tenant = fields.boolean(&root, "passFeeToTenant").unwrap_or_default();
         let destination = destination(&mut fields, &root);
         if strategy == Some(RefundStrategy::Devolution) {
@@ -117,7 +117,7 @@ impl NewRefund {
             return Err(RefundError::PayerOnly);
         }
         Ok(RefundPlan {
-            asked: RefundParameters {
+            parameters: RefundParameters {
                 gross: self.amount,
                 strategy,
                 pix_out_fee: match strategy {

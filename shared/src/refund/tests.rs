@@ -205,7 +205,7 @@ fn the_merchant_chooses_the_strategy_of_a_pix_refund() {
         let request = parse(extra).unwrap();
         request
             .plan(&paid(), Acquirer::Sandbox.refund_capabilities(), &settings(25), at(100))
-            .map(|plan| (plan.asked.strategy, plan.asked.pix_out_fee.get()))
+            .map(|plan| (plan.parameters.strategy, plan.parameters.pix_out_fee.get()))
     };
     let cashout = (RefundStrategy::Cashout, 25);
     assert_eq!(strategy(json!({})).unwrap(), cashout);
@@ -238,7 +238,10 @@ fn the_merchant_chooses_the_strategy_of_a_pix_refund() {
         )
     };
     let card = plan(PaymentMethod::CreditCard, json!({})).unwrap();
-    assert_eq!((card.asked.strategy, card.asked.pix_out_fee.get()), (RefundStrategy::Devolution, 0));
+    assert_eq!(
+        (card.parameters.strategy, card.parameters.pix_out_fee.get()),
+        (RefundStrategy::Devolution, 0)
+    );
     for extra in [
         json!({"strategy": "devolution"}),
         json!({"destinationKey": "29537995593"}),

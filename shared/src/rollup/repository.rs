@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use domain::calendar::{Day, Window};
+use domain::calendar::{BusinessDayRange, Day};
 use domain::ids::{ChargeId, Scope};
 use domain::money::Currency;
 use domain::retention::EVENTS_KEPT_SECONDS;
@@ -105,8 +105,12 @@ impl Rollups {
     }
 
     /// Reads the sums of a window's days, oldest first, in one query or two concurrent ones.
-    pub async fn for_window(&self, scope: &Scope, window: Window) -> Result<Vec<DayRow>, StoreError> {
-        let Window { first, today: last } = window;
+    pub async fn for_window(
+        &self,
+        scope: &Scope,
+        window: BusinessDayRange,
+    ) -> Result<Vec<DayRow>, StoreError> {
+        let BusinessDayRange { first, today: last } = window;
         let days = first.days_until(last);
         if days < DAYS_PER_QUERY {
             return self.for_days(scope, first, last).await;

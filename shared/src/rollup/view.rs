@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use domain::calendar::{Day, HOURS_A_DAY, Window};
+use domain::calendar::{BusinessDayRange, Day, HOURS_A_DAY};
 use domain::charge::PublicStatus;
 use domain::money::Currency;
 use domain::payment_method::PaymentMethod;
@@ -29,7 +29,7 @@ const MAX_DAYS: u32 = 36_500;
 pub struct StatsQuery {
     /// The length of the window, in business days of Brazil's banks. The window ends today
     /// (`America/Sao_Paulo`). It also contains the days in between, such as Saturdays, which this number does
-    /// not count. See [`Window::of_business_days`].
+    /// not count. See [`BusinessDayRange::of_business_days`].
     pub days: u32,
     /// The only currency to include; `None` includes all.
     pub currency: Option<Currency>,
@@ -155,7 +155,7 @@ pub struct StatsView {
 
 impl StatsView {
     /// Computes the statistics from the rows of a window.
-    pub fn new(window: Window, rows: &[DayRow]) -> Self {
+    pub fn new(window: BusinessDayRange, rows: &[DayRow]) -> Self {
         let all = sum(rows);
         let today = || rows.iter().filter(|row| row.day == window.today);
         let mut volume_of_days: BTreeMap<Day, BTreeMap<Currency, i64>> = BTreeMap::new();
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn stats_have_the_shape_of_the_contract() {
-        let window = Window { first: day("2026-11-18"), today: day("2026-11-21") };
+        let window = BusinessDayRange { first: day("2026-11-18"), today: day("2026-11-21") };
         assert_eq!(
             serde_json::to_value(StatsView::new(window, &rows())).unwrap(),
             json!({
@@ -379,7 +379,7 @@ mod tests {
             Currency::BRL,
             &[(Counter::Created, 2), (Counter::Paid, 2), (Counter::Volume, 9)],
         )];
-        let window = Window { first: day("2020-01-02"), today: day("2026-11-21") };
+        let window = BusinessDayRange { first: day("2020-01-02"), today: day("2026-11-21") };
         let stats = StatsView::new(window, &rows);
         assert_eq!((stats.total_transactions, stats.volume_by_currency[0].volume), (2, 9));
         assert_eq!(stats.daily_volume.len(), 366);

@@ -25,7 +25,7 @@ pub async fn change_account_settings(
 ) -> Result<Account, AccountError> {
     let changed = accounts.change_settings(id, action, change, operator, now).await?;
     for key in api_keys.list(id).await? {
-        api_keys.set_settings(&key.fingerprint, &changed).await?;
+        api_keys.copy_settings_to_key(&key.fingerprint, &changed).await?;
     }
     Ok(changed)
 }

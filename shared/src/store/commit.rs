@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use domain::hex;
 use domain::row::Row;
 
-use super::contention::{MAX_WRITE_ATTEMPTS, pause_before_retry};
+use super::contention::{MAX_WRITE_RETRIES, pause_before_retry};
 use super::write::{Change, put};
 use super::{CommitOutcome, Inserted, Item, Store, StoreError, Write, from_item, unavailable};
 use crate::random;
@@ -53,7 +53,7 @@ impl Store {
     }
 
     /// Executes the writes. While another transaction holds a row or capacity is short, it retries up to
-    /// [`MAX_WRITE_ATTEMPTS`] times.
+    /// [`MAX_WRITE_RETRIES`] times.
     async fn write(&self, writes: Vec<Write>) -> Result<WriteOutcome, StoreError> {
         let mut request = match <[Write; 1]>::try_from(writes) {
             Ok([Write(Change::Put { mut item, expected })]) => {
@@ -75,7 +75,7 @@ impl Store {
             match attempted {
                 Ok(written) => return Ok(written),
                 Err(failed @ (AttemptError::Contended | AttemptError::InProgress))
-                    if attempt < MAX_WRITE_ATTEMPTS =>
+                    if attempt < MAX_WRITE_RETRIES =>
                 {
                     // A cancelled transaction is retried under a new token. If DynamoDB reports that a
                     // transaction with this token is in progress, the response to an earlier attempt was

@@ -8,7 +8,7 @@ use crate::random;
 /// The most retries of a write that conflicts with other transactions on its rows. If the last retry
 /// conflicts too, the write fails as [`super::StoreError::Unavailable`]. The pauses take about two seconds in
 /// all.
-pub(super) const MAX_WRITE_ATTEMPTS: u32 = 12;
+pub(super) const MAX_WRITE_RETRIES: u32 = 12;
 
 /// The upper limit of the first pause, in milliseconds. The limit doubles with each attempt, up to
 /// [`LONGEST_PAUSE_MS`].

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::ReturnValue;
 use domain::row::Key;
 use domain::time::Timestamp;
 
-use super::contention::{MAX_WRITE_ATTEMPTS, pause_before_retry};
+use super::contention::{MAX_WRITE_RETRIES, pause_before_retry};
 use super::item::number;
 use super::write::add;
 use super::{Bound, Item, Store, StoreError, key_attributes, unavailable};
@@ -70,7 +70,7 @@ impl Store {
 }
 
 /// The outcome of a conditional update of one row.
-pub(crate) enum Updated {
+pub(crate) enum UpdateOutcome {
     /// The row was updated. Contains the attributes that the update selects by `ReturnValues`; empty if it
     /// selects none.
     Done(Item),
@@ -85,26 +85,26 @@ pub(crate) enum Updated {
 /// is retried up to 12 times, for about two seconds in all.
 pub(crate) async fn conditional_update(update: UpdateItemFluentBuilder) -> Result<Option<Item>, StoreError> {
     Ok(match conditional_update_or_stored_row(update).await? {
-        Updated::Done(item) => Some(item),
-        Updated::Refused(_) => None,
+        UpdateOutcome::Done(item) => Some(item),
+        UpdateOutcome::Refused(_) => None,
     })
 }
 
 /// Like [`conditional_update`], but returns the stored row if the condition failed.
 pub(crate) async fn conditional_update_or_stored_row(
     update: UpdateItemFluentBuilder,
-) -> Result<Updated, StoreError> {
+) -> Result<UpdateOutcome, StoreError> {
     let mut attempt = 0;
     loop {
         let error = match update.clone().send().await {
-            Ok(answer) => return Ok(Updated::Done(answer.attributes.unwrap_or_default())),
+            Ok(answer) => return Ok(UpdateOutcome::Done(answer.attributes.unwrap_or_default())),
             Err(error) => error,
         };
         match error.as_service_error() {
             Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
-                return Ok(Updated::Refused(refused.item().cloned().unwrap_or_default()));
+                return Ok(UpdateOutcome::Refused(refused.item().cloned().unwrap_or_default()));
             }
-            Some(UpdateItemError::TransactionConflictException(_)) if attempt < MAX_WRITE_ATTEMPTS => {
+            Some(UpdateItemError::TransactionConflictException(_)) if attempt < MAX_WRITE_RETRIES => {
                 tokio::time::sleep(pause_before_retry(attempt)).await;
                 attempt = attempt.saturating_add(1);
             }

@@ -25,7 +25,7 @@ use aws_sdk_dynamodb::types::KeysAndAttributes;
 use serde::de::DeserializeOwned;
 
 pub use client::{Aws, AwsError, timeouts};
-pub(crate) use counter::{Updated, conditional_update, conditional_update_or_stored_row};
+pub(crate) use counter::{UpdateOutcome, conditional_update, conditional_update_or_stored_row};
 pub use due::{DUE_SHARDS, DueRow, due_attributes};
 pub use item::{Item, from_item, key_attributes, key_of_item, text, to_item, ttl};
 pub use query::{ListEntry, ListIndex, Order, PageError};

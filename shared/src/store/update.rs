@@ -114,7 +114,7 @@ pub struct Update<'a> {
     /// The indexes of the writes that failed in the current attempt.
     failed_now: Vec<usize>,
     /// Which write of an attempt, by its index, is conditional on a counter's bound. Set by
-    /// [`Update::bound_at`].
+    /// [`Update::set_bounded_write`].
     bounded_write: Option<usize>,
 }
 
@@ -150,14 +150,14 @@ impl Update<'_> {
         &self.failed
     }
 
-    /// Whether the write set by [`Update::bound_at`] failed in the previous attempt.
+    /// Whether the write set by [`Update::set_bounded_write`] failed in the previous attempt.
     pub fn bound_failed(&self) -> bool {
         self.bounded_write.is_some_and(|index| self.failed.contains(&index))
     }
 
     /// Sets which write of the current attempt is conditional on a counter's bound, by its index in the
     /// list that is passed to [`Update::commit`]. `None`: no write is.
-    pub fn bound_at(&mut self, index: Option<usize>) {
+    pub fn set_bounded_write(&mut self, index: Option<usize>) {
         self.bounded_write = index;
     }
 

@@ -20,7 +20,7 @@ use domain::calendar::Day;
 use domain::ids::Scope;
 use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::row::Key;
-use domain::wallet::{LedgerAccount, Posting, grow};
+use domain::wallet::{LedgerAccount, Posting, add_to_counter};
 
 use crate::store::{Bound, Item, StoreError, Write, due_attributes};
 
@@ -102,16 +102,16 @@ pub(super) fn counter_writes(posting: &Posting, check: DebitCheck) -> Result<Vec
     let mut counters: BTreeMap<String, MinorUnits> = BTreeMap::new();
     let mut debit = MinorUnits::ZERO;
     for transfer in &posting.transfers {
-        grow(counters.entry(credits(transfer.to)).or_default(), transfer.minor)?;
-        grow(counters.entry(debits(transfer.from)).or_default(), transfer.minor)?;
+        add_to_counter(counters.entry(credits(transfer.to)).or_default(), transfer.minor)?;
+        add_to_counter(counters.entry(debits(transfer.from)).or_default(), transfer.minor)?;
         if transfer.from == LedgerAccount::MerchantAvailable {
-            grow(&mut debit, transfer.minor)?;
+            add_to_counter(&mut debit, transfer.minor)?;
         }
     }
     if counters.is_empty() {
         return Ok(Vec::new());
     }
-    let shard = posting.id.spread().checked_rem(SHARDS).unwrap_or_default();
+    let shard = posting.id.shard_byte().checked_rem(SHARDS).unwrap_or_default();
     let name = if debit.is_positive() { DEBITS_SORT.to_owned() } else { format!("{SHARD_SORT}{shard}") };
     let bound = match check {
         DebitCheck::Credits(read) if debit.is_positive() => Some(Bound::AtMost {

@@ -36,7 +36,7 @@ pub enum DebitPlan {
 /// read. Credits only grow, so a stale value makes the debit's condition stricter. Later attempts can therefore reuse
 /// it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CreditsRead(Option<MinorUnits>);
+pub struct CachedCredits(Option<MinorUnits>);
 
 /// Why a change of a wallet failed.
 #[derive(Debug, thiserror::Error)]
@@ -132,13 +132,13 @@ impl Wallets {
     pub async fn plan_debit(
         &self,
         update: &mut Update<'_>,
-        read: &mut CreditsRead,
+        read: &mut CachedCredits,
         posting: &Posting,
         change: Vec<Write>,
     ) -> Result<DebitPlan, StoreError> {
         let needed = posting.change(LedgerAccount::MerchantAvailable)?.checked_neg()?;
         if update.bound_failed() {
-            *read = CreditsRead::default();
+            *read = CachedCredits::default();
         }
         let check = match (needed.is_positive(), read.0) {
             (false, _) => DebitCheck::Unchecked,
@@ -156,7 +156,7 @@ impl Wallets {
         };
         let mut writes = change;
         writes.extend(counters::posting_writes(posting, check)?);
-        update.bound_at(needed.is_positive().then(|| writes.len().saturating_sub(1)));
+        update.set_bounded_write(needed.is_positive().then(|| writes.len().saturating_sub(1)));
         Ok(DebitPlan::Writes(writes))
     }
 
@@ -175,7 +175,7 @@ impl Wallets {
         let at = id.timestamp().unwrap_or(now);
         let cause = Cause { id, scope, currency, at, subject };
         let posting = rules::adjusted(cause, MinorUnits::new(minor)).map_err(StoreError::from)?;
-        let mut credits = CreditsRead::default();
+        let mut credits = CachedCredits::default();
         let mut update = self.store.start_update("a wallet");
         loop {
             update.next_attempt().await?;

@@ -20,7 +20,7 @@ use domain::ids::{ChargeId, PostingId, Scope};
 use domain::money::{Currency, MinorUnits, MoneyError};
 use domain::time::Timestamp;
 use domain::vocabulary::Vocabulary;
-use domain::wallet::{LedgerAccount, Posting, PostingKind, Transfer, Wallet, grow};
+use domain::wallet::{LedgerAccount, Posting, PostingKind, Transfer, Wallet, add_to_counter};
 
 use crate::store::{Item, Order, StoreError, from_item};
 use crate::wallet::Wallets;
@@ -92,23 +92,25 @@ impl ChargeSums {
             let transfers = posting.transfers.iter().filter(matches);
             MinorUnits::checked_sum(transfers.map(|transfer| transfer.minor))
         };
-        grow(&mut self.med_held, posting.change(LedgerAccount::MerchantRetained)?)?;
-        grow(&mut self.med_lost, posting.change(MedLosses)?)?;
+        add_to_counter(&mut self.med_held, posting.change(LedgerAccount::MerchantRetained)?)?;
+        add_to_counter(&mut self.med_lost, posting.change(MedLosses)?)?;
         for (sum, fees) in
             [(&mut self.acquirer_fee_returned, AcquirerFees), (&mut self.platform_fee_returned, PlatformFees)]
         {
-            grow(sum, moved(fees, RefundsInFlight)?.checked_sub(moved(RefundsInFlight, fees)?)?)?;
+            add_to_counter(sum, moved(fees, RefundsInFlight)?.checked_sub(moved(RefundsInFlight, fees)?)?)?;
         }
         let paid = moved(RefundsInFlight, AcquirerClearing)?;
-        grow(&mut self.refunded, paid)?;
+        add_to_counter(&mut self.refunded, paid)?;
         match posting.kind {
-            PostingKind::Refund => grow(&mut self.refunds_in_progress, posting.amount.checked_neg()?),
+            PostingKind::Refund => {
+                add_to_counter(&mut self.refunds_in_progress, posting.amount.checked_neg()?)
+            }
             PostingKind::RefundCompleted | PostingKind::RefundCredit => {
-                grow(&mut self.refunds_in_progress, paid.checked_neg()?)
+                add_to_counter(&mut self.refunds_in_progress, paid.checked_neg()?)
             }
             PostingKind::RefundFailed => {
                 let gross = posting.amount.checked_add(posting.change(MedLosses)?)?;
-                grow(&mut self.refunds_in_progress, gross.checked_neg()?)
+                add_to_counter(&mut self.refunds_in_progress, gross.checked_neg()?)
             }
             PostingKind::Settlement
             | PostingKind::ReviewHold

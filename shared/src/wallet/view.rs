@@ -160,7 +160,7 @@ impl<'a> MovementView<'a> {
         Ok(Self {
             id: posting.id,
             object: "wallet_transaction",
-            kind: posting.kind.word(),
+            kind: posting.kind.statement_type(),
             amount: posting.amount,
             fee: posting.fee,
             net: posting.net()?,

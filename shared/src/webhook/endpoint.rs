@@ -429,7 +429,7 @@ impl Endpoints {
     ///
     /// [`WebhookError::NoEndpoint`] when the path has no valid id. The response is the same as for an unknown
     /// id.
-    pub fn named(id: Option<EndpointId>) -> Result<EndpointId, WebhookError> {
+    pub fn require_id(id: Option<EndpointId>) -> Result<EndpointId, WebhookError> {
         id.ok_or(WebhookError::NoEndpoint)
     }
 

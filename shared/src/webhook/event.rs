@@ -114,11 +114,11 @@ impl Event {
             return Ok(Vec::new());
         }
         let entry = StatusChange { from, version: new.version, at: new.updated_at };
-        Self::of_entry(new, &entry, public_urls)
+        Self::for_status_change(new, &entry, public_urls)
     }
 
     /// Returns the events of a charge's change to its present status. `entry`: that change.
-    pub fn of_entry(
+    pub fn for_status_change(
         charge: &Charge,
         entry: &StatusChange,
         public_urls: &PublicUrls,
@@ -241,7 +241,7 @@ impl Event {
 
     /// Returns 8 hex digits of a hash of the host and port of the `webhookUrl`. They distinguish this server
     /// from others.
-    pub(super) fn own_server(&self) -> Option<String> {
+    pub(super) fn webhook_url_server(&self) -> Option<String> {
         let url = Url::parse(self.webhook_url.as_deref()?).ok()?;
         let server = format!("{}:{}", url.host_str()?, url.port_or_known_default()?);
         let hash = hex::encode(&Sha256::digest(server));
@@ -416,7 +416,7 @@ mod tests {
     fn order() -> Charge {
         let sent = serde_json::json!({"order": "1"});
         Charge {
-            metadata: Metadata::fold(sent.as_object().unwrap(), None),
+            metadata: Metadata::from_request(sent.as_object().unwrap(), None),
             payment_details: Some(PaymentDetails {
                 customer_id: Some("user-7".to_owned()),
                 webhook_url: Some("https://shop.example.com/hook".to_owned()),
@@ -520,7 +520,7 @@ mod tests {
             is_held: false,
         };
         let plan = RefundPlan {
-            asked,
+            parameters: asked,
             destination: None,
             third_party: false,
             limit: None,
@@ -561,7 +561,7 @@ mod tests {
             let first = Event::of_charge(old, new, &public_urls()).unwrap();
             assert!(!first.is_empty());
             assert_eq!(
-                Event::of_entry(new, &new.latest_status_change(), &public_urls()).unwrap(),
+                Event::for_status_change(new, &new.latest_status_change(), &public_urls()).unwrap(),
                 first,
                 "{:?}",
                 new.status

@@ -67,7 +67,7 @@ impl Resend {
         // is now paid again. Only the first change to paid has published `charge.paid`.
         for (entry, led_to) in self.charge.status_changes() {
             if led_to == self.charge.status {
-                events.extend(Event::of_entry(&self.charge, &entry, public_urls)?);
+                events.extend(Event::for_status_change(&self.charge, &entry, public_urls)?);
             }
         }
         if let Some(refund) = &self.refund {

@@ -96,7 +96,7 @@ impl CheckedResolver {
                 .collect(),
         };
         let (mut allowed, refused): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|address| self.policy.allows_of(name.as_str(), address.ip()));
+            found.into_iter().partition(|address| self.policy.allows_resolved(name.as_str(), address.ip()));
         allowed.truncate(MAX_ADDRESSES);
         match (allowed.is_empty(), refused.first()) {
             (false, _) => Ok(allowed.into_iter()),

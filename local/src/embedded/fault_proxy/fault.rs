@@ -89,7 +89,7 @@ impl Faults {
     }
 
     /// Returns the length of the queue. The periodic fault does not count.
-    pub(super) fn left(&self) -> usize {
+    pub(super) fn queued_faults(&self) -> usize {
         self.queue.len()
     }
 

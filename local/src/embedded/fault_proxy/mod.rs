@@ -82,7 +82,7 @@ impl FaultProxy {
 
     /// Returns the number of faults of [`Self::inject`] that have not affected a request yet.
     pub fn pending_faults(&self) -> usize {
-        self.lock().faults.left()
+        self.lock().faults.queued_faults()
     }
 
     /// Makes each request take at least `latency`. Without it, the embedded DynamoDB may answer one of two

@@ -50,7 +50,7 @@ impl NewPayment {
             fields.reject("idempotencyKey", format!("is required: a string of {min} to {max} characters"));
         }
         let idempotency_key = fields.text(&root, "idempotencyKey", min, max);
-        let document = fields.line(&root, "customerDocument", 1, Document::MAX_CHARS);
+        let document = fields.single_line(&root, "customerDocument", 1, Document::MAX_CHARS);
         let document = document.and_then(|text| {
             let document = Document::parse(text);
             if document.is_none() {
@@ -58,7 +58,8 @@ impl NewPayment {
             }
             document
         });
-        let customer_id = fields.line(&root, "customerId", 1, MAX_CUSTOMER_ID_CHARS).map(str::to_owned);
+        let customer_id =
+            fields.single_line(&root, "customerId", 1, MAX_CUSTOMER_ID_CHARS).map(str::to_owned);
         let payment_details =
             PaymentDetails { customer_id, webhook_url: webhook_url(&mut fields, &root, policy) };
         let sent = fields.object(&root, "metadata");
@@ -66,7 +67,7 @@ impl NewPayment {
         let phone = phone(&mut fields, &sent, is_requested(PaymentMethod::Mbway));
         let return_url = return_url(&mut fields, &sent, is_requested(PaymentMethod::CreditCard));
         let customer = Customer {
-            name: fields.line(&root, "customerName", 1, MAX_NAME_CHARS).map(str::to_owned),
+            name: fields.single_line(&root, "customerName", 1, MAX_NAME_CHARS).map(str::to_owned),
             document,
             email: fields.email(&root, "customerEmail").map(str::to_owned),
             phone,

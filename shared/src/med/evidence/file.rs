@@ -41,7 +41,7 @@ impl EvidenceFile {
         let root = Object::root(body);
         let name = name(&mut fields, &root);
         let size = size(&mut fields, &root);
-        let mime_type = fields.required_word(&root, "mime_type", &MimeType::vocabulary());
+        let mime_type = fields.required_one_of(&root, "mime_type", &MimeType::vocabulary());
         let file = match (name, size, mime_type) {
             (Some(name), Some(size), Some(mime_type)) => Some(Self { name, size, mime_type }),
             _ => None,

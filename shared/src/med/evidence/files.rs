@@ -142,7 +142,7 @@ fn valid_for(seconds: i64, from: Timestamp) -> Result<PresigningConfig, ObjectSt
     let start = UNIX_EPOCH.checked_add(since_epoch).unwrap_or(UNIX_EPOCH);
     let valid = Duration::from_secs(u64::try_from(seconds).unwrap_or_default());
     let config = PresigningConfig::builder().start_time(start).expires_in(valid).build();
-    config.map_err(|error| ObjectStoreError::Unsigned(DisplayErrorContext(error).to_string()))
+    config.map_err(|error| ObjectStoreError::PresigningFailed(DisplayErrorContext(error).to_string()))
 }
 
 /// Wraps a failure to sign. Signing sends no request to S3, so the failure is a defect of the service.
@@ -151,5 +151,5 @@ where
     E: std::error::Error + Send + Sync + 'static,
     R: std::fmt::Debug + Send + Sync + 'static,
 {
-    ObjectStoreError::Unsigned(DisplayErrorContext(error).to_string())
+    ObjectStoreError::PresigningFailed(DisplayErrorContext(error).to_string())
 }

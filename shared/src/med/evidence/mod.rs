@@ -41,7 +41,7 @@ pub const PENDING_DAYS: u32 = 1;
 /// contain it.
 pub const PENDING_PREFIX: &str = "evidence-pending/";
 /// The key prefix of confirmed files. The functions' policies contain it.
-pub const KEPT_PREFIX: &str = "evidence/";
+pub const CONFIRMED_PREFIX: &str = "evidence/";
 
 /// How long an upload's row is kept, in seconds: one week. While the row exists, the confirmation of an
 /// expired upload is answered 409; afterwards 404.
@@ -170,7 +170,7 @@ impl Evidence {
     /// Returns the key of the permanent object. It includes the content's hash, so that a concurrent
     /// confirmation of other content writes to another key.
     fn object(&self) -> String {
-        format!("{KEPT_PREFIX}{}/{}/{}", self.case, self.id, self.content)
+        format!("{CONFIRMED_PREFIX}{}/{}/{}", self.case, self.id, self.content)
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
             object_key("\"b\"", Some("1")),
         ];
         for (number, key) in keys.iter().enumerate() {
-            assert!(key.starts_with(KEPT_PREFIX) && *key != upload.object());
+            assert!(key.starts_with(CONFIRMED_PREFIX) && *key != upload.object());
             assert!(!keys.iter().skip(number + 1).any(|other| other == key), "{keys:?}");
         }
         assert!(upload.is_open(at(UPLOAD_SECONDS)) && !upload.is_open(at(UPLOAD_SECONDS + 1)));

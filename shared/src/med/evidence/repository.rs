@@ -67,7 +67,7 @@ impl CaseEvidence {
         uploaded_by: UploadedBy,
         now: Timestamp,
     ) -> Result<Upload, EvidenceError> {
-        case.takes_evidence()?;
+        case.check_evidence_allowed()?;
         let id = EvidenceId::new(now, random::bytes()?);
         let upload = Upload { id, case: case.id, file, uploaded_by, created_at: now };
         match self.store.insert(&upload).await? {
@@ -126,7 +126,7 @@ impl CaseEvidence {
         by: Option<&Operator>,
         now: Timestamp,
     ) -> Result<Evidence, EvidenceError> {
-        case.takes_evidence()?;
+        case.check_evidence_allowed()?;
         if !upload.is_open(now) {
             return Err(EvidenceError::NotUploaded);
         }

@@ -43,7 +43,7 @@ use super::attempt::{LISTED, in_list, millis, status_value};
 use super::counts::{self, Counts, remove_at};
 use super::list_key::{ListKey, bounds};
 use super::reader::parse_or_log;
-use super::{Deliveries, Delivery, DeliveryStatus, SHOWN_NO_MORE_SECONDS};
+use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
 use crate::store::{
     CommitOutcome, Item, ListIndex, Order, StoreError, Write, from_item, key_attributes, key_of_item, text,
     unavailable,
@@ -273,7 +273,7 @@ impl Row for Abandonment {
 
     /// The row expires after all deliveries that were created before the abandonment.
     fn removable_at(&self) -> Option<Timestamp> {
-        self.at.plus_seconds(EVENTS_KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
+        self.at.plus_seconds(EVENTS_KEPT_SECONDS.saturating_add(KEPT_AFTER_SHOWN_SECONDS)).ok()
     }
 }
 

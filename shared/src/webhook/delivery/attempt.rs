@@ -18,8 +18,8 @@ use super::abandonment::cancelled_error;
 use super::list_key::ListKey;
 use super::{Deliveries, Delivery, DeliveryStatus, LEASE_SECONDS};
 use crate::store::{
-    Item, StoreError, Updated, conditional_update_or_stored_row, due_attributes, from_item, key_attributes,
-    text,
+    Item, StoreError, UpdateOutcome, conditional_update_or_stored_row, due_attributes, from_item,
+    key_attributes, text,
 };
 use crate::webhook::endpoint::Endpoint;
 use crate::webhook::event::Event;
@@ -128,8 +128,8 @@ impl Deliveries {
         let claim = format!("{claim:016x}");
         let key = Delivery::key_of(scope, id);
         let mut refused = match self.try_claim(&key, None, &claim, now).await? {
-            Updated::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
-            Updated::Refused(item) => item,
+            UpdateOutcome::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
+            UpdateOutcome::Refused(item) => item,
         };
         // The claim of a listed delivery also changes its sort key in the status list. The claim of an
         // unlisted delivery is tried first, because nearly all attempts are first attempts of unlisted
@@ -137,8 +137,8 @@ impl Deliveries {
         if refused.contains_key("listed") {
             let sort_key = from_item::<Delivery>(refused)?.list_key(DeliveryStatus::Processing).to_string();
             refused = match self.try_claim(&key, Some(sort_key), &claim, now).await? {
-                Updated::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
-                Updated::Refused(item) => item,
+                UpdateOutcome::Done(item) => return Ok(Claim::Claimed(Box::new(from_item(item)?))),
+                UpdateOutcome::Refused(item) => item,
             };
         }
         if refused.is_empty() {
@@ -170,7 +170,7 @@ impl Deliveries {
         sort_key: Option<String>,
         claim: &str,
         now: Timestamp,
-    ) -> Result<Updated, StoreError> {
+    ) -> Result<UpdateOutcome, StoreError> {
         let lease = now.plus_seconds(LEASE_SECONDS).unwrap_or(Timestamp::MAX);
         let mut set =
             vec!["#status = :processing", "leased_until = :lease", "claim = :claim", "updated_at = :now"];
@@ -211,7 +211,9 @@ impl Deliveries {
             .expression_attribute_names("#status", "status")
             .set_expression_attribute_values(Some(in_list(&seen.scope, &seen.list_key(seen.status))))
             .expression_attribute_values(":seen", status_value(seen.status));
-        conditional_update_or_stored_row(update).await.map(|updated| matches!(updated, Updated::Done(_)))
+        conditional_update_or_stored_row(update)
+            .await
+            .map(|updated| matches!(updated, UpdateOutcome::Done(_)))
     }
 
     /// Reads the event and the receiver of a delivery, in one request.
@@ -247,8 +249,8 @@ impl Deliveries {
         let Some(claim) = &claimed.claim else { return Ok(false) };
         let is_listed = claimed.listed || !matches!(outcome, AttemptOutcome::Delivered { .. });
         let refused = match self.try_end(claimed, claim, outcome, is_listed, now).await? {
-            Updated::Done(_) => return Ok(true),
-            Updated::Refused(item) => item,
+            UpdateOutcome::Done(_) => return Ok(true),
+            UpdateOutcome::Refused(item) => item,
         };
         if text(&refused, "claim").as_ref() != Some(claim) {
             return Ok(false);
@@ -260,8 +262,8 @@ impl Deliveries {
         }
         // The scheduler listed the delivery meanwhile, because the attempt took long.
         match self.try_end(claimed, claim, outcome, true, now).await? {
-            Updated::Done(_) => Ok(true),
-            Updated::Refused(item) => Ok(text(&item, "claim").as_ref() == Some(claim)),
+            UpdateOutcome::Done(_) => Ok(true),
+            UpdateOutcome::Refused(item) => Ok(text(&item, "claim").as_ref() == Some(claim)),
         }
     }
 
@@ -274,7 +276,7 @@ impl Deliveries {
         outcome: &AttemptOutcome,
         is_listed: bool,
         now: Timestamp,
-    ) -> Result<Updated, StoreError> {
+    ) -> Result<UpdateOutcome, StoreError> {
         let key = claimed.key();
         let mut set = vec!["#status = :status", "updated_at = :now"];
         let mut remove = vec!["leased_until"];

@@ -38,7 +38,7 @@ use domain::time::Timestamp;
 use domain::webhook::event_type::EventType;
 
 use super::list_key::{Kind, ListKey, Marker, NO_ENDPOINT, bounds};
-use super::{Deliveries, Delivery, DeliveryStatus, SHOWN_NO_MORE_SECONDS};
+use super::{Deliveries, Delivery, DeliveryStatus, KEPT_AFTER_SHOWN_SECONDS};
 use crate::store::{
     CommitOutcome, Item, ListEntry, ListIndex, Order, StoreError, Write, conditional_update, due_attributes,
     from_item, key_attributes, text,
@@ -82,10 +82,10 @@ const DAYS_SHOWN: u64 = 90;
 
 /// The sort key of the scope's row. It sorts after every delivery's id, so a query from the newest rows down
 /// reads the counts first. The sort keys of the day rows begin with this one.
-pub(super) const SORT: &str = "~counts";
+pub(super) const SCOPE_SORT_KEY: &str = "~counts";
 
 /// A sort key after those of all day rows.
-pub(super) const SORT_WITH_DAYS: &str = "~counts#~";
+pub(super) const LAST_DAY_SORT_KEY: &str = "~counts#~";
 
 /// The row of a scope's counts.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -183,13 +183,13 @@ impl Row for Counts {
 }
 
 pub(super) fn key_of(scope: &Scope) -> Key {
-    Key { pk: Delivery::partition(scope), sk: SORT.to_owned() }
+    Key { pk: Delivery::partition(scope), sk: SCOPE_SORT_KEY.to_owned() }
 }
 
 /// Returns the scope whose counts have this key of the state table; `None`: the key is not of a row of
 /// counts.
 pub fn scope_of(key: &Key) -> Option<Scope> {
-    let scope = key.pk.strip_prefix("deliveries#").filter(|_| key.sk == SORT)?;
+    let scope = key.pk.strip_prefix("deliveries#").filter(|_| key.sk == SCOPE_SORT_KEY)?;
     scope.parse().ok()
 }
 
@@ -265,12 +265,12 @@ impl DayCounts {
 
 impl Row for DayCounts {
     fn key(&self) -> Key {
-        Key { pk: Delivery::partition(&self.scope), sk: format!("{SORT}#{}", self.day) }
+        Key { pk: Delivery::partition(&self.scope), sk: format!("{SCOPE_SORT_KEY}#{}", self.day) }
     }
 
     /// The time at which the day's last deliveries expire too.
     fn removable_at(&self) -> Option<Timestamp> {
-        self.day.ends_at().plus_seconds(EVENTS_KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
+        self.day.ends_at().plus_seconds(EVENTS_KEPT_SECONDS.saturating_add(KEPT_AFTER_SHOWN_SECONDS)).ok()
     }
 }
 
@@ -315,11 +315,11 @@ impl LoadedCounts {
     /// Adds a row that was read, if it is a row of the counts. Returns any other row unchanged.
     pub(super) fn add_row(&mut self, item: Item) -> Result<Option<Item>, StoreError> {
         match text(&item, "sk") {
-            Some(sort) if sort == SORT => {
+            Some(sort) if sort == SCOPE_SORT_KEY => {
                 self.counts = from_item(item)?;
                 self.version = Some(self.counts.version);
             }
-            Some(sort) if sort.starts_with(SORT) => {
+            Some(sort) if sort.starts_with(SCOPE_SORT_KEY) => {
                 let day: DayCounts = from_item(item)?;
                 self.days.insert(day.day, day);
             }
@@ -483,9 +483,11 @@ impl Deliveries {
         with_days: bool,
     ) -> Result<LoadedCounts, StoreError> {
         let mut loaded = LoadedCounts::new(*scope);
-        let last = if with_days { SORT_WITH_DAYS } else { SORT };
+        let last = if with_days { LAST_DAY_SORT_KEY } else { SCOPE_SORT_KEY };
         let partition = Delivery::partition(scope);
-        for item in self.store.range(&partition, (SORT, last), Order::OldestFirst, usize::MAX).await? {
+        for item in
+            self.store.range(&partition, (SCOPE_SORT_KEY, last), Order::OldestFirst, usize::MAX).await?
+        {
             loaded.add_row(item)?;
         }
         Ok(loaded)

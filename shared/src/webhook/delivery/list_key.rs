@@ -136,7 +136,7 @@ pub(super) fn bounds_with_marker(status: Option<DeliveryStatus>, from: DeliveryI
 }
 
 /// Returns the end of the range of the sort keys of deliveries in a status, up to the id `to`, included.
-pub(super) fn last_place(status: DeliveryStatus, to: DeliveryId) -> String {
+pub(super) fn last_key_in_status(status: DeliveryStatus, to: DeliveryId) -> String {
     format!("{}#{to}~", status.as_str())
 }
 

@@ -80,7 +80,7 @@ pub const LEASE_SECONDS: i64 = 60;
 
 /// When the scheduler first checks a new delivery, in seconds after its row was created. If the delivery is
 /// not done by then, its queue message may be lost.
-const FIRST_LOOK_SECONDS: i64 = 120;
+const FIRST_DUE_SECONDS: i64 = 120;
 
 /// When the scheduler checks a delivery again, in seconds after it sent a queue message for the delivery.
 pub const NEXT_LOOK_SECONDS: i64 = 120;
@@ -94,7 +94,7 @@ const LATE_MS: i64 = 150_000;
 
 /// How long a delivery's row is kept after lists no longer show it, in seconds: 2 days. So DynamoDB removes
 /// no row that readers still count.
-const SHOWN_NO_MORE_SECONDS: i64 = 2 * 24 * 60 * 60;
+const KEPT_AFTER_SHOWN_SECONDS: i64 = 2 * 24 * 60 * 60;
 
 /// The status of a delivery (contract: Webhook delivery).
 #[derive(Clone, Copy, Debug, Deserialize, Eq, IntoStaticStr, PartialEq, Serialize, VariantArray)]
@@ -221,7 +221,7 @@ impl Delivery {
         resend: &ResendId,
         now: Timestamp,
     ) -> Self {
-        let id = DeliveryId::of_resend(&event.id_as(event_type), endpoint, resend);
+        let id = DeliveryId::for_resend(&event.id_as(event_type), endpoint, resend);
         // Listed from the start, because its id has the time of the requester's clock. An operator's machine
         // may have a clock that is behind the checkpoint.
         Self { listed: true, ..Self::new(id, event, event_type, endpoint, (now, now)) }
@@ -241,7 +241,7 @@ impl Delivery {
             event_type,
             endpoint,
             generation: 0,
-            server: if endpoint.is_none() { event.own_server() } else { None },
+            server: if endpoint.is_none() { event.webhook_url_server() } else { None },
             status: DeliveryStatus::Pending,
             attempts: 0,
             max_attempts: MAX_ATTEMPTS,
@@ -327,13 +327,13 @@ impl Row for Delivery {
     fn indexes(&self) -> Indexes {
         Indexes {
             list: self.listed.then(|| (Self::partition(&self.scope), self.list_key(self.status).to_string())),
-            due: self.created_at.plus_seconds(FIRST_LOOK_SECONDS).ok(),
+            due: self.created_at.plus_seconds(FIRST_DUE_SECONDS).ok(),
             ..Indexes::default()
         }
     }
 
     fn removable_at(&self) -> Option<Timestamp> {
-        self.created_at.plus_seconds(EVENTS_KEPT_SECONDS.saturating_add(SHOWN_NO_MORE_SECONDS)).ok()
+        self.created_at.plus_seconds(EVENTS_KEPT_SECONDS.saturating_add(KEPT_AFTER_SHOWN_SECONDS)).ok()
     }
 }
 

@@ -143,7 +143,7 @@ pub(super) struct ScanResult {
 impl ScanResult {
     /// Returns a page of the deliveries `found` before the scan, followed by those of the scan. If the scan
     /// ended before it found enough matches, the next page begins after the last row that was read.
-    pub(super) fn below(self, mut found: Vec<FoundDelivery>, after: Option<DeliveryId>) -> PageDraft {
+    pub(super) fn into_page(self, mut found: Vec<FoundDelivery>, after: Option<DeliveryId>) -> PageDraft {
         found.extend(self.found);
         let next = if self.more { found.last().map(FoundDelivery::id) } else { self.read_to };
         PageDraft { found, next, unverified_cursor: after.filter(|_| !self.has_cursor) }
@@ -157,7 +157,7 @@ const ROWS_PER_MATCH: usize = 16;
 #[derive(Clone, Copy)]
 pub(super) struct Scan {
     /// The id of the newest row to read.
-    pub(super) before: DeliveryId,
+    pub(super) start: DeliveryId,
     /// The page's `starting_after`, if it is among these rows. Only older matches are returned.
     pub(super) after: Option<DeliveryId>,
     /// The number of matches to skip.
@@ -179,8 +179,8 @@ impl Scan {
 
     /// Limits the first query if matches are frequent on the scan's first day: if the unseen matches of that
     /// day (`left`) are at least a quarter of its counted deliveries (`done`).
-    pub(super) fn where_dense(self, left: &BTreeMap<Day, u64>, done: &BTreeMap<Day, u64>) -> Self {
-        let day = Day::of(self.before.timestamp().unwrap_or(Timestamp::MIN));
+    pub(super) fn limited_if_dense(self, left: &BTreeMap<Day, u64>, done: &BTreeMap<Day, u64>) -> Self {
+        let day = Day::of(self.start.timestamp().unwrap_or(Timestamp::MIN));
         let on_day = |counts: &BTreeMap<Day, u64>| counts.get(&day).copied().unwrap_or_default();
         let is_dense = on_day(left) > 0 && on_day(left).saturating_mul(4) >= on_day(done);
         let rows = self.wanted().saturating_mul(ROWS_PER_MATCH);
@@ -199,13 +199,13 @@ impl Scan {
         selection: &Selection,
         is_exact: bool,
     ) -> Option<Self> {
-        let first = Day::of(self.before.timestamp().unwrap_or(Timestamp::MIN));
-        let is_exact = is_exact || self.before >= last_of(first);
+        let first = Day::of(self.start.timestamp().unwrap_or(Timestamp::MIN));
+        let is_exact = is_exact || self.start >= last_of(first);
         for (day, matches) in left.range(..=first).rev().filter(|(_, matches)| **matches > 0) {
             let matches = usize::try_from(*matches).unwrap_or(usize::MAX);
             if self.skip < matches || (*day == first && !is_exact) {
-                self.before = self.before.min(last_of(*day));
-                return Some(self).filter(|scan| scan.before >= selection.from);
+                self.start = self.start.min(last_of(*day));
+                return Some(self).filter(|scan| scan.start >= selection.from);
             }
             self.skip = self.skip.saturating_sub(matches);
         }
@@ -246,7 +246,7 @@ pub(super) fn unseen_by_day(
 }
 
 /// Returns how many of the deliveries match the selection and are from these whole days.
-pub(super) fn within(found: &ById, selection: &Selection, days: Option<(Day, Day)>) -> u64 {
+pub(super) fn count_in_days(found: &ById, selection: &Selection, days: Option<(Day, Day)>) -> u64 {
     let Some((first, last)) = days else { return 0 };
     let days = DeliveryId::first_at(first.starts_at())..=last_of(last);
     as_u64(found.range(days).filter(|(_, found)| selection.admits(found)).count())
@@ -341,8 +341,8 @@ mod tests {
         ]);
         let all = between(DeliveryId::first_at(Timestamp::MIN), DeliveryId::last_at(Timestamp::MAX));
         let moved = |before: DeliveryId, skip, is_exact| {
-            let scan = Scan { before, after: None, skip, limit: 25, rows: None, queries: 1 };
-            scan.skip_days(&left, &all, is_exact).map(|scan| (scan.before, scan.skip))
+            let scan = Scan { start: before, after: None, skip, limit: 25, rows: None, queries: 1 };
+            scan.skip_days(&left, &all, is_exact).map(|scan| (scan.start, scan.skip))
         };
         let noon = id("2026-11-20T15:00:00Z");
         // Exact: all three matches of the day are before noon.
@@ -361,7 +361,7 @@ mod tests {
 
         // Days before the selection are not searched.
         let later = Selection { from: id("2026-11-12T12:00:00Z"), ..all };
-        let scan = Scan { before: noon, after: None, skip: 5, limit: 25, rows: None, queries: 1 };
+        let scan = Scan { start: noon, after: None, skip: 5, limit: 25, rows: None, queries: 1 };
         assert!(scan.skip_days(&left, &later, true).is_none());
     }
 
@@ -369,8 +369,8 @@ mod tests {
     fn the_first_query_is_limited_if_a_quarter_of_the_days_deliveries_match() {
         let left = BTreeMap::from([(day("2026-11-20"), 3)]);
         let before = id("2026-11-20T15:00:00Z");
-        let scan = Scan { before, after: None, skip: 5, limit: 25, rows: None, queries: 1 };
-        let rows = |done| scan.where_dense(&left, &BTreeMap::from([(day("2026-11-20"), done)])).rows;
+        let scan = Scan { start: before, after: None, skip: 5, limit: 25, rows: None, queries: 1 };
+        let rows = |done| scan.limited_if_dense(&left, &BTreeMap::from([(day("2026-11-20"), done)])).rows;
         assert_eq!((rows(12), rows(13)), (Some(31 * 16), None));
     }
 }

@@ -40,10 +40,10 @@ use domain::vocabulary::Vocabulary;
 
 use super::attempt::status_value;
 use super::counts::{self, Criteria, LoadedCounts};
-use super::list_key::{ListKey, Marker, bounds, bounds_with_marker, last_place};
+use super::list_key::{ListKey, Marker, bounds, bounds_with_marker, last_key_in_status};
 use super::page::{
-    ById, FoundDelivery, PageDraft, Scan, ScanResult, Selection, Window, as_u64, by_id, from_row,
-    select_page, sum, unseen_by_day, within,
+    ById, FoundDelivery, PageDraft, Scan, ScanResult, Selection, Window, as_u64, by_id, count_in_days,
+    from_row, select_page, sum, unseen_by_day,
 };
 use super::{Deliveries, Delivery, DeliveryStatus};
 use crate::random;
@@ -288,7 +288,7 @@ impl Deliveries {
         };
         let start = window.after.map_or(selection.to, |after| after.min(selection.to));
         let scan = Scan {
-            before: start,
+            start,
             after: window.after,
             skip: window.skip,
             limit: window.limit,
@@ -323,7 +323,7 @@ impl Deliveries {
             return Ok(PageAttempt::NeedsRows);
         }
         let draft = if let Some(scanned) = scanned {
-            scanned.below(Vec::new(), window.after)
+            scanned.into_page(Vec::new(), window.after)
         } else {
             let listed = (!from_rows).then_some(&listed);
             Box::pin(self.complete_page(scope, selection, window, &newest, listed)).await?
@@ -339,7 +339,7 @@ impl Deliveries {
             let mut uncounted = listed;
             uncounted.extend(by_id(rest.into_iter().map(|seen| from_row(seen.delivery))));
             let counted = whole.map_or(0, |days| sum(&newest.loaded.by_day(&selection.criteria, days)));
-            let uncounted = within(&uncounted, selection, whole);
+            let uncounted = count_in_days(&uncounted, selection, whole);
             Ok(Total::Known(counted.saturating_add(uncounted).saturating_add(parts)))
         };
         self.complete_draft(scope, draft, total).await
@@ -369,7 +369,7 @@ impl Deliveries {
             return Ok(draft);
         }
         let scan = Scan {
-            before: start.min(read_to),
+            start: start.min(read_to),
             after: window.after.filter(|_| !begins_among_newest),
             skip: window.skip.saturating_sub(matching),
             limit: window.limit.saturating_sub(draft.found.len()),
@@ -392,7 +392,7 @@ impl Deliveries {
                 // A page by `offset` that makes one query reads as many rows as it can, so that it has as
                 // many matches as possible.
                 let may_be_short = window.after.is_some() || scan.queries > 1;
-                moved.map(|scan| if may_be_short { scan.where_dense(&left, &done) } else { scan })
+                moved.map(|scan| if may_be_short { scan.limited_if_dense(&left, &done) } else { scan })
             }
             None => Some(scan),
         };
@@ -403,7 +403,7 @@ impl Deliveries {
         } else {
             window.after.filter(|_| !scanned.has_cursor)
         };
-        Ok(PageDraft { unverified_cursor: unverified, ..scanned.below(draft.found, None) })
+        Ok(PageDraft { unverified_cursor: unverified, ..scanned.into_page(draft.found, None) })
     }
 
     /// Searches rows for matches, from an id towards older ones.
@@ -414,7 +414,7 @@ impl Deliveries {
         scan: &Scan,
     ) -> Result<ScanResult, StoreError> {
         let wanted = scan.wanted();
-        let query = self.between(scope, &selection.from.to_string(), &scan.before.to_string());
+        let query = self.between(scope, &selection.from.to_string(), &scan.start.to_string());
         let query = with_filter(query, &selection.criteria, scan.after);
         let mut rows = scan.rows;
         let (mut found, mut has_cursor, mut after) = (Vec::new(), scan.after.is_none(), None);
@@ -495,7 +495,7 @@ impl Deliveries {
     ) -> Result<PageAttempt, PageError> {
         let most = window.wanted().max(self.at_once(ENTRIES_PER_QUERY));
         let to = window.after.map_or(selection.to, |after| after.min(selection.to));
-        let (from, to) = (bounds(Some(status), selection.from).0, last_place(status, to));
+        let (from, to) = (bounds(Some(status), selection.from).0, last_key_in_status(status, to));
         let partition = Delivery::done_partition(scope);
         let counted =
             || Box::pin(self.store.list(ListIndex::All, &partition, (&from, &to), Order::NewestFirst, most));
@@ -541,7 +541,7 @@ impl Deliveries {
                 return Ok(Total::CountsChanged);
             }
             let counted = whole.map_or(0, |days| sum(&loaded.by_day(&selection.criteria, days)));
-            let uncounted = within(&uncounted, selection, whole);
+            let uncounted = count_in_days(&uncounted, selection, whole);
             Ok(Total::Known(counted.saturating_add(uncounted).saturating_add(parts)))
         };
         let page = self.complete_draft(scope, draft, total).await?;
@@ -602,7 +602,8 @@ impl Deliveries {
     ) -> Result<NewestRows, StoreError> {
         let first_shown = counts::first_shown(now);
         let criteria = &selection.criteria;
-        let first_sort = if criteria.needs_breakdown() { counts::SORT_WITH_DAYS } else { counts::SORT };
+        let first_sort =
+            if criteria.needs_breakdown() { counts::LAST_DAY_SORT_KEY } else { counts::SCOPE_SORT_KEY };
         let query = self.between(scope, &first_shown.to_string(), first_sort);
         let query = with_filter(query, criteria, read_limit.cursor);
         let mut newest =
@@ -621,7 +622,8 @@ impl Deliveries {
             }
             after = page.last_evaluated_key;
             newest.read_to = after.as_ref().and_then(|key| text(key, "sk"));
-            let is_before_counts = newest.read_to.as_deref().is_some_and(|sort| sort > counts::SORT);
+            let is_before_counts =
+                newest.read_to.as_deref().is_some_and(|sort| sort > counts::SCOPE_SORT_KEY);
             if after.is_none() || (newest.rows.len() >= read_limit.wanted && !is_before_counts) {
                 return Ok(newest);
             }
@@ -653,7 +655,7 @@ impl Deliveries {
         let Some(before) = newest.unread_after_checkpoint() else { return Ok(Vec::new()) };
         let partition = Delivery::partition(scope);
         let key = Key { pk: partition.clone(), sk: before.to_owned() };
-        let query = self.between(scope, &newest.uncounted_from(), counts::SORT);
+        let query = self.between(scope, &newest.uncounted_from(), counts::SCOPE_SORT_KEY);
         let mut query =
             with_filter(query, &selection.criteria, None).set_exclusive_start_key(Some(key_attributes(&key)));
         let mut rest = Vec::new();
