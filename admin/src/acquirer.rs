@@ -135,7 +135,8 @@ impl SetAcquirer {
 fn read_text_file(path: &Path) -> Result<String, Box<dyn Error>> {
     let with_path = |error: &dyn Error| format!("{}: {error}", path.display());
     let mut text = String::new();
-    // Reads one byte more than the limit, so that the check of the length rejects a longer file.
+    // Reads at most one byte more than the limit. If the file is too long, `ClientIdentity::new` then rejects
+    // the text, because it is longer than the limit.
     let bound = u64::try_from(MAX_PEM_BYTES)?.saturating_add(1);
     let file = File::open(path).map_err(|error| with_path(&error))?;
     file.take(bound).read_to_string(&mut text).map_err(|error| with_path(&error))?;
@@ -159,7 +160,10 @@ fn read_secret(name: &str) -> Result<SecretString, Box<dyn Error>> {
     // Rejects several lines and a line that is too long, because a part of the secret would be lost silently.
     // The check looks only at bytes that were already read, so it does not wait for more input.
     if !input.buffer().is_empty() || (!line.ends_with('\n') && input.get_ref().limit() == 0) {
-        return Err(format!("{name}: standard input has more than one line").into());
+        return Err(format!(
+            "{name}: standard input has more than one line, or a line of {MAX_LINE_BYTES} bytes or more"
+        )
+        .into());
     }
     Ok(line.trim_end_matches(['\r', '\n']).into())
 }

@@ -15,6 +15,7 @@
 //! | [`interleaved`] | the barcode number as bars | ISO/IEC 16390 |
 //! | [`multibanco`] | a payment reference with its check digits | SIBS |
 //! | [`crypto`] | addresses on TRON and Bitcoin's test networks | base58check, BIP-173 |
+//! | [`digits`] | nothing: the type of the digits in boletos and references | none |
 //! | [`pdf`] | the boleto and the payment receipt as PDF | PDF 1.7, Banco do Brasil's layout |
 #![cfg_attr(
     test,
@@ -22,7 +23,7 @@
         clippy::arithmetic_side_effects,
         clippy::needless_pass_by_value,
         clippy::too_many_lines,
-        reason = "a test that fails may panic"
+        reason = "tests may panic, take arguments by value and be long"
     )
 )]
 

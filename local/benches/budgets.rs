@@ -219,7 +219,8 @@ async fn requests() {
     stack.stop().await;
 }
 
-/// Runs `step` and prints the write units of its DynamoDB requests. Returns these units and the step's result.
+/// Runs `step` and prints the write units of its DynamoDB requests. Returns these units and the step's
+/// result.
 async fn step<T>(proxy: &FaultProxy, name: &str, step: impl Future<Output = T>) -> (f64, T) {
     proxy.reset();
     let result = step.await;
@@ -228,16 +229,16 @@ async fn step<T>(proxy: &FaultProxy, name: &str, step: impl Future<Output = T>) 
     (write_units, result)
 }
 
-/// Dispatches the stream records after the first `seen`, each in a batch of its own. This is the worst case, because
-/// the records of one batch share the writes of the rollups.
+/// Dispatches the stream records after the first `seen`, each in a batch of its own. This is the worst case,
+/// because the records of one batch share the writes of the rollups.
 async fn dispatch_after(stack: &Stack, seen: usize) {
     for record in invocations::stream_records(stack).await.split_off(seen) {
         invocations::dispatch_records(stack, &[record]).await;
     }
 }
 
-/// Prints the write units of whole flows, step by step: a charge, a refund, a MED case. A row or an index entry of up to
-/// 1 KB costs one unit, or two within a transaction.
+/// Prints the write units of whole flows, step by step: a charge, a refund, a MED case. A row or an index
+/// entry of up to 1 KB costs one unit, or two within a transaction.
 async fn flows() {
     let stack = Stack::start(Options { fault_proxy: true, event_sources: false, ..Options::in_memory() })
         .await
@@ -296,8 +297,9 @@ async fn flows() {
     stack.stop().await;
 }
 
-/// Starts a service with its state in files, and also returns the state directory. Only in files do streams
-/// have an index. Without the index, each write would take longer than the one before.
+/// Starts a service with its state in files, and also returns the state directory. In files, the records of
+/// the streams have an index. In memory they have none. Then each write reads all earlier records of its
+/// table's stream, and takes longer than the one before.
 async fn start_in_files(options: Options) -> (Stack, PathBuf) {
     let directory = std::env::temp_dir().join(format!("budgets-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();

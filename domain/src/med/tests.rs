@@ -1,5 +1,5 @@
-//! Tests the state changes of a MED case. Its postings are tested with wallets, and its published events with
-//! webhooks.
+//! Tests the state changes of a MED case. `domain/src/wallet/tests.rs` tests the postings of cases with
+//! random steps, and `local/tests/service/med.rs` tests their events.
 
 use super::*;
 use crate::charge::testing::{at, paid};
@@ -75,7 +75,7 @@ fn a_charge_with_a_lost_case_stays_disputed_after_another_case_is_won() {
 }
 
 #[test]
-fn an_unconfirmed_case_moves_no_money_and_blocks_refunds() {
+fn an_unconfirmed_case_holds_no_money_but_blocks_refunds() {
     let step = opened(&paid(), "1", Some(300));
     assert_eq!(
         (step.charge.status, step.posting.clone(), step.case.moved.get()),
@@ -126,7 +126,7 @@ fn a_case_lost_before_its_confirmation_does_not_keep_its_charge_disputed() {
 }
 
 #[test]
-fn the_metadata_block_describes_the_case_that_opened_last() {
+fn the_med_block_of_a_charges_metadata_describes_the_case_that_opened_last() {
     let first = opened(&paid(), "1", None);
     let second = opened(&first.charge, "2", Some(300));
     let closed = first.case.decided(&second.charge, Decision::Merchant, at(110)).unwrap().unwrap();
@@ -138,7 +138,7 @@ fn the_metadata_block_describes_the_case_that_opened_last() {
 }
 
 #[test]
-fn the_metadata_block_has_the_time_of_its_cases_last_change() {
+fn the_med_block_of_a_charges_metadata_has_the_time_of_its_cases_last_change() {
     let open = opened(&paid(), "1", None);
     let times = |charge: &Charge| {
         let block = &charge.disputes.as_ref().unwrap().latest;
@@ -189,19 +189,20 @@ fn money_released_by_a_won_case_stays_held_for_other_cases_that_claim_it() {
     assert_eq!(won.charge.status, TransactionStatus::Paid);
 }
 
+/// Rows written before `med_claimed` existed lack it. Their held sum then counts as the claims.
 #[test]
-fn a_row_without_recorded_claims_returns_or_loses_its_held_sum() {
+fn a_charge_row_without_med_claimed_returns_or_loses_its_held_sum() {
     let open = opened(&paid(), "1", None);
     let funds = domain::charge::Funds { med_claimed: MinorUnits::ZERO, ..open.charge.funds };
-    let before = Charge { funds, ..open.charge };
+    let older = Charge { funds, ..open.charge };
     for decision in Decision::all() {
-        let over = open.case.decided(&before, decision, at(110)).unwrap().unwrap();
+        let over = open.case.decided(&older, decision, at(110)).unwrap().unwrap();
         assert_eq!(
             (over.case.moved.get(), over.charge.funds.med_held.get(), over.charge.funds.med_claimed.get()),
             (1000, 0, 0)
         );
     }
-    let second = opened(&before, "2", None);
+    let second = opened(&older, "2", None);
     assert_eq!((second.posting, second.charge.funds.med_held.get()), (None, 1000));
 }
 

@@ -138,8 +138,8 @@ fn html(status: StatusCode, body: String) -> Response {
     (status, headers, body).into_response()
 }
 
-/// Responds with the QR image in every status, because the charge object contains the image's URL in every
-/// status.
+/// Responds with the QR image whatever the charge's status, because the charge object contains the image's
+/// URL in every status.
 fn qr_of(found: Result<Option<StoredCharge>, StoreError>) -> Result<Response, Problem> {
     let charge = found?.ok_or(Problem::NotFound { what: "charge" })?;
     let charge = charge.as_stored();

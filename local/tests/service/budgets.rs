@@ -45,7 +45,7 @@ fn assert_within_budget(report: &Report, requests: usize, sequential: usize) {
 }
 
 #[tokio::test]
-async fn creating_or_replaying_a_charge_takes_two_requests_and_creating_it_five_write_units() {
+async fn a_new_or_replayed_charge_takes_two_requests_and_a_new_one_five_write_units() {
     let service = service_with_counted_requests().await;
     let body = json!({"amount": 1000, "description": "Pedido 1"});
     let (_, new) = cost(&service, service.post_charge("order-0001", &body)).await;
@@ -63,8 +63,9 @@ async fn creating_or_replaying_a_charge_takes_two_requests_and_creating_it_five_
     assert!(full.write_units <= 8.0, "{full:?}");
 }
 
-/// The functions that serve merchants may not read rows with acquirers' credentials (policy
-/// `NoAcquirerCredentials`).
+/// Every live charge is rejected, because the service has no acquirer for live mode. The function must not
+/// look for one in the table: the policy `NoAcquirerCredentials` denies it the rows with acquirers'
+/// credentials.
 #[tokio::test]
 async fn a_live_charge_is_rejected_after_reading_only_the_api_key() {
     let service = service_with_counted_requests().await;
@@ -136,7 +137,8 @@ async fn reading_a_balance_takes_two_requests_for_any_number_of_movements() {
         let (_, report) = cost(&service, service.get("/v1/wallets/transactions")).await;
         assert_within_budget(&report, 2, 2);
     }
-    // The balance is in nine rows under 1 KB, and in one row for each day with a release.
+    // A balance is in nine rows of less than 1 KB each, and one more row for each release day. One query
+    // reads all of them, and one read unit covers 4 KB.
     assert!(read_units.iter().all(|units| *units <= 2.0), "{read_units:?}");
 }
 
@@ -223,7 +225,7 @@ async fn a_delivery_that_succeeds_at_the_first_attempt_takes_three_requests() {
 }
 
 #[tokio::test]
-async fn a_delivery_to_a_webhook_url_takes_a_fourth_request_only_until_the_scope_has_a_secret() {
+async fn a_delivery_to_an_override_url_takes_a_fourth_request_only_until_the_scope_has_a_secret() {
     let service = service_with_counted_requests().await;
     let listener = Listener::start().await;
     let body = json!({
@@ -303,7 +305,7 @@ async fn a_refund_stays_within_its_write_units_from_the_request_to_its_completio
 }
 
 #[tokio::test]
-async fn authenticating_and_counting_a_dashboard_request_takes_two_requests_and_one_write_unit() {
+async fn a_dashboard_call_takes_two_requests_and_one_write_unit_before_its_own_work() {
     let service = service_with_counted_requests().await;
     let seed = &service.stack.seed;
     let bearer = format!("Bearer {}", seed.owner_token(&seed.first, service.stack.clock.now()).unwrap());
@@ -311,7 +313,7 @@ async fn authenticating_and_counting_a_dashboard_request_takes_two_requests_and_
     let (list, report) =
         cost(&service, service.raw(Method::GET, path, &[("authorization", &bearer)], "")).await;
     list.expect(200);
-    // The third request reads the list.
+    // Two requests authenticate the call and count it for the rate limit. The third reads the list.
     assert_within_budget(&report, 3, 3);
     assert!((report.write_units - 1.0).abs() < f64::EPSILON, "{report:?}");
 }

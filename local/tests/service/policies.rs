@@ -20,8 +20,8 @@ fn allowed(function: &str) -> BTreeSet<String> {
     let template: Value = serde_yaml_ng::from_str(local::template::TEMPLATE).unwrap();
     let policies = &template["Resources"][function]["Properties"]["Policies"];
     let mut actions = BTreeSet::new();
-    // A policy that is not a mapping is the name of a managed policy. Managed policies only deny, so they are
-    // skipped.
+    // A policy that is not a mapping refers to a managed policy of the template. The only one,
+    // `NoAcquirerCredentials`, has only a `Deny` statement, so references are skipped.
     for policy in policies.as_sequence().unwrap().iter().filter(|policy| policy.is_mapping()) {
         for statement in policy["Statement"].as_sequence().unwrap() {
             for action in one_or_several(&statement["Action"]) {
@@ -70,6 +70,7 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     take_used_actions();
 
     let charge = service.charge().await;
+    // A payment by a payer other than the expected one, or by an unknown payer, is held for review.
     let locked =
         json!({"amount": 1000, "customer": {"name": "Maria"}, "expected_payer_tax_id": "29537995593"});
     let held = service.new_charge(&locked).await;
@@ -82,10 +83,10 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     service.sandbox(&charge, "pay", &json!({})).await;
     service.sandbox(&held, "pay", &json!({"payer_tax_id": null})).await;
     service.sandbox(&held, "review", &json!({"decision": "return"})).await;
-    for what in ["fail", "expire"] {
+    for action in ["fail", "expire"] {
         let charge = service.charge().await;
         take_used_actions();
-        service.sandbox(&charge, what, &json!({})).await;
+        service.sandbox(&charge, action, &json!({})).await;
     }
     service.sandbox(&charge, "pay", &json!({})).await;
     assert_eq!(take_used_actions(), allowed("AcquirerEventsFunction"));
@@ -102,14 +103,15 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     let body = json!({"amount": 1000, "paymentMethods": ["PIX"], "idempotencyKey": "l"});
     service.post("/v1/payments", &body).await.expect(201);
     let mut payments = take_used_actions();
-    // Refunds held money after its release date.
+    // A refund of held money after its release day also releases the money's tranche, which takes further
+    // operations.
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
-    let held = service.new_charge(&json!({"amount": 100_000})).await;
-    service.sandbox(&held, "pay", &json!({})).await;
+    let settled = service.new_charge(&json!({"amount": 100_000})).await;
+    service.sandbox(&settled, "pay", &json!({})).await;
     service.set_terms(MethodTerms::default()).await;
     service.stack.clock.advance(2 * 86_400_000);
     take_used_actions();
-    let raw = id(&held).trim_start_matches("ch_");
+    let raw = id(&settled).trim_start_matches("ch_");
     let body = json!({"idempotencyKey": "refund-01"});
     let refund = service.post(&format!("/v1/payments/{raw}/refund"), &body).await.expect(201);
     service.get(&format!("/v1/payments/{raw}/refunds")).await.expect(200);
@@ -167,7 +169,8 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     service.delete(&format!("/v1/webhooks/endpoints/{}", id(&deleted))).await.expect(200);
     take_used_actions();
     dispatch(&service.stack).await;
-    // The first dispatch wrote a step of the abandonment, whose stream record causes the next step.
+    // The first dispatch ran a step of the deleted endpoint's abandonment and updated its row. The stream
+    // record of that update makes the second dispatch run the next step.
     dispatch(&service.stack).await;
     assert_eq!(take_used_actions(), allowed("EventDispatcherFunction"));
 
@@ -212,11 +215,11 @@ async fn each_functions_policy_allows_exactly_the_operations_that_it_uses() {
     webhooks.extend(take_used_actions());
     assert_eq!(webhooks, allowed("WebhooksFunction"));
 
-    // The scheduler processes one row of each kind that becomes due: a charge, a tranche of held money, a
-    // delivery whose message was lost, an abandonment and a scope's delivery count.
+    // Makes rows of all kinds due: a charge, a tranche of held money, a delivery whose message was lost, an
+    // abandonment and a scope's delivery count. One run of the scheduler processes all of them.
     service.set_terms(MethodTerms { hold_days: 1, ..MethodTerms::default() }).await;
-    let held = service.charge().await;
-    service.sandbox(&held, "pay", &json!({})).await;
+    let settled = service.charge().await;
+    service.sandbox(&settled, "pay", &json!({})).await;
     service.stack.clock.advance(86_400_000);
     let waiting = service.new_charge(&json!({"amount": 1000, "expires_in": 60})).await;
     dispatch(&service.stack).await;

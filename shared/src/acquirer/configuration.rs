@@ -276,7 +276,8 @@ impl ClientIdentity {
         &self.private_key.0
     }
 
-    /// Returns the SHA-256 fingerprint of the client's own certificate, as common tools show it.
+    /// Returns the SHA-256 hash of the client's own certificate (DER), in hex. `openssl x509 -fingerprint
+    /// -sha256` shows the same digits, with colons and in capitals.
     fn certificate_fingerprint(&self) -> Option<String> {
         certificates(&self.certificate).ok()?.first().map(|certificate| sha256(certificate))
     }

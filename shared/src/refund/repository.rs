@@ -15,7 +15,8 @@ use crate::store::{CommitOutcome, Store, StoreError, Update, Write, reuse_or_rea
 use crate::wallet::counters::{self, DebitCheck};
 use crate::wallet::{CachedCredits, DebitPlan, Wallets};
 
-/// How long a charge counts as busy after a change, in milliseconds.
+/// How long a charge counts as busy after a change, in milliseconds. The acquirer worker defers the end of a
+/// refund while the charge is busy, so that clients' requests go first.
 const BUSY_FOR_MS: i64 = 250;
 
 /// The repository of the refunds of all scopes.
@@ -135,6 +136,8 @@ impl Refunds {
         let mut rows = vec![Write::replace(&next, charge.version)?, Write::insert(&refund)?];
         if let Some((limit, day)) = limit.zip(refund.limited_on) {
             let failed = update.failed();
+            // If the charge's write failed as well, the reservation is tried again: the change of the charge
+            // may be a failed refund, which freed its reservation.
             let is_exceeded = failed.contains(&LIMIT_WRITE) && !failed.contains(&CHARGE_WRITE);
             match third_party::reserve(&refund, day, limit) {
                 Some(reservation) if !is_exceeded => rows.push(reservation),
@@ -149,8 +152,8 @@ impl Refunds {
                 if let Some(day) = charge.release_on().filter(|day| now >= day.starts_at()) {
                     wallets.release(charge.scope, charge.currency, day, now).await?;
                 }
-                // Since the wallet was read, another caller may also have released the tranche or credited
-                // the wallet.
+                // Another caller, too, may have released the tranche or credited the wallet after the wallet
+                // was read. So it is read again before the refund is refused.
                 let wallet = wallets.in_currency(&charge.scope, charge.currency).await?;
                 let available = wallet.available().map_err(StoreError::from)?.get();
                 if available < needed {
@@ -183,7 +186,7 @@ impl Refunds {
         }
     }
 
-    /// Returns whether a refund's charge changed within the last 250 ms, so that further changes are likely.
+    /// Returns whether a refund's charge changed within the last 250 ms. Then further changes are likely.
     pub async fn is_busy(&self, id: RefundId, now: Timestamp) -> Result<bool, StoreError> {
         Ok(now.millis_since(self.charge(id).await?.read_at(now).updated_at) < BUSY_FOR_MS)
     }

@@ -34,7 +34,7 @@ pub const API_VERSION: &str = "2026-11-01";
 /// has the longest `Retry-After` that is respected.
 const MAX_DELIVERY_SECONDS: i64 = 16 * 24 * 60 * 60;
 
-/// Replaces the event's name when the id of a legacy row is derived, because the row has several names.
+/// Replaces the event type when the id of a legacy row is derived, because the row has several event types.
 const LEGACY: &str = "legacy";
 
 /// An event's row.
@@ -45,7 +45,7 @@ pub struct Event {
     pub id: EventId,
     /// The account and mode.
     pub scope: Scope,
-    /// The names under which it is sent: one canonical name, or all legacy names of a change.
+    /// The event types under which it is sent: one canonical type, or all legacy types of a change.
     pub types: Vec<EventType>,
     /// The body of a canonical event, byte for byte, or the `data` of legacy events.
     pub payload: String,
@@ -77,12 +77,12 @@ pub struct Origin {
     pub at: Timestamp,
 }
 
-/// The id and names of an event's row, derived from the change without reading the row.
+/// The id and event types of an event's row, derived from the change without reading the row.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EventRef {
     /// The id of the row.
     pub id: EventId,
-    /// The names under which it is sent.
+    /// The event types under which it is sent.
     pub types: Vec<EventType>,
 }
 
@@ -224,8 +224,8 @@ impl Event {
         }))
     }
 
-    /// Returns the receivers: a pair for each of the event's names and each endpoint that is now subscribed
-    /// to the name. If the event has a `webhookUrl`, returns one pair for each name, with `None` as the
+    /// Returns the receivers: a pair for each event type of the row and each endpoint that is now subscribed
+    /// to the type. If the event has a `webhookUrl`, returns one pair for each type, with `None` as the
     /// endpoint.
     pub fn recipients<'a>(
         &'a self,
@@ -248,12 +248,12 @@ impl Event {
         hash.get(..8).map(str::to_owned)
     }
 
-    /// Returns the stable id of the event under one of its names.
+    /// Returns the stable id of the event under one of its event types.
     pub fn id_as(&self, event_type: EventType) -> EventId {
         id_as(self.id, event_type)
     }
 
-    /// Returns the body that is sent under one of its names.
+    /// Returns the body that is sent under one of its event types.
     pub fn body_as(&self, event_type: EventType) -> String {
         match event_type.family() {
             Family::Canonical => self.payload.clone(),
@@ -284,7 +284,7 @@ impl Event {
     }
 }
 
-/// Returns the stable id of an event under one of its names. If the name has a code, the code replaces the
+/// Returns the stable id of an event under one of its event types. If the type has a code, the code replaces the
 /// last character of the row's id.
 fn id_as(row: EventId, event_type: EventType) -> EventId {
     event_type.code().map_or(row, |code| row.with_code(code))

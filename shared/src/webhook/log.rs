@@ -1,8 +1,10 @@
 //! The event log (`GET /v1/events`): lists the events of the last 30 days, delivered or not. A merchant reads
 //! missed events from it after an outage.
 //!
-//! A scope's events share a partition, sorted by the time of their changes. An event's row can be derived
-//! from its id, and ids sort like rows. So a page is a range of the partition that begins after the cursor.
+//! A scope's events share a partition, sorted by the time of their changes. A canonical event has its own
+//! row. All legacy events of a change share one row, and each of them has its own id. The key of an event's
+//! row can be derived from the event's id, and event ids sort in the order of the rows. So a page is a range
+//! of the partition that begins after the cursor.
 //!
 //! The events of one object (`object=`) are read by their ids. The ids are derived from the object's rows,
 //! which record each change of status.
@@ -40,15 +42,16 @@ use crate::store::{Item, Order, PageError, Store, StoreError, from_item, key_of_
 /// refer to them.
 const LISTED_SECONDS: i64 = 30 * 24 * 60 * 60;
 
-/// The number of events on a page: the default, and the most.
+/// The default and the maximum number of events on a page.
 const DEFAULT_LIMIT: u32 = 25;
 const MAX_LIMIT: u32 = 100;
 
-/// The most queries of a page, one after another. DynamoDB ends each query at 1 MB, some thousand rows.
+/// The maximum number of queries for a page, one after another. DynamoDB ends each query at 1 MB, some
+/// thousand rows.
 const MAX_QUERIES: usize = 2;
 
-/// Rows that the first query reads in addition to one row for each event of a page: the row of the cursor,
-/// which may have further names, and one row that shows whether there is a next page.
+/// Rows that the first query reads in addition to one row for each event of a page. One is the cursor's row,
+/// which may store further legacy events after the cursor. The other shows whether there is a next page.
 const EXTRA_ROWS: usize = 2;
 
 /// Rows that the first query reads for each wanted event of one type. This is enough for a frequent type.
@@ -119,8 +122,8 @@ impl EventFilter {
         self.event_type.is_none_or(|wanted| wanted == event_type)
     }
 
-    /// Returns the oldest and the newest id that may be on a page, both included, and the cursor. `None`:
-    /// there is no cursor, or it is newer than the range and changes nothing.
+    /// Returns the oldest and the newest id that may be on a page, both included, and the cursor. The cursor
+    /// is `None` if the request has none, or if its cursor is newer than the range and so has no effect.
     fn range(&self, now: Timestamp) -> (EventId, EventId, Option<EventId>) {
         let oldest = now.plus_seconds(LISTED_SECONDS.saturating_neg()).unwrap_or(Timestamp::MIN);
         let from = EventId::first_at(self.created_after.unwrap_or(oldest).max(oldest));
@@ -130,7 +133,7 @@ impl EventFilter {
     }
 }
 
-/// An event of a page: a row under one of its names.
+/// An event of a page: an event row with one of its event types.
 #[derive(Clone, Debug)]
 struct ListedEvent {
     id: EventId,
@@ -292,14 +295,14 @@ impl EventLog {
         filter: &EventFilter,
         now: Timestamp,
     ) -> Result<EventPage, WebhookError> {
-        let names = self.names_of(scope, object).await?;
+        let refs = self.event_refs_of(scope, object).await?;
         let (from, to, cursor) = filter.range(now);
-        let with_each_name = |name: EventRef| {
-            let types = name.types.clone();
-            types.into_iter().map(move |event_type| (name.id, name.id_as(event_type), event_type))
+        let with_each_type = |event: EventRef| {
+            let types = event.types.clone();
+            types.into_iter().map(move |event_type| (event.id, event.id_as(event_type), event_type))
         };
         let mut listed: Vec<(EventId, EventId, EventType)> =
-            names.into_iter().flat_map(with_each_name).collect();
+            refs.into_iter().flat_map(with_each_type).collect();
         listed.sort_by_key(|(_, id, _)| Reverse(*id));
         if let Some(cursor) = cursor {
             let index = listed.iter().position(|(_, id, _)| *id == cursor);
@@ -323,8 +326,8 @@ impl EventLog {
 
     /// Returns the events that an object has published so far; none if the object does not exist or is
     /// another scope's.
-    async fn names_of(&self, scope: &Scope, object: ObjectId) -> Result<Vec<EventRef>, StoreError> {
-        let mut names = Vec::new();
+    async fn event_refs_of(&self, scope: &Scope, object: ObjectId) -> Result<Vec<EventRef>, StoreError> {
+        let mut refs = Vec::new();
         match object {
             ObjectId::Charge(id) => {
                 // The charge's refunds and cases are in its partition. The two ranges leave out other rows,
@@ -339,15 +342,15 @@ impl EventLog {
                 for item in charge.into_iter().chain(refunds) {
                     let Some(key) = key_of_item(&item) else { continue };
                     if Charge::is_at(&key) {
-                        // An expiry that no writer has stored yet was not published.
+                        // Reads the charge as stored: an expiry that is not persisted yet has no event.
                         let charge: StoredCharge = from_item(item)?;
                         let charge = charge.as_stored();
                         is_own = charge.scope == *scope;
-                        names.extend(EventRef::of_charge(charge));
+                        refs.extend(EventRef::of_charge(charge));
                     } else if Refund::is_at(&key) {
-                        names.extend(parse_or_log(item).iter().flat_map(EventRef::of_refund));
+                        refs.extend(parse_or_log(item).iter().flat_map(EventRef::of_refund));
                     } else if MedCase::is_at(&key) {
-                        names.extend(parse_or_log(item).iter().flat_map(EventRef::of_case));
+                        refs.extend(parse_or_log(item).iter().flat_map(EventRef::of_case));
                     }
                 }
                 if !is_own {
@@ -357,15 +360,15 @@ impl EventLog {
             ObjectId::Case(id) => {
                 let case: Option<MedCase> = self.store.get(&MedCase::key_of(id)).await?;
                 let own = case.filter(|case| case.scope == *scope);
-                names.extend(own.iter().flat_map(EventRef::of_case));
+                refs.extend(own.iter().flat_map(EventRef::of_case));
             }
             ObjectId::Payout(id) => {
                 let payout: Option<Payout> = self.store.get(&Payout::key_of(id)).await?;
                 let own = payout.filter(|payout| payout.scope == *scope);
-                names.extend(own.iter().flat_map(EventRef::of_payout));
+                refs.extend(own.iter().flat_map(EventRef::of_payout));
             }
         }
-        Ok(names)
+        Ok(refs)
     }
 }
 
@@ -374,22 +377,22 @@ fn parse_or_log<R: DeserializeOwned>(item: Item) -> Option<R> {
     from_item(item).inspect_err(|error| tracing::error!(%error, "can't read a row of the event log")).ok()
 }
 
-/// Returns the events of a row, one for each of its names, in descending order of ids.
+/// Returns the events of a row, one for each of its event types, in descending order of ids.
 fn events_of_row(row: &Event) -> Vec<ListedEvent> {
-    let with_name = |event_type: &EventType| ListedEvent {
+    let with_type = |event_type: &EventType| ListedEvent {
         id: row.id_as(*event_type),
         row: row.clone(),
         event_type: *event_type,
     };
-    let mut listed: Vec<ListedEvent> = row.types.iter().map(with_name).collect();
+    let mut listed: Vec<ListedEvent> = row.types.iter().map(with_type).collect();
     listed.sort_by_key(|listed| Reverse(listed.id));
     listed
 }
 
-/// An event as the log shows it: a canonical one as it is sent, a legacy one with the id and time that its
-/// envelope lacks.
+/// An event as the log shows it. A canonical event has the body that is sent. A legacy event also has its id
+/// and time, which the body that is sent lacks.
 ///
-/// Each name of a row is a separate event with a stable id. The events of one row expire together.
+/// Each event type of a row is a separate event with a stable id. The events of one row expire together.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum EventView {

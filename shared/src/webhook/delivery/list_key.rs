@@ -23,7 +23,7 @@ pub(super) const NO_ENDPOINT: &str = "-";
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Kind {
     pub(super) event_type: EventType,
-    /// `None`: the transaction's `webhookUrl`.
+    /// `None`: the delivery is to a payment's own `webhookUrl`.
     pub(super) endpoint: Option<EndpointId>,
 }
 

@@ -1,5 +1,5 @@
-//! A delivery sends one event, under one of its names, to one endpoint or to the `webhookUrl` of the event's
-//! transaction (contract: Webhook delivery).
+//! A delivery sends one event, under one of its event types, to one endpoint or to the `webhookUrl` of the
+//! payment (contract: Webhook delivery).
 //!
 //! # Claims
 //!

@@ -56,8 +56,8 @@ use crate::webhook::event::Event;
 /// fewer deliveries than this were created after the checkpoint.
 const NEWEST: usize = 1_000;
 
-/// The most rows of a scope's counts, with a margin: the scope's row, and those of the days that are shown or
-/// whose rows have not expired yet.
+/// The most rows of a scope's counts, with a margin: one for the scope, and one for each day. The row of a
+/// day that lists no longer show exists until it expires.
 const ROWS_OF_COUNTS: usize = 100;
 
 /// The number of index entries that one request can always read. DynamoDB reads 1 MB a request, and an entry
@@ -78,8 +78,9 @@ const MAX_SCANS: usize = 3;
 const MAX_READS: u64 = 30;
 const PAUSE_MS: u64 = 5;
 
-/// For how long after the counts were written the done list is read once more after the status list, in
-/// milliseconds. It is longer than the difference between the clocks of two functions.
+/// If the counts were written less than this many milliseconds before a read, a delivery may have just moved
+/// to the done list. Then the done list is read again, after the status list. The time is longer than the
+/// difference between the clocks of two functions.
 const RECENTLY_MS: i64 = 10_000;
 
 /// A page of deliveries, each with the body that is sent; `None`: the event has expired.
@@ -143,7 +144,8 @@ struct StatusList {
 #[derive(Clone, Copy)]
 struct ReadMode {
     now: Timestamp,
-    /// Reads everything from rows, because the keys of the index or the breakdown are incomplete.
+    /// Reads everything from rows. Needed if too many sort keys of the index lack the event type, or if the
+    /// counts by endpoint and event type (the breakdown) are incomplete.
     from_rows: bool,
     /// Accepts the result even if the counts were written meanwhile.
     is_last: bool,
@@ -318,15 +320,15 @@ impl Deliveries {
         if !from_rows && !self.is_consistent(scope, &newest.loaded, &listing, mode.is_last).await? {
             return Ok(PageAttempt::CountsChanged);
         }
-        let mut listed = uncounted(&newest, Vec::new(), listing);
-        if !from_rows && !self.load_kinds(scope, selection, &mut listed).await? {
+        let mut known_uncounted = uncounted(&newest, Vec::new(), listing);
+        if !from_rows && !self.load_kinds(scope, selection, &mut known_uncounted).await? {
             return Ok(PageAttempt::NeedsRows);
         }
         let draft = if let Some(scanned) = scanned {
             scanned.into_page(Vec::new(), window.after)
         } else {
-            let listed = (!from_rows).then_some(&listed);
-            Box::pin(self.complete_page(scope, selection, window, &newest, listed)).await?
+            let known_uncounted = (!from_rows).then_some(&known_uncounted);
+            Box::pin(self.complete_page(scope, selection, window, &newest, known_uncounted)).await?
         };
         let total = async {
             if from_rows {
@@ -336,7 +338,7 @@ impl Deliveries {
             let (whole, parts) = selection.days();
             let (rest, parts) =
                 tokio::try_join!(Box::pin(rest), Box::pin(self.count_partial_days(scope, parts)))?;
-            let mut uncounted = listed;
+            let mut uncounted = known_uncounted;
             uncounted.extend(by_id(rest.into_iter().map(|seen| from_row(seen.delivery))));
             let counted = whole.map_or(0, |days| sum(&newest.loaded.by_day(&selection.criteria, days)));
             let uncounted = count_in_days(&uncounted, selection, whole);
@@ -348,14 +350,15 @@ impl Deliveries {
     /// Completes a page whose deliveries are not all among the newest rows, by a search in the older ones.
     /// The counts show on which day the search must begin.
     ///
-    /// `listed`: the uncounted deliveries that are listed; `None`: the counts can't be used.
+    /// `known_uncounted`: the uncounted deliveries of the status list and of the newest rows; `None`: the
+    /// counts can't be used.
     async fn complete_page(
         &self,
         scope: &Scope,
         selection: &Selection,
         window: &Window,
         newest: &NewestRows,
-        listed: Option<&ById>,
+        known_uncounted: Option<&ById>,
     ) -> Result<PageDraft, PageError> {
         let all: Vec<FoundDelivery> =
             newest.rows.iter().map(|seen| from_row(seen.delivery.clone())).collect();
@@ -374,7 +377,7 @@ impl Deliveries {
             skip: window.skip.saturating_sub(matching),
             limit: window.limit.saturating_sub(draft.found.len()),
             rows: None,
-            queries: match listed {
+            queries: match known_uncounted {
                 None => usize::MAX,
                 Some(_) if selection.criteria.needs_breakdown() => 1,
                 Some(_) => MAX_SCANS,
@@ -382,17 +385,18 @@ impl Deliveries {
         };
         // Days can be skipped only if all rows after the checkpoint were read, because unread ones are in no
         // count.
-        let scan = match listed.filter(|_| newest.unread_after_checkpoint().is_none()) {
-            Some(listed) => {
-                let left = unseen_by_day(&newest.loaded, listed, &all, selection);
+        let scan = match known_uncounted.filter(|_| newest.unread_after_checkpoint().is_none()) {
+            Some(known_uncounted) => {
+                let left = unseen_by_day(&newest.loaded, known_uncounted, &all, selection);
                 let done = newest
                     .loaded
                     .by_day(&Criteria::default(), (Day::of(Timestamp::MIN), Day::of(Timestamp::MAX)));
                 let moved = scan.skip_days(&left, selection, begins_among_newest);
-                // A page by `offset` that makes one query reads as many rows as it can, so that it has as
-                // many matches as possible.
-                let may_be_short = window.after.is_some() || scan.queries > 1;
-                moved.map(|scan| if may_be_short { scan.limited_if_dense(&left, &done) } else { scan })
+                // A limited query may find too few matches. Then another query follows, or the page ends
+                // early and its cursor continues there. A page by `offset` can't continue from a cursor. If
+                // it makes only one query, this query is not limited.
+                let may_be_limited = window.after.is_some() || scan.queries > 1;
+                moved.map(|scan| if may_be_limited { scan.limited_if_dense(&left, &done) } else { scan })
             }
             None => Some(scan),
         };
@@ -499,16 +503,16 @@ impl Deliveries {
         let partition = Delivery::done_partition(scope);
         let counted =
             || Box::pin(self.store.list(ListIndex::All, &partition, (&from, &to), Order::NewestFirst, most));
-        let (listing, mut counted_places) =
+        let (listing, mut counted_entries) =
             tokio::try_join!(Box::pin(self.status_list(scope, selection)), counted())?;
         if listing.marker.at.is_some_and(|at| mode.now.millis_since(at) < RECENTLY_MS) {
             // Reads the done list again, now after the status list. A delivery that was counted during the
             // concurrent reads might be in neither result. In this order, it is in at least one.
-            counted_places = counted().await?;
+            counted_entries = counted().await?;
         }
-        let is_whole = counted_places.len() < most;
-        let read_to = counted_places.last().and_then(|entry| Some(ListKey::parse(&entry.sort)?.id));
-        let list_keys = counted_places.iter().filter_map(|entry| ListKey::parse(&entry.sort));
+        let is_whole = counted_entries.len() < most;
+        let read_to = counted_entries.last().and_then(|entry| Some(ListKey::parse(&entry.sort)?.id));
+        let list_keys = counted_entries.iter().filter_map(|entry| ListKey::parse(&entry.sort));
         let uncounted = by_id(listing.list_keys.iter().cloned().map(FoundDelivery::Entry));
         let mut found = by_id(list_keys.map(FoundDelivery::Entry));
         found.extend(uncounted.clone());
@@ -622,9 +626,9 @@ impl Deliveries {
             }
             after = page.last_evaluated_key;
             newest.read_to = after.as_ref().and_then(|key| text(key, "sk"));
-            let is_before_counts =
+            let scope_row_is_unread =
                 newest.read_to.as_deref().is_some_and(|sort| sort > counts::SCOPE_SORT_KEY);
-            if after.is_none() || (newest.rows.len() >= read_limit.wanted && !is_before_counts) {
+            if after.is_none() || (newest.rows.len() >= read_limit.wanted && !scope_row_is_unread) {
                 return Ok(newest);
             }
         }
@@ -673,7 +677,8 @@ impl Deliveries {
         }
     }
 
-    /// Returns how many rows of partial days match. Takes about one request for every 1,500 deliveries.
+    /// Returns how many rows match on the days that a selection contains only in part. Takes about one
+    /// request for every 1,500 deliveries.
     async fn count_partial_days(&self, scope: &Scope, parts: Vec<Selection>) -> Result<u64, StoreError> {
         let mut counting = tokio::task::JoinSet::new();
         for part in parts {
@@ -694,7 +699,8 @@ impl Deliveries {
     }
 
     /// Counts the matching rows by reading all rows of the selection. Used while the breakdown is incomplete,
-    /// because an earlier version counted without one. Also schedules a count, which continues the breakdown.
+    /// because an earlier version counted without one. Also schedules a count by the scheduler, which adds
+    /// some of the missing deliveries to the breakdown.
     async fn count_rows(
         &self,
         scope: &Scope,
