@@ -3,8 +3,8 @@
 //!
 //! Parsing accepts only bare digits and upper-case letters, without punctuation. The last two characters are
 //! check digits. Each is computed from the weighted sum of the preceding characters' values (ASCII − 48),
-//! modulo 11: it is 0 for a remainder below 2, else 11 minus the remainder. Eleven or fourteen equal digits
-//! pass this arithmetic, but Receita Federal declares them invalid.
+//! modulo 11: it is 0 for a remainder below 2, else 11 minus the remainder. Eleven equal digits and fourteen
+//! zeros pass this arithmetic, but Receita Federal declares them invalid.
 //!
 //! A document is personal data, so there is no `Display`, and `Debug` shows none of it.
 
@@ -14,7 +14,8 @@ use std::str::FromStr;
 const CPF_LEN: usize = 11;
 const CNPJ_LEN: usize = 14;
 
-/// Weights of the second check digit. Those of the first are the same without the leading one.
+/// Weights of a CPF's second check digit. The first check digit uses the same weights without the first of
+/// them. The same applies to [`CNPJ_WEIGHTS`].
 const CPF_WEIGHTS: [u32; 10] = [11, 10, 9, 8, 7, 6, 5, 4, 3, 2];
 const CNPJ_WEIGHTS: [u32; 13] = [6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2];
 
@@ -70,7 +71,7 @@ impl TaxId {
 }
 
 impl Cpf {
-    /// Parses 11 digits with correct check digits that are not all equal.
+    /// Parses 11 digits that are not all equal. The last two must be correct check digits.
     pub fn parse(text: &str) -> Result<Self, TaxIdError> {
         let characters: [u8; CPF_LEN] = text.as_bytes().try_into().map_err(|_| TaxIdError::Length)?;
         if !characters.iter().all(u8::is_ascii_digit) {
@@ -323,9 +324,10 @@ mod tests {
         format!("{body}{}{}", char::from(first), char::from(second))
     }
 
-    // Changes that the check digits cannot detect are excluded. The remainders 0 and 1 both give the digit 0,
-    // and the second check digit of a CPF weights its first character with 11. So a document whose first
-    // check digit is 0 may stay valid when one digit changes.
+    // A document whose first check digit is 0 may stay valid when one digit changes, so the tests exclude it.
+    // The remainders 0 and 1 both give the digit 0, so a change between them leaves that check digit 0. The
+    // second check digit may miss the same change: it has the same ambiguity, and in a CPF it does not depend
+    // on the first character, whose weight there is 11.
     fn has_blind_spot(document: &str) -> bool {
         document.bytes().nth_back(1) == Some(b'0')
     }

@@ -5,9 +5,9 @@
 //!
 //! The rules do no I/O and resolve no host names. Each host name is checked twice. Its spelling is checked
 //! here, on registration and before each delivery. Its resolved addresses are checked with
-//! [`AddressPolicy::allows`] on every connection, because a name may resolve to other addresses the next
-//! time. [`check_new_url`] adds rules for new URLs. Deliveries continue to URLs that were stored before those
-//! rules existed.
+//! [`AddressPolicy::allows_resolved`] on every connection, because a name may resolve to other addresses the
+//! next time. [`check_new_url`] adds rules for new URLs. Deliveries continue to URLs that were stored before
+//! those rules existed.
 //!
 //! The address ranges are those of IANA's special-purpose address registries (RFC 6890 and its updates).
 

@@ -13,7 +13,8 @@ use crate::Payment;
 pub(crate) async fn resend_webhook(
     CallerOwned { app, found: Payment(charge), now, .. }: CallerOwned<Payment>,
 ) -> Result<Response, Problem> {
-    // The expiry must be persisted first, because events are derived only from stored changes.
+    // The read may show a charge as expired although its row is still waiting. So an expiry is written
+    // before the resend, which copies the charge and sends the events of its stored status changes.
     let charge = app.charges.with_expiry_persisted(charge, now).await?;
     let status = charge.status;
     let refund = app.refunds.completing_refund(&charge).await?;

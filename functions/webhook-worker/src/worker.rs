@@ -284,7 +284,8 @@ struct Destination {
     endpoint: Option<Endpoint>,
 }
 
-/// Returns the outcome of an attempt; for a failure, with the time of the next attempt.
+/// Returns the outcome of an attempt. A failure that is not the last allowed includes the time of the next
+/// attempt.
 fn outcome_of(attempt: &Attempt, delivery: &Delivery, now: Timestamp) -> AttemptOutcome {
     if let Attempt::Delivered { status_code } = attempt {
         return AttemptOutcome::Delivered { status_code: *status_code };

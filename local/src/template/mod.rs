@@ -128,7 +128,7 @@ pub struct StreamSource {
     pub batch_size: usize,
     /// The maximum number of retries of a failed record. `None`: no limit.
     pub max_retries: Option<u32>,
-    /// Whether a batch whose first record failed is halved before it is retried.
+    /// Whether a batch is halved before its retry if none of its records succeeded.
     pub bisect: bool,
     /// Whether the function returns `batchItemFailures`.
     pub reports_failures: bool,

@@ -26,8 +26,8 @@ impl MedCases {
         Self { store }
     }
 
-    /// Reads a case of any scope; the caller checks the scope. Without an id the result is `None`, and
-    /// nothing is read.
+    /// Reads a case of any scope; the caller checks the scope. The id is `None` if a request has no cursor,
+    /// or if the id in its path is malformed. Then the result is `None`, and nothing is read.
     pub async fn find(&self, id: Option<MedCaseId>) -> Result<Option<MedCase>, StoreError> {
         match id {
             Some(id) => self.store.get(&MedCase::key_of(id)).await,
@@ -35,8 +35,9 @@ impl MedCases {
         }
     }
 
-    /// Opens a case on a charge that was just read. `name` identifies the notification within the charge. A
-    /// notification with the same `name` returns the case that the first one opened.
+    /// Opens a case on a charge that was just read. `name` identifies the notification within the charge: it
+    /// is made from the notification's id, or is random if the notification has none. A notification with the
+    /// same `name` returns the case that the first one opened.
     ///
     /// # Errors
     ///

@@ -59,6 +59,7 @@ async fn differing_funds(charges: &Charges, found: &Verification) -> Result<Vec<
         for (id, sums) in chunk {
             match rows.get(id) {
                 Some(charge) => differences.extend(differences_of(charge, sums)?),
+                // The charge has postings but no row. The figure is the number of rows: 1 expected, 0 stored.
                 None => differences.push(Difference {
                     currency: sums.currency,
                     figure: format!("{id} exists"),

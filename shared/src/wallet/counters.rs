@@ -126,7 +126,8 @@ pub(super) fn counter_writes(posting: &Posting, check: DebitCheck) -> Result<Vec
 }
 
 /// Returns the writes of a posting: its row, its tranche and its counters. They belong in the transaction of the change
-/// that causes the posting. The checked debit of the available balance, if there is one, is the last write.
+/// that causes the posting. The checked debit of the available balance, if there is one, is the last write: its index
+/// shows whether this condition made the transaction fail ([`Wallets::plan_debit`](super::Wallets::plan_debit)).
 pub fn posting_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>, StoreError> {
     let mut rows = vec![Write::insert(posting)?];
     if let Some(day) = posting.release_on {
@@ -137,8 +138,8 @@ pub fn posting_writes(posting: &Posting, check: DebitCheck) -> Result<Vec<Write>
 }
 
 /// Returns the write that adds `by` to a tranche. A negative `by` is conditional on the tranche still holding that
-/// much. A release deletes the tranche's row. Money that arrives after that creates the row again, and it is due at
-/// once.
+/// much. A release deletes the tranche's row. Money that arrives after that creates the row again, and the row is due
+/// for release at once.
 fn tranche_write(posting: &Posting, day: Day, by: MinorUnits) -> Result<Write, MoneyError> {
     let key = release_key(&posting.scope, posting.currency, day);
     let bound = if by.is_negative() {

@@ -9,8 +9,8 @@ use crate::http::{Fields, JsonObject, Object, Problem};
 /// The longest e-mail address (RFC 5321), in characters.
 const MAX_EMAIL_CHARS: usize = 254;
 
-/// The longest password that is verified, in characters. Any password of 1 character or more is verified; a
-/// short one is wrong, not invalid.
+/// The longest password that a request may contain, in characters. The only minimum is 1 character. So a
+/// password shorter than every user's is answered like any wrong password (401), not as an invalid field.
 const MAX_PASSWORD_CHARS: usize = 1_024;
 
 /// The body of `POST /v1/auth/login`.
